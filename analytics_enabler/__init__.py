@@ -1,0 +1,1 @@
+"""The analytics enabler: turns insight queries into fragments and serves their results."""

@@ -1,0 +1,1 @@
+"""The analytics worker: runs fragments on Spark Structured Streaming."""

@@ -1,0 +1,113 @@
+"""Every error that Mistbow raises on purpose, on one page.
+
+A service answers each of them with its ``status`` and a body of
+``{"error": {"code", "message", "hint", "details"}}``; the client raises the same class again.
+"""
+
+from typing import Any, ClassVar
+
+
+class MistbowError(Exception):
+    """What went wrong (``message``), how to mend it (``hint``) and where (``details``)."""
+
+    code: ClassVar[str] = "internal"
+    status: ClassVar[int] = 500
+
+    def __init__(self, message: str, *, hint: str | None = None, details: Any = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.details = details
+
+    def body(self) -> dict[str, Any]:
+        """Return the JSON body by which a service reports this error."""
+        error = {"code": self.code, "message": self.message}
+        if self.hint is not None:
+            error["hint"] = self.hint
+        if self.details is not None:
+            error["details"] = self.details
+        return {"error": error}
+
+
+class InvalidRequestError(MistbowError):
+    """The request cannot be understood or breaks a stated rule."""
+
+    code = "invalid_request"
+    status = 400
+
+
+class InvalidQueryError(MistbowError):
+    """An insight query has problems; ``details`` lists them with line, column and hint."""
+
+    code = "invalid_query"
+    status = 400
+
+
+class UnauthorizedError(MistbowError):
+    """No token, or one that is not known."""
+
+    code = "unauthorized"
+    status = 401
+
+
+class NotFoundError(MistbowError):
+    """The thing named does not exist."""
+
+    code = "not_found"
+    status = 404
+
+
+class ConflictError(MistbowError):
+    """The request contradicts what is stored."""
+
+    code = "conflict"
+    status = 409
+
+
+class FencedError(MistbowError):
+    """A writer of an older epoch tried to append; a newer one owns the stream."""
+
+    code = "fenced"
+    status = 409
+
+
+class TooLargeError(MistbowError):
+    """The body, or the number of its points, is over the limit."""
+
+    code = "too_large"
+    status = 413
+
+
+class UnavailableError(MistbowError):
+    """A part that this request needs is away; trying again later may succeed."""
+
+    code = "unavailable"
+    status = 503
+
+
+_BY_CODE: dict[str, type[MistbowError]] = {
+    cls.code: cls
+    for cls in (
+        MistbowError,
+        InvalidRequestError,
+        InvalidQueryError,
+        UnauthorizedError,
+        NotFoundError,
+        ConflictError,
+        FencedError,
+        TooLargeError,
+        UnavailableError,
+    )
+}
+
+
+def from_body(status: int, body: Any) -> MistbowError:
+    """Rebuild the error that a service reported; an unknown body becomes a plain error."""
+    error = body.get("error") if isinstance(body, dict) else None
+    if not isinstance(error, dict):
+        kind = UnavailableError if status in (502, 503, 504) else MistbowError
+        return kind(f"the service answered {status}", details=body)
+    kind = _BY_CODE.get(str(error.get("code")), MistbowError)
+    return kind(
+        str(error.get("message", "")), hint=error.get("hint"), details=error.get("details")
+    )
