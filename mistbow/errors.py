@@ -108,6 +108,4 @@ def from_body(status: int, body: Any) -> MistbowError:
         kind = UnavailableError if status in (502, 503, 504) else MistbowError
         return kind(f"the service answered {status}", details=body)
     kind = _BY_CODE.get(str(error.get("code")), MistbowError)
-    return kind(
-        str(error.get("message", "")), hint=error.get("hint"), details=error.get("details")
-    )
+    return kind(str(error.get("message", "")), hint=error.get("hint"), details=error.get("details"))

@@ -1,0 +1,1 @@
+"""The typed Python client of Mistbow's services, sync and async."""

@@ -1,0 +1,1 @@
+"""Plans: what insights compute, as immutable data, JSON both ways."""

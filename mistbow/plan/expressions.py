@@ -1,0 +1,152 @@
+"""The expressions of plans: over one point (predicates) and over one tick (results).
+
+All nodes are immutable, compare by content, and go to JSON and back by msgspec.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Literal as OneOf
+
+import msgspec
+
+ArithmeticOperator = OneOf["+", "-", "*", "/"]
+Comparator = OneOf["==", "!=", ">", ">=", "<", "<="]
+Function = OneOf["SUM", "COUNT", "MIN", "MAX", "AVG"]
+Scalar = float | str | bool
+
+
+class Literal(msgspec.Struct, frozen=True, tag="literal"):
+    """A constant."""
+
+    value: Scalar
+
+
+class Value(msgspec.Struct, frozen=True, tag="value"):
+    """The value of the point at hand; only in predicates over points."""
+
+
+class Attribute(msgspec.Struct, frozen=True, tag="attribute"):
+    """An attribute of the point at hand or, in a result's filter, of its key."""
+
+    name: str
+
+
+class Source(msgspec.Struct, frozen=True, tag="source"):
+    """The points of a metric, of some entities (none named: all), that satisfy a predicate."""
+
+    metric: str
+    entities: tuple[str, ...] = ()
+    predicate: "Expression | None" = None
+
+
+class Aggregate(msgspec.Struct, frozen=True, tag="aggregate"):
+    """A function over the points in ``(t - size_ms, t]`` at each tick, one value a key."""
+
+    function: Function
+    source: Source
+    size_ms: int
+    every_ms: int
+    by: tuple[str, ...] = ()
+
+
+class Measure(msgspec.Struct, frozen=True, tag="measure"):
+    """A function of a shared window, by the window's id; what an ``Aggregate`` becomes."""
+
+    function: Function
+    window: str
+
+
+class Arithmetic(msgspec.Struct, frozen=True, tag="arithmetic"):
+    """Two operands met by key and tick; without a value where either has none or it is x / 0."""
+
+    operator: ArithmeticOperator
+    left: "Expression"
+    right: "Expression"
+
+
+class Negation(msgspec.Struct, frozen=True, tag="negation"):
+    """The operand with its sign changed."""
+
+    operand: "Expression"
+
+
+class Comparison(msgspec.Struct, frozen=True, tag="comparison"):
+    """True or false; false where an operand is missing or the two are of different types."""
+
+    operator: Comparator
+    left: "Expression"
+    right: "Expression"
+
+
+class Membership(msgspec.Struct, frozen=True, tag="membership"):
+    """Whether the operand is one of the options."""
+
+    operand: "Expression"
+    options: tuple[Scalar, ...]
+
+
+class And(msgspec.Struct, frozen=True, tag="and"):
+    """Both hold."""
+
+    left: "Expression"
+    right: "Expression"
+
+
+class Or(msgspec.Struct, frozen=True, tag="or"):
+    """At least one holds."""
+
+    left: "Expression"
+    right: "Expression"
+
+
+class Not(msgspec.Struct, frozen=True, tag="not"):
+    """The operand does not hold."""
+
+    operand: "Expression"
+
+
+Expression = (
+    Literal
+    | Value
+    | Attribute
+    | Aggregate
+    | Measure
+    | Arithmetic
+    | Negation
+    | Comparison
+    | Membership
+    | And
+    | Or
+    | Not
+)
+
+
+def children(node: Expression) -> tuple[Expression, ...]:
+    """Return the operands of a node, in order."""
+    match node:
+        case Arithmetic() | Comparison() | And() | Or():
+            return (node.left, node.right)
+        case Negation() | Not() | Membership():
+            return (node.operand,)
+        case _:
+            return ()
+
+
+def walk(node: Expression) -> Iterator[Expression]:
+    """Yield a node and all below it, parents first."""
+    yield node
+    for child in children(node):
+        yield from walk(child)
+
+
+def rewrite(node: Expression, change: Callable[[Expression], Expression]) -> Expression:
+    """Return the tree with ``change`` applied to every node, operands first."""
+    match node:
+        case Arithmetic() | Comparison() | And() | Or():
+            node = msgspec.structs.replace(
+                node, left=rewrite(node.left, change), right=rewrite(node.right, change)
+            )
+        case Negation() | Not() | Membership():
+            node = msgspec.structs.replace(node, operand=rewrite(node.operand, change))
+        case _:
+            pass
+    return change(node)

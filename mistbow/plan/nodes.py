@@ -1,0 +1,115 @@
+"""The nodes of a plan: sources cut into panes, panes joined to windows, windows into insights."""
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from mistbow.plan.expressions import Aggregate, Expression, Measure, Source, walk
+
+
+class Pane(msgspec.Struct, frozen=True, kw_only=True):
+    """Points cut into ``(e - width_ms, e]`` at multiples of the width, aggregated by attributes."""
+
+    id: str
+    source: Source
+    by: tuple[str, ...]
+    width_ms: int
+
+    def __post_init__(self) -> None:
+        if self.width_ms <= 0:
+            raise ValueError(f"pane {self.id}: the width must be positive, not {self.width_ms}")
+
+
+class Window(msgspec.Struct, frozen=True, kw_only=True):
+    """The panes in ``(t - size_ms, t]`` at each multiple t of ``every_ms``."""
+
+    id: str
+    pane: str
+    size_ms: int
+    every_ms: int
+
+    def __post_init__(self) -> None:
+        if self.size_ms <= 0 or self.every_ms <= 0:
+            raise ValueError(f"window {self.id}: size and interval must be positive")
+
+
+class Insight(msgspec.Struct, frozen=True, kw_only=True):
+    """One insight: its expression at each tick after ``since``, where ``filter`` holds.
+
+    ``uid`` names its rows in the results stream; times are in milliseconds (since the epoch).
+    """
+
+    uid: str
+    expression: Expression
+    by: tuple[str, ...]
+    every_ms: int
+    since: int
+    filter: Expression | None = None
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """Insights, with the windows and panes that they share.
+
+    Raises ``ValueError`` where a reference leads nowhere or a pane does not divide its windows.
+    """
+
+    insights: tuple[Insight, ...]
+    windows: tuple[Window, ...] = ()
+    panes: tuple[Pane, ...] = ()
+
+    def __post_init__(self) -> None:
+        panes = {pane.id: pane for pane in self.panes}
+        windows = {window.id for window in self.windows}
+        for window in self.windows:
+            pane = panes.get(window.pane)
+            if pane is None:
+                raise ValueError(f"window {window.id} names an unknown pane {window.pane}")
+            if window.size_ms % pane.width_ms or window.every_ms % pane.width_ms:
+                raise ValueError(f"window {window.id} is no multiple of its pane {pane.id}")
+        for insight in self.insights:
+            for node in expressions_of(insight):
+                if isinstance(node, Measure) and node.window not in windows:
+                    raise ValueError(f"{insight.uid} names an unknown window {node.window}")
+
+    @property
+    def lowered(self) -> bool:
+        """Whether every aggregate has become a measure of a shared window."""
+        return not any(
+            isinstance(node, Aggregate)
+            for insight in self.insights
+            for node in expressions_of(insight)
+        )
+
+
+class Fragment(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a plan that one worker runs: reads the stream ``source``, writes ``target``."""
+
+    id: str
+    source: str
+    target: str
+    plan: Plan
+
+    @property
+    def fingerprint(self) -> str:
+        """A name for exactly this fragment, the same everywhere."""
+        return fingerprint(self)
+
+
+def expressions_of(insight: Insight) -> list[Expression]:
+    """Return all nodes of an insight's expression and filter."""
+    nodes = list(walk(insight.expression))
+    if insight.filter is not None:
+        nodes += walk(insight.filter)
+    return nodes
+
+
+def fingerprint(value: Any) -> str:
+    """Return a short name made from the content of a plan's node."""
+    content = msgspec.json.encode(value, order="deterministic")
+    return hashlib.blake2s(content, digest_size=6).hexdigest()
+
+
+def fragment_from_json(data: bytes) -> Fragment:
+    """Read a fragment; raises ``msgspec.ValidationError``, which says what is wrong where."""
+    return msgspec.json.decode(data, type=Fragment)

@@ -1,0 +1,205 @@
+"""What every HTTP service has: health, metrics, errors as JSON, tokens and body limits."""
+
+import hmac
+import ipaddress
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+
+import prometheus_client
+import uvicorn
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from mistbow import __version__
+from mistbow.errors import (
+    InvalidRequestError,
+    MistbowError,
+    NotFoundError,
+    TooLargeError,
+    UnauthorizedError,
+)
+from mistbow.settings import ServiceSettings
+from mistbow.telemetry import get_logger, set_up_logging
+
+log = get_logger(__name__)
+
+Readiness = Callable[[], Awaitable[list[str]]]
+"""Returns what the service still waits for, in words; an empty list when it is ready."""
+
+Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
+
+_OPEN_PATHS = frozenset({"/healthz"})
+
+
+def create_service(
+    title: str,
+    settings: ServiceSettings,
+    *,
+    readiness: Readiness,
+    lifespan: Lifespan | None = None,
+    description: str = "",
+) -> FastAPI:
+    """Build a FastAPI application with everything that Mistbow's services have in common."""
+    app = FastAPI(title=title, version=__version__, description=description, lifespan=lifespan)
+    _add_operations(app, readiness)
+    _add_error_handlers(app)
+    app.add_middleware(_BodyLimit, max_bytes=settings.max_body_bytes)
+    if settings.token is not None:
+        app.add_middleware(_BearerToken, token=settings.token.get_secret_value())
+    return app
+
+
+def serve(app: FastAPI, name: str, port: int, settings: ServiceSettings) -> None:
+    """Serve ``app`` until SIGTERM or Ctrl-C; refuses to listen beyond loopback without a token."""
+    if settings.token is None and not _is_loopback(settings.host):
+        raise SystemExit(
+            f"mistbow {name}: MISTBOW_TOKEN must be set to listen on {settings.host}, "
+            "which is reachable from other machines"
+        )
+    set_up_logging(name, settings.home, settings.log_level)
+    uvicorn.run(
+        app,
+        host=settings.host,
+        port=port,
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=3,
+        timeout_keep_alive=60,
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _add_operations(app: FastAPI, readiness: Readiness) -> None:
+    @app.get("/healthz", tags=["operations"], summary="Is the process alive?")
+    async def healthz() -> dict[str, str]:
+        return {"status": "ok"}
+
+    @app.get("/readyz", tags=["operations"], summary="Can it serve, and if not, why?")
+    async def readyz() -> JSONResponse:
+        waiting = await readiness()
+        body = {"status": "waiting" if waiting else "ready", "waiting_for": waiting}
+        return JSONResponse(body, status_code=503 if waiting else 200)
+
+    @app.get("/metrics", tags=["operations"], summary="Prometheus metrics")
+    async def metrics() -> Response:
+        return PlainTextResponse(
+            prometheus_client.generate_latest(),
+            media_type=prometheus_client.CONTENT_TYPE_LATEST,
+        )
+
+
+def _add_error_handlers(app: FastAPI) -> None:
+    @app.exception_handler(MistbowError)
+    async def on_own(_: Request, error: MistbowError) -> JSONResponse:
+        headers = {"Retry-After": "1"} if error.status == 503 else None
+        return JSONResponse(error.body(), status_code=error.status, headers=headers)
+
+    @app.exception_handler(RequestValidationError)
+    async def on_validation(_: Request, error: RequestValidationError) -> JSONResponse:
+        problems = [
+            {"where": ".".join(str(part) for part in item["loc"]), "what": item["msg"]}
+            for item in error.errors()
+        ]
+        first = problems[0] if problems else {"where": "body", "what": "is not valid"}
+        invalid = InvalidRequestError(
+            f"{first['where']}: {first['what']}",
+            hint="The service's /docs shows what this request takes.",
+            details=problems,
+        )
+        return JSONResponse(invalid.body(), status_code=invalid.status)
+
+    @app.exception_handler(HTTPException)
+    async def on_http(request: Request, error: HTTPException) -> JSONResponse:
+        if error.status_code == 404:
+            missing = NotFoundError(f"nothing is served at {request.url.path}")
+            return JSONResponse(missing.body(), status_code=404)
+        body = {"error": {"code": "http", "message": str(error.detail)}}
+        return JSONResponse(body, status_code=error.status_code, headers=error.headers)
+
+    @app.exception_handler(Exception)
+    async def on_unforeseen(request: Request, error: Exception) -> JSONResponse:
+        log.error("unforeseen error", path=request.url.path, exc_info=error)
+        body = MistbowError("something went wrong inside the service; its log says what").body()
+        return JSONResponse(body, status_code=500)
+
+
+class _BearerToken:
+    """Answers 401 to requests without the token; ``/healthz`` stays open for health checks."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app = app
+        self._expected = f"Bearer {token}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] in _OPEN_PATHS:
+            await self._app(scope, receive, send)
+            return
+        given = dict(scope["headers"]).get(b"authorization", b"")
+        if hmac.compare_digest(given, self._expected):
+            await self._app(scope, receive, send)
+            return
+        error = UnauthorizedError(
+            "a bearer token is needed", hint="Send the header 'Authorization: Bearer TOKEN'."
+        )
+        headers = {"WWW-Authenticate": "Bearer"}
+        await JSONResponse(error.body(), status_code=401, headers=headers)(scope, receive, send)
+
+
+class _BodyLimit:
+    """Answers 413 to a body over the limit, declared or not, before it fills the memory."""
+
+    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
+        self._app = app
+        self._max = max_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        declared = dict(scope["headers"]).get(b"content-length", b"0")
+        if declared.isdigit() and int(declared) > self._max:
+            await self._refuse(scope, receive, send)
+            return
+        seen = 0
+        started = False
+
+        async def counted() -> Message:
+            nonlocal seen
+            message = await receive()
+            seen += len(message.get("body", b""))
+            if seen > self._max:
+                raise _BodyTooLargeError
+            return message
+
+        async def watched(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            await self._app(scope, counted, watched)
+        except _BodyTooLargeError:
+            if not started:
+                await self._refuse(scope, receive, send)
+
+    async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
+        error = TooLargeError(
+            f"the body is over {self._max} bytes",
+            hint="Send less at once, or raise MISTBOW_MAX_BODY_BYTES.",
+        )
+        await JSONResponse(error.body(), status_code=413)(scope, receive, send)
+
+
+class _BodyTooLargeError(Exception):
+    pass

@@ -1,0 +1,49 @@
+"""The Arrow schemas of the streams that Mistbow itself keeps."""
+
+import pyarrow as pa
+
+RAW = "raw"
+RESULTS = "results"
+DEPLOYMENTS = "deployments"
+
+_WORDS = pa.dictionary(pa.int32(), pa.string())
+
+POINTS = pa.schema(
+    [
+        pa.field("metric", _WORDS, nullable=False),
+        pa.field("entity", _WORDS, nullable=False),
+        # A flat JSON object with sorted keys: what BY, WHEN and IN may name.
+        pa.field("attributes", _WORDS, nullable=False),
+        pa.field("ts", pa.int64(), nullable=False),
+        pa.field("value", pa.float64(), nullable=False),
+    ]
+)
+"""Raw points; ``ts`` in milliseconds since the epoch."""
+
+HORIZON = pa.field("horizon", pa.int64(), nullable=False)
+"""Added to each row that a subscriber reads: rows with ``ts <= horizon`` came late."""
+
+RESULT_ROWS = pa.schema(
+    [
+        pa.field("insight", pa.string(), nullable=False),
+        pa.field("key", pa.string(), nullable=False),
+        pa.field("ts", pa.int64(), nullable=False),
+        # No value: what lower revisions said is withdrawn.
+        pa.field("value", pa.float64()),
+        pa.field("low", pa.float64()),
+        pa.field("high", pa.float64()),
+        pa.field("confidence", pa.float64()),
+        pa.field("revision", pa.int64(), nullable=False),
+        pa.field("computed_at", pa.int64(), nullable=False),
+    ]
+)
+"""Results of insights: a row is identified by (insight, key, ts); the highest revision counts."""
+
+EVENTS = pa.schema(
+    [
+        pa.field("ts", pa.int64(), nullable=False),
+        pa.field("key", pa.string(), nullable=False),
+        pa.field("event", pa.string(), nullable=False),
+    ]
+)
+"""Changes of a service's own state: what (``key``) and the change as JSON (``event``)."""
