@@ -1,0 +1,27 @@
+"""What a worker says about a fragment that it runs."""
+
+from typing import Literal
+
+import msgspec
+
+State = Literal["starting", "running", "failed"]
+
+
+class FragmentStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a fragment is.
+
+    ``fingerprint`` names the newest version that was accepted, ``frontier`` the time, in
+    milliseconds since the epoch, up to which its results are complete. ``queries`` counts the
+    Spark queries that run now; ``batches``, ``rows_dropped`` (by Spark's watermark; never above 0
+    when all is well) and ``computed_windows`` count since the worker's start.
+    """
+
+    id: str
+    fingerprint: str
+    state: State
+    frontier: int
+    error: str | None = None
+    queries: int = 0
+    batches: int = 0
+    rows_dropped: int = 0
+    computed_windows: int = 0
