@@ -17,60 +17,109 @@ class ServiceSettings(BaseSettings):
         env_prefix="MISTBOW_", extra="ignore", frozen=True, hide_input_in_errors=True
     )
 
-    home: Path = Field(Path(".mistbow"), description="Folder of data, logs and downloads.")
-    host: str = Field("127.0.0.1", description="Address to listen on.")
+    home: Path = Field(default=Path(".mistbow"), description="Folder of data, logs and downloads.")
+    host: str = Field(default="127.0.0.1", description="Address to listen on.")
     token: SecretStr | None = Field(
-        None, description="Bearer token; required when listening beyond loopback."
+        default=None, description="Bearer token; required when listening beyond loopback."
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="Least severe level that is logged."
+        default="info", description="Least severe level that is logged."
     )
-    max_body_bytes: int = Field(8 * 2**20, ge=1024, description="Largest request body, bytes.")
+    max_body_bytes: int = Field(
+        default=8 * 2**20, ge=1024, description="Largest request body, bytes."
+    )
+
+
+class IgniteSettings(BaseSettings):
+    """The Ignite server of this machine; all its ports are on loopback."""
+
+    model_config = ServiceSettings.model_config
+
+    home: Path = Field(default=Path(".mistbow"), description="Folder of data, logs and downloads.")
+    jars: Path | None = Field(
+        default=None, description="Folder of Ignite's jars; by default HOME/jars."
+    )
+    ignite_port: int = Field(
+        default=10800, ge=1, le=65535, description="Ignite's thin-client port."
+    )
+    ignite_discovery_port: int = Field(
+        default=47500, ge=1, le=65535, description="Port by which Ignite's nodes find each other."
+    )
+    ignite_communication_port: int = Field(
+        default=47100, ge=1, le=65535, description="Port by which Ignite's nodes talk."
+    )
+    ignite_heap_mb: int = Field(default=128, ge=64, description="Heap of Ignite, MB.")
+    durability: Durability = Field(
+        default="fsync",
+        description="What an acknowledged write survives: fsync: a power cut, "
+        "log: a crash of the process, memory: nothing.",
+    )
+
+    @property
+    def jars_folder(self) -> Path:
+        """Where Ignite's jars are."""
+        return self.jars or self.home / "jars"
 
 
 class AgentSettings(ServiceSettings):
     """The storage agent."""
 
-    agent_port: int = Field(50000, ge=0, le=65535, description="Port of the storage agent.")
+    agent_port: int = Field(default=50000, ge=0, le=65535, description="Port of the storage agent.")
     node: str = Field(default_factory=socket.gethostname, description="This node's name.")
-    site: str = Field("", description="Site of this node; by default the node itself.")
-    region: str = Field("", description="Region of this node.")
-    labels: str = Field("", description="Labels of this node: key=value,key=value.")
-    ignite_host: str = Field("127.0.0.1", description="Address of Ignite's thin-client port.")
-    ignite_port: int = Field(10800, ge=1, le=65535, description="Ignite's thin-client port.")
-    lateness_ms: int = Field(
-        1000, ge=0, le=3_600_000, description="How late a point may come, milliseconds."
+    site: str = Field(default="", description="Site of this node; by default the node itself.")
+    region: str = Field(default="", description="Region of this node.")
+    labels: str = Field(default="", description="Labels of this node: key=value,key=value.")
+    ignite_host: str = Field(
+        default="127.0.0.1", description="Address of Ignite's thin-client port."
     )
-    max_points: int = Field(100_000, ge=1, description="Most points in one body.")
+    ignite_port: int = Field(
+        default=10800, ge=1, le=65535, description="Ignite's thin-client port."
+    )
+    lateness_ms: int = Field(
+        default=1000, ge=0, le=3_600_000, description="How late a point may come, milliseconds."
+    )
+    max_points: int = Field(default=100_000, ge=1, description="Most points in one body.")
 
 
 class WorkerSettings(ServiceSettings):
     """The analytics worker."""
 
-    worker_port: int = Field(8100, ge=0, le=65535, description="Port of the analytics worker.")
-    agent_url: str = Field("http://127.0.0.1:50000", description="Storage agent of this site.")
-    spark_master: str = Field("local[*]", description="Spark master.")
-    driver_memory: str = Field("768m", description="Heap of Spark's driver.")
+    worker_port: int = Field(
+        default=8100, ge=0, le=65535, description="Port of the analytics worker."
+    )
+    agent_url: str = Field(
+        default="http://127.0.0.1:50000", description="Storage agent of this site."
+    )
+    spark_master: str = Field(default="local[*]", description="Spark master.")
+    driver_memory: str = Field(default="768m", description="Heap of Spark's driver.")
 
 
 class EnablerSettings(ServiceSettings):
     """The analytics enabler."""
 
-    enabler_port: int = Field(8000, ge=0, le=65535, description="Port of the enabler.")
-    agent_url: str = Field("http://127.0.0.1:50000", description="Storage agent of this site.")
-    worker_url: str = Field("http://127.0.0.1:8100", description="The analytics worker.")
+    enabler_port: int = Field(default=8000, ge=0, le=65535, description="Port of the enabler.")
+    agent_url: str = Field(
+        default="http://127.0.0.1:50000", description="Storage agent of this site."
+    )
+    worker_url: str = Field(default="http://127.0.0.1:8100", description="The analytics worker.")
 
 
 class MonitorSettings(ServiceSettings):
     """The monitoring agent."""
 
-    monitor_port: int = Field(8200, ge=0, le=65535, description="Port of the monitoring agent.")
-    agent_url: str = Field("http://127.0.0.1:50000", description="Storage agent to post to.")
+    monitor_port: int = Field(
+        default=8200, ge=0, le=65535, description="Port of the monitoring agent."
+    )
+    agent_url: str = Field(
+        default="http://127.0.0.1:50000", description="Storage agent to post to."
+    )
     node: str = Field(default_factory=socket.gethostname, description="This node's name.")
-    interval_ms: int = Field(1000, ge=100, description="Time between two collections, ms.")
+    interval_ms: int = Field(default=1000, ge=100, description="Time between two collections, ms.")
     buffer_points: int = Field(
-        100_000, ge=1, description="Most points kept while the agent is away; oldest dropped."
+        default=100_000,
+        ge=1,
+        description="Most points kept while the agent is away; oldest dropped.",
     )
     sources: str = Field(
-        "", description="Further JSON sources: files, URLs or commands, separated by ';'."
+        default="", description="Further JSON sources: files, URLs or commands, separated by ';'."
     )

@@ -1,0 +1,1 @@
+"""Apache Ignite on this machine: its jars, its configuration, its process."""

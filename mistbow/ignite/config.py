@@ -1,0 +1,87 @@
+"""How one Ignite server is set: its ports, its folder, its JVM, its Spring XML."""
+
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from xml.sax.saxutils import escape
+
+from mistbow.settings import Durability
+
+_WAL_MODES: dict[Durability, str] = {"fsync": "FSYNC", "log": "LOG_ONLY", "memory": "NONE"}
+
+# What Ignite reaches for with reflection, closed by default since Java 16.
+_OPENED = (
+    "java.base/jdk.internal.access",
+    "java.base/jdk.internal.misc",
+    "java.base/sun.nio.ch",
+    "java.base/sun.util.calendar",
+    "java.management/com.sun.jmx.mbeanserver",
+    "jdk.internal.jvmstat/sun.jvmstat.monitor",
+    "java.base/sun.reflect.generics.reflectiveObjects",
+    "jdk.management/com.sun.management.internal",
+    "java.base/java.io",
+    "java.base/java.nio",
+    "java.base/java.net",
+    "java.base/java.util",
+    "java.base/java.util.concurrent",
+    "java.base/java.util.concurrent.locks",
+    "java.base/java.util.concurrent.atomic",
+    "java.base/java.lang",
+    "java.base/java.lang.invoke",
+    "java.base/java.math",
+    "java.sql/java.sql",
+    "java.base/java.time",
+)
+_LOG_LINE = "%1$tFT%1$tT.%1$tL %4$s %3$s %5$s%6$s%n"
+
+
+@dataclass(frozen=True, slots=True)
+class IgniteConfig:
+    """One server. ``folder`` holds its data; all ports are on loopback; the heap is in MB."""
+
+    folder: Path
+    port: int
+    discovery_port: int
+    communication_port: int
+    durability: Durability
+    heap_mb: int
+
+    def write(self) -> Path:
+        """Write the Spring XML into ``folder`` and return its path."""
+        template = Template((files("mistbow.ignite") / "server.xml").read_text())
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / "server.xml"
+        path.write_text(
+            template.substitute(
+                work=escape(str(self.folder.absolute())),
+                port=self.port,
+                discovery_port=self.discovery_port,
+                communication_port=self.communication_port,
+                wal_mode=_WAL_MODES[self.durability],
+                persistent=str(self.durability != "memory").lower(),
+            )
+        )
+        return path
+
+    def argv(self, java: Path, jars: Path) -> list[str]:
+        """Write the configuration, and return the command that runs the server in its foreground.
+
+        The server writes its log to the standard output, and ends itself on SIGTERM.
+        """
+        return [
+            str(java),
+            f"-Xmx{self.heap_mb}m",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED),
+            "-DIGNITE_UPDATE_NOTIFIER=false",
+            "-DIGNITE_QUIET=false",
+            "-DIGNITE_PERFORMANCE_SUGGESTIONS_DISABLED=true",
+            f"-DIGNITE_HOME={self.folder.absolute()}",
+            "-Djava.net.preferIPv4Stack=true",
+            f"-Djava.util.logging.SimpleFormatter.format={_LOG_LINE}",
+            *("-cp", f"{jars.absolute()}/*"),
+            "org.apache.ignite.startup.cmdline.CommandLineStartup",
+            str(self.write().absolute()),
+        ]

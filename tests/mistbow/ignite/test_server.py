@@ -1,0 +1,60 @@
+import psutil
+import pytest
+from pyignite import Client
+
+from mistbow.errors import MistbowError
+from mistbow.ignite.java import find_java
+from mistbow.ignite.server import IgniteServer
+
+
+def put(server, key, value):
+    client = Client(timeout=5)
+    with client.connect("127.0.0.1", server.port):
+        client.get_or_create_cache("things").put(key, value)
+
+
+def get(server, key):
+    client = Client(timeout=5)
+    with client.connect("127.0.0.1", server.port):
+        return client.get_or_create_cache("things").get(key)
+
+
+def test_acknowledged_data_survive_kill_and_stop(tmp_path):
+    with IgniteServer(tmp_path) as server:
+        put(server, "a", 1)
+        server.kill()
+        server.start()
+        assert get(server, "a") == 1
+        put(server, "b", 2)
+        server.restart()
+        assert (get(server, "a"), get(server, "b")) == (1, 2)
+        pid = server.pid
+    assert not psutil.pid_exists(pid)
+
+
+def test_listens_on_loopback_only_and_only_where_told(tmp_path):
+    with IgniteServer(tmp_path, durability="memory") as server:
+        listening = {
+            (c.laddr.ip, c.laddr.port)
+            for c in psutil.Process(server.pid).net_connections("tcp")
+            if c.status == psutil.CONN_LISTEN
+        }
+    config = server.config
+    ports = (config.port, config.discovery_port, config.communication_port)
+    assert listening == {("127.0.0.1", port) for port in ports}
+
+
+def test_old_java_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "bin").mkdir()
+    java = tmp_path / "bin" / "java"
+    java.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_402\"' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(MistbowError, match="Java 8, too old"):
+        find_java()
+
+
+def test_absent_java_is_told(tmp_path, monkeypatch):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(MistbowError, match="there is no java in JAVA_HOME"):
+        find_java()
