@@ -1,0 +1,118 @@
+"""Calculate at once what does not depend on any point; only what is exact in floating point.
+
+``x + 0`` and ``x * 0`` stay: the first changes the sign of a zero, the second makes a value
+where ``x`` has none.
+"""
+
+import math
+import operator
+from collections.abc import Callable
+
+import msgspec
+
+from mistbow.plan.expressions import (
+    Aggregate,
+    And,
+    Arithmetic,
+    Comparison,
+    Expression,
+    Literal,
+    Membership,
+    Negation,
+    Not,
+    Or,
+    rewrite,
+)
+from mistbow.plan.nodes import Insight, Plan
+
+_CALCULATE: dict[str, Callable[[float, float], float]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+}
+_COMPARE: dict[str, Callable[..., bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+}
+
+
+def apply(plan: Plan) -> Plan | None:
+    """Fold every insight's expression, filter and point predicates."""
+    insights = tuple(_fold_insight(insight) for insight in plan.insights)
+    return None if insights == plan.insights else msgspec.structs.replace(plan, insights=insights)
+
+
+def fold(expression: Expression) -> Expression:
+    """Return an expression of the same value at every tick, with less to calculate."""
+    return rewrite(expression, _fold_node)
+
+
+def _fold_insight(insight: Insight) -> Insight:
+    return msgspec.structs.replace(
+        insight, expression=fold(insight.expression), filter=_fold_condition(insight.filter)
+    )
+
+
+def _fold_condition(condition: Expression | None) -> Expression | None:
+    """Fold a condition; one that always holds is none."""
+    if condition is None:
+        return None
+    folded = fold(condition)
+    return None if _is_truth(folded, True) else folded
+
+
+def _fold_node(node: Expression) -> Expression:
+    match node:
+        case Arithmetic():
+            return _fold_arithmetic(node)
+        case Negation(Literal(float() as value)):
+            return Literal(-value)
+        case Negation(Negation(operand)) | Not(Not(operand)):
+            return operand
+        case Comparison(comparator, Literal(left), Literal(right)) if type(left) is type(right):
+            return Literal(_COMPARE[comparator](left, right))
+        case Membership(Literal(value), options):
+            return Literal(any(type(o) is type(value) and o == value for o in options))
+        case And() | Or():
+            return _fold_junction(node)
+        case Not(Literal(bool() as truth)):
+            return Literal(not truth)
+        case Aggregate():
+            predicate = _fold_condition(node.source.predicate)
+            source = msgspec.structs.replace(node.source, predicate=predicate)
+            return msgspec.structs.replace(node, source=source)
+        case _:
+            return node
+
+
+def _fold_arithmetic(node: Arithmetic) -> Expression:
+    match node:
+        case Arithmetic("/", _, Literal(0.0)):
+            return node
+        case Arithmetic(sign, Literal(float() as left), Literal(float() as right)):
+            value = _CALCULATE[sign](left, right)
+            return Literal(value) if math.isfinite(value) else node
+        case Arithmetic("*" | "/", operand, Literal(1.0)) | Arithmetic("*", Literal(1.0), operand):
+            return operand
+        case _:
+            return node
+
+
+def _fold_junction(node: And | Or) -> Expression:
+    neutral = isinstance(node, And)
+    for one, other in ((node.left, node.right), (node.right, node.left)):
+        if _is_truth(one, neutral):
+            return other
+        if _is_truth(one, not neutral):
+            return one
+    return node
+
+
+def _is_truth(node: Expression, truth: bool) -> bool:
+    # ``is``, for 1.0 == True.
+    return isinstance(node, Literal) and node.value is truth

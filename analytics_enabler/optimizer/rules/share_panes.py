@@ -1,0 +1,66 @@
+"""Cut the same points once: windows over the same points and keys share one pane.
+
+The pane's width is the greatest common divisor of all their sizes and intervals. A window that
+would cut another into too many panes keeps a pane of its own.
+"""
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import msgspec
+
+from analytics_enabler.optimizer.naming import pane_of
+from mistbow.plan.nodes import Pane, Plan, Window
+
+MOST_PANES = 1000
+"""A window is joined from at most this many panes: the cost of a result grows with them."""
+
+
+def apply(plan: Plan) -> Plan | None:
+    """Give the windows over the same points and keys as few panes as can be."""
+    panes = {pane.id: pane for pane in plan.panes}
+    over_same = defaultdict(list)
+    for window in plan.windows:
+        pane = panes[window.pane]
+        over_same[(pane.source, pane.by)].append(window)
+    shared: dict[str, Pane] = {}
+    pane_ids: dict[str, str] = {}
+    for (source, by), alike in over_same.items():
+        for group in _grouped(alike):
+            pane = pane_of(source, by, group.width_ms)
+            shared[pane.id] = pane
+            pane_ids |= {window.id: pane.id for window in group.windows}
+    windows = tuple(
+        msgspec.structs.replace(window, pane=pane_ids[window.id]) for window in plan.windows
+    )
+    if windows == plan.windows and shared == panes:
+        return None
+    return msgspec.structs.replace(plan, windows=windows, panes=tuple(shared.values()))
+
+
+@dataclass(slots=True)
+class _Group:
+    width_ms: int = 0
+    longest_ms: int = 0
+    windows: list[Window] = field(default_factory=list)
+
+    def takes(self, window: Window) -> bool:
+        """Add a window unless the panes would become too many."""
+        width = math.gcd(self.width_ms, window.size_ms, window.every_ms)
+        longest = max(self.longest_ms, window.size_ms)
+        if self.windows and longest > MOST_PANES * width:
+            return False
+        self.width_ms, self.longest_ms = width, longest
+        self.windows.append(window)
+        return True
+
+
+def _grouped(windows: list[Window]) -> list[_Group]:
+    groups: list[_Group] = []
+    # In an order of their own, for the outcome not to depend on who came first.
+    for window in sorted(windows, key=lambda w: (-math.gcd(w.size_ms, w.every_ms), w.id)):
+        if not any(group.takes(window) for group in groups):
+            groups.append(_Group())
+            groups[-1].takes(window)
+    return groups
