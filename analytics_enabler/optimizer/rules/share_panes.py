@@ -10,11 +10,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from analytics_enabler.limits import MOST_PANES
 from analytics_enabler.optimizer.naming import pane_of
 from mistbow.plan.nodes import Pane, Plan, Window
-
-MOST_PANES = 1000
-"""A window is joined from at most this many panes: the cost of a result grows with them."""
 
 
 def apply(plan: Plan) -> Plan | None:

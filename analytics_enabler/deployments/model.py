@@ -1,0 +1,117 @@
+"""A deployment and its history, as immutable data, JSON both ways."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from analytics_enabler.semantics import Definition
+from grammar import Problem
+from mistbow.plan.nodes import Insight
+
+MOST_ENDED = 100
+"""Ended generations that a deployment remembers; the results of older ones are not shown."""
+
+
+class Generation(msgspec.Struct, frozen=True, kw_only=True):
+    """One definition of an insight in force for the ticks in ``(since, until]``.
+
+    ``settled``: it has ended, and the results of all its ticks are written.
+    """
+
+    uid: str
+    definition: Definition
+    since: int
+    until: int | None = None
+    settled: bool = False
+
+    @property
+    def name(self) -> str:
+        """The insight's name."""
+        return self.definition.name
+
+    @property
+    def number(self) -> int:
+        """How many definitions the insight has had, this one included."""
+        return int(self.uid.rpartition("/")[2])
+
+    @property
+    def first_tick(self) -> int:
+        """The first tick that it yields a result for, ms since the epoch."""
+        every = self.definition.every_ms
+        return (self.since // every + 1) * every
+
+    @property
+    def insight(self) -> Insight:
+        """The insight as the plan has it."""
+        return self.definition.deployed(self.uid, self.since)
+
+
+class Deployment(msgspec.Struct, frozen=True, kw_only=True):
+    """Insights submitted together; times in milliseconds since the epoch."""
+
+    id: str
+    name: str | None
+    queries: str
+    warnings: tuple[Problem, ...]
+    created_at: int
+    updated_at: int
+    generations: tuple[Generation, ...] = ()
+
+    @property
+    def live(self) -> tuple[Generation, ...]:
+        """The generations in force."""
+        return tuple(generation for generation in self.generations if generation.until is None)
+
+    @property
+    def running(self) -> tuple[Generation, ...]:
+        """The generations that a worker has to compute: those in force, and unfinished ones."""
+        return tuple(generation for generation in self.generations if not generation.settled)
+
+    def defined_by(self, definitions: Iterable[Definition], since: int) -> "Deployment":
+        """Return the deployment with these insights from the time ``since`` on.
+
+        An insight that means what it meant goes on undisturbed; another one starts a generation
+        of its own, and the one that it replaces ends at the same instant.
+        """
+        live = {generation.name: generation for generation in self.live}
+        kept: list[Generation] = []
+        for definition in definitions:
+            old = live.get(definition.name)
+            if old is not None and old.definition.meaning == definition.meaning:
+                del live[definition.name]
+                kept.append(msgspec.structs.replace(old, definition=definition))
+            else:
+                kept.append(self._next_generation(definition, since))
+        ended = [g for g in self.generations if g.until is not None]
+        ended += [msgspec.structs.replace(old, until=since) for old in live.values()]
+        return msgspec.structs.replace(self, generations=(*ended[-MOST_ENDED:], *kept))
+
+    def settled_to(self, frontier: int) -> "Deployment":
+        """Return the deployment once results are complete up to ``frontier``."""
+        generations = tuple(
+            msgspec.structs.replace(g, settled=True)
+            if g.until is not None and g.until <= frontier and not g.settled
+            else g
+            for g in self.generations
+        )
+        if generations == self.generations:
+            return self
+        return msgspec.structs.replace(self, generations=generations)
+
+    def _next_generation(self, definition: Definition, since: int) -> Generation:
+        numbers = [g.number for g in self.generations if g.name == definition.name]
+        uid = f"{self.id}/{definition.name}/{max(numbers, default=0) + 1}"
+        return Generation(uid=uid, definition=definition, since=since)
+
+
+class Saved(msgspec.Struct, frozen=True, tag="saved"):
+    """A deployment is now like this."""
+
+    deployment: Deployment
+
+
+class Deleted(msgspec.Struct, frozen=True, tag="deleted"):
+    """A deployment is no more."""
+
+
+Event = Saved | Deleted

@@ -1,0 +1,13 @@
+"""What the enabler takes at most."""
+
+MOST_PANES = 1000
+"""A window is joined from at most this many panes: the cost of a result grows with them."""
+
+MOST_INSIGHTS = 2000
+"""Insights that run at the same time."""
+
+MOST_CHARACTERS = 1_000_000
+"""Characters of one submission's text."""
+
+MOST_RESULTS = 100_000
+"""Rows of one answer."""

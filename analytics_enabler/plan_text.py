@@ -1,0 +1,119 @@
+"""Plans in words that people read: for ``explain`` and for golden plans."""
+
+import json
+
+from grammar.units import in_words
+from mistbow.plan.expressions import (
+    Aggregate,
+    And,
+    Arithmetic,
+    Attribute,
+    Comparison,
+    Expression,
+    Literal,
+    Measure,
+    Membership,
+    Negation,
+    Not,
+    Or,
+    Scalar,
+    Source,
+    Value,
+)
+from mistbow.plan.nodes import Insight, Pane, Plan, Window
+
+_BINDING = {"+": 5, "-": 5, "*": 6, "/": 6}
+_TIGHTEST = 8
+
+
+def plan_text(plan: Plan) -> str:
+    """Return a plan, one node a line, insights first."""
+    lines = [insight_text(insight) for insight in plan.insights]
+    lines += [window_text(window) for window in plan.windows]
+    lines += [pane_text(pane) for pane in plan.panes]
+    return "\n".join(lines)
+
+
+def insight_text(insight: Insight) -> str:
+    """Return an insight on one line."""
+    text = f"insight {insight.uid} = {expression_text(insight.expression)}{_by(insight.by)}"
+    if insight.filter is not None:
+        text += f" WHEN {expression_text(insight.filter)}"
+    return f"{text} EVERY {in_words(insight.every_ms)}"
+
+
+def window_text(window: Window) -> str:
+    """Return a window on one line."""
+    size, every = in_words(window.size_ms), in_words(window.every_ms)
+    return f"window {window.id} = {size} EVERY {every} of {window.pane}"
+
+
+def pane_text(pane: Pane) -> str:
+    """Return a pane on one line."""
+    return f"pane {pane.id} = {in_words(pane.width_ms)} of {_source(pane.source)}{_by(pane.by)}"
+
+
+def expression_text(node: Expression) -> str:
+    """Return an expression in the notation of the language, where it has one."""
+    return _text(node)[0]
+
+
+def _text(node: Expression) -> tuple[str, int]:
+    """Return the text of a node, and how tightly it binds."""
+    match node:
+        case Arithmetic(operator, left, right):
+            binding = _BINDING[operator]
+            return f"{_inside(left, binding)} {operator} {_inside(right, binding + 1)}", binding
+        case Comparison(comparator, left, right):
+            return f"{_inside(left, 5)} {comparator} {_inside(right, 5)}", 4
+        case Membership(operand, options):
+            return f"{_inside(operand, 5)} IN ({', '.join(map(_scalar, options))})", 4
+        case Not(operand):
+            return f"NOT {_inside(operand, 3)}", 3
+        case And(left, right):
+            return f"{_inside(left, 2)} AND {_inside(right, 2)}", 2
+        case Or(left, right):
+            return f"{_inside(left, 1)} OR {_inside(right, 1)}", 1
+        case Negation(operand):
+            return f"-{_inside(operand, 7)}", 7
+        case _:
+            return _leaf(node), _TIGHTEST
+
+
+def _leaf(node: Expression) -> str:
+    match node:
+        case Literal(value):
+            return _scalar(value)
+        case Value():
+            return "value"
+        case Attribute(name):
+            return name
+        case Measure(function, window):
+            return f"{function}({window})"
+        case Aggregate(function, source, size_ms):
+            return f"{function}({_source(source)}, {in_words(size_ms)})"
+    raise AssertionError(f"{node} is no leaf")
+
+
+def _inside(node: Expression, least: int) -> str:
+    text, binding = _text(node)
+    return text if binding >= least else f"({text})"
+
+
+def _scalar(value: Scalar) -> str:
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _source(source: Source) -> str:
+    text = source.metric
+    if source.entities:
+        text += f" FROM ({', '.join(source.entities)})"
+    if source.predicate is not None:
+        text += f" WHEN {expression_text(source.predicate)}"
+    return text
+
+
+def _by(attributes: tuple[str, ...]) -> str:
+    return f" BY {', '.join(attributes)}" if attributes else ""

@@ -1,0 +1,1 @@
+"""The results of deployments: reading those that stand, following those to come."""

@@ -1,0 +1,79 @@
+"""From text to definitions: every statement is checked, and all problems are reported at once."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from analytics_enabler.semantics.definition import Definition
+from analytics_enabler.semantics.findings import Findings, beginning, did_you_mean, nearest
+from analytics_enabler.semantics.insights import define
+from analytics_enabler.semantics.scopes import leaves
+from grammar import ParseError, Problem, Script, ast, parse
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The insights of a text, none unless it is free of errors, and the problems found."""
+
+    definitions: tuple[Definition, ...]
+    problems: tuple[Problem, ...]
+    script: Script | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether there are no errors; warnings do not count."""
+        return all(problem.severity != "error" for problem in self.problems)
+
+
+def check(text: str, metrics: frozenset[str] | None = None) -> Checked:
+    """Say what a text means.
+
+    ``metrics`` are those that points have come of, for warnings; None where that is not known.
+    """
+    try:
+        script = parse(text)
+    except ParseError as error:
+        return Checked((), error.problems)
+    findings = Findings()
+    _check_names(script, findings)
+    definitions = tuple(define(insight, findings) for insight in script.statements)
+    if metrics is not None:
+        _look_up_metrics(script, metrics, findings)
+    problems = tuple(sorted(findings.problems, key=lambda p: (p.line, p.column)))
+    checked = Checked(definitions, problems, script)
+    return checked if checked.ok else replace(checked, definitions=())
+
+
+def _check_names(script: Script, findings: Findings) -> None:
+    seen: Counter[str] = Counter()
+    for insight in script.statements:
+        seen[insight.name] += 1
+        if seen[insight.name] == 2:
+            findings.error(
+                beginning(insight.span, len(insight.name)),
+                f"there are two insights named `{insight.name}`",
+                "Give each insight of a submission a name of its own.",
+            )
+
+
+def _look_up_metrics(script: Script, metrics: frozenset[str], findings: Findings) -> None:
+    """Warn of each metric that is not known, once, where it is named first."""
+    seen = set(metrics)
+    for stream in _streams(script):
+        if stream.metric not in seen:
+            seen.add(stream.metric)
+            near = nearest(stream.metric, metrics)
+            findings.warning(
+                beginning(stream.span, len(stream.metric)),
+                f"no point of the metric `{stream.metric}` has come yet; its insights wait for one",
+                did_you_mean(near) if near else "Check that a source sends it under this name.",
+            )
+
+
+def _streams(script: Script) -> Iterator[ast.MetricStream]:
+    for insight in script.statements:
+        parts = (insight.expression, *([insight.when] if insight.when is not None else []))
+        for leaf in chain.from_iterable(map(leaves, parts)):
+            if isinstance(leaf, ast.Aggregate):
+                yield leaf.stream

@@ -1,0 +1,125 @@
+"""Translation of expressions and conditions; what their leaves mean, a scope says."""
+
+from analytics_enabler.optimizer.rules.fold_constants import fold
+from analytics_enabler.semantics.findings import Findings
+from analytics_enabler.semantics.scopes import STAND_IN, Scope
+from grammar import ast
+from mistbow.plan.expressions import (
+    And,
+    Arithmetic,
+    Comparison,
+    Expression,
+    Literal,
+    Membership,
+    Negation,
+    Not,
+    Or,
+)
+
+
+def translate_value(node: ast.Expression, scope: Scope, findings: Findings) -> Expression:
+    """Return what an expression means."""
+    match node:
+        case ast.Number(value) | ast.Text(value) | ast.Boolean(value):
+            return Literal(value)
+        case ast.Negate(operand):
+            _check_number(operand, findings)
+            return Negation(translate_value(operand, scope, findings))
+        case ast.Binary():
+            return _translate_arithmetic(node, scope, findings)
+        case _:
+            return scope.meaning(node)
+
+
+def translate_condition(node: ast.Condition, scope: Scope, findings: Findings) -> Expression:
+    """Return what a condition means."""
+    match node:
+        case ast.Compare():
+            _check_comparison(node, findings)
+            left = translate_value(node.left, scope, findings)
+            return Comparison(node.operator, left, translate_value(node.right, scope, findings))
+        case ast.Membership():
+            return _translate_membership(node, scope, findings)
+        case ast.And(terms):
+            return conjunction([translate_condition(term, scope, findings) for term in terms])
+        case ast.Or(terms):
+            return _balanced(Or, [translate_condition(term, scope, findings) for term in terms])
+        case ast.Not(operand):
+            return Not(translate_condition(operand, scope, findings))
+
+
+def conjunction(terms: list[Expression]) -> Expression:
+    """Return that all of one or more conditions hold."""
+    return _balanced(And, terms)
+
+
+def _balanced(join: type[And] | type[Or], terms: list[Expression]) -> Expression:
+    # A chain of a thousand terms would be a thousand deep, and every walk recurses.
+    if len(terms) == 1:
+        return terms[0]
+    middle = len(terms) // 2
+    return join(_balanced(join, terms[:middle]), _balanced(join, terms[middle:]))
+
+
+def _translate_arithmetic(node: ast.Binary, scope: Scope, findings: Findings) -> Expression:
+    for operand in (node.left, node.right):
+        _check_number(operand, findings)
+    left = translate_value(node.left, scope, findings)
+    right = translate_value(node.right, scope, findings)
+    if node.operator == "/" and right is not STAND_IN and fold(right) == Literal(0.0):
+        findings.warning(
+            node.right.span,
+            "a division by zero has no value: there will be no result",
+            "Divide by something else.",
+        )
+    return Arithmetic(node.operator, left, right)
+
+
+def _translate_membership(node: ast.Membership, scope: Scope, findings: Findings) -> Expression:
+    kind = _kind(node.operand)
+    for member in node.members:
+        if kind is not None and _kind(member) != kind:
+            findings.error(
+                member.span,
+                f"{kind} is never {_kind(member)}",
+                f"List values that are each {kind}.",
+            )
+    options = tuple(member.value for member in node.members)
+    membership = Membership(translate_value(node.operand, scope, findings), options)
+    return Not(membership) if node.negated else membership
+
+
+def _check_number(node: ast.Expression, findings: Findings) -> None:
+    kind = _kind(node) or "an attribute"
+    if kind != "a number":
+        findings.error(node.span, f"{kind} cannot be calculated with", "Use a number.")
+
+
+def _check_comparison(node: ast.Compare, findings: Findings) -> None:
+    left, right = _kind(node.left), _kind(node.right)
+    if left is not None and right is not None and left != right:
+        findings.error(
+            node.span,
+            f"{left} is compared with {right}",
+            "Compare a number with a number, a text with an attribute that is a text.",
+        )
+    elif node.operator not in ("==", "!=") and {left, right} & {"a text", "a truth value"}:
+        ordered = left if left in ("a text", "a truth value") else right
+        findings.error(
+            node.span,
+            f"{ordered} has no order: {node.operator} cannot be used with it",
+            "Use ==, != or IN.",
+        )
+
+
+def _kind(node: ast.Expression) -> str | None:
+    """Return what an expression yields; an attribute may be anything."""
+    match node:
+        case ast.Name():
+            return None
+        case ast.Text():
+            return "a text"
+        case ast.Boolean():
+            return "a truth value"
+        case _:
+            return "a number"

@@ -1,0 +1,100 @@
+"""What names, aggregates and the elided left side mean, which depends on where they stand."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from analytics_enabler.semantics.findings import Findings
+from grammar import ast
+from mistbow.plan.attributes import canonical
+from mistbow.plan.expressions import Attribute, Expression, Literal, Value
+
+Leaf = ast.Name | ast.Elided | ast.Aggregate
+
+STAND_IN = Literal(0.0)
+"""Takes the place of what has no meaning, so that the check can go on."""
+
+
+class Scope(Protocol):
+    """A place in a statement."""
+
+    def meaning(self, leaf: Leaf) -> Expression:
+        """Return what ``leaf`` means here; where it means nothing, a stand-in for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PointScope:
+    """A condition on points: of one metric, or, without one, on their attributes alone."""
+
+    findings: Findings
+    metric: str | None = None
+
+    def meaning(self, leaf: Leaf) -> Expression:
+        """Return the point's value or an attribute of it."""
+        match leaf:
+            case ast.Elided():
+                return Value()
+            case ast.Name(name) if name == self.metric:
+                self.findings.error(
+                    leaf.span,
+                    f"`{name}` is the metric itself, not an attribute of its points",
+                    f"Leave it out to compare the value: `{name} WHEN > 0`.",
+                )
+                return STAND_IN
+            case ast.Name(name):
+                return Attribute(canonical(name))
+            case ast.Aggregate():
+                self.findings.error(
+                    leaf.span,
+                    "a condition inside an aggregate is about single points",
+                    "Compare with an aggregate in the WHEN at the end of the insight.",
+                )
+                return STAND_IN
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeScope:
+    """The expression after COMPUTE, in which the parser lets no leaves be but aggregates."""
+
+    aggregate: Callable[[ast.Aggregate], Expression]
+
+    def meaning(self, leaf: Leaf) -> Expression:
+        """Return the aggregate."""
+        if not isinstance(leaf, ast.Aggregate):
+            raise AssertionError(leaf)
+        return self.aggregate(leaf)
+
+
+@dataclass(frozen=True, slots=True)
+class ResultScope:
+    """A condition on results, whose names are attributes of their keys."""
+
+    elided: Expression
+    aggregate: Callable[[ast.Aggregate], Expression]
+
+    def meaning(self, leaf: Leaf) -> Expression:
+        """Return the insight's expression, an attribute of its key, or an aggregate."""
+        match leaf:
+            case ast.Elided():
+                return self.elided
+            case ast.Name(name):
+                return Attribute(canonical(name))
+            case ast.Aggregate():
+                return self.aggregate(leaf)
+
+
+def leaves(node: ast.Expression | ast.Condition) -> Iterator[Leaf]:
+    """Yield what a scope gives a meaning to, from left to right."""
+    match node:
+        case ast.Name() | ast.Elided() | ast.Aggregate():
+            yield node
+        case ast.Binary() | ast.Compare():
+            yield from leaves(node.left)
+            yield from leaves(node.right)
+        case ast.Negate() | ast.Not() | ast.Membership():
+            yield from leaves(node.operand)
+        case ast.And(terms) | ast.Or(terms):
+            for term in terms:
+                yield from leaves(term)
+        case _:
+            return

@@ -1,0 +1,86 @@
+"""What the enabler's API takes and answers; the service, the client and the command share it.
+
+All times are in milliseconds since the epoch.
+"""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from grammar import Problem
+
+
+class Submission(BaseModel):
+    """Insights to deploy, check or explain."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    queries: str = Field(min_length=1, description="Statements of the insight language.")
+    name: str | None = Field(
+        None, min_length=1, max_length=200, description="What people call the deployment."
+    )
+
+
+class Accepted(BaseModel):
+    """A deployment that is stored and will run."""
+
+    deployment_id: str
+    insights: list[str]
+    warnings: list[Problem]
+
+
+class CheckAnswer(BaseModel):
+    """All that is wrong with a text; ``ok`` if nothing but warnings."""
+
+    ok: bool
+    problems: list[Problem]
+
+
+class InsightStatus(BaseModel):
+    """An insight of a deployment: a ``state`` in words, and from which tick on it has results."""
+
+    name: str
+    uid: str
+    text: str
+    every_ms: int
+    since: int
+    first_tick: int
+    state: str
+
+
+class DeploymentStatus(BaseModel):
+    """A deployment; its ``status`` is that of the insight that is least far."""
+
+    deployment_id: str
+    name: str | None
+    status: str
+    error: str | None
+    queries: str
+    created_at: int
+    updated_at: int
+    insights: list[InsightStatus]
+    warnings: list[Problem]
+
+
+class DeploymentList(BaseModel):
+    """Every deployment, the oldest first."""
+
+    deployments: list[DeploymentStatus]
+
+
+class Result(BaseModel):
+    """The value of an insight for a key at a tick; without a value, an earlier one is withdrawn."""
+
+    insight: str
+    key: dict[str, str | int | float | bool]
+    ts: int
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    confidence: float | None = None
+    revision: int
+    computed_at: int
+
+
+class Results(BaseModel):
+    """Results by time."""
+
+    results: list[Result]
