@@ -5,8 +5,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from grammar import parse
-from mistbow.errors import InvalidQueryError
+from grammar import ParseError, parse, render
 
 ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"\]\((?!\w+:)([^)#\s]+)(?:#[^)]*)?\)")
@@ -29,8 +28,9 @@ def problems() -> Iterator[str]:
 def _syntax(page: Path, text: str) -> Iterator[str]:
     try:
         parse(text)
-    except InvalidQueryError as error:
-        yield f"{page.relative_to(ROOT)}: {error.message}: {error.details}"
+    except ParseError as error:
+        for problem in error.problems:
+            yield f"{page.relative_to(ROOT)}: {render(problem, text)}"
 
 
 found = list(problems())

@@ -121,5 +121,6 @@ class MonitorSettings(ServiceSettings):
         description="Most points kept while the agent is away; oldest dropped.",
     )
     sources: str = Field(
-        default="", description="Further JSON sources: files, URLs or commands, separated by ';'."
+        default="",
+        description="Further JSON sources, separated by ';': a file, http://… or exec:COMMAND.",
     )

@@ -1,0 +1,117 @@
+"""The host as psutil sees it: CPU, memory, disks, file systems, network, load, temperatures."""
+
+from collections.abc import Iterator
+
+import psutil
+
+from mistbow.monitoring.measurement import Measurement, Metric
+from mistbow.monitoring.rates import Rates
+
+CPU = Metric("cpu.util", "%", "How busy all cores are together", 100)
+CORE = Metric("cpu.core.util", "%", "How busy one core is", 100)
+MEMORY_UTIL = Metric("memory.util", "%", "Share of the memory in use", 100)
+MEMORY_USED = Metric("memory.used", "bytes", "Memory in use")
+MEMORY_AVAILABLE = Metric("memory.available", "bytes", "Memory that can be had without swapping")
+SWAP_UTIL = Metric("swap.util", "%", "Share of the swap space in use", 100)
+SWAP_USED = Metric("swap.used", "bytes", "Swap space in use")
+READ_RATE = Metric("disk.read.rate", "bytes/s", "What is read from a disk")
+READ_TOTAL = Metric("disk.read.total", "bytes", "All that was read from a disk")
+WRITTEN_RATE = Metric("disk.written.rate", "bytes/s", "What is written to a disk")
+WRITTEN_TOTAL = Metric("disk.written.total", "bytes", "All that was written to a disk")
+SPACE_UTIL = Metric("disk.space.util", "%", "Share of a file system in use", 100)
+SPACE_USED = Metric("disk.space.used", "bytes", "What a file system holds")
+SPACE_FREE = Metric("disk.space.free", "bytes", "What a file system has room for")
+RECEIVED_RATE = Metric("network.received.rate", "bytes/s", "What an interface receives")
+RECEIVED_TOTAL = Metric("network.received.total", "bytes", "All that an interface received")
+SENT_RATE = Metric("network.sent.rate", "bytes/s", "What an interface sends")
+SENT_TOTAL = Metric("network.sent.total", "bytes", "All that an interface sent")
+LOADS = tuple(
+    Metric(f"load.{minutes}m", "processes", f"Processes that want a core, over {minutes} min")
+    for minutes in (1, 5, 15)
+)
+TEMPERATURE = Metric("temperature", "°C", "What a sensor reads")
+
+
+class HostCollector:
+    """Measures one host, named ``node``; its parts are the entities ``node/part``."""
+
+    name = "host"
+
+    def __init__(self, node: str) -> None:
+        self._node = node
+        self._rates = Rates()
+        # The first answer of each covers no time yet.
+        psutil.cpu_percent()
+        psutil.cpu_percent(percpu=True)
+
+    def collect(self, now_ms: int) -> Iterator[Measurement]:
+        """Yield all that this host offers; what it lacks (swap, sensors) is left out."""
+        yield from self._cpu(now_ms)
+        yield from self._memory(now_ms)
+        yield from self._disks(now_ms)
+        yield from self._file_systems(now_ms)
+        yield from self._network(now_ms)
+        yield from self._temperatures(now_ms)
+
+    def _cpu(self, now: int) -> Iterator[Measurement]:
+        yield CPU.measure(self._node, "host", psutil.cpu_percent(), now)
+        for core, busy in enumerate(psutil.cpu_percent(percpu=True)):
+            yield CORE.measure(f"{self._node}/cpu{core}", "cpu", busy, now)
+        for metric, load in zip(LOADS, psutil.getloadavg(), strict=True):
+            yield metric.measure(self._node, "host", load, now)
+
+    def _memory(self, now: int) -> Iterator[Measurement]:
+        memory = psutil.virtual_memory()
+        yield MEMORY_UTIL.measure(self._node, "host", memory.percent, now)
+        yield MEMORY_USED.measure(self._node, "host", memory.used, now)
+        yield MEMORY_AVAILABLE.measure(self._node, "host", memory.available, now)
+        swap = psutil.swap_memory()
+        if swap.total:
+            yield SWAP_UTIL.measure(self._node, "host", swap.percent, now)
+            yield SWAP_USED.measure(self._node, "host", swap.used, now)
+
+    def _disks(self, now: int) -> Iterator[Measurement]:
+        for disk, io in (psutil.disk_io_counters(perdisk=True) or {}).items():
+            entity = f"{self._node}/{disk}"
+            yield READ_TOTAL.measure(entity, "disk", io.read_bytes, now)
+            yield WRITTEN_TOTAL.measure(entity, "disk", io.write_bytes, now)
+            yield from self._rate(READ_RATE, entity, "disk", io.read_bytes, now)
+            yield from self._rate(WRITTEN_RATE, entity, "disk", io.write_bytes, now)
+
+    def _file_systems(self, now: int) -> Iterator[Measurement]:
+        seen = set()
+        for part in psutil.disk_partitions():
+            if part.device in seen:  # mounted once more elsewhere
+                continue
+            seen.add(part.device)
+            try:
+                space = psutil.disk_usage(part.mountpoint)
+            except OSError:  # unmounted meanwhile, or not ours to look at
+                continue
+            entity = f"{self._node}{part.mountpoint}"
+            yield SPACE_UTIL.measure(entity, "filesystem", space.percent, now)
+            yield SPACE_USED.measure(entity, "filesystem", space.used, now)
+            yield SPACE_FREE.measure(entity, "filesystem", space.free, now)
+
+    def _network(self, now: int) -> Iterator[Measurement]:
+        for interface, io in psutil.net_io_counters(pernic=True).items():
+            entity = f"{self._node}/{interface}"
+            yield RECEIVED_TOTAL.measure(entity, "network", io.bytes_recv, now)
+            yield SENT_TOTAL.measure(entity, "network", io.bytes_sent, now)
+            yield from self._rate(RECEIVED_RATE, entity, "network", io.bytes_recv, now)
+            yield from self._rate(SENT_RATE, entity, "network", io.bytes_sent, now)
+
+    def _temperatures(self, now: int) -> Iterator[Measurement]:
+        if not hasattr(psutil, "sensors_temperatures"):  # not on every system
+            return
+        for chip, sensors in psutil.sensors_temperatures().items():
+            for number, sensor in enumerate(sensors):
+                entity = f"{self._node}/{chip}{number}"
+                yield TEMPERATURE.measure(entity, "sensor", sensor.current, now)
+
+    def _rate(
+        self, metric: Metric, entity: str, entity_type: str, total: int, now: int
+    ) -> Iterator[Measurement]:
+        rate = self._rates.per_second(f"{metric.id} {entity}", total, now)
+        if rate is not None:
+            yield metric.measure(entity, entity_type, rate, now)

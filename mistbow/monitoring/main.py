@@ -1,0 +1,54 @@
+"""The monitoring agent as a service: its health and metrics are its whole API."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from fastapi import FastAPI
+
+from mistbow.client.agent import AsyncAgentClient
+from mistbow.clock import system_clock
+from mistbow.monitoring.agent import MonitoringAgent
+from mistbow.monitoring.buffer import Buffer
+from mistbow.monitoring.collector import make_collectors
+from mistbow.service import create_service, serve
+from mistbow.settings import MonitorSettings
+
+
+def create_app(settings: MonitorSettings) -> FastAPI:
+    """Build the service; the agent runs as long as it does."""
+    client = AsyncAgentClient(
+        settings.agent_url,
+        token=settings.token.get_secret_value() if settings.token else None,
+        attempts=1,  # the agent tries again itself, and in order
+    )
+    agent = MonitoringAgent(
+        make_collectors(settings),
+        client,
+        Buffer(settings.buffer_points),
+        interval_ms=settings.interval_ms,
+        clock=system_clock,
+    )
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        running = asyncio.create_task(agent.run())
+        try:
+            yield
+        finally:
+            running.cancel()
+            with suppress(asyncio.CancelledError):
+                await running
+            await client.close()
+
+    async def readiness() -> list[str]:
+        return [agent.waits_for] if agent.waits_for else []
+
+    return create_service(
+        "Mistbow monitoring agent", settings, readiness=readiness, lifespan=lifespan
+    )
+
+
+def main(settings: MonitorSettings) -> None:
+    """Serve until SIGTERM or Ctrl-C."""
+    serve(create_app(settings), "monitor", settings.monitor_port, settings)

@@ -1,0 +1,91 @@
+import json
+import math
+import os
+import shlex
+import sys
+
+import pytest
+
+from mistbow.monitoring.collector import make_collectors
+from mistbow.monitoring.host import HostCollector
+from mistbow.monitoring.json_source import JsonCollector, SourceError
+from mistbow.monitoring.processes import ProcessCollector
+from mistbow.monitoring.rates import Rates
+from mistbow.settings import MonitorSettings
+
+POINT = {"metricID": "m", "entityID": "e", "val": 6}
+
+
+def by_metric(points):
+    found = {}
+    for point in points:
+        found.setdefault(point.metric, []).append(point)
+    return found
+
+
+def test_host_yields_every_family_with_units_and_bounds():
+    host = HostCollector("n1")
+    list(host.collect(1_000))
+    found = by_metric(host.collect(2_000))
+    assert {
+        "cpu.util",
+        "cpu.core.util",
+        "memory.util",
+        "memory.used",
+        "load.1m",
+        "network.received.rate",
+        "network.received.total",
+    } <= found.keys()
+    (cpu,) = found["cpu.util"]
+    assert (cpu.entity, cpu.entity_type, cpu.units, cpu.group) == ("n1", "host", "%", "cpu")
+    assert len(found["cpu.core.util"]) == os.cpu_count()
+    assert found["cpu.core.util"][0].entity == "n1/cpu0"
+    points = [point for points in found.values() for point in points]
+    assert all(point.ts == 2_000 and math.isfinite(point.value) for point in points)
+    assert all(point.high is None or 0 <= point.value <= point.high for point in points)
+
+
+def test_ten_processes_at_most_each_with_cpu_and_memory():
+    found = by_metric(ProcessCollector("n1").collect(1_000))
+    assert found.keys() == {"process.cpu", "process.memory"}
+    assert 1 <= len(found["process.cpu"]) <= 10
+    first = found["process.cpu"][0]
+    assert first.entity.startswith("n1/")
+    assert first.entity_type == "process"
+
+
+def test_rates_say_nothing_of_what_they_cannot_know():
+    rates = Rates()
+    assert rates.per_second("c", 100, 1_000) is None  # the first
+    assert rates.per_second("c", 150, 1_500) == 100
+    assert rates.per_second("c", 150, 1_500) is None  # no time between
+    assert rates.per_second("c", 10, 2_000) is None  # reset
+    assert rates.per_second("c", 20, 3_000) == 10
+
+
+def test_json_sources_are_files_and_commands(tmp_path):
+    file = tmp_path / "points.json"
+    file.write_text(json.dumps({"monitoring": [{**POINT, "timestamp": 5}]}))
+    assert [(p.metric, p.value, p.ts) for p in JsonCollector(str(file)).collect(9)] == [("m", 6, 5)]
+    command = shlex.join([sys.executable, "-c", f"print({json.dumps(json.dumps([POINT]))})"])
+    assert [p.ts for p in JsonCollector(f"exec:{command}").collect(9)] == [9]
+
+
+@pytest.mark.parametrize("text", ["", "7", "[7]", "{}", '[{"metricID": "m"}]', '[{"val": "x"}]'])
+def test_json_that_is_no_list_of_points_is_told(tmp_path, text):
+    file = tmp_path / "points.json"
+    file.write_text(text)
+    with pytest.raises(SourceError, match="yields no list of points"):
+        JsonCollector(str(file)).collect(9)
+
+
+@pytest.mark.parametrize("source", ["/nowhere", "exec:false", "http://127.0.0.1:1/"])
+def test_source_that_is_away_is_told(source):
+    with pytest.raises(SourceError, match="cannot read"):
+        JsonCollector(source).collect(9)
+
+
+def test_sources_of_the_settings_become_collectors():
+    settings = MonitorSettings(node="n1", sources="a.json; exec:date ;")
+    names = [collector.name for collector in make_collectors(settings)]
+    assert names[:4] == ["host", "processes", "a.json", "exec:date"]
