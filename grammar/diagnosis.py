@@ -1,0 +1,101 @@
+"""What to tell about text that does not parse: what was found, and what was expected."""
+
+from grammar.advice import advice
+from grammar.failure import ARITHMETIC, CLAUSES, COMPARATORS, KEYWORDS, LITERALS, Failure
+from grammar.generated.InsightsParser import InsightsParser as Tree
+from grammar.problems import Problem, clip, problem_at
+from grammar.scanner import Token
+
+_VALUE_STARTERS = LITERALS | COMPARATORS | {Tree.LPAR, Tree.ID, Tree.MINUS, Tree.NOT, Tree.IN}
+_INFIXES = ARITHMETIC | COMPARATORS | {Tree.IN, Tree.NOT, Tree.AND, Tree.OR}
+_NAMED = {
+    Tree.RULE_statement: "the name of an insight",
+    Tree.RULE_stream: "a metric",
+    Tree.RULE_grouping: "an attribute",
+    Tree.RULE_entities: "an entity",
+    Tree.RULE_interval: "a unit of time",
+}
+_IN_ORDER = (
+    Tree.ASSIGN,
+    Tree.COMPUTE,
+    Tree.FROM,
+    Tree.COMMA,
+    Tree.LPAR,
+    Tree.RPAR,
+    Tree.BY,
+    Tree.WHEN,
+    Tree.EVERY,
+)
+_MEANT = {
+    "&": "Write AND.",
+    "|": "Write OR.",
+    "!": "Write NOT.",
+    "#": "Comments start with `//`.",
+    "%": "Write a share as a number: 0.2 is 20 percent.",
+} | dict.fromkeys(":[]{}", "STREAM, FUNCTION and parameters in brackets are not supported yet.")
+_MEANT |= dict.fromkeys("“”„‘’`´", 'Use straight quotes: `"`.')
+_MEANT |= dict.fromkeys("‐‑‒–—−", "Use a plain minus: `-`.")
+
+
+def diagnose(failure: Failure) -> Problem:
+    """Return the problem with a statement that does not parse."""
+    found = failure.found
+    if found.type == Tree.WITH:
+        message = "WITH is not supported yet"
+    else:
+        message = f"found {_quoted(found)}, expected {_expectation(failure)}"
+    return problem_at(found.span, message, advice(failure))
+
+
+def diagnose_token(token: Token) -> Problem | None:
+    """Return the problem with a token that cannot be read, or None for a sound one."""
+    if token.type == Tree.UNCLOSED_COMMENT:
+        return problem_at(token.span, "this comment has no end", "End it with `*/`.")
+    if token.type == Tree.UNCLOSED_STRING:
+        end = f"End it with `{token.text[0]}` on its line; `\\n` in it stands for a line break."
+        return problem_at(token.span, "this text has no end", end)
+    if token.type == Tree.UNKNOWN:
+        char = token.text
+        shown = char if char.isprintable() else f"U+{ord(char):04X}"
+        hint = _MEANT.get(char, "Quote names that have it." if not char.isascii() else None)
+        return problem_at(token.span, f"the character `{shown}` has no meaning here", hint)
+    return None
+
+
+def _quoted(token: Token) -> str:
+    if token.type == Tree.EOF:
+        return f"`{token.text}`" if token.text else "the end of the text"
+    return (
+        f"the keyword {token.text.upper()}" if token.type in KEYWORDS else f"`{clip(token.text)}`"
+    )
+
+
+def _expectation(failure: Failure) -> str:
+    """Put the set of expected tokens into words."""
+    phrases = []
+    expected = failure.expected
+    if {Tree.NUMBER, Tree.LPAR} <= expected:
+        after_when = failure.kind(-1) in (Tree.WHEN, Tree.AND, Tree.OR, Tree.NOT)
+        phrases.append("a condition" if after_when else "a value")
+        expected -= _VALUE_STARTERS
+    if failure.after_value or Tree.STAR in expected:
+        phrases.append("an operator")
+        expected -= _INFIXES
+    if Tree.NUMBER in expected:
+        phrases.append("a number" if failure.rule == Tree.RULE_interval else "a value")
+    elif Tree.ID in expected:
+        phrases.append(_NAMED[failure.rule])
+    phrases.extend(_spelled(kind) for kind in _IN_ORDER if kind in expected)
+    if Tree.EOF in expected:
+        phrases.append("the end of the insight")
+    return _either(phrases)
+
+
+def _spelled(kind: int) -> str:
+    literal = Tree.literalNames[kind].strip("'")
+    return literal.upper() if kind in CLAUSES or literal.isalpha() else f"`{literal}`"
+
+
+def _either(phrases: list[str]) -> str:
+    *others, last = phrases
+    return f"{', '.join(others)} or {last}" if others else last

@@ -1,0 +1,1 @@
+"""Written by ``python -m grammar.generate``; do not edit."""

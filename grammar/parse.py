@@ -1,0 +1,136 @@
+"""From text to the abstract syntax tree."""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from grammar.ast import Insight, Script, Span
+from grammar.build import Builder
+from grammar.diagnosis import diagnose, diagnose_token
+from grammar.failure import ARITHMETIC, CLAUSES, COMPARATORS, Failure
+from grammar.generated.InsightsParser import InsightsParser as Tree
+from grammar.problems import ParseError, Problem, problem_at
+from grammar.recognizer import Recognizer
+from grammar.scanner import Token, scan
+
+MAX_BYTES = 1_000_000
+MAX_STATEMENTS = 10_000
+MAX_DEPTH = 100
+MAX_PROBLEMS = 100
+
+_OPERATORS = ARITHMETIC | COMPARATORS | {Tree.NOT, Tree.IN}
+_LEVELLING = CLAUSES | {Tree.COMMA, Tree.AND, Tree.OR}
+
+
+def parse(text: str) -> Script:
+    """Return the statements of ``text``.
+
+    Raises ParseError, and nothing else, with the problems of all statements; it gives up after
+    MAX_PROBLEMS of them.
+    """
+    problems: list[Problem] = []
+    insights = list(_insights(text, problems))
+    if problems:
+        raise ParseError(tuple(problems[:MAX_PROBLEMS]))
+    return Script(tuple(insights), span=Span(1, 1, 0, len(text)))
+
+
+def _insights(text: str, problems: list[Problem]) -> Iterator[Insight]:
+    """Yield the sound insights of a text and append what is wrong with the others."""
+    if len(text.encode(errors="surrogatepass")) > MAX_BYTES:
+        problems.append(Problem(1, 1, 0, f"the text is longer than {MAX_BYTES:,} bytes"))
+        return
+    recognizer = Recognizer()
+    count = 0
+    for count, tokens in enumerate(_statements(scan(text)), start=1):
+        if count > MAX_STATEMENTS:
+            message = f"there are more than {MAX_STATEMENTS:,} statements"
+            problems.append(problem_at(tokens[0].span, message, "Submit them in several texts."))
+        if len(problems) >= MAX_PROBLEMS or count > MAX_STATEMENTS:
+            return
+        insight = _insight(tokens, recognizer, problems)
+        if insight is not None:
+            yield insight
+    if count == 0:
+        hint = "Write, for example, `load = COMPUTE AVG(cpu.util, 10 SECONDS) EVERY 5 SECONDS`."
+        problems.append(Problem(1, 1, 0, "there is no insight in this text", hint))
+
+
+def _statements(tokens: Iterable[Token]) -> Iterator[list[Token]]:
+    """Yield each statement's tokens, with an EOF token where it ends; empty ones are left out."""
+    statement: list[Token] = []
+    for token in tokens:
+        if token.type == Tree.UNCLOSED_COMMENT:  # what follows is comment, not statements
+            yield [*statement, token, _end(token)]
+            return
+        if token.type != Tree.SEMICOLON:
+            statement.append(token)
+        elif statement:
+            yield [*statement, Token(Tree.EOF, ";", token.offset, token.line, token.column)]
+            statement = []
+    if statement:
+        yield [*statement, _end(statement[-1])]
+
+
+def _end(last: Token) -> Token:
+    length = len(last.text)
+    return Token(Tree.EOF, "", last.offset + length, last.line, last.column + length)
+
+
+def _insight(
+    tokens: list[Token], recognizer: Recognizer, problems: list[Problem]
+) -> Insight | None:
+    unreadable = list(islice(_unreadable(tokens), MAX_PROBLEMS))
+    if unreadable:
+        problems.extend(unreadable)
+        return None
+    deep = _first_too_deep(tokens)
+    if deep is not None:
+        problems.append(_too_deep(deep))
+        return None
+    try:
+        tree = recognizer.recognize(tokens)
+        if not isinstance(tree, Failure):
+            return Builder(problems).insight(tree)
+        problems.append(diagnose(tree))
+    except RecursionError:  # the caller's own stack was nearly full
+        problems.append(_too_deep(tokens[0]))
+    return None
+
+
+def _unreadable(tokens: list[Token]) -> Iterator[Problem]:
+    end = -1
+    for token in tokens:
+        problem = diagnose_token(token)
+        if problem is not None and token.offset != end:  # of a run, the first says it all
+            yield problem
+        end = -1 if problem is None else token.offset + len(token.text)
+
+
+def _first_too_deep(tokens: list[Token]) -> Token | None:
+    """Return the first token more than MAX_DEPTH levels deep.
+
+    Every open parenthesis is a level, and every operator before it in its group: a little more
+    than the depth of the syntax tree, known before anything recurses.
+    """
+    groups, depth = [0], 0
+    for token in tokens:
+        if token.type == Tree.LPAR:
+            groups.append(0)
+            depth += 1
+        elif token.type == Tree.RPAR and len(groups) > 1:
+            depth -= 1 + groups.pop()
+        elif token.type in _LEVELLING:
+            depth -= groups[-1]
+            groups[-1] = 0
+        elif token.type in _OPERATORS:
+            groups[-1] += 1
+            depth += 1
+        if depth > MAX_DEPTH:
+            return token
+    return None
+
+
+def _too_deep(token: Token) -> Problem:
+    message = f"this is nested more than {MAX_DEPTH} levels deep"
+    hint = "Each parenthesis is a level, and each operator in a row: make it several insights."
+    return problem_at(token.span, message, hint)

@@ -1,0 +1,49 @@
+"""The units of time, their spellings and their lengths."""
+
+import difflib
+
+MILLIS = {"MILLIS": 1, "SECONDS": 1_000, "MINUTES": 60_000, "HOURS": 3_600_000, "DAYS": 86_400_000}
+"""The length of each unit in milliseconds, shortest first."""
+
+LONGEST = 36_500 * MILLIS["DAYS"]
+"""No interval is longer: 36,500 days, in milliseconds."""
+
+_WORDS = {
+    "MS": "MILLIS",
+    "MILLIS": "MILLIS",
+    "MILLISECOND": "MILLIS",
+    "MILLISECONDS": "MILLIS",
+    "SEC": "SECONDS",
+    "SECOND": "SECONDS",
+    "SECONDS": "SECONDS",
+    "MIN": "MINUTES",
+    "MINUTE": "MINUTES",
+    "MINUTES": "MINUTES",
+    "HOUR": "HOURS",
+    "HOURS": "HOURS",
+    "DAY": "DAYS",
+    "DAYS": "DAYS",
+}
+# One-letter units are lower case only: M stands for a million elsewhere.
+_LETTERS = {"s": "SECONDS", "m": "MINUTES", "h": "HOURS", "d": "DAYS"}
+
+
+def millis_per(unit: str) -> int | None:
+    """Return a unit's length in milliseconds, or None for a word that is no unit."""
+    name = _LETTERS.get(unit) or _WORDS.get(unit.upper())
+    return None if name is None else MILLIS[name]
+
+
+def nearest_unit(word: str) -> str | None:
+    """Return the unit that ``word`` most likely stands for, if any is near."""
+    if word.lower() in _LETTERS:
+        return word.lower()
+    near = difflib.get_close_matches(word.upper(), _WORDS, n=1, cutoff=0.6)
+    return _WORDS[near[0]] if near else None
+
+
+def in_words(millis: int) -> str:
+    """Return an interval in the largest unit that divides it: 60000 is ``1 MINUTE``."""
+    unit = max((unit for unit in MILLIS if millis % MILLIS[unit] == 0), key=MILLIS.__getitem__)
+    count = millis // MILLIS[unit]
+    return f"{count} {unit.removesuffix('S') if count == 1 and unit != 'MILLIS' else unit}"

@@ -1,0 +1,49 @@
+"""Golden errors: what people are told about texts that do not parse."""
+
+from pathlib import Path
+
+import pytest
+
+from grammar import ParseError, Problem, parse, problem_at, render
+from grammar.ast import Span
+from tests.grammar.golden import FOLDER, golden, text_of
+
+CASES = sorted(FOLDER.glob("*.txt"))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+def test_golden_error(case: Path) -> None:
+    """After a wanted change: ``python -m tests.grammar.regenerate``, and review the diff."""
+    text = text_of(case)
+    assert golden(text) == case.read_text(encoding="utf-8")
+    with pytest.raises(ParseError):
+        parse(text)
+
+
+def test_there_are_golden_errors() -> None:
+    assert len(CASES) >= 40
+
+
+def test_the_error_itself_names_the_first_problem() -> None:
+    with pytest.raises(ParseError, match=r"line 2, column 3: found `5`, .*\(and 1 more\)"):
+        parse("a = COMPUTE AVG(x);\nb 5; c 6")
+
+
+def test_a_long_line_is_clipped_around_the_problem() -> None:
+    text = f"{'x' * 500}!{'y' * 500}"
+    shown = render(Problem(1, 501, 1, "no"), text).splitlines()
+    assert len(shown[1]) < 120
+    assert shown[1][shown[2].index("^")] == "!"
+
+
+def test_tabs_keep_the_caret_in_place() -> None:
+    assert render(Problem(1, 3, 1, "no"), "\ta!").splitlines()[2] == "  | \t ^"
+
+
+def test_a_problem_beyond_the_text_still_renders() -> None:
+    assert render(Problem(7, 3, 2, "no"), "a").endswith("^")
+
+
+def test_warnings_say_so() -> None:
+    warning = problem_at(Span(1, 1, 0, 1), "hm", severity="warning")
+    assert render(warning, "a").startswith("warning at line 1, column 1: hm")

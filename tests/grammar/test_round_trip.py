@@ -1,0 +1,69 @@
+"""Whatever tree: its canonical text parses to it. Whatever text: it parses, or says why not."""
+
+import random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from grammar import ParseError, Script, format_script, parse, render
+from tests.grammar.strategies import scripts
+
+_SNIPPETS = [
+    *"()'\";,=<>!+-*/.\\\n\t @:[]{}&|éß\u00a0\ufeff\x00",
+    *" COMPUTE BY WHEN EVERY FROM IN NOT AND OR WITH true 5 SECONDS AVG cpu 1e999 0 -- // /*".split(
+        " "
+    ),
+]
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(scripts)
+def test_canonical_text_parses_to_the_same_tree(script: Script) -> None:
+    text = format_script(script)
+    parsed = parse(text)
+    assert parsed == script
+    assert format_script(parsed) == text
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(scripts, st.randoms(use_true_random=False), st.integers(1, 8))
+def test_mutated_text_raises_nothing_but_parse_errors(
+    script: Script, chance: random.Random, mutations: int
+) -> None:
+    text = format_script(script)
+    for _ in range(mutations):
+        start = chance.randrange(len(text) + 1)
+        end = min(len(text), start + chance.choice([0, 0, 1, 5]))
+        text = text[:start] + chance.choice(["", *_SNIPPETS]) + text[end:]
+    _parse_or_explain(text)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text() | st.lists(st.sampled_from(_SNIPPETS)).map(" ".join))
+def test_any_text_raises_nothing_but_parse_errors(text: str) -> None:
+    _parse_or_explain(text)
+
+
+def _parse_or_explain(text: str) -> None:
+    try:
+        script = parse(text)
+    except ParseError as error:
+        assert error.problems
+        for problem in error.problems:
+            assert problem.message in render(problem, text)
+            _assert_inside(problem.line, problem.column, text)
+    else:
+        assert parse(format_script(script)) == script
+
+
+def _assert_inside(line: int, column: int, text: str) -> None:
+    lines = text.split("\n")
+    assert 1 <= line <= len(lines)
+    assert 1 <= column <= len(lines[line - 1]) + 1
+
+
+@pytest.mark.parametrize("text", ["a = COMPUTE SUM('\ud800')", "\ud800", "a = COMPUTE \udfff"])
+def test_half_characters_are_problems(text: str) -> None:
+    with pytest.raises(ParseError):
+        parse(text)
