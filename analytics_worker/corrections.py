@@ -1,0 +1,220 @@
+"""Corrections: what came too late makes the past right.
+
+A late point still counts in every window that was open when it came. The windows that were
+closed are computed again, by the same plan in a batch over the stored stream, and what differs
+from the results that stand is written with a higher revision: the number up to which rows were
+considered.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+from mistbow.client.agent import Offset
+from pyspark.sql import SparkSession
+
+from analytics_worker.resumption import only, resume, windows_of
+from analytics_worker.spark.lowering import as_results
+from analytics_worker.spark.query import recompute
+from mistbow.client import AgentClient
+from mistbow.panes.routing import COLUMNS, metrics_needed, route
+from mistbow.plan.nodes import Fragment, Insight, Plan
+from mistbow.streams.results import standing
+from mistbow.streams.schemas import RESULT_ROWS
+from mistbow.telemetry import get_logger
+
+log = get_logger(__name__)
+
+_IDENTITY = ("insight", "key", "ts")
+_SAME = 1e-12
+_ALL = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """The fragment whose results are to be right, complete to ``frontier`` (ms)."""
+
+    fragment: Fragment
+    frontier: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The ticks from ``first`` to ``last``, in ms, both inclusive."""
+
+    first: int
+    last: int
+
+    def hull(self, other: "Span | None") -> "Span":
+        """Return the least span that holds both."""
+        if other is None:
+            return self
+        return Span(min(self.first, other.first), max(self.last, other.last))
+
+
+class Corrector:
+    """Goes through a source's late rows, in order, and corrects what they touch."""
+
+    def __init__(self, spark: SparkSession, agent: AgentClient) -> None:
+        self._spark = spark
+        self._agent = agent
+        self._next: int | None = None
+        self._goal: Offset | None = None
+
+    def begin(self, corrected: int | None, first_needed: int | None) -> None:
+        """Go on from what is corrected, or earlier if insights that are new need it."""
+        known = [n for n in (self._next, corrected, first_needed) if n is not None]
+        self._next = min(known, default=0)
+
+    def step(self, running: Running) -> bool:
+        """Correct what the late rows up to a goal touch; returns whether there were any.
+
+        The goal is the head of some steps ago: once the results are complete to its frontier, all
+        that the rows before it came too late for has been computed a first time.
+        """
+        if self._next is None:
+            return False
+        start, fragment = self._next, running.fragment
+        if self._goal is None:
+            self._goal = self._agent.offset(fragment.source, start, _ALL)
+        if running.frontier < self._goal.frontier:
+            return False
+        end, self._goal = self._goal.next, None
+        late, _ = self._agent.read(
+            fragment.source,
+            start,
+            end,
+            match={"metric": list(metrics_needed(fragment.plan.panes))},
+            columns=COLUMNS,
+            late=True,
+        )
+        spans = touched(late, fragment.plan)
+        if spans:
+            self._correct(running, spans, end)
+        if self._next == start:  # else an insight that is new asked to go back meanwhile
+            self._next = end
+        if late.num_rows:
+            self._agent.advance(fragment.target, running.epoch, attributes={"corrected": end})
+        return bool(spans)
+
+    def _correct(self, running: Running, spans: dict[str, Span], head: int) -> None:
+        fragment = running.fragment
+        insights = tuple(
+            msgspec.structs.replace(one, since=max(one.since, spans[one.uid].first - 1))
+            for one in fragment.plan.insights
+            if one.uid in spans
+        )
+        plan = only(fragment.plan, insights)
+        again = resume(plan, 0, ())
+        last = max(span.last for span in spans.values())
+        computed = recompute(
+            self._spark,
+            self._agent.url,
+            fragment,
+            plan,
+            again.after,
+            numbers=(self._agent.seek(fragment.source, again.needs), head),
+            times=(again.needs + 1, last),
+        )
+        computed = _within(computed, insights, spans)
+        stored, _ = self._agent.read(
+            fragment.target,
+            0,
+            match={"insight": [one.uid for one in insights]},
+            min_ts=min(span.first for span in spans.values()),
+            max_ts=last,
+        )
+        stored = _within(standing(stored), insights, spans)
+        rows = differences(computed, stored, head)
+        if rows.num_rows:
+            self._agent.append(fragment.target, rows, epoch=running.epoch)
+        log.info("corrected", insights=len(insights), rows=rows.num_rows, revision=head)
+
+
+def touched(late: pa.Table, plan: Plan) -> dict[str, Span]:
+    """Return, by insight, the ticks that late rows belong to and came too late for."""
+    of_windows: dict[str, Span] = {}
+    for batch in late.unify_dictionaries().to_batches():
+        routed = route(batch, plan.panes)
+        for place, pane in enumerate(plan.panes):
+            mine = routed.filter(pc.equal(routed["route"], place))
+            if not mine.num_rows:
+                continue
+            for window in plan.windows:
+                if window.pane == pane.id:
+                    span = _closed_ticks(mine, window.size_ms, window.every_ms)
+                    if span is not None:
+                        of_windows[window.id] = span.hull(of_windows.get(window.id))
+    return dict(_of_insights(plan, of_windows))
+
+
+def _of_insights(plan: Plan, spans: dict[str, Span]) -> Iterator[tuple[str, Span]]:
+    for insight in plan.insights:
+        hull: Span | None = None
+        for window in windows_of(insight):
+            if window in spans:
+                hull = spans[window].hull(hull)
+        if hull is not None and hull.last > insight.since:
+            yield insight.uid, hull
+
+
+def _closed_ticks(routed: pa.Table, size_ms: int, every_ms: int) -> Span | None:
+    """Return the ticks t with ts <= t < ts + size and t < due: closed when the row came."""
+    first = math.inf
+    last = -math.inf
+    for ts, due in zip(routed["ts"].to_pylist(), routed["due"].to_pylist(), strict=True):
+        from_tick = -(-ts // every_ms) * every_ms
+        to_tick = (min(ts + size_ms, due) - 1) // every_ms * every_ms
+        if from_tick <= to_tick:
+            first, last = min(first, from_tick), max(last, to_tick)
+    return Span(int(first), int(last)) if first <= last else None
+
+
+def _within(rows: pa.Table, insights: tuple[Insight, ...], spans: dict[str, Span]) -> pa.Table:
+    parts = [RESULT_ROWS.empty_table()]
+    for insight in insights:
+        span = spans[insight.uid]
+        mine = pc.and_(
+            pc.equal(rows["insight"], insight.uid),
+            pc.and_(
+                pc.greater(rows["ts"], max(insight.since, span.first - 1)),
+                pc.less_equal(rows["ts"], span.last),
+            ),
+        )
+        parts.append(rows.filter(mine).cast(RESULT_ROWS))
+    return pa.concat_tables(parts)
+
+
+def differences(computed: pa.Table, stored: pa.Table, revision: int) -> pa.Table:
+    """Return the rows that make ``stored`` say what ``computed`` says; shape ``RESULT_ROWS``.
+
+    A row that should not be there is withdrawn by one without a value.
+    """
+    right = {_identity(row): row["value"] for row in computed.to_pylist()}
+    held = {_identity(row): row["value"] for row in stored.to_pylist()}
+    changed = {
+        identity: value
+        for identity, value in right.items()
+        if identity not in held or not math.isclose(held[identity], value, rel_tol=_SAME)
+    }
+    changed |= {identity: None for identity in held if identity not in right}
+    composed = pa.table(
+        {
+            **{
+                name: pa.array(
+                    [identity[place] for identity in changed], RESULT_ROWS.field(name).type
+                )
+                for place, name in enumerate(_IDENTITY)
+            },
+            "value": pa.array(list(changed.values()), pa.float64()),
+        }
+    )
+    return as_results(composed, revision)
+
+
+def _identity(row: dict[str, object]) -> tuple[object, ...]:
+    return tuple(row[name] for name in _IDENTITY)

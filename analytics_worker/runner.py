@@ -1,0 +1,190 @@
+"""Runs one fragment: starts its query, replaces it when the fragment changes, revives it.
+
+A changed fragment starts as a second query beside the first, from an earlier number, and takes
+over when it has caught up: results never pause. Both write under one epoch; what both emit is
+equal, and the first write of a row counts.
+"""
+
+import threading
+import time
+
+from pyspark.sql import SparkSession
+
+from analytics_worker.corrections import Corrector, Running
+from analytics_worker.resumption import only, resume
+from analytics_worker.spark.query import Counts, FragmentQuery
+from analytics_worker.spark.session import is_alive
+from mistbow.client import AgentClient
+from mistbow.errors import MistbowError
+from mistbow.plan.nodes import Fragment
+from mistbow.plan.status import FragmentStatus
+from mistbow.telemetry import get_logger
+
+log = get_logger(__name__)
+
+_PAUSE = 0.1
+_BACK_OFF = (1.0, 2.0, 4.0, 8.0)
+_FENCED = "FencedError"
+
+
+class FragmentRunner:
+    """The queries of one fragment, watched by a thread of their own."""
+
+    def __init__(self, spark: SparkSession, agent: AgentClient, fragment: Fragment) -> None:
+        self._spark = spark
+        self._agent = agent
+        self._wanted = fragment
+        self._active: FragmentQuery | None = None
+        self._candidate: FragmentQuery | None = None
+        self._epoch: int | None = None
+        self._frontier = 0
+        self._error: str | None = None
+        self._failures = 0
+        self._retry_at = 0.0
+        self._fenced = False
+        self._past = Counts()
+        self._stopped = threading.Event()
+        self._corrector = Corrector(spark, agent)
+        self._threads = [
+            threading.Thread(target=self._watch, name=f"run-{fragment.id}", daemon=True),
+            threading.Thread(target=self._correct, name=f"correct-{fragment.id}", daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def accept(self, fragment: Fragment) -> None:
+        """Run this version of the fragment from now on."""
+        self._wanted = fragment
+        if self._fenced:
+            self._epoch, self._fenced, self._error = None, False, None
+
+    def status(self) -> FragmentStatus:
+        """Return how far the fragment is."""
+        queries = [query for query in (self._active, self._candidate) if query is not None]
+        counts = sum((query.counts for query in queries), start=self._past)
+        if self._fenced:
+            state = "failed"
+        else:
+            state = "starting" if self._active is None else "running"
+        return FragmentStatus(
+            id=self._wanted.id,
+            fingerprint=self._wanted.fingerprint,
+            state=state,  # type: ignore[arg-type]
+            frontier=self._frontier,
+            error=self._error,
+            queries=len(queries),
+            batches=counts.batches,
+            rows_dropped=counts.rows_dropped,
+            computed_windows=counts.computed_windows,
+        )
+
+    def stop(self) -> None:
+        """Stop everything; returns when nothing runs any more."""
+        self._stopped.set()
+        for thread in self._threads:
+            thread.join()
+        self._drop_queries()
+
+    def _watch(self) -> None:
+        while not self._stopped.wait(_PAUSE):
+            try:
+                self._step()
+            except MistbowError as error:
+                self._fail(f"{type(error).__name__}: {error.message}")
+            except Exception as error:
+                if not is_alive(self._spark):
+                    return
+                self._fail(str(error))
+
+    def _step(self) -> None:
+        if self._fenced or time.monotonic() < self._retry_at:
+            return
+        for query in (self._active, self._candidate):
+            if query is not None:
+                query.observe()
+                if query.error is not None:
+                    self._drop_queries()
+                    self._fail(query.error)
+                    return
+        newest = self._candidate or self._active
+        if self._candidate is None and (newest is None or newest.fragment != self._wanted):
+            self._candidate = self._start(self._wanted)
+        if self._candidate is not None and self._candidate.frontier >= self._caught_up_at():
+            self._take_over(self._candidate)
+        if self._active is not None and self._active.frontier > self._frontier:
+            self._advance(self._active.frontier)
+
+    def _start(self, fragment: Fragment) -> FragmentQuery:
+        if self._epoch is None:
+            self._epoch = self._agent.claim(fragment.target).epoch
+        target = self._agent.info(fragment.target)
+        self._frontier = max(target.frontier, 0)
+        covered = set(target.attributes.get("outputs", ()))
+        resumption = resume(fragment.plan, self._frontier, covered)
+        start = self._agent.seek(fragment.source, resumption.needs)
+        self._corrector.begin(
+            target.attributes.get("corrected"), self._first_needed(fragment, covered)
+        )
+        log.info(
+            "start", fragment=fragment.id, fingerprint=fragment.fingerprint, number=start,
+            insights=len(fragment.plan.insights), frontier=self._frontier,
+        )  # fmt: skip
+        return FragmentQuery(
+            self._spark, self._agent.url, fragment, resumption, start=start, epoch=self._epoch
+        )
+
+    def _first_needed(self, fragment: Fragment, covered: set[str]) -> int | None:
+        """Return the first number whose point may be in a window of an insight that is new."""
+        new = tuple(one for one in fragment.plan.insights if one.uid not in covered)
+        if not new:
+            return None
+        return self._agent.seek(fragment.source, resume(only(fragment.plan, new), 0, ()).needs)
+
+    def _caught_up_at(self) -> int:
+        running = self._active.frontier if self._active is not None else 0
+        return max(running, self._frontier, 1)
+
+    def _take_over(self, candidate: FragmentQuery) -> None:
+        assert self._epoch is not None  # noqa: S101 - claimed before the candidate was started
+        outputs = [insight.uid for insight in candidate.fragment.plan.insights]
+        self._agent.advance(candidate.fragment.target, self._epoch, attributes={"outputs": outputs})
+        former, self._active, self._candidate = self._active, candidate, None
+        self._error, self._failures = None, 0
+        if former is not None:
+            self._past += former.counts
+            former.stop()
+        log.info("running", fragment=candidate.fragment.id, frontier=candidate.frontier)
+
+    def _advance(self, frontier: int) -> None:
+        assert self._active is not None  # noqa: S101 - the caller has looked
+        assert self._epoch is not None  # noqa: S101 - claimed before the query was started
+        self._agent.advance(self._active.fragment.target, self._epoch, frontier=frontier)
+        self._frontier = frontier
+
+    def _correct(self) -> None:
+        while not self._stopped.wait(1.0):
+            active, epoch = self._active, self._epoch
+            if active is None or epoch is None or self._fenced:
+                continue
+            try:
+                self._corrector.step(Running(active.fragment, self._frontier, epoch))
+            except MistbowError as error:
+                log.warning("correction put off", reason=error.message)
+            except Exception as error:
+                if not is_alive(self._spark):
+                    return
+                log.warning("correction put off", reason=str(error)[:500])
+
+    def _fail(self, reason: str) -> None:
+        self._error = reason.strip().splitlines()[0][:500] if reason.strip() else "unknown"
+        self._fenced = _FENCED in reason
+        self._retry_at = time.monotonic() + _BACK_OFF[min(self._failures, len(_BACK_OFF) - 1)]
+        self._failures += 1
+        log.warning("fragment failed", fragment=self._wanted.id, reason=reason[-1500:])
+
+    def _drop_queries(self) -> None:
+        for query in (self._candidate, self._active):
+            if query is not None:
+                self._past += query.counts
+                query.stop()
+        self._active = self._candidate = None

@@ -1,0 +1,1 @@
+"""Spark Structured Streaming, as the engine that runs fragments."""

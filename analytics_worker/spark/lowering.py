@@ -1,0 +1,184 @@
+"""Lowering: from a plan to one Spark query, however many insights it has.
+
+points → (watermark by frontier) → panes → windows → results; two native stateful stages.
+The same functions take a streaming DataFrame and a batch one.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from analytics_worker.composition import WINDOWED, compose
+from mistbow.clock import system_clock
+from mistbow.plan.nodes import Plan
+from mistbow.streams.schemas import RESULT_ROWS
+
+_RESULT_DDL = (
+    "insight string, key string, ts bigint, value double, low double, high double, "
+    "confidence double, revision bigint, computed_at bigint"
+)
+_WINDOWED_COLUMNS = ("window", "tick", "key", "sum", "count", "min", "max")
+
+
+def lower(points: DataFrame, plan: Plan, after: Mapping[str, int], revision: int) -> DataFrame:
+    """Return the results (``RESULT_ROWS``) of a lowered plan over routed points.
+
+    ``after`` gives for each window the time (ms) that its ticks must be later than: before it,
+    windows would be partial. ``revision`` is that of the results.
+    """
+    if points.isStreaming:
+        points = hold_watermark(points)
+    else:
+        # A batch corrects what is closed: there, a point counts from its own time on.
+        points = points.withColumn("due", F.col("ts"))
+    windows = to_windows(to_panes(points, plan), plan, after)
+    composed = partial(_compose_partition, msgspec.json.encode(plan), revision)
+    return windows.mapInArrow(composed, _RESULT_DDL)
+
+
+def hold_watermark(points: DataFrame) -> DataFrame:
+    """Let the frontier be the watermark, and drop the heartbeats that carry it.
+
+    Heartbeats have no point: a filter for points that Spark pushed below the watermark would
+    remove them before they are seen. It pushes none below an expression that is not
+    deterministic.
+    """
+    marked = points.withWatermark("frontier", "0 seconds")
+    return marked.where(F.spark_partition_id() >= 0).where(F.col("route").isNotNull())
+
+
+def event_time(milliseconds: Column, name: str) -> Column:
+    """Return a computed time as a column that Spark's stateful operators close by.
+
+    Spark tags event time by column metadata, and a computed column loses it.
+    """
+    return F.timestamp_millis(milliseconds).alias(name, metadata={"spark.watermarkDelayMs": 0})
+
+
+def to_panes(points: DataFrame, plan: Plan) -> DataFrame:
+    """Aggregate points by pane: (due, pane, route, key) with sum, count, min, max.
+
+    A pane is named by its end. ``due`` is when it closes: its own end, or for points that came
+    late that of the first pane that was still open.
+    """
+    widths = F.array(*[F.lit(pane.width_ms).cast("bigint") for pane in plan.panes])
+    width = F.element_at(widths, F.col("route") + 1)
+    return (
+        points.select(
+            "route",
+            "key",
+            "value",
+            _up(F.col("ts"), width).alias("pane"),
+            event_time(_up(F.col("due"), width), "due"),
+        )
+        .groupBy("due", "pane", "route", "key")
+        .agg(
+            F.sum("value").alias("sum"),
+            F.count("value").alias("count"),
+            F.min("value").alias("min"),
+            F.max("value").alias("max"),
+        )
+    )
+
+
+def to_windows(panes: DataFrame, plan: Plan, after: Mapping[str, int]) -> DataFrame:
+    """Aggregate panes by the windows that they belong to; shape ``WINDOWED``."""
+    window = F.col("spec")
+    placed = panes.select(
+        "pane",
+        "key",
+        "sum",
+        "count",
+        "min",
+        "max",
+        F.unix_millis("due").alias("due"),
+        F.explode(F.element_at(_windows_of_routes(plan, after), F.col("route") + 1)).alias("spec"),
+    )
+    # A pane (e - width, e] is in the window (t - size, t] if e <= t and t <= e - width + size.
+    earliest = F.greatest(F.col("pane"), F.col("due"), window["after"] + 1)
+    latest = F.col("pane") - window["width"] + window["size"]
+    ticked = placed.select(
+        "key",
+        "sum",
+        "count",
+        "min",
+        "max",
+        window["window"].alias("window"),
+        window["every"].alias("every"),
+        _up(earliest, window["every"]).alias("first"),
+        _down(latest, window["every"]).alias("last"),
+    ).where("first <= last")
+    return (
+        ticked.withColumn("tick", F.explode(F.sequence("first", "last", "every")))
+        .withColumn("tick", event_time(F.col("tick"), "tick"))
+        .groupBy("tick", "window", "key")
+        .agg(
+            F.sum("sum").alias("sum"),
+            F.sum("count").alias("count"),
+            F.min("min").alias("min"),
+            F.max("max").alias("max"),
+        )
+        .withColumn("tick", F.unix_millis("tick"))
+        .select(*_WINDOWED_COLUMNS)
+    )
+
+
+def _windows_of_routes(plan: Plan, after: Mapping[str, int]) -> Column:
+    """Return, as a constant, the windows of each pane of the plan, by the pane's place."""
+    of_routes = []
+    for pane in plan.panes:
+        specs = [
+            F.struct(
+                F.lit(place).cast("int").alias("window"),
+                F.lit(pane.width_ms).cast("bigint").alias("width"),
+                F.lit(window.size_ms).cast("bigint").alias("size"),
+                F.lit(window.every_ms).cast("bigint").alias("every"),
+                F.lit(after[window.id]).cast("bigint").alias("after"),
+            )
+            for place, window in enumerate(plan.windows)
+            if window.pane == pane.id
+        ]
+        of_routes.append(F.array(*specs))
+    return F.array(*of_routes)
+
+
+def _up(time: Column, step: Column) -> Column:
+    return time + F.pmod(-time, step)
+
+
+def _down(time: Column, step: Column) -> Column:
+    return time - F.pmod(time, step)
+
+
+def _compose_partition(
+    plan: bytes, revision: int, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    rows = _table(batches)
+    if rows.num_rows == 0:
+        return
+    composed = compose(rows, msgspec.json.decode(plan, type=Plan))
+    yield from as_results(composed, revision).to_batches()
+
+
+def _table(batches: Iterator[pa.RecordBatch]) -> pa.Table:
+    tables = [pa.Table.from_batches([batch]).cast(WINDOWED) for batch in batches]
+    return pa.concat_tables(tables).combine_chunks() if tables else WINDOWED.empty_table()
+
+
+def as_results(composed: pa.Table, revision: int) -> pa.Table:
+    """Return composed values (``COMPOSED``) as rows of a results stream."""
+    count = composed.num_rows
+    nothing = pa.nulls(count, pa.float64())
+    columns = {
+        **{name: composed[name] for name in composed.column_names},
+        "low": nothing,
+        "high": nothing,
+        "confidence": nothing,
+        "revision": pa.repeat(pa.scalar(revision, pa.int64()), count),
+        "computed_at": pa.repeat(pa.scalar(system_clock(), pa.int64()), count),
+    }
+    return pa.table([columns[name] for name in RESULT_ROWS.names], schema=RESULT_ROWS)

@@ -1,0 +1,101 @@
+"""A worker: one Spark session and the fragments that it runs."""
+
+import os
+import threading
+import time
+
+from pyspark.sql import SparkSession
+
+from analytics_worker.runner import FragmentRunner
+from analytics_worker.spark.session import is_alive, start_session, warm_up
+from mistbow.client import AgentClient
+from mistbow.errors import InvalidRequestError, NotFoundError, UnavailableError
+from mistbow.plan.nodes import Fragment
+from mistbow.plan.status import FragmentStatus
+from mistbow.settings import WorkerSettings
+from mistbow.telemetry import get_logger
+
+log = get_logger(__name__)
+
+_LOOK = 1.0
+
+
+class Worker:
+    """Starts Spark, and runs what it is asked to until told otherwise."""
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        self._settings = settings
+        token = settings.token.get_secret_value() if settings.token is not None else None
+        self._agent = AgentClient(settings.agent_url, token=token)
+        self._spark: SparkSession | None = None
+        self._runners: dict[str, FragmentRunner] = {}
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+
+    def start(self) -> None:
+        """Start Spark and warm it up; then watch over its JVM, for nothing runs without it."""
+        began = time.monotonic()
+        try:
+            spark = start_session(self._settings.spark_master, self._settings.driver_memory)
+            warm_up(spark)
+        except Exception as error:
+            log.critical("Spark does not start", reason=str(error)[:2000])
+            os._exit(1)
+        self._spark = spark
+        log.info("Spark is ready", seconds=round(time.monotonic() - began, 1))
+        while not self._stopping.wait(_LOOK):
+            if not is_alive(spark):
+                log.critical("Spark's JVM has died: this process ends, to be started again")
+                os._exit(1)
+
+    def stop(self) -> None:
+        """Stop all fragments, and Spark."""
+        self._stopping.set()
+        for runner in self._runners.values():
+            runner.stop()
+        if self._spark is not None:
+            self._spark.stop()
+        self._agent.close()
+
+    async def readiness(self) -> list[str]:
+        """Return what the worker waits for."""
+        return [] if self._spark is not None else ["Spark is starting"]
+
+    def run(self, fragment: Fragment) -> FragmentStatus:
+        """Run a fragment, in place of the version of it that runs."""
+        if not fragment.plan.lowered or not fragment.plan.insights:
+            raise InvalidRequestError(
+                f"fragment {fragment.id} cannot run: its plan is empty or not optimised",
+                hint="Each aggregate must have become a measure of a window.",
+            )
+        if self._spark is None:
+            raise UnavailableError("Spark is starting", hint="Try again in some seconds.")
+        with self._lock:
+            runner = self._runners.get(fragment.id)
+            if runner is None:
+                runner = FragmentRunner(self._spark, self._agent, fragment)
+                self._runners[fragment.id] = runner
+            else:
+                runner.accept(fragment)
+        return runner.status()
+
+    def list(self) -> list[FragmentStatus]:
+        """Return the status of every fragment."""
+        return [runner.status() for runner in list(self._runners.values())]
+
+    def show(self, fragment_id: str) -> FragmentStatus:
+        """Return the status of one fragment; raises ``NotFoundError``."""
+        return self._runner(fragment_id).status()
+
+    def remove(self, fragment_id: str) -> None:
+        """Stop a fragment and forget it; raises ``NotFoundError``."""
+        with self._lock:
+            runner = self._runner(fragment_id)
+            del self._runners[fragment_id]
+        runner.stop()
+
+    def _runner(self, fragment_id: str) -> FragmentRunner:
+        runner = self._runners.get(fragment_id)
+        if runner is None:
+            raise NotFoundError(f"no fragment {fragment_id} runs here")
+        return runner

@@ -1,0 +1,130 @@
+"""The lowering against the oracle: DuckDB over the same points, in one batch."""
+
+import math
+import re
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from analytics_worker.spark.lowering import lower
+from mistbow.panes.routing import ROUTED
+from mistbow.plan.expressions import Function, Measure, Source
+from mistbow.plan.nodes import Insight, Pane, Plan, Window
+from tests.support.waiting import eventually
+
+FUNCTIONS: tuple[Function, ...] = ("SUM", "COUNT", "MIN", "MAX", "AVG")
+WINDOWS = ((1000, 1000), (5000, 1000), (4000, 2000), (1000, 5000), (6000, 3000))
+_END = 20_000
+
+
+def plan_of(shapes: list[tuple[int, int]], since: int = 0) -> Plan:
+    """Return a plan with all functions over each window shape, over two panes."""
+    width = math.gcd(*(number for shape in shapes for number in shape))
+    panes = tuple(Pane(id=f"p{n}", source=Source(f"m{n}"), by=(), width_ms=width) for n in (0, 1))
+    windows = tuple(
+        Window(id=f"{pane.id}-{size}-{every}", pane=pane.id, size_ms=size, every_ms=every)
+        for pane in panes
+        for size, every in shapes
+    )
+    insights = tuple(
+        Insight(
+            uid=f"{function} {window.id}",
+            expression=Measure(function, window.id),
+            by=(),
+            every_ms=window.every_ms,
+            since=since,
+        )
+        for window in windows
+        for function in FUNCTIONS
+    )
+    return Plan(insights=insights, windows=windows, panes=panes)
+
+
+def oracle(points: pa.Table, plan: Plan) -> dict[tuple[str, str, int], float]:
+    """Return (insight, key, tick) → value by the definition of a window, with DuckDB."""
+    expected = {}
+    places = {pane.id: place for place, pane in enumerate(plan.panes)}
+    windows = {window.id: window for window in plan.windows}
+    for insight in plan.insights:
+        assert isinstance(insight.expression, Measure)
+        window = windows[insight.expression.window]
+        rows = duckdb.execute(
+            f"""
+            select key, t, {insight.expression.function}(value)
+            from range(0, {_END + 10_000}, {window.every_ms}) as ticks(t), points
+            where route = {places[window.pane]} and ts > t - {window.size_ms} and ts <= t
+              and t > {insight.since}
+            group by key, t
+            """  # noqa: S608 - numbers of our own
+        ).fetchall()
+        expected |= {(insight.uid, key, tick): float(value) for key, tick, value in rows}
+    return expected
+
+
+_point = st.tuples(
+    st.integers(0, 1),
+    st.sampled_from(['{"a":"x"}', '{"a":"y"}']),
+    st.integers(1, _END),
+    st.floats(-1e6, 1e6),
+)
+
+
+@settings(
+    max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.lists(_point, min_size=1, max_size=60),
+    st.lists(st.sampled_from(WINDOWS), min_size=1, max_size=3, unique=True),
+    st.sampled_from([0, 7000]),
+)
+def test_a_batch_equals_the_oracle(
+    spark: SparkSession,
+    rows: list[tuple[int, str, int, float]],
+    shapes: list[tuple[int, int]],
+    since: int,
+) -> None:
+    plan = plan_of(shapes, since)
+    points = pa.Table.from_pylist(
+        [{"route": r, "key": k, "ts": ts, "due": ts, "value": v} for r, k, ts, v in rows], ROUTED
+    )
+    after = {window.id: since for window in plan.windows}
+    found = lower(spark.createDataFrame(points), plan, after, revision=3).toArrow()
+    values = {(r["insight"], r["key"], r["ts"]): r["value"] for r in found.to_pylist()}
+    expected = oracle(points, plan)
+
+    assert values.keys() == expected.keys()
+    for identity, value in expected.items():
+        assert values[identity] == pytest.approx(value, rel=1e-9, abs=1e-6), identity
+    assert set(found["revision"].to_pylist()) <= {3}
+
+
+def test_only_the_scan_lies_below_the_watermark(spark: SparkSession, tmp_path: Path) -> None:
+    plan = plan_of([(5000, 1000)])
+    source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 5).load()
+    points = source.select(
+        F.lit(0).alias("route"),
+        F.lit("{}").alias("key"),
+        F.unix_millis("timestamp").alias("ts"),
+        F.unix_millis("timestamp").alias("due"),
+        F.col("value").cast("double").alias("value"),
+        F.col("timestamp").alias("frontier"),
+    )
+    results = lower(points, plan, {window.id: 0 for window in plan.windows}, revision=0)
+    query = results.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).start()
+    try:
+        eventually(lambda: query.lastProgress, timeout=60, what="a micro-batch")
+        explained = query._jsq.explainInternal(True)
+    finally:
+        query.stop()
+
+    optimised = explained.split("== Optimized Logical Plan ==")[1].split("== Physical")[0]
+    names = [re.sub(r"^[\s:+~\-]*", "", line).split(" ")[0] for line in optimised.splitlines()]
+    watermark = names.index("EventTimeWatermark")
+    assert "Filter" in names[:watermark]
+    assert not {"Filter", "Aggregate"} & set(names[watermark + 1 :])

@@ -1,0 +1,81 @@
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analytics_worker.composition import COMPOSED
+from analytics_worker.corrections import Span, differences, touched
+from analytics_worker.spark.lowering import as_results
+from mistbow.plan.expressions import Measure, Source
+from mistbow.plan.nodes import Insight, Pane, Plan, Window
+from mistbow.streams.results import standing
+from tests.support.points import Row, points
+
+PLAN = Plan(
+    insights=(
+        Insight(uid="a", expression=Measure("SUM", "w"), by=(), every_ms=1000, since=0),
+        Insight(uid="b", expression=Measure("SUM", "x"), by=(), every_ms=5000, since=12_000),
+    ),
+    windows=(
+        Window(id="w", pane="p", size_ms=3000, every_ms=1000),
+        Window(id="x", pane="p", size_ms=10_000, every_ms=5000),
+    ),
+    panes=(Pane(id="p", source=Source("cpu"), by=(), width_ms=1000),),
+)
+
+
+def late(*rows: Row) -> pa.Table:
+    return pa.Table.from_batches([points(rows)])
+
+
+def test_only_ticks_that_were_closed_are_touched() -> None:
+    spans = touched(late(Row(ts=4500, horizon=6100)), PLAN)
+    assert spans == {"a": Span(5000, 6000)}  # 7000 was still open; b begins after 12,000
+
+
+def test_windows_end_what_a_point_touches() -> None:
+    spans = touched(late(Row(ts=4500, horizon=60_000)), PLAN)
+    assert spans == {"a": Span(5000, 7000)}
+    spans = touched(late(Row(ts=9000, horizon=60_000)), PLAN)
+    assert spans == {"a": Span(9000, 11_000), "b": Span(10_000, 15_000)}
+
+
+def test_rows_of_other_metrics_touch_nothing() -> None:
+    assert touched(late(Row(metric="mem", ts=1, horizon=9000)), PLAN) == {}
+    assert touched(late(), PLAN) == {}
+
+
+@given(st.integers(0, 30_000), st.integers(0, 30_000))
+def test_touched_equals_the_definition(ts: int, lag: int) -> None:
+    horizon = ts + lag
+    expected = [t for t in range(0, 100_000, 1000) if t - 3000 < ts <= t <= horizon and t > 0]
+    span = touched(late(Row(ts=ts, horizon=horizon)), PLAN).get("a")
+    found = [] if span is None else list(range(span.first, span.last + 1, 1000))
+    assert [t for t in found if t > 0] == expected
+
+
+def results(rows: list[tuple[str, int, float]], revision: int) -> pa.Table:
+    composed = [{"insight": "a", "key": key, "ts": ts, "value": value} for key, ts, value in rows]
+    return as_results(pa.Table.from_pylist(composed, COMPOSED), revision)
+
+
+_rows = st.dictionaries(
+    st.tuples(st.sampled_from(["{}", "k"]), st.integers(0, 5)), st.floats(-5, 5), max_size=8
+).map(lambda held: [(key, ts, value) for (key, ts), value in held.items()])
+
+
+@given(_rows, _rows)
+def test_differences_make_the_past_right(
+    stored: list[tuple[str, int, float]], computed: list[tuple[str, int, float]]
+) -> None:
+    before = results(stored, 0)
+    change = differences(results(computed, 7), before, 7)
+    after = standing(pa.concat_tables([before, change]))
+    assert after.select(["key", "ts", "value"]).to_pylist() == (
+        standing(results(computed, 7)).select(["key", "ts", "value"]).to_pylist()
+    )
+    assert change.num_rows <= len(stored) + len(computed)
+
+
+def test_what_stands_already_is_not_written_again() -> None:
+    rows = results([("{}", 1, 0.1 + 0.2)], 0)
+    assert differences(results([("{}", 1, 0.3)], 5), rows, 5).num_rows == 0

@@ -1,0 +1,55 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analytics_worker.resumption import only, resume, tick_after
+from mistbow.plan.expressions import Arithmetic, Measure, Source
+from mistbow.plan.nodes import Insight, Pane, Plan, Window
+
+PANE = Pane(id="p", source=Source("cpu"), by=(), width_ms=1000)
+OTHER = Pane(id="q", source=Source("mem"), by=(), width_ms=1000)
+SHORT = Window(id="short", pane="p", size_ms=2000, every_ms=1000)
+LONG = Window(id="long", pane="p", size_ms=60_000, every_ms=5000)
+ELSE = Window(id="else", pane="q", size_ms=5000, every_ms=5000)
+
+
+def insight(uid: str, *windows: str, every: int = 1000, since: int = 0) -> Insight:
+    expression = Measure("SUM", windows[0])
+    for window in windows[1:]:
+        expression = Arithmetic("+", expression, Measure("SUM", window))  # type: ignore[assignment]
+    return Insight(uid=uid, expression=expression, by=(), every_ms=every, since=since)
+
+
+PLAN = Plan(
+    insights=(insight("a", "short", since=10_000), insight("b", "long", every=5000, since=17_500)),
+    windows=(SHORT, LONG),
+    panes=(PANE,),
+)
+
+
+def test_a_new_plan_begins_after_since() -> None:
+    resumption = resume(PLAN, 0, ())
+    assert resumption.after == {"short": 10_000, "long": 17_500}
+    assert resumption.needs == min(11_000 - 2000, 20_000 - 60_000)
+
+
+def test_what_is_covered_goes_on_from_the_frontier() -> None:
+    resumption = resume(PLAN, 90_000, {"a"})
+    assert resumption.after == {"short": 90_000, "long": 17_500}
+    assert [one.since for one in resumption.plan.insights] == [90_000, 17_500]
+
+
+def test_a_part_of_a_plan_has_just_what_it_needs() -> None:
+    plan = Plan(
+        insights=(insight("a", "short"), insight("c", "else", every=5000)),
+        windows=(SHORT, LONG, ELSE),
+        panes=(PANE, OTHER),
+    )
+    part = only(plan, plan.insights[1:])
+    assert (part.windows, part.panes) == ((ELSE,), (OTHER,))
+
+
+@given(st.integers(0, 10**7), st.integers(1, 10**5))
+def test_the_tick_after(time: int, every: int) -> None:
+    tick = tick_after(time, every)
+    assert tick % every == 0
+    assert time < tick <= time + every

@@ -1,0 +1,31 @@
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mistbow.streams.results import settle, standing
+from mistbow.streams.schemas import RESULT_ROWS
+
+_row = st.fixed_dictionaries(
+    {
+        "insight": st.sampled_from(["i", "j"]),
+        "key": st.sampled_from(["{}", "k"]),
+        "ts": st.integers(0, 3),
+        "value": st.none() | st.floats(-1, 1),
+        "revision": st.integers(0, 3),
+        "computed_at": st.integers(0, 9),
+    }
+)
+
+
+@given(st.lists(_row, max_size=40))
+def test_the_highest_revision_counts_and_of_equal_ones_the_first(rows: list[dict]) -> None:
+    best: dict[tuple, dict] = {}
+    for row in rows:
+        identity = (row["ts"], row["insight"], row["key"])
+        if identity not in best or row["revision"] > best[identity]["revision"]:
+            best[identity] = row
+    expected = [best[identity] for identity in sorted(best)]
+    table = pa.Table.from_pylist(rows, RESULT_ROWS)
+    columns = ["insight", "key", "ts", "value", "revision", "computed_at"]
+    assert settle(table).select(columns).to_pylist() == expected
+    assert standing(table).num_rows == sum(row["value"] is not None for row in expected)
