@@ -7,18 +7,17 @@ from mistbow.client.agent import AsyncAgentClient
 
 from analytics_enabler.deployments.model import Deployment, Generation
 from analytics_enabler.deployments.service import Deployments
+from analytics_enabler.fragments import FRAGMENT_ID, fragment_of
 from analytics_enabler.instruments import INSIGHTS, RECONCILE_ERRORS
-from analytics_enabler.optimizer import optimize
 from mistbow.client.worker import AsyncWorkerClient
 from mistbow.errors import MistbowError
-from mistbow.plan.nodes import Fragment, Plan
+from mistbow.plan.nodes import Fragment
 from mistbow.plan.status import FragmentStatus
-from mistbow.streams.schemas import RAW, RESULT_ROWS, RESULTS
+from mistbow.streams.schemas import RESULT_ROWS, RESULTS
 from mistbow.telemetry import get_logger
 
 log = get_logger(__name__)
 
-FRAGMENT_ID = "site"
 DEBOUNCE_S = 0.2
 INTERVAL_S = 1.0
 
@@ -30,14 +29,6 @@ class Progress(StrEnum):
     STARTING = "starting"
     RUNNING = "running"
     FAILED = "failed"
-
-
-def fragment_of(generations: list[Generation]) -> Fragment | None:
-    """Return what one worker runs for all of these, or None when there is nothing to run."""
-    if not generations:
-        return None
-    plan = optimize(Plan(insights=tuple(generation.insight for generation in generations))).plan
-    return Fragment(id=FRAGMENT_ID, source=RAW, target=RESULTS, plan=plan)
 
 
 class Execution:

@@ -3,6 +3,8 @@
 All times are in milliseconds since the epoch.
 """
 
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from grammar import Problem
@@ -81,6 +83,44 @@ class Result(BaseModel):
 
 
 class Results(BaseModel):
-    """Results by time."""
+    """Results by time, and the number from which on to follow those to come."""
 
     results: list[Result]
+    next: int
+
+
+class ExplainedStep(BaseModel):
+    """The plan after a rule of the optimizer changed it, one node a line."""
+
+    rule: str
+    plan: list[str]
+
+
+class ExplainedFragment(BaseModel):
+    """What one worker runs of a text, one node a line; ``insights`` counts all that it runs."""
+
+    id: str
+    source: str
+    target: str
+    plan: list[str]
+    insights: int
+
+
+class Shared(BaseModel):
+    """A window or a pane (``id``) that an insight has in common with others (their uids)."""
+
+    insight: str
+    id: str
+    others: list[str]
+    text: str
+
+
+class Explanation(BaseModel):
+    """From a text to what runs; only ``problems`` where the text has errors."""
+
+    problems: list[Problem]
+    ast: list[dict[str, Any]] = []
+    plan: list[str] = []
+    steps: list[ExplainedStep] = []
+    fragments: list[ExplainedFragment] = []
+    shared: list[Shared] = []

@@ -1,0 +1,1 @@
+"""The enabler's REST API."""

@@ -1,0 +1,83 @@
+"""The results of a deployment: the latest, and those to come."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+import msgspec
+from fastapi import APIRouter, Header, Query, Response
+from sse_starlette import EventSourceResponse, ServerSentEvent
+
+from analytics_enabler.deployments.service import Deployments
+from analytics_enabler.instruments import FOLLOWERS
+from analytics_enabler.limits import MOST_RESULTS
+from analytics_enabler.results.follower import Follower
+from analytics_enabler.results.reader import ResultReader
+from analytics_enabler.results.selection import select
+from mistbow.client.agent import AsyncAgentClient
+from mistbow.errors import InvalidRequestError
+from mistbow.insights import Results
+
+PING_S = 15
+LATEST_MS = 253_402_300_799_999  # the end of the year 9999
+
+Time = Annotated[int | None, Query(ge=0, le=LATEST_MS)]
+
+
+def results_router(
+    deployments: Deployments, agent: AsyncAgentClient, reader: ResultReader
+) -> APIRouter:
+    """Return the routes under ``/api/insights/{id}/results``."""
+    router = APIRouter(prefix="/api/insights/{deployment_id}/results", tags=["results"])
+
+    @router.get("", response_model=Results)
+    async def results(
+        deployment_id: str,
+        insight: str | None = None,
+        start: Annotated[Time, Query(alias="from")] = None,
+        end: Annotated[Time, Query(alias="to")] = None,
+        limit: Annotated[int, Query(ge=1, le=MOST_RESULTS)] = 1000,
+    ) -> Response:
+        """Return the latest results that stand, by time; ``from`` and ``to`` are inclusive."""
+        if start is not None and end is not None and start > end:
+            raise InvalidRequestError(
+                f"from ({start}) is after to ({end})", hint="Both are ms since the epoch."
+            )
+        selection = select(deployments.find(deployment_id), insight)
+        head = await reader.head()
+        rows = await reader.latest(selection, start=start, end=end, limit=limit)
+        # Validating rows that this service made itself would take longer than reading them.
+        return Response(
+            msgspec.json.encode({"results": rows, "next": head}), media_type="application/json"
+        )
+
+    @router.get("/follow", response_class=EventSourceResponse)
+    async def follow(
+        deployment_id: str,
+        insight: str | None = None,
+        last_event_id: Annotated[str | None, Header()] = None,
+    ) -> EventSourceResponse:
+        """Follow results as they come: events ``result``, each a row that changes what stands."""
+        selection = select(deployments.find(deployment_id), insight)
+        head = await reader.head()
+        number = head if last_event_id is None else min(_resumed(last_event_id), head)
+        follower = Follower(agent, lambda: deployments.find(deployment_id), insight, number)
+        for identity, revision in await reader.revisions(selection, number):
+            follower.memory.changes(identity, revision)
+        return EventSourceResponse(_events(follower), ping=PING_S)
+
+    return router
+
+
+async def _events(follower: Follower) -> AsyncIterator[ServerSentEvent]:
+    with FOLLOWERS.track_inprogress():
+        async for number, row in follower.results():
+            data = msgspec.json.encode(row).decode()
+            yield ServerSentEvent(data, event="result", id=str(number))
+
+
+def _resumed(event_id: str) -> int:
+    if event_id.isascii() and event_id.isdigit() and len(event_id) < 19:
+        return int(event_id)
+    raise InvalidRequestError(
+        f"Last-Event-ID is {event_id[:50]!r}", hint="Send the id of the last event received."
+    )

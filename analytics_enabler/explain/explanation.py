@@ -1,0 +1,105 @@
+"""From a checked text to an explanation of it."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from analytics_enabler.deployments.model import Generation
+from analytics_enabler.explain.tree import tree_of
+from analytics_enabler.fragments import fragment_of
+from analytics_enabler.optimizer import optimize
+from analytics_enabler.plan_text import plan_text
+from analytics_enabler.semantics import Checked
+from mistbow.insights import ExplainedFragment, ExplainedStep, Explanation, Shared
+from mistbow.plan.expressions import Measure
+from mistbow.plan.nodes import Fragment, Insight, Plan, expressions_of
+
+_NEW = "new"
+
+
+def explain(checked: Checked, running: Iterable[Generation]) -> Explanation:
+    """Say what a text becomes, and what of it runs already."""
+    problems = list(checked.problems)
+    if not checked.ok or checked.script is None:
+        return Explanation(problems=problems)
+    added = [
+        Generation(uid=f"{_NEW}/{definition.name}/1", definition=definition, since=0)
+        for definition in checked.definitions
+    ]
+    plan = Plan(insights=tuple(d.deployed(d.name, 0) for d in checked.definitions))
+    steps = optimize(plan).steps
+    fragment = fragment_of([*running, *added])
+    return Explanation(
+        problems=problems,
+        ast=[tree_of(statement) for statement in checked.script.statements],
+        plan=_lines(plan),
+        steps=[ExplainedStep(rule=step.rule, plan=_lines(step.plan)) for step in steps],
+        fragments=[] if fragment is None else [_part(fragment)],
+        shared=[] if fragment is None else _shared(fragment.plan),
+    )
+
+
+def _lines(plan: Plan) -> list[str]:
+    return plan_text(plan).splitlines()
+
+
+def _is_new(insight: Insight) -> bool:
+    return insight.uid.startswith(f"{_NEW}/")
+
+
+def _windows_of(insight: Insight) -> list[str]:
+    found = [node.window for node in expressions_of(insight) if isinstance(node, Measure)]
+    return list(dict.fromkeys(found))
+
+
+def _part(fragment: Fragment) -> ExplainedFragment:
+    """Return what of a fragment the new insights use."""
+    plan = fragment.plan
+    insights = tuple(insight for insight in plan.insights if _is_new(insight))
+    used = {window for insight in insights for window in _windows_of(insight)}
+    windows = tuple(window for window in plan.windows if window.id in used)
+    panes = tuple(pane for pane in plan.panes if pane.id in {w.pane for w in windows})
+    return ExplainedFragment(
+        id=fragment.id,
+        source=fragment.source,
+        target=fragment.target,
+        plan=_lines(Plan(insights=insights, windows=windows, panes=panes)),
+        insights=len(plan.insights),
+    )
+
+
+def _shared(plan: Plan) -> list[Shared]:
+    pane_of = {window.id: window.pane for window in plan.windows}
+    users: dict[str, list[Insight]] = defaultdict(list)
+    for insight in plan.insights:
+        windows = _windows_of(insight)
+        for node in dict.fromkeys((*windows, *(pane_of[window] for window in windows))):
+            users[node].append(insight)
+    found: list[Shared] = []
+    for insight in filter(_is_new, plan.insights):
+        for window in _windows_of(insight):
+            # Who shares a window shares its pane too: only the closest is worth telling.
+            for node, gain in ((window, "computed once"), (pane_of[window], "cut once")):
+                others = [other for other in users[node] if other.uid != insight.uid]
+                if others:
+                    found.append(_sharing(insight, node, others, gain))
+                    break
+    return found
+
+
+def _sharing(insight: Insight, node: str, others: list[Insight], gain: str) -> Shared:
+    name = _named(insight.uid)[0]
+    first, owner = _named(others[0].uid)
+    whose = "" if owner == _NEW else f" of {owner}"
+    more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+    return Shared(
+        insight=name,
+        id=node,
+        others=[other.uid for other in others],
+        text=f"{name} shares {node} with {first}{whose}{more}; {gain}",
+    )
+
+
+def _named(uid: str) -> tuple[str, str]:
+    """Return the names of an insight and of its deployment."""
+    deployment, name, _ = uid.split("/")
+    return name, deployment

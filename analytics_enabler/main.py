@@ -1,0 +1,75 @@
+"""The enabler's process: its parts, put together."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from fastapi import FastAPI
+
+from analytics_enabler.api.insights import insights_router
+from analytics_enabler.api.results import results_router
+from analytics_enabler.catalogue import Catalogue
+from analytics_enabler.deployments.journal import Journal
+from analytics_enabler.deployments.service import Deployments
+from analytics_enabler.execution import Execution
+from analytics_enabler.results.reader import ResultReader
+from mistbow.client.agent import AsyncAgentClient
+from mistbow.client.worker import AsyncWorkerClient
+from mistbow.clock import Clock, system_clock
+from mistbow.errors import MistbowError
+from mistbow.service import create_service, serve
+from mistbow.settings import EnablerSettings
+from mistbow.streams.schemas import RAW
+
+DESCRIPTION = "Deploys insights, has them computed and serves their results."
+
+
+def create_app(settings: EnablerSettings, clock: Clock = system_clock) -> FastAPI:
+    """Return the enabler as an application."""
+    token = None if settings.token is None else settings.token.get_secret_value()
+    agent = AsyncAgentClient(settings.agent_url, token=token)
+    worker = AsyncWorkerClient(settings.worker_url, token=token, attempts=1)
+
+    async def frontier() -> int:
+        return (await agent.info(RAW)).frontier
+
+    deployments = Deployments(Journal(agent), Catalogue(agent, clock), frontier, clock)
+    execution = Execution(deployments, agent, worker)
+
+    async def readiness() -> list[str]:
+        if deployments.fenced:
+            return ["being restarted: another enabler has taken over this site"]
+        if not deployments.known:
+            return [f"the storage agent at {settings.agent_url}: the deployments are not read yet"]
+        try:
+            await deployments.check_owned()
+        except MistbowError as error:
+            return [error.message]
+        return []
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        reconciling = asyncio.create_task(execution.run())
+        yield
+        reconciling.cancel()
+        with suppress(asyncio.CancelledError):
+            await reconciling
+        await worker.close()
+        await agent.close()
+
+    app = create_service(
+        "Mistbow analytics enabler",
+        settings,
+        readiness=readiness,
+        lifespan=lifespan,
+        description=DESCRIPTION,
+    )
+    app.include_router(insights_router(deployments, execution))
+    app.include_router(results_router(deployments, agent, ResultReader(agent, clock)))
+    return app
+
+
+def main(settings: EnablerSettings | None = None) -> None:
+    """Serve the enabler until SIGTERM or Ctrl-C."""
+    settings = settings or EnablerSettings()
+    serve(create_app(settings), "enabler", settings.enabler_port, settings)

@@ -1,0 +1,228 @@
+"""``mistbow insights``: deploying insights and reading their results."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from grammar import Problem, render
+from mistbow.client.enabler import EnablerClient
+from mistbow.errors import InvalidQueryError, MistbowError
+from mistbow.insights import DeploymentStatus, Result
+
+app = typer.Typer(no_args_is_help=True, help="Deploy insights and read their results.")
+
+_out = Console()
+_err = Console(stderr=True)
+
+Queries = Annotated[
+    str, typer.Argument(metavar="FILE|-|TEXT", help="A file of queries, - for stdin, or a text.")
+]
+DeploymentId = Annotated[str, typer.Argument(metavar="ID", help="A deployment's id, d-xxxxxxxx.")]
+Url = Annotated[str, typer.Option(envvar="MISTBOW_ENABLER_URL", help="The analytics enabler.")]
+Token = Annotated[
+    str | None, typer.Option(envvar="MISTBOW_TOKEN", help="Bearer token.", show_default=False)
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Name = Annotated[str | None, typer.Option(help="A name for the deployment.")]
+
+_URL = "http://127.0.0.1:8000"
+
+
+@app.command()
+def submit(
+    queries: Queries,
+    amend: Annotated[
+        str | None, typer.Option(metavar="ID", help="Replace the insights of this deployment.")
+    ] = None,
+    name: Name = None,
+    url: Url = _URL,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """Deploy insights, or amend a deployment."""
+    text = _read(queries)
+    with _client(url, token, text) as client:
+        if amend is None:
+            accepted = client.submit(text, name=name)
+        else:
+            accepted = client.amend(amend, text, name=name)
+    if as_json:
+        _print_json(accepted.model_dump_json())
+        return
+    _print_problems(accepted.warnings, text)
+    _out.print(f"{accepted.deployment_id}: {', '.join(accepted.insights)}", highlight=False)
+
+
+@app.command()
+def check(queries: Queries, url: Url = _URL, token: Token = None, as_json: AsJson = False) -> None:
+    """Say all that is wrong with queries; exit code 1 if they cannot be deployed."""
+    text = _read(queries)
+    with _client(url, token, text) as client:
+        answer = client.check(text)
+    if as_json:
+        _print_json(answer.model_dump_json())
+    else:
+        _print_problems(answer.problems, text)
+        if answer.ok:
+            _out.print("[green]ok[/green]")
+    if not answer.ok:
+        raise typer.Exit(1)
+
+
+@app.command()
+def explain(
+    queries: Queries, url: Url = _URL, token: Token = None, as_json: AsJson = False
+) -> None:
+    """Show what queries become, and what they share with insights that run."""
+    text = _read(queries)
+    with _client(url, token, text) as client:
+        if as_json:
+            _print_json(client.explain(text).model_dump_json())
+        else:
+            _print_plain(client.explain_text(text))
+
+
+@app.command("list")
+def list_all(url: Url = _URL, token: Token = None, as_json: AsJson = False) -> None:
+    """List all deployments."""
+    with _client(url, token) as client:
+        deployments = client.list()
+    if as_json:
+        _print_json(f"[{','.join(d.model_dump_json() for d in deployments)}]")
+        return
+    table = Table("deployment", "name", "status", "insights")
+    for deployment in deployments:
+        names = ", ".join(insight.name for insight in deployment.insights)
+        table.add_row(
+            deployment.deployment_id, deployment.name or "", _colored(deployment.status), names
+        )
+    _out.print(table)
+
+
+@app.command()
+def show(
+    deployment_id: DeploymentId, url: Url = _URL, token: Token = None, as_json: AsJson = False
+) -> None:
+    """Show a deployment and how far it is."""
+    with _client(url, token) as client:
+        deployment = client.show(deployment_id)
+    if as_json:
+        _print_json(deployment.model_dump_json())
+    else:
+        _print_deployment(deployment)
+
+
+@app.command()
+def results(
+    deployment_id: DeploymentId,
+    insight: Annotated[str | None, typer.Option(help="Of this insight only.")] = None,
+    start: Annotated[int | None, typer.Option("--from", help="From this time on, ms.")] = None,
+    end: Annotated[int | None, typer.Option("--to", help="Up to this time, ms.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="The latest ones, at most.")] = 20,
+    follow: Annotated[bool, typer.Option(help="Go on with those to come.")] = False,
+    url: Url = _URL,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the latest results, one a line, by time."""
+    with _client(url, token) as client:
+        latest = client.results(deployment_id, insight=insight, start=start, end=end, limit=limit)
+        for result in latest.results:
+            _print_result(result, as_json)
+        if follow:
+            for result in client.follow(deployment_id, insight=insight, after=latest.next):
+                _print_result(result, as_json)
+
+
+@app.command()
+def delete(deployment_id: DeploymentId, url: Url = _URL, token: Token = None) -> None:
+    """Stop a deployment and forget it."""
+    with _client(url, token) as client:
+        client.delete(deployment_id)
+    _out.print(f"{deployment_id} is deleted", highlight=False)
+
+
+@contextmanager
+def _client(url: str, token: str | None, text: str = "") -> Iterator[EnablerClient]:
+    """Give a client whose errors are printed and end the command with exit code 1."""
+    client = EnablerClient(url, token=token)
+    try:
+        yield client
+    except InvalidQueryError as error:
+        _print_problems([Problem(**problem) for problem in error.details or ()], text)
+        raise typer.Exit(1) from None
+    except MistbowError as error:
+        _fail(error)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    finally:
+        client.close()
+
+
+def _read(queries: str) -> str:
+    """Return the text that an argument names or is."""
+    if queries == "-":
+        return sys.stdin.read()
+    # What contains none of these cannot be a statement, so it must be meant as a file.
+    if not any(char in queries for char in "=;\n"):
+        path = Path(queries)
+        if not path.is_file():
+            raise typer.BadParameter(f"there is no file {queries}")
+        return path.read_text(encoding="utf-8")
+    return queries
+
+
+def _fail(error: MistbowError) -> NoReturn:
+    _err.print(f"[red]error[/red]: {error.message}", highlight=False)
+    if error.hint is not None:
+        _err.print(f"hint: {error.hint}", highlight=False)
+    raise typer.Exit(1)
+
+
+def _print_problems(problems: list[Problem], text: str) -> None:
+    for problem in problems:
+        style = "red" if problem.severity == "error" else "yellow"
+        _err.print(render(problem, text), style=style, highlight=False, markup=False)
+
+
+def _print_plain(text: str) -> None:
+    _out.print(text, end="", highlight=False, markup=False, soft_wrap=True)
+
+
+def _print_json(text: str) -> None:
+    _print_plain(f"{text}\n")
+
+
+def _print_result(result: Result, as_json: bool) -> None:
+    if as_json:
+        _print_json(result.model_dump_json())
+        return
+    when = datetime.fromtimestamp(result.ts / 1000, UTC).isoformat(timespec="milliseconds")
+    key = " ".join(f"{name}={value}" for name, value in result.key.items())
+    value = "withdrawn" if result.value is None else f"{result.value:g}"
+    revision = f" (revision {result.revision})" if result.revision else ""
+    _print_plain(f"{when}  {result.insight}  {key}  {value}{revision}\n")
+
+
+def _print_deployment(deployment: DeploymentStatus) -> None:
+    _out.print(f"{deployment.deployment_id}  {deployment.name or ''}", highlight=False)
+    _out.print(f"status: {_colored(deployment.status)}")
+    if deployment.error is not None:
+        _out.print(deployment.error, style="yellow", highlight=False, markup=False)
+    table = Table("insight", "state", "text")
+    for insight in deployment.insights:
+        table.add_row(insight.name, _colored(insight.state), insight.text)
+    _out.print(table)
+    _print_problems(deployment.warnings, deployment.queries)
+
+
+def _colored(status: str) -> str:
+    colors = {"running": "green", "failed": "red"}
+    return f"[{colors.get(status, 'yellow')}]{status}[/]"
