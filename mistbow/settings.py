@@ -124,3 +124,26 @@ class MonitorSettings(ServiceSettings):
         default="",
         description="Further JSON sources, separated by ';': a file, http://… or exec:COMMAND.",
     )
+
+
+class RunSettings(IgniteSettings):
+    """The whole suite on this machine, on loopback."""
+
+    agent_port: int = Field(default=50000, ge=1, le=65535, description="Port of the storage agent.")
+    worker_port: int = Field(
+        default=8100, ge=1, le=65535, description="Port of the analytics worker."
+    )
+    enabler_port: int = Field(default=8000, ge=1, le=65535, description="Port of the enabler.")
+    monitor_port: int = Field(
+        default=8200, ge=1, le=65535, description="Port of the monitoring agent."
+    )
+    token: SecretStr | None = Field(default=None, description="Bearer token of all services.")
+    insights: Path = Field(
+        default=Path("examples/host.insights"), description="Insights to deploy and to show."
+    )
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """Every port of the suite, by the name of its setting."""
+        names = [name for name in type(self).model_fields if name.endswith("_port")]
+        return {name: getattr(self, name) for name in names}

@@ -1,0 +1,1 @@
+"""Running the whole suite on one machine: start, keep, show and stop its processes."""

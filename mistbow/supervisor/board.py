@@ -1,0 +1,66 @@
+"""What the terminal shows of results: a live table, or a plain line for each."""
+
+import threading
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from mistbow.clock import Clock
+from mistbow.insights import Result
+
+_MOST_ROWS = 40
+
+
+class Board:
+    """The newest result of each insight and key; safe to use from threads."""
+
+    def __init__(self, urls: Mapping[str, str], clock: Clock) -> None:
+        self._urls = urls
+        self._clock = clock
+        self._newest: dict[tuple[str, str], Result] = {}
+        self._lock = threading.Lock()
+
+    def update(self, result: Result) -> None:
+        """Show a result unless a newer one is there; a correction replaces what it corrects."""
+        place = (result.insight, _words(result))
+        with self._lock:
+            old = self._newest.get(place)
+            if old is None or result.ts >= old.ts:
+                self._newest[place] = result
+
+    def __rich__(self) -> RenderableType:
+        with self._lock:
+            places = sorted(self._newest)
+            results = [self._newest[place] for place in places[:_MOST_ROWS]]
+        table = Table("insight", "key", title="Insights", title_justify="left")
+        for title in ("value", "event time", "age"):
+            table.add_column(title, justify="right")
+        now = self._clock()
+        for result in results:
+            age = f"{max(0, now - result.ts) / 1000:.1f} s"
+            table.add_row(result.insight, _words(result), _number(result), _event_time(result), age)
+        notes = [f"{name:>8}  {url}/docs" for name, url in self._urls.items()]
+        if len(places) > _MOST_ROWS:
+            notes.insert(0, f"and {len(places) - _MOST_ROWS} more")
+        return Group(table, *(Text(note, style="dim") for note in notes), "Ctrl-C stops it all.")
+
+
+def plain(result: Result) -> str:
+    """Return a result as one line."""
+    words = (_event_time(result), result.insight, _words(result), _number(result))
+    return " ".join(word for word in words if word)
+
+
+def _words(result: Result) -> str:
+    return ", ".join(f"{name}={value}" for name, value in result.key.items())
+
+
+def _number(result: Result) -> str:
+    return "withdrawn" if result.value is None else f"{result.value:,.3f}"
+
+
+def _event_time(result: Result) -> str:
+    return datetime.fromtimestamp(result.ts / 1000, UTC).astimezone().strftime("%H:%M:%S")

@@ -1,0 +1,52 @@
+"""Where the lines of the children go: all to files, the grave ones to the terminal too."""
+
+import logging
+import re
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+_ROTATE_BYTES = 8 * 2**20
+_OLD_FILES = 2
+_COLORS = ("cyan", "green", "magenta", "blue", "yellow")
+
+# As our services and as Ignite mark them; Spark warns of too much.
+_GRAVE = re.compile(r"\[(warning|error|critical) *\]|^\S+ SEVERE ")
+
+
+class Output:
+    """Log files ``folder/NAME.log``, of limited size, and a terminal; safe to use from threads."""
+
+    def __init__(self, folder: Path, console: Console) -> None:
+        self._folder = folder
+        self._console = console
+        self._files: dict[str, logging.Logger] = {}
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def open(self, name: str) -> None:
+        """Make ready for the lines of a child."""
+        handler = RotatingFileHandler(
+            self._folder / f"{name}.log", maxBytes=_ROTATE_BYTES, backupCount=_OLD_FILES
+        )
+        # Not of logging's tree: these lines were logged once already.
+        logger = self._files[name] = logging.Logger(name)
+        logger.addHandler(handler)
+
+    def line(self, name: str, text: str) -> None:
+        """Keep a line that a child wrote, and show it if it tells of trouble."""
+        self._files[name].info("%s", text)
+        if _GRAVE.search(text):
+            color = _COLORS[list(self._files).index(name) % len(_COLORS)]
+            self._console.print(Text.assemble((f"{name:>8} | ", color), text))
+
+    def say(self, text: str) -> None:
+        """Show a line of the supervisor itself."""
+        self._console.print(Text.assemble((" mistbow | ", "bold"), text))
+
+    def close(self) -> None:
+        """Close all files."""
+        for logger in self._files.values():
+            for handler in logger.handlers:
+                handler.close()

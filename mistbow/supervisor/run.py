@@ -1,0 +1,101 @@
+"""``mistbow run``: the suite on this machine, until Ctrl-C."""
+
+import signal
+import threading
+from contextlib import nullcontext
+from types import FrameType
+
+import psutil
+from rich.console import Console
+from rich.live import Live
+
+from mistbow.client.enabler import EnablerClient
+from mistbow.clock import system_clock
+from mistbow.errors import MistbowError
+from mistbow.ignite.jars import ensure_jars
+from mistbow.settings import RunSettings
+from mistbow.supervisor.board import Board, plain
+from mistbow.supervisor.lock import check_ports, only_run
+from mistbow.supervisor.output import Output
+from mistbow.supervisor.showcase import problem, results
+from mistbow.supervisor.suite import children, urls
+from mistbow.supervisor.supervisor import Supervisor
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def run(settings: RunSettings) -> None:
+    """Start the suite, show its insights, and stop it on Ctrl-C or SIGTERM."""
+    console = Console()
+    with only_run(settings.home) as lock:
+        check_ports(settings)
+        ensure_jars(settings.jars_folder, console)
+        stopping = _stop_on_signals()
+        output = Output(settings.home / "logs", console)
+        supervisor = Supervisor(children(settings), output, keep_open=[lock])
+        try:
+            output.say(f"starting; the logs are in {settings.home / 'logs'}")
+            if supervisor.start(stopping):
+                _show(settings, console, output, stopping)
+        finally:
+            output.say("stopping; Ctrl-C again ends everything at once")
+            supervisor.stop()
+            output.say("stopped")
+            output.close()
+
+
+def _stop_on_signals() -> threading.Event:
+    """Return an event that the first signal sets; the second one ends this process.
+
+    Then it is the watchdog that ends the others.
+    """
+    stopping = threading.Event()
+
+    def stop(_: int, __: FrameType | None) -> None:
+        for each in _SIGNALS:
+            signal.signal(each, signal.SIG_DFL)
+        stopping.set()
+
+    for each in _SIGNALS:
+        signal.signal(each, stop)
+    return stopping
+
+
+def _show(
+    settings: RunSettings, console: Console, output: Output, stopping: threading.Event
+) -> None:
+    board = Board(urls(settings), system_clock)
+    follower = threading.Thread(
+        target=_follow, args=(settings, board, console, output, stopping), daemon=True
+    )
+    for name, url in urls(settings).items():
+        output.say(f"{name}: {url}/docs")
+    follower.start()
+    live = Live(board, console=console, refresh_per_second=2)
+    with live if console.is_terminal else nullcontext():
+        stopping.wait()
+
+
+def _follow(
+    settings: RunSettings,
+    board: Board,
+    console: Console,
+    output: Output,
+    stopping: threading.Event,
+) -> None:
+    token = settings.token.get_secret_value() if settings.token else None
+    enabler = EnablerClient(urls(settings)["enabler"], token=token)
+    first = True
+    try:
+        for result in results(enabler, settings.insights, stopping):
+            board.update(result)
+            if first:
+                age = system_clock() / 1000 - psutil.Process().create_time()
+                output.say(f"first insight value after {age:.1f} s")
+                first = False
+            if not console.is_terminal:
+                console.print(plain(result), markup=False, highlight=False)
+    except OSError as error:
+        output.say(f"no insights deployed: {error}")
+    except MistbowError as error:
+        output.say(f"no insights deployed: {problem(error)}")

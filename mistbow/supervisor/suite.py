@@ -1,0 +1,78 @@
+"""What the suite consists of on one machine."""
+
+import sys
+from collections.abc import Callable
+
+import httpx
+
+from mistbow.ignite.config import IgniteConfig
+from mistbow.ignite.java import find_java
+from mistbow.ignite.server import make_ready
+from mistbow.ports import LOOPBACK
+from mistbow.settings import RunSettings
+from mistbow.supervisor.keeper import Child
+
+_PROBE_S = 2.0
+
+
+def urls(settings: RunSettings) -> dict[str, str]:
+    """Return the address of each service by its name."""
+    return {
+        name: f"http://{LOOPBACK}:{settings.ports[f'{name}_port']}"
+        for name in ("enabler", "agent", "worker", "monitor")
+    }
+
+
+def children(settings: RunSettings) -> list[Child]:
+    """Return the processes of the suite; the settings reach them by their environment."""
+    at = urls(settings)
+    env = {
+        "MISTBOW_HOME": str(settings.home.absolute()),
+        "MISTBOW_HOST": LOOPBACK,
+        "MISTBOW_IGNITE_HOST": LOOPBACK,
+        "MISTBOW_AGENT_URL": at["agent"],
+        "MISTBOW_WORKER_URL": at["worker"],
+        **{f"MISTBOW_{name.upper()}": str(port) for name, port in settings.ports.items()},
+    }
+    if settings.token is not None:
+        env["MISTBOW_TOKEN"] = settings.token.get_secret_value()
+
+    def service(name: str, after: tuple[str, ...]) -> Child:
+        argv = (sys.executable, "-m", "mistbow.cli.app", name)
+        return Child(name, argv, _answers(f"{at[name]}/readyz", settings), env, after)
+
+    return [
+        _ignite(settings),
+        # Spark needs the longest to get ready, and nothing of the others for that.
+        service("worker", after=()),
+        service("agent", after=("ignite",)),
+        service("monitor", after=("agent",)),
+        service("enabler", after=("agent",)),
+    ]
+
+
+def _ignite(settings: RunSettings) -> Child:
+    config = IgniteConfig(
+        folder=settings.home / "ignite",
+        port=settings.ignite_port,
+        discovery_port=settings.ignite_discovery_port,
+        communication_port=settings.ignite_communication_port,
+        durability=settings.durability,
+        heap_mb=settings.ignite_heap_mb,
+    )
+    argv = config.argv(find_java(), settings.jars_folder)
+    return Child("ignite", tuple(argv), lambda: make_ready(config))
+
+
+def _answers(url: str, settings: RunSettings) -> Callable[[], bool]:
+    headers = {}
+    if settings.token is not None:
+        headers["Authorization"] = f"Bearer {settings.token.get_secret_value()}"
+
+    def probe() -> bool:
+        try:
+            return httpx.get(url, headers=headers, timeout=_PROBE_S).status_code == httpx.codes.OK
+        except httpx.HTTPError:
+            return False
+
+    return probe
