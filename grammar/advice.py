@@ -9,6 +9,7 @@ from grammar.units import MILLIS, millis_per
 
 _SHAPE = "`name = COMPUTE AVG(metric, 10 SECONDS) EVERY 5 SECONDS`"
 _SQL = {"WHERE": "WHEN", "HAVING": "WHEN", "IF": "WHEN", "FILTER": "WHEN", "GROUP": "BY"}
+_NAMING = (Tree.RULE_stream, Tree.RULE_grouping, Tree.RULE_entities)
 _COMING = {"INSIGHT", "STREAM", "FUNCTION", "SAMPLE", "SALIENCE"}
 
 
@@ -54,6 +55,8 @@ def _header(failure: Failure) -> str | None:
         return f"Give the insight a name: {_SHAPE}."
     if failure.index == 0 and failure.found.type == Tree.STRING:
         return "The name of an insight has no quotes."
+    if failure.index == 0 and failure.found.type in KEYWORDS:
+        return "A keyword cannot name an insight."
     return None
 
 
@@ -96,15 +99,19 @@ def _window(failure: Failure) -> str | None:
 
 
 def _stream(failure: Failure) -> str | None:
-    if failure.found.type in COMPARATORS and {Tree.COMMA, Tree.RPAR} <= failure.expected:
-        return f"A condition on a metric stands behind WHEN: `metric WHEN {failure.found.text} …`."
+    if {Tree.COMMA, Tree.RPAR} <= failure.expected:
+        if failure.found.type in COMPARATORS:
+            shown = failure.found.text
+            return f"A condition on a metric stands behind WHEN: `metric WHEN {shown} …`."
+        if failure.found.type == Tree.LPAR:
+            return "Aggregates of aggregates are not supported yet."
     if failure.rule == Tree.RULE_entities and failure.expected == {Tree.LPAR}:
         return f"Put the entities into parentheses: `FROM ({failure.found.text})`."
     return None
 
 
 def _quotes(failure: Failure) -> str | None:
-    if failure.found.type in KEYWORDS and Tree.STRING in failure.expected:
+    if failure.found.type in KEYWORDS and failure.rule in _NAMING:
         return f'A name that is a keyword needs quotes: `"{failure.found.text}"`.'
     if failure.found.type == Tree.ID and failure.rule in (Tree.RULE_members, Tree.RULE_member):
         return f'A text needs quotes: `"{failure.found.text}"`.'

@@ -166,11 +166,8 @@ class Insight(Node):
     every: Interval | None = None
 
 
-Statement = Insight
-
-
 @dataclass(frozen=True, slots=True)
 class Script(Node):
     """All statements of one text, in its order; at least one."""
 
-    statements: tuple[Statement, ...]
+    statements: tuple[Insight, ...]

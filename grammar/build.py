@@ -247,12 +247,8 @@ class Builder:
         count, unit, span = tree.count.text, tree.unit.text, _span(tree)
         scale = millis_per(unit)
         if scale is None:
-            near = nearest_unit(unit)
-            self._complain(
-                tree.unit.span,
-                f"`{clip(unit)}` is not a unit of time",
-                f"Did you mean `{near}`?" if near else f"The units are {', '.join(MILLIS)}.",
-            )
+            message = f"`{clip(unit)}` is not a unit of time"
+            self._complain(tree.unit.span, message, _unit_hint(unit))
         elif tree.minus or not count.isdigit() or float(count) == 0:
             self._complain(
                 span,
@@ -267,6 +263,13 @@ class Builder:
 
     def _complain(self, span: Span, message: str, hint: str | None = None) -> None:
         self._problems.append(problem_at(span, message, hint))
+
+
+def _unit_hint(word: str) -> str:
+    if word.upper() in ("POINT", "POINTS"):
+        return "Intervals by data points are not supported yet."
+    near = nearest_unit(word)
+    return f"Did you mean `{near}`?" if near else f"The units are {', '.join(MILLIS)}."
 
 
 def _whole(sign: int, count: float, scale: int) -> str | None:

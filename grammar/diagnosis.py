@@ -27,14 +27,18 @@ _IN_ORDER = (
     Tree.EVERY,
 )
 _MEANT = {
+    ":": "An insight is defined by `=`; STREAM definitions are not supported yet.",
     "&": "Write AND.",
     "|": "Write OR.",
     "!": "Write NOT.",
     "#": "Comments start with `//`.",
     "%": "Write a share as a number: 0.2 is 20 percent.",
-} | dict.fromkeys(":[]{}", "STREAM, FUNCTION and parameters in brackets are not supported yet.")
+}
+_MEANT |= dict.fromkeys("[]", "Parameters in brackets are not supported yet.")
+_MEANT |= dict.fromkeys("{}", "FUNCTION definitions are not supported yet.")
 _MEANT |= dict.fromkeys("“”„‘’`´", 'Use straight quotes: `"`.')
 _MEANT |= dict.fromkeys("‐‑‒–—−", "Use a plain minus: `-`.")
+_FOREIGN = "Names are made of a-z, 0-9, `_` and `.`; a metric that has others needs quotes."
 
 
 def diagnose(failure: Failure) -> Problem:
@@ -57,7 +61,7 @@ def diagnose_token(token: Token) -> Problem | None:
     if token.type == Tree.UNKNOWN:
         char = token.text
         shown = char if char.isprintable() else f"U+{ord(char):04X}"
-        hint = _MEANT.get(char, "Quote names that have it." if not char.isascii() else None)
+        hint = _MEANT.get(char, None if char.isascii() else _FOREIGN)
         return problem_at(token.span, f"the character `{shown}` has no meaning here", hint)
     return None
 

@@ -38,7 +38,7 @@ def nearest_unit(word: str) -> str | None:
     """Return the unit that ``word`` most likely stands for, if any is near."""
     if word.lower() in _LETTERS:
         return word.lower()
-    near = difflib.get_close_matches(word.upper(), _WORDS, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(word.upper(), _WORDS, n=1, cutoff=0.7)
     return _WORDS[near[0]] if near else None
 
 

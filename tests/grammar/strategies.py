@@ -26,12 +26,10 @@ from grammar.ast import (
 from grammar.format import RESERVED
 from grammar.units import LONGEST
 
-words = st.from_regex(r"[A-Za-z_][A-Za-z_0-9]{0,8}", fullmatch=True).filter(
-    lambda word: word.upper() not in RESERVED
-)
-dotted = st.lists(words, min_size=1, max_size=3).map(".".join)
+words = st.text("abM_", min_size=1, max_size=4).filter(lambda word: word.upper() not in RESERVED)
+dotted = words | st.sampled_from(["cpu", "cpu.util", "pod.name", "core.0"])
 names = dotted | st.text(min_size=1, max_size=12) | st.sampled_from(sorted(RESERVED))
-intervals = st.builds(Interval, st.integers(1, LONGEST) | st.integers(1, 100).map(60_000 .__mul__))
+intervals = st.builds(Interval, st.integers(1, LONGEST) | st.integers(1, 100).map((60_000).__mul__))
 numbers = st.builds(Number, st.floats(allow_nan=False, allow_infinity=False))
 values = numbers | st.builds(Text, st.text(max_size=12)) | st.builds(Boolean, st.booleans())
 
@@ -49,9 +47,10 @@ def _aggregates(conditions: st.SearchStrategy[Condition]) -> st.SearchStrategy[A
 def _arithmetic(leaves: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]:
     return st.recursive(
         leaves,
-        lambda inner: st.builds(Negate, inner)
-        | st.builds(Binary, st.sampled_from("+-*/"), inner, inner),
-        max_leaves=6,
+        lambda inner: (
+            st.builds(Negate, inner) | st.builds(Binary, st.sampled_from("+-*/"), inner, inner)
+        ),
+        max_leaves=4,
     )
 
 
@@ -65,7 +64,7 @@ def _conditions(operands: st.SearchStrategy[Expression]) -> st.SearchStrategy[Co
     return st.recursive(
         simple,
         lambda inner: st.builds(Not, inner) | _row(And, inner) | _row(Or, inner),
-        max_leaves=5,
+        max_leaves=4,
     )
 
 
@@ -88,4 +87,4 @@ insights = st.builds(
     when=st.none() | conditions,
     every=st.none() | intervals,
 )
-scripts = st.builds(Script, st.lists(insights, min_size=1, max_size=4).map(tuple))
+scripts = st.builds(Script, st.lists(insights, min_size=1, max_size=2).map(tuple))

@@ -1,0 +1,88 @@
+"""Texts that are too much: each is refused in words, none exhausts the parser."""
+
+import inspect
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from grammar import ParseError, format_script, parse
+from grammar.parse import MAX_BYTES, MAX_DEPTH, MAX_PROBLEMS, MAX_STATEMENTS
+
+NESTINGS: dict[str, Callable[[int], str]] = {
+    "parentheses": lambda n: f"COMPUTE {'(' * n}1{')' * n}",
+    "sums": lambda n: f"COMPUTE 1{' + 1' * n}",
+    "minuses": lambda n: f"COMPUTE {'- ' * n}AVG(x, 1 s)",
+    "denials": lambda n: f"COMPUTE 1 WHEN {'NOT ' * n}x > 1",
+    "aggregates": lambda n: f"COMPUTE {'SUM(c WHEN x > ' * n}3{')' * n}",
+    "mixtures": lambda n: f"COMPUTE 1 WHEN {'> 1 OR x > 2 AND NOT (' * n}> 3{')' * n}",
+}
+
+
+def messages(text: str) -> list[str]:
+    """Return the messages of a text's problems."""
+    with pytest.raises(ParseError) as caught:
+        parse(text)
+    return [problem.message for problem in caught.value.problems]
+
+
+@pytest.mark.parametrize("kind", NESTINGS)
+@pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 10_000])
+def test_deep_nesting_is_refused(kind: str, depth: int) -> None:
+    assert messages(f"a = {NESTINGS[kind](depth)}") == [
+        f"this is nested more than {MAX_DEPTH} levels deep"
+    ]
+
+
+@pytest.mark.parametrize("kind", NESTINGS)
+def test_fair_nesting_parses_even_on_a_well_filled_stack(kind: str) -> None:
+    text = f"a = {NESTINGS[kind](MAX_DEPTH // 3)}"
+
+    def deeper(frames: int) -> str:
+        return deeper(frames - 1) if frames else format_script(parse(text))
+
+    assert deeper(300) == format_script(parse(text))
+
+
+def test_a_nearly_full_stack_is_a_problem_not_a_crash() -> None:
+    text = f"a = {NESTINGS['parentheses'](90)}"
+
+    def deeper(frames: int) -> list[str]:
+        return deeper(frames - 1) if frames else messages(text)
+
+    free = sys.getrecursionlimit() - len(inspect.stack(0))
+    assert deeper(free - 80) == [f"this is nested more than {MAX_DEPTH} levels deep"]
+    parse(text)
+
+
+def test_long_rows_are_not_deep() -> None:
+    row = " AND ".join(["x > 1"] * 500)
+    names = ", ".join(["x"] * 500)
+    parse(f"a = COMPUTE AVG(x) BY {names} WHEN {row} OR x IN ({', '.join(['1'] * 500)})")
+
+
+def test_long_texts_are_refused() -> None:
+    parse(f"a = COMPUTE 1 //{' ' * (MAX_BYTES - 16)}")
+    assert messages(f"a = COMPUTE 1 //{' ' * (MAX_BYTES - 15)}") == [
+        "the text is longer than 1,000,000 bytes"
+    ]
+    assert messages("é" * (MAX_BYTES // 2 + 1)) == ["the text is longer than 1,000,000 bytes"]
+
+
+def test_too_many_statements_are_refused() -> None:
+    text = "a=COMPUTE 1;" * MAX_STATEMENTS
+    assert len(parse(text).statements) == MAX_STATEMENTS
+    assert messages(text + "b=COMPUTE 1") == ["there are more than 10,000 statements"]
+
+
+@pytest.mark.parametrize("text", ["@ ", "a b;", "é ", '"\n'])
+def test_problems_are_bounded(text: str) -> None:
+    assert len(messages(text * 10_000)) == MAX_PROBLEMS
+
+
+def test_huge_numbers_are_refused() -> None:
+    digits = "9" * 100_000
+    assert messages(f"a = COMPUTE {digits} + AVG(x, {digits} s)") == [
+        "this number is too large",
+        "an interval is at most 36500 DAYS long",
+    ]
