@@ -1,0 +1,142 @@
+"""Each rule leaves the results as they are."""
+
+import math
+from random import Random
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analytics_enabler.limits import MOST_PANES
+from analytics_enabler.optimizer import optimize
+from analytics_enabler.optimizer.rules import fold_constants, merge_identical, share_panes
+from mistbow.plan.expressions import Aggregate, Expression, Literal, Measure, rewrite, walk
+from mistbow.plan.nodes import Plan, expressions_of
+from tests.analytics_enabler.optimizer.strategies import (
+    conditions,
+    evaluate,
+    expressions,
+    plans,
+    point_conditions,
+)
+from tests.analytics_enabler.support import plan_of
+
+
+def _same(one: object, other: object) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        alike = one == other and math.copysign(1, one) == math.copysign(1, other)
+        return alike or (math.isnan(one) and math.isnan(other))
+    return one is other
+
+
+@given(expressions | conditions | point_conditions, st.data())
+def test_folding_keeps_the_value(node: Expression, data: st.DataObject) -> None:
+    # Aggregates are leaves here: what happens inside them, the next test looks at.
+    folded = fold_constants.fold(node)
+    values = st.none() | st.floats(allow_nan=False, allow_infinity=False)
+    found = {repr(n): n for n in walk(node) if not isinstance(n, Literal)}
+    leaves = {name: data.draw(values) for name in found}
+    inside = {repr(fold_constants.fold(n)): leaves[name] for name, n in found.items()}
+    known = {name: value for name, value in (leaves | inside).items() if value is not None}
+    assert _same(evaluate(folded, known), evaluate(node, known))
+
+
+@given(expressions | conditions)
+def test_folding_again_changes_nothing(node: Expression) -> None:
+    folded = fold_constants.fold(node)
+    assert repr(fold_constants.fold(folded)) == repr(folded)
+
+
+def test_folding_reaches_the_predicates_of_points() -> None:
+    (insight,) = optimize(plan_of("a = COMPUTE AVG(x WHEN > 1 OR 1 < 2) EVERY 1 s")).plan.insights
+    same = optimize(plan_of("a = COMPUTE AVG(x) EVERY 1 s")).plan.insights[0]
+    assert insight == same
+
+
+@pytest.mark.parametrize("kept", ["AVG(x) + 0", "AVG(x) * 0", "AVG(x) / 0", "1e308 * 10 + AVG(x)"])
+def test_what_is_not_exact_is_not_folded(kept: str) -> None:
+    assert fold_constants.apply(plan_of(f"a = COMPUTE {kept} EVERY 1 s")) is None
+
+
+@given(plans())
+def test_measures_put_back_are_the_aggregates_that_were_merged(plan: Plan) -> None:
+    merged = merge_identical.apply(plan)
+    if merged is None:
+        assert plan.lowered
+        return
+    assert merged.lowered
+    assert merge_identical.apply(merged) is None
+    for before, after in zip(plan.insights, merged.insights, strict=True):
+        assert repr(_unmerged(after.expression, merged)) == repr(before.expression)
+        if before.filter is not None:
+            assert after.filter is not None
+            assert repr(_unmerged(after.filter, merged)) == repr(before.filter)
+
+
+def _unmerged(expression: Expression, plan: Plan) -> Expression:
+    windows = {window.id: window for window in plan.windows}
+    panes = {pane.id: pane for pane in plan.panes}
+
+    def aggregate(node: Expression) -> Expression:
+        if not isinstance(node, Measure):
+            return node
+        window = windows[node.window]
+        pane = panes[window.pane]
+        return Aggregate(node.function, pane.source, window.size_ms, window.every_ms, pane.by)
+
+    return rewrite(expression, aggregate)
+
+
+@given(plans())
+def test_each_distinct_aggregate_is_computed_once(plan: Plan) -> None:
+    nodes = [node for insight in plan.insights for node in expressions_of(insight)]
+    distinct = {
+        msgspec.json.encode((n.source, n.size_ms, n.every_ms, n.by))
+        for n in nodes
+        if isinstance(n, Aggregate)
+    }
+    merged = merge_identical.apply(plan) or plan
+    assert len(merged.windows) == len(distinct)
+
+
+@given(plans())
+def test_shared_panes_serve_their_windows(plan: Plan) -> None:
+    shared = optimize(plan).plan
+    width_of = {pane.id: pane.width_ms for pane in shared.panes}
+    assert {window.pane for window in shared.windows} == set(width_of)
+    for window in shared.windows:
+        alone = math.gcd(window.size_ms, window.every_ms)
+        assert window.size_ms <= MOST_PANES * width_of[window.pane] or (
+            width_of[window.pane] == alone
+        )
+
+
+@given(plans(), st.randoms(use_true_random=False))
+def test_the_order_of_insights_does_not_matter(plan: Plan, random: Random) -> None:
+    mixed = list(plan.insights)
+    random.shuffle(mixed)
+    one, other = optimize(plan).plan, optimize(Plan(insights=tuple(mixed))).plan
+    assert set(one.windows) == set(other.windows)
+    assert {pane.id for pane in one.panes} == {pane.id for pane in other.panes}
+
+
+def test_windows_over_the_same_points_share_one_pane() -> None:
+    plan = optimize(
+        plan_of(
+            "a = COMPUTE AVG(x, 10 s) EVERY 4 s; b = COMPUTE MAX(x, 1 m) EVERY 6 s;"
+            "c = COMPUTE AVG(x, 10 s) BY node EVERY 4 s"
+        )
+    ).plan
+    assert sorted((pane.by, pane.width_ms) for pane in plan.panes) == [
+        ((), 2000),
+        (("node",), 2000),
+    ]
+    assert share_panes.apply(plan) is None
+
+
+def test_a_window_id_does_not_depend_on_what_else_runs() -> None:
+    text = "a = COMPUTE AVG(x, 10 s) EVERY 5 s"
+    (alone,) = optimize(plan_of(text)).plan.windows
+    among = optimize(plan_of(f"b = COMPUTE AVG(x, 3 s) EVERY 1 s; {text}")).plan.windows
+    assert alone.id in {window.id for window in among}

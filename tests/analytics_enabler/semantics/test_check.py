@@ -1,0 +1,146 @@
+"""What texts mean, and what is said about those that mean nothing."""
+
+import pytest
+
+from analytics_enabler.plan_text import expression_text, insight_text
+from analytics_enabler.semantics import check
+from analytics_enabler.semantics.findings import did_you_mean, nearest
+from mistbow.plan.expressions import Aggregate, Attribute, Comparison, Literal, Source, Value
+from tests.analytics_enabler.support import definition
+
+MEANINGS = [
+    ("AVG(cpu, 10 SECONDS) EVERY 5 SECONDS", "AVG(cpu, 10 SECONDS) EVERY 5 SECONDS"),
+    ("AVG(cpu) EVERY 5 s", "AVG(cpu, 5 SECONDS) EVERY 5 SECONDS"),
+    ("mean(cpu) EVERY 1 m", "AVG(cpu, 1 MINUTE) EVERY 1 MINUTE"),
+    ("ARITHMETIC_MEAN(cpu) EVERY 1 s", "AVG(cpu, 1 SECOND) EVERY 1 SECOND"),
+    ("-MAX(cpu) / (2 - MIN(mem)) EVERY 1 s",
+     "-MAX(cpu, 1 SECOND) / (2 - MIN(mem, 1 SECOND)) EVERY 1 SECOND"),
+    ("SUM(cpu FROM (b, a, b)) EVERY 1 s", "SUM(cpu FROM (a, b), 1 SECOND) EVERY 1 SECOND"),
+    ("SUM(cpu WHEN > 0 AND rack == 'a') EVERY 1 s",
+     'SUM(cpu WHEN value > 0 AND rack == "a", 1 SECOND) EVERY 1 SECOND'),
+    ("COUNT(cpu) BY fog_node_id, rack, node EVERY 1 s",
+     "COUNT(cpu, 1 SECOND) BY node, rack EVERY 1 SECOND"),
+    ("AVG(cpu) WHEN > 90 EVERY 1 s",
+     "AVG(cpu, 1 SECOND) WHEN AVG(cpu, 1 SECOND) > 90 EVERY 1 SECOND"),
+    ("AVG(cpu) WHEN node_id == 'n1' EVERY 1 s",
+     'AVG(cpu WHEN node == "n1", 1 SECOND) EVERY 1 SECOND'),
+    ("AVG(cpu) BY node WHEN node_id == 'n1' EVERY 1 s",
+     'AVG(cpu, 1 SECOND) BY node WHEN node == "n1" EVERY 1 SECOND'),
+    ("AVG(cpu WHEN > 0) WHEN site IN ('a', 'b') AND > 9 AND SUM(mem) > 1 EVERY 1 s",
+     'AVG(cpu WHEN value > 0 AND site IN ("a", "b"), 1 SECOND) '
+     'WHEN AVG(cpu WHEN value > 0 AND site IN ("a", "b"), 1 SECOND) > 9 '
+     'AND SUM(mem WHEN site IN ("a", "b"), 1 SECOND) > 1 EVERY 1 SECOND'),
+    ("AVG(cpu) BY rack WHEN NOT (rack > 3 OR rack == 'x') EVERY 1 s",
+     'AVG(cpu, 1 SECOND) BY rack WHEN NOT (rack > 3 OR rack == "x") EVERY 1 SECOND'),
+    ("AVG(cpu) WHEN rack NOT IN (1, 2) EVERY 1 s",
+     "AVG(cpu WHEN NOT rack IN (1, 2), 1 SECOND) EVERY 1 SECOND"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "meaning"), MEANINGS)
+def test_meaning(text: str, meaning: str) -> None:
+    insight = definition(f"a = COMPUTE {text}").deployed("a", 0)
+    described = insight_text(insight).removeprefix("insight a = ")
+    # BY stands before WHEN in both notations.
+    assert described == meaning
+
+
+def test_nodes_of_a_plan() -> None:
+    found = definition("a = COMPUTE AVG(cpu WHEN > 1 AND pod.name == 'p', 10 s) BY node EVERY 5 s")
+    assert isinstance(found.expression, Aggregate)
+    assert found.expression.by == found.by == ("node",)
+    assert (found.expression.size_ms, found.expression.every_ms) == (10_000, 5_000)
+    predicate = found.expression.source.predicate
+    assert predicate is not None
+    assert expression_text(predicate) == 'value > 1 AND pod.name == "p"'
+    alone = definition("a = COMPUTE AVG(cpu WHEN > 1) EVERY 5 s").expression
+    assert isinstance(alone, Aggregate)
+    assert alone.source == Source("cpu", (), Comparison(">", Value(), Literal(1.0)))
+
+
+def test_names_in_conditions_are_attributes_of_points_or_keys() -> None:
+    found = definition("a = COMPUTE AVG(cpu) BY rack WHEN rack == 2 EVERY 5 s")
+    assert found.filter == Comparison("==", Attribute("rack"), Literal(2.0))
+
+
+ERRORS = [
+    ("AVGG(cpu) EVERY 1 s", "no function `AVGG`", "Did you mean `AVG`?"),
+    ("FOO(cpu) EVERY 1 s", "no function `FOO`", "There are SUM, COUNT"),
+    ("AVG(cpu)", "does not say how often", "Add `EVERY 5 SECONDS`"),
+    ("1 + 2 EVERY 1 s", "no aggregate", "Aggregate a metric"),
+    ("cpu EVERY 1 s", "`cpu` alone", "Aggregate"),
+    ("AVG(AVG(cpu)) EVERY 1 s", "", ""),
+    ("AVG(cpu, 10001 ms) EVERY 10 s", "no larger step than 1 MILLIS", "multiple"),
+    ("AVG(cpu, 99 ms) EVERY 1 s", "window of 99 MILLIS is too short", "100 MILLIS to 366 DAYS"),
+    ("AVG(cpu) EVERY 99 ms", "EVERY interval of 99 MILLIS is too short", "100 MILLIS"),
+    ("AVG(cpu, 367 d) EVERY 1 d", "window of 367 DAYS is too long", "366 DAYS"),
+    ("AVG(cpu WHEN cpu > 0) EVERY 1 s", "is the metric itself", "cpu WHEN > 0"),
+    ("AVG(cpu WHEN SUM(x) > 0) EVERY 1 s", "about single points", "at the end"),
+    ("AVG(cpu WHEN > 'a') EVERY 1 s", "a number is compared with a text", "Compare"),
+    ("AVG(cpu WHEN site > 'a') EVERY 1 s", "a text has no order", "Use ==, != or IN"),
+    ("AVG(cpu WHEN site < true) EVERY 1 s", "a truth value has no order", "Use =="),
+    ("AVG(cpu WHEN IN (1, 'a')) EVERY 1 s", "a number is never a text", "each a number"),
+    ("AVG(cpu WHEN rack + 1 > 2) EVERY 1 s", "an attribute cannot be calculated", "number"),
+    ("AVG(cpu) WHEN > 1 OR site == 'a' EVERY 1 s", "`site` is an attribute", "Add `site` to BY"),
+    ("AVG(cpu) WHEN > mem EVERY 1 s", "`mem` is an attribute", "`AVG(mem)`"),
+    ("AVG(cpu) BY a WHEN a == 1 OR b == 1 EVERY 1 s", "`b` is an attribute", "joined by AND"),
+]
+
+
+@pytest.mark.parametrize(("text", "message", "hint"), ERRORS)
+def test_error(text: str, message: str, hint: str) -> None:
+    checked = check(f"a = COMPUTE {text}")
+    assert not checked.ok
+    assert checked.definitions == ()
+    (problem,) = [p for p in checked.problems if p.severity == "error"]
+    assert message in problem.message
+    assert hint in (problem.hint or "")
+
+
+def test_all_problems_are_reported_at_once_in_the_order_of_the_text() -> None:
+    checked = check("a = COMPUTE FOO(x) EVERY 1 s;\na = COMPUTE AVG(x WHEN > 'y') EVERY 1 ms")
+    assert [(p.line, p.column) for p in checked.problems] == [(1, 13), (2, 1), (2, 24), (2, 37)]
+
+
+def test_an_error_points_at_its_text() -> None:
+    text = "a = COMPUTE AVG(cpu, 10 SECONDS) / AVVG(mem) EVERY 5 SECONDS"
+    (problem,) = check(text).problems
+    start = problem.column - 1
+    assert text[start : start + problem.length] == "AVVG"
+
+
+def test_division_by_zero_is_a_warning() -> None:
+    checked = check("a = COMPUTE AVG(cpu) / (2 - 1 - 1) EVERY 1 s")
+    assert checked.ok
+    assert [(p.severity, p.column) for p in checked.problems] == [("warning", 25)]
+
+
+def test_an_unknown_metric_is_a_warning_once() -> None:
+    text = "a = COMPUTE AVG(cpu.utl) / MAX(cpu.utl) WHEN > SUM(zzz) EVERY 1 s"
+    checked = check(text, frozenset({"cpu.util", "memory.util"}))
+    assert checked.ok
+    assert [p.severity for p in checked.problems] == ["warning", "warning"]
+    assert checked.problems[0].hint == "Did you mean `cpu.util`?"
+    assert "`zzz`" in checked.problems[1].message
+    assert check(text).problems == ()
+
+
+def test_a_thousand_terms_do_not_nest_a_thousand_deep() -> None:
+    terms = " AND ".join(f"rack != {number}" for number in range(2000))
+    assert check(f"a = COMPUTE AVG(cpu) WHEN {terms} EVERY 1 s").ok
+
+
+def test_a_meaning_is_told_from_another_but_not_by_its_spelling() -> None:
+    one = definition("a = COMPUTE AVG(cpu) EVERY 5 s")
+    assert one.meaning == definition("a = COMPUTE avg( cpu, 5 SECONDS ) EVERY 5 s").meaning
+    assert one.meaning != definition("a = COMPUTE AVG(cpu) BY node EVERY 5 s").meaning
+    number = definition("a = COMPUTE AVG(cpu) WHEN rack == 1 EVERY 5 s")
+    truth = definition("a = COMPUTE AVG(cpu) WHEN rack == true EVERY 5 s")
+    assert number.meaning != truth.meaning
+
+
+def test_nearest() -> None:
+    assert nearest("CPU.utill", ["cpu.util", "memory.util", "x"])[0] == "cpu.util"
+    assert nearest("zzz", ["cpu"]) == []
+    assert did_you_mean(["a"]) == "Did you mean `a`?"
+    assert did_you_mean(["a", "b", "c"]) == "Did you mean `a`, `b` or `c`?"

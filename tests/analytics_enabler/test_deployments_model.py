@@ -1,0 +1,57 @@
+"""Amending a deployment, as pure data."""
+
+import msgspec
+
+from analytics_enabler.deployments.model import MOST_ENDED, Deployment, Event, Saved
+from tests.analytics_enabler.support import definitions, deployment
+
+OLD = "a = COMPUTE AVG(x) EVERY 5 s; b = COMPUTE AVG(y) EVERY 5 s; c = COMPUTE AVG(z) EVERY 5 s"
+NEW = "b = COMPUTE mean(y, 5 s) EVERY 5 s; c = COMPUTE SUM(z) EVERY 5 s; d = COMPUTE AVG(x) EVERY 1 s"
+
+
+def uids(deployment: Deployment) -> list[str]:
+    return [generation.uid for generation in deployment.live]
+
+
+def test_the_first_tick_is_after_the_frontier() -> None:
+    for since, first in [(0, 5_000), (4_999, 5_000), (5_000, 10_000), (5_001, 10_000)]:
+        (generation,) = deployment("a = COMPUTE AVG(x) EVERY 5 s", since).live
+        assert generation.first_tick == first
+        assert generation.insight.since == since
+
+
+def test_what_means_the_same_goes_on_and_the_rest_changes_at_one_instant() -> None:
+    amended = deployment(OLD, since=10).defined_by(definitions(NEW), since=99)
+    assert uids(amended) == ["d-1/b/1", "d-1/c/2", "d-1/d/1"]
+    assert [generation.since for generation in amended.live] == [10, 99, 99]
+    ended = {g.uid: g.until for g in amended.generations if g.until is not None}
+    assert ended == {"d-1/a/1": 99, "d-1/c/1": 99}
+
+
+def test_an_insight_that_comes_back_is_a_new_generation() -> None:
+    gone = deployment(OLD).defined_by(definitions("a = COMPUTE AVG(x) EVERY 5 s"), since=1)
+    back = gone.defined_by(definitions(OLD), since=2)
+    assert uids(back) == ["d-1/a/1", "d-1/b/2", "d-1/c/2"]
+
+
+def test_what_has_ended_runs_until_its_last_results_are_written() -> None:
+    amended = deployment(OLD).defined_by(definitions(NEW), since=99)
+    assert len(amended.running) == 5
+    assert amended.settled_to(98) is amended
+    settled = amended.settled_to(99)
+    assert [generation.uid for generation in settled.running] == uids(amended)
+    assert settled.settled_to(100) is settled
+
+
+def test_ended_generations_are_not_remembered_without_bound() -> None:
+    current = deployment("a = COMPUTE AVG(x) EVERY 5 s")
+    for number in range(2 * MOST_ENDED):
+        function = ("SUM", "MAX")[number % 2]
+        current = current.defined_by(definitions(f"a = COMPUTE {function}(x) EVERY 5 s"), number)
+    assert len(current.generations) == MOST_ENDED + 1
+    assert uids(current) == [f"d-1/a/{2 * MOST_ENDED + 1}"]
+
+
+def test_events_go_to_json_and_back() -> None:
+    event = Saved(deployment(OLD).defined_by(definitions(NEW), since=99))
+    assert msgspec.json.decode(msgspec.json.encode(event), type=Event) == event
