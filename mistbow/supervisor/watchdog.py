@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 
 import psutil
@@ -18,8 +19,8 @@ import psutil
 from mistbow.errors import MistbowError
 
 VARIABLE = "MISTBOW_RUN"
-_ROUND_S = 0.5
-_ROUNDS = 40
+_PAUSE_S = 0.05
+_ROUNDS = 400
 
 
 def tagged(tag: str) -> list[psutil.Process]:
@@ -41,7 +42,7 @@ def sweep(tag: str) -> None:
                 process.kill()
             except psutil.NoSuchProcess:
                 continue
-        psutil.wait_procs(found, timeout=_ROUND_S)
+        time.sleep(_PAUSE_S)
     raise MistbowError(f"these processes cannot be ended: {[p.pid for p in tagged(tag)]}")
 
 

@@ -1,0 +1,140 @@
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import psutil
+import pytest
+from rich.console import Console
+
+from mistbow.supervisor.keeper import Backoff, Child, Keeper
+from mistbow.supervisor.output import Output
+from mistbow.supervisor.supervisor import Supervisor
+from mistbow.supervisor.watchdog import VARIABLE, sweep, tagged
+from tests.mistbow.supervisor.family import GRANDCHILD, member
+from tests.support.waiting import eventually
+
+
+@pytest.fixture
+def family(tmp_path):
+    """A running supervisor with its four descendants and its watchdog, as psutil processes."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.mistbow.supervisor.family", str(tmp_path)]
+    )
+    try:
+        eventually((tmp_path / "up").exists, what="the family is up")
+        descendants = psutil.Process(process.pid).children(recursive=True)
+        assert len(descendants) == 5
+        yield process, descendants
+    finally:
+        process.kill()
+        process.wait()
+
+
+def assert_gone(processes):
+    _, alive = psutil.wait_procs(processes, timeout=20)
+    assert not alive
+
+
+def test_nothing_outlives_a_killed_supervisor(family):
+    process, descendants = family
+    process.kill()
+    process.wait()
+    assert_gone(descendants)
+
+
+def test_nothing_outlives_a_stopped_supervisor_and_the_last_started_ends_first(family, tmp_path):
+    process, descendants = family
+    process.terminate()
+    assert process.wait(30) == 0
+    assert_gone(descendants)
+    order = (tmp_path / "order").read_text().splitlines()
+    assert order == ["start a", "start b", "end b", "end a"]
+
+
+@pytest.fixture
+def keep(tmp_path):
+    """Return a function that keeps a child, and what the terminal shows."""
+    keepers = []
+    with (tmp_path / "terminal").open("w") as terminal:
+        output = Output(tmp_path / "logs", Console(file=terminal, width=200))
+
+        def start(child):
+            keeper = Keeper(child, f"test-{os.getpid()}", output)
+            keepers.append(keeper)
+            keeper.start()
+            return keeper
+
+        yield start
+        for keeper in keepers:
+            keeper.stop()
+        output.close()
+
+
+def shown(tmp_path):
+    return (tmp_path / "terminal").read_text()
+
+
+def test_killed_child_starts_again_without_what_it_had_started(keep, tmp_path):
+    keeper = keep(member("a", tmp_path))
+    eventually((tmp_path / "a").exists)
+    first, orphan = keeper.pid, psutil.Process(keeper.pid).children()[0]
+    (tmp_path / "a").unlink()
+    os.kill(first, signal.SIGKILL)
+    eventually((tmp_path / "a").exists, what="it starts again")
+    assert keeper.pid != first
+    assert_gone([orphan])
+    assert "a was ended by SIGKILL; it starts again in 0.2 s" in shown(tmp_path)
+
+
+def test_child_that_ignores_sigterm_is_killed_when_its_patience_is_over(keep):
+    argv = (sys.executable, "-c", GRANDCHILD)
+    keeper = keep(Child("deaf", argv, lambda: True, patience_s=0.3))
+    eventually(lambda: keeper.pid)
+    child = psutil.Process(keeper.pid)
+    keeper.stop()
+    assert_gone([child])
+
+
+def test_all_lines_are_kept_and_the_grave_ones_shown(keep, tmp_path):
+    text = "2026-01-01 [info     ] calm\n2026-01-01 [warning  ] storm"
+    keeper = keep(Child("talker", (sys.executable, "-c", f"print({text!r})"), lambda: True))
+    log = tmp_path / "logs" / "talker.log"
+    eventually(lambda: "storm" in log.read_text())
+    keeper.stop()
+    assert "calm" in log.read_text()
+    assert "storm" in shown(tmp_path)
+    assert "calm" not in shown(tmp_path)
+
+
+def test_sweep_finds_what_carries_the_tag_and_nothing_else():
+    def sleeper(tag):
+        argv = [sys.executable, "-c", "import time; time.sleep(600)"]
+        return subprocess.Popen(argv, env={**os.environ, VARIABLE: tag})
+
+    ours, below, other = sleeper("t-1"), sleeper("t-1/x"), sleeper("t-10")
+    try:
+        assert {p.pid for p in tagged("t-1")} == {ours.pid, below.pid}
+        sweep("t-1")
+        assert (ours.wait(), below.wait()) == (-9, -9)
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()
+
+
+def test_backoff_grows_to_its_limit_and_forgets_after_a_good_life():
+    backoff = Backoff()
+    assert [backoff.after(0) for _ in range(7)] == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
+    assert backoff.after(3600) == 0.2
+    assert backoff.after(0) == 0.4
+
+
+def test_start_gives_way_to_stop(tmp_path):
+    stopping = threading.Event()
+    never = Child("never", (sys.executable, "-c", GRANDCHILD), stopping.set, patience_s=0.1)
+    supervisor = Supervisor([never], Output(tmp_path, Console(quiet=True)))
+    assert supervisor.start(stopping) is False
+    supervisor.stop()
+    assert supervisor.pids["never"] is not None
