@@ -18,6 +18,7 @@ _NAMED = {
 _IN_ORDER = (
     Tree.ASSIGN,
     Tree.COMPUTE,
+    Tree.IN,
     Tree.FROM,
     Tree.COMMA,
     Tree.LPAR,

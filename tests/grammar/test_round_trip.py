@@ -39,9 +39,12 @@ def test_mutated_text_raises_nothing_but_parse_errors(
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.text() | st.lists(st.sampled_from(_SNIPPETS)).map(" ".join))
-def test_any_text_raises_nothing_but_parse_errors(text: str) -> None:
-    _parse_or_explain(text)
+@given(
+    st.sampled_from(["", "a = COMPUTE ", "a = COMPUTE 1 WHEN ", "a = COMPUTE AVG(cpu "]),
+    st.text() | st.lists(st.sampled_from([*_SNIPPETS, "x"])).map(" ".join),
+)
+def test_any_text_raises_nothing_but_parse_errors(start: str, rest: str) -> None:
+    _parse_or_explain(start + rest)
 
 
 def _parse_or_explain(text: str) -> None:
