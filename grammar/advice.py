@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from grammar.failure import CLAUSES, COMPARATORS, KEYWORDS, Failure
 from grammar.generated.InsightsParser import InsightsParser as Tree
+from grammar.problems import clip
 from grammar.units import MILLIS, millis_per
 
 _SHAPE = "`name = COMPUTE AVG(metric, 10 SECONDS) EVERY 5 SECONDS`"
@@ -66,7 +67,7 @@ def _unit(failure: Failure) -> str | None:
     if failure.expected == {Tree.ID}:
         return f"Write a unit after the number: {', '.join(MILLIS)}."
     if millis_per(failure.found.text):
-        return f"Write how many: `1 {failure.found.text}`."
+        return f"Write how many: `1 {clip(failure.found.text)}`."
     return None
 
 
@@ -106,15 +107,15 @@ def _stream(failure: Failure) -> str | None:
         if failure.found.type == Tree.LPAR:
             return "Aggregates of aggregates are not supported yet."
     if failure.rule == Tree.RULE_entities and failure.expected == {Tree.LPAR}:
-        return f"Put the entities into parentheses: `FROM ({failure.found.text})`."
+        return f"Put the entities into parentheses: `FROM ({clip(failure.found.text)})`."
     return None
 
 
 def _quotes(failure: Failure) -> str | None:
     if failure.found.type in KEYWORDS and failure.rule in _NAMING:
-        return f'A name that is a keyword needs quotes: `"{failure.found.text}"`.'
+        return f'A name that is a keyword needs quotes: `"{clip(failure.found.text)}"`.'
     if failure.found.type == Tree.ID and failure.rule in (Tree.RULE_members, Tree.RULE_member):
-        return f'A text needs quotes: `"{failure.found.text}"`.'
+        return f'A text needs quotes: `"{clip(failure.found.text)}"`.'
     odd = failure.found.type in (Tree.MINUS, Tree.SLASH, Tree.ID)
     if odd and not failure.after_value and failure.kind(-1) == Tree.ID:
         return "Quote a name that has spaces, `-` or `/` in it."

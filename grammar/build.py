@@ -63,8 +63,8 @@ class Builder:
         if "." in name.text:
             self._complain(
                 name.span,
-                f"`{name.text}` cannot name an insight",
-                f"Use letters, digits and underscores: `{name.text.replace('.', '_')}`.",
+                f"`{clip(name.text)}` cannot name an insight",
+                f"Use letters, digits and underscores: `{clip(name.text.replace('.', '_'))}`.",
             )
         return Insight(
             name=name.text,
