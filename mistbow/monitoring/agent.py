@@ -6,11 +6,11 @@ from typing import Protocol
 
 from prometheus_client import Counter, Gauge
 
+from mistbow.client.agent_model import Point
 from mistbow.clock import Clock
 from mistbow.errors import MistbowError, UnauthorizedError
 from mistbow.monitoring.buffer import Batch, Buffer
 from mistbow.monitoring.collector import Collector
-from mistbow.monitoring.measurement import Measurement
 from mistbow.telemetry import get_logger
 
 log = get_logger(__name__)
@@ -29,7 +29,7 @@ _FIRST_PAUSE_S = 0.1
 class Sink(Protocol):
     """The storage agent, as far as the monitoring agent needs it."""
 
-    async def put(self, points: Sequence[Measurement], *, idempotency_key: str) -> object:
+    async def put(self, points: Sequence[Point], *, idempotency_key: str) -> object:
         """Store points; with a key that was stored before, do nothing."""
         ...
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import uuid4
 
-from mistbow.monitoring.measurement import Measurement
+from mistbow.client.agent_model import Point
 
 _MOST_AT_ONCE = 5000
 
@@ -15,7 +15,7 @@ class Batch:
     """Points that are sent together; sent again, the same key tells that they are the same."""
 
     key: str
-    points: tuple[Measurement, ...]
+    points: tuple[Point, ...]
 
 
 class Buffer:
@@ -29,7 +29,7 @@ class Buffer:
     def __len__(self) -> int:
         return self._size
 
-    def add(self, points: Sequence[Measurement]) -> int:
+    def add(self, points: Sequence[Point]) -> int:
         """Append points; return how many old ones had to go."""
         step = min(self._limit, _MOST_AT_ONCE)
         for start in range(0, len(points), step):

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable
 from importlib.metadata import entry_points
 from typing import Protocol
 
+from mistbow.client.agent_model import Point
 from mistbow.monitoring.host import HostCollector
 from mistbow.monitoring.json_source import JsonCollector
-from mistbow.monitoring.measurement import Measurement
 from mistbow.monitoring.processes import ProcessCollector
 from mistbow.settings import MonitorSettings
 
@@ -17,7 +17,7 @@ class Collector(Protocol):
     @property
     def name(self) -> str: ...
 
-    def collect(self, now_ms: int) -> Iterable[Measurement]:
+    def collect(self, now_ms: int) -> Iterable[Point]:
         """Return what is measured now; it may block for a while, it runs in a thread of its own."""
         ...
 

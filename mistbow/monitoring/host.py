@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import psutil
 
-from mistbow.monitoring.measurement import Measurement, Metric
+from mistbow.client.agent_model import Point
+from mistbow.monitoring.metric import Metric
 from mistbow.monitoring.rates import Rates
 
 CPU = Metric("cpu.util", "%", "How busy all cores are together", 100)
@@ -44,7 +45,7 @@ class HostCollector:
         psutil.cpu_percent()
         psutil.cpu_percent(percpu=True)
 
-    def collect(self, now_ms: int) -> Iterator[Measurement]:
+    def collect(self, now_ms: int) -> Iterator[Point]:
         """Yield all that this host offers; what it lacks (swap, sensors) is left out."""
         yield from self._cpu(now_ms)
         yield from self._memory(now_ms)
@@ -53,32 +54,32 @@ class HostCollector:
         yield from self._network(now_ms)
         yield from self._temperatures(now_ms)
 
-    def _cpu(self, now: int) -> Iterator[Measurement]:
-        yield CPU.measure(self._node, "host", psutil.cpu_percent(), now)
+    def _cpu(self, now: int) -> Iterator[Point]:
+        yield CPU.point(self._node, "host", psutil.cpu_percent(), now)
         for core, busy in enumerate(psutil.cpu_percent(percpu=True)):
-            yield CORE.measure(f"{self._node}/cpu{core}", "cpu", busy, now)
+            yield CORE.point(f"{self._node}/cpu{core}", "cpu", busy, now)
         for metric, load in zip(LOADS, psutil.getloadavg(), strict=True):
-            yield metric.measure(self._node, "host", load, now)
+            yield metric.point(self._node, "host", load, now)
 
-    def _memory(self, now: int) -> Iterator[Measurement]:
+    def _memory(self, now: int) -> Iterator[Point]:
         memory = psutil.virtual_memory()
-        yield MEMORY_UTIL.measure(self._node, "host", memory.percent, now)
-        yield MEMORY_USED.measure(self._node, "host", memory.used, now)
-        yield MEMORY_AVAILABLE.measure(self._node, "host", memory.available, now)
+        yield MEMORY_UTIL.point(self._node, "host", memory.percent, now)
+        yield MEMORY_USED.point(self._node, "host", memory.used, now)
+        yield MEMORY_AVAILABLE.point(self._node, "host", memory.available, now)
         swap = psutil.swap_memory()
         if swap.total:
-            yield SWAP_UTIL.measure(self._node, "host", swap.percent, now)
-            yield SWAP_USED.measure(self._node, "host", swap.used, now)
+            yield SWAP_UTIL.point(self._node, "host", swap.percent, now)
+            yield SWAP_USED.point(self._node, "host", swap.used, now)
 
-    def _disks(self, now: int) -> Iterator[Measurement]:
+    def _disks(self, now: int) -> Iterator[Point]:
         for disk, io in (psutil.disk_io_counters(perdisk=True) or {}).items():
             entity = f"{self._node}/{disk}"
-            yield READ_TOTAL.measure(entity, "disk", io.read_bytes, now)
-            yield WRITTEN_TOTAL.measure(entity, "disk", io.write_bytes, now)
+            yield READ_TOTAL.point(entity, "disk", io.read_bytes, now)
+            yield WRITTEN_TOTAL.point(entity, "disk", io.write_bytes, now)
             yield from self._rate(READ_RATE, entity, "disk", io.read_bytes, now)
             yield from self._rate(WRITTEN_RATE, entity, "disk", io.write_bytes, now)
 
-    def _file_systems(self, now: int) -> Iterator[Measurement]:
+    def _file_systems(self, now: int) -> Iterator[Point]:
         seen = set()
         for part in psutil.disk_partitions():
             if part.device in seen:  # mounted once more elsewhere
@@ -89,29 +90,29 @@ class HostCollector:
             except OSError:  # unmounted meanwhile, or not ours to look at
                 continue
             entity = f"{self._node}{part.mountpoint}"
-            yield SPACE_UTIL.measure(entity, "filesystem", space.percent, now)
-            yield SPACE_USED.measure(entity, "filesystem", space.used, now)
-            yield SPACE_FREE.measure(entity, "filesystem", space.free, now)
+            yield SPACE_UTIL.point(entity, "filesystem", space.percent, now)
+            yield SPACE_USED.point(entity, "filesystem", space.used, now)
+            yield SPACE_FREE.point(entity, "filesystem", space.free, now)
 
-    def _network(self, now: int) -> Iterator[Measurement]:
+    def _network(self, now: int) -> Iterator[Point]:
         for interface, io in psutil.net_io_counters(pernic=True).items():
             entity = f"{self._node}/{interface}"
-            yield RECEIVED_TOTAL.measure(entity, "network", io.bytes_recv, now)
-            yield SENT_TOTAL.measure(entity, "network", io.bytes_sent, now)
+            yield RECEIVED_TOTAL.point(entity, "network", io.bytes_recv, now)
+            yield SENT_TOTAL.point(entity, "network", io.bytes_sent, now)
             yield from self._rate(RECEIVED_RATE, entity, "network", io.bytes_recv, now)
             yield from self._rate(SENT_RATE, entity, "network", io.bytes_sent, now)
 
-    def _temperatures(self, now: int) -> Iterator[Measurement]:
+    def _temperatures(self, now: int) -> Iterator[Point]:
         if not hasattr(psutil, "sensors_temperatures"):  # not on every system
             return
         for chip, sensors in psutil.sensors_temperatures().items():
             for number, sensor in enumerate(sensors):
                 entity = f"{self._node}/{chip}{number}"
-                yield TEMPERATURE.measure(entity, "sensor", sensor.current, now)
+                yield TEMPERATURE.point(entity, "sensor", sensor.current, now)
 
     def _rate(
         self, metric: Metric, entity: str, entity_type: str, total: int, now: int
-    ) -> Iterator[Measurement]:
+    ) -> Iterator[Point]:
         rate = self._rates.per_second(f"{metric.id} {entity}", total, now)
         if rate is not None:
-            yield metric.measure(entity, entity_type, rate, now)
+            yield metric.point(entity, entity_type, rate, now)

@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import msgspec
 
+from mistbow.client.agent_model import Point
 from mistbow.errors import MistbowError
-from mistbow.monitoring.measurement import Measurement
 
 _PATIENCE_S = 10.0
 _COMMAND = "exec:"
@@ -31,13 +31,13 @@ class JsonCollector:
     def __init__(self, source: str) -> None:
         self.name = source
 
-    def collect(self, now_ms: int) -> list[Measurement]:
+    def collect(self, now_ms: int) -> list[Point]:
         """Return the points; raises ``SourceError``."""
         try:
             body = json.loads(_read(self.name))
             points = body["monitoring"] if isinstance(body, dict) else body
             dated = [{"timestamp": now_ms, **point} for point in points]
-            return msgspec.convert(dated, list[Measurement])
+            return msgspec.convert(dated, list[Point])
         except (OSError, httpx.HTTPError, subprocess.SubprocessError) as error:
             raise SourceError(f"cannot read {self.name}: {error}") from error
         except (ValueError, TypeError, KeyError, msgspec.ValidationError) as error:

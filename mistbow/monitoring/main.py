@@ -17,11 +17,8 @@ from mistbow.settings import MonitorSettings
 
 def create_app(settings: MonitorSettings) -> FastAPI:
     """Build the service; the agent runs as long as it does."""
-    client = AsyncAgentClient(
-        settings.agent_url,
-        token=settings.token.get_secret_value() if settings.token else None,
-        attempts=1,  # the agent tries again itself, and in order
-    )
+    token = settings.token.get_secret_value() if settings.token else None
+    client = AsyncAgentClient(settings.agent_url, token=token)
     agent = MonitoringAgent(
         make_collectors(settings),
         client,
@@ -45,7 +42,11 @@ def create_app(settings: MonitorSettings) -> FastAPI:
         return [agent.waits_for] if agent.waits_for else []
 
     return create_service(
-        "Mistbow monitoring agent", settings, readiness=readiness, lifespan=lifespan
+        "Mistbow monitoring agent",
+        settings,
+        readiness=readiness,
+        lifespan=lifespan,
+        description="Measures this host and posts what it finds to a storage agent.",
     )
 
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import psutil
 
-from mistbow.monitoring.measurement import Measurement, Metric
+from mistbow.client.agent_model import Point
+from mistbow.monitoring.metric import Metric
 
 CPU = Metric("process.cpu", "%", "Share of one core that a process uses")
 MEMORY = Metric("process.memory", "bytes", "Memory that a process keeps resident")
@@ -22,12 +23,12 @@ class ProcessCollector:
         # psutil keeps the processes of the last round: the first answer covers no time yet.
         _running()
 
-    def collect(self, now_ms: int) -> Iterator[Measurement]:
+    def collect(self, now_ms: int) -> Iterator[Point]:
         """Yield CPU and memory of each; its entity is ``node/pid-name``."""
         for process in sorted(_running(), key=_weight, reverse=True)[:_HEAVIEST]:
             entity = f"{self._node}/{process['pid']}-{process['name']}"
-            yield CPU.measure(entity, "process", process["cpu_percent"], now_ms)
-            yield MEMORY.measure(entity, "process", process["memory_info"].rss, now_ms)
+            yield CPU.point(entity, "process", process["cpu_percent"], now_ms)
+            yield MEMORY.point(entity, "process", process["memory_info"].rss, now_ms)
 
 
 def _running() -> list[dict[str, Any]]:

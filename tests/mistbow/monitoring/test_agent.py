@@ -1,15 +1,15 @@
 import asyncio
 from contextlib import suppress
 
+from mistbow.client.agent_model import Point
 from mistbow.errors import InvalidRequestError, UnavailableError
 from mistbow.monitoring.agent import MonitoringAgent
 from mistbow.monitoring.buffer import Buffer
-from mistbow.monitoring.measurement import Measurement
 from tests.support.waiting import aeventually
 
 
 def points(*values):
-    return [Measurement(metric="m", entity="e", value=value, ts=0) for value in values]
+    return [Point(metric="m", entity="e", value=value, ts=0) for value in values]
 
 
 def drain(buffer):

@@ -42,7 +42,7 @@ def test_host_yields_every_family_with_units_and_bounds():
     assert found["cpu.core.util"][0].entity == "n1/cpu0"
     points = [point for points in found.values() for point in points]
     assert all(point.ts == 2_000 and math.isfinite(point.value) for point in points)
-    assert all(point.high is None or 0 <= point.value <= point.high for point in points)
+    assert all(point.max_val is None or 0 <= point.value <= point.max_val for point in points)
 
 
 def test_ten_processes_at_most_each_with_cpu_and_memory():
