@@ -3,7 +3,6 @@
 import asyncio
 
 from mistbow.client.agent import AsyncAgentClient
-
 from mistbow.clock import Clock
 from mistbow.errors import MistbowError
 

@@ -3,12 +3,11 @@
 import asyncio
 from enum import StrEnum
 
-from mistbow.client.agent import AsyncAgentClient
-
 from analytics_enabler.deployments.model import Deployment, Generation
 from analytics_enabler.deployments.service import Deployments
 from analytics_enabler.fragments import FRAGMENT_ID, fragment_of
 from analytics_enabler.instruments import INSIGHTS, RECONCILE_ERRORS
+from mistbow.client.agent import AsyncAgentClient
 from mistbow.client.worker import AsyncWorkerClient
 from mistbow.errors import MistbowError
 from mistbow.plan.nodes import Fragment

@@ -75,7 +75,7 @@ def _text(node: Expression) -> tuple[str, int]:
         case Or(left, right):
             return f"{_inside(left, 1)} OR {_inside(right, 1)}", 1
         case Negation(operand):
-            return f"-{_inside(operand, 7)}", 7
+            return f"-{_inside(operand, _TIGHTEST)}", 7
         case _:
             return _leaf(node), _TIGHTEST
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import msgspec
 import pyarrow as pa
-from mistbow.client.agent import AsyncAgentClient
 
 from analytics_enabler.deployments.model import Event
+from mistbow.client.agent import AsyncAgentClient
 from mistbow.errors import FencedError
 from mistbow.streams.schemas import DEPLOYMENTS, EVENTS
 
@@ -30,9 +30,9 @@ class Journal:
         if self._epoch is None:
             await self._agent.create_stream(DEPLOYMENTS, EVENTS)
             self._epoch = (await self._agent.claim(DEPLOYMENTS)).epoch
-        rows, position = await self._agent.read(DEPLOYMENTS, self._next)
-        events = list(_decoded(rows))
-        self._next = position.next
+        rows = await self._agent.read(DEPLOYMENTS, self._next)
+        events = list(_decoded(rows.table))
+        self._next = rows.position.next
         return events
 
     async def append(self, deployment_id: str, event: Event, now: int) -> None:

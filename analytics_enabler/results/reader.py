@@ -60,10 +60,10 @@ class ResultReader:
         self, selection: Selection, lower: int, upper: int | None, until_number: int | None = None
     ) -> pa.Table:
         try:
-            rows, _ = await self._agent.read(
+            rows = await self._agent.read(
                 RESULTS, 0, until_number, match=selection.match, min_ts=lower, max_ts=upper
             )
         except NotFoundError:
             # Nothing has ever been computed.
             return RESULT_ROWS.empty_table()
-        return rows
+        return rows.table

@@ -6,7 +6,9 @@ from analytics_enabler.deployments.model import MOST_ENDED, Deployment, Event, S
 from tests.analytics_enabler.support import definitions, deployment
 
 OLD = "a = COMPUTE AVG(x) EVERY 5 s; b = COMPUTE AVG(y) EVERY 5 s; c = COMPUTE AVG(z) EVERY 5 s"
-NEW = "b = COMPUTE mean(y, 5 s) EVERY 5 s; c = COMPUTE SUM(z) EVERY 5 s; d = COMPUTE AVG(x) EVERY 1 s"
+NEW = (
+    "b = COMPUTE mean(y, 5 s) EVERY 5 s; c = COMPUTE SUM(z) EVERY 5 s; d = COMPUTE AVG(x) EVERY 1 s"
+)
 
 
 def uids(deployment: Deployment) -> list[str]:

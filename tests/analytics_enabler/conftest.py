@@ -1,0 +1,114 @@
+"""Enablers over a real storage agent with a real Ignite; workers as a test needs them."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from pyignite import Client
+
+from analytics_enabler.main import create_app
+from mistbow.client.agent import AgentClient
+from mistbow.client.enabler import EnablerClient
+from mistbow.ignite.server import IgniteServer
+from mistbow.ports import free_ports
+from mistbow.settings import AgentSettings, EnablerSettings
+from tests.analytics_enabler.recording_worker import RecordingWorker
+from tests.support.agents import running_agent
+from tests.support.serving import served
+from tests.support.waiting import eventually
+
+StartEnabler = Callable[[], AbstractContextManager[str]]
+
+
+@pytest.fixture(scope="session")
+def ignite_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IgniteServer]:
+    with IgniteServer(tmp_path_factory.mktemp("ignite"), durability="log") as server:
+        yield server
+
+
+@pytest.fixture
+def agent_settings(ignite_server: IgniteServer, tmp_path: Path) -> AgentSettings:
+    client = Client(timeout=10)
+    with client.connect("127.0.0.1", ignite_server.port):
+        for name in client.get_cache_names():
+            client.get_cache(name).clear()
+    return AgentSettings(home=tmp_path, node="n1", ignite_port=ignite_server.port)
+
+
+@pytest.fixture
+def agent_url(agent_settings: AgentSettings) -> Iterator[str]:
+    with running_agent(agent_settings) as url:
+        yield url
+
+
+@pytest.fixture
+def agent(agent_url: str) -> Iterator[AgentClient]:
+    client = AgentClient(agent_url)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def worker() -> RecordingWorker:
+    return RecordingWorker()
+
+
+@pytest.fixture
+def worker_url(worker: RecordingWorker) -> Iterator[str]:
+    with served(worker.app()) as url:
+        yield url
+
+
+@contextmanager
+def running_enabler(agent_url: str, worker_url: str, home: Path) -> Iterator[str]:
+    """Serve an enabler, and yield its URL once it is ready."""
+    settings = EnablerSettings(home=home, agent_url=agent_url, worker_url=worker_url)
+    with served(create_app(settings)) as url:
+        eventually(lambda: httpx.get(f"{url}/readyz").is_success, what="the enabler is ready")
+        yield url
+
+
+@pytest.fixture
+def start_enabler(agent_url: str, worker_url: str, tmp_path: Path) -> StartEnabler:
+    """Return what starts an enabler of the test's site."""
+    return lambda: running_enabler(agent_url, worker_url, tmp_path)
+
+
+@pytest.fixture
+def enabler_url(start_enabler: StartEnabler) -> Iterator[str]:
+    with start_enabler() as url:
+        yield url
+
+
+@pytest.fixture
+def enabler(enabler_url: str) -> Iterator[EnablerClient]:
+    client = EnablerClient(enabler_url)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def lone_enabler(agent_url: str, tmp_path: Path) -> Iterator[EnablerClient]:
+    """An enabler whose worker is away."""
+    (port,) = free_ports(1)
+    with running_enabler(agent_url, f"http://127.0.0.1:{port}", tmp_path) as url:
+        client = EnablerClient(url)
+        yield client
+        client.close()
+
+
+@pytest.fixture(scope="module")
+def enabler_of_module(
+    ignite_server: IgniteServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """An enabler for tests that leave nothing behind."""
+    home = tmp_path_factory.mktemp("site")
+    settings = AgentSettings(home=home, node="n1", ignite_port=ignite_server.port)
+    with (
+        running_agent(settings) as agent_url,
+        served(RecordingWorker().app()) as worker_url,
+        running_enabler(agent_url, worker_url, home) as url,
+    ):
+        yield url

@@ -1,0 +1,165 @@
+"""The API by which insights are deployed."""
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from mistbow.client.agent import AgentClient
+from mistbow.client.agent_model import Point
+from mistbow.client.enabler import EnablerClient
+from mistbow.errors import InvalidQueryError, NotFoundError
+
+QUERY = "cpu_now = COMPUTE AVG(cpu.util, 10 SECONDS) BY node EVERY 5 SECONDS"
+TWO = f"{QUERY}; cpu_peak = COMPUTE MAX(cpu.util, 10 SECONDS) BY node EVERY 5 SECONDS"
+
+
+def test_submit_show_list_delete(lone_enabler: EnablerClient) -> None:
+    accepted = lone_enabler.submit(TWO, name="host")
+    assert accepted.insights == ["cpu_now", "cpu_peak"]
+    shown = lone_enabler.show(accepted.deployment_id)
+    assert (shown.name, shown.queries) == ("host", TWO)
+    assert shown.status == "waiting for a worker"
+    assert shown.error is not None
+    assert shown.insights[0].uid == f"{accepted.deployment_id}/cpu_now/1"
+    assert shown.insights[0].first_tick > shown.insights[0].since > 0
+    assert lone_enabler.list() == [shown]
+    lone_enabler.delete(accepted.deployment_id)
+    assert lone_enabler.list() == []
+    with pytest.raises(NotFoundError):
+        lone_enabler.show(accepted.deployment_id)
+    with pytest.raises(NotFoundError):
+        lone_enabler.delete(accepted.deployment_id)
+
+
+def test_the_bodies_of_the_specification(enabler_url: str) -> None:
+    insights = f"{enabler_url}/api/insights"
+    text = {"Content-Type": "text/plain; charset=utf-8"}
+    answer = httpx.post(insights, content=QUERY, headers=text)
+    assert answer.status_code == 201
+    location = f"{insights}/{answer.json()['deployment_id']}"
+    assert httpx.put(location, json={"queries": TWO}).json()["insights"] == ["cpu_now", "cpu_peak"]
+    assert httpx.get(location).json()["queries"] == TWO
+    assert httpx.delete(location).status_code == 204
+    assert httpx.get(location).status_code == 404
+
+
+def test_the_since_of_an_insight_is_the_frontier_of_the_raw_stream(
+    enabler: EnablerClient, agent: AgentClient
+) -> None:
+    before = agent.info("raw").frontier
+    deployment_id = enabler.submit(QUERY).deployment_id
+    (insight,) = enabler.show(deployment_id).insights
+    assert before <= insight.since <= agent.info("raw").frontier
+    assert insight.first_tick % 5000 == 0
+    assert 0 < insight.first_tick - insight.since <= 5000
+
+
+def test_problems_come_with_their_places(enabler: EnablerClient) -> None:
+    with pytest.raises(InvalidQueryError) as caught:
+        enabler.submit("a = COMPUTE AVGG(x) EVERY 5 s; b = COMPUTE AVG(x)")
+    assert caught.value.hint == "Did you mean `AVG`?"
+    assert "no function `AVGG` (and 1 more)" in caught.value.message
+    errors = [problem for problem in caught.value.details if problem["severity"] == "error"]
+    places = [(problem["line"], problem["column"], problem["length"]) for problem in errors]
+    assert places == [(1, 13, 4), (1, 32, 1)]
+    assert enabler.list() == []
+
+
+def test_check_reports_errors_and_warnings(enabler: EnablerClient, agent: AgentClient) -> None:
+    agent.put([Point("cpu.util", "h1", 1_700_000_000_000, 1.0)])
+    answer = enabler.check("a = COMPUTE AVG(cpu.utl) / 0 EVERY 5 s")
+    assert answer.ok
+    assert [problem.severity for problem in answer.problems] == ["warning", "warning"]
+    assert answer.problems[0].hint == "Did you mean `cpu.util`?"
+    assert not enabler.check("a = COMPUTE AVG(cpu.util").ok
+    accepted = enabler.submit("a = COMPUTE AVG(cpu.utl) EVERY 5 s")
+    assert "cpu.utl" in accepted.warnings[0].message
+    assert enabler.show(accepted.deployment_id).warnings == accepted.warnings
+
+
+def test_explain_says_what_is_shared(enabler: EnablerClient) -> None:
+    deployment_id = enabler.submit(QUERY).deployment_id
+    headroom = "headroom = COMPUTE 100 - AVG(cpu.util, 10 SECONDS) BY node EVERY 5 SECONDS"
+    (shared,) = enabler.explain(headroom).shared
+    assert shared.others == [f"{deployment_id}/cpu_now/1"]
+    assert f"with cpu_now of {deployment_id}; computed once" in enabler.explain_text(headroom)
+
+
+JSON = {"Content-Type": "application/json"}
+TEXT = {"Content-Type": "text/plain"}
+BAD = [
+    (b"", JSON, 400, "invalid_request"),
+    (b"{", JSON, 400, "invalid_request"),
+    (b"[]", JSON, 400, "invalid_request"),
+    (b'"text"', JSON, 400, "invalid_request"),
+    (b"null", JSON, 400, "invalid_request"),
+    (b"NaN", JSON, 400, "invalid_request"),
+    (b"{}", JSON, 400, "invalid_request"),
+    (b'{"queries": 5}', JSON, 400, "invalid_request"),
+    (b'{"queries": null}', JSON, 400, "invalid_request"),
+    (b'{"queries": ["a"]}', JSON, 400, "invalid_request"),
+    (b'{"queries": ""}', JSON, 400, "invalid_request"),
+    (b'{"queries": " \\n"}', JSON, 400, "invalid_request"),
+    (b'{"queries": "\\ud800"}', JSON, 400, "invalid_request"),
+    (b'{"queries": "\\u0000"}', JSON, 400, "invalid_query"),
+    (b'{"queries": "a", "extra": 1}', JSON, 400, "invalid_request"),
+    (b'{"queries": "a", "name": 7}', JSON, 400, "invalid_request"),
+    (b'{"queries": "a", "name": ""}', JSON, 400, "invalid_request"),
+    (b'{"queries": "\xff"}', JSON, 400, "invalid_request"),
+    (b"[" * 100_000, JSON, 400, "invalid_request"),
+    (b'{"queries": ' + b"[" * 100_000, JSON, 400, "invalid_request"),
+    (b"", TEXT, 400, "invalid_request"),
+    (b"\xff\xfe", TEXT, 400, "invalid_request"),
+    (b"SELECT * FROM cpu", TEXT, 400, "invalid_query"),
+    (b"a = COMPUTE " + b"(" * 50_000, TEXT, 400, "invalid_query"),
+    (b"a = COMPUTE AVG(x) / 1e999 EVERY 5 s", TEXT, 400, "invalid_query"),
+    (b"a = COMPUTE AVG(x) EVERY 99999999999999999999 s", TEXT, 400, "invalid_query"),
+    (b"a" * 1_000_001, TEXT, 413, "too_large"),
+    (b"a" * 10_000_000, TEXT, 413, "too_large"),
+    (QUERY.encode(), {"Content-Type": "application/xml"}, 400, "invalid_request"),
+    (QUERY.encode(), {}, 400, "invalid_request"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(BAD)))
+def test_a_bad_body_is_a_clear_4xx(enabler_of_module: str, number: int) -> None:
+    body, headers, status, code = BAD[number]
+    for path in ("", "/check", "/explain"):
+        answer = httpx.post(
+            f"{enabler_of_module}/api/insights{path}", content=body, headers=headers, timeout=30
+        )
+        if code == "invalid_query" and path:
+            assert answer.status_code == 200
+            assert answer.json()["problems"]
+            continue
+        assert answer.status_code == status, answer.text[:500]
+        error: dict[str, Any] = answer.json()["error"]
+        assert error["code"] == code
+        assert error["message"]
+        assert error.get("hint") or code == "invalid_query"
+        assert "Traceback" not in json.dumps(error)
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/api/insights/d-none", 404),
+        ("/api/insights/d-none/results", 404),
+        ("/api/insights/d-none/results/follow", 404),
+        ("/api/insights/%00/results", 404),
+        ("/api/other", 404),
+    ],
+)
+def test_an_unknown_path_is_404(enabler_of_module: str, path: str, status: int) -> None:
+    answer = httpx.get(f"{enabler_of_module}{path}")
+    assert answer.status_code == status
+    assert answer.json()["error"]["code"] == "not_found"
+
+
+def test_every_path_is_documented(enabler_of_module: str) -> None:
+    paths = httpx.get(f"{enabler_of_module}/openapi.json").json()["paths"]
+    submit = paths["/api/insights"]["post"]
+    assert set(submit["requestBody"]["content"]) == {"application/json", "text/plain"}
+    assert "/api/insights/{deployment_id}/results/follow" in paths
