@@ -5,6 +5,7 @@ only moves the position.
 """
 
 import io
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -77,3 +78,83 @@ def encode_rows(rows: pa.RecordBatch | pa.Table) -> bytes:
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write(rows)
     return sink.getvalue()
+
+
+class ChunkDecoder:
+    """Turns the bytes of an Arrow IPC stream, in pieces as they come, into chunks.
+
+    It never waits for bytes, so it can be used where nothing may block.
+    """
+
+    def __init__(self) -> None:
+        self._pending = bytearray()
+        self._complete = _Bytes()
+        self._reader: pa.RecordBatchStreamReader | None = None
+
+    def feed(self, data: bytes) -> Iterator[Chunk]:
+        """Take the next bytes, and yield the chunks that they complete."""
+        self._pending += data
+        while (message := _next_message(self._pending)) is not None:
+            kind, size = message
+            self._complete.add(bytes(self._pending[:size]))
+            del self._pending[:size]
+            if kind == _SCHEMA:
+                self._reader = pa.ipc.open_stream(self._complete)
+            elif kind == _RECORD_BATCH and self._reader is not None:
+                rows, metadata = self._reader.read_next_batch_with_custom_metadata()
+                yield Chunk(rows, Position(int(metadata["next"]), int(metadata["frontier"])))
+
+
+_SCHEMA = 1
+_RECORD_BATCH = 3
+_PREFIX = struct.Struct("<Ii")
+# The places of these fields in a message's table.
+_KIND = 1
+_BODY_LENGTH = 3
+
+
+class _Bytes(io.RawIOBase):
+    """A file of whole messages, read up to where one more is added."""
+
+    def __init__(self) -> None:
+        self._data = b""
+
+    def add(self, data: bytes) -> None:
+        self._data += data
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        size = len(self._data) if size < 0 else size
+        data, self._data = self._data[:size], self._data[size:]
+        return data
+
+
+def _next_message(data: bytearray) -> tuple[int, int] | None:
+    """Return the kind and the size of the message that ``data`` begins with, if it is whole."""
+    if len(data) < _PREFIX.size:
+        return None
+    _, length = _PREFIX.unpack_from(data)
+    begin = _PREFIX.size
+    if length == 0 or len(data) < begin + length:
+        return None
+    kind, body = _kind_and_body(bytes(data[begin : begin + length]))
+    size = begin + length + body
+    return (kind, size) if len(data) >= size else None
+
+
+def _kind_and_body(message: bytes) -> tuple[int, int]:
+    """Read the header's kind and the body's length of a message, a Flatbuffers table."""
+    (table,) = struct.unpack_from("<I", message)
+    (back,) = struct.unpack_from("<i", message, table)
+    places = table - back
+    (size,) = struct.unpack_from("<H", message, places)
+
+    def value(field: int, form: str) -> int:
+        entry = 4 + 2 * field
+        (at,) = struct.unpack_from("<H", message, places + entry) if entry < size else (0,)
+        found: int = struct.unpack_from(form, message, table + at)[0] if at else 0
+        return found
+
+    return value(_KIND, "<B"), value(_BODY_LENGTH, "<q")

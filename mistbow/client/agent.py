@@ -1,0 +1,264 @@
+"""The clients of a storage agent: points, and streams."""
+
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from typing import Any, Unpack
+
+import pyarrow as pa
+
+from mistbow.client import agent_calls
+from mistbow.client.agent_model import (
+    Appended,
+    Filters,
+    NodeData,
+    Offset,
+    Point,
+    Rows,
+    Selection,
+    StreamInfo,
+    StreamState,
+    Words,
+)
+from mistbow.client.transport import AsyncTransport, Transport
+from mistbow.errors import UnavailableError
+from mistbow.streams.wire import Chunk, ChunkDecoder
+
+__all__ = [
+    "AgentClient",
+    "Appended",
+    "AsyncAgentClient",
+    "NodeData",
+    "Offset",
+    "Point",
+    "Rows",
+    "Selection",
+    "StreamInfo",
+    "StreamState",
+]
+
+_SILENCE_S = 30.0
+"""A followed stream that says nothing for so long is taken for broken."""
+
+
+class AgentClient:
+    """Talks to a storage agent; every method raises a ``MistbowError`` when it is refused."""
+
+    def __init__(self, url: str, token: str | None = None) -> None:
+        self._transport = Transport(url, token=token)
+
+    @property
+    def url(self) -> str:
+        """The agent's address."""
+        return self._transport.url
+
+    def put(self, points: Sequence[Point], idempotency_key: str | None = None) -> None:
+        """Store points, all or none; safe to repeat with the same key."""
+        self._transport.send(agent_calls.put(points, idempotency_key))
+
+    def get(
+        self,
+        metric: Words | None = None,
+        entity: Words | None = None,
+        *,
+        start: int | None = None,
+        end: int | None = None,
+        latest: bool | None = None,
+        **filters: Unpack[Filters],
+    ) -> list[NodeData]:
+        """Return the latest values, or those from ``start`` to ``end`` (ms, inclusive).
+
+        ``latest=False`` without times asks for everything.
+        """
+        return self._transport.send(agent_calls.get(metric, entity, start, end, latest, filters))
+
+    def streams(self) -> list[StreamInfo]:
+        """Return all streams."""
+        return self._transport.send(agent_calls.streams())
+
+    def create_stream(self, name: str, schema: pa.Schema) -> StreamInfo:
+        """Make a stream unless it is there; raises ``ConflictError`` if its schema differs."""
+        return self._transport.send(agent_calls.create_stream(name, schema))
+
+    def info(self, name: str) -> StreamInfo:
+        """Return a stream; raises ``NotFoundError`` if there is none."""
+        return self._transport.send(agent_calls.info(name))
+
+    def claim(self, name: str) -> StreamState:
+        """Become the stream's only writer, by a new epoch."""
+        return self._transport.send(agent_calls.claim(name))
+
+    def append(
+        self,
+        name: str,
+        rows: pa.RecordBatch | pa.Table,
+        *,
+        epoch: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> Appended:
+        """Store rows; safe to repeat with the same key. Raises ``FencedError``."""
+        return self._transport.send(agent_calls.append(name, rows, epoch, idempotency_key))
+
+    def advance(
+        self,
+        name: str,
+        epoch: int | None = None,
+        *,
+        frontier: int | None = None,
+        attributes: Mapping[str, Any] | None = None,
+    ) -> StreamState:
+        """Move the frontier, never back, and merge attributes; a None removes one."""
+        return self._transport.send(agent_calls.advance(name, epoch, frontier, attributes))
+
+    def seek(self, name: str, time: int) -> int:
+        """Return the greatest segment start before which every row has ``ts <= time``."""
+        return self._transport.send(agent_calls.seek(name, time))
+
+    def offset(
+        self,
+        name: str,
+        start: int,
+        max_rows: int,
+        *,
+        wait_ms: int = 0,
+        after_frontier: int | None = None,
+    ) -> Offset:
+        """Return how far a batch of at most so many rows goes from ``start``.
+
+        Waits up to ``wait_ms`` for a row, or for a frontier greater than ``after_frontier``.
+        """
+        return self._transport.send(
+            agent_calls.offset(name, start, max_rows, wait_ms, after_frontier)
+        )
+
+    def read(
+        self,
+        name: str,
+        start: int = 0,
+        end: int | None = None,
+        **selection: Unpack[Selection],
+    ) -> Rows:
+        """Return the rows from ``start`` to before ``end``, or to the head."""
+        return self._transport.send(agent_calls.read(name, start, end, selection))
+
+    def follow(self, name: str, start: int = 0, **selection: Unpack[Selection]) -> Iterator[Chunk]:
+        """Yield the rows from ``start`` and all that come later; heartbeats have no rows.
+
+        Raises ``UnavailableError`` when the stream breaks off; go on from the last position.
+        """
+        decoder = ChunkDecoder()
+        call = agent_calls.follow(name, start, selection)
+        with self._transport.stream(call, read_timeout=_SILENCE_S) as response:
+            for data in response.iter_bytes():
+                yield from decoder.feed(data)
+        raise UnavailableError(f"the stream {name} broke off")
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._transport.close()
+
+
+class AsyncAgentClient:
+    """Does as ``AgentClient``, from coroutines."""
+
+    def __init__(self, url: str, token: str | None = None) -> None:
+        self._transport = AsyncTransport(url, token=token)
+
+    async def put(self, points: Sequence[Point], idempotency_key: str | None = None) -> None:
+        """Do as ``AgentClient.put``."""
+        await self._transport.send(agent_calls.put(points, idempotency_key))
+
+    async def get(
+        self,
+        metric: Words | None = None,
+        entity: Words | None = None,
+        *,
+        start: int | None = None,
+        end: int | None = None,
+        latest: bool | None = None,
+        **filters: Unpack[Filters],
+    ) -> list[NodeData]:
+        """Do as ``AgentClient.get``."""
+        return await self._transport.send(
+            agent_calls.get(metric, entity, start, end, latest, filters)
+        )
+
+    async def streams(self) -> list[StreamInfo]:
+        """Do as ``AgentClient.streams``."""
+        return await self._transport.send(agent_calls.streams())
+
+    async def create_stream(self, name: str, schema: pa.Schema) -> StreamInfo:
+        """Do as ``AgentClient.create_stream``."""
+        return await self._transport.send(agent_calls.create_stream(name, schema))
+
+    async def info(self, name: str) -> StreamInfo:
+        """Do as ``AgentClient.info``."""
+        return await self._transport.send(agent_calls.info(name))
+
+    async def claim(self, name: str) -> StreamState:
+        """Do as ``AgentClient.claim``."""
+        return await self._transport.send(agent_calls.claim(name))
+
+    async def append(
+        self,
+        name: str,
+        rows: pa.RecordBatch | pa.Table,
+        *,
+        epoch: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> Appended:
+        """Do as ``AgentClient.append``."""
+        return await self._transport.send(agent_calls.append(name, rows, epoch, idempotency_key))
+
+    async def advance(
+        self,
+        name: str,
+        epoch: int | None = None,
+        *,
+        frontier: int | None = None,
+        attributes: Mapping[str, Any] | None = None,
+    ) -> StreamState:
+        """Do as ``AgentClient.advance``."""
+        return await self._transport.send(agent_calls.advance(name, epoch, frontier, attributes))
+
+    async def seek(self, name: str, time: int) -> int:
+        """Do as ``AgentClient.seek``."""
+        return await self._transport.send(agent_calls.seek(name, time))
+
+    async def offset(
+        self,
+        name: str,
+        start: int,
+        max_rows: int,
+        *,
+        wait_ms: int = 0,
+        after_frontier: int | None = None,
+    ) -> Offset:
+        """Do as ``AgentClient.offset``."""
+        return await self._transport.send(
+            agent_calls.offset(name, start, max_rows, wait_ms, after_frontier)
+        )
+
+    async def read(
+        self,
+        name: str,
+        start: int = 0,
+        end: int | None = None,
+        **selection: Unpack[Selection],
+    ) -> Rows:
+        """Do as ``AgentClient.read``."""
+        return await self._transport.send(agent_calls.read(name, start, end, selection))
+
+    async def follow(
+        self, name: str, start: int = 0, **selection: Unpack[Selection]
+    ) -> AsyncGenerator[Chunk, None]:
+        """Do as ``AgentClient.follow``."""
+        decoder = ChunkDecoder()
+        call = agent_calls.follow(name, start, selection)
+        async with self._transport.stream(call, read_timeout=_SILENCE_S) as response:
+            async for data in response.aiter_bytes():
+                for chunk in decoder.feed(data):
+                    yield chunk
+        raise UnavailableError(f"the stream {name} broke off")
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._transport.close()

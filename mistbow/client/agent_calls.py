@@ -1,0 +1,214 @@
+"""The requests to a storage agent, each built by one function, for both clients."""
+
+import io
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import httpx
+import msgspec
+import pyarrow as pa
+
+from mistbow.client.agent_model import (
+    Appended,
+    Filters,
+    NodeData,
+    Offset,
+    Point,
+    Rows,
+    Selection,
+    StreamInfo,
+    StreamState,
+    Words,
+)
+from mistbow.client.transport import Call
+from mistbow.errors import UnavailableError
+from mistbow.streams.wire import MEDIA_TYPE, decode, encode_rows
+
+T = TypeVar("T")
+
+_JSON = {"Content-Type": "application/json"}
+_ARROW = {"Content-Type": MEDIA_TYPE}
+_FILTERS = {
+    "entity_type": "entityType",
+    "group": "groupName",
+    "pod_name": "podName",
+    "pod_namespace": "podNamespace",
+    "container_name": "containerName",
+    "nodes": "nodes",
+}
+
+
+class _Monitoring(msgspec.Struct, frozen=True):
+    monitoring: list[NodeData]
+
+
+class _Streams(msgspec.Struct, frozen=True):
+    streams: list[StreamInfo]
+
+
+class _Number(msgspec.Struct, frozen=True):
+    number: int
+
+
+def put(points: Sequence[Point], key: str | None) -> Call[None]:
+    """Store points; without a key one is made, so that a repeat changes nothing."""
+    return Call(
+        "POST",
+        "/put",
+        lambda _: None,
+        content=msgspec.json.encode({"monitoring": points}),
+        headers={**_JSON, "Idempotency-Key": key or str(uuid.uuid4())},
+        repeatable=True,
+    )
+
+
+def get(
+    metric: Words | None,
+    entity: Words | None,
+    start: int | None,
+    end: int | None,
+    latest: bool | None,
+    filters: Filters,
+) -> Call[list[NodeData]]:
+    """Read values in JSON."""
+    body = {
+        "metricID": metric,
+        "entityID": entity,
+        "from": start,
+        "to": end,
+        "latest": latest,
+        **{_FILTERS[name]: value for name, value in filters.items()},
+    }
+    answer = _json(_Monitoring)
+    return Call(
+        "POST",
+        "/get",
+        lambda response: answer(response).monitoring,
+        content=msgspec.json.encode(_given(body)),
+        headers=_JSON,
+        repeatable=True,
+    )
+
+
+def streams() -> Call[list[StreamInfo]]:
+    """List the streams."""
+    answer = _json(_Streams)
+    return Call("GET", "/streams", lambda response: answer(response).streams, repeatable=True)
+
+
+def create_stream(name: str, schema: pa.Schema) -> Call[StreamInfo]:
+    """Make a stream."""
+    body = encode_rows(schema.empty_table())
+    parse = _json(StreamInfo)
+    return Call("PUT", _path(name), parse, content=body, headers=_ARROW, repeatable=True)
+
+
+def info(name: str) -> Call[StreamInfo]:
+    """Describe a stream."""
+    return Call("GET", _path(name, "info"), _json(StreamInfo), repeatable=True)
+
+
+def claim(name: str) -> Call[StreamState]:
+    """Begin a new epoch; one that nobody heard of does no harm, so it may be repeated."""
+    return Call("POST", _path(name, "claim"), _json(StreamState), repeatable=True)
+
+
+def append(
+    name: str, rows: pa.RecordBatch | pa.Table, epoch: int | None, key: str | None
+) -> Call[Appended]:
+    """Store rows; without a key one is made, so that a repeat changes nothing."""
+    return Call(
+        "POST",
+        _path(name),
+        _json(Appended),
+        params=_given({"epoch": epoch}),
+        content=encode_rows(rows),
+        headers={**_ARROW, "Idempotency-Key": key or str(uuid.uuid4())},
+        repeatable=True,
+    )
+
+
+def advance(
+    name: str, epoch: int | None, frontier: int | None, attributes: Mapping[str, Any] | None
+) -> Call[StreamState]:
+    """Move a frontier, merge attributes."""
+    body = _given({"epoch": epoch, "frontier": frontier, "attributes": attributes})
+    return Call("PATCH", _path(name), _json(StreamState), json=body, repeatable=True)
+
+
+def seek(name: str, time: int) -> Call[int]:
+    """Find where a time begins."""
+    answer = _json(_Number)
+    return Call(
+        "GET",
+        _path(name, "seek"),
+        lambda response: answer(response).number,
+        params={"time": time},
+        repeatable=True,
+    )
+
+
+def offset(
+    name: str, start: int, max_rows: int, wait_ms: int, after_frontier: int | None
+) -> Call[Offset]:
+    """Ask how far a batch goes."""
+    params = {
+        "from": start,
+        "max_rows": max_rows,
+        "wait_ms": wait_ms,
+        "after_frontier": after_frontier,
+    }
+    parse = _json(Offset)
+    return Call("GET", _path(name, "offset"), parse, params=_given(params), repeatable=True)
+
+
+def read(name: str, start: int, end: int | None, selection: Selection) -> Call[Rows]:
+    """Read rows, all at once."""
+    params = {"from": start, "to": end, **_selection(selection)}
+    return Call("GET", _path(name), _rows, params=_given(params), repeatable=True)
+
+
+def follow(name: str, start: int, selection: Selection) -> Call[None]:
+    """Read rows as they come; the answer is to be streamed."""
+    params = {"from": start, "follow": "true", **_selection(selection)}
+    return Call("GET", _path(name), lambda _: None, params=_given(params))
+
+
+def _selection(selection: Selection) -> dict[str, Any]:
+    match = selection.get("match") or {}
+    columns = selection.get("columns")
+    late = selection.get("late")
+    return {
+        "match": [f"{name}:{word}" for name, words in match.items() for word in _listed(words)],
+        "columns": ",".join(columns) if columns else None,
+        "min_ts": selection.get("min_ts"),
+        "max_ts": selection.get("max_ts"),
+        "late": None if late is None else str(late).lower(),
+    }
+
+
+def _rows(response: httpx.Response) -> Rows:
+    try:
+        chunks = list(decode(io.BytesIO(response.content)))
+    except pa.ArrowInvalid as error:
+        raise UnavailableError(f"the answer broke off: {error}") from error
+    table = pa.Table.from_batches([chunk.rows for chunk in chunks])
+    return Rows(table, chunks[-1].position)
+
+
+def _path(name: str, *more: str) -> str:
+    return "/".join(("/streams", quote(name), *more))
+
+
+def _json(kind: type[T]) -> Callable[[httpx.Response], T]:
+    return lambda response: msgspec.json.decode(response.content, type=kind)
+
+
+def _listed(words: Words) -> Sequence[str]:
+    return [words] if isinstance(words, str) else words
+
+
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}

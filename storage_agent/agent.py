@@ -1,0 +1,148 @@
+"""The storage agent, put together: it connects, recovers, serves, and keeps itself in order."""
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+
+from mistbow.clock import Clock, system_clock
+from mistbow.errors import MistbowError, TooLargeError, UnavailableError
+from mistbow.settings import AgentSettings
+from mistbow.streams.schemas import RAW
+from mistbow.telemetry import get_logger
+from storage_agent import metrics
+from storage_agent.bodies import GetBody, PutBody
+from storage_agent.catalogue import Catalogue
+from storage_agent.extraction import Extraction
+from storage_agent.ignite_client import METADATA, IgniteClient
+from storage_agent.index import Entry
+from storage_agent.points import PointMaker
+from storage_agent.segments import Segment
+from storage_agent.streams import Stream, Streams
+
+log = get_logger(__name__)
+
+_PAUSE_S = 1.0
+_REST = 5.0
+"""A checkpoint is followed by at least so many times the time that it took."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Recovered:
+    """What there is once Ignite's content was read; ``epoch`` is this agent's for ``raw``."""
+
+    streams: Streams
+    raw: Stream
+    epoch: int
+    catalogue: Catalogue
+    maker: PointMaker
+    extraction: Extraction
+
+
+class Agent:
+    """What the API calls; ``clock`` decides what is late and what is ahead."""
+
+    def __init__(self, settings: AgentSettings, clock: Clock = system_clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._ignite = IgniteClient(settings.ignite_host, settings.ignite_port)
+        self._recovered: _Recovered | None = None
+        self._running: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to connect and to recover, in the background."""
+        self._ignite.start()
+        self._running = asyncio.create_task(self._run(), name="agent")
+
+    async def close(self) -> None:
+        """Stop; what is not acknowledged is refused."""
+        if self._running is not None:
+            self._running.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._running
+        if self._recovered is not None:
+            await self._recovered.streams.close()
+        await self._ignite.close()
+
+    async def waiting_for(self) -> list[str]:
+        """Say in words what the agent cannot do without, and does not have."""
+        if not await self._ignite.answers():
+            return [f"Ignite at {self._settings.ignite_host}:{self._settings.ignite_port}"]
+        return [] if self._recovered else ["the streams to be recovered"]
+
+    @property
+    def streams(self) -> Streams:
+        """The streams; raises ``UnavailableError`` before they are recovered."""
+        return self._ready().streams
+
+    async def put(self, body: PutBody, key: str | None) -> int:
+        """Store the points of a body, all or none; returns how many there are."""
+        ready = self._ready()
+        most = self._settings.max_points
+        if len(body.monitoring) > most:
+            raise TooLargeError(f"the body has more than {most} points", hint="Send fewer at once.")
+        if body.monitoring:
+            points = ready.maker.make(body.monitoring)
+            writer = ready.raw.writer
+            await writer.append(points.rows, epoch=ready.epoch, key=key, series=points.series)
+        metrics.POINTS.inc(len(body.monitoring))
+        return len(body.monitoring)
+
+    async def get(self, body: GetBody) -> bytes:
+        """Return what is stored of the points that a body asks for, as JSON."""
+        return await self._ready().extraction.get(body)
+
+    def _ready(self) -> _Recovered:
+        if self._recovered is None:
+            raise UnavailableError("the agent is starting", hint="/readyz says what it waits for.")
+        return self._recovered
+
+    async def _run(self) -> None:
+        while self._recovered is None:
+            await self._ignite.wait_connected()
+            try:
+                self._recovered = await self._recover()
+            except MistbowError as error:
+                log.error("cannot recover yet", error=error.message, details=error.details)
+                await asyncio.sleep(_PAUSE_S)
+        log.info("ready", head=self._recovered.raw.log.head)
+        await self._keep_checkpoints(self._recovered.catalogue)
+
+    async def _recover(self) -> _Recovered:
+        streams = Streams(self._ignite, self._clock, self._settings.lateness_ms)
+        catalogue = Catalogue()
+        try:
+            metadata = await self._ignite.scan(METADATA)
+            await streams.recover(metadata)
+            raw = await streams.get(RAW)
+            await catalogue.recover(self._ignite, metadata, raw.log)
+            raw.log.listener = _Listener(catalogue)
+            return _Recovered(
+                streams=streams,
+                raw=raw,
+                epoch=await raw.writer.own(),
+                catalogue=catalogue,
+                maker=PointMaker(self._settings, catalogue),
+                extraction=Extraction(self._settings.node, catalogue, raw.log),
+            )
+        except BaseException:
+            await streams.close()
+            raise
+
+    async def _keep_checkpoints(self, catalogue: Catalogue) -> None:
+        took = 0.0
+        while True:
+            await asyncio.sleep(max(_PAUSE_S, _REST * took))
+            with contextlib.suppress(UnavailableError):
+                took = await catalogue.checkpoint(self._ignite)
+
+
+@dataclass(frozen=True, slots=True)
+class _Listener:
+    """Follows the raw stream's segments."""
+
+    catalogue: Catalogue
+
+    def __call__(self, segment: Segment, entry: Entry) -> None:
+        self.catalogue.apply(segment)
+        metrics.LATE_POINTS.inc(entry.late)
+        metrics.AHEAD_POINTS.inc(segment.ahead.num_rows)

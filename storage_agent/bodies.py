@@ -1,0 +1,151 @@
+"""The JSON bodies of the monitoring API, read strictly, and errors that say where."""
+
+import json
+import math
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from mistbow.errors import InvalidRequestError
+
+B = TypeVar("B")
+
+LATEST_MS = 253_402_300_799_999
+"""The end of the year 9999."""
+
+_FINITE = Meta(ge=-1.7976931348623157e308, le=1.7976931348623157e308)
+Id = Annotated[str, Meta(min_length=1, max_length=512)]
+Text = Annotated[str, Meta(max_length=4096)]
+Finite = Annotated[float, _FINITE]
+Millis = (
+    Annotated[int, Meta(ge=0, le=LATEST_MS)] | Annotated[float, Meta(ge=0, le=float(LATEST_MS))]
+)
+Label = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | Finite | bool | Text
+
+
+class Pod(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The pod that an entity runs in."""
+
+    uuid: Text | None = None
+    name: Text | None = None
+    namespace: Text | None = None
+
+
+class Container(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The container that an entity runs in."""
+
+    id: Text | None = None
+    name: Text | None = None
+
+
+class Measurement(msgspec.Struct, frozen=True):
+    """One item of a /put: a value, and what is known of its metric and its entity."""
+
+    entityID: Id  # noqa: N815
+    metricID: Id  # noqa: N815
+    val: Finite
+    timestamp: Millis
+    entityType: Text | None = None  # noqa: N815
+    name: Text | None = None
+    units: Text | None = None
+    desc: Text | None = None
+    group: Text | None = None
+    minVal: Finite | None = None  # noqa: N815
+    maxVal: Finite | None = None  # noqa: N815
+    higherIsBetter: bool | None = None  # noqa: N815
+    pod: Pod | None = None
+    container: Container | None = None
+    labels: dict[Id, Label] | None = None
+
+
+class PutBody(msgspec.Struct, frozen=True):
+    """The body of a /put."""
+
+    monitoring: list[Measurement]
+
+
+class GetBody(msgspec.Struct, frozen=True, rename={"start": "from", "end": "to"}):
+    """The body of a /get: filters, each a list or one value, and times, inclusive."""
+
+    metricID: list[str] | str | None = None  # noqa: N815
+    entityID: list[str] | str | None = None  # noqa: N815
+    entityType: list[str] | str | None = None  # noqa: N815
+    groupName: list[str] | str | None = None  # noqa: N815
+    podName: list[str] | str | None = None  # noqa: N815
+    podNamespace: list[str] | str | None = None  # noqa: N815
+    containerName: list[str] | str | None = None  # noqa: N815
+    nodes: list[str] | str | None = None
+    start: Millis | None = None
+    end: Millis | None = None
+    latest: bool | None = None
+
+
+def read_body(decoder: msgspec.json.Decoder[B], body: bytes) -> B:
+    """Decode a body; raises ``InvalidRequestError`` that says which item is wrong, and why."""
+    try:
+        return decoder.decode(body)
+    except msgspec.ValidationError as error:
+        what, _, where = str(error).partition(" - at `$")
+        raise _invalid(where.rstrip("`").lstrip("."), what) from error
+    except RecursionError as error:
+        raise _invalid("", "it is nested too deeply") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        where, what = _blame(body)
+        raise _invalid(where, what or str(error)) from error
+
+
+def whole(value: float, where: str) -> int:
+    """Return a time as an integer; raises ``InvalidRequestError`` if it is none."""
+    if isinstance(value, float) and not value.is_integer():
+        raise _invalid(where, f"Expected `int`, got {value}")
+    return int(value)
+
+
+def inline_schema(body: type) -> dict[str, Any]:
+    """Return the JSON schema of a body without references, for OpenAPI."""
+    schema = msgspec.json.schema(body)
+    definitions = schema.pop("$defs")
+
+    def inlined(part: Any) -> Any:
+        if isinstance(part, list):
+            return [inlined(item) for item in part]
+        if not isinstance(part, dict):
+            return part
+        if "$ref" in part:
+            return inlined(definitions[part["$ref"].rpartition("/")[2]])
+        return {name: inlined(item) for name, item in part.items()}
+
+    resolved: dict[str, Any] = inlined(schema)
+    return resolved
+
+
+def _invalid(where: str, what: str) -> InvalidRequestError:
+    hint = "The service's /docs shows what this request takes."
+    return InvalidRequestError(f"{where}: {what}" if where else what, hint=hint)
+
+
+def _blame(body: bytes) -> tuple[str, str]:
+    """Find what makes a body malformed, if Python's more lenient parser can tell where it is."""
+    try:
+        parsed = json.loads(body.decode(errors="surrogateescape"))
+    except (ValueError, RecursionError):
+        return "", ""
+    return _odd(parsed, "") or ("", "")
+
+
+def _odd(value: Any, where: str) -> tuple[str, str] | None:
+    if isinstance(value, float) and not math.isfinite(value):
+        return where, f"{value} is not a number in JSON"
+    if isinstance(value, str) and any("\ud800" <= c <= "\udfff" for c in value):
+        return where, "it is not valid Unicode"
+    if isinstance(value, dict):
+        for name, item in value.items():
+            found = _odd(name, where) or _odd(item, f"{where}.{name}".lstrip("."))
+            if found:
+                return found
+    if isinstance(value, list):
+        for number, item in enumerate(value):
+            if found := _odd(item, f"{where}[{number}]"):
+                return found
+    return None

@@ -1,0 +1,142 @@
+"""Answering a /get: which series are wanted, and their latest or past values."""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mistbow.errors import InvalidRequestError, TooLargeError
+from storage_agent.ahead import between
+from storage_agent.bodies import LATEST_MS, GetBody, whole
+from storage_agent.catalogue import Catalogue, Metadata, Series
+from storage_agent.index import Entry
+from storage_agent.log import StreamLog
+from storage_agent.reading import is_in
+from storage_agent.segments import Segment
+
+_MOST_VALUES = 1_000_000
+_SEGMENTS_AT_ONCE = 32
+_COLUMNS = ["metric", "entity", "ts", "value"]
+
+
+class Extraction:
+    """Reads what is stored on this node."""
+
+    def __init__(self, node: str, catalogue: Catalogue, raw: StreamLog) -> None:
+        self._node = node
+        self._catalogue = catalogue
+        self._raw = raw
+
+    async def get(self, body: GetBody) -> bytes:
+        """Return the JSON answer; raises ``InvalidRequestError`` and ``TooLargeError``."""
+        start, end = _times(body)
+        nodes = _listed(body.nodes)
+        if nodes and self._node not in nodes:
+            return msgspec.json.encode({"monitoring": []})
+        wanted = {
+            series: metadata for series, metadata in self._catalogue.all() if _fits(body, metadata)
+        }
+        if body.latest or (body.latest is None and start is None and end is None):
+            data = [self._latest(series, metadata) for series, metadata in wanted.items()]
+            return self._answer([item for item in data if item is not None])
+        parts = await self._read(wanted, start or 0, LATEST_MS if end is None else end)
+        return await asyncio.to_thread(lambda: self._answer(_grouped(parts, wanted)))
+
+    def _answer(self, data: Sequence[dict[str, Any]]) -> bytes:
+        return msgspec.json.encode({"monitoring": [{"node": self._node, "data": data}]})
+
+    def _latest(self, series: Series, metadata: Metadata) -> dict[str, Any] | None:
+        latest = self._catalogue.latest(series)
+        if latest is None:
+            return None
+        return _item(metadata, [{"timestamp": latest.ts, "val": latest.value}])
+
+    async def _read(
+        self, wanted: dict[Series, Metadata], start: int, end: int
+    ) -> list[pa.RecordBatch]:
+        """Return the rows of the wanted series, and maybe others, from all segments."""
+        metrics = pa.array(sorted({metric for metric, _ in wanted}), pa.string())
+        entities = pa.array(sorted({entity for _, entity in wanted}), pa.string())
+        # Points that are released while this reads are rows beyond the head of now.
+        released = self._raw.ahead.released
+        entries = [e for e in self._raw.index.from_number(0) if _overlaps(e, start, end, released)]
+        parts = []
+        values = 0
+        for begin in range(0, len(entries) if wanted else 0, _SEGMENTS_AT_ONCE):
+            segments = await self._raw.segments(entries[begin : begin + _SEGMENTS_AT_ONCE])
+            for rows in _rows(segments, start, end, released):
+                chosen = pc.and_(is_in(rows["metric"], metrics), is_in(rows["entity"], entities))
+                part = rows.select(_COLUMNS).filter(chosen)
+                if part.num_rows:
+                    parts.append(part)
+                values += part.num_rows
+            if values > _MOST_VALUES:
+                raise TooLargeError(
+                    f"this asks for more than {_MOST_VALUES} values",
+                    hint="Ask for less time, or fewer metrics and entities.",
+                )
+        return parts
+
+
+def _rows(
+    segments: Sequence[Segment], start: int, end: int, released: int
+) -> Iterator[pa.RecordBatch]:
+    for segment in segments:
+        yield between(segment.rows, start - 1, end)
+        if segment.ahead.num_rows:
+            yield between(segment.ahead, max(start - 1, released), end)
+
+
+def _overlaps(entry: Entry, start: int, end: int, released: int) -> bool:
+    in_rows = entry.min_ts <= end and entry.max_ts >= start
+    return in_rows or (entry.ahead_min_ts <= end and entry.ahead_max_ts >= max(start, released + 1))
+
+
+def _grouped(
+    parts: Sequence[pa.RecordBatch], wanted: Mapping[Series, Metadata]
+) -> list[dict[str, Any]]:
+    values: dict[Series, list[dict[str, Any]]] = {}
+    for part in parts:
+        columns = (part[name].to_pylist() for name in _COLUMNS)
+        for metric, entity, ts, value in zip(*columns, strict=True):
+            values.setdefault((metric, entity), []).append({"timestamp": ts, "val": value})
+    return [
+        # Sorting keeps the order of their numbers where times are equal.
+        _item(metadata, sorted(values[series], key=itemgetter("timestamp")))
+        for series, metadata in wanted.items()
+        if series in values
+    ]
+
+
+def _item(metadata: Metadata, values: list[dict[str, Any]]) -> dict[str, Any]:
+    return {**metadata, "values": values}
+
+
+def _times(body: GetBody) -> tuple[int | None, int | None]:
+    start = None if body.start is None else whole(body.start, "from")
+    end = None if body.end is None else whole(body.end, "to")
+    if start is not None and end is not None and start > end:
+        raise InvalidRequestError(f"from ({start}) is after to ({end})")
+    return start, end
+
+
+def _fits(body: GetBody, metadata: Metadata) -> bool:
+    pod = metadata.get("pod", {})
+    filters = (
+        (body.metricID, metadata["metricID"]),
+        (body.entityID, metadata["entityID"]),
+        (body.entityType, metadata.get("entityType")),
+        (body.groupName, metadata.get("group")),
+        (body.podName, pod.get("name")),
+        (body.podNamespace, pod.get("namespace")),
+        (body.containerName, metadata.get("container", {}).get("name")),
+    )
+    return all(not wanted or value in _listed(wanted) for wanted, value in filters)
+
+
+def _listed(value: Sequence[str] | None) -> Sequence[str]:
+    return [value] if isinstance(value, str) else value or []

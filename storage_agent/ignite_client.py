@@ -1,0 +1,220 @@
+"""The guard around pyignite: the only place that knows it, and where its errors end.
+
+What it guards against: pyignite waits forever for a silent server, keeps using a connection that
+failed, opens many sockets at once when it reconnects, and raises whatever it met.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from pyignite import AioClient
+from pyignite.datatypes.cache_config import CacheAtomicityMode, WriteSynchronizationMode
+from pyignite.datatypes.prop_codes import (
+    PROP_CACHE_ATOMICITY_MODE,
+    PROP_GROUP_NAME,
+    PROP_NAME,
+    PROP_WRITE_SYNCHRONIZATION_MODE,
+)
+
+from mistbow.errors import UnavailableError
+from mistbow.telemetry import get_logger
+from storage_agent import metrics
+
+log = get_logger(__name__)
+
+T = TypeVar("T")
+
+HISTORICAL: Final = "historical"
+METADATA: Final = "metadata"
+LATEST: Final = "latest"
+_CACHES = (HISTORICAL, METADATA, LATEST)
+
+_CALL_S = 3.0
+_DIAL_S = 10.0
+_SCAN_S = 60.0
+_BACK_OFF_S = (0.05, 0.1, 0.25, 0.5, 1.0)
+_SCAN_PAGE = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class _Connection:
+    client: AioClient
+    caches: Mapping[str, Any]
+
+
+class IgniteClient:
+    """Values by text keys in Ignite's caches; every method raises ``UnavailableError`` at worst.
+
+    After such an error the outcome of a write is unknown: it may have happened, or happen later.
+    Values are bytes, but those that ``replace`` compares, which are text.
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        self._address = (host, port)
+        self._connection: _Connection | None = None
+        self._connected = asyncio.Event()
+        self._lost = asyncio.Event()
+        self._keeper: asyncio.Task[None] | None = None
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def start(self) -> None:
+        """Begin to connect, in the background, now and after every loss."""
+        self._lost.set()
+        self._keeper = asyncio.create_task(self._keep_connected(), name="ignite-keeper")
+
+    async def close(self) -> None:
+        """Stop connecting and leave Ignite."""
+        if self._keeper is not None:
+            self._keeper.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._keeper
+        if self._connection is not None:
+            self._discard(self._connection)
+        await asyncio.gather(*self._closing)
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection, as far as is known."""
+        return self._connection is not None
+
+    async def wait_connected(self, seconds: float | None = None) -> bool:
+        """Wait for a connection, at most so long; returns whether there is one."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._connected.wait(), seconds)
+        return self._connected.is_set()
+
+    async def answers(self) -> bool:
+        """Ask Ignite for nothing much, and return whether it answers."""
+        try:
+            await self.get(METADATA, "")
+        except UnavailableError:
+            return False
+        return True
+
+    async def insist(self, operation: Callable[[], Awaitable[T]], seconds: float) -> T:
+        """Try an operation that may be repeated until it succeeds or the time is over."""
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                return await operation()
+            except UnavailableError:
+                left = deadline - time.monotonic()
+                if left <= 0 or not await self.wait_connected(left):
+                    raise
+
+    async def get(self, cache: str, key: str) -> Any:
+        """Return the value of ``key``, or None."""
+        return await self._call(lambda caches: caches[cache].get(key))
+
+    async def get_all(self, cache: str, keys: Iterable[str]) -> dict[str, Any]:
+        """Return the values of those of ``keys`` that there are."""
+        wanted = list(keys)
+        if not wanted:
+            return {}
+        found: dict[str, Any] = await self._call(lambda caches: caches[cache].get_all(wanted))
+        return found
+
+    async def put(self, cache: str, key: str, value: bytes) -> None:
+        """Store a value."""
+        await self._call(lambda caches: caches[cache].put(key, value))
+
+    async def put_all(self, cache: str, values: Mapping[str, bytes]) -> None:
+        """Store several values, each by itself: after an error some may be there."""
+        await self._call(lambda caches: caches[cache].put_all(dict(values)))
+
+    async def put_if_absent(self, cache: str, key: str, value: bytes | str) -> bool:
+        """Store a value unless ``key`` has one; returns whether it was stored."""
+        return bool(await self._call(lambda caches: caches[cache].put_if_absent(key, value)))
+
+    async def replace(self, cache: str, key: str, old: str, new: str) -> bool:
+        """Store ``new`` if the value is ``old``; returns whether it was."""
+        return bool(await self._call(lambda caches: caches[cache].replace_if_equals(key, old, new)))
+
+    async def scan(self, cache: str) -> dict[str, Any]:
+        """Return everything in a cache."""
+
+        async def collect(caches: Mapping[str, Any]) -> dict[str, Any]:
+            async with caches[cache].scan(page_size=_SCAN_PAGE) as cursor:
+                return {key: value async for key, value in cursor}
+
+        return await self._call(collect, seconds=_SCAN_S)
+
+    async def _call(
+        self, operation: Callable[[Mapping[str, Any]], Awaitable[T]], seconds: float = _CALL_S
+    ) -> T:
+        connection = self._connection
+        if connection is None:
+            raise UnavailableError("Ignite is away", hint="Try again in a moment.")
+        try:
+            async with asyncio.timeout(seconds):
+                return await operation(connection.caches)
+        except Exception as error:
+            log.warning("a call to Ignite failed", error=repr(error))
+            self._discard(connection)
+            raise UnavailableError("Ignite is away", hint="Try again in a moment.") from error
+
+    def _discard(self, connection: _Connection) -> None:
+        if self._connection is connection:
+            self._connection = None
+            self._connected.clear()
+            self._lost.set()
+        task = asyncio.create_task(_close(connection.client))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    async def _keep_connected(self) -> None:
+        failures = 0
+        while True:
+            await self._lost.wait()
+            await asyncio.sleep(_BACK_OFF_S[min(failures, len(_BACK_OFF_S) - 1)])
+            try:
+                self._connection = await self._dial()
+            except Exception as error:
+                log.info("waiting for Ignite", error=repr(error))
+                failures += 1
+                continue
+            failures = 0
+            self._lost.clear()
+            self._connected.set()
+            metrics.IGNITE_CONNECTIONS.inc()
+
+    async def _dial(self) -> _Connection:
+        client = AioClient(partition_aware=False, handshake_timeout=_CALL_S)
+        try:
+            async with asyncio.timeout(_DIAL_S):
+                await client.connect([self._address])
+                for node in client._nodes:
+                    # A lost connection would dial again by itself, beside us.
+                    node._reconnect = _stay_away
+                caches = {
+                    name: await client.get_or_create_cache(_cache_settings(name))
+                    for name in _CACHES
+                }
+        except BaseException:
+            await _close(client)
+            raise
+        return _Connection(client, caches)
+
+
+def _cache_settings(name: str) -> dict[int, Any]:
+    return {
+        PROP_NAME: name,
+        PROP_CACHE_ATOMICITY_MODE: CacheAtomicityMode.ATOMIC,
+        PROP_WRITE_SYNCHRONIZATION_MODE: WriteSynchronizationMode.FULL_SYNC,
+        # One set of partition files for all: each costs an edge node's disk a write a checkpoint.
+        PROP_GROUP_NAME: "mistbow",
+    }
+
+
+async def _stay_away() -> None:
+    pass
+
+
+async def _close(client: AioClient) -> None:
+    with contextlib.suppress(Exception):
+        async with asyncio.timeout(_CALL_S):
+            await client.close()

@@ -1,0 +1,41 @@
+"""The storage agent as a service."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+
+from mistbow.clock import Clock, system_clock
+from mistbow.service import create_service, serve
+from mistbow.settings import AgentSettings
+from storage_agent.agent import Agent
+from storage_agent.monitoring_api import monitoring_routes
+from storage_agent.streams_api import streams_routes
+
+
+def create_app(settings: AgentSettings, clock: Clock = system_clock) -> FastAPI:
+    """Return the agent's application; it connects to Ignite when it is served."""
+    agent = Agent(settings, clock)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        agent.start()
+        yield
+        await agent.close()
+
+    app = create_service(
+        "Mistbow storage agent",
+        settings,
+        readiness=agent.waiting_for,
+        lifespan=lifespan,
+        description="Keeps monitoring data and streams in Ignite, and answers for them.",
+    )
+    app.include_router(monitoring_routes(agent))
+    app.include_router(streams_routes(agent))
+    return app
+
+
+def main(settings: AgentSettings | None = None) -> None:
+    """Serve the storage agent until SIGTERM or Ctrl-C."""
+    settings = settings or AgentSettings()
+    serve(create_app(settings), "agent", settings.agent_port, settings)

@@ -1,0 +1,17 @@
+"""What a storage agent counts, for Prometheus."""
+
+from prometheus_client import Counter, Gauge, Histogram
+
+POINTS = Counter("mistbow_agent_points", "Points stored by /put.")
+LATE_POINTS = Counter("mistbow_agent_late_points", "Points that came after the frontier.")
+AHEAD_POINTS = Counter("mistbow_agent_ahead_points", "Points stored ahead of the clock.")
+REQUESTS = Counter("mistbow_agent_requests", "Requests to /put and /get.", ["path", "status"])
+PUT_SECONDS = Histogram(
+    "mistbow_agent_put_seconds",
+    "Time from a /put's arrival to its answer.",
+    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
+)
+SEGMENTS = Counter("mistbow_agent_segments", "Segments stored.", ["stream"])
+SEGMENT_BYTES = Counter("mistbow_agent_segment_bytes", "Bytes of segments stored.", ["stream"])
+HEAD = Gauge("mistbow_agent_head", "The next number of a stream.", ["stream"])
+IGNITE_CONNECTIONS = Counter("mistbow_agent_ignite_connections", "Times that Ignite was dialled.")

@@ -1,0 +1,99 @@
+"""POST /put and POST /get: monitoring data in the specification's form."""
+
+import time
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Header, Request, Response
+
+from mistbow.errors import InvalidRequestError, MistbowError
+from storage_agent import metrics
+from storage_agent.agent import Agent
+from storage_agent.bodies import GetBody, PutBody, inline_schema, read_body
+
+_PUT = msgspec.json.Decoder(PutBody)
+_GET = msgspec.json.Decoder(GetBody)
+_EXAMPLE_PUT = {
+    "monitoring": [
+        {
+            "entityID": "entity1",
+            "entityType": "type1",
+            "metricID": "metric1",
+            "name": "name1",
+            "units": "metric units",
+            "desc": "first metric",
+            "group": "group1",
+            "minVal": 5,
+            "maxVal": 10,
+            "higherIsBetter": True,
+            "val": 6,
+            "timestamp": 1795262400000,
+            "labels": {"rack": "7"},
+        }
+    ]
+}
+_EXAMPLE_GET = {"metricID": ["metric1"], "from": 1795262400000, "to": 1795262460000}
+_MOST_KEY = 200
+
+
+def monitoring_routes(agent: Agent) -> APIRouter:
+    """Return the routes of an agent."""
+    routes = APIRouter(tags=["monitoring"])
+
+    @routes.post("/put", summary="Store points", openapi_extra=_takes(PutBody, _EXAMPLE_PUT))
+    async def put(
+        request: Request, idempotency_key: Annotated[str | None, Header()] = None
+    ) -> Response:
+        """Store all points of the body or none; they are durable once this answers.
+
+        With an `Idempotency-Key`, a repeat within ten minutes stores nothing again.
+        """
+        begin = time.perf_counter()
+        with _Counted("/put"):
+            check_key(idempotency_key)
+            body = read_body(_PUT, await request.body())
+            stored = await agent.put(body, idempotency_key)
+        metrics.PUT_SECONDS.observe(time.perf_counter() - begin)
+        return _json(msgspec.json.encode({"result": "OK", "message": f"{stored} points stored"}))
+
+    @routes.post("/get", summary="Read points", openapi_extra=_takes(GetBody, _EXAMPLE_GET))
+    async def get(request: Request) -> Response:
+        """Return the latest values, or with `from` and `to` (ms, inclusive) those in between.
+
+        `latest: false` without times asks for everything.
+        """
+        with _Counted("/get"):
+            return _json(await agent.get(read_body(_GET, await request.body())))
+
+    return routes
+
+
+def check_key(key: str | None) -> None:
+    """Refuse an idempotency key that is empty or too long."""
+    if key is not None and not 1 <= len(key) <= _MOST_KEY:
+        raise InvalidRequestError(f"Idempotency-Key takes 1 to {_MOST_KEY} characters")
+
+
+class _Counted:
+    """Counts a request by how it ends."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, _: Any) -> None:
+        status = 200
+        if error is not None:
+            status = error.status if isinstance(error, MistbowError) else 500
+        metrics.REQUESTS.labels(self._path, str(status)).inc()
+
+
+def _takes(body: type, example: dict[str, Any]) -> dict[str, Any]:
+    content = {"application/json": {"schema": inline_schema(body), "example": example}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def _json(data: bytes) -> Response:
+    return Response(data, media_type="application/json")

@@ -1,0 +1,157 @@
+"""From the items of a /put to rows of the raw stream."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from mistbow.errors import InvalidRequestError
+from mistbow.settings import AgentSettings
+from mistbow.streams.schemas import POINTS
+from storage_agent.bodies import Measurement, whole
+from storage_agent.catalogue import Catalogue, Metadata, Series
+
+_MOST_KNOWN = 200_000
+
+
+@dataclass(slots=True)
+class _Description:
+    """All that an item says beside its value and time, worked out once.
+
+    ``settled``: the series' metadata when it already said all of this.
+    """
+
+    attributes: str
+    metadata: Metadata
+    settled: Metadata | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """Rows for the raw stream, and the metadata of those of their series that it changes."""
+
+    rows: pa.RecordBatch
+    series: list[Metadata]
+
+
+class PointMaker:
+    """Makes rows of items posted to this node, and finds what they tell that is new."""
+
+    def __init__(self, settings: AgentSettings, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+        self._overridable, self._fixed = node_attributes(settings)
+        self._known: dict[tuple[Any, ...], _Description] = {}
+
+    def make(self, items: Sequence[Measurement]) -> Points:
+        """Return the points of items; raises ``InvalidRequestError`` for a time that is none."""
+        attributes = []
+        changed: dict[Series, Metadata] = {}
+        for item in items:
+            description = self._describe(item)
+            attributes.append(description.attributes)
+            series = (item.metricID, item.entityID)
+            stored = self._catalogue.metadata(series)
+            if stored is None or stored is not description.settled:
+                # What an item leaves out stays as it was.
+                before = changed.get(series, stored or {})
+                merged = {**before, **description.metadata}
+                if merged == stored:
+                    description.settled = stored
+                elif merged != before:
+                    changed[series] = merged
+        times = [item.timestamp for item in items]
+        for number, time in enumerate(times):
+            if isinstance(time, float):
+                times[number] = whole(time, f"monitoring[{number}].timestamp")
+        columns = [
+            pa.array([item.metricID for item in items], pa.string()).dictionary_encode(),
+            pa.array([item.entityID for item in items], pa.string()).dictionary_encode(),
+            pa.array(attributes, pa.string()).dictionary_encode(),
+            pa.array(times, pa.int64()),
+            pa.array([item.val for item in items], pa.float64()),
+        ]
+        rows = pa.RecordBatch.from_arrays(columns, schema=POINTS)
+        return Points(rows, list(changed.values()))
+
+    def _describe(self, item: Measurement) -> _Description:
+        key = (
+            item.metricID,
+            item.entityID,
+            item.entityType,
+            item.name,
+            item.units,
+            item.desc,
+            item.group,
+            item.minVal,
+            item.maxVal,
+            item.higherIsBetter,
+            item.pod,
+            item.container,
+            # Without the types, 1 and true would be the same.
+            item.labels and tuple((name, type(v), v) for name, v in item.labels.items()),
+        )
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            known = _Description(self._attributes(item), metadata_of(item))
+            self._known[key] = known
+        return known
+
+    def _attributes(self, item: Measurement) -> str:
+        own = {
+            "entityID": item.entityID,
+            "entityType": item.entityType,
+            "group": item.group,
+            **_prefixed("pod", item.pod),
+            **_prefixed("container", item.container),
+        }
+        given = {name: value for name, value in own.items() if value is not None}
+        everything = {**self._overridable, **(item.labels or {}), **self._fixed, **given}
+        return msgspec.json.encode(everything, order="sorted").decode()
+
+
+def node_attributes(settings: AgentSettings) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the attributes of this node that a point's labels override, and the others.
+
+    Raises ``InvalidRequestError`` if the node's labels are not of the form key=value,key=value.
+    """
+    labels = {}
+    for part in filter(None, settings.labels.split(",")):
+        name, equals, value = part.partition("=")
+        if not equals or not name.strip():
+            raise InvalidRequestError(
+                f"MISTBOW_LABELS: {part!r} is not of the form key=value",
+                hint="Write them as rack=7,floor=2.",
+            )
+        labels[name.strip()] = value.strip()
+    region = {"region": settings.region} if settings.region else {}
+    node = {"node": settings.node, "site": settings.site or settings.node}
+    return {**labels, **region}, node
+
+
+def metadata_of(item: Measurement) -> Metadata:
+    """Return the metadata of a series as an item tells it, without what it leaves out."""
+    fields: Mapping[str, Any] = {
+        "metricID": item.metricID,
+        "entityID": item.entityID,
+        "entityType": item.entityType,
+        "name": item.name,
+        "units": item.units,
+        "desc": item.desc,
+        "group": item.group,
+        "minVal": item.minVal,
+        "maxVal": item.maxVal,
+        "higherIsBetter": item.higherIsBetter,
+        "pod": item.pod and msgspec.to_builtins(item.pod),
+        "container": item.container and msgspec.to_builtins(item.container),
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _prefixed(name: str, part: msgspec.Struct | None) -> dict[str, Any]:
+    if part is None:
+        return {}
+    return {f"{name}.{key}": value for key, value in msgspec.structs.asdict(part).items()}

@@ -1,0 +1,217 @@
+"""Reading a stream: which of its rows a subscriber wants, chunk by chunk, and following it."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mistbow.errors import ConflictError, InvalidRequestError
+from mistbow.streams.schemas import HORIZON
+from mistbow.streams.wire import Chunk, Position
+from storage_agent.index import Entry
+from storage_agent.log import StreamLog
+from storage_agent.segments import Segment, no_rows
+from storage_agent.streams import Stream
+from storage_agent.writer import TICK_S
+
+_CHUNK_SEGMENTS = 32
+_CHUNK_ROWS = 50_000
+_AWAKE_S = 10.0
+"""A follower hears something at least so often, even if nothing happens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The rows and columns that a subscriber asks for; what is empty or None asks for all.
+
+    ``matches``: column → values, any of which will do; times in milliseconds, both inclusive.
+    ``late``: only rows that came late, or only those that did not.
+    """
+
+    matches: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    columns: Sequence[str] = ()
+    late: bool | None = None
+    min_ts: int | None = None
+    max_ts: int | None = None
+
+
+class Selector:
+    """A selection made for one stream; raises ``InvalidRequestError`` if it does not fit it."""
+
+    def __init__(self, stream: Stream, selection: Selection) -> None:
+        self._stored = stream.log.schema
+        self._timed = stream.timed
+        self._selection = selection
+        wanted = selection.columns or self._stored.names
+        self._columns = [name for name in wanted if not (self._timed and name == HORIZON.name)]
+        for name in (*self._columns, *selection.matches, *self._times()):
+            if name not in self._stored.names:
+                raise InvalidRequestError(
+                    f"the stream {stream.name} has no column {name}",
+                    hint=f"It has {', '.join(self._stored.names)}.",
+                )
+        if selection.late is not None and not stream.timed:
+            raise InvalidRequestError(f"no row of the stream {stream.name} is ever late")
+        self._values = {
+            name: _values(self._stored.field(name), texts)
+            for name, texts in selection.matches.items()
+        }
+        fields = [self._stored.field(name) for name in self._columns]
+        self.schema = pa.schema([*fields, HORIZON] if self._timed else fields)
+
+    def may_hold(self, entry: Entry) -> bool:
+        """Tell whether a segment can have rows that are wanted."""
+        asked = self._selection
+        if entry.rows == 0 or (asked.late and not entry.late):
+            return False
+        if asked.min_ts is not None and entry.max_ts < asked.min_ts:
+            return False
+        return asked.max_ts is None or entry.min_ts <= asked.max_ts
+
+    def choose(self, segment: Segment, start: int, end: int) -> pa.RecordBatch:
+        """Return the wanted rows of a segment among those numbered ``start`` to ``end``."""
+        header = segment.header
+        skipped = max(0, start - header.first)
+        rows = segment.rows.slice(skipped, max(0, min(end, segment.next) - header.first - skipped))
+        conditions = self._conditions(rows, header.horizon)
+        if conditions:
+            rows = rows.filter(reduce(pc.and_, conditions))
+        columns = [rows[name] for name in self._columns]
+        if self._timed:
+            columns.append(pa.repeat(pa.scalar(header.horizon, pa.int64()), rows.num_rows))
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def _times(self) -> list[str]:
+        asked = self._selection
+        return [] if asked.min_ts is None and asked.max_ts is None else ["ts"]
+
+    def _conditions(self, rows: pa.RecordBatch, horizon: int) -> list[pa.Array]:
+        asked = self._selection
+        conditions = [is_in(rows[name], values) for name, values in self._values.items()]
+        if asked.min_ts is not None:
+            conditions.append(pc.greater_equal(rows["ts"], asked.min_ts))
+        if asked.max_ts is not None:
+            conditions.append(pc.less_equal(rows["ts"], asked.max_ts))
+        if asked.late is not None:
+            late = pc.less_equal(rows["ts"], horizon)
+            conditions.append(late if asked.late else pc.invert(late))
+        return conditions
+
+
+async def read(
+    log: StreamLog, selector: Selector, start: int, end: int | None = None
+) -> AsyncIterator[Chunk]:
+    """Yield the wanted rows from ``start`` up to ``end`` or the head as it is now.
+
+    The last chunk, perhaps without rows, tells the position reached.
+    """
+    log.ask()
+    if start > log.head:
+        raise ConflictError(
+            f"the stream {log.name} ends at {log.head}, before {start}",
+            hint="Was it read from another agent, or has data been lost?",
+        )
+    stop = log.head if end is None else max(start, min(end, log.head))
+    position = start
+    while True:
+        entries = _next_entries(log, position, stop)
+        segments = await log.segments([entry for entry in entries if selector.may_hold(entry)])
+        batches = [selector.choose(segment, position, stop) for segment in segments]
+        position = min(stop, entries[-1].next) if entries else stop
+        yield Chunk(_joined(batches, selector.schema), _position(log, position))
+        if position >= stop:
+            return
+
+
+async def follow(
+    log: StreamLog, selector: Selector, start: int, end: int | None = None
+) -> AsyncIterator[Chunk]:
+    """Do as ``read``, and go on at the head, with a heartbeat whenever the frontier moves."""
+    position = Position(start, -1)
+    beat = 0.0
+    while True:
+        changed = log.ask()
+        async for chunk in read(log, selector, position.next, end):
+            idle = time.monotonic() - beat
+            moved = chunk.position != position and idle >= TICK_S
+            if chunk.rows.num_rows or moved or idle >= _AWAKE_S:
+                position, beat = chunk.position, time.monotonic()
+                yield chunk
+        if end is not None and position.next >= end:
+            return
+        behind = position != _position(log, position.next) or position.next < log.head
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(changed.wait(), TICK_S if behind else _AWAKE_S)
+
+
+async def furthest(
+    log: StreamLog,
+    start: int,
+    max_rows: int,
+    after_frontier: int | None = None,
+    wait_s: float = 0.0,
+) -> Position:
+    """Return the furthest end of a segment with at most so many rows from ``start``, at least one.
+
+    Waits up to ``wait_s`` for a row, or for the frontier to be greater than ``after_frontier``.
+    """
+    deadline = time.monotonic() + wait_s
+    changed = log.ask()
+    while log.head <= start and (after_frontier is None or log.frontier <= after_frontier):
+        left = deadline - time.monotonic()
+        if left <= 0:
+            break
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(changed.wait(), left)
+        changed = log.ask()
+    end = start
+    rows = 0
+    for entry in log.index.from_number(start):
+        rows += entry.rows - max(0, start - entry.first)
+        if rows > max_rows and end > start:
+            break
+        end = entry.next
+    return _position(log, end)
+
+
+def _next_entries(log: StreamLog, start: int, stop: int) -> list[Entry]:
+    entries: list[Entry] = []
+    rows = 0
+    for entry in log.index.from_number(start):
+        if entry.first >= stop or len(entries) >= _CHUNK_SEGMENTS or rows >= _CHUNK_ROWS:
+            break
+        entries.append(entry)
+        rows += entry.rows
+    return entries
+
+
+def _position(log: StreamLog, number: int) -> Position:
+    return Position(number, log.frontier_at(number))
+
+
+def _joined(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+    filled = [batch for batch in batches if batch.num_rows]
+    if not filled:
+        return no_rows(schema)
+    return pa.concat_batches(filled) if len(filled) > 1 else filled[0]
+
+
+def _values(column: pa.Field, texts: Sequence[str]) -> pa.Array:
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    try:
+        return pa.array(texts, pa.string()).cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InvalidRequestError(f"{column.name} is {kind}: {error}") from error
+
+
+def is_in(column: pa.Array, values: pa.Array) -> pa.Array:
+    """Tell of each row whether its value is one of ``values``."""
+    if not isinstance(column, pa.DictionaryArray):
+        return pc.is_in(column, values)
+    # Each word is looked at once, however many rows have it.
+    return pc.is_in(column.dictionary, values).take(column.indices)

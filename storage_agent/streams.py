@@ -1,0 +1,164 @@
+"""The streams of this agent, by name."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mistbow.clock import Clock
+from mistbow.errors import ConflictError, InvalidRequestError, NotFoundError
+from mistbow.streams.schemas import HORIZON, POINTS, RAW
+from storage_agent.ignite_client import METADATA, IgniteClient
+from storage_agent.log import StreamLog
+from storage_agent.segment_store import SegmentStore
+from storage_agent.writer import Writer
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9._/-]{0,99}")
+_PREFIX = "stream/"
+
+
+class _Record(msgspec.Struct, frozen=True):
+    """What Ignite keeps of a stream's making: its schema as an Arrow IPC message."""
+
+    schema: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """One stream: its log to read, its writer to change it."""
+
+    log: StreamLog
+    writer: Writer
+
+    @property
+    def name(self) -> str:
+        """The stream's name."""
+        return self.log.name
+
+    @property
+    def timed(self) -> bool:
+        """Whether this agent's clock moves its frontier; then only /put appends to it."""
+        return self.writer.lateness_ms is not None
+
+    @property
+    def read_schema(self) -> pa.Schema:
+        """The schema of what a subscriber reads: with the horizon where rows can be late."""
+        return self.log.schema.append(HORIZON) if self.timed else self.log.schema
+
+    def info(self) -> dict[str, Any]:
+        """Describe the stream."""
+        log = self.log
+        log.ask()
+        return {
+            "name": log.name,
+            "fields": [{"name": field.name, "type": str(field.type)} for field in log.schema],
+            "first": 0,
+            "head": log.head,
+            "frontier": log.frontier,
+            "epoch": log.epoch,
+            "attributes": log.attributes,
+            "late": log.index.late,
+            "lateness_ms": self.writer.lateness_ms,
+        }
+
+
+class Streams:
+    """Makes, finds and recovers streams; raises ``UnavailableError`` while Ignite is away."""
+
+    def __init__(self, ignite: IgniteClient, clock: Clock, lateness_ms: int) -> None:
+        self._ignite = ignite
+        self._clock = clock
+        self._lateness_ms = lateness_ms
+        self._store = SegmentStore(ignite)
+        self._open: dict[str, Stream] = {}
+
+    async def recover(self, metadata: dict[str, Any]) -> None:
+        """Open every stream that ``metadata``, the content of that cache, tells of, and raw."""
+        await self._record(RAW, POINTS)
+        names = [key.removeprefix(_PREFIX) for key in metadata if key.startswith(_PREFIX)]
+        for name in {RAW, *names} - set(self._open):
+            await self.get(name)
+
+    async def close(self) -> None:
+        """Stop all writers."""
+        for stream in self._open.values():
+            await stream.writer.close()
+
+    def all(self) -> list[Stream]:
+        """Return the open streams by name."""
+        return [stream for _, stream in sorted(self._open.items())]
+
+    async def create(self, name: str, schema: pa.Schema) -> bool:
+        """Make a stream unless there is one with this schema; returns whether it was made."""
+        if not _NAME.fullmatch(name):
+            raise InvalidRequestError(
+                f"{name!r} is no name for a stream",
+                hint="Lower-case letters, digits and . _ / - only; at most 100 of them.",
+            )
+        _check_schema(schema)
+        made = await self._record(name, schema)
+        if not (await self.get(name)).log.schema.equals(schema):
+            raise ConflictError(f"the stream {name} exists with another schema")
+        return made
+
+    async def get(self, name: str) -> Stream:
+        """Return a stream; raises ``NotFoundError`` if there is none."""
+        if name in self._open:
+            return self._open[name]
+        stored = await self._ignite.get(METADATA, _PREFIX + name)
+        if stored is None:
+            raise NotFoundError(f"there is no stream {name}", hint="PUT /streams/{name} makes one.")
+        record = msgspec.msgpack.decode(stored, type=_Record)
+        log = StreamLog(name, pa.ipc.read_schema(pa.py_buffer(record.schema)), self._store)
+        await log.recover()
+        if name not in self._open:  # somebody may have been faster
+            timed = self._lateness_ms if name == RAW else None
+            self._open[name] = Stream(log, Writer(log, self._ignite, self._clock, timed))
+            self._open[name].writer.start()
+        return self._open[name]
+
+    async def _record(self, name: str, schema: pa.Schema) -> bool:
+        record = _Record(schema.remove_metadata().serialize().to_pybytes())
+        data = msgspec.msgpack.encode(record)
+        return await self._ignite.put_if_absent(METADATA, _PREFIX + name, data)
+
+
+def _check_schema(schema: pa.Schema) -> None:
+    names = schema.names
+    if not names or len(set(names)) < len(names) or HORIZON.name in names:
+        raise InvalidRequestError(
+            f"a stream needs fields, all of different names, and none named {HORIZON.name}"
+        )
+
+
+def conform(rows: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
+    """Return rows as one batch of exactly ``schema``; they may differ in dictionary encoding.
+
+    Raises ``InvalidRequestError`` if they differ otherwise, or are not sound.
+    """
+    if rows.schema.names != schema.names:
+        raise InvalidRequestError(f"the rows' fields are not {', '.join(schema.names)}")
+    try:
+        rows.validate(full=True)
+        columns = [_as(rows[field.name], field) for field in schema]
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, IndexError) as error:
+        raise InvalidRequestError(f"the rows are not sound: {error}") from error
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _as(column: pa.ChunkedArray, field: pa.Field) -> pa.Array:
+    array = column.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):  # what has no rows or too many bytes for one
+        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    if array.type != field.type and pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if pa.types.is_dictionary(field.type) and array.type == field.type.value_type:
+        array = pc.dictionary_encode(array)
+    if array.type != field.type:
+        raise InvalidRequestError(f"{field.name} is {array.type}, not {field.type}")
+    if array.null_count and not field.nullable:
+        raise InvalidRequestError(f"{field.name} may not be null")
+    return array

@@ -1,0 +1,190 @@
+"""Streams over HTTP: make, append, claim, and above all subscribe."""
+
+import io
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+import pyarrow as pa
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from mistbow.errors import ConflictError, InvalidRequestError
+from mistbow.streams.wire import MEDIA_TYPE, Chunk, ChunkEncoder
+from storage_agent import reading
+from storage_agent.agent import Agent
+from storage_agent.monitoring_api import check_key
+from storage_agent.reading import Selection, Selector
+from storage_agent.state import State
+from storage_agent.streams import Stream, conform
+
+_ARROW_BODY = {"requestBody": {"required": True, "content": {MEDIA_TYPE: {}}}}
+_MOST_TS = 2**63 - 1
+
+Number = Annotated[int, Query(ge=0, le=_MOST_TS)]
+Time = Annotated[int | None, Query(ge=-_MOST_TS, le=_MOST_TS)]
+
+
+class Advance(BaseModel):
+    """Where the stream's writer moves its frontier, and what it notes; null removes a note."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    epoch: int | None = Field(None, ge=0, le=_MOST_TS)
+    frontier: int | None = Field(None, ge=0, le=_MOST_TS)
+    attributes: dict[str, Any] = Field(default_factory=dict, max_length=1000)
+
+
+def streams_routes(agent: Agent) -> APIRouter:
+    """Return the routes of an agent; those of longer paths come before ``/streams/{name}``."""
+    routes = APIRouter(prefix="/streams", tags=["streams"])
+    _add_state_routes(routes, agent)
+    _add_position_routes(routes, agent)
+    _add_row_routes(routes, agent)
+    return routes
+
+
+def _add_state_routes(routes: APIRouter, agent: Agent) -> None:
+    @routes.get("", summary="All streams")
+    async def all_streams() -> dict[str, Any]:
+        return {"streams": [stream.info() for stream in agent.streams.all()]}
+
+    @routes.get("/{name:path}/info", summary="A stream")
+    async def info(name: str) -> dict[str, Any]:
+        return (await agent.streams.get(name)).info()
+
+    @routes.post("/{name:path}/claim", summary="Become a stream's only writer")
+    async def claim(name: str) -> dict[str, Any]:
+        """Begin a new epoch: appends of older ones are refused from now on."""
+        stream = await _writable(agent, name)
+        return _state(stream, await stream.writer.claim())
+
+    @routes.patch("/{name:path}", summary="Move a frontier, note attributes")
+    async def advance(name: str, body: Advance) -> dict[str, Any]:
+        stream = await _writable(agent, name)
+        state = await stream.writer.advance(body.epoch, body.frontier, body.attributes)
+        return _state(stream, state)
+
+
+def _add_position_routes(routes: APIRouter, agent: Agent) -> None:
+    @routes.get("/{name:path}/seek", summary="Where a time begins")
+    async def seek(name: str, time: Annotated[int, Query(ge=-_MOST_TS, le=_MOST_TS)]) -> Any:
+        """Return the greatest start of a segment before which every row has `ts <= time`."""
+        return {"number": (await agent.streams.get(name)).log.index.seek(time)}
+
+    @routes.get("/{name:path}/offset", summary="How far a batch may go")
+    async def offset(
+        name: str,
+        start: Annotated[int, Query(alias="from", ge=0, le=_MOST_TS)],
+        max_rows: Annotated[int, Query(ge=1, le=_MOST_TS)],
+        wait_ms: Annotated[int, Query(ge=0, le=60_000)] = 0,
+        after_frontier: Time = None,
+    ) -> dict[str, int]:
+        """Return the furthest end of a segment with at most so many rows; at least one segment.
+
+        Waits at most `wait_ms` for a row, or for a frontier greater than `after_frontier`.
+        """
+        log = (await agent.streams.get(name)).log
+        position = await reading.furthest(log, start, max_rows, after_frontier, wait_ms / 1000)
+        return {"next": position.next, "frontier": position.frontier, "head": log.head}
+
+
+def _add_row_routes(routes: APIRouter, agent: Agent) -> None:
+    @routes.put("/{name:path}", summary="Make a stream", openapi_extra=_ARROW_BODY)
+    async def create(name: str, request: Request, response: Response) -> dict[str, Any]:
+        """The body is an Arrow IPC stream of the schema; the answer is 201 if the stream is new."""
+        made = await agent.streams.create(name, _decoded(await request.body()).schema)
+        response.status_code = 201 if made else 200
+        return (await agent.streams.get(name)).info()
+
+    @routes.post("/{name:path}", summary="Append rows", openapi_extra=_ARROW_BODY)
+    async def append(
+        name: str,
+        request: Request,
+        epoch: Annotated[int | None, Query(ge=0, le=_MOST_TS)] = None,
+        idempotency_key: Annotated[str | None, Header()] = None,
+    ) -> dict[str, int]:
+        """The body is an Arrow IPC stream of rows; they are durable once this answers."""
+        check_key(idempotency_key)
+        stream = await _writable(agent, name)
+        rows = conform(_decoded(await request.body()), stream.log.schema)
+        if rows.num_rows == 0:
+            log = stream.log
+            return {"first": log.head, "next": log.head, "frontier": log.frontier}
+        done = await stream.writer.append(rows, epoch=epoch, key=idempotency_key)
+        return {"first": done.first, "next": done.next, "frontier": done.frontier}
+
+    @routes.get("/{name:path}", summary="Subscribe", response_class=StreamingResponse)
+    async def subscribe(
+        name: str,
+        selection: Annotated[Selection, Depends(_selection)],
+        start: Annotated[int, Query(alias="from", ge=0, le=_MOST_TS)] = 0,
+        end: Annotated[int | None, Query(alias="to", ge=0, le=_MOST_TS)] = None,
+        follow: bool = False,
+    ) -> StreamingResponse:
+        """Rows from a number, as an Arrow IPC stream, and with `follow` all that come later.
+
+        Each batch tells in its metadata the `next` number and the `frontier` after it.
+        """
+        stream = await agent.streams.get(name)
+        selector = Selector(stream, selection)
+        read = reading.follow if follow else reading.read
+        chunks = read(stream.log, selector, start, end)
+        # What is wrong with the request shows at the first chunk, while the status can tell.
+        first = await anext(chunks)
+        return StreamingResponse(_encoded(selector.schema, first, chunks), media_type=MEDIA_TYPE)
+
+
+def _selection(
+    match: Annotated[list[str] | None, Query(description="column:value, repeatable")] = None,
+    columns: Annotated[str | None, Query(description="names with commas between")] = None,
+    late: Annotated[bool | None, Query(description="only late rows, or only others")] = None,
+    min_ts: Time = None,
+    max_ts: Time = None,
+) -> Selection:
+    matches: dict[str, list[str]] = {}
+    for text in match or []:
+        column, colon, value = text.partition(":")
+        if not colon:
+            raise InvalidRequestError(f"match={text}: it is not of the form column:value")
+        matches.setdefault(column, []).append(value)
+    wanted = [name.strip() for name in columns.split(",")] if columns else []
+    return Selection(matches, wanted, late, min_ts, max_ts)
+
+
+async def _writable(agent: Agent, name: str) -> Stream:
+    stream = await agent.streams.get(name)
+    if stream.timed:
+        raise ConflictError(
+            f"the stream {name} belongs to this agent", hint="POST /put appends to it."
+        )
+    return stream
+
+
+async def _encoded(
+    schema: pa.Schema, first: Chunk, rest: AsyncIterator[Chunk]
+) -> AsyncIterator[bytes]:
+    encoder = ChunkEncoder(schema)
+    yield encoder.encode(first)
+    async for chunk in rest:
+        yield encoder.encode(chunk)
+    yield encoder.close()
+
+
+def _decoded(body: bytes) -> pa.Table:
+    try:
+        with pa.ipc.open_stream(io.BytesIO(body)) as reader:
+            return reader.read_all()
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise InvalidRequestError(
+            f"the body is no Arrow IPC stream: {error}", hint=f"Its type is {MEDIA_TYPE}."
+        ) from error
+
+
+def _state(stream: Stream, state: State) -> dict[str, Any]:
+    return {
+        "epoch": state.epoch,
+        "head": stream.log.head,
+        "frontier": state.frontier,
+        "attributes": state.attributes,
+    }

@@ -1,0 +1,326 @@
+"""The writer of one stream: everything that changes it happens in turn, in one task.
+
+Many appends share a commit: whatever came while the last segment was on its way is the next one.
+"""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from mistbow.clock import Clock
+from mistbow.errors import ConflictError, FencedError, MistbowError, UnavailableError
+from mistbow.telemetry import get_logger
+from storage_agent.ahead import AHEAD_MS, between
+from storage_agent.commit import (
+    Append,
+    Place,
+    segment_of_appends,
+    segment_of_claim,
+    segment_of_released,
+)
+from storage_agent.ignite_client import IgniteClient
+from storage_agent.log import StreamLog
+from storage_agent.segments import Appended, Segment, encode_segment
+from storage_agent.state import State
+
+log = get_logger(__name__)
+
+TICK_S = 0.25
+"""Least time between two moves of an idle stream's frontier."""
+
+_COMMIT_S = 5.0
+_COMMIT_ROWS = 20_000
+_QUEUED_ROWS = 400_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """Something else than an append that the writer does in its turn."""
+
+    run: Callable[[], Awaitable[State]]
+    done: asyncio.Future[State]
+
+
+class Writer:
+    """Appends to a stream, claims it, moves its frontier.
+
+    With ``lateness_ms`` the frontier trails the clock by so much and points ahead of the clock
+    wait; without, the frontier is where ``advance`` moves it.
+    """
+
+    def __init__(
+        self, stream: StreamLog, ignite: IgniteClient, clock: Clock, lateness_ms: int | None = None
+    ) -> None:
+        self.lateness_ms = lateness_ms
+        self._log = stream
+        self._ignite = ignite
+        self._clock = clock
+        self._owned: int | None = None
+        self._queue: deque[Append | _Turn] = deque()
+        self._queued_rows = 0
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to write; the log must be recovered."""
+        self._task = asyncio.create_task(self._write(), name=f"writer of {self._log.name}")
+
+    async def close(self) -> None:
+        """Stop writing; who still waits is refused."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        self._refuse_queued(UnavailableError("the agent is stopping"))
+
+    async def append(
+        self,
+        rows: pa.RecordBatch,
+        *,
+        epoch: int | None = None,
+        key: str | None = None,
+        series: Sequence[dict[str, Any]] = (),
+    ) -> Appended:
+        """Store rows; returns when Ignite has them. A known ``key`` changes nothing.
+
+        Raises ``FencedError`` for an older epoch, and ``UnavailableError`` when Ignite is away:
+        then the rows may be stored all the same.
+        """
+        if self._queued_rows > _QUEUED_ROWS:
+            raise UnavailableError("too much waits to be stored", hint="Send more slowly.")
+        done: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
+        self._queued_rows += rows.num_rows
+        self._queue.append(Append(rows, epoch, key, done, series))
+        self._log.work.set()
+        return await done
+
+    async def claim(self) -> State:
+        """Begin a new epoch: from then on appends of older ones are refused."""
+        return await self._in_turn(self._claim)
+
+    async def own(self) -> int:
+        """Claim the stream for this agent, whose clock moves its frontier; returns the epoch."""
+        self._owned = (await self.claim()).epoch
+        self._log.work.set()
+        return self._owned
+
+    async def advance(
+        self,
+        epoch: int | None,
+        frontier: int | None = None,
+        attributes: dict[str, Any] | None = None,
+    ) -> State:
+        """Move the frontier (never back) and merge attributes; a null one is removed."""
+
+        async def move() -> State:
+            await self._check_epoch(epoch)
+            return await self._update(epoch or 0, frontier or 0, attributes or {})
+
+        return await self._in_turn(move)
+
+    async def _in_turn(self, run: Callable[[], Awaitable[State]]) -> State:
+        turn = _Turn(run, asyncio.get_running_loop().create_future())
+        self._queue.append(turn)
+        self._log.work.set()
+        return await turn.done
+
+    # What follows runs in the writer's task only.
+
+    async def _write(self) -> None:
+        while True:
+            await self._wait_for_work()
+            try:
+                await self._do_next()
+            except UnavailableError as error:
+                self._refuse_queued(error)
+            except Exception as error:
+                log.error("not written", stream=self._log.name, exc_info=error)
+            try:
+                await self._keep_house()
+            except Exception as error:
+                log.warning("not kept in order", stream=self._log.name, error=repr(error))
+
+    async def _keep_house(self) -> None:
+        if not self._ignite.connected:
+            return
+        await self._release()
+        if not self._queue:
+            await self._tick()
+        await self._log.put_pages()
+
+    async def _wait_for_work(self) -> None:
+        if self._queue:
+            return
+        timed = self._owned is not None and (self._log.asked or bool(self._log.ahead))
+        self._log.work.clear()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._log.work.wait(), TICK_S if timed else None)
+
+    async def _do_next(self) -> None:
+        if not self._queue:
+            return
+        if isinstance(self._queue[0], Append):
+            await self._commit(self._take_appends())
+            return
+        turn = self._queue.popleft()
+        assert isinstance(turn, _Turn)  # noqa: S101
+        try:
+            _tell(turn.done, await turn.run())
+        except Exception as error:
+            _fail(turn.done, error)
+            if not isinstance(error, MistbowError) or isinstance(error, UnavailableError):
+                raise
+
+    def _take_appends(self) -> list[Append]:
+        taken: list[Append] = []
+        rows = 0
+        while self._queue and rows < _COMMIT_ROWS and isinstance(self._queue[0], Append):
+            append = self._queue.popleft()
+            assert isinstance(append, Append)  # noqa: S101
+            rows += append.rows.num_rows
+            taken.append(append)
+        self._queued_rows -= rows
+        return taken
+
+    async def _commit(self, appends: list[Append]) -> None:
+        try:
+            while waiting := await self._admitted(appends):
+                segment, answers = segment_of_appends(self._place(), waiting)
+                if await self._store(segment):
+                    for append, answer in zip(waiting, answers, strict=True):
+                        _tell(append.done, answer)
+                    return
+        except Exception as error:
+            for append in appends:
+                _fail(append.done, error)
+            raise
+
+    async def _admitted(self, appends: list[Append]) -> list[Append]:
+        """Answer the repeats and the fenced, and return the others.
+
+        Of several with one key the first is returned; the others meet its answer in the next turn.
+        """
+        admitted = []
+        keys = set()
+        for append in appends:
+            known = self._log.keys.get(append.key)
+            if append.done.done():
+                continue
+            if known is not None:
+                _tell(append.done, known)
+            elif append.key is not None and append.key in keys:
+                self._queue.appendleft(append)
+                self._queued_rows += append.rows.num_rows
+            else:
+                try:
+                    await self._check_epoch(append.epoch)
+                except (FencedError, ConflictError) as error:
+                    _fail(append.done, error)
+                    continue
+                keys.add(append.key)
+                admitted.append(append)
+        return admitted
+
+    async def _check_epoch(self, epoch: int | None) -> None:
+        given = epoch or 0
+        if given > self._log.epoch:
+            await self._ignite.insist(self._log.catch_up, _COMMIT_S)
+        if given < self._log.epoch:
+            raise FencedError(
+                f"epoch {given} of the stream {self._log.name} is over; "
+                f"it is at epoch {self._log.epoch}",
+                hint="Another writer claimed the stream.",
+            )
+        if given > self._log.epoch:
+            raise ConflictError(f"the stream {self._log.name} has no epoch {given} yet")
+
+    async def _store(self, segment: Segment) -> bool:
+        data = encode_segment(segment)
+        return await self._ignite.insist(lambda: self._log.store(segment, data), _COMMIT_S)
+
+    async def _claim(self) -> State:
+        while True:
+            place = self._place(epoch=self._log.epoch + 1)
+            if await self._store(segment_of_claim(place)):
+                return await self._update(place.epoch, place.frontier, {})
+
+    async def _update(self, epoch: int, frontier: int, attributes: dict[str, Any]) -> State:
+        def change(state: State) -> State:
+            if state.epoch > epoch:
+                raise FencedError(f"epoch {epoch} of the stream {self._log.name} is over")
+            merged = {**state.attributes, **attributes}
+            return State(
+                epoch,
+                max(state.frontier, frontier, self._log.frontier),
+                {name: value for name, value in merged.items() if value is not None},
+            )
+
+        state = await self._ignite.insist(lambda: self._log.state.update(change), _COMMIT_S)
+        self._log.move_frontier(state.frontier)
+        return state
+
+    async def _tick(self) -> None:
+        if self._owned is None or not self._log.asked:
+            return
+        frontier = self._clock_frontier()
+        if frontier > self._log.frontier:
+            try:
+                await self._update(self._owned, frontier, {})
+            except FencedError:
+                log.error("another agent has taken the stream over", stream=self._log.name)
+                self._owned = None
+                await self._log.catch_up()
+
+    async def _release(self) -> None:
+        ahead = self._log.ahead
+        limit = self._clock() + AHEAD_MS
+        while self._owned == self._log.epoch and (due := ahead.due(limit)):
+            entries = [self._log.index[self._log.index.at(first)] for first in due]
+            segments = await self._log.segments(entries)
+            rows = [between(segment.ahead, ahead.released, limit) for segment in segments]
+            if any(part.num_rows for part in rows):
+                place = replace(self._place(), released=limit)
+                if not await self._store(segment_of_released(place, rows)):
+                    continue
+            for segment in segments:
+                ahead.settle(segment)
+
+    def _place(self, epoch: int | None = None) -> Place:
+        now = self._clock()
+        stream = self._log
+        timed = self.lateness_ms is not None
+        return Place(
+            stream=stream.name,
+            schema=stream.schema,
+            first=stream.head,
+            epoch=stream.epoch if epoch is None else epoch,
+            horizon=stream.frontier,
+            frontier=max(stream.frontier, self._clock_frontier()) if timed else stream.frontier,
+            created=now,
+            released=stream.ahead.released,
+            limit=max(stream.ahead.released, now + AHEAD_MS) if timed else None,
+        )
+
+    def _clock_frontier(self) -> int:
+        return self._clock() - (self.lateness_ms or 0)
+
+    def _refuse_queued(self, error: MistbowError) -> None:
+        queued, self._queue = self._queue, deque()
+        self._queued_rows = 0
+        for waiting in queued:
+            _fail(waiting.done, error)
+
+
+def _tell(done: asyncio.Future[Any], value: object) -> None:
+    # Who waited may have hung up.
+    if not done.done():
+        done.set_result(value)
+
+
+def _fail(done: asyncio.Future[Any], error: Exception) -> None:
+    if not done.done():
+        done.set_exception(error)

@@ -1,0 +1,64 @@
+"""One Ignite for all tests of the agent, emptied before each."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from pyignite import Client
+
+from mistbow.client.agent import AgentClient
+from mistbow.clock import system_clock
+from mistbow.ignite.server import IgniteServer
+from mistbow.settings import AgentSettings
+from tests.support.agents import running_agent
+
+
+@dataclass(slots=True)
+class HeldClock:
+    """A clock that moves when it is told to."""
+
+    now: int
+
+    def __call__(self) -> int:
+        return self.now
+
+
+@pytest.fixture(scope="session")
+def ignite_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IgniteServer]:
+    with IgniteServer(tmp_path_factory.mktemp("ignite"), durability="log") as server:
+        yield server
+
+
+@pytest.fixture
+def ignite(ignite_server: IgniteServer) -> IgniteServer:
+    client = Client(timeout=10)
+    with client.connect("127.0.0.1", ignite_server.port):
+        for name in client.get_cache_names():
+            client.get_cache(name).clear()
+    return ignite_server
+
+
+@pytest.fixture
+def settings(ignite: IgniteServer, tmp_path: Path) -> AgentSettings:
+    return AgentSettings(
+        home=tmp_path, node="n1", region="r1", labels="rack=7", ignite_port=ignite.port
+    )
+
+
+@pytest.fixture
+def clock() -> HeldClock:
+    return HeldClock(system_clock())
+
+
+@pytest.fixture
+def url(settings: AgentSettings, clock: HeldClock) -> Iterator[str]:
+    with running_agent(settings, clock) as url:
+        yield url
+
+
+@pytest.fixture
+def client(url: str) -> Iterator[AgentClient]:
+    client = AgentClient(url)
+    yield client
+    client.close()
