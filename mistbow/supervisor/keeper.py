@@ -56,6 +56,7 @@ class Keeper:
         self._stopping = threading.Event()
         self._starting = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
+        self._last_words = ""
         self._thread = threading.Thread(target=self._keep, name=f"keep-{child.name}", daemon=True)
         output.open(child.name)
 
@@ -89,7 +90,10 @@ class Keeper:
             if code is None or self._stopping.is_set():
                 return
             pause = self._backoff.after(time.monotonic() - began)
-            self._output.say(f"{self.child.name} {_ending(code)}; it starts again in {pause:.1f} s")
+            self._output.say(
+                f"{self.child.name} {_ending(code)}, its last words: {self._last_words!r}; "
+                f"it starts again in {pause:.1f} s"
+            )
             self._stopping.wait(pause)
 
     def _run_once(self) -> int | None:
@@ -118,6 +122,7 @@ class Keeper:
 
     def _pump(self, process: subprocess.Popen[str]) -> None:
         for line in process.stdout or ():
+            self._last_words = line.strip() or self._last_words
             self._output.line(self.child.name, line.rstrip())
 
 

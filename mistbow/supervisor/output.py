@@ -10,6 +10,7 @@ from rich.text import Text
 
 _ROTATE_BYTES = 8 * 2**20
 _OLD_FILES = 2
+_LONGEST_LINE = 300  # on the terminal; the files have all of it
 _COLORS = ("cyan", "green", "magenta", "blue", "yellow")
 
 # As our services and as Ignite mark them; Spark warns of too much.
@@ -39,11 +40,15 @@ class Output:
         self._files[name].info("%s", text)
         if _GRAVE.search(text):
             color = _COLORS[list(self._files).index(name) % len(_COLORS)]
-            self._console.print(Text.assemble((f"{name:>8} | ", color), text))
+            self._show((f"{name:>8} | ", color), text)
 
     def say(self, text: str) -> None:
         """Show a line of the supervisor itself."""
-        self._console.print(Text.assemble((" mistbow | ", "bold"), text))
+        self._show((" mistbow | ", "bold"), text)
+
+    def _show(self, who: tuple[str, str], text: str) -> None:
+        # Wrapped by the terminal, if at all: a line in a file or a pipe stays one.
+        self._console.print(Text.assemble(who, text[:_LONGEST_LINE]), soft_wrap=True)
 
     def close(self) -> None:
         """Close all files."""

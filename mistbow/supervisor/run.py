@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from types import FrameType
 
 import psutil
@@ -35,8 +35,9 @@ def run(settings: RunSettings) -> None:
         supervisor = Supervisor(children(settings), output, keep_open=[lock])
         try:
             output.say(f"starting; the logs are in {settings.home / 'logs'}")
-            if supervisor.start(stopping):
-                _show(settings, console, output, stopping)
+            with _shown_results(settings, console, output, stopping):
+                if supervisor.start(stopping):
+                    stopping.wait()
         finally:
             output.say("stopping; Ctrl-C again ends everything at once")
             supervisor.stop()
@@ -61,19 +62,16 @@ def _stop_on_signals() -> threading.Event:
     return stopping
 
 
-def _show(
+def _shown_results(
     settings: RunSettings, console: Console, output: Output, stopping: threading.Event
-) -> None:
+) -> AbstractContextManager[object]:
+    """Show results from now on, as soon as there are any: on a terminal a live table."""
     board = Board(urls(settings), system_clock)
-    follower = threading.Thread(
-        target=_follow, args=(settings, board, console, output, stopping), daemon=True
+    arguments = (settings, board, console, output, stopping)
+    threading.Thread(target=_follow, args=arguments, daemon=True).start()
+    return (
+        Live(board, console=console, refresh_per_second=2) if console.is_terminal else nullcontext()
     )
-    for name, url in urls(settings).items():
-        output.say(f"{name}: {url}/docs")
-    follower.start()
-    live = Live(board, console=console, refresh_per_second=2)
-    with live if console.is_terminal else nullcontext():
-        stopping.wait()
 
 
 def _follow(
@@ -94,7 +92,7 @@ def _follow(
                 output.say(f"first insight value after {age:.1f} s")
                 first = False
             if not console.is_terminal:
-                console.print(plain(result), markup=False, highlight=False)
+                console.print(plain(result), markup=False, highlight=False, soft_wrap=True)
     except OSError as error:
         output.say(f"no insights deployed: {error}")
     except MistbowError as error:

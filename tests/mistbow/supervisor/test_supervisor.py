@@ -85,7 +85,7 @@ def test_killed_child_starts_again_without_what_it_had_started(keep, tmp_path):
     eventually((tmp_path / "a").exists, what="it starts again")
     assert keeper.pid != first
     assert_gone([orphan])
-    assert "a was ended by SIGKILL; it starts again in 0.2 s" in shown(tmp_path)
+    assert "a was ended by SIGKILL" in shown(tmp_path)
 
 
 def test_child_that_ignores_sigterm_is_killed_when_its_patience_is_over(keep):
