@@ -123,7 +123,8 @@ class Keeper:
     def _pump(self, process: subprocess.Popen[str]) -> None:
         for line in process.stdout or ():
             self._last_words = line.strip() or self._last_words
-            self._output.line(self.child.name, line.rstrip())
+            ending = self._stopping.is_set()
+            self._output.line(self.child.name, line.rstrip(), ending=ending)
 
 
 def _ending(code: int) -> str:

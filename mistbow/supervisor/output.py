@@ -35,10 +35,13 @@ class Output:
         logger = self._files[name] = logging.Logger(name)
         logger.addHandler(handler)
 
-    def line(self, name: str, text: str) -> None:
-        """Keep a line that a child wrote, and show it if it tells of trouble."""
+    def line(self, name: str, text: str, *, ending: bool = False) -> None:
+        """Keep a line that a child wrote, and show it if it tells of trouble.
+
+        While a child is ``ending`` by our will, its trouble is none.
+        """
         self._files[name].info("%s", text)
-        if _GRAVE.search(text):
+        if not ending and _GRAVE.search(text):
             color = _COLORS[list(self._files).index(name) % len(_COLORS)]
             self._show((f"{name:>8} | ", color), text)
 
