@@ -13,13 +13,13 @@ from dataclasses import dataclass
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-from mistbow.client.agent import Offset
 from pyspark.sql import SparkSession
 
 from analytics_worker.resumption import only, resume, windows_of
 from analytics_worker.spark.lowering import as_results
 from analytics_worker.spark.query import recompute
-from mistbow.client import AgentClient
+from mistbow.client.agent import AgentClient
+from mistbow.client.agent_model import Offset
 from mistbow.panes.routing import COLUMNS, metrics_needed, route
 from mistbow.plan.nodes import Fragment, Insight, Plan
 from mistbow.streams.results import standing
@@ -84,14 +84,14 @@ class Corrector:
         if running.frontier < self._goal.frontier:
             return False
         end, self._goal = self._goal.next, None
-        late, _ = self._agent.read(
+        late = self._agent.read(
             fragment.source,
             start,
             end,
             match={"metric": list(metrics_needed(fragment.plan.panes))},
             columns=COLUMNS,
             late=True,
-        )
+        ).table
         spans = touched(late, fragment.plan)
         if spans:
             self._correct(running, spans, end)
@@ -121,13 +121,13 @@ class Corrector:
             times=(again.needs + 1, last),
         )
         computed = _within(computed, insights, spans)
-        stored, _ = self._agent.read(
+        stored = self._agent.read(
             fragment.target,
             0,
             match={"insight": [one.uid for one in insights]},
             min_ts=min(span.first for span in spans.values()),
             max_ts=last,
-        )
+        ).table
         stored = _within(standing(stored), insights, spans)
         rows = differences(computed, stored, head)
         if rows.num_rows:

@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 from analytics_worker.corrections import Corrector, Running
 from analytics_worker.resumption import only, resume
 from analytics_worker.spark.query import Counts, FragmentQuery
-from analytics_worker.spark.session import is_alive
-from mistbow.client import AgentClient
+from analytics_worker.spark.session import adopt_thread, is_alive
+from mistbow.client.agent import AgentClient
 from mistbow.errors import MistbowError
 from mistbow.plan.nodes import Fragment
 from mistbow.plan.status import FragmentStatus
@@ -86,6 +86,7 @@ class FragmentRunner:
         self._drop_queries()
 
     def _watch(self) -> None:
+        adopt_thread(self._spark)
         while not self._stopped.wait(_PAUSE):
             try:
                 self._step()
@@ -162,6 +163,7 @@ class FragmentRunner:
         self._frontier = frontier
 
     def _correct(self) -> None:
+        adopt_thread(self._spark)
         while not self._stopped.wait(1.0):
             active, epoch = self._active, self._epoch
             if active is None or epoch is None or self._fenced:
@@ -180,7 +182,7 @@ class FragmentRunner:
         self._fenced = _FENCED in reason
         self._retry_at = time.monotonic() + _BACK_OFF[min(self._failures, len(_BACK_OFF) - 1)]
         self._failures += 1
-        log.warning("fragment failed", fragment=self._wanted.id, reason=reason[-1500:])
+        log.warning("fragment failed", fragment=self._wanted.id, reason=reason[:2000])
 
     def _drop_queries(self) -> None:
         for query in (self._candidate, self._active):

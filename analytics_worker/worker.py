@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from analytics_worker.runner import FragmentRunner
 from analytics_worker.spark.session import is_alive, start_session, warm_up
-from mistbow.client import AgentClient
+from mistbow.client.agent import AgentClient
 from mistbow.errors import InvalidRequestError, NotFoundError, UnavailableError
 from mistbow.plan.nodes import Fragment
 from mistbow.plan.status import FragmentStatus

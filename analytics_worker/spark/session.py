@@ -67,6 +67,12 @@ def start_session(master: str, driver_memory: str) -> SparkSession:
     return session
 
 
+def adopt_thread(session: SparkSession) -> None:
+    """Make ``session`` the calling thread's own: Spark looks sinks up in that one."""
+    sessions = SparkSession._get_j_spark_session_class(session._jvm)
+    sessions.setActiveSession(session._jsparkSession)
+
+
 def warm_up(session: SparkSession) -> None:
     """Run a small query once, so that the first real one finds classes loaded and code compiled."""
     pane = Pane(id="warm", source=Source("warm"), by=(), width_ms=1000)

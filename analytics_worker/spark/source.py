@@ -16,7 +16,6 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-from mistbow.client.agent import Offset
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -26,7 +25,8 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from mistbow.client import AgentClient
+from mistbow.client.agent import AgentClient
+from mistbow.client.agent_model import Offset
 from mistbow.panes.routing import COLUMNS, ROUTED, metrics_needed, route
 from mistbow.plan.nodes import Pane
 
@@ -89,7 +89,7 @@ class MistbowSource(DataSource):
         options = SourceOptions.parse(self.options)
         if options.panes is not None:
             return from_arrow_schema(ROUTED_WITH_FRONTIER)
-        rows, _ = connect(options.url).read(options.stream, 0, 0)
+        rows = connect(options.url).read(options.stream, 0, 0).table
         return from_arrow_schema(_plain(rows.schema))
 
     def streamReader(self, schema: StructType) -> "StreamReader":  # noqa: ARG002, N802
@@ -219,7 +219,7 @@ def _rows(options: SourceOptions, part: Range) -> Iterator[pa.RecordBatch]:
     client = connect(options.url)
     panes = options.panes
     match = {} if panes is None else {"metric": list(metrics_needed(panes))}
-    rows, _ = client.read(
+    rows = client.read(
         options.stream,
         part.start,
         part.end,
@@ -227,7 +227,7 @@ def _rows(options: SourceOptions, part: Range) -> Iterator[pa.RecordBatch]:
         columns=None if panes is None else COLUMNS,
         min_ts=options.min_ts,
         max_ts=options.max_ts,
-    )
+    ).table
     for batch in rows.unify_dictionaries().to_batches():
         if panes is None:
             yield from _decoded(batch)

@@ -4,6 +4,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from analytics_worker.spark.session import start_session
+from mistbow.client.agent import AgentClient
+from mistbow.ignite.server import IgniteServer
+from tests.support.services import Service, storage_agent
 
 
 @pytest.fixture(scope="session")
@@ -11,3 +14,17 @@ def spark() -> Iterator[SparkSession]:
     session = start_session("local[2]", "768m")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module")
+def agent_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    home = tmp_path_factory.mktemp("site")
+    with IgniteServer(home) as ignite, storage_agent(home, ignite.port, node="n1") as running:
+        yield running
+
+
+@pytest.fixture
+def agent(agent_service: Service) -> Iterator[AgentClient]:
+    client = AgentClient(agent_service.url)
+    yield client
+    client.close()

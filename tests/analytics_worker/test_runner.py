@@ -1,0 +1,137 @@
+"""A fragment on real Spark over a real storage agent, against the oracle."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import duckdb
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from analytics_worker.runner import FragmentRunner
+from mistbow.client.agent import AgentClient
+from mistbow.plan.expressions import Attribute, Comparison, Literal, Measure, Source
+from mistbow.plan.nodes import Fragment, Insight, Pane, Plan, Window
+from mistbow.streams.results import standing
+from mistbow.streams.schemas import RAW, RESULT_ROWS
+from tests.support.traffic import Traffic
+from tests.support.waiting import eventually
+
+PANES = (
+    Pane(id="cpu", source=Source("cpu"), by=("entityID",), width_ms=1000),
+    Pane(
+        id="mem",
+        source=Source("mem", predicate=Comparison("==", Attribute("group"), Literal("even"))),
+        by=(),
+        width_ms=1000,
+    ),
+)
+WINDOWS = (
+    Window(id="cpu-3", pane="cpu", size_ms=3000, every_ms=1000),
+    Window(id="mem-10", pane="mem", size_ms=10_000, every_ms=2000),
+)
+
+
+def fragment(target: str, since: int, *, both: bool) -> Fragment:
+    average = Insight(
+        uid="average",
+        expression=Measure("AVG", "cpu-3"),
+        by=("entityID",),
+        every_ms=1000,
+        since=since,
+        filter=Comparison(">", Measure("AVG", "cpu-3"), Literal(20.0)),
+    )
+    total = Insight(
+        uid="total", expression=Measure("SUM", "mem-10"), by=(), every_ms=2000, since=since
+    )
+    if both:
+        plan = Plan(insights=(average, total), windows=WINDOWS, panes=PANES)
+    else:
+        plan = Plan(insights=(average,), windows=WINDOWS[:1], panes=PANES[:1])
+    return Fragment(id="site", source=RAW, target=target, plan=plan)
+
+
+def expected(agent: AgentClient, since: int, until: int) -> dict[tuple[str, str, int], float]:
+    points = pa.Table.from_pylist(
+        [
+            {"metric": s.metric, "entity": s.entity, "grp": s.group, "ts": v.ts, "value": v.value}
+            for node in agent.get(latest=False)
+            for s in node.data
+            for v in s.values
+        ]
+    )
+    assert points.num_rows
+    queries = {
+        "average": (
+            "select '{\"entityID\":\"' || entity || '\"}', t, avg(value) from ticks, points "
+            "where metric = 'cpu' and ts > t - 3000 and ts <= t "
+            "group by entity, t having avg(value) > 20",
+            1000,
+        ),
+        "total": (
+            "select '{}', t, sum(value) from ticks, points where metric = 'mem' "
+            "and grp = 'even' and ts > t - 10000 and ts <= t group by t",
+            2000,
+        ),
+    }
+    results = {}
+    for insight, (query, every) in queries.items():
+        first = since // every * every + every
+        ticks = f"with ticks as (select * from range({first}, {until + 1}, {every}) x(t)) "  # noqa: S608
+        for key, tick, value in duckdb.execute(ticks + query).fetchall():
+            results[insight, key, tick] = value
+    return results
+
+
+@contextmanager
+def running(spark: SparkSession, agent: AgentClient, first: Fragment) -> Iterator[FragmentRunner]:
+    runner = FragmentRunner(spark, agent, first)
+    try:
+        yield runner
+    finally:
+        runner.stop()
+
+
+@pytest.mark.timeout(240)
+def test_results_equal_the_oracle_through_change_restart_and_late_points(
+    spark: SparkSession, agent: AgentClient
+) -> None:
+    target = "results"
+    agent.create_stream(target, RESULT_ROWS)
+    since = agent.info(RAW).frontier
+    traffic = Traffic()
+    with running(spark, agent, fragment(target, since, both=False)) as runner:
+        for batch in traffic.batches(8):
+            agent.put(batch)
+        runner.accept(fragment(target, since, both=True))
+        for batch in traffic.batches(12):
+            agent.put(batch)
+        eventually(lambda: runner.status().computed_windows, timeout=60, what="results")
+    with running(spark, agent, fragment(target, since, both=True)) as runner:
+        for batch in traffic.batches(5):
+            agent.put(batch)
+        end = time.time_ns() // 1_000_000
+        late = agent.info(RAW).late
+        assert late > 5
+        eventually(lambda: runner.status().frontier > end, timeout=60, what="the last window")
+
+        def equal() -> bool:
+            rows = standing(agent.read(target).table)
+            found = {
+                (r["insight"], r["key"], r["ts"]): r["value"]
+                for r in rows.to_pylist()
+                if r["ts"] <= end
+            }
+            right = expected(agent, since, end)
+            assert found.keys() == right.keys(), (
+                sorted(found.keys() - right.keys())[:5],
+                sorted(right.keys() - found.keys())[:5],
+            )
+            return found == pytest.approx(right, rel=1e-9)
+
+        eventually(equal, timeout=60, what="all results are as the oracle's")
+        status = runner.status()
+        assert status.rows_dropped == 0
+        assert status.queries == 1
+        assert max(agent.read(target).table["revision"].to_pylist()) > 0

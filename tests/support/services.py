@@ -1,0 +1,80 @@
+"""Mistbow's services as real processes, for tests."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+
+from mistbow.ports import free_ports
+from tests.support.waiting import eventually
+
+
+class Service:
+    """A service of ours in a process of its own; killed and started again as a test pleases."""
+
+    def __init__(self, module: str, port: int, settings: Mapping[str, object]) -> None:
+        self._module = module
+        self._settings = {f"MISTBOW_{name.upper()}": str(value) for name, value in settings.items()}
+        self._process: subprocess.Popen[bytes] | None = None
+        self.url = f"http://127.0.0.1:{port}"
+
+    def start(self, *, ready: bool = True) -> None:
+        """Start the process and wait until it is ready, or only until it answers."""
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", self._module], env={**os.environ, **self._settings}
+        )
+        self.wait(ready=ready)
+
+    def wait(self, *, ready: bool = True) -> None:
+        """Wait until the service is ready, or only until it answers."""
+        path = "/readyz" if ready else "/healthz"
+
+        def answers() -> bool:
+            assert self._process is not None
+            assert self._process.poll() is None, f"{self._module} has ended"
+            try:
+                return httpx.get(self.url + path).is_success
+            except httpx.TransportError:
+                return False
+
+        eventually(answers, timeout=90, what=f"{self._module} is ready")
+
+    def kill(self) -> None:
+        """End the process at once, as a crash would."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """Ask the process to end, and wait until it has."""
+        self._end(signal.SIGTERM)
+
+    def _end(self, how: signal.Signals) -> None:
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait(30)
+            self._process = None
+
+
+@contextmanager
+def service(module: str, port_setting: str, **settings: object) -> Iterator[Service]:
+    """Run a service on a free port while the ``with`` lasts."""
+    (port,) = free_ports(1)
+    running = Service(module, port, {port_setting: port, "log_level": "warning", **settings})
+    running.start()
+    try:
+        yield running
+    finally:
+        running.stop()
+
+
+@contextmanager
+def storage_agent(home: Path, ignite_port: int, **settings: object) -> Iterator[Service]:
+    """Run a storage agent over an Ignite server."""
+    with service(
+        "storage_agent", "agent_port", home=home, ignite_port=ignite_port, **settings
+    ) as running:
+        yield running
