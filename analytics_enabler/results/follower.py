@@ -72,14 +72,15 @@ class Follower:
         chunks = self.agent.follow(RESULTS, self.number, match=selection.match)
         async with aclosing(chunks):
             async for chunk in chunks:
+                if self.find() is not deployment:
+                    # This chunk may have been read past results of an insight added since.
+                    return
                 rows = [row for row in selection.visible(chunk.rows) if self._is_news(row)]
                 for place, row in enumerate(rows, start=1):
                     # Only the last one moves on: a cut in the middle loses none.
                     resume = chunk.position.next if place == len(rows) else self.number
                     yield resume, selection.shown(row)
                 self.number = chunk.position.next
-                if self.find() is not deployment:
-                    return
 
     def _is_news(self, row: dict[str, Any]) -> bool:
         return self.memory.changes((row["insight"], row["key"], row["ts"]), row["revision"])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+import structlog
 from pyignite import Client
 
 from analytics_enabler.main import create_app
@@ -20,6 +21,12 @@ from tests.support.serving import served
 from tests.support.waiting import eventually
 
 StartEnabler = Callable[[], AbstractContextManager[str]]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def logs_kept_off_stdout() -> None:
+    """Let pytest capture what the services log: the command's own output is looked at."""
+    structlog.configure(logger_factory=structlog.stdlib.LoggerFactory())
 
 
 @pytest.fixture(scope="session")

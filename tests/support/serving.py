@@ -11,18 +11,17 @@ from tests.support.waiting import eventually
 
 
 @contextmanager
-def served(app: FastAPI) -> Iterator[str]:
-    """Serve an application on a free port of loopback, and yield its URL."""
+def served(app: FastAPI, port: int = 0) -> Iterator[str]:
+    """Serve an application on loopback, on a free port unless one is named; yield its URL."""
     config = uvicorn.Config(
-        app, host="127.0.0.1", port=0, log_config=None, timeout_graceful_shutdown=1
+        app, host="127.0.0.1", port=port, log_config=None, timeout_graceful_shutdown=1
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     try:
         eventually(lambda: server.started, what="the service listens")
-        port = server.servers[0].sockets[0].getsockname()[1]
-        yield f"http://127.0.0.1:{port}"
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     finally:
         server.should_exit = True
         thread.join(20)

@@ -1,0 +1,220 @@
+"""Reading results that stand, and following those to come."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from queue import Queue
+from typing import Any
+
+import httpx
+import pyarrow as pa
+import pytest
+from httpx_sse import connect_sse
+
+from mistbow.client.agent import AgentClient
+from mistbow.client.enabler import EnablerClient
+from mistbow.errors import InvalidRequestError, NotFoundError
+from mistbow.insights import InsightStatus, Result
+from mistbow.streams.schemas import RESULT_ROWS
+from tests.support.waiting import eventually
+
+QUERIES = "a = COMPUTE AVG(x) BY node EVERY 1 s; b = COMPUTE MAX(x) EVERY 1 s"
+
+
+class Site:
+    """A deployment of two insights, whose results the test writes."""
+
+    def __init__(self, enabler: EnablerClient, agent: AgentClient) -> None:
+        self.enabler = enabler
+        self.agent = agent
+        self.id = enabler.submit(QUERIES).deployment_id
+        eventually(lambda: [s for s in agent.streams() if s.name == "results"])
+
+        self.first = self.insight("a").first_tick
+        self._uids = {insight.name: insight.uid for insight in enabler.show(self.id).insights}
+
+    def insight(self, name: str) -> InsightStatus:
+        """Return an insight as it is defined now."""
+        shown = self.enabler.show(self.id).insights
+        return next(insight for insight in shown if insight.name == name)
+
+    def row(self, name: str, tick: int, value: float | None, revision: int = 0) -> dict[str, Any]:
+        """Return a result of an insight as it was first defined."""
+        return {
+            "insight": self._uids[name],
+            "key": '{"node":"n1"}' if name == "a" else "{}",
+            "ts": self.first + 1000 * tick,
+            "value": value,
+            "revision": revision,
+            "computed_at": self.first + 1000 * tick + 7,
+        }
+
+    def write(self, *rows: dict[str, Any]) -> None:
+        self.agent.append("results", pa.RecordBatch.from_pylist(list(rows), schema=RESULT_ROWS))
+
+    def values(self, **selection: Any) -> list[tuple[str, int, float | None]]:
+        """Return what the API answers: insight, tick, value."""
+        return [self.brief(r) for r in self.enabler.results(self.id, **selection).results]
+
+    def brief(self, result: Result) -> tuple[str, int, float | None]:
+        return result.insight, (result.ts - self.first) // 1000, result.value
+
+
+@pytest.fixture
+def site(enabler: EnablerClient, agent: AgentClient) -> Site:
+    return Site(enabler, agent)
+
+
+def test_a_result_as_the_api_shows_it(site: Site) -> None:
+    site.write(site.row("a", 0, 1.5))
+    (result,) = site.enabler.results(site.id).results
+    assert result == Result(
+        insight="a",
+        key={"node": "n1"},
+        ts=site.first,
+        value=1.5,
+        revision=0,
+        computed_at=site.first + 7,
+    )
+
+
+def test_results_are_by_time_and_settled(site: Site) -> None:
+    site.write(site.row("a", 1, 1.0), site.row("b", 0, 2.0), site.row("a", 0, 3.0))
+    site.write(site.row("a", 1, 9.0), site.row("a", 2, 4.0), site.row("b", 1, 5.0))
+    site.write(site.row("a", 0, 3.5, revision=1), site.row("b", 1, None, revision=1))
+    site.write(site.row("a", 0, 3.0), {**site.row("a", 0, 7.0), "insight": "d-other/a/1"})
+    assert site.values() == [("a", 0, 3.5), ("b", 0, 2.0), ("a", 1, 1.0), ("a", 2, 4.0)]
+    assert site.values(insight="b") == [("b", 0, 2.0)]
+    assert site.values(limit=2) == [("a", 1, 1.0), ("a", 2, 4.0)]
+    assert site.values(start=site.first + 1, end=site.first + 1000) == [("a", 1, 1.0)]
+
+
+def test_the_latest_are_found_however_far_back_they_are(site: Site) -> None:
+    # In the future of the test's clock or long after the last: both are read by time.
+    site.write(*(site.row("a", tick, float(tick)) for tick in range(0, 5000, 7)))
+    everything = site.values(limit=100_000)
+    assert everything == [("a", tick, float(tick)) for tick in range(0, 5000, 7)]
+    assert site.values(limit=300) == everything[-300:]
+    assert site.values(end=site.first + 700_000, limit=3) == everything[98:101]
+
+
+def test_an_amended_insight_shows_each_definition_for_its_own_time(site: Site) -> None:
+    old = site.row("a", 0, 1.0)
+    after_end = site.row("a", 1000, 2.0)
+    site.enabler.amend(site.id, "a = COMPUTE SUM(x) BY node EVERY 1 s")
+    new = site.insight("a")
+    assert new.uid.endswith("/a/2")
+    site.write({**old, "ts": new.since}, after_end)
+    site.write({**old, "insight": new.uid, "ts": new.first_tick, "value": 3.0})
+    site.write({**old, "insight": new.uid, "ts": new.since, "value": 4.0})
+    shown = [(r.ts, r.value) for r in site.enabler.results(site.id).results]
+    assert shown == [(new.since, 1.0), (new.first_tick, 3.0)]
+
+
+def test_bad_parameters_are_refused(site: Site, enabler_url: str) -> None:
+    for query in (
+        "limit=0",
+        "limit=100001",
+        "limit=x",
+        "from=-1",
+        "from=x",
+        "from=2&to=1",
+        "to=1e9",
+    ):
+        answer = httpx.get(f"{enabler_url}/api/insights/{site.id}/results?{query}")
+        assert answer.status_code == 400, query
+        assert answer.json()["error"]["hint"]
+
+
+def test_an_unknown_insight_is_not_found(site: Site) -> None:
+    with pytest.raises(NotFoundError, match="no insight zzz"):
+        site.enabler.results(site.id, insight="zzz")
+    with pytest.raises(NotFoundError):
+        next(site.enabler.follow(site.id, insight="zzz"))
+
+
+def test_before_anything_is_computed_there_are_no_results(lone_enabler: EnablerClient) -> None:
+    deployment_id = lone_enabler.submit(QUERIES).deployment_id
+    assert lone_enabler.results(deployment_id).results == []
+
+
+@contextmanager
+def following(site: Site, url: str, **headers: str) -> Iterator["Queue[tuple[str, Result]]"]:
+    """Put events, with their ids, into a queue; yields once the stream is open."""
+    events: Queue[tuple[str, Result]] = Queue()
+    opened = threading.Event()
+    client = httpx.Client(timeout=30)
+    names = {name.replace("_", "-"): value for name, value in headers.items()}
+
+    def run() -> None:
+        path = f"{url}/api/insights/{site.id}/results/follow"
+        try:
+            with connect_sse(client, "GET", path, headers=names) as source:
+                opened.set()
+                for event in source.iter_sse():
+                    assert event.event == "result"
+                    events.put((event.id, Result.model_validate_json(event.data)))
+        except httpx.HTTPError:
+            return
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    assert opened.wait(20)
+    yield events
+    client.close()
+
+
+def test_only_what_changes_what_stands_is_sent(site: Site, enabler_url: str) -> None:
+    site.write(site.row("a", 0, 1.0))
+    with following(site, enabler_url) as events:
+        site.write(site.row("a", 0, 1.0), site.row("a", 0, 5.0))
+        site.write(site.row("a", 1, 2.0), site.row("b", 1, 3.0))
+        site.write(site.row("a", 1, 8.0), site.row("a", 0, 4.0, revision=1))
+        site.write(site.row("b", 1, None, revision=2), site.row("b", 2, 9.0))
+        seen = [site.brief(events.get(timeout=20)[1]) for _ in range(5)]
+    assert seen[:3] == [("a", 1, 2.0), ("b", 1, 3.0), ("a", 0, 4.0)]
+    assert seen[3:] == [("b", 1, None), ("b", 2, 9.0)]
+
+
+def test_a_stream_resumes_after_the_last_event(site: Site, enabler_url: str) -> None:
+    with following(site, enabler_url) as events:
+        site.write(site.row("a", 0, 1.0))
+        last_id, _ = events.get(timeout=20)
+    site.write(site.row("a", 1, 2.0))
+    site.write(site.row("a", 0, 1.0), site.row("a", 2, 3.0))
+    with following(site, enabler_url, Last_Event_ID=last_id) as events:
+        seen = [site.brief(events.get(timeout=20)[1]) for _ in range(2)]
+    assert seen == [("a", 1, 2.0), ("a", 2, 3.0)]
+
+
+def test_a_wrong_event_id_is_refused(site: Site, enabler_url: str) -> None:
+    path = f"{enabler_url}/api/insights/{site.id}/results/follow"
+    answer = httpx.get(path, headers={"Last-Event-ID": "x1"})
+    assert answer.status_code == 400
+
+
+def test_the_client_follows_through_an_amendment_until_the_end(site: Site) -> None:
+    seen: Queue[tuple[str, int, float | None]] = Queue()
+    after = site.enabler.results(site.id).next
+
+    def run() -> None:
+        for result in site.enabler.follow(site.id, after=after):
+            seen.put(site.brief(result))
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    site.write(site.row("a", 0, 1.0))
+    assert seen.get(timeout=20) == ("a", 0, 1.0)
+    site.enabler.amend(site.id, "a = COMPUTE SUM(x) BY node EVERY 1 s")
+    new = site.insight("a")
+    site.write({**site.row("a", 0, 2.0), "insight": new.uid, "ts": new.first_tick})
+    assert seen.get(timeout=20)[2] == 2.0
+    site.enabler.delete(site.id)
+    site.agent.advance("results", frontier=new.first_tick)
+    thread.join(20)
+    assert not thread.is_alive()
+
+
+def test_from_after_to_is_told_by_the_client(site: Site) -> None:
+    with pytest.raises(InvalidRequestError, match="is after"):
+        site.enabler.results(site.id, start=2, end=1)

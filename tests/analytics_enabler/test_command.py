@@ -1,0 +1,99 @@
+"""``mistbow insights``, against a real enabler."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from mistbow.cli.insights import app
+from mistbow.client.enabler import AsyncEnablerClient, EnablerClient
+from mistbow.ports import free_ports
+
+QUERY = "cpu_now = COMPUTE AVG(cpu, 10 s) BY node EVERY 5 s"
+
+
+class Command:
+    """The command, set to talk to one enabler."""
+
+    def __init__(self, url: str) -> None:
+        self._environment = {"MISTBOW_ENABLER_URL": url, "COLUMNS": "200"}
+
+    def __call__(self, *arguments: str, stdin: str | None = None) -> Result:
+        return CliRunner().invoke(app, arguments, input=stdin, env=self._environment)
+
+
+@pytest.fixture
+def command(enabler_url: str) -> Command:
+    return Command(enabler_url)
+
+
+def test_a_life_of_a_deployment(command: Command, tmp_path: Path) -> None:
+    file = tmp_path / "host.insights"
+    file.write_text(QUERY, encoding="utf-8")
+    submitted = command("submit", str(file), "--name", "host")
+    assert submitted.exit_code == 0, submitted.output
+    deployment_id = submitted.stdout.split(":")[0]
+    assert submitted.stdout == f"{deployment_id}: cpu_now\n"
+    listed = command("list")
+    assert deployment_id in listed.stdout
+    assert "host" in listed.stdout
+    shown = command("show", deployment_id)
+    assert "cpu_now = COMPUTE AVG(cpu, 10 SECONDS)" in shown.stdout
+    amended = command("submit", "--amend", deployment_id, f"{QUERY}; {QUERY.replace('now', 'b')}")
+    assert amended.stdout == f"{deployment_id}: cpu_now, cpu_b\n"
+    assert json.loads(command("results", deployment_id, "--json").stdout or "null") is None
+    assert command("delete", deployment_id).stdout == f"{deployment_id} is deleted\n"
+    assert command("show", deployment_id).exit_code == 1
+
+
+def test_problems_are_shown_with_a_caret(command: Command) -> None:
+    refused = command("submit", "a = COMPUTE AVGG(cpu) EVERY 5 s")
+    assert refused.exit_code == 1
+    assert "1 | a = COMPUTE AVGG(cpu) EVERY 5 s\n  |             ^^^^" in refused.stderr
+    assert "hint: Did you mean `AVG`?" in refused.stderr
+    assert refused.stdout == ""
+
+
+def test_check(command: Command) -> None:
+    assert command("check", QUERY).stdout == "ok\n"
+    assert command("check", "-", stdin="a = COMPUTE").exit_code == 1
+    answer = json.loads(command("check", "--json", "a = COMPUTE AVG(x)").stdout)
+    assert not answer["ok"]
+    assert answer["problems"][0]["hint"].startswith("Add `EVERY 5 SECONDS`")
+
+
+def test_explain(command: Command) -> None:
+    assert "After merge_identical" in command("explain", QUERY).stdout
+    assert json.loads(command("explain", "--json", QUERY).stdout)["fragments"][0]["id"] == "site"
+
+
+def test_wrong_usage_has_exit_code_2(command: Command) -> None:
+    assert command("submit", "no_such_file.insights").exit_code == 2
+    assert command("results", "d-1", "--limit", "x").exit_code == 2
+    assert command("frobnicate").exit_code == 2
+
+
+def test_an_enabler_that_is_away_is_said_so() -> None:
+    (port,) = free_ports(1)
+    away = Command(f"http://127.0.0.1:{port}")("list")
+    assert away.exit_code == 1
+    assert "does not answer" in away.stderr
+    assert "Is the service running?" in away.stderr
+
+
+async def test_the_async_client_does_as_the_other(enabler_url: str) -> None:
+    client, other = AsyncEnablerClient(enabler_url), EnablerClient(enabler_url)
+    accepted = await client.submit(QUERY, name="n")
+    deployment_id = accepted.deployment_id
+    assert await client.show(deployment_id) == other.show(deployment_id)
+    assert await client.list() == other.list()
+    assert await client.check(QUERY) == other.check(QUERY)
+    assert await client.explain(QUERY) == other.explain(QUERY)
+    assert await client.explain_text(QUERY) == other.explain_text(QUERY)
+    assert await client.results(deployment_id) == other.results(deployment_id)
+    assert (await client.amend(deployment_id, QUERY)).deployment_id == deployment_id
+    await client.delete(deployment_id)
+    assert await client.list() == []
+    await client.close()
+    other.close()
