@@ -11,7 +11,8 @@ from rich.text import Text
 from mistbow.clock import Clock
 from mistbow.insights import Result
 
-_MOST_ROWS = 40
+_MOST_ROWS = 25
+_STALE_MS = 20_000
 
 
 class Board:
@@ -32,20 +33,27 @@ class Board:
                 self._newest[place] = result
 
     def __rich__(self) -> RenderableType:
-        with self._lock:
-            places = sorted(self._newest)
-            results = [self._newest[place] for place in places[:_MOST_ROWS]]
+        current = self._current()
         table = Table("insight", "key", title="Insights", title_justify="left")
         for title in ("value", "event time", "age"):
             table.add_column(title, justify="right")
         now = self._clock()
-        for result in results:
+        for result in current[:_MOST_ROWS]:
             age = f"{max(0, now - result.ts) / 1000:.1f} s"
             table.add_row(result.insight, _words(result), _number(result), _event_time(result), age)
         notes = [f"{name:>8}  {url}/docs" for name, url in self._urls.items()]
-        if len(places) > _MOST_ROWS:
-            notes.insert(0, f"and {len(places) - _MOST_ROWS} more")
+        if len(current) > _MOST_ROWS:
+            notes.insert(0, f"and {len(current) - _MOST_ROWS} more")
         return Group(table, *(Text(note, style="dim") for note in notes), "Ctrl-C stops it all.")
+
+    def _current(self) -> list[Result]:
+        """Return the results in order, without the keys for which their insight has gone on."""
+        with self._lock:
+            results = [self._newest[place] for place in sorted(self._newest)]
+        newest: dict[str, int] = {}
+        for result in results:
+            newest[result.insight] = max(result.ts, newest.get(result.insight, 0))
+        return [each for each in results if each.ts > newest[each.insight] - _STALE_MS]
 
 
 def plain(result: Result) -> str:

@@ -41,6 +41,15 @@ def test_correction_replaces_what_it_corrects():
     assert "withdrawn" in shown(board)
 
 
+def test_key_that_its_insight_has_left_behind_is_not_shown():
+    board = Board({}, clock=lambda: 120_000)
+    board.update(result(1.0, entityID="ended"))
+    board.update(result(2.0, entityID="alive"))
+    board.update(result(3.0, ts=90_000, entityID="alive"))
+    assert "alive" in shown(board)
+    assert "ended" not in shown(board)
+
+
 def test_plain_line_is_one_line():
     line = plain(result(2.0, entityID="a", node="n"))
     assert line.endswith("cpu_now entityID=a, node=n 2.000")
