@@ -1,7 +1,6 @@
 """What the suite consists of on one machine."""
 
 import sys
-from collections.abc import Callable
 
 import httpx
 
@@ -37,9 +36,11 @@ def children(settings: RunSettings) -> list[Child]:
     if settings.token is not None:
         env["MISTBOW_TOKEN"] = settings.token.get_secret_value()
 
+    client = _client(settings)
+
     def service(name: str, after: tuple[str, ...]) -> Child:
         argv = (sys.executable, "-m", "mistbow.cli.app", name)
-        return Child(name, argv, _answers(f"{at[name]}/readyz", settings), env, after)
+        return Child(name, argv, lambda: _is_ready(client, at[name]), env, after)
 
     return [
         _ignite(settings),
@@ -64,15 +65,16 @@ def _ignite(settings: RunSettings) -> Child:
     return Child("ignite", tuple(argv), lambda: make_ready(config))
 
 
-def _answers(url: str, settings: RunSettings) -> Callable[[], bool]:
+def _client(settings: RunSettings) -> httpx.Client:
+    # One for all probes: to make one takes longer than a probe does.
     headers = {}
     if settings.token is not None:
         headers["Authorization"] = f"Bearer {settings.token.get_secret_value()}"
+    return httpx.Client(headers=headers, timeout=_PROBE_S)
 
-    def probe() -> bool:
-        try:
-            return httpx.get(url, headers=headers, timeout=_PROBE_S).status_code == httpx.codes.OK
-        except httpx.HTTPError:
-            return False
 
-    return probe
+def _is_ready(client: httpx.Client, url: str) -> bool:
+    try:
+        return client.get(f"{url}/readyz").status_code == httpx.codes.OK
+    except httpx.HTTPError:
+        return False
