@@ -11,3 +11,6 @@ MOST_CHARACTERS = 1_000_000
 
 MOST_RESULTS = 100_000
 """Rows of one answer."""
+
+MOST_NAME = 100
+"""Characters of an insight's name: it becomes part of requests."""

@@ -27,7 +27,9 @@ class ResultReader:
     ) -> list[dict[str, Any]]:
         """Return the latest ``limit`` results with ``start <= ts <= end``, by time, as shown."""
         found: list[dict[str, Any]] = []
-        oldest = max(selection.since + 1, selection.since if start is None else start)
+        oldest = max(selection.since + 1, start or 0)
+        if end is not None and end < oldest:
+            return []
         upper = end
         span = FIRST_TICKS * selection.every_ms
         lower = (self._clock() if end is None else end) - span

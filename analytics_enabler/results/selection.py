@@ -1,7 +1,6 @@
 """Which rows of the results stream belong to a deployment, and how users see them."""
 
 import json
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -54,9 +53,7 @@ class Selection:
         """Return a row in the form of ``mistbow.insights.Result``."""
         name = self.generations[row["insight"]].name
         key = json.loads(row["key"]) if row["key"] else {}
-        value = row["value"]
-        finite = value if value is None or math.isfinite(value) else None
-        return {**row, "insight": name, "key": key, "value": finite}
+        return {**row, "insight": name, "key": key}
 
 
 def select(deployment: Deployment, insight: str | None) -> Selection:

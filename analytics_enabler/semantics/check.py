@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 
+from analytics_enabler.limits import MOST_NAME
 from analytics_enabler.semantics.definition import Definition
 from analytics_enabler.semantics.findings import Findings, beginning, did_you_mean, nearest
 from analytics_enabler.semantics.insights import define
@@ -54,6 +55,12 @@ def _check_names(script: Script, findings: Findings) -> None:
                 beginning(insight.span, len(insight.name)),
                 f"there are two insights named `{insight.name}`",
                 "Give each insight of a submission a name of its own.",
+            )
+        if len(insight.name) > MOST_NAME:
+            findings.error(
+                beginning(insight.span, len(insight.name)),
+                f"this name has {len(insight.name)} characters",
+                f"Choose one of at most {MOST_NAME}.",
             )
 
 

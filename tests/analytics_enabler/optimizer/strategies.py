@@ -4,6 +4,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from mistbow.plan.expressions import (
@@ -23,6 +24,9 @@ from mistbow.plan.expressions import (
     Value,
 )
 from mistbow.plan.nodes import Insight, Plan
+
+calm = settings(deadline=None, max_examples=60)
+"""For tests on a machine that has other things to do."""
 
 _numbers = st.sampled_from([0.0, -0.0, 1.0, -1.0, 2.0, 0.1, 3.5, 1e308, 5e-324])
 _sizes = st.sampled_from([100, 101, 500, 1000, 1500, 10_000, 60_000])

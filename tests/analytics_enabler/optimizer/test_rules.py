@@ -14,6 +14,7 @@ from analytics_enabler.optimizer.rules import fold_constants, merge_identical, s
 from mistbow.plan.expressions import Aggregate, Expression, Literal, Measure, rewrite, walk
 from mistbow.plan.nodes import Plan, expressions_of
 from tests.analytics_enabler.optimizer.strategies import (
+    calm,
     conditions,
     evaluate,
     expressions,
@@ -30,6 +31,7 @@ def _same(one: object, other: object) -> bool:
     return one is other
 
 
+@calm
 @given(expressions | conditions | point_conditions, st.data())
 def test_folding_keeps_the_value(node: Expression, data: st.DataObject) -> None:
     # Aggregates are leaves here: what happens inside them, the next test looks at.
@@ -42,6 +44,7 @@ def test_folding_keeps_the_value(node: Expression, data: st.DataObject) -> None:
     assert _same(evaluate(folded, known), evaluate(node, known))
 
 
+@calm
 @given(expressions | conditions)
 def test_folding_again_changes_nothing(node: Expression) -> None:
     folded = fold_constants.fold(node)
@@ -59,6 +62,7 @@ def test_what_is_not_exact_is_not_folded(kept: str) -> None:
     assert fold_constants.apply(plan_of(f"a = COMPUTE {kept} EVERY 1 s")) is None
 
 
+@calm
 @given(plans())
 def test_measures_put_back_are_the_aggregates_that_were_merged(plan: Plan) -> None:
     merged = merge_identical.apply(plan)
@@ -88,6 +92,7 @@ def _unmerged(expression: Expression, plan: Plan) -> Expression:
     return rewrite(expression, aggregate)
 
 
+@calm
 @given(plans())
 def test_each_distinct_aggregate_is_computed_once(plan: Plan) -> None:
     nodes = [node for insight in plan.insights for node in expressions_of(insight)]
@@ -100,6 +105,7 @@ def test_each_distinct_aggregate_is_computed_once(plan: Plan) -> None:
     assert len(merged.windows) == len(distinct)
 
 
+@calm
 @given(plans())
 def test_shared_panes_serve_their_windows(plan: Plan) -> None:
     shared = optimize(plan).plan
@@ -112,6 +118,7 @@ def test_shared_panes_serve_their_windows(plan: Plan) -> None:
         )
 
 
+@calm
 @given(plans(), st.randoms(use_true_random=False))
 def test_the_order_of_insights_does_not_matter(plan: Plan, random: Random) -> None:
     mixed = list(plan.insights)

@@ -96,6 +96,7 @@ def test_the_latest_are_found_however_far_back_they_are(site: Site) -> None:
     assert everything == [("a", tick, float(tick)) for tick in range(0, 5000, 7)]
     assert site.values(limit=300) == everything[-300:]
     assert site.values(end=site.first + 700_000, limit=3) == everything[98:101]
+    assert site.values(end=1) == []
 
 
 def test_an_amended_insight_shows_each_definition_for_its_own_time(site: Site) -> None:

@@ -109,6 +109,12 @@ def test_an_error_points_at_its_text() -> None:
     assert text[start : start + problem.length] == "AVVG"
 
 
+def test_a_name_has_a_length_that_requests_can_bear() -> None:
+    assert check(f"{'a' * 100} = COMPUTE AVG(cpu) EVERY 1 s").ok
+    (problem,) = check(f"{'a' * 101} = COMPUTE AVG(cpu) EVERY 1 s").problems
+    assert problem.hint == "Choose one of at most 100."
+
+
 def test_division_by_zero_is_a_warning() -> None:
     checked = check("a = COMPUTE AVG(cpu) / (2 - 1 - 1) EVERY 1 s")
     assert checked.ok
