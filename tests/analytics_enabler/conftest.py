@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
@@ -106,16 +107,23 @@ def lone_enabler(agent_url: str, tmp_path: Path) -> Iterator[EnablerClient]:
         client.close()
 
 
+@dataclass(frozen=True, slots=True)
+class SharedSite:
+    """The URLs of services that the tests of a module share: each brings its own deployments."""
+
+    agent: str
+    enabler: str
+
+
 @pytest.fixture(scope="module")
-def enabler_of_module(
+def shared_site(
     ignite_server: IgniteServer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[str]:
-    """An enabler for tests that leave nothing behind."""
+) -> Iterator[SharedSite]:
     home = tmp_path_factory.mktemp("site")
     settings = AgentSettings(home=home, node="n1", ignite_port=ignite_server.port)
     with (
         running_agent(settings) as agent_url,
         served(RecordingWorker().app()) as worker_url,
-        running_enabler(agent_url, worker_url, home) as url,
+        running_enabler(agent_url, worker_url, home) as enabler_url,
     ):
-        yield url
+        yield SharedSite(agent_url, enabler_url)

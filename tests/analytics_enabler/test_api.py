@@ -10,6 +10,7 @@ from mistbow.client.agent import AgentClient
 from mistbow.client.agent_model import Point
 from mistbow.client.enabler import EnablerClient
 from mistbow.errors import InvalidQueryError, NotFoundError
+from tests.analytics_enabler.conftest import SharedSite
 
 QUERY = "cpu_now = COMPUTE AVG(cpu.util, 10 SECONDS) BY node EVERY 5 SECONDS"
 TWO = f"{QUERY}; cpu_peak = COMPUTE MAX(cpu.util, 10 SECONDS) BY node EVERY 5 SECONDS"
@@ -31,6 +32,11 @@ def test_submit_show_list_delete(lone_enabler: EnablerClient) -> None:
         lone_enabler.show(accepted.deployment_id)
     with pytest.raises(NotFoundError):
         lone_enabler.delete(accepted.deployment_id)
+
+
+def test_before_anything_is_computed_there_are_no_results(lone_enabler: EnablerClient) -> None:
+    deployment_id = lone_enabler.submit(QUERY).deployment_id
+    assert lone_enabler.results(deployment_id).results == []
 
 
 def test_the_bodies_of_the_specification(enabler_url: str) -> None:
@@ -124,11 +130,11 @@ BAD = [
 
 
 @pytest.mark.parametrize("number", range(len(BAD)))
-def test_a_bad_body_is_a_clear_4xx(enabler_of_module: str, number: int) -> None:
+def test_a_bad_body_is_a_clear_4xx(shared_site: SharedSite, number: int) -> None:
     body, headers, status, code = BAD[number]
     for path in ("", "/check", "/explain"):
         answer = httpx.post(
-            f"{enabler_of_module}/api/insights{path}", content=body, headers=headers, timeout=30
+            f"{shared_site.enabler}/api/insights{path}", content=body, headers=headers, timeout=30
         )
         if code == "invalid_query" and path:
             assert answer.status_code == 200
@@ -152,14 +158,14 @@ def test_a_bad_body_is_a_clear_4xx(enabler_of_module: str, number: int) -> None:
         ("/api/other", 404),
     ],
 )
-def test_an_unknown_path_is_404(enabler_of_module: str, path: str, status: int) -> None:
-    answer = httpx.get(f"{enabler_of_module}{path}")
+def test_an_unknown_path_is_404(shared_site: SharedSite, path: str, status: int) -> None:
+    answer = httpx.get(f"{shared_site.enabler}{path}")
     assert answer.status_code == status
     assert answer.json()["error"]["code"] == "not_found"
 
 
-def test_every_path_is_documented(enabler_of_module: str) -> None:
-    paths = httpx.get(f"{enabler_of_module}/openapi.json").json()["paths"]
+def test_every_path_is_documented(shared_site: SharedSite) -> None:
+    paths = httpx.get(f"{shared_site.enabler}/openapi.json").json()["paths"]
     submit = paths["/api/insights"]["post"]
     assert set(submit["requestBody"]["content"]) == {"application/json", "text/plain"}
     assert "/api/insights/{deployment_id}/results/follow" in paths

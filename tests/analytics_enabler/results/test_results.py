@@ -16,6 +16,7 @@ from mistbow.client.enabler import EnablerClient
 from mistbow.errors import InvalidRequestError, NotFoundError
 from mistbow.insights import InsightStatus, Result
 from mistbow.streams.schemas import RESULT_ROWS
+from tests.analytics_enabler.conftest import SharedSite
 from tests.support.waiting import eventually
 
 QUERIES = "a = COMPUTE AVG(x) BY node EVERY 1 s; b = COMPUTE MAX(x) EVERY 1 s"
@@ -61,8 +62,16 @@ class Site:
 
 
 @pytest.fixture
-def site(enabler: EnablerClient, agent: AgentClient) -> Site:
-    return Site(enabler, agent)
+def enabler_url(shared_site: SharedSite) -> str:
+    return shared_site.enabler
+
+
+@pytest.fixture
+def site(shared_site: SharedSite) -> Iterator[Site]:
+    enabler, agent = EnablerClient(shared_site.enabler), AgentClient(shared_site.agent)
+    yield Site(enabler, agent)
+    enabler.close()
+    agent.close()
 
 
 def test_a_result_as_the_api_shows_it(site: Site) -> None:
@@ -102,6 +111,8 @@ def test_the_latest_are_found_however_far_back_they_are(site: Site) -> None:
 def test_an_amended_insight_shows_each_definition_for_its_own_time(site: Site) -> None:
     old = site.row("a", 0, 1.0)
     after_end = site.row("a", 1000, 2.0)
+    since = site.insight("a").since
+    eventually(lambda: site.agent.info("raw").frontier > since)
     site.enabler.amend(site.id, "a = COMPUTE SUM(x) BY node EVERY 1 s")
     new = site.insight("a")
     assert new.uid.endswith("/a/2")
@@ -132,11 +143,6 @@ def test_an_unknown_insight_is_not_found(site: Site) -> None:
         site.enabler.results(site.id, insight="zzz")
     with pytest.raises(NotFoundError):
         next(site.enabler.follow(site.id, insight="zzz"))
-
-
-def test_before_anything_is_computed_there_are_no_results(lone_enabler: EnablerClient) -> None:
-    deployment_id = lone_enabler.submit(QUERIES).deployment_id
-    assert lone_enabler.results(deployment_id).results == []
 
 
 @contextmanager
