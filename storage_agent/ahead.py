@@ -11,40 +11,48 @@ AHEAD_MS = 10_000
 
 
 class Ahead:
-    """The least time among the waiting points of each segment that holds any."""
+    """A lower bound of the times waiting in each segment, and their greatest.
+
+    Those up to ``released`` (milliseconds) do not wait any more.
+    """
 
     def __init__(self, released: int = 0) -> None:
         self.released = released
-        self._waiting: dict[int, int] = {}
+        self._waiting: dict[int, tuple[int, int]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
     def recover(self, index: Index) -> None:
-        """Find the segments that may hold waiting points."""
+        """Find the segments that hold waiting points."""
         for position in range(len(index)):
             self._note(index[position])
 
     def absorb(self, segment: Segment, entry: Entry) -> None:
         """Follow a segment that was stored: it may bring waiting points, or release some."""
-        self.released = max(self.released, segment.header.released)
+        if segment.header.released > self.released:
+            self.released = segment.header.released
+            waiting, self._waiting = self._waiting, {}
+            for first, times in waiting.items():
+                self._add(first, *times)
         self._note(entry)
 
     def due(self, limit: int) -> list[int]:
-        """Return the first numbers of the segments with points to release up to ``limit``."""
-        return [first for first, least in self._waiting.items() if least <= limit]
+        """Return the first numbers of segments that may have points to release up to ``limit``."""
+        return [first for first, (least, _) in self._waiting.items() if least <= limit]
 
     def settle(self, segment: Segment) -> None:
-        """Look again at what waits in a segment of which points were released."""
-        least, most = time_range(between(segment.ahead, self.released, None))
-        if least > most:
-            self._waiting.pop(segment.header.first, None)
-        else:
-            self._waiting[segment.header.first] = least
+        """Look at what still waits in a segment, for an exact bound."""
+        first = segment.header.first
+        self._waiting.pop(first, None)
+        self._add(first, *time_range(between(segment.ahead, self.released, None)))
 
     def _note(self, entry: Entry) -> None:
-        if entry.ahead_max_ts > self.released:
-            self._waiting[entry.first] = max(entry.ahead_min_ts, self.released + 1)
+        self._add(entry.first, entry.ahead_min_ts, entry.ahead_max_ts)
+
+    def _add(self, first: int, least: int, most: int) -> None:
+        if most > self.released:
+            self._waiting[first] = max(least, self.released + 1), most
 
 
 def between(rows: pa.RecordBatch, after: int, up_to: int | None) -> pa.RecordBatch:

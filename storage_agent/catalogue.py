@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from storage_agent.columns import as_list
 from storage_agent.ignite_client import LATEST, METADATA, IgniteClient
 from storage_agent.log import StreamLog
 from storage_agent.segments import Segment
@@ -99,15 +100,7 @@ class Catalogue:
         return time.monotonic() - begin
 
     def _apply_values(self, rows: pa.RecordBatch) -> None:
-        if not rows.num_rows:
-            return
-        last = (
-            pa.Table.from_batches([rows.select(["metric", "entity", "ts", "value"])])
-            .sort_by([("ts", "ascending")])
-            .group_by(["metric", "entity"], use_threads=False)
-            .aggregate([("ts", "last"), ("value", "last")])
-        )
-        columns = (last[name].to_pylist() for name in ("metric", "entity", "ts_last", "value_last"))
+        columns = (as_list(rows[name]) for name in ("metric", "entity", "ts", "value"))
         for metric, entity, ts, value in zip(*columns, strict=True):
             series = (metric, entity)
             known = self._latest.get(series)

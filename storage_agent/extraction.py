@@ -13,9 +13,9 @@ from mistbow.errors import InvalidRequestError, TooLargeError
 from storage_agent.ahead import between
 from storage_agent.bodies import LATEST_MS, GetBody, whole
 from storage_agent.catalogue import Catalogue, Metadata, Series
+from storage_agent.columns import as_list, is_in
 from storage_agent.index import Entry
 from storage_agent.log import StreamLog
-from storage_agent.reading import is_in
 from storage_agent.segments import Segment
 
 _MOST_VALUES = 1_000_000
@@ -101,7 +101,7 @@ def _grouped(
 ) -> list[dict[str, Any]]:
     values: dict[Series, list[dict[str, Any]]] = {}
     for part in parts:
-        columns = (part[name].to_pylist() for name in _COLUMNS)
+        columns = (as_list(part[name]) for name in _COLUMNS)
         for metric, entity, ts, value in zip(*columns, strict=True):
             values.setdefault((metric, entity), []).append({"timestamp": ts, "val": value})
     return [

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from mistbow.errors import ConflictError, InvalidRequestError
 from mistbow.streams.schemas import HORIZON
 from mistbow.streams.wire import Chunk, Position
+from storage_agent.columns import is_in
 from storage_agent.index import Entry
 from storage_agent.log import StreamLog
 from storage_agent.segments import Segment, no_rows
@@ -207,11 +208,3 @@ def _values(column: pa.Field, texts: Sequence[str]) -> pa.Array:
         return pa.array(texts, pa.string()).cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise InvalidRequestError(f"{column.name} is {kind}: {error}") from error
-
-
-def is_in(column: pa.Array, values: pa.Array) -> pa.Array:
-    """Tell of each row whether its value is one of ``values``."""
-    if not isinstance(column, pa.DictionaryArray):
-        return pc.is_in(column, values)
-    # Each word is looked at once, however many rows have it.
-    return pc.is_in(column.dictionary, values).take(column.indices)

@@ -17,6 +17,7 @@ from storage_agent.segment_store import SegmentStore
 from storage_agent.writer import Writer
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._/-]{0,99}")
+_RESERVED = ("info", "claim", "seek", "offset")
 _PREFIX = "stream/"
 
 
@@ -93,11 +94,7 @@ class Streams:
 
     async def create(self, name: str, schema: pa.Schema) -> bool:
         """Make a stream unless there is one with this schema; returns whether it was made."""
-        if not _NAME.fullmatch(name):
-            raise InvalidRequestError(
-                f"{name!r} is no name for a stream",
-                hint="Lower-case letters, digits and . _ / - only; at most 100 of them.",
-            )
+        _check_name(name)
         _check_schema(schema)
         made = await self._record(name, schema)
         if not (await self.get(name)).log.schema.equals(schema):
@@ -124,6 +121,16 @@ class Streams:
         record = _Record(schema.remove_metadata().serialize().to_pybytes())
         data = msgspec.msgpack.encode(record)
         return await self._ignite.put_if_absent(METADATA, _PREFIX + name, data)
+
+
+def _check_name(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise InvalidRequestError(
+            f"{name!r} is no name for a stream",
+            hint="Lower-case letters, digits and . _ / - only; at most 100 of them.",
+        )
+    if name.rpartition("/")[2] in _RESERVED:
+        raise InvalidRequestError(f"no stream's name may end in {', '.join(_RESERVED)}")
 
 
 def _check_schema(schema: pa.Schema) -> None:

@@ -1,0 +1,152 @@
+"""Random puts, clock moves and restarts against a model of a few lines."""
+
+import asyncio
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import pytest
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
+
+from mistbow.ignite.server import IgniteServer
+from mistbow.settings import AgentSettings
+from mistbow.streams.schemas import RAW
+from storage_agent.agent import Agent
+from storage_agent.bodies import GetBody, Measurement, PutBody
+from storage_agent.reading import Selection, Selector, read
+from tests.storage_agent.conftest import HeldClock, empty
+from tests.support.waiting import aeventually
+
+T = TypeVar("T")
+BEGIN = 1_795_262_400_000
+
+offsets = st.integers(-4_000, 3_000) | st.integers(9_990, 10_010) | st.integers(10_001, 40_000)
+items = st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("xy"), offsets), max_size=5)
+
+
+class AgentMachine(RuleBasedStateMachine):
+    """An agent on a real Ignite; ``stored`` is every point acknowledged, in order."""
+
+    server: IgniteServer
+    home: Path
+
+    @initialize()
+    def begin(self) -> None:
+        empty(self.server)
+        self.loop = asyncio.new_event_loop()
+        self.clock = HeldClock(BEGIN)
+        self.stored: list[tuple[str, str, int, float]] = []
+        self.keys = 0
+        self.values = 0
+        self.frontier = 0
+        self.run(self.start())
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self.loop.run_until_complete(work)
+
+    async def start(self) -> None:
+        settings = AgentSettings(home=self.home, node="n", ignite_port=self.server.port)
+        self.agent = Agent(settings, self.clock)
+        self.agent.start()
+
+        async def ready() -> bool:
+            return not await self.agent.waiting_for()
+
+        await aeventually(ready)
+
+    @rule(batch=items, repeats=st.integers(1, 2))
+    def put(self, batch: list[tuple[str, str, int]], repeats: int) -> None:
+        self.keys += 1
+        measurements = []
+        for metric, entity, offset in batch:
+            self.values += 1
+            point = (metric, entity, self.clock.now + offset, float(self.values))
+            self.stored.append(point)
+            measurements.append(Measurement(entity, metric, point[3], point[2]))
+        for _ in range(repeats):
+            self.run(self.agent.put(PutBody(measurements), f"key {self.keys}"))
+
+    @rule(by=st.integers(0, 15_000))
+    def wait(self, by: int) -> None:
+        self.clock.now += by
+
+    @rule()
+    def restart(self) -> None:
+        self.run(self.agent.close())
+        self.run(self.start())
+
+    @invariant()
+    def everything_is_there_once(self) -> None:
+        async def values() -> dict[tuple[str, str], list[tuple[int, float]]]:
+            answer = msgspec.json.decode(await self.agent.get(GetBody(latest=False)))
+            return {
+                (series["metricID"], series["entityID"]): [
+                    (value["timestamp"], value["val"]) for value in series["values"]
+                ]
+                for series in answer["monitoring"][0]["data"]
+            }
+
+        found = self.run(values())
+        assert sorted((m, e, *value) for (m, e), many in found.items() for value in many) == sorted(
+            self.stored
+        )
+        assert all(many == sorted(many, key=lambda v: v[0]) for many in found.values())
+
+    @invariant()
+    def the_latest_is_the_greatest_time(self) -> None:
+        answer = msgspec.json.decode(self.run(self.agent.get(GetBody())))
+        found = {
+            (series["metricID"], series["entityID"]): series["values"][0]["timestamp"]
+            for series in answer["monitoring"][0]["data"]
+        }
+        expected: dict[tuple[str, str], int] = {}
+        for metric, entity, ts, _ in self.stored:
+            expected[metric, entity] = max(ts, expected.get((metric, entity), 0))
+        assert found == expected
+
+    @invariant()
+    def raw_has_what_is_not_ahead(self) -> None:
+        """Each row once, none ahead of the clock, and all that are due soon."""
+
+        async def settled() -> bool:
+            stream = await self.agent.streams.get(RAW)
+            stream.log.ask()
+            rows = []
+            async for chunk in read(stream.log, Selector(stream, Selection()), 0):
+                rows += chunk.rows.select(["metric", "entity", "ts", "value"]).to_pylist()
+                assert chunk.position.frontier >= self.frontier
+                self.frontier = max(self.frontier, chunk.position.frontier)
+            found = [(row["metric"], row["entity"], row["ts"], row["value"]) for row in rows]
+            due = {point for point in self.stored if point[2] <= self.clock.now + 10_000}
+            assert len(found) == len(set(found))
+            assert set(found) == due
+            return True
+
+        self.run(aeventually(settled))
+
+    def teardown(self) -> None:
+        self.run(self.agent.close())
+        self.loop.close()
+
+
+@pytest.mark.timeout(120)
+def test_puts_and_restarts_agree_with_the_model(
+    ignite_server: IgniteServer, tmp_path: Path
+) -> None:
+    AgentMachine.server = ignite_server
+    AgentMachine.home = tmp_path
+    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+        AgentMachine,
+        settings=hypothesis_settings(
+            max_examples=8, stateful_step_count=12, deadline=None, database=None
+        ),
+    )
