@@ -7,8 +7,10 @@ from contextlib import asynccontextmanager
 
 import anyio.to_thread
 from fastapi import FastAPI
+from prometheus_client import REGISTRY
 
 from analytics_worker.api import add_routes
+from analytics_worker.metrics import FragmentCollector
 from analytics_worker.worker import Worker
 from mistbow.service import create_service, serve
 from mistbow.settings import WorkerSettings
@@ -20,10 +22,13 @@ def create_app(settings: WorkerSettings) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        metrics = FragmentCollector(worker.list)
+        REGISTRY.register(metrics)
         starting = threading.Thread(target=worker.start, name="start-spark", daemon=True)
         starting.start()
         yield
         await anyio.to_thread.run_sync(worker.stop)
+        REGISTRY.unregister(metrics)
 
     app = create_service(
         "Mistbow analytics worker",

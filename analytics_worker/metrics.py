@@ -1,0 +1,35 @@
+"""What Prometheus sees of a worker: its fragments as they are when it asks."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from mistbow.plan.status import FragmentStatus
+
+
+class FragmentCollector(Collector):
+    """Turns the status of every fragment into metrics."""
+
+    def __init__(self, fragments: Callable[[], Iterable[FragmentStatus]]) -> None:
+        self._fragments = fragments
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield one family a figure."""
+        running = GaugeMetricFamily("mistbow_fragment_running", "1 if it runs.", labels=["id"])
+        frontier = GaugeMetricFamily(
+            "mistbow_fragment_frontier_seconds",
+            "The time, since the epoch, up to which results are complete.",
+            labels=["id"],
+        )
+        batches = CounterMetricFamily("mistbow_fragment_batches", "Micro-batches.", labels=["id"])
+        dropped = CounterMetricFamily(
+            "mistbow_fragment_rows_dropped", "Rows that Spark's watermark dropped.", labels=["id"]
+        )
+        for status in self._fragments():
+            running.add_metric([status.id], float(status.state == "running"))
+            frontier.add_metric([status.id], status.frontier / 1000)
+            batches.add_metric([status.id], status.batches)
+            dropped.add_metric([status.id], status.rows_dropped)
+        yield from (running, frontier, batches, dropped)
