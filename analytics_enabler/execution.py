@@ -103,9 +103,9 @@ class Execution:
         if self._wanted is None:
             if self._status is not None:
                 await self._stop()
-        elif self._status is None or self._status.fingerprint != self._wanted.fingerprint:
+        elif not _in_hand(self._wanted, self._status):
             await self._start(self._wanted)
-        elif self._status.state == "running":
+        elif self._status is not None and self._status.state == "running":
             await self._deployments.settle(self._status.frontier)
 
     async def _start(self, wanted: Fragment) -> None:
@@ -130,3 +130,13 @@ class Execution:
             log.warning("the worker does not run what is deployed", reason=problem)
         self.problem = problem
         self._status = None
+
+
+def _in_hand(wanted: Fragment, status: FragmentStatus | None) -> bool:
+    """Return whether the worker has this fragment in hand.
+
+    One that was fenced off has given up, until it is asked anew.
+    """
+    return (
+        status is not None and status.fingerprint == wanted.fingerprint and status.state != "failed"
+    )

@@ -69,10 +69,13 @@ class DeploymentList(BaseModel):
 
 
 class Result(BaseModel):
-    """The value of an insight for a key at a tick; without a value, an earlier one is withdrawn."""
+    """The value of an insight for a key at a tick; without a value, an earlier one is withdrawn.
+
+    An attribute of the key that the points lack is null.
+    """
 
     insight: str
-    key: dict[str, str | int | float | bool]
+    key: dict[str, str | int | float | bool | None]
     ts: int
     value: float | None
     low: float | None = None

@@ -67,7 +67,11 @@ class Agent:
         """Say in words what the agent cannot do without, and does not have."""
         if not await self._ignite.answers():
             return [f"Ignite at {self._settings.ignite_host}:{self._settings.ignite_port}"]
-        return [] if self._recovered else ["the streams to be recovered"]
+        if self._recovered is None:
+            return ["the streams to be recovered"]
+        if self._recovered.raw.log.epoch > self._recovered.epoch:
+            return ["nothing: another agent has taken over its points; stop this one"]
+        return []
 
     @property
     def streams(self) -> Streams:

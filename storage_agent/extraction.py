@@ -63,10 +63,10 @@ class Extraction:
         entities = pa.array(sorted({entity for _, entity in wanted}), pa.string())
         # Points that are released while this reads are rows beyond the head of now.
         released = self._raw.ahead.released
-        entries = [e for e in self._raw.index.from_number(0) if _overlaps(e, start, end, released)]
+        entries = _entries(self._raw, start, end) if wanted else []
         parts = []
         values = 0
-        for begin in range(0, len(entries) if wanted else 0, _SEGMENTS_AT_ONCE):
+        for begin in range(0, len(entries), _SEGMENTS_AT_ONCE):
             segments = await self._raw.segments(entries[begin : begin + _SEGMENTS_AT_ONCE])
             for rows in _rows(segments, start, end, released):
                 chosen = pc.and_(is_in(rows["metric"], metrics), is_in(rows["entity"], entities))
@@ -91,9 +91,11 @@ def _rows(
             yield between(segment.ahead, max(start - 1, released), end)
 
 
-def _overlaps(entry: Entry, start: int, end: int, released: int) -> bool:
-    in_rows = entry.min_ts <= end and entry.max_ts >= start
-    return in_rows or (entry.ahead_min_ts <= end and entry.ahead_max_ts >= max(start, released + 1))
+def _entries(raw: StreamLog, start: int, end: int) -> list[Entry]:
+    """Return the entries of segments that may have values in a time, in their order."""
+    waiting = [raw.index[raw.index.at(first)] for first in raw.ahead.due(end)]
+    found = {entry.first: entry for entry in (*raw.index.overlapping(start, end), *waiting)}
+    return [found[first] for first in sorted(found)]
 
 
 def _grouped(

@@ -1,7 +1,7 @@
 """The index of a stream: a few numbers for each segment, in memory and in pages in Ignite."""
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass, fields
 from typing import Self
@@ -103,6 +103,13 @@ class Index:
         """Yield the entries from the one that holds ``number``, as far as there are now."""
         for position in range(self.at(number), len(self)):
             yield self[position]
+
+    def overlapping(self, start: int, end: int) -> list[Entry]:
+        """Return the entries of segments that may have rows with ``start <= ts <= end``."""
+        least, most = self._columns["min_ts"], self._columns["max_ts"]
+        begin = bisect_left(self._top, start)
+        positions = (i for i in range(begin, len(self)) if least[i] <= end and most[i] >= start)
+        return [self[position] for position in positions]
 
     def frontier_at(self, number: int) -> int:
         """Return the frontier of the last segment that ends at or before ``number``."""

@@ -2,7 +2,7 @@
 
 from prometheus_client import Counter, Gauge, Histogram
 
-POINTS = Counter("mistbow_agent_points", "Points stored by /put.")
+POINTS = Counter("mistbow_agent_points", "Points acknowledged by /put.")
 LATE_POINTS = Counter("mistbow_agent_late_points", "Points that came after the frontier.")
 AHEAD_POINTS = Counter("mistbow_agent_ahead_points", "Points stored ahead of the clock.")
 REQUESTS = Counter("mistbow_agent_requests", "Requests to /put and /get.", ["path", "status"])

@@ -22,6 +22,9 @@ from storage_agent.writer import TICK_S
 
 _CHUNK_SEGMENTS = 32
 _CHUNK_ROWS = 50_000
+_LOOK_AT = 10_000
+"""Most entries of the index that are looked at without giving others a turn."""
+
 _AWAKE_S = 10.0
 """A follower hears something at least so often, even if nothing happens."""
 
@@ -112,18 +115,14 @@ async def read(
     The last chunk, perhaps without rows, tells the position reached.
     """
     log.ask()
-    if start > log.head:
-        raise ConflictError(
-            f"the stream {log.name} ends at {log.head}, before {start}",
-            hint="Was it read from another agent, or has data been lost?",
-        )
+    _check_start(log, start)
     stop = log.head if end is None else max(start, min(end, log.head))
     position = start
     while True:
-        entries = _next_entries(log, position, stop)
-        segments = await log.segments([entry for entry in entries if selector.may_hold(entry)])
+        entries, reached = _next_entries(log, selector, position, stop)
+        segments = await log.segments(entries)
         batches = [selector.choose(segment, position, stop) for segment in segments]
-        position = min(stop, entries[-1].next) if entries else stop
+        position = reached
         yield Chunk(_joined(batches, selector.schema), _position(log, position))
         if position >= stop:
             return
@@ -161,6 +160,7 @@ async def furthest(
 
     Waits up to ``wait_s`` for a row, or for the frontier to be greater than ``after_frontier``.
     """
+    _check_start(log, start)
     deadline = time.monotonic() + wait_s
     changed = log.ask()
     while log.head <= start and (after_frontier is None or log.frontier <= after_frontier):
@@ -180,15 +180,29 @@ async def furthest(
     return _position(log, end)
 
 
-def _next_entries(log: StreamLog, start: int, stop: int) -> list[Entry]:
+def _next_entries(
+    log: StreamLog, selector: Selector, start: int, stop: int
+) -> tuple[list[Entry], int]:
+    """Return the segments to read for the next chunk, and the number that it reaches."""
     entries: list[Entry] = []
     rows = 0
-    for entry in log.index.from_number(start):
-        if entry.first >= stop or len(entries) >= _CHUNK_SEGMENTS or rows >= _CHUNK_ROWS:
+    for looked_at, entry in enumerate(log.index.from_number(start)):
+        if entry.first >= stop:
             break
-        entries.append(entry)
-        rows += entry.rows
-    return entries
+        if len(entries) >= _CHUNK_SEGMENTS or rows >= _CHUNK_ROWS or looked_at >= _LOOK_AT:
+            return entries, entry.first
+        if selector.may_hold(entry):
+            entries.append(entry)
+            rows += entry.rows
+    return entries, stop
+
+
+def _check_start(log: StreamLog, start: int) -> None:
+    if start > log.head:
+        raise ConflictError(
+            f"the stream {log.name} ends at {log.head}, before {start}",
+            hint="Was it read from another agent, or has data been lost?",
+        )
 
 
 def _position(log: StreamLog, number: int) -> Position:
