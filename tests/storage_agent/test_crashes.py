@@ -1,6 +1,7 @@
 """kill -9, of the agent and of Ignite, while points come in: what was acknowledged is there."""
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -144,6 +145,25 @@ def test_ignite_is_killed(agent: AgentProcess, ignite: IgniteServer) -> None:
             ignite.start()
         load.progress()
     check(agent, load.acknowledged)
+
+
+def test_a_silent_ignite_is_not_awaited_forever(agent: AgentProcess, ignite: IgniteServer) -> None:
+    assert ignite.pid is not None
+    client = AgentClient(agent.url)
+    os.kill(ignite.pid, signal.SIGSTOP)
+    try:
+        body = {"monitoring": [{"entityID": "e", "metricID": "m", "val": 1, "timestamp": 1}]}
+        headers = {"Idempotency-Key": "once"}
+        response = httpx.post(f"{agent.url}/put", json=body, headers=headers, timeout=20)
+        assert response.status_code == 503
+        assert response.elapsed.total_seconds() < 10
+    finally:
+        os.kill(ignite.pid, signal.SIGCONT)
+    # The put that was given up may have landed; a repeat does not double it.
+    again = httpx.post(f"{agent.url}/put", json=body, headers=headers, timeout=20)
+    assert again.status_code == 200
+    assert client.read(RAW).table.num_rows == 1
+    client.close()
 
 
 def test_without_ignite_the_agent_says_so(agent: AgentProcess, ignite: IgniteServer) -> None:

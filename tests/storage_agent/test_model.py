@@ -144,7 +144,7 @@ def test_puts_and_restarts_agree_with_the_model(
 ) -> None:
     AgentMachine.server = ignite_server
     AgentMachine.home = tmp_path
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(
         AgentMachine,
         settings=hypothesis_settings(
             max_examples=8, stateful_step_count=12, deadline=None, database=None

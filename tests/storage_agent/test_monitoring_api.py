@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import httpx
+
 from mistbow.client.agent import AgentClient, Point
 from mistbow.client.agent_model import Container, Pod
 from mistbow.streams.schemas import RAW

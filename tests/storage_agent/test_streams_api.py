@@ -111,9 +111,8 @@ def test_the_horizon_tells_what_is_late(client: AgentClient, clock: HeldClock) -
     client.put([Point("m", "e", start, 2.0)])  # not late: the frontier was at start - 1000 so far
     client.put([Point("m", "e", start + 1000, 3.0), Point("m", "e", start + 1001, 4.0)])
     table = client.read(RAW).table
-    late = [
-        ts <= horizon for ts, horizon in zip(*(table[c].to_pylist() for c in ("ts", "horizon")))
-    ]
+    pairs = zip(table["ts"].to_pylist(), table["horizon"].to_pylist(), strict=True)
+    late = [ts <= horizon for ts, horizon in pairs]
     assert late[0] is False
     assert late[2:] == [True, False]
     assert client.info(RAW).frontier == start + 1000
