@@ -5,6 +5,7 @@ Many appends share a commit: whatever came while the last segment was on its way
 
 import asyncio
 import contextlib
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
@@ -63,6 +64,7 @@ class Writer:
         self._owned: int | None = None
         self._queue: deque[Append | _Turn] = deque()
         self._queued_rows = 0
+        self._moved = 0.0
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -117,7 +119,9 @@ class Writer:
         """Move the frontier (never back) and merge attributes; a null one is removed."""
 
         async def move() -> State:
-            await self._check_epoch(epoch)
+            await self._hear_of_epoch(epoch or 0)
+            if (error := self._epoch_error(epoch or 0)) is not None:
+                raise error
             return await self._update(epoch or 0, frontier or 0, attributes or {})
 
         return await self._in_turn(move)
@@ -163,26 +167,27 @@ class Writer:
     async def _do_next(self) -> None:
         if not self._queue:
             return
-        if isinstance(self._queue[0], Append):
-            await self._commit(self._take_appends())
-            return
-        turn = self._queue.popleft()
-        assert isinstance(turn, _Turn)  # noqa: S101
+        if isinstance(turn := self._queue[0], _Turn):
+            self._queue.popleft()
+            await self._take(turn)
+        else:
+            await self._commit(self._next_appends())
+
+    async def _take(self, turn: _Turn) -> None:
         try:
             _tell(turn.done, await turn.run())
         except Exception as error:
             _fail(turn.done, error)
-            if not isinstance(error, MistbowError) or isinstance(error, UnavailableError):
+            if isinstance(error, UnavailableError) or not isinstance(error, MistbowError):
                 raise
 
-    def _take_appends(self) -> list[Append]:
+    def _next_appends(self) -> list[Append]:
         taken: list[Append] = []
         rows = 0
-        while self._queue and rows < _COMMIT_ROWS and isinstance(self._queue[0], Append):
-            append = self._queue.popleft()
-            assert isinstance(append, Append)  # noqa: S101
-            rows += append.rows.num_rows
-            taken.append(append)
+        while self._queue and rows < _COMMIT_ROWS and isinstance(it := self._queue[0], Append):
+            self._queue.popleft()
+            taken.append(it)
+            rows += it.rows.num_rows
         self._queued_rows -= rows
         return taken
 
@@ -204,6 +209,7 @@ class Writer:
 
         Of several with one key the first is returned; the others meet its answer in the next turn.
         """
+        await self._hear_of_epoch(max(append.epoch or 0 for append in appends))
         admitted = []
         keys = set()
         for append in appends:
@@ -215,31 +221,32 @@ class Writer:
             elif append.key is not None and append.key in keys:
                 self._queue.appendleft(append)
                 self._queued_rows += append.rows.num_rows
+            elif (error := self._epoch_error(append.epoch or 0)) is not None:
+                _fail(append.done, error)
             else:
-                try:
-                    await self._check_epoch(append.epoch)
-                except (FencedError, ConflictError) as error:
-                    _fail(append.done, error)
-                    continue
                 keys.add(append.key)
                 admitted.append(append)
         return admitted
 
-    async def _check_epoch(self, epoch: int | None) -> None:
-        given = epoch or 0
-        if given > self._log.epoch:
+    async def _hear_of_epoch(self, epoch: int) -> None:
+        """Look for the claim of an epoch that is not known; it may have been made elsewhere."""
+        if epoch > self._log.epoch:
             await self._ignite.insist(self._log.catch_up, _COMMIT_S)
-        if given < self._log.epoch:
-            raise FencedError(
-                f"epoch {given} of the stream {self._log.name} is over; "
-                f"it is at epoch {self._log.epoch}",
+
+    def _epoch_error(self, epoch: int) -> MistbowError | None:
+        now = self._log.epoch
+        if epoch < now:
+            return FencedError(
+                f"epoch {epoch} of the stream {self._log.name} is over; it is at epoch {now}",
                 hint="Another writer claimed the stream.",
             )
-        if given > self._log.epoch:
-            raise ConflictError(f"the stream {self._log.name} has no epoch {given} yet")
+        if epoch > now:
+            return ConflictError(f"the stream {self._log.name} has no epoch {epoch} yet")
+        return None
 
     async def _store(self, segment: Segment) -> bool:
         data = encode_segment(segment)
+        self._moved = time.monotonic()
         return await self._ignite.insist(lambda: self._log.store(segment, data), _COMMIT_S)
 
     async def _claim(self) -> State:
@@ -259,12 +266,14 @@ class Writer:
                 {name: value for name, value in merged.items() if value is not None},
             )
 
+        self._moved = time.monotonic()
         state = await self._ignite.insist(lambda: self._log.state.update(change), _COMMIT_S)
         self._log.move_frontier(state.frontier)
         return state
 
     async def _tick(self) -> None:
-        if self._owned is None or not self._log.asked:
+        idle = time.monotonic() - self._moved
+        if self._owned is None or not self._log.asked or idle < TICK_S:
             return
         frontier = self._clock_frontier()
         if frontier > self._log.frontier:
