@@ -6,7 +6,6 @@ now and then with the number up to which they hold, from which a restart goes on
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -29,8 +28,7 @@ _AT_ONCE = 500
 _REPLAY = 32
 
 
-@dataclass(frozen=True, slots=True)
-class LatestValue:
+class LatestValue(msgspec.Struct, frozen=True):
     """The value of a series with the greatest timestamp."""
 
     ts: int

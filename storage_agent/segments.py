@@ -2,6 +2,7 @@
 
 import io
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -10,7 +11,8 @@ import pyarrow as pa
 from mistbow.errors import MistbowError
 
 _HEADER = b"mistbow"
-_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
+# A segment's buffers are so small that handing them to threads takes longer than they do.
+_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 
 
 class Appended(msgspec.Struct, frozen=True, array_like=True):
@@ -89,6 +91,7 @@ def decode_segment(data: bytes) -> Segment:
     return Segment(header, batches[0], ahead)
 
 
+@lru_cache(maxsize=64)
 def no_rows(schema: pa.Schema) -> pa.RecordBatch:
     """Return a batch of a schema without rows."""
     return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)

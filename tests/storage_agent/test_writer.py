@@ -122,6 +122,16 @@ async def test_a_claim_elsewhere_fences_this_writer(opener: Opener) -> None:
     assert await times((await opener.open()).log) == [1, 3, 4]
 
 
+async def test_a_commit_never_mixes_epochs(opener: Opener) -> None:
+    here, elsewhere = await opener.open(), await opener.open()
+    old = (await here.writer.claim()).epoch
+    new = (await elsewhere.writer.claim()).epoch
+    appends = [here.writer.append(rows(i), epoch=epoch) for i, epoch in enumerate((old, new, old))]
+    answers = await asyncio.gather(*appends, return_exceptions=True)
+    assert [isinstance(answer, FencedError) for answer in answers] == [True, False, True]
+    assert await times(here.log) == [1]
+
+
 async def test_racing_claims_get_different_epochs(opener: Opener) -> None:
     streams = [await opener.open() for _ in range(4)]
     states = await asyncio.gather(*(stream.writer.claim() for stream in streams))
