@@ -1,0 +1,1 @@
+"""What the suite achieves on the machine at hand: ``make bench``."""

@@ -1,0 +1,51 @@
+"""Tables of figures."""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.table import Table
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What was measured, and in which unit; several runs of it, or one."""
+
+    what: str
+    unit: str
+    runs: Sequence[float]
+
+    def cells(self) -> tuple[str, ...]:
+        """Return the row of a table: what, unit, minimum, median, maximum."""
+        values = (min(self.runs), statistics.median(self.runs), max(self.runs))
+        return (self.what, self.unit, *(_number(value) for value in values))
+
+
+@dataclass(frozen=True)
+class Report:
+    """A benchmark's figures, and how they were had."""
+
+    title: str
+    how: str
+    figures: Sequence[Figure]
+
+    _HEAD = ("what", "unit", "min", "median", "max")
+
+    def table(self) -> Table:
+        """Return the report for a terminal."""
+        table = Table(*self._HEAD, title=self.title, caption=self.how)
+        for figure in self.figures:
+            table.add_row(*figure.cells())
+        return table
+
+    def markdown(self) -> str:
+        """Return the report as a page."""
+        rows = [self._HEAD, ("---",) * len(self._HEAD), *(f.cells() for f in self.figures)]
+        lines = [f"| {' | '.join(row)} |" for row in rows]
+        return "\n".join([f"# {self.title}", "", self.how, "", *lines, ""])
+
+
+def _number(value: float) -> str:
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.2f}" if value >= 1 else f"{value:.3f}"
