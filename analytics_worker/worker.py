@@ -6,6 +6,7 @@ import time
 
 from pyspark.sql import SparkSession
 
+from analytics_worker.class_archive import class_archive
 from analytics_worker.runner import FragmentRunner
 from analytics_worker.spark.session import is_alive, start_session, warm_up
 from mistbow.client.agent import AgentClient
@@ -33,16 +34,18 @@ class Worker:
         self._stopping = threading.Event()
 
     def start(self) -> None:
-        """Start Spark and warm it up; then watch over its JVM, for nothing runs without it."""
+        """Start Spark, and warm it up beside the first fragment; then watch over its JVM."""
         began = time.monotonic()
         try:
-            spark = start_session(self._settings.spark_master, self._settings.driver_memory)
-            warm_up(spark)
+            spark = start_session(
+                self._settings.spark_master, self._settings.driver_memory, _shared_classes()
+            )
         except Exception as error:
             log.critical("Spark does not start", reason=str(error)[:2000])
             os._exit(1)
         self._spark = spark
         log.info("Spark is ready", seconds=round(time.monotonic() - began, 1))
+        warm_up(spark)
         while not self._stopping.wait(_LOOK):
             if not is_alive(spark):
                 log.critical("Spark's JVM has died: this process ends, to be started again")
@@ -99,3 +102,8 @@ class Worker:
         if runner is None:
             raise NotFoundError(f"no fragment {fragment_id} runs here")
         return runner
+
+
+def _shared_classes() -> tuple[str, ...]:
+    archive = class_archive()
+    return (f"-XX:SharedArchiveFile={archive}",) if archive.exists() else ()

@@ -4,9 +4,13 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import psutil
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -21,15 +25,23 @@ _SCRATCH = "mistbow-spark-"
 _WARM_UP_AT_MOST = 30.0
 _MEMORY_DISK = Path("/dev/shm")  # noqa: S108 - a memory file system, made private below
 
+_JAVA_OPTIONS = (
+    "-Xss16m",  # deep plans overflow the JVM's default stack
+    "-XX:+UseSerialGC",
+    # A micro-batch is small: to compile it better costs a small machine more than it gains.
+    "-XX:TieredStopAtLevel=1",
+)
 
-def start_session(master: str, driver_memory: str) -> SparkSession:
-    """Start Spark in this process's own JVM; takes about 6 s."""
+
+def start_session(
+    master: str, driver_memory: str, java_options: Sequence[str] = ()
+) -> SparkSession:
+    """Start Spark in a JVM of this process's own; takes about 6 s."""
     # Spark starts whatever python3 is on the PATH unless told, and that one may lack pyarrow.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {
         "spark.driver.memory": driver_memory,
-        # Deep plans overflow the JVM's default stack.
-        "spark.driver.extraJavaOptions": "-Xss16m -XX:+UseSerialGC",
+        "spark.driver.extraJavaOptions": " ".join((*_JAVA_OPTIONS, *java_options)),
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",
@@ -74,11 +86,18 @@ def adopt_thread(session: SparkSession) -> None:
 
 
 def warm_up(session: SparkSession) -> None:
-    """Run a small query once, so that the first real one finds classes loaded and code compiled."""
+    """Run a small query once, so that the first real one finds code loaded and Python started.
+
+    Spark starts a Python process for each thing that a source or a sink does, one after another:
+    half of the time to the first result. This reads nothing and writes nothing, but starts them.
+    """
     pane = Pane(id="warm", source=Source("warm"), by=(), width_ms=1000)
     window = Window(id="warm", pane="warm", size_ms=2000, every_ms=1000)
     insight = Insight(uid="warm", expression=Measure("AVG", "warm"), by=(), every_ms=1000, since=0)
     plan = Plan(insights=(insight,), windows=(window,), panes=(pane,))
+    reading = threading.Thread(target=_read_nothing, args=(session, plan), name="warm-up-source")
+    reading.start()
+    checkpoint = scratch_folder() / "warm-up"
     points = session.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
     routed = points.select(
         F.lit(0).alias("route"),
@@ -86,12 +105,12 @@ def warm_up(session: SparkSession) -> None:
         F.unix_millis("timestamp").alias("ts"),
         F.unix_millis("timestamp").alias("due"),
         F.col("value").cast("double").alias("value"),
-        F.col("timestamp").alias("frontier"),
+        F.lit(None).cast("timestamp").alias("frontier"),
     )
-    checkpoint = scratch_folder() / "warm-up"
     query = (
         lower(routed, plan, {"warm": 0}, revision=0)
-        .writeStream.format("noop")
+        .writeStream.format("mistbow-sink")
+        .options(url="", stream="", epoch=0)
         .option("checkpointLocation", str(checkpoint))
         .start()
     )
@@ -99,7 +118,14 @@ def warm_up(session: SparkSession) -> None:
     while query.isActive and query.lastProgress is None and time.monotonic() < deadline:
         time.sleep(0.05)
     query.stop()
+    reading.join()
     shutil.rmtree(checkpoint, ignore_errors=True)
+
+
+def _read_nothing(session: SparkSession, plan: Plan) -> None:
+    panes = msgspec.json.encode(plan.panes).decode()
+    points = session.read.format("mistbow").options(url="", stream="", panes=panes, start=0, end=0)
+    points.load().collect()
 
 
 def scratch_folder() -> Path:
@@ -116,6 +142,15 @@ def scratch_folder() -> Path:
     folder = parent / f"{_SCRATCH}{os.getpid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder
+
+
+def end_jvm(session: SparkSession) -> None:
+    """Stop Spark and wait until its JVM has ended."""
+    gateway: Any = session.sparkContext._gateway
+    session.stop()
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
 
 
 def is_alive(session: SparkSession) -> bool:

@@ -201,7 +201,8 @@ class BatchReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows."""
         assert isinstance(partition, Range)  # noqa: S101 - Spark hands back what partitions() made
-        yield from _rows(self._options, partition)
+        if partition.end is None or partition.start < partition.end:
+            yield from _rows(self._options, partition)
 
 
 _clients: dict[str, AgentClient] = {}

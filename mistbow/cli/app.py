@@ -6,6 +6,7 @@ from importlib.metadata import entry_points
 
 import typer
 from pydantic_settings import BaseSettings
+from rich.console import Console
 
 from mistbow.cli.flags import command_of
 from mistbow.cli.insights import app as insights
@@ -42,9 +43,9 @@ def _run_suite(settings: RunSettings) -> None:
 
 
 def _set_up(settings: IgniteSettings) -> None:
-    from mistbow.ignite.jars import ensure_jars
+    from mistbow.supervisor.preparation import prepare
 
-    ensure_jars(settings.jars_folder)
+    prepare(settings.jars_folder, Console())
 
 
 def _service(name: str) -> Callable[[BaseSettings], None]:
@@ -60,7 +61,7 @@ app.command("run", help="Run the whole suite on this machine, and show its insig
 )
 for _name, (_settings, _help) in _SERVICES.items():
     app.command(_name, help=_help)(command_of(_settings, _service(_name)))
-app.command("setup", help="Fetch what Mistbow needs beside Python's packages: Ignite's jars.")(
+app.command("setup", help="Fetch and prepare what Mistbow needs beside Python's packages.")(
     command_of(IgniteSettings, _set_up)
 )
 app.add_typer(insights, name="insights")

@@ -13,11 +13,11 @@ from stamina.instrumentation import set_on_retry_hooks
 from mistbow.client.enabler import EnablerClient
 from mistbow.clock import system_clock
 from mistbow.errors import MistbowError
-from mistbow.ignite.jars import ensure_jars
 from mistbow.settings import RunSettings
 from mistbow.supervisor.board import Board, plain
 from mistbow.supervisor.lock import check_ports, only_run
 from mistbow.supervisor.output import Output
+from mistbow.supervisor.preparation import prepare
 from mistbow.supervisor.showcase import problem, results
 from mistbow.supervisor.suite import children, urls
 from mistbow.supervisor.supervisor import Supervisor
@@ -32,7 +32,7 @@ def run(settings: RunSettings) -> None:
     set_on_retry_hooks([])
     with only_run(settings.home) as lock:
         check_ports(settings)
-        ensure_jars(settings.jars_folder, console)
+        prepare(settings.jars_folder, console)
         stopping = _stop_on_signals()
         output = Output(settings.home / "logs", console)
         supervisor = Supervisor(children(settings), output, keep_open=[lock])
