@@ -7,6 +7,7 @@ considered.
 """
 
 import math
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -34,15 +35,6 @@ _ALL = 2**62
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
-    """The fragment whose results are to be right, complete to ``frontier`` (ms)."""
-
-    fragment: Fragment
-    frontier: int
-    epoch: int
-
-
-@dataclass(frozen=True, slots=True)
 class Span:
     """The ticks from ``first`` to ``last``, in ms, both inclusive."""
 
@@ -56,53 +48,74 @@ class Span:
         return Span(min(self.first, other.first), max(self.last, other.last))
 
 
+@dataclass(slots=True, eq=False)
+class Task:
+    """The fragment whose results are to be right: the rows before number ``next`` are done."""
+
+    fragment: Fragment
+    epoch: int
+    next: int
+    goal: Offset | None = None
+
+
 class Corrector:
     """Goes through a source's late rows, in order, and corrects what they touch."""
 
     def __init__(self, spark: SparkSession, agent: AgentClient) -> None:
         self._spark = spark
         self._agent = agent
-        self._next: int | None = None
-        self._goal: Offset | None = None
+        self._lock = threading.Lock()
+        self._task: Task | None = None
 
-    def begin(self, corrected: int | None, first_needed: int | None) -> None:
-        """Go on from what is corrected, or earlier if insights that are new need it."""
-        known = [n for n in (self._next, corrected, first_needed) if n is not None]
-        self._next = min(known, default=0)
+    def begin(self, fragment: Fragment, epoch: int, since: int) -> int:
+        """Correct the results of ``fragment`` from the row numbered ``since`` on.
 
-    def step(self, running: Running) -> bool:
+        What the fragment before had not corrected is done too: returns where the work begins.
+        """
+        with self._lock:
+            if self._task is not None:
+                since = min(since, self._task.next)
+            self._task = Task(fragment, epoch, next=since)
+        return since
+
+    def step(self, frontier: int) -> bool:
         """Correct what the late rows up to a goal touch; returns whether there were any.
 
-        The goal is the head of some steps ago: once the results are complete to its frontier, all
-        that the rows before it came too late for has been computed a first time.
+        The goal is the head of some steps ago: once the results are complete to its ``frontier``
+        (ms), all that the rows before it came too late for has been computed a first time.
         """
-        if self._next is None:
+        task = self._task
+        if task is None:
             return False
-        start, fragment = self._next, running.fragment
-        if self._goal is None:
-            self._goal = self._agent.offset(fragment.source, start, _ALL)
-        if running.frontier < self._goal.frontier:
+        if task.goal is None:
+            task.goal = self._agent.offset(task.fragment.source, task.next, _ALL)
+        if frontier < task.goal.frontier:
             return False
-        end, self._goal = self._goal.next, None
+        end = task.goal.next
         late = self._agent.read(
-            fragment.source,
-            start,
+            task.fragment.source,
+            task.next,
             end,
-            match={"metric": list(metrics_needed(fragment.plan.panes))},
+            match={"metric": list(metrics_needed(task.fragment.plan.panes))},
             columns=COLUMNS,
             late=True,
         ).table
-        spans = touched(late, fragment.plan)
+        spans = touched(late, task.fragment.plan)
         if spans:
-            self._correct(running, spans, end)
-        if self._next == start:  # else an insight that is new asked to go back meanwhile
-            self._next = end
-        if late.num_rows:
-            self._agent.advance(fragment.target, running.epoch, attributes={"corrected": end})
+            self._correct(task, spans, end)
+        with self._lock:
+            if task is self._task:  # else another fragment has begun meanwhile, further back
+                if late.num_rows:
+                    self._note(task, end)
+                task.next, task.goal = end, None
         return bool(spans)
 
-    def _correct(self, running: Running, spans: dict[str, Span], head: int) -> None:
-        fragment = running.fragment
+    def _note(self, task: Task, corrected: int) -> None:
+        attributes = {"corrected": corrected}
+        self._agent.advance(task.fragment.target, task.epoch, attributes=attributes)
+
+    def _correct(self, task: Task, spans: dict[str, Span], head: int) -> None:
+        fragment = task.fragment
         insights = tuple(
             msgspec.structs.replace(one, since=max(one.since, spans[one.uid].first - 1))
             for one in fragment.plan.insights
@@ -131,7 +144,7 @@ class Corrector:
         stored = _within(standing(stored), insights, spans)
         rows = differences(computed, stored, head)
         if rows.num_rows:
-            self._agent.append(fragment.target, rows, epoch=running.epoch)
+            self._agent.append(fragment.target, rows, epoch=task.epoch)
         log.info("corrected", insights=len(insights), rows=rows.num_rows, revision=head)
 
 

@@ -10,7 +10,7 @@ import time
 
 from pyspark.sql import SparkSession
 
-from analytics_worker.corrections import Corrector, Running
+from analytics_worker.corrections import Corrector
 from analytics_worker.resumption import only, resume
 from analytics_worker.spark.query import Counts, FragmentQuery
 from analytics_worker.spark.session import adopt_thread, is_alive
@@ -25,6 +25,7 @@ log = get_logger(__name__)
 _PAUSE = 0.1
 _BACK_OFF = (1.0, 2.0, 4.0, 8.0)
 _FENCED = "FencedError"
+_NO_ROW = 2**62
 
 
 class FragmentRunner:
@@ -123,9 +124,6 @@ class FragmentRunner:
         covered = set(target.attributes.get("outputs", ()))
         resumption = resume(fragment.plan, self._frontier, covered)
         start = self._agent.seek(fragment.source, resumption.needs)
-        self._corrector.begin(
-            target.attributes.get("corrected"), self._first_needed(fragment, covered)
-        )
         log.info(
             "start", fragment=fragment.id, fingerprint=fragment.fingerprint, number=start,
             insights=len(fragment.plan.insights), frontier=self._frontier,
@@ -134,27 +132,33 @@ class FragmentRunner:
             self._spark, self._agent.url, fragment, resumption, start=start, epoch=self._epoch
         )
 
-    def _first_needed(self, fragment: Fragment, covered: set[str]) -> int | None:
-        """Return the first number whose point may be in a window of an insight that is new."""
-        new = tuple(one for one in fragment.plan.insights if one.uid not in covered)
-        if not new:
-            return None
-        return self._agent.seek(fragment.source, resume(only(fragment.plan, new), 0, ()).needs)
-
     def _caught_up_at(self) -> int:
         running = self._active.frontier if self._active is not None else 0
         return max(running, self._frontier, 1)
 
     def _take_over(self, candidate: FragmentQuery) -> None:
         assert self._epoch is not None  # noqa: S101 - claimed before the candidate was started
-        outputs = [insight.uid for insight in candidate.fragment.plan.insights]
-        self._agent.advance(candidate.fragment.target, self._epoch, attributes={"outputs": outputs})
+        fragment = candidate.fragment
+        begun = self._corrector.begin(fragment, self._epoch, self._uncorrected(fragment))
+        notes = {"outputs": [one.uid for one in fragment.plan.insights], "corrected": begun}
+        self._agent.advance(fragment.target, self._epoch, attributes=notes)
         former, self._active, self._candidate = self._active, candidate, None
         self._error, self._failures = None, 0
         if former is not None:
             self._past += former.counts
             former.stop()
-        log.info("running", fragment=candidate.fragment.id, frontier=candidate.frontier)
+        log.info("running", fragment=fragment.id, frontier=candidate.frontier)
+
+    def _uncorrected(self, fragment: Fragment) -> int:
+        """Return the first number whose row may have come too late for a window, uncorrected."""
+        notes = self._agent.info(fragment.target).attributes
+        covered = set(notes.get("outputs", ()))
+        new = tuple(one for one in fragment.plan.insights if one.uid not in covered)
+        since: int = notes.get("corrected", 0) if covered else _NO_ROW
+        if new:
+            needs = resume(only(fragment.plan, new), 0, ()).needs
+            since = min(since, self._agent.seek(fragment.source, needs))
+        return since
 
     def _advance(self, frontier: int) -> None:
         assert self._active is not None  # noqa: S101 - the caller has looked
@@ -165,11 +169,10 @@ class FragmentRunner:
     def _correct(self) -> None:
         adopt_thread(self._spark)
         while not self._stopped.wait(1.0):
-            active, epoch = self._active, self._epoch
-            if active is None or epoch is None or self._fenced:
+            if self._active is None or self._fenced:
                 continue
             try:
-                self._corrector.step(Running(active.fragment, self._frontier, epoch))
+                self._corrector.step(self._frontier)
             except MistbowError as error:
                 log.warning("correction put off", reason=error.message)
             except Exception as error:

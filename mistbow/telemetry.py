@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import structlog
+from stamina.instrumentation import set_on_retry_hooks
 
 _ROTATE_BYTES = 16 * 2**20
 _QUIET = ("httpx", "httpcore", "pyignite", "py4j", "uvicorn.access", "uvicorn.error")
@@ -45,6 +46,8 @@ def set_up_logging(service: str, home: Path, level: str) -> None:
             ],
         )
     )
+    # What is away is told once by who waits for it, not at each try to reach it.
+    set_on_retry_hooks([])
     root = logging.getLogger()
     root.handlers[:] = [to_file, to_terminal]
     root.setLevel(level.upper())

@@ -24,6 +24,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
+from stamina.instrumentation import set_on_retry_hooks
 
 from mistbow.client.agent import AgentClient
 from mistbow.client.agent_model import Offset
@@ -212,6 +213,8 @@ def connect(url: str) -> AgentClient:
     """Return this process's client of an agent: Spark's Python workers live on and are reused."""
     client = _clients.get(url)
     if client is None:
+        # Spark's Python processes have no log but their terminal.
+        set_on_retry_hooks([])
         client = _clients[url] = AgentClient(url, token=os.environ.get("MISTBOW_TOKEN"))
     return client
 

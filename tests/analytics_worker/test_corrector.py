@@ -1,0 +1,66 @@
+"""Which late rows a corrector takes in, on real Spark over a real storage agent."""
+
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from analytics_worker.corrections import Corrector
+from mistbow.client.agent import AgentClient
+from mistbow.client.agent_model import Point
+from mistbow.clock import system_clock
+from mistbow.plan.expressions import Measure, Source
+from mistbow.plan.nodes import Fragment, Insight, Pane, Plan, Window
+from mistbow.streams.results import standing
+from mistbow.streams.schemas import RAW, RESULT_ROWS
+
+PANES = (Pane(id="p", source=Source("late.metric"), by=(), width_ms=1000),)
+WINDOWS = (Window(id="w", pane="p", size_ms=1000, every_ms=1000),)
+EVER = 2**62
+
+
+class InterruptedClient(AgentClient):
+    """A client that lets something else happen after an append."""
+
+    afterwards: Callable[[], Any] = staticmethod(lambda: None)
+
+    def append(self, *args: Any, **named: Any) -> Any:
+        done = super().append(*args, **named)
+        self.afterwards()
+        return done
+
+
+def fragment(target: str, since: int, *uids: str) -> Fragment:
+    insights = tuple(
+        Insight(uid=uid, expression=Measure("SUM", "w"), by=(), every_ms=1000, since=since)
+        for uid in uids
+    )
+    plan = Plan(insights=insights, windows=WINDOWS, panes=PANES)
+    return Fragment(id="late", source=RAW, target=target, plan=plan)
+
+
+def test_an_insight_that_begins_during_a_correction_misses_no_late_row(
+    spark: SparkSession, agent: AgentClient
+) -> None:
+    target = "results/late"
+    agent.create_stream(target, RESULT_ROWS)
+    epoch = agent.claim(target).epoch
+    tick = system_clock() // 1000 * 1000 - 60_000
+    first = agent.info(RAW).head
+    agent.put([Point(metric="late.metric", entity="a", ts=tick, value=2.0)])
+    before, after = (fragment(target, tick - 1, *uids) for uids in (("old",), ("old", "new")))
+
+    client = InterruptedClient(agent.url)
+    corrector = Corrector(spark, client)
+    corrector.begin(before, epoch, first)
+    client.afterwards = lambda: corrector.begin(after, epoch, first)
+    assert corrector.step(EVER)
+    client.afterwards = lambda: None
+    assert corrector.step(EVER)
+
+    held = standing(agent.read(target).table).to_pylist()
+    assert {(row["insight"], row["ts"], row["value"]) for row in held} == {
+        ("old", tick, 2.0),
+        ("new", tick, 2.0),
+    }
+    assert not corrector.step(EVER)
