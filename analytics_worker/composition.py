@@ -12,20 +12,19 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mistbow.panes.predicates import same_for_all
+from mistbow.panes.predicates import divide, is_number, number_for_all, same_for_all
 from mistbow.plan.expressions import (
     And,
     Arithmetic,
-    Attribute,
     Comparison,
     Expression,
-    Literal,
     Measure,
     Membership,
     Negation,
     Not,
     Or,
     Scalar,
+    is_condition,
     walk,
 )
 from mistbow.plan.nodes import Insight, Plan
@@ -62,7 +61,12 @@ _MEASURES: dict[str, Callable[[pa.Table], Any]] = {
     "MAX": lambda rows: rows["max"],
     "AVG": lambda rows: pc.divide(rows["sum"], rows["count"].cast(pa.float64())),
 }
-_ARITHMETIC: dict[str, Operation] = {"+": pc.add, "-": pc.subtract, "*": pc.multiply}
+_ARITHMETIC: dict[str, Operation] = {
+    "+": pc.add,
+    "-": pc.subtract,
+    "*": pc.multiply,
+    "/": divide,
+}
 _COMPARE: dict[str, Operation] = {
     "==": pc.equal,
     "!=": pc.not_equal,
@@ -126,6 +130,9 @@ class _Scope:
         return known
 
     def _evaluate(self, expression: Expression) -> _Keyed:
+        if not _reads_windows(expression):
+            rows = self._all_rows()
+            return _Keyed(rows, _of_key(expression, rows))
         match expression:
             case Measure():
                 rows = self._window(expression.window)
@@ -133,32 +140,37 @@ class _Scope:
             case Negation():
                 operand = self.evaluate(expression.operand)
                 return _Keyed(operand.rows, pc.negate(operand.values))
+            case Arithmetic():
+                return self._binary(expression, _ARITHMETIC[expression.operator])
+            case Comparison():
+                return self._everywhere(self._binary(expression, _COMPARE[expression.operator]))
+            case Membership():
+                operand = self.evaluate(expression.operand)
+                numbers = [option for option in expression.options if is_number(option)]
+                held = pc.is_in(operand.values, pa.array(numbers, pa.float64()))
+                return self._everywhere(_Keyed(operand.rows, held))
             case Not():
                 operand = self.evaluate(expression.operand)
                 return _Keyed(operand.rows, pc.invert(operand.values))
-            case Membership() if not _reads_key(expression):
-                operand = self.evaluate(expression.operand)
-                numbers = [float(o) for o in expression.options if isinstance(o, int | float)]
-                held = pc.is_in(operand.values, pa.array(numbers, pa.float64()))
-                return _Keyed(operand.rows, held)
-            case Comparison() | Membership() if _reads_key(expression):
-                rows = self._any_rows()
-                return _Keyed(rows, _of_key(expression, rows))
-            case Comparison() | Arithmetic() | And() | Or():
-                return self._binary(expression)
+            case And():
+                return self._binary(expression, _BOTH)
+            case Or():
+                return self._binary(expression, _EITHER)
             case _:
                 raise TypeError(f"{type(expression).__name__} has no value at a tick")
 
-    def _binary(self, node: Comparison | Arithmetic | And | Or) -> _Keyed:
-        function = _operation(node)
-        if isinstance(node.left, Literal):
-            right = self.evaluate(node.right)
-            return _Keyed(right.rows, function(_constant(node.left), right.values))
-        if isinstance(node.right, Literal):
-            left = self.evaluate(node.left)
-            return _Keyed(left.rows, function(left.values, _constant(node.right)))
+    def _binary(self, node: Comparison | Arithmetic | And | Or, function: Operation) -> _Keyed:
         left, right = _meet(self.evaluate(node.left), self.evaluate(node.right))
         return _Keyed(left.rows, function(left.values, right.values))
+
+    def _everywhere(self, condition: _Keyed) -> _Keyed:
+        """Let a condition be false, not missing, where an operand is missing: NOT asks for it."""
+        rows = self._all_rows()
+        pairs = ["tick", "key"]
+        known = condition.rows.select(pairs).append_column("held", condition.values)
+        numbered = rows.append_column("at", pa.array(range(rows.num_rows), pa.int64()))
+        joined = numbered.join(known, keys=pairs, use_threads=False).sort_by("at")
+        return _Keyed(rows, pc.fill_null(joined["held"], False))
 
     def _window(self, window: str) -> pa.Table:
         rows = self._rows.get(window)
@@ -167,8 +179,8 @@ class _Scope:
             rows = self._rows[window] = self._windows.filter(mine)
         return rows
 
-    def _any_rows(self) -> pa.Table:
-        """Return every (tick, key) at hand: conditions on keys hold whatever the window."""
+    def _all_rows(self) -> pa.Table:
+        """Return every (tick, key) at hand: conditions hold or not, whatever the window."""
         pairs = self._rows.get("")
         if pairs is None:
             pairs = self._windows.group_by(["tick", "key"], use_threads=False).aggregate([])
@@ -195,46 +207,24 @@ def _meet(left: _Keyed, right: _Keyed) -> tuple[_Keyed, _Keyed]:
     return _Keyed(rows, joined["left"]), _Keyed(rows, joined["right"])
 
 
-def _operation(node: Comparison | Arithmetic | And | Or) -> Operation:
-    match node:
-        case And():
-            return _BOTH
-        case Or():
-            return _EITHER
-        case Comparison():
-            compare = _COMPARE[node.operator]
-            return lambda left, right: pc.fill_null(compare(left, right), False)
-        case Arithmetic() if node.operator == "/":
-            return _divide
-        case Arithmetic():
-            return _ARITHMETIC[node.operator]
-
-
-def _divide(left: Any, right: Any) -> Any:
-    """Divide; without a value where the divisor is zero."""
-    nothing = pa.scalar(None, pa.float64())
-    return pc.divide(left, pc.if_else(pc.equal(right, 0.0), nothing, right))
-
-
-def _constant(literal: Literal) -> Any:
-    number = literal.value if not isinstance(literal.value, str) else None
-    return pa.scalar(None if number is None else float(number), pa.float64())
-
-
 def _finite(values: Any) -> Any:
     return pc.fill_null(pc.is_finite(values), False)
 
 
-def _reads_key(expression: Expression) -> bool:
-    return any(isinstance(node, Attribute) for node in walk(expression))
+def _reads_windows(expression: Expression) -> bool:
+    return any(isinstance(node, Measure) for node in walk(expression))
 
 
-def _of_key(condition: Comparison | Membership, rows: pa.Table) -> Any:
-    """Return whether a condition on the key's attributes holds, decided once a distinct key."""
+def _of_key(expression: Expression, rows: pa.Table) -> Any:
+    """Return what depends on the key alone, or on nothing: decided once a distinct key."""
     keys = rows["key"].combine_chunks().dictionary_encode()
     decoder = msgspec.json.Decoder(dict[str, Scalar | None])
-    held = [
-        same_for_all(condition, {k: v for k, v in decoder.decode(key).items() if v is not None})
+    attributes = [
+        {name: value for name, value in decoder.decode(key).items() if value is not None}
         for key in keys.dictionary.to_pylist()
     ]
-    return pa.array(held, pa.bool_()).take(keys.indices)
+    if is_condition(expression):
+        known = pa.array([same_for_all(expression, one) for one in attributes], pa.bool_())
+    else:
+        known = pa.array([number_for_all(expression, one) for one in attributes], pa.float64())
+    return known.take(keys.indices)

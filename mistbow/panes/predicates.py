@@ -52,7 +52,15 @@ _ARITHMETIC: dict[str, Callable[[float, float], float]] = {
     "*": operator.mul,
     "/": operator.truediv,
 }
-_ARITHMETIC_ARRAYS = {"+": pc.add, "-": pc.subtract, "*": pc.multiply, "/": pc.divide}
+
+
+def divide(left: Any, right: Any) -> Any:
+    """Divide arrays; without a value where the divisor is zero."""
+    nothing = pa.scalar(None, pa.float64())
+    return pc.divide(left, pc.if_else(pc.equal(right, 0.0), nothing, right))
+
+
+_ARITHMETIC_ARRAYS = {"+": pc.add, "-": pc.subtract, "*": pc.multiply, "/": divide}
 
 
 def parse_attributes(rows: pa.RecordBatch) -> list[dict[str, Scalar]]:
@@ -87,7 +95,7 @@ def mask(predicate: Expression, rows: pa.RecordBatch, attributes: list[dict[str,
             holds = _COMPARE_ARRAYS[predicate.operator](left, right)
             return pc.fill_null(holds, False)
         case Membership():
-            numbers = [one for one in predicate.options if _is_number(one)]
+            numbers = [one for one in predicate.options if is_number(one)]
             operand = _numbers(predicate.operand, rows, attributes)
             return pc.is_in(operand, pa.array(numbers, pa.float64()))
         case _:
@@ -116,8 +124,15 @@ def same_for_all(predicate: Expression, attributes: Attributes) -> bool:
         case Membership():
             operand = _scalar(predicate.operand, attributes)
             return any(compare("==", operand, option) for option in predicate.options)
+        case Literal(bool() as truth):
+            return truth
         case _:
             raise TypeError(f"{type(predicate).__name__} is no predicate")
+
+
+def number_for_all(expression: Expression, attributes: Attributes) -> float | None:
+    """Return the value of what does not read points; None where it is missing or no number."""
+    return _number(_scalar(expression, attributes))
 
 
 def compare(symbol: str, left: Scalar | None, right: Scalar | None) -> bool:
@@ -128,15 +143,16 @@ def compare(symbol: str, left: Scalar | None, right: Scalar | None) -> bool:
 
 
 def _kind(value: Scalar) -> type:
-    return float if _is_number(value) else type(value)
+    return float if is_number(value) else type(value)
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> bool:
+    """Return whether a scalar is a number; a truth value is none."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _number(value: Scalar | None) -> float | None:
-    return float(value) if value is not None and _is_number(value) else None
+    return float(value) if value is not None and is_number(value) else None
 
 
 def _calculate(symbol: str, left: float | None, right: float | None) -> float | None:
@@ -174,11 +190,11 @@ def _numbers(
         case Value():
             return rows.column("value")
         case Literal():
-            number = float(expression.value) if _is_number(expression.value) else None
+            number = float(expression.value) if is_number(expression.value) else None
             return pa.scalar(number, pa.float64())
         case Attribute():
             known = [one.get(expression.name) for one in attributes]
-            floats = pa.array([v if _is_number(v) else None for v in known], pa.float64())
+            floats = pa.array([v if is_number(v) else None for v in known], pa.float64())
             return floats.take(rows.column("attributes").indices)
         case Negation():
             return pc.negate(_numbers(expression.operand, rows, attributes))

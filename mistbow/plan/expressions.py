@@ -138,6 +138,17 @@ def walk(node: Expression) -> Iterator[Expression]:
         yield from walk(child)
 
 
+def is_condition(node: Expression) -> bool:
+    """Return whether a node is true or false, not a number."""
+    match node:
+        case Comparison() | Membership() | And() | Or() | Not():
+            return True
+        case Literal():
+            return isinstance(node.value, bool)
+        case _:
+            return False
+
+
 def rewrite(node: Expression, change: Callable[[Expression], Expression]) -> Expression:
     """Return the tree with ``change`` applied to every node, operands first."""
     match node:
