@@ -14,10 +14,21 @@ Function = OneOf["SUM", "COUNT", "MIN", "MAX", "AVG"]
 Scalar = float | str | bool
 
 
+def _typed(value: Scalar) -> tuple[bool, Scalar]:
+    # 1.0 == True in Python, and a truth value is no number here.
+    return isinstance(value, bool), value
+
+
 class Literal(msgspec.Struct, frozen=True, tag="literal"):
     """A constant."""
 
     value: Scalar
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Literal) and _typed(self.value) == _typed(other.value)
+
+    def __hash__(self) -> int:
+        return hash(_typed(self.value))
 
 
 class Value(msgspec.Struct, frozen=True, tag="value"):
@@ -82,6 +93,16 @@ class Membership(msgspec.Struct, frozen=True, tag="membership"):
 
     operand: "Expression"
     options: tuple[Scalar, ...]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Membership) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+    @property
+    def _identity(self) -> tuple[object, ...]:
+        return self.operand, tuple(map(_typed, self.options))
 
 
 class And(msgspec.Struct, frozen=True, tag="and"):
