@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
+import msgspec
 from prometheus_client import Counter, Gauge
 
 from mistbow.client.agent_model import Point
@@ -11,6 +12,7 @@ from mistbow.clock import Clock
 from mistbow.errors import MistbowError, UnauthorizedError
 from mistbow.monitoring.buffer import Batch, Buffer
 from mistbow.monitoring.collector import Collector
+from mistbow.monitoring.text import with_clean_text
 from mistbow.telemetry import get_logger
 
 log = get_logger(__name__)
@@ -19,7 +21,10 @@ COLLECTED = Counter("mistbow_monitor_points_collected", "Points collected.", ["c
 FAILED = Counter("mistbow_monitor_collections_failed", "Collections that failed.", ["collector"])
 SENT = Counter("mistbow_monitor_points_sent", "Points that the storage agent has acknowledged.")
 DROPPED = Counter("mistbow_monitor_points_dropped", "Points dropped for want of room.")
-REFUSED = Counter("mistbow_monitor_points_refused", "Points that the storage agent refused.")
+REFUSED = Counter(
+    "mistbow_monitor_points_refused",
+    "Points that the storage agent refused, or that cannot be written as JSON.",
+)
 BUFFERED = Gauge("mistbow_monitor_points_buffered", "Points that wait for the storage agent.")
 
 _LONGEST_PAUSE_S = 2.0
@@ -74,7 +79,7 @@ class MonitoringAgent:
     async def collect(self, collector: Collector) -> None:
         """Do one round of one collector; its failure is counted and logged, nothing more."""
         try:
-            points = await asyncio.to_thread(lambda: list(collector.collect(self._clock())))
+            points = await asyncio.to_thread(self._measure, collector)
         except Exception as error:  # a collector may come from anywhere
             FAILED.labels(collector.name).inc()
             log.warning("collector failed", collector=collector.name, reason=str(error))
@@ -83,6 +88,9 @@ class MonitoringAgent:
         DROPPED.inc(self._buffer.add(points))
         BUFFERED.set(len(self._buffer))
         self._filled.set()
+
+    def _measure(self, collector: Collector) -> list[Point]:
+        return [with_clean_text(point) for point in collector.collect(self._clock())]
 
     async def _send_for_ever(self) -> None:
         pause = _FIRST_PAUSE_S
@@ -104,15 +112,20 @@ class MonitoringAgent:
             if error.status >= 500 or isinstance(error, UnauthorizedError):
                 self._wait_for(f"the storage agent: {error.message}")
                 return False
-            # Sent again, it would be refused again, and hold up all that comes after it.
-            REFUSED.inc(len(batch.points))
-            log.error("points refused", points=len(batch.points), reason=error.message)
+            self._refuse(batch, error.message)
+        except (ValueError, TypeError, OverflowError, msgspec.MsgspecError) as error:
+            self._refuse(batch, f"cannot be written as JSON: {error}")
         else:
             SENT.inc(len(batch.points))
             self._wait_for(None)
         self._buffer.done(batch)
         BUFFERED.set(len(self._buffer))
         return True
+
+    def _refuse(self, batch: Batch, reason: str) -> None:
+        # Sent again, it would be refused again, and hold up all that comes after it.
+        REFUSED.inc(len(batch.points))
+        log.error("points refused", points=len(batch.points), reason=reason)
 
     def _wait_for(self, what: str | None) -> None:
         if what != self.waits_for:

@@ -1,6 +1,7 @@
 """The monitoring agent as a service: its health and metrics are its whole API."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
@@ -13,6 +14,9 @@ from mistbow.monitoring.buffer import Buffer
 from mistbow.monitoring.collector import make_collectors
 from mistbow.service import create_service, serve
 from mistbow.settings import MonitorSettings
+from mistbow.telemetry import get_logger
+
+log = get_logger(__name__)
 
 
 def create_app(settings: MonitorSettings) -> FastAPI:
@@ -30,6 +34,7 @@ def create_app(settings: MonitorSettings) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         running = asyncio.create_task(agent.run())
+        running.add_done_callback(_end_unless_cancelled)
         try:
             yield
         finally:
@@ -48,6 +53,13 @@ def create_app(settings: MonitorSettings) -> FastAPI:
         lifespan=lifespan,
         description="Measures this host and posts what it finds to a storage agent.",
     )
+
+
+def _end_unless_cancelled(running: asyncio.Task[None]) -> None:
+    if not running.cancelled():
+        # A service that looks well and measures nothing would never be started again.
+        log.critical("the agent broke: this process ends", exc_info=running.exception())
+        os._exit(1)
 
 
 def main(settings: MonitorSettings) -> None:

@@ -1,5 +1,10 @@
 import asyncio
+import os
+import subprocess
+import sys
 from contextlib import suppress
+
+import msgspec
 
 from mistbow.client.agent_model import Point
 from mistbow.errors import InvalidRequestError, UnavailableError
@@ -58,12 +63,14 @@ class Storage:
         self.away = away
         self.refuses = refuses
         self.stored = {}
+        self.last = None
         self.attempts = []
 
     async def put(self, points, *, idempotency_key):
         self.attempts.append(idempotency_key)
         if self.away:
             raise UnavailableError("away")
+        (*_, self.last) = msgspec.json.decode(msgspec.json.encode(points), type=list[Point])
         if any(point.value == self.refuses for point in points):
             raise InvalidRequestError("no")
         self.stored[idempotency_key] = [point.value for point in points]
@@ -132,3 +139,66 @@ async def test_refused_points_and_failing_collectors_hold_nothing_up():
 
     await run(collector, storage, until)
     assert storage.values()[:3] == [1, 4, 5]
+
+
+class Odd:
+    """Yields a point with text that UTF-8 cannot carry."""
+
+    name = "odd"
+
+    def collect(self, now_ms):
+        odd = "caf\udce9"
+        yield Point(metric="m", entity=odd, ts=0, value=1, labels={odd: odd})
+
+
+async def test_odd_text_is_replaced():
+    storage = Storage()
+
+    async def until(agent):
+        async def sent():
+            return storage.last
+
+        await aeventually(sent)
+
+    await run(Odd(), storage, until)
+    assert (storage.last.entity, storage.last.labels) == ("caf?", {"caf?": "caf?"})
+
+
+async def test_what_cannot_be_encoded_is_refused_and_holds_nothing_up():
+    storage = Storage()
+    buffer = Buffer(10)
+    buffer.add([Point(metric="\ud800", entity="e", value=1, ts=0)])
+    agent = MonitoringAgent([Counting()], storage, buffer, interval_ms=1, clock=lambda: 0)
+    running = asyncio.create_task(agent.run())
+
+    async def went_on():
+        return len(storage.values()) >= 2
+
+    await aeventually(went_on)
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+    assert storage.values()[:2] == [1, 2]
+
+
+BREAKS = """
+import mistbow.monitoring.main as service
+from mistbow.settings import MonitorSettings
+
+class Broken(service.Buffer):
+    def oldest(self):
+        raise KeyError("broken buffer")
+
+service.Buffer = Broken
+service.main(MonitorSettings(monitor_port=0))
+"""
+
+
+def test_the_process_ends_when_the_agent_breaks(tmp_path):
+    env = {**os.environ, "MISTBOW_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", BREAKS], env=env, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 1
+    assert "the agent broke" in done.stderr
+    assert "broken buffer" in done.stderr
