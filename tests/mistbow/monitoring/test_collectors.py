@@ -4,6 +4,7 @@ import os
 import shlex
 import sys
 
+import psutil
 import pytest
 
 from mistbow.monitoring.collector import make_collectors
@@ -12,6 +13,7 @@ from mistbow.monitoring.json_source import JsonCollector, SourceError
 from mistbow.monitoring.processes import ProcessCollector
 from mistbow.monitoring.rates import Rates
 from mistbow.settings import MonitorSettings
+from tests.support.waiting import eventually
 
 POINT = {"metricID": "m", "entityID": "e", "val": 6}
 
@@ -43,6 +45,26 @@ def test_host_yields_every_family_with_units_and_bounds():
     points = [point for points in found.values() for point in points]
     assert all(point.ts == 2_000 and math.isfinite(point.value) for point in points)
     assert all(point.max_val is None or 0 <= point.value <= point.max_val for point in points)
+
+
+def test_processes_of_one_name_are_summed_without_their_ids(tmp_path):
+    twin = tmp_path / "mb-twin"
+    twin.symlink_to(sys.executable)
+    busy = [psutil.Popen([twin, "-Sc", "while True: pass"]) for _ in range(2)]
+    processes = ProcessCollector("n1")
+
+    def summed():
+        found = [p for p in processes.collect(1_000) if p.entity.startswith("n1/mb-twin")]
+        both = sum(process.memory_info().rss for process in busy)
+        return [(p.metric, p.entity) for p in found if p.metric == "process.cpu" or p.value == both]
+
+    entity = "n1/mb-twin"
+    try:
+        eventually(lambda: summed() == [("process.cpu", entity), ("process.memory", entity)])
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
 
 
 def test_ten_processes_at_most_each_with_cpu_and_memory():
