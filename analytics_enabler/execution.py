@@ -138,5 +138,5 @@ def _in_hand(wanted: Fragment, status: FragmentStatus | None) -> bool:
     One that was fenced off has given up, until it is asked anew.
     """
     return (
-        status is not None and status.fingerprint == wanted.fingerprint and status.state != "failed"
+        status is not None and status.fingerprint == wanted.fingerprint and status.state != "fenced"
     )

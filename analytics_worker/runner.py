@@ -17,7 +17,7 @@ from analytics_worker.spark.session import adopt_thread, is_alive
 from mistbow.client.agent import AgentClient
 from mistbow.errors import MistbowError
 from mistbow.plan.nodes import Fragment
-from mistbow.plan.status import FragmentStatus
+from mistbow.plan.status import FragmentStatus, State
 from mistbow.telemetry import get_logger
 
 log = get_logger(__name__)
@@ -26,6 +26,8 @@ _PAUSE = 0.1
 _BACK_OFF = (1.0, 2.0, 4.0, 8.0)
 _FENCED = "FencedError"
 _NO_ROW = 2**62
+_FAILURES_TOLD = 3
+"""So many failures in a row are told as such; it goes on trying."""
 
 
 class FragmentRunner:
@@ -63,14 +65,15 @@ class FragmentRunner:
         """Return how far the fragment is."""
         queries = [query for query in (self._active, self._candidate) if query is not None]
         counts = sum((query.counts for query in queries), start=self._past)
+        state: State = "starting" if self._active is None else "running"
         if self._fenced:
+            state = "fenced"
+        elif self._failures >= _FAILURES_TOLD:
             state = "failed"
-        else:
-            state = "starting" if self._active is None else "running"
         return FragmentStatus(
             id=self._wanted.id,
             fingerprint=self._wanted.fingerprint,
-            state=state,  # type: ignore[arg-type]
+            state=state,
             frontier=self._frontier,
             error=self._error,
             queries=len(queries),
@@ -99,22 +102,32 @@ class FragmentRunner:
                 self._fail(str(error))
 
     def _step(self) -> None:
-        if self._fenced or time.monotonic() < self._retry_at:
+        if self._fenced:
             return
-        for query in (self._active, self._candidate):
-            if query is not None:
-                query.observe()
-                if query.error is not None:
-                    self._drop_queries()
-                    self._fail(query.error)
-                    return
+        self._observe()
+        if self._active is not None and self._active.frontier > self._frontier:
+            self._advance(self._active)
+        if time.monotonic() < self._retry_at:
+            return
         newest = self._candidate or self._active
         if self._candidate is None and (newest is None or newest.fragment != self._wanted):
             self._candidate = self._start(self._wanted)
         if self._candidate is not None and self._candidate.frontier >= self._caught_up_at():
             self._take_over(self._candidate)
-        if self._active is not None and self._active.frontier > self._frontier:
-            self._advance(self._active.frontier)
+
+    def _observe(self) -> None:
+        """Take in how far the queries are; what has failed goes, and the other one stays."""
+        for query in (self._active, self._candidate):
+            if query is None or self._fenced:
+                continue
+            query.observe()
+            if query.error is not None:
+                if query is self._active:
+                    self._active = None
+                else:
+                    self._candidate = None
+                self._end(query)
+                self._fail(query.error)
 
     def _start(self, fragment: Fragment) -> FragmentQuery:
         if self._epoch is None:
@@ -143,10 +156,8 @@ class FragmentRunner:
         notes = {"outputs": [one.uid for one in fragment.plan.insights], "corrected": begun}
         self._agent.advance(fragment.target, self._epoch, attributes=notes)
         former, self._active, self._candidate = self._active, candidate, None
-        self._error, self._failures = None, 0
         if former is not None:
-            self._past += former.counts
-            former.stop()
+            self._end(former)
         log.info("running", fragment=fragment.id, frontier=candidate.frontier)
 
     def _uncorrected(self, fragment: Fragment) -> int:
@@ -160,11 +171,12 @@ class FragmentRunner:
             since = min(since, self._agent.seek(fragment.source, needs))
         return since
 
-    def _advance(self, frontier: int) -> None:
-        assert self._active is not None  # noqa: S101 - the caller has looked
+    def _advance(self, active: FragmentQuery) -> None:
         assert self._epoch is not None  # noqa: S101 - claimed before the query was started
-        self._agent.advance(self._active.fragment.target, self._epoch, frontier=frontier)
-        self._frontier = frontier
+        self._agent.advance(active.fragment.target, self._epoch, frontier=active.frontier)
+        self._frontier = active.frontier
+        if active.fragment == self._wanted:
+            self._error, self._failures = None, 0
 
     def _correct(self) -> None:
         adopt_thread(self._spark)
@@ -182,7 +194,9 @@ class FragmentRunner:
 
     def _fail(self, reason: str) -> None:
         self._error = reason.strip().splitlines()[0][:500] if reason.strip() else "unknown"
-        self._fenced = _FENCED in reason
+        if _FENCED in reason:
+            self._fenced = True
+            self._drop_queries()
         self._retry_at = time.monotonic() + _BACK_OFF[min(self._failures, len(_BACK_OFF) - 1)]
         self._failures += 1
         log.warning("fragment failed", fragment=self._wanted.id, reason=reason[:2000])
@@ -190,6 +204,9 @@ class FragmentRunner:
     def _drop_queries(self) -> None:
         for query in (self._candidate, self._active):
             if query is not None:
-                self._past += query.counts
-                query.stop()
+                self._end(query)
         self._active = self._candidate = None
+
+    def _end(self, query: FragmentQuery) -> None:
+        self._past += query.counts
+        query.stop()

@@ -45,7 +45,10 @@ class Worker:
             os._exit(1)
         self._spark = spark
         log.info("Spark is ready", seconds=round(time.monotonic() - began, 1))
-        warm_up(spark)
+        try:
+            warm_up(spark)
+        except Exception as error:
+            log.warning("Spark is not warm: the first results take longer", reason=str(error)[:500])
         while not self._stopping.wait(_LOOK):
             if not is_alive(spark):
                 log.critical("Spark's JVM has died: this process ends, to be started again")

@@ -4,14 +4,16 @@ from typing import Literal
 
 import msgspec
 
-State = Literal["starting", "running", "failed"]
+State = Literal["starting", "running", "failed", "fenced"]
 
 
 class FragmentStatus(msgspec.Struct, frozen=True, kw_only=True):
     """How far a fragment is.
 
     ``fingerprint`` names the newest version that was accepted, ``frontier`` the time, in
-    milliseconds since the epoch, up to which its results are complete. ``queries`` counts the
+    milliseconds since the epoch, up to which its results are complete. A fragment that ``failed``
+    some times in a row is tried again all the same; one that was ``fenced`` off by another writer
+    rests until it is asked for anew. ``queries`` counts the
     Spark queries that run now; ``batches``, ``rows_dropped`` (by Spark's watermark; never above 0
     when all is well) and ``computed_windows`` count since the worker's start.
     """

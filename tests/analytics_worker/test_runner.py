@@ -1,18 +1,20 @@
 """A fragment on real Spark over a real storage agent, against the oracle."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import duckdb
+import msgspec
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from analytics_worker.runner import FragmentRunner
 from mistbow.client.agent import AgentClient
-from mistbow.plan.expressions import Attribute, Comparison, Literal, Measure, Source
+from mistbow.plan.expressions import Attribute, Comparison, Literal, Measure, Source, Value
 from mistbow.plan.nodes import Fragment, Insight, Pane, Plan, Window
+from mistbow.plan.status import FragmentStatus
 from mistbow.streams.results import standing
 from mistbow.streams.schemas import RAW, RESULT_ROWS
 from tests.support.traffic import Traffic
@@ -135,3 +137,35 @@ def test_results_equal_the_oracle_through_change_restart_and_late_points(
         assert status.rows_dropped == 0
         assert status.queries == 1
         assert max(agent.read(target).table["revision"].to_pylist()) > 0
+
+
+@pytest.mark.timeout(240)
+def test_a_fragment_that_fails_does_not_stop_the_one_it_should_replace(
+    spark: SparkSession, agent: AgentClient
+) -> None:
+    target = "results/failing"
+    agent.create_stream(target, RESULT_ROWS)
+    since = agent.info(RAW).frontier
+    good = fragment(target, since, both=False)
+    nonsense = msgspec.structs.replace(good.plan.insights[0], expression=Value())
+    bad = msgspec.structs.replace(
+        good, plan=msgspec.structs.replace(good.plan, insights=(nonsense,))
+    )
+    batches = Traffic().batches(120)
+    with running(spark, agent, good) as runner:
+
+        def until(condition: Callable[[FragmentStatus], bool], what: str) -> None:
+            def holds() -> bool:
+                agent.put(next(batches))
+                return condition(runner.status())
+
+            eventually(holds, timeout=60, what=what)
+
+        until(lambda status: status.state == "running", "the good one runs")
+        runner.accept(bad)
+        until(lambda status: status.state == "failed" and bool(status.error), "the bad one failed")
+        before = runner.status().frontier
+        until(lambda status: status.frontier > before, "the good one goes on")
+        runner.accept(good)
+        until(lambda status: status.state == "running", "all is well again")
+        assert runner.status().error is None
