@@ -96,6 +96,10 @@ def _follow(
                 first = False
             if not console.is_terminal:
                 console.print(plain(result), markup=False, highlight=False, soft_wrap=True)
+        if not stopping.is_set():
+            output.say(
+                f"the insights of {settings.insights} were deleted; the next run deploys them"
+            )
     except OSError as error:
         output.say(f"no insights deployed: {error}")
     except MistbowError as error:

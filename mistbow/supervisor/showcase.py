@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mistbow.client.enabler import EnablerClient
-from mistbow.errors import MistbowError, UnavailableError
+from mistbow.errors import MistbowError, NotFoundError, UnavailableError
 from mistbow.insights import Result
 
 _PAUSE_S = 0.5
@@ -26,15 +26,22 @@ def deploy(enabler: EnablerClient, insights: Path) -> str:
 
 
 def results(enabler: EnablerClient, insights: Path, stopping: threading.Event) -> Iterator[Result]:
-    """Deploy the insights of a file and yield their results until ``stopping`` is set.
+    """Deploy the insights of a file, once, and yield their results until ``stopping`` is set.
 
-    Raises ``MistbowError`` when they are refused; while a service is away it tries again.
+    Ends when they are deleted: what a user does to them meanwhile stays done. Raises
+    ``MistbowError`` when they are refused; while a service is away it tries again.
     """
+    deployment_id = None
     while not stopping.is_set():
         try:
-            yield from enabler.follow(deploy(enabler, insights))
+            if deployment_id is None:
+                deployment_id = deploy(enabler, insights)
+            yield from enabler.follow(deployment_id)
+            return
         except UnavailableError:
             stopping.wait(_PAUSE_S)
+        except NotFoundError:
+            return
 
 
 def problem(error: MistbowError) -> str:

@@ -1,0 +1,32 @@
+"""The insights that ``mistbow run`` deploys, on a real enabler."""
+
+import threading
+from pathlib import Path
+
+from mistbow.client.agent import AgentClient
+from mistbow.client.enabler import EnablerClient
+from mistbow.supervisor.showcase import results
+from tests.analytics_enabler.conftest import SharedSite
+from tests.support.waiting import eventually
+
+
+def test_what_a_user_deletes_is_not_deployed_again(shared_site: SharedSite, tmp_path: Path) -> None:
+    file = tmp_path / "showcase.insights"
+    file.write_text("busy = COMPUTE AVG(cpu) EVERY 1 s", encoding="utf-8")
+    enabler, agent = EnablerClient(shared_site.enabler), AgentClient(shared_site.agent)
+
+    def deployed() -> list[str]:
+        return [d.deployment_id for d in enabler.list() if d.name == "showcase"]
+
+    following = threading.Thread(
+        target=lambda: list(results(enabler, file, threading.Event())), daemon=True
+    )
+    following.start()
+    (deployment_id,) = eventually(deployed)
+    eventually(lambda: [s for s in agent.streams() if s.name == "results"])
+    enabler.delete(deployment_id)
+    # A follower looks whether its deployment is still there whenever it hears of something.
+    agent.advance("results", frontier=agent.info("raw").frontier)
+    following.join(20)
+    assert not following.is_alive()
+    assert deployed() == []
