@@ -6,6 +6,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from mistbow.supervisor.output import Output
@@ -80,28 +81,53 @@ class Keeper:
                 process.wait(self.child.patience_s)
             except subprocess.TimeoutExpired:
                 self._output.say(f"{self.child.name} takes too long to end; it is killed")
-        sweep(self._tag)
-        self._thread.join()
+        try:
+            sweep(self._tag)
+        except Exception as error:  # the others have to be ended all the same
+            self._output.say(f"{self.child.name} cannot be ended: {error}")
+        else:
+            self._thread.join()
 
     def _keep(self) -> None:
         while True:
             began = time.monotonic()
-            code = self._run_once()
-            if code is None or self._stopping.is_set():
+            try:
+                code = self._run_once()
+            except Exception as error:  # no memory, no file descriptors: it may pass
+                end = f"cannot be kept: {error}"
+            else:
+                if code is None:
+                    return
+                end = f"{_ending(code)}, its last words: {self._last_words!r}"
+            if self._stopping.is_set():
                 return
             pause = self._backoff.after(time.monotonic() - began)
-            self._output.say(
-                f"{self.child.name} {_ending(code)}, its last words: {self._last_words!r}; "
-                f"it starts again in {pause:.1f} s"
-            )
+            self._output.say(f"{self.child.name} {end}; it starts again in {pause:.1f} s")
             self._stopping.wait(pause)
 
     def _run_once(self) -> int | None:
+        process = self._start()
+        if process is None:
+            return None
+        try:
+            pump = threading.Thread(target=self._pump, args=(process,), daemon=True)
+            pump.start()
+            code = process.wait()
+            # What it started may still write to its output, hold its ports, or do its work.
+            sweep(self._tag)
+        finally:
+            # Nothing when it has ended; else nobody would look after it.
+            process.kill()
+            process.wait()
+        pump.join()
+        return code
+
+    def _start(self) -> subprocess.Popen[str] | None:
         with self._starting:
             if self._stopping.is_set():
                 return None
             # In a session of its own, so that Ctrl-C reaches the supervisor only.
-            process = self._process = subprocess.Popen(
+            self._process = subprocess.Popen(
                 self.child.argv,
                 env={**os.environ, **self.child.env, VARIABLE: self._tag},
                 stdin=subprocess.DEVNULL,
@@ -111,20 +137,14 @@ class Keeper:
                 errors="replace",
                 start_new_session=True,
             )
-        with process:
-            pump = threading.Thread(target=self._pump, args=(process,), daemon=True)
-            pump.start()
-            code = process.wait()
-            # What it started may still write to its output, hold its ports, or do its work.
-            sweep(self._tag)
-            pump.join()
-        return code
+            return self._process
 
     def _pump(self, process: subprocess.Popen[str]) -> None:
-        for line in process.stdout or ():
-            self._last_words = line.strip() or self._last_words
-            ending = self._stopping.is_set()
-            self._output.line(self.child.name, line.rstrip(), ending=ending)
+        with process.stdout or nullcontext(()) as lines:
+            for line in lines:
+                self._last_words = line.strip() or self._last_words
+                ending = self._stopping.is_set()
+                self._output.line(self.child.name, line.rstrip(), ending=ending)
 
 
 def _ending(code: int) -> str:

@@ -25,6 +25,7 @@ class Supervisor:
         self._output = output
         self._waiting = [Keeper(child, self._run, output) for child in children]
         self._started: list[Keeper] = []
+        self._told: set[str] = set()
         self._watchdog = start_watchdog(self._run, keep_open)
 
     @property
@@ -45,13 +46,23 @@ class Supervisor:
                 self._started.append(keeper)
                 keeper.start()
             for child in (k.child for k in self._started if k.child.name not in ready):
-                if child.ready():
+                if self._is_ready(child):
                     ready.add(child.name)
                     self._output.say(f"{child.name} is ready, {time.monotonic() - began:.1f} s")
             if not self._waiting and len(ready) == len(self._started):
                 return True
             stopping.wait(_PAUSE_S)
         return False
+
+    def _is_ready(self, child: Child) -> bool:
+        try:
+            return child.ready()
+        except Exception as error:  # a probe that fails is no reason to stop all the others
+            problem = f"{child.name} cannot be probed: {error}"
+            if problem not in self._told:
+                self._told.add(problem)
+                self._output.say(problem)
+            return False
 
     def stop(self) -> None:
         """End all children, the last started first."""

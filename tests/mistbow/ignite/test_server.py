@@ -1,10 +1,13 @@
+import socket
+import threading
+
 import psutil
 import pytest
 from pyignite import Client
 
 from mistbow.errors import MistbowError
 from mistbow.ignite.java import find_java
-from mistbow.ignite.server import IgniteServer
+from mistbow.ignite.server import IgniteServer, make_ready
 
 
 def put(server, key, value):
@@ -42,6 +45,21 @@ def test_listens_on_loopback_only_and_only_where_told(tmp_path):
     config = server.config
     ports = (config.port, config.discovery_port, config.communication_port)
     assert listening == {("127.0.0.1", port) for port in ports}
+
+
+def test_server_that_does_not_know_of_clusters_is_not_ready(tmp_path):
+    config = IgniteServer(tmp_path).config
+    config.folder.mkdir()
+    with socket.create_server(("127.0.0.1", config.port)) as listening:
+
+        def answer():
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(100)
+                connection.sendall(b"\x01\0\0\0\x01")  # a handshake without features
+
+        threading.Thread(target=answer, daemon=True).start()
+        assert make_ready(config) is False
 
 
 def test_old_java_is_refused(tmp_path, monkeypatch):

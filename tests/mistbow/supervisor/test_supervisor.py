@@ -8,6 +8,7 @@ import psutil
 import pytest
 from rich.console import Console
 
+from mistbow.errors import MistbowError
 from mistbow.supervisor.keeper import Backoff, Child, Keeper
 from mistbow.supervisor.output import Output
 from mistbow.supervisor.supervisor import Supervisor
@@ -86,6 +87,47 @@ def test_killed_child_starts_again_without_what_it_had_started(keep, tmp_path):
     assert keeper.pid != first
     assert_gone([orphan])
     assert "a was ended by SIGKILL" in shown(tmp_path)
+
+
+def test_child_that_cannot_be_started_is_tried_again(keep, tmp_path):
+    program = tmp_path / "late"
+    keep(Child("late", (str(program),), lambda: True))
+    eventually(lambda: shown(tmp_path).count("late cannot be kept") >= 2)
+    program.write_text(f"#!/bin/sh\ntouch {tmp_path / 'began'}\n")
+    program.chmod(0o755)
+    eventually((tmp_path / "began").exists, what="it starts at last")
+
+
+def test_failing_sweep_ends_no_keeper(keep, tmp_path, monkeypatch):
+    failures = iter([MistbowError("these cannot be ended"), OSError("no file descriptors")])
+
+    def failing(tag):
+        if error := next(failures, None):
+            raise error
+        sweep(tag)
+
+    monkeypatch.setattr("mistbow.supervisor.keeper.sweep", failing)
+    keep(Child("brief", (sys.executable, "-c", "print('done')"), lambda: True))
+    eventually(lambda: "brief ended with code 0" in shown(tmp_path))
+    assert "brief cannot be kept: these cannot be ended" in shown(tmp_path)
+    assert "brief cannot be kept: no file descriptors" in shown(tmp_path)
+
+
+def test_failing_probe_is_told_once_and_stops_nothing(tmp_path):
+    probes = iter([ValueError("odd answer"), ValueError("odd answer")])
+
+    def probe():
+        if error := next(probes, None):
+            raise error
+        return True
+
+    child = Child("odd", (sys.executable, "-c", GRANDCHILD), probe, patience_s=0.1)
+    with (tmp_path / "terminal").open("w") as terminal:
+        output = Output(tmp_path / "logs", Console(file=terminal, width=200))
+        supervisor = Supervisor([child], output)
+        assert supervisor.start(threading.Event()) is True
+        supervisor.stop()
+    assert shown(tmp_path).count("odd cannot be probed: odd answer") == 1
 
 
 def test_child_that_ignores_sigterm_is_killed_when_its_patience_is_over(keep):
