@@ -2,10 +2,12 @@
 
 import asyncio
 import contextlib
+import logging
+import os
 from dataclasses import dataclass
 
 from mistbow.clock import Clock, system_clock
-from mistbow.errors import MistbowError, TooLargeError, UnavailableError
+from mistbow.errors import TooLargeError, UnavailableError
 from mistbow.settings import AgentSettings
 from mistbow.streams.schemas import RAW
 from mistbow.telemetry import get_logger
@@ -105,14 +107,19 @@ class Agent:
             await self._ignite.wait_connected()
             try:
                 self._recovered = await self._recover()
-            except MistbowError as error:
-                log.error("cannot recover yet", error=error.message, details=error.details)
+            except UnavailableError as error:
+                log.warning("cannot recover yet", error=error.message)
+                await asyncio.sleep(_PAUSE_S)
+            except Exception as error:
+                # Whatever it is: a task that ends here would leave the agent waiting for ever.
+                log.error("cannot recover", exc_info=error)
                 await asyncio.sleep(_PAUSE_S)
         log.info("ready", head=self._recovered.raw.log.head)
         await self._keep_checkpoints(self._recovered.catalogue)
 
     async def _recover(self) -> _Recovered:
         streams = Streams(self._ignite, self._clock, self._settings.lateness_ms)
+        self._ignite.expect(streams.stored, _end)
         catalogue = Catalogue()
         try:
             metadata = await self._ignite.scan(METADATA)
@@ -136,8 +143,22 @@ class Agent:
         took = 0.0
         while True:
             await asyncio.sleep(max(_PAUSE_S, _REST * took))
-            with contextlib.suppress(UnavailableError):
+            try:
                 took = await catalogue.checkpoint(self._ignite)
+            except UnavailableError:
+                continue  # the client has told
+            except Exception as error:
+                log.error("no checkpoint", exc_info=error)
+
+
+def _end() -> None:
+    """End this process at once: all that it knows is of an Ignite that is no more.
+
+    Who keeps it starts it again, and then it recovers what there is. Until then nothing is
+    acknowledged that a restart would not find behind the gap.
+    """
+    logging.shutdown()
+    os._exit(1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ failed, opens many sockets at once when it reconnects, and raises whatever it me
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -40,6 +40,14 @@ _BACK_OFF_S = (0.05, 0.1, 0.25, 0.5, 1.0)
 _SCAN_PAGE = 1024
 
 
+Expected = Callable[[], Mapping[str, Sequence[str]]]
+"""Returns keys that must be there, by cache."""
+
+
+class _ContentGoneError(Exception):
+    pass
+
+
 @dataclass(frozen=True, slots=True)
 class _Connection:
     client: AioClient
@@ -55,6 +63,8 @@ class IgniteClient:
 
     def __init__(self, host: str, port: int) -> None:
         self._address = (host, port)
+        self._expected: Expected = dict
+        self._on_loss: Callable[[], None] = _carry_on
         self._connection: _Connection | None = None
         self._connected = asyncio.Event()
         self._lost = asyncio.Event()
@@ -75,6 +85,13 @@ class IgniteClient:
         if self._connection is not None:
             self._discard(self._connection)
         await asyncio.gather(*self._closing)
+
+    def expect(self, expected: Expected, on_loss: Callable[[], None]) -> None:
+        """Look for ``expected`` on every new connection before it is used.
+
+        If any of it is gone, ``on_loss`` is called: what Ignite keeps in memory only ends with it.
+        """
+        self._expected, self._on_loss = expected, on_loss
 
     @property
     def connected(self) -> bool:
@@ -173,6 +190,11 @@ class IgniteClient:
             await asyncio.sleep(_BACK_OFF_S[min(failures, len(_BACK_OFF_S) - 1)])
             try:
                 self._connection = await self._dial()
+            except _ContentGoneError as error:
+                log.critical("Ignite has lost what it had acknowledged", gone=error.args)
+                self._on_loss()
+                failures += 1
+                continue
             except Exception as error:
                 log.info("waiting for Ignite", error=repr(error))
                 failures += 1
@@ -190,6 +212,7 @@ class IgniteClient:
                 for node in client._nodes:
                     # A lost connection would dial again by itself, beside us.
                     node._reconnect = _stay_away
+                await self._check(client)
                 caches = {
                     name: await client.get_or_create_cache(_cache_settings(name))
                     for name in _CACHES
@@ -198,6 +221,16 @@ class IgniteClient:
             await _close(client)
             raise
         return _Connection(client, caches)
+
+    async def _check(self, client: AioClient) -> None:
+        # Refused until an Ignite that keeps its caches on disk has them again.
+        names = await client.get_cache_names()
+        for name, keys in self._expected().items():
+            if not keys:
+                continue
+            # No cache is made here: made while Ignite still starts, it would break that.
+            if name not in names or not await (await client.get_cache(name)).contains_keys(keys):
+                raise _ContentGoneError(name)
 
 
 def _cache_settings(name: str) -> dict[int, Any]:
@@ -208,6 +241,10 @@ def _cache_settings(name: str) -> dict[int, Any]:
         # One set of partition files for all: each costs an edge node's disk a write a checkpoint.
         PROP_GROUP_NAME: "mistbow",
     }
+
+
+def _carry_on() -> None:
+    pass
 
 
 async def _stay_away() -> None:

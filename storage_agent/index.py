@@ -7,6 +7,8 @@ from dataclasses import astuple, dataclass, fields
 from typing import Self
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -81,8 +83,10 @@ class Index:
         return self[-1].next if self._top else 0
 
     def append(self, entry: Entry) -> None:
-        """Add the entry of the segment at the head."""
-        for name, value in zip(_COLUMNS, astuple(entry), strict=True):
+        """Add the entry of the segment at the head, all of it or nothing."""
+        # This raises for what does not fit before any column has grown.
+        values = array("q", astuple(entry))
+        for name, value in zip(_COLUMNS, values, strict=True):
             self._columns[name].append(value)
         self.late += entry.late
         top = self._top[-1] if self._top else _EARLIEST
@@ -106,10 +110,34 @@ class Index:
 
     def overlapping(self, start: int, end: int) -> list[Entry]:
         """Return the entries of segments that may have rows with ``start <= ts <= end``."""
-        least, most = self._columns["min_ts"], self._columns["max_ts"]
-        begin = bisect_left(self._top, start)
-        positions = (i for i in range(begin, len(self)) if least[i] <= end and most[i] >= start)
-        return [self[position] for position in positions]
+        later = range(bisect_left(self._top, start), len(self))
+        return [self[position] for position in self.holding(later, start, end)]
+
+    def span(self, start: int, stop: int) -> range:
+        """Return the positions of the segments that hold numbers from ``start`` before ``stop``."""
+        return range(self.at(start), bisect_left(self._columns["first"], stop))
+
+    def holding(
+        self, span: range, start: int | None, end: int | None, *, late: bool = False
+    ) -> list[int]:
+        """Return the positions in ``span`` of segments with rows that may be wanted.
+
+        Wanted are rows with ``start <= ts <= end``; with ``late``, only those that came late.
+        """
+
+        def column(name: str) -> npt.NDArray[np.int64]:
+            # A copy: an array that NumPy looks at cannot grow.
+            return np.frombuffer(self._columns[name][span.start : span.stop], np.int64)
+
+        held = column("rows") > 0
+        if start is not None:
+            held &= column("max_ts") >= start
+        if end is not None:
+            held &= column("min_ts") <= end
+        if late:
+            held &= column("late") > 0
+        found: list[int] = (np.flatnonzero(held) + span.start).tolist()
+        return found
 
     def frontier_at(self, number: int) -> int:
         """Return the frontier of the last segment that ends at or before ``number``."""

@@ -12,7 +12,7 @@ from storage_agent.ahead import Ahead
 from storage_agent.index import PAGE, Entry, Index
 from storage_agent.recent_keys import AGE_S, RecentKeys
 from storage_agent.segment_store import SegmentStore
-from storage_agent.segments import Segment
+from storage_agent.segments import Segment, segment_key
 from storage_agent.state import StateCell
 
 _ASKED_S = 60.0
@@ -52,6 +52,11 @@ class StreamLog:
     def attributes(self) -> dict[str, Any]:
         """What the stream's writers noted of it."""
         return self.state.current.attributes
+
+    @property
+    def last_segment(self) -> str | None:
+        """The key of the last segment."""
+        return segment_key(self.name, self.index[-1].first) if len(self.index) else None
 
     def frontier_at(self, number: int) -> int:
         """Return how far event time is for who has read all rows before ``number``."""

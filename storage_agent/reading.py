@@ -14,7 +14,7 @@ from mistbow.errors import ConflictError, InvalidRequestError
 from mistbow.streams.schemas import HORIZON
 from mistbow.streams.wire import Chunk, Position
 from storage_agent.columns import is_in
-from storage_agent.index import Entry
+from storage_agent.index import Entry, Index
 from storage_agent.log import StreamLog
 from storage_agent.segments import Segment, no_rows
 from storage_agent.streams import Stream
@@ -68,14 +68,15 @@ class Selector:
         fields = [self._stored.field(name) for name in self._columns]
         self.schema = pa.schema([*fields, HORIZON] if self._timed else fields)
 
-    def may_hold(self, entry: Entry) -> bool:
-        """Tell whether a segment can have rows that are wanted."""
+    def begin(self, index: Index, start: int) -> int:
+        """Return a number from ``start`` before which no row is wanted."""
+        least = self._selection.min_ts
+        return start if least is None else max(start, index.seek(least - 1))
+
+    def holding(self, index: Index, span: range) -> list[int]:
+        """Return the positions in ``span`` of segments that can have rows that are wanted."""
         asked = self._selection
-        if entry.rows == 0 or (asked.late and not entry.late):
-            return False
-        if asked.min_ts is not None and entry.max_ts < asked.min_ts:
-            return False
-        return asked.max_ts is None or entry.min_ts <= asked.max_ts
+        return index.holding(span, asked.min_ts, asked.max_ts, late=bool(asked.late))
 
     def choose(self, segment: Segment, start: int, end: int) -> pa.RecordBatch:
         """Return the wanted rows of a segment among those numbered ``start`` to ``end``."""
@@ -120,6 +121,8 @@ async def read(
     position = start
     while True:
         entries, reached = _next_entries(log, selector, position, stop)
+        if not entries:
+            await asyncio.sleep(0)  # nothing else here lets others have a turn
         segments = await log.segments(entries)
         batches = [selector.choose(segment, position, stop) for segment in segments]
         position = reached
@@ -184,17 +187,16 @@ def _next_entries(
     log: StreamLog, selector: Selector, start: int, stop: int
 ) -> tuple[list[Entry], int]:
     """Return the segments to read for the next chunk, and the number that it reaches."""
+    index = log.index
+    span = index.span(selector.begin(index, start), stop)[:_LOOK_AT]
     entries: list[Entry] = []
     rows = 0
-    for looked_at, entry in enumerate(log.index.from_number(start)):
-        if entry.first >= stop:
-            break
-        if len(entries) >= _CHUNK_SEGMENTS or rows >= _CHUNK_ROWS or looked_at >= _LOOK_AT:
-            return entries, entry.first
-        if selector.may_hold(entry):
-            entries.append(entry)
-            rows += entry.rows
-    return entries, stop
+    for position in selector.holding(index, span):
+        if len(entries) >= _CHUNK_SEGMENTS or rows >= _CHUNK_ROWS:
+            return entries, entries[-1].next
+        entries.append(index[position])
+        rows += entries[-1].rows
+    return entries, min(index[span[-1]].next, stop) if span else stop
 
 
 def _check_start(log: StreamLog, start: int) -> None:

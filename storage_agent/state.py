@@ -21,14 +21,14 @@ class StateCell:
 
     def __init__(self, ignite: IgniteClient, stream: str) -> None:
         self._ignite = ignite
-        self._key = f"state/{stream}"
+        self.key = f"state/{stream}"
         self._stored = ""
         self.current = State()
 
     async def load(self) -> None:
         """Read the state, and make it if there is none."""
-        await self._ignite.put_if_absent(METADATA, self._key, _text(State()))
-        self._adopt(await self._ignite.get(METADATA, self._key))
+        await self._ignite.put_if_absent(METADATA, self.key, _text(State()))
+        self._adopt(await self._ignite.get(METADATA, self.key))
 
     async def update(self, change: Callable[[State], State]) -> State:
         """Store what ``change`` makes of the state; may be repeated after an error.
@@ -39,8 +39,8 @@ class StateCell:
             wanted = _text(change(self.current))
             if wanted == self._stored:
                 return self.current
-            if not await self._ignite.replace(METADATA, self._key, self._stored, wanted):
-                self._adopt(await self._ignite.get(METADATA, self._key))
+            if not await self._ignite.replace(METADATA, self.key, self._stored, wanted):
+                self._adopt(await self._ignite.get(METADATA, self.key))
                 continue
             self._adopt(wanted)
 

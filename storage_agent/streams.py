@@ -11,9 +11,10 @@ import pyarrow.compute as pc
 from mistbow.clock import Clock
 from mistbow.errors import ConflictError, InvalidRequestError, NotFoundError
 from mistbow.streams.schemas import HORIZON, POINTS, RAW
-from storage_agent.ignite_client import METADATA, IgniteClient
+from storage_agent.ignite_client import HISTORICAL, METADATA, IgniteClient
 from storage_agent.log import StreamLog
 from storage_agent.segment_store import SegmentStore
+from storage_agent.segments import no_rows
 from storage_agent.writer import Writer
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._/-]{0,99}")
@@ -92,6 +93,14 @@ class Streams:
         """Return the open streams by name."""
         return [stream for _, stream in sorted(self._open.items())]
 
+    def stored(self) -> dict[str, list[str]]:
+        """Return keys, by cache, that are in Ignite unless it has lost what was acknowledged."""
+        logs = [stream.log for stream in self._open.values()]
+        return {
+            METADATA: [log.state.key for log in logs],
+            HISTORICAL: [log.last_segment for log in logs if log.last_segment is not None],
+        }
+
     async def create(self, name: str, schema: pa.Schema) -> bool:
         """Make a stream unless there is one with this schema; returns whether it was made."""
         _check_name(name)
@@ -134,10 +143,19 @@ def _check_name(name: str) -> None:
 
 
 def _check_schema(schema: pa.Schema) -> None:
-    names = schema.names
+    try:
+        names = schema.names
+        no_rows(schema)
+    except (UnicodeDecodeError, pa.ArrowNotImplementedError) as error:
+        raise InvalidRequestError(f"no stream can have these fields: {error}") from error
     if not names or len(set(names)) < len(names) or HORIZON.name in names:
         raise InvalidRequestError(
             f"a stream needs fields, all of different names, and none named {HORIZON.name}"
+        )
+    if "ts" in names and schema.field("ts").type != pa.int64():
+        raise InvalidRequestError(
+            f"ts is {schema.field('ts').type}, not int64",
+            hint="It is the time of a row in milliseconds since the epoch; or name it otherwise.",
         )
 
 
