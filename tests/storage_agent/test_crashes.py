@@ -1,5 +1,6 @@
 """kill -9, of the agent and of Ignite, while points come in: what was acknowledged is there."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -49,6 +50,9 @@ class AgentProcess:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
+
+    def ends(self) -> bool:
+        return self._process is not None and self._process.poll() is not None
 
     def _ready(self) -> bool:
         try:
@@ -185,3 +189,30 @@ def test_without_ignite_the_agent_says_so(agent: AgentProcess, ignite: IgniteSer
     client.put([Point("m", "e", system_clock(), 3.0)])
     assert client.get("m")[0].data[0].values[0].value == 3.0
     client.close()
+
+
+@pytest.mark.timeout(180)
+def test_an_ignite_that_forgot_everything_is_begun_again(tmp_path: Path) -> None:
+    with (
+        IgniteServer(tmp_path / "ignite", durability="memory") as forgetful,
+        contextlib.ExitStack() as ending,
+    ):
+        agent = AgentProcess(tmp_path, forgetful)
+        ending.callback(agent.kill)
+        agent.start()
+        client = AgentClient(agent.url)
+        ending.callback(client.close)
+        for number in range(3):
+            client.put([Point("m", "e", system_clock(), number)])
+        forgetful.kill()
+        forgetful.start()
+        # Nothing is acknowledged behind the gap; whoever keeps the agent starts it again.
+        body = {"monitoring": [{"entityID": "e", "metricID": "m", "val": 9, "timestamp": 1}]}
+        with contextlib.suppress(httpx.TransportError):
+            assert httpx.post(f"{agent.url}/put", json=body, timeout=20).status_code == 503
+        eventually(agent.ends, what="the agent ends")
+        for begin in range(2):
+            agent.start()
+            assert client.read(RAW).table["value"].to_pylist() == [10.0, 11.0][:begin]
+            client.put([Point("m", "e", system_clock(), 10.0 + begin)])
+            agent.kill()
