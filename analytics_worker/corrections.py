@@ -31,7 +31,9 @@ log = get_logger(__name__)
 
 _IDENTITY = ("insight", "key", "ts")
 _SAME = 1e-12
-_ALL = 2**62
+_ROWS_AT_ONCE = 200_000
+_NEAR_MS = 10_000
+"""Spans with no more between them are computed together: to start a batch costs a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +42,6 @@ class Span:
 
     first: int
     last: int
-
-    def hull(self, other: "Span | None") -> "Span":
-        """Return the least span that holds both."""
-        if other is None:
-            return self
-        return Span(min(self.first, other.first), max(self.last, other.last))
 
 
 @dataclass(slots=True, eq=False)
@@ -88,7 +84,7 @@ class Corrector:
         if task is None:
             return False
         if task.goal is None:
-            task.goal = self._agent.offset(task.fragment.source, task.next, _ALL)
+            task.goal = self._agent.offset(task.fragment.source, task.next, _ROWS_AT_ONCE)
         if frontier < task.goal.frontier:
             return False
         end = task.goal.next
@@ -101,8 +97,8 @@ class Corrector:
             late=True,
         ).table
         spans = touched(late, task.fragment.plan)
-        if spans:
-            self._correct(task, spans, end)
+        for together in clusters(spans):
+            self._correct(task, together, end)
         with self._lock:
             if task is self._task:  # else another fragment has begun meanwhile, further back
                 if late.num_rows:
@@ -117,12 +113,13 @@ class Corrector:
     def _correct(self, task: Task, spans: dict[str, Span], head: int) -> None:
         fragment = task.fragment
         insights = tuple(
-            msgspec.structs.replace(one, since=max(one.since, spans[one.uid].first - 1))
+            msgspec.structs.replace(one, since=spans[one.uid].first - 1)
             for one in fragment.plan.insights
             if one.uid in spans
         )
         plan = only(fragment.plan, insights)
         again = resume(plan, 0, ())
+        first = min(span.first for span in spans.values())
         last = max(span.last for span in spans.values())
         computed = recompute(
             self._spark,
@@ -136,9 +133,9 @@ class Corrector:
         computed = _within(computed, insights, spans)
         stored = self._agent.read(
             fragment.target,
-            0,
+            self._agent.seek(fragment.target, first - 1),
             match={"insight": [one.uid for one in insights]},
-            min_ts=min(span.first for span in spans.values()),
+            min_ts=first,
             max_ts=last,
         ).table
         stored = _within(standing(stored), insights, spans)
@@ -148,9 +145,9 @@ class Corrector:
         log.info("corrected", insights=len(insights), rows=rows.num_rows, revision=head)
 
 
-def touched(late: pa.Table, plan: Plan) -> dict[str, Span]:
+def touched(late: pa.Table, plan: Plan) -> dict[str, list[Span]]:
     """Return, by insight, the ticks that late rows belong to and came too late for."""
-    of_windows: dict[str, Span] = {}
+    of_windows: dict[str, set[Span]] = {}
     for batch in late.unify_dictionaries().to_batches():
         routed = route(batch, plan.panes)
         for place, pane in enumerate(plan.panes):
@@ -159,32 +156,53 @@ def touched(late: pa.Table, plan: Plan) -> dict[str, Span]:
                 continue
             for window in plan.windows:
                 if window.pane == pane.id:
-                    span = _closed_ticks(mine, window.size_ms, window.every_ms)
-                    if span is not None:
-                        of_windows[window.id] = span.hull(of_windows.get(window.id))
+                    spans = _closed_ticks(mine, window.size_ms, window.every_ms)
+                    of_windows.setdefault(window.id, set()).update(spans)
     return dict(_of_insights(plan, of_windows))
 
 
-def _of_insights(plan: Plan, spans: dict[str, Span]) -> Iterator[tuple[str, Span]]:
+def clusters(spans: dict[str, list[Span]]) -> Iterator[dict[str, Span]]:
+    """Part the spans of all insights in time: a point of long ago moves nothing of today."""
+    together = _joined([span for each in spans.values() for span in each])
+    for bounds in together:
+        cluster: dict[str, Span] = {}
+        for uid, each in spans.items():
+            inside = [span for span in each if bounds.first <= span.first <= bounds.last]
+            if inside:
+                cluster[uid] = Span(inside[0].first, inside[-1].last)
+        yield cluster
+
+
+def _of_insights(plan: Plan, spans: dict[str, set[Span]]) -> Iterator[tuple[str, list[Span]]]:
     for insight in plan.insights:
-        hull: Span | None = None
-        for window in windows_of(insight):
-            if window in spans:
-                hull = spans[window].hull(hull)
-        if hull is not None and hull.last > insight.since:
-            yield insight.uid, hull
+        mine = [
+            Span(max(span.first, insight.since + 1), span.last)
+            for window in windows_of(insight)
+            for span in spans.get(window, ())
+            if span.last > insight.since
+        ]
+        if mine:
+            yield insight.uid, _joined(mine)
 
 
-def _closed_ticks(routed: pa.Table, size_ms: int, every_ms: int) -> Span | None:
-    """Return the ticks t with ts <= t < ts + size and t < due: closed when the row came."""
-    first = math.inf
-    last = -math.inf
+def _joined(spans: list[Span]) -> list[Span]:
+    """Return the same ticks, and those of short gaps, as few spans in order."""
+    joined: list[Span] = []
+    for span in sorted(spans, key=lambda each: each.first):
+        if joined and span.first - joined[-1].last <= _NEAR_MS:
+            joined[-1] = Span(joined[-1].first, max(joined[-1].last, span.last))
+        else:
+            joined.append(span)
+    return joined
+
+
+def _closed_ticks(routed: pa.Table, size_ms: int, every_ms: int) -> Iterator[Span]:
+    """Yield for each row the ticks t with ts <= t < ts + size and t < due: closed when it came."""
     for ts, due in zip(routed["ts"].to_pylist(), routed["due"].to_pylist(), strict=True):
-        from_tick = -(-ts // every_ms) * every_ms
-        to_tick = (min(ts + size_ms, due) - 1) // every_ms * every_ms
-        if from_tick <= to_tick:
-            first, last = min(first, from_tick), max(last, to_tick)
-    return Span(int(first), int(last)) if first <= last else None
+        first = -(-ts // every_ms) * every_ms
+        last = (min(ts + size_ms, due) - 1) // every_ms * every_ms
+        if first <= last:
+            yield Span(first, last)
 
 
 def _within(rows: pa.Table, insights: tuple[Insight, ...], spans: dict[str, Span]) -> pa.Table:
@@ -194,7 +212,7 @@ def _within(rows: pa.Table, insights: tuple[Insight, ...], spans: dict[str, Span
         mine = pc.and_(
             pc.equal(rows["insight"], insight.uid),
             pc.and_(
-                pc.greater(rows["ts"], max(insight.since, span.first - 1)),
+                pc.greater_equal(rows["ts"], span.first),
                 pc.less_equal(rows["ts"], span.last),
             ),
         )

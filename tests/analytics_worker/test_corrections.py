@@ -1,9 +1,11 @@
+import itertools
+
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
 from analytics_worker.composition import COMPOSED
-from analytics_worker.corrections import Span, differences, touched
+from analytics_worker.corrections import Span, clusters, differences, touched
 from analytics_worker.spark.lowering import as_results
 from mistbow.plan.expressions import Measure, Source
 from mistbow.plan.nodes import Insight, Pane, Plan, Window
@@ -29,14 +31,14 @@ def late(*rows: Row) -> pa.Table:
 
 def test_only_ticks_that_were_closed_are_touched() -> None:
     spans = touched(late(Row(ts=4500, horizon=6100)), PLAN)
-    assert spans == {"a": Span(5000, 6000)}  # 7000 was still open; b begins after 12,000
+    assert spans == {"a": [Span(5000, 6000)]}  # 7000 was still open; b begins after 12,000
 
 
 def test_windows_end_what_a_point_touches() -> None:
     spans = touched(late(Row(ts=4500, horizon=60_000)), PLAN)
-    assert spans == {"a": Span(5000, 7000)}
+    assert spans == {"a": [Span(5000, 7000)]}
     spans = touched(late(Row(ts=9000, horizon=60_000)), PLAN)
-    assert spans == {"a": Span(9000, 11_000), "b": Span(10_000, 15_000)}
+    assert spans == {"a": [Span(9000, 11_000)], "b": [Span(12_001, 15_000)]}
 
 
 def test_rows_of_other_metrics_touch_nothing() -> None:
@@ -44,13 +46,40 @@ def test_rows_of_other_metrics_touch_nothing() -> None:
     assert touched(late(), PLAN) == {}
 
 
-@given(st.integers(0, 30_000), st.integers(0, 30_000))
-def test_touched_equals_the_definition(ts: int, lag: int) -> None:
-    horizon = ts + lag
-    expected = [t for t in range(0, 100_000, 1000) if t - 3000 < ts <= t <= horizon and t > 0]
-    span = touched(late(Row(ts=ts, horizon=horizon)), PLAN).get("a")
-    found = [] if span is None else list(range(span.first, span.last + 1, 1000))
-    assert [t for t in found if t > 0] == expected
+def test_a_point_of_long_ago_and_one_of_today_are_corrected_apart() -> None:
+    spans = touched(late(Row(ts=1, horizon=10**9), Row(ts=10**8 + 1, horizon=10**9)), PLAN)
+    assert spans == {
+        "a": [Span(1000, 3000), Span(10**8 + 1000, 10**8 + 3000)],
+        "b": [Span(10**8 + 5000, 10**8 + 10_000)],
+    }
+    assert list(clusters(spans)) == [
+        {"a": Span(1000, 3000)},
+        {"a": Span(10**8 + 1000, 10**8 + 3000), "b": Span(10**8 + 5000, 10**8 + 10_000)},
+    ]
+
+
+_lates = st.lists(st.tuples(st.integers(0, 80_000), st.integers(0, 30_000)), min_size=1, max_size=5)
+
+
+@given(_lates)
+def test_touched_and_clusters_cover_the_definition(lates: list[tuple[int, int]]) -> None:
+    rows = [Row(ts=ts, horizon=ts + lag) for ts, lag in lates]
+    spans = touched(late(*rows), PLAN)
+    parts = list(clusters(spans))
+    for insight, size, every in (("a", 3000, 1000), ("b", 10_000, 5000)):
+        since = {"a": 0, "b": 12_000}[insight]
+        expected = {
+            tick
+            for row in rows
+            for tick in range(0, 130_000, every)
+            if tick - size < row.ts <= tick <= row.horizon and tick > since
+        }
+        for found in (spans.get(insight, []), [part[insight] for part in parts if insight in part]):
+            assert all(a.last < b.first for a, b in itertools.pairwise(found))
+            assert all(any(s.first <= tick <= s.last for s in found) for tick in expected)
+            assert all(s.first > since for s in found)
+        ticks = {t for s in spans.get(insight, []) for t in range(s.first, s.last + 1)}
+        assert all(min(abs(t - tick) for tick in expected) <= 10_000 for t in ticks)
 
 
 def results(rows: list[tuple[str, int, float]], revision: int) -> pa.Table:
