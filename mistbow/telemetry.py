@@ -8,6 +8,8 @@ from typing import Any
 
 import structlog
 from stamina.instrumentation import set_on_retry_hooks
+from structlog.processors import ExceptionRenderer
+from structlog.tracebacks import ExceptionDictTransformer
 
 _ROTATE_BYTES = 16 * 2**20
 _QUIET = ("httpx", "httpcore", "pyignite", "py4j", "uvicorn.access", "uvicorn.error")
@@ -31,7 +33,8 @@ def set_up_logging(service: str, home: Path, level: str) -> None:
             foreign_pre_chain=shared,
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                structlog.processors.dict_tracebacks,
+                # No local variables: a token may be among them.
+                ExceptionRenderer(ExceptionDictTransformer(show_locals=False)),
                 structlog.processors.JSONRenderer(),
             ],
         )
@@ -42,7 +45,11 @@ def set_up_logging(service: str, home: Path, level: str) -> None:
             foreign_pre_chain=shared,
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=0),
+                structlog.dev.ConsoleRenderer(
+                    colors=sys.stderr.isatty(),
+                    pad_event_to=0,
+                    exception_formatter=structlog.dev.plain_traceback,
+                ),
             ],
         )
     )

@@ -1,0 +1,37 @@
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mistbow.telemetry import get_logger, set_up_logging
+
+
+@pytest.fixture
+def own_handlers() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    for handler in root.handlers:
+        if handler not in handlers:
+            handler.close()
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def fail(token: str) -> None:
+    raise ValueError(f"a secret of {len(token)} letters")
+
+
+@pytest.mark.usefixtures("own_handlers")
+def test_tracebacks_show_no_local_variables(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    set_up_logging("test", tmp_path, "info")
+    try:
+        fail("".join(("s3", "cret", "-token")))
+    except ValueError:
+        get_logger("test").exception("unforeseen")
+    written = (tmp_path / "logs" / "test.jsonl").read_text() + capsys.readouterr().err
+    assert written.count("a secret of 12 letters") >= 2
+    assert "s3cret" not in written
