@@ -28,6 +28,12 @@ def class_archive() -> Path:
     return Path(sys.prefix, "share", "mistbow", f"spark-{name}.jsa")
 
 
+def java_options() -> tuple[str, ...]:
+    """Return what makes a JVM use the archive, if there is one."""
+    archive = class_archive()
+    return (f"-XX:SharedArchiveFile={archive}",) if archive.exists() else ()
+
+
 def ensure_class_archive(console: Console | None = None) -> None:
     """Make the archive unless it is there, in about 40 s; without it Spark only starts slower."""
     console = console or Console()

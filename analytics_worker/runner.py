@@ -180,9 +180,11 @@ class FragmentRunner:
 
     def _correct(self) -> None:
         adopt_thread(self._spark)
-        while not self._stopped.wait(1.0):
+        took = 0.0
+        while not self._stopped.wait(_rest(took)):
             if self._active is None or self._fenced:
                 continue
+            began = time.monotonic()
             try:
                 self._corrector.step(self._frontier)
             except MistbowError as error:
@@ -191,6 +193,7 @@ class FragmentRunner:
                 if not is_alive(self._spark):
                     return
                 log.warning("correction put off", reason=str(error)[:500])
+            took = time.monotonic() - began
 
     def _fail(self, reason: str) -> None:
         self._error = reason.strip().splitlines()[0][:500] if reason.strip() else "unknown"
@@ -210,3 +213,8 @@ class FragmentRunner:
     def _end(self, query: FragmentQuery) -> None:
         self._past += query.counts
         query.stop()
+
+
+def _rest(took: float) -> float:
+    """Return how long (s) to leave the stream alone after a batch of corrections beside it."""
+    return min(max(1.0, 4 * took), 10.0)

@@ -6,7 +6,7 @@ import time
 
 from pyspark.sql import SparkSession
 
-from analytics_worker.class_archive import class_archive
+from analytics_worker.class_archive import java_options
 from analytics_worker.runner import FragmentRunner
 from analytics_worker.spark.session import is_alive, start_session, warm_up
 from mistbow.client.agent import AgentClient
@@ -38,7 +38,7 @@ class Worker:
         began = time.monotonic()
         try:
             spark = start_session(
-                self._settings.spark_master, self._settings.driver_memory, _shared_classes()
+                self._settings.spark_master, self._settings.driver_memory, java_options()
             )
         except Exception as error:
             log.critical("Spark does not start", reason=str(error)[:2000])
@@ -105,8 +105,3 @@ class Worker:
         if runner is None:
             raise NotFoundError(f"no fragment {fragment_id} runs here")
         return runner
-
-
-def _shared_classes() -> tuple[str, ...]:
-    archive = class_archive()
-    return (f"-XX:SharedArchiveFile={archive}",) if archive.exists() else ()

@@ -3,6 +3,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+from analytics_worker.class_archive import java_options
 from analytics_worker.spark.session import start_session
 from mistbow.client.agent import AgentClient
 from mistbow.ignite.server import IgniteServer
@@ -11,7 +12,7 @@ from tests.support.services import Service, storage_agent
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    session = start_session("local[2]", "768m")
+    session = start_session("local[2]", "768m", java_options())
     yield session
     session.stop()
 
