@@ -22,6 +22,7 @@ def main(names: list[str]) -> None:
     if unknown:
         sys.exit(f"no benchmark {', '.join(sorted(unknown))}; there are {', '.join(_BENCHMARKS)}")
     console = Console()
+    missed: list[str] = []
     with (
         tempfile.TemporaryDirectory(prefix="mistbow-bench-") as folder,
         running_suite(Path(folder), _INSIGHTS) as suite,
@@ -31,6 +32,9 @@ def main(names: list[str]) -> None:
             console.print(report.table())
             _RESULTS.mkdir(exist_ok=True)
             (_RESULTS / f"{name}.md").write_text(report.markdown())
+            missed += [figure.what for figure in report.figures if figure.missed]
+    if missed:
+        sys.exit(f"goals missed: {'; '.join(missed)}")
 
 
 main(sys.argv[1:])

@@ -9,16 +9,23 @@ from rich.table import Table
 
 @dataclass(frozen=True)
 class Figure:
-    """What was measured, and in which unit; several runs of it, or one."""
+    """What was measured, and in which unit; several runs of it, or one; and the goal."""
 
     what: str
     unit: str
     runs: Sequence[float]
+    at_most: float | None = None
+
+    @property
+    def missed(self) -> bool:
+        """Whether the median is beyond the goal."""
+        return self.at_most is not None and statistics.median(self.runs) > self.at_most
 
     def cells(self) -> tuple[str, ...]:
-        """Return the row of a table: what, unit, minimum, median, maximum."""
+        """Return the row of a table: what, unit, minimum, median, maximum, goal."""
         values = (min(self.runs), statistics.median(self.runs), max(self.runs))
-        return (self.what, self.unit, *(_number(value) for value in values))
+        goal = "" if self.at_most is None else f"≤ {_number(self.at_most)}"
+        return (self.what, self.unit, *(_number(value) for value in values), goal)
 
 
 @dataclass(frozen=True)
@@ -29,7 +36,7 @@ class Report:
     how: str
     figures: Sequence[Figure]
 
-    _HEAD = ("what", "unit", "min", "median", "max")
+    _HEAD = ("what", "unit", "min", "median", "max", "goal")
 
     def table(self) -> Table:
         """Return the report for a terminal."""
@@ -46,6 +53,6 @@ class Report:
 
 
 def _number(value: float) -> str:
-    if value >= 100:
+    if value >= 100 or value == 0:
         return f"{value:,.0f}"
     return f"{value:.2f}" if value >= 1 else f"{value:.3f}"
