@@ -14,3 +14,6 @@ MOST_RESULTS = 100_000
 
 MOST_NAME = 100
 """Characters of an insight's name: it becomes part of requests."""
+
+MOST_FOLLOWERS = 100
+"""Open streams of results: a client of the storage agent has connections for twice as many."""

@@ -12,6 +12,8 @@ from analytics_enabler.catalogue import Catalogue
 from analytics_enabler.deployments.journal import Journal
 from analytics_enabler.deployments.service import Deployments
 from analytics_enabler.execution import Execution
+from analytics_enabler.limits import MOST_FOLLOWERS
+from analytics_enabler.results.places import Places
 from analytics_enabler.results.reader import ResultReader
 from mistbow.client.agent import AsyncAgentClient
 from mistbow.client.worker import AsyncWorkerClient
@@ -24,10 +26,13 @@ from mistbow.streams.schemas import RAW
 DESCRIPTION = "Deploys insights, has them computed and serves their results."
 
 
-def create_app(settings: EnablerSettings, clock: Clock = system_clock) -> FastAPI:
+def create_app(
+    settings: EnablerSettings, clock: Clock = system_clock, most_followers: int = MOST_FOLLOWERS
+) -> FastAPI:
     """Return the enabler as an application."""
     token = None if settings.token is None else settings.token.get_secret_value()
     agent = AsyncAgentClient(settings.agent_url, token=token)
+    followed = AsyncAgentClient(settings.agent_url, token=token)
     worker = AsyncWorkerClient(settings.worker_url, token=token, attempts=1)
 
     async def frontier() -> int:
@@ -38,7 +43,10 @@ def create_app(settings: EnablerSettings, clock: Clock = system_clock) -> FastAP
 
     async def readiness() -> list[str]:
         if deployments.fenced:
-            return ["being restarted: another enabler has taken over this site"]
+            return [
+                "nothing: another enabler has taken over this site; stop one of the two, "
+                "and restart this one if it is the one to stay"
+            ]
         if not deployments.known:
             return [f"the storage agent at {settings.agent_url}: the deployments are not read yet"]
         try:
@@ -54,8 +62,8 @@ def create_app(settings: EnablerSettings, clock: Clock = system_clock) -> FastAP
         reconciling.cancel()
         with suppress(asyncio.CancelledError):
             await reconciling
-        await worker.close()
-        await agent.close()
+        for client in (worker, followed, agent):
+            await client.close()
 
     app = create_service(
         "Mistbow analytics enabler",
@@ -65,7 +73,8 @@ def create_app(settings: EnablerSettings, clock: Clock = system_clock) -> FastAP
         description=DESCRIPTION,
     )
     app.include_router(insights_router(deployments, execution))
-    app.include_router(results_router(deployments, agent, ResultReader(agent, clock)))
+    reader, places = ResultReader(agent, clock), Places(most_followers)
+    app.include_router(results_router(deployments, reader, followed, places))
     return app
 
 

@@ -4,13 +4,13 @@ from collections.abc import AsyncIterator
 from typing import Annotated
 
 import msgspec
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Depends, Header, Query, Response
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from analytics_enabler.deployments.service import Deployments
-from analytics_enabler.instruments import FOLLOWERS
 from analytics_enabler.limits import MOST_RESULTS
 from analytics_enabler.results.follower import Follower
+from analytics_enabler.results.places import Places
 from analytics_enabler.results.reader import ResultReader
 from analytics_enabler.results.selection import select
 from mistbow.client.agent import AsyncAgentClient
@@ -24,9 +24,12 @@ Time = Annotated[int | None, Query(ge=0, le=LATEST_MS)]
 
 
 def results_router(
-    deployments: Deployments, agent: AsyncAgentClient, reader: ResultReader
+    deployments: Deployments, reader: ResultReader, followed: AsyncAgentClient, places: Places
 ) -> APIRouter:
-    """Return the routes under ``/api/insights/{id}/results``."""
+    """Return the routes under ``/api/insights/{id}/results``.
+
+    Followers have the client ``followed`` to themselves, so that they keep nobody else waiting.
+    """
     router = APIRouter(prefix="/api/insights/{deployment_id}/results", tags=["results"])
 
     @router.get("", response_model=Results)
@@ -50,7 +53,7 @@ def results_router(
             msgspec.json.encode({"results": rows, "next": head}), media_type="application/json"
         )
 
-    @router.get("/follow", response_class=EventSourceResponse)
+    @router.get("/follow", response_class=EventSourceResponse, dependencies=[Depends(places.one)])
     async def follow(
         deployment_id: str,
         insight: str | None = None,
@@ -60,7 +63,7 @@ def results_router(
         selection = select(deployments.find(deployment_id), insight)
         head = await reader.head()
         number = head if last_event_id is None else min(_resumed(last_event_id), head)
-        follower = Follower(agent, lambda: deployments.find(deployment_id), insight, number)
+        follower = Follower(followed, lambda: deployments.find(deployment_id), insight, number)
         for identity, revision in await reader.revisions(selection, number):
             follower.memory.changes(identity, revision)
         return EventSourceResponse(_events(follower), ping=PING_S)
@@ -69,10 +72,9 @@ def results_router(
 
 
 async def _events(follower: Follower) -> AsyncIterator[ServerSentEvent]:
-    with FOLLOWERS.track_inprogress():
-        async for number, row in follower.results():
-            data = msgspec.json.encode(row).decode()
-            yield ServerSentEvent(data, event="result", id=str(number))
+    async for number, row in follower.results():
+        data = msgspec.json.encode(row).decode()
+        yield ServerSentEvent(data, event="result", id=str(number))
 
 
 def _resumed(event_id: str) -> int:
