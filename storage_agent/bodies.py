@@ -14,6 +14,7 @@ B = TypeVar("B")
 LATEST_MS = 253_402_300_799_999
 """The end of the year 9999."""
 
+_DEEPEST = 32
 _FINITE = Meta(ge=-1.7976931348623157e308, le=1.7976931348623157e308)
 Id = Annotated[str, Meta(min_length=1, max_length=512)]
 Text = Annotated[str, Meta(max_length=4096)]
@@ -21,6 +22,8 @@ Finite = Annotated[float, _FINITE]
 Millis = (
     Annotated[int, Meta(ge=0, le=LATEST_MS)] | Annotated[float, Meta(ge=0, le=float(LATEST_MS))]
 )
+Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Some = Annotated[frozenset[str], Meta(max_length=10_000)] | str | None
 Label = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | Finite | bool | Text
 
 
@@ -56,7 +59,7 @@ class Measurement(msgspec.Struct, frozen=True):
     higherIsBetter: bool | None = None  # noqa: N815
     pod: Pod | None = None
     container: Container | None = None
-    labels: dict[Id, Label] | None = None
+    labels: Annotated[dict[Id, Label], Meta(max_length=64)] | None = None
 
 
 class PutBody(msgspec.Struct, frozen=True):
@@ -68,17 +71,36 @@ class PutBody(msgspec.Struct, frozen=True):
 class GetBody(msgspec.Struct, frozen=True, rename={"start": "from", "end": "to"}):
     """The body of a /get: filters, each a list or one value, and times, inclusive."""
 
-    metricID: list[str] | str | None = None  # noqa: N815
-    entityID: list[str] | str | None = None  # noqa: N815
-    entityType: list[str] | str | None = None  # noqa: N815
-    groupName: list[str] | str | None = None  # noqa: N815
-    podName: list[str] | str | None = None  # noqa: N815
-    podNamespace: list[str] | str | None = None  # noqa: N815
-    containerName: list[str] | str | None = None  # noqa: N815
-    nodes: list[str] | str | None = None
+    metricID: Some = None  # noqa: N815
+    entityID: Some = None  # noqa: N815
+    entityType: Some = None  # noqa: N815
+    groupName: Some = None  # noqa: N815
+    podName: Some = None  # noqa: N815
+    podNamespace: Some = None  # noqa: N815
+    containerName: Some = None  # noqa: N815
+    nodes: Some = None
     start: Millis | None = None
     end: Millis | None = None
     latest: bool | None = None
+
+
+class AdvanceBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where a stream's writer moves its frontier, and what it notes; null removes a note."""
+
+    epoch: Count | None = None
+    frontier: Count | None = None
+    attributes: Annotated[dict[str, Any], Meta(max_length=1000)] = {}
+
+
+def check_notes(value: Any, where: str = "attributes", depth: int = 0) -> None:
+    """Refuse what JSON can say and a stream cannot keep: too deep nesting, too large integers."""
+    if depth > _DEEPEST:
+        raise _invalid(where, "it is nested too deeply")
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise _invalid(where, "an integer takes 64 bits at most")
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for item in items:
+        check_notes(item, where, depth + 1)
 
 
 def read_body(decoder: msgspec.json.Decoder[B], body: bytes) -> B:

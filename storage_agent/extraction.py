@@ -1,7 +1,7 @@
 """Answering a /get: which series are wanted, and their latest or past values."""
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -34,11 +34,14 @@ class Extraction:
     async def get(self, body: GetBody) -> bytes:
         """Return the JSON answer; raises ``InvalidRequestError`` and ``TooLargeError``."""
         start, end = _times(body)
-        nodes = _listed(body.nodes)
+        nodes = _choice(body.nodes)
         if nodes and self._node not in nodes:
             return msgspec.json.encode({"monitoring": []})
+        filters = _filters(body)
         wanted = {
-            series: metadata for series, metadata in self._catalogue.all() if _fits(body, metadata)
+            series: metadata
+            for series, metadata in self._catalogue.all()
+            if all(told(metadata) in choice for told, choice in filters)
         }
         if body.latest or (body.latest is None and start is None and end is None):
             data = [self._latest(series, metadata) for series, metadata in wanted.items()]
@@ -126,19 +129,20 @@ def _times(body: GetBody) -> tuple[int | None, int | None]:
     return start, end
 
 
-def _fits(body: GetBody, metadata: Metadata) -> bool:
-    pod = metadata.get("pod", {})
-    filters = (
-        (body.metricID, metadata["metricID"]),
-        (body.entityID, metadata["entityID"]),
-        (body.entityType, metadata.get("entityType")),
-        (body.groupName, metadata.get("group")),
-        (body.podName, pod.get("name")),
-        (body.podNamespace, pod.get("namespace")),
-        (body.containerName, metadata.get("container", {}).get("name")),
+def _filters(body: GetBody) -> list[tuple[Callable[[Metadata], Any], frozenset[str]]]:
+    """Return what a series must tell of itself to be wanted: of each filter one of its values."""
+    asked = (
+        (itemgetter("metricID"), body.metricID),
+        (itemgetter("entityID"), body.entityID),
+        (lambda metadata: metadata.get("entityType"), body.entityType),
+        (lambda metadata: metadata.get("group"), body.groupName),
+        (lambda metadata: metadata.get("pod", {}).get("name"), body.podName),
+        (lambda metadata: metadata.get("pod", {}).get("namespace"), body.podNamespace),
+        (lambda metadata: metadata.get("container", {}).get("name"), body.containerName),
     )
-    return all(not wanted or value in _listed(wanted) for wanted, value in filters)
+    return [(told, choice) for told, values in asked if (choice := _choice(values))]
 
 
-def _listed(value: Sequence[str] | None) -> Sequence[str]:
-    return [value] if isinstance(value, str) else value or []
+def _choice(value: frozenset[str] | str | None) -> frozenset[str]:
+    """Return the values of a filter; none asks for all, as does an empty text."""
+    return frozenset([value] if isinstance(value, str) and value else value or ())

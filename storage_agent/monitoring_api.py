@@ -40,7 +40,7 @@ def monitoring_routes(agent: Agent) -> APIRouter:
     """Return the routes of an agent."""
     routes = APIRouter(tags=["monitoring"])
 
-    @routes.post("/put", summary="Store points", openapi_extra=_takes(PutBody, _EXAMPLE_PUT))
+    @routes.post("/put", summary="Store points", openapi_extra=takes(PutBody, _EXAMPLE_PUT))
     async def put(
         request: Request, idempotency_key: Annotated[str | None, Header()] = None
     ) -> Response:
@@ -56,7 +56,7 @@ def monitoring_routes(agent: Agent) -> APIRouter:
         metrics.PUT_SECONDS.observe(time.perf_counter() - begin)
         return _json(msgspec.json.encode({"result": "OK", "message": f"{stored} points stored"}))
 
-    @routes.post("/get", summary="Read points", openapi_extra=_takes(GetBody, _EXAMPLE_GET))
+    @routes.post("/get", summary="Read points", openapi_extra=takes(GetBody, _EXAMPLE_GET))
     async def get(request: Request) -> Response:
         """Return the latest values, or with `from` and `to` (ms, inclusive) those in between.
 
@@ -90,8 +90,11 @@ class _Counted:
         metrics.REQUESTS.labels(self._path, str(status)).inc()
 
 
-def _takes(body: type, example: dict[str, Any]) -> dict[str, Any]:
-    content = {"application/json": {"schema": inline_schema(body), "example": example}}
+def takes(body: type, example: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Return what OpenAPI says of a route with this JSON body."""
+    content: dict[str, Any] = {"application/json": {"schema": inline_schema(body)}}
+    if example is not None:
+        content["application/json"]["example"] = example
     return {"requestBody": {"required": True, "content": content}}
 
 

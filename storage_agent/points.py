@@ -13,7 +13,12 @@ from mistbow.streams.schemas import POINTS
 from storage_agent.bodies import Measurement, whole
 from storage_agent.catalogue import Catalogue, Metadata, Series
 
-_MOST_KNOWN = 200_000
+_MOST_ATTRIBUTES = 8 * 2**10
+"""Bytes of one point's attributes, as JSON."""
+
+_MOST_KNOWN = 64 * 2**20
+_KNOWN_EACH = 1024
+"""About the bytes that a description takes beside its texts."""
 
 
 @dataclass(slots=True)
@@ -43,13 +48,17 @@ class PointMaker:
         self._catalogue = catalogue
         self._overridable, self._fixed = node_attributes(settings)
         self._known: dict[tuple[Any, ...], _Description] = {}
+        self._known_bytes = 0
 
     def make(self, items: Sequence[Measurement]) -> Points:
-        """Return the points of items; raises ``InvalidRequestError`` for a time that is none."""
+        """Return the points of items.
+
+        Raises ``InvalidRequestError`` for a time that is none, and for too many attributes.
+        """
         attributes = []
         changed: dict[Series, Metadata] = {}
-        for item in items:
-            description = self._describe(item)
+        for number, item in enumerate(items):
+            description = self._describe(item, number)
             attributes.append(description.attributes)
             series = (item.metricID, item.entityID)
             stored = self._catalogue.metadata(series)
@@ -75,7 +84,7 @@ class PointMaker:
         rows = pa.RecordBatch.from_arrays(columns, schema=POINTS)
         return Points(rows, list(changed.values()))
 
-    def _describe(self, item: Measurement) -> _Description:
+    def _describe(self, item: Measurement, number: int) -> _Description:
         key = (
             item.metricID,
             item.entityID,
@@ -94,13 +103,22 @@ class PointMaker:
         )
         known = self._known.get(key)
         if known is None:
-            if len(self._known) >= _MOST_KNOWN:
+            attributes = self._attributes(item)
+            if len(attributes) > _MOST_ATTRIBUTES:
+                raise InvalidRequestError(
+                    f"monitoring[{number}]: its attributes take more than {_MOST_ATTRIBUTES} bytes",
+                    hint="Send fewer or shorter labels.",
+                )
+            known = _Description(attributes.decode(), metadata_of(item))
+            size = _KNOWN_EACH + len(attributes) + len(msgspec.json.encode(known.metadata))
+            if self._known_bytes + size > _MOST_KNOWN:
                 self._known.clear()
-            known = _Description(self._attributes(item), metadata_of(item))
+                self._known_bytes = 0
             self._known[key] = known
+            self._known_bytes += size
         return known
 
-    def _attributes(self, item: Measurement) -> str:
+    def _attributes(self, item: Measurement) -> bytes:
         own = {
             "entityID": item.entityID,
             "entityType": item.entityType,
@@ -110,7 +128,7 @@ class PointMaker:
         }
         given = {name: value for name, value in own.items() if value is not None}
         everything = {**self._overridable, **(item.labels or {}), **self._fixed, **given}
-        return msgspec.json.encode(everything, order="sorted").decode()
+        return msgspec.json.encode(everything, order="sorted")
 
 
 def node_attributes(settings: AgentSettings) -> tuple[dict[str, str], dict[str, str]]:

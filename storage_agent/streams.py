@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mistbow.clock import Clock
-from mistbow.errors import ConflictError, InvalidRequestError, NotFoundError
+from mistbow.errors import ConflictError, InvalidRequestError, NotFoundError, TooLargeError
 from mistbow.streams.schemas import HORIZON, POINTS, RAW
 from storage_agent.ignite_client import HISTORICAL, METADATA, IgniteClient
 from storage_agent.log import StreamLog
@@ -18,6 +18,7 @@ from storage_agent.segments import no_rows
 from storage_agent.writer import Writer
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._/-]{0,99}")
+_MOST_DECODED = 32 * 2**20
 _RESERVED = ("info", "claim", "seek", "offset")
 _PREFIX = "stream/"
 
@@ -179,6 +180,7 @@ def _as(column: pa.ChunkedArray, field: pa.Field) -> pa.Array:
     if isinstance(array, pa.ChunkedArray):  # what has no rows or too many bytes for one
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
     if array.type != field.type and pa.types.is_dictionary(array.type):
+        _check_decoded(array, field.name)
         array = array.dictionary_decode()
     if pa.types.is_dictionary(field.type) and array.type == field.type.value_type:
         array = pc.dictionary_encode(array)
@@ -187,3 +189,15 @@ def _as(column: pa.ChunkedArray, field: pa.Field) -> pa.Array:
     if array.null_count and not field.nullable:
         raise InvalidRequestError(f"{field.name} may not be null")
     return array
+
+
+def _check_decoded(array: pa.DictionaryArray, name: str) -> None:
+    """Refuse a dictionary whose words, each repeated for its rows, would fill the memory."""
+    words = array.dictionary
+    if pa.types.is_primitive(words.type):
+        return
+    size = pc.sum(pc.binary_length(words).take(array.indices)).as_py() or 0
+    if size > _MOST_DECODED:
+        raise TooLargeError(
+            f"{name} unpacks to more than {_MOST_DECODED} bytes", hint="Send fewer rows at once."
+        )

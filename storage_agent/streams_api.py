@@ -1,38 +1,30 @@
 """Streams over HTTP: make, append, claim, and above all subscribe."""
 
-import io
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
+import msgspec
 import pyarrow as pa
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field
 
 from mistbow.errors import ConflictError, InvalidRequestError
 from mistbow.streams.wire import MEDIA_TYPE, Chunk, ChunkEncoder
 from storage_agent import reading
 from storage_agent.agent import Agent
-from storage_agent.monitoring_api import check_key
+from storage_agent.arrow_bodies import read_table
+from storage_agent.bodies import AdvanceBody, check_notes, read_body
+from storage_agent.monitoring_api import check_key, takes
 from storage_agent.reading import Selection, Selector
 from storage_agent.state import State
 from storage_agent.streams import Stream, conform
 
 _ARROW_BODY = {"requestBody": {"required": True, "content": {MEDIA_TYPE: {}}}}
+_ADVANCE = msgspec.json.Decoder(AdvanceBody)
 _MOST_TS = 2**63 - 1
 
 Number = Annotated[int, Query(ge=0, le=_MOST_TS)]
 Time = Annotated[int | None, Query(ge=-_MOST_TS, le=_MOST_TS)]
-
-
-class Advance(BaseModel):
-    """Where the stream's writer moves its frontier, and what it notes; null removes a note."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    epoch: int | None = Field(None, ge=0, le=_MOST_TS)
-    frontier: int | None = Field(None, ge=0, le=_MOST_TS)
-    attributes: dict[str, Any] = Field(default_factory=dict, max_length=1000)
 
 
 def streams_routes(agent: Agent) -> APIRouter:
@@ -59,8 +51,13 @@ def _add_state_routes(routes: APIRouter, agent: Agent) -> None:
         stream = await _writable(agent, name)
         return _state(stream, await stream.writer.claim())
 
-    @routes.patch("/{name:path}", summary="Move a frontier, note attributes")
-    async def advance(name: str, body: Advance) -> dict[str, Any]:
+    @routes.patch(
+        "/{name:path}", summary="Move a frontier, note attributes", openapi_extra=takes(AdvanceBody)
+    )
+    async def advance(name: str, request: Request) -> dict[str, Any]:
+        """A null attribute is removed; those that are not named stay as they are."""
+        body = read_body(_ADVANCE, await request.body())
+        check_notes(body.attributes)
         stream = await _writable(agent, name)
         state = await stream.writer.advance(body.epoch, body.frontier, body.attributes)
         return _state(stream, state)
@@ -93,7 +90,7 @@ def _add_row_routes(routes: APIRouter, agent: Agent) -> None:
     @routes.put("/{name:path}", summary="Make a stream", openapi_extra=_ARROW_BODY)
     async def create(name: str, request: Request, response: Response) -> dict[str, Any]:
         """The body is an Arrow IPC stream of the schema; the answer is 201 if the stream is new."""
-        made = await agent.streams.create(name, _decoded(await request.body()).schema)
+        made = await agent.streams.create(name, read_table(await request.body()).schema)
         response.status_code = 201 if made else 200
         return (await agent.streams.get(name)).info()
 
@@ -107,7 +104,7 @@ def _add_row_routes(routes: APIRouter, agent: Agent) -> None:
         """The body is an Arrow IPC stream of rows; they are durable once this answers."""
         check_key(idempotency_key)
         stream = await _writable(agent, name)
-        rows = conform(_decoded(await request.body()), stream.log.schema)
+        rows = conform(read_table(await request.body()), stream.log.schema)
         if rows.num_rows == 0:
             log = stream.log
             return {"first": log.head, "next": log.head, "frontier": log.frontier}
@@ -169,16 +166,6 @@ async def _encoded(
     async for chunk in rest:
         yield encoder.encode(chunk)
     yield encoder.close()
-
-
-def _decoded(body: bytes) -> pa.Table:
-    try:
-        with pa.ipc.open_stream(io.BytesIO(body)) as reader:
-            return reader.read_all()
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise InvalidRequestError(
-            f"the body is no Arrow IPC stream: {error}", hint=f"Its type is {MEDIA_TYPE}."
-        ) from error
 
 
 def _state(stream: Stream, state: State) -> dict[str, Any]:

@@ -50,12 +50,14 @@ BAD_ITEMS: list[tuple[dict[str, object], str]] = [
     ({"pod": "p"}, "monitoring[1].pod"),
     ({"labels": {"a": [1]}}, "monitoring[1].labels"),
     ({"labels": {"a": 2**63}}, "monitoring[1].labels"),
+    ({"labels": {f"l{number}": 1 for number in range(65)}}, "monitoring[1].labels"),
+    ({"labels": {"a": "x" * 4096, "b": "x" * 4096}}, "monitoring[1]: its attributes"),
     ({"minVal": "low"}, "monitoring[1].minVal"),
     ({"higherIsBetter": 1}, "monitoring[1].higherIsBetter"),
 ]
 
 
-@pytest.mark.parametrize(("fields", "where"), BAD_ITEMS, ids=str)
+@pytest.mark.parametrize(("fields", "where"), BAD_ITEMS, ids=lambda value: str(value)[:60])
 def test_a_bad_item_is_named_and_nothing_is_stored(
     url: str, fields: dict[str, object], where: str
 ) -> None:
@@ -105,11 +107,12 @@ def test_a_bad_body_is_refused_with_a_reason(url: str, body: bytes, what: str) -
         {"from": 1.5},
         {"metricID": 5},
         {"metricID": [5]},
+        {"entityID": [str(number) for number in range(10_001)]},
         {"latest": "yes"},
         {"nodes": {}},
         [],
     ],
-    ids=str,
+    ids=lambda value: str(value)[:60],
 )
 def test_a_bad_get_is_refused(url: str, body: object) -> None:
     assert httpx.post(f"{url}/get", json=body).status_code == 400

@@ -72,6 +72,83 @@ def test_all_other_columns_may_be_of_any_type_and_survive_a_restart(
             client.close()
 
 
+def body_of(rows: pa.Table, **options: object) -> bytes:
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:
+        writer.write_table(rows)
+    return sink.getvalue()
+
+
+@pytest.mark.parametrize("compression", ["zstd", "lz4"])
+@pytest.mark.parametrize("encoded", [False, True])
+def test_compressed_bodies_are_refused(
+    client: AgentClient, url: str, compression: str, encoded: bool
+) -> None:
+    client.create_stream("s", pa.schema([("word", pa.string())]))
+    words = pa.array(["word" * 1000] * 10)
+    rows = pa.table({"word": words.dictionary_encode() if encoded else words})
+    assert httpx.post(f"{url}/streams/s", content=body_of(rows)).status_code == 200
+    refused = httpx.post(f"{url}/streams/s", content=body_of(rows, compression=compression))
+    assert refused.status_code == 400
+    assert "compress" in refused.json()["error"]["hint"]
+    assert client.info("s").head == 10
+
+
+def test_bodies_that_grow_are_refused(client: AgentClient, url: str) -> None:
+    client.create_stream("s", pa.schema([("word", pa.string())]))
+    client.create_stream("n", pa.schema([("nothing", pa.null())]))
+    indices = pa.array([0] * 100_000, pa.int8())
+    word = pa.DictionaryArray.from_arrays(indices, pa.array(["x" * 100_000]))
+    for name, rows in (
+        ("s", pa.table({"word": word})),
+        ("n", pa.table([pa.nulls(2_000_000)], ["nothing"])),
+    ):
+        refused = httpx.post(f"{url}/streams/{name}", content=encode_rows(rows))
+        assert refused.status_code == 413
+        assert refused.json()["error"]["hint"]
+        assert client.info(name).head == 0
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"attributes": {"a": "\\ud800"}}',
+        b'{"attributes": {"\\ud800": 1}}',
+        b'{"\\ud800": 1}',
+        b'{"attributes": {"a": NaN}}',
+        b'{"attributes": {"a": [1180591620717411303424]}}',
+        b'{"attributes": {"a": ' + b"[" * 40 + b"]" * 40 + b"}}",
+        b'{"attributes": {"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}}",
+        b'{"attributes": null}',
+        b'{"epoch": -1}',
+        b'{"frontier": 1.5}',
+        b'{"colour": 1}',
+        b"\xff",
+        b"",
+    ],
+    ids=lambda body: str(body)[:60],
+)
+def test_odd_notes_are_refused(client: AgentClient, url: str, body: bytes) -> None:
+    client.create_stream("s", SCHEMA)
+    refused = httpx.patch(f"{url}/streams/s", content=body)
+    assert refused.status_code == 400
+    assert refused.json()["error"]["message"]
+    assert client.info("s").attributes == {}
+
+
+def test_odd_texts_elsewhere_are_refused(client: AgentClient, url: str) -> None:
+    client.create_stream("s", SCHEMA)
+    odd = "%ED%A0%80"  # a lone surrogate, and no UTF-8
+    assert httpx.get(f"{url}/streams/{odd}/info").status_code == 404
+    assert httpx.put(f"{url}/streams/{odd}", content=encode_rows(SCHEMA.empty_table())).is_error
+    for query in (f"columns={odd}", f"match={odd}", f"match={odd}:a", f"match=ts:{odd}"):
+        assert httpx.get(f"{url}/streams/s?{query}").status_code == 400
+    assert httpx.get(f"{url}/streams/s?match=word:{odd}").status_code == 200
+    headers = {b"Idempotency-Key": b"\xed\xa0\x80"}
+    rows = encode_rows(pa.record_batch([[1], ["a"]], schema=SCHEMA))
+    assert httpx.post(f"{url}/streams/s", content=rows, headers=headers).status_code == 200
+
+
 async def test_what_cannot_be_recovered_is_tried_again(
     settings: AgentSettings, ignite: IgniteServer
 ) -> None:
