@@ -2,8 +2,10 @@
 
 import hmac
 import ipaddress
-from collections.abc import Awaitable, Callable
+import json
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 import prometheus_client
 import uvicorn
@@ -99,14 +101,20 @@ def _add_operations(app: FastAPI, readiness: Readiness) -> None:
         )
 
 
+def _answer(body: Any, status: int, headers: Mapping[str, str] | None = None) -> Response:
+    # All in ASCII: what an error quotes may be no valid text.
+    text = json.dumps(body)
+    return Response(text, status, headers=dict(headers or {}), media_type="application/json")
+
+
 def _add_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(MistbowError)
-    async def on_own(_: Request, error: MistbowError) -> JSONResponse:
+    async def on_own(_: Request, error: MistbowError) -> Response:
         headers = {"Retry-After": "1"} if error.status == 503 else None
-        return JSONResponse(error.body(), status_code=error.status, headers=headers)
+        return _answer(error.body(), error.status, headers)
 
     @app.exception_handler(RequestValidationError)
-    async def on_validation(_: Request, error: RequestValidationError) -> JSONResponse:
+    async def on_validation(_: Request, error: RequestValidationError) -> Response:
         problems = [
             {"where": ".".join(str(part) for part in item["loc"]), "what": item["msg"]}
             for item in error.errors()
@@ -117,21 +125,21 @@ def _add_error_handlers(app: FastAPI) -> None:
             hint="The service's /docs shows what this request takes.",
             details=problems,
         )
-        return JSONResponse(invalid.body(), status_code=invalid.status)
+        return _answer(invalid.body(), invalid.status)
 
     @app.exception_handler(HTTPException)
-    async def on_http(request: Request, error: HTTPException) -> JSONResponse:
+    async def on_http(request: Request, error: HTTPException) -> Response:
         if error.status_code == 404:
             missing = NotFoundError(f"nothing is served at {request.url.path}")
-            return JSONResponse(missing.body(), status_code=404)
+            return _answer(missing.body(), 404)
         body = {"error": {"code": "http", "message": str(error.detail)}}
-        return JSONResponse(body, status_code=error.status_code, headers=error.headers)
+        return _answer(body, error.status_code, error.headers)
 
     @app.exception_handler(Exception)
-    async def on_unforeseen(request: Request, error: Exception) -> JSONResponse:
+    async def on_unforeseen(request: Request, error: Exception) -> Response:
         log.error("unforeseen error", path=request.url.path, exc_info=error)
         body = MistbowError("something went wrong inside the service; its log says what").body()
-        return JSONResponse(body, status_code=500)
+        return _answer(body, 500)
 
 
 class _BearerToken:

@@ -123,6 +123,8 @@ def test_bad_queries_are_refused_with_place_and_hint(suite: Suite, query: str) -
         lambda root: httpx.post(root, content=b"{"),
         lambda root: httpx.post(root, json=["a"]),
         lambda root: httpx.post(root, json={"queries": 5}),
+        lambda root: httpx.post(root, content=b'{"queries": "\\ud800 = COMPUTE SUM(x)"}'),
+        lambda root: httpx.post(root, content=b'{"queries": 1, "\\ud800": 1}'),
         lambda root: httpx.post(root, json={"query": "a = COMPUTE SUM(x) EVERY 5 s"}),
         lambda root: httpx.post(root, content=b"\xff", headers={"Content-Type": "text/plain"}),
         lambda root: httpx.post(root, content=b"x", headers={"Content-Type": "image/png"}),
