@@ -1,0 +1,1 @@
+"""An emulated fog: Fogify's model of nodes and networks, applied to one machine."""
