@@ -11,7 +11,7 @@ run: .venv/stamp ## start the suite on this machine
 
 test: .venv/stamp ## run every test
 	$(BIN)/mistbow setup
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadfile
 
 lint: .venv/stamp ## check style, types and who imports whom
 	$(BIN)/ruff check

@@ -95,7 +95,7 @@ def results(plan: Plan) -> dict[tuple[str, int], float]:
     return {(row["key"], row["ts"]): row["value"] for row in rows}
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 @given(queries)
 def test_an_accepted_query_is_computed_and_folding_changes_nothing(text: str) -> None:
     checked = check(text)
