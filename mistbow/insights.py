@@ -84,6 +84,12 @@ class Result(BaseModel):
     revision: int
     computed_at: int
 
+    @property
+    def key_words(self) -> str:
+        """The key for people to read."""
+        told = {name: "-" if value is None else value for name, value in self.key.items()}
+        return ", ".join(f"{name}={value}" for name, value in told.items())
+
 
 class Results(BaseModel):
     """Results by time, and the number from which on to follow those to come."""

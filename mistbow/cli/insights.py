@@ -205,10 +205,9 @@ def _print_result(result: Result, as_json: bool) -> None:
         _print_json(result.model_dump_json())
         return
     when = datetime.fromtimestamp(result.ts / 1000, UTC).isoformat(timespec="milliseconds")
-    key = " ".join(f"{name}={value}" for name, value in result.key.items())
     value = "withdrawn" if result.value is None else f"{result.value:g}"
     revision = f" (revision {result.revision})" if result.revision else ""
-    _print_plain(f"{when}  {result.insight}  {key}  {value}{revision}\n")
+    _print_plain(f"{when}  {result.insight}  {result.key_words}  {value}{revision}\n")
 
 
 def _print_deployment(deployment: DeploymentStatus) -> None:

@@ -26,7 +26,7 @@ class Board:
 
     def update(self, result: Result) -> None:
         """Show a result unless a newer one is there; a correction replaces what it corrects."""
-        place = (result.insight, _words(result))
+        place = (result.insight, result.key_words)
         with self._lock:
             old = self._newest.get(place)
             if old is None or result.ts >= old.ts:
@@ -40,7 +40,7 @@ class Board:
         now = self._clock()
         for result in current[:_MOST_ROWS]:
             age = f"{max(0, now - result.ts) / 1000:.1f} s"
-            table.add_row(result.insight, _words(result), _number(result), _event_time(result), age)
+            table.add_row(result.insight, result.key_words, _number(result), _event_time(result), age)
         notes = [f"{name:>8}  {url}/docs" for name, url in self._urls.items()]
         if len(current) > _MOST_ROWS:
             notes.insert(0, f"and {len(current) - _MOST_ROWS} more")
@@ -58,12 +58,8 @@ class Board:
 
 def plain(result: Result) -> str:
     """Return a result as one line."""
-    words = (_event_time(result), result.insight, _words(result), _number(result))
+    words = (_event_time(result), result.insight, result.key_words, _number(result))
     return " ".join(word for word in words if word)
-
-
-def _words(result: Result) -> str:
-    return ", ".join(f"{name}={value}" for name, value in result.key.items())
 
 
 def _number(result: Result) -> str:
