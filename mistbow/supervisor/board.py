@@ -40,7 +40,9 @@ class Board:
         now = self._clock()
         for result in current[:_MOST_ROWS]:
             age = f"{max(0, now - result.ts) / 1000:.1f} s"
-            table.add_row(result.insight, result.key_words, _number(result), _event_time(result), age)
+            table.add_row(
+                result.insight, result.key_words, _number(result), _event_time(result), age
+            )
         notes = [f"{name:>8}  {url}/docs" for name, url in self._urls.items()]
         if len(current) > _MOST_ROWS:
             notes.insert(0, f"and {len(current) - _MOST_ROWS} more")
