@@ -1,0 +1,1 @@
+"""Schedulers: who decides which node runs what, behind one seam."""

@@ -1,0 +1,25 @@
+"""Schedulers by name: the entry points of the group ``mistbow.schedulers``."""
+
+from importlib.metadata import entry_points
+
+from mistbow.errors import InvalidRequestError
+from mistbow.schedulers.interface import Scheduler
+
+GROUP = "mistbow.schedulers"
+
+
+def names() -> list[str]:
+    """Return the name of every scheduler that is installed."""
+    return sorted(entry_points(group=GROUP).names)
+
+
+def load(name: str) -> Scheduler:
+    """Return a new scheduler; raises ``InvalidRequestError`` if not exactly one has this name."""
+    found = {entry.value: entry for entry in entry_points(group=GROUP, name=name)}
+    if not found:
+        raise InvalidRequestError(f"no scheduler {name!r}; there are: {', '.join(names())}")
+    if len(found) > 1:
+        raise InvalidRequestError(f"scheduler {name!r} is several: {', '.join(sorted(found))}")
+    (entry,) = found.values()
+    scheduler: Scheduler = entry.load()()
+    return scheduler
