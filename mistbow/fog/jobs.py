@@ -77,11 +77,6 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             of[stream.source] = of.get(stream.source, 0.0) + stream.bytes_per_s
         return inputs
 
-    @cached_property
-    def last(self) -> frozenset[str]:
-        """The tasks that no other reads: their output is the result."""
-        return frozenset(self.inputs) - {stream.source for stream in self.streams}
-
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     """A node that runs a task for a share of its input, which takes that share of its needs."""
@@ -123,7 +118,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
 def critical_path_ms(job: Job, placement: Placement, fog: Fog) -> float:
     """Return the latency of the slowest path from a job's data to its sink, over links only.
 
-    A task that is placed nowhere is left out of every path.
+    Whatever runs is on its way to the sink, even where the task that would read it has no place.
     """
     # When the slowest row is at each node of a task.
     ready: dict[str, dict[str, float]] = {}
@@ -142,6 +137,6 @@ def critical_path_ms(job: Job, placement: Placement, fog: Fog) -> float:
                 ]
             )
             ready[task.id][node] = at
-            if task.id in job.last:
-                slowest = max(slowest, at + fog.latency_ms(node, job.sink))
+            # The straight way to the sink is no longer than that through the tasks to come.
+            slowest = max(slowest, at + fog.latency_ms(node, job.sink))
     return slowest

@@ -1,0 +1,78 @@
+"""Schedulers of another package: one that works, and others that do not."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from mistbow.fog.jobs import Assignment, Placement
+from mistbow.schedulers.interface import Decision
+
+
+class Roomiest:
+    """Puts all on the node with the most memory, or on the one that the settings prefer."""
+
+    def prepare(self, settings):
+        self._preferred = settings.get("prefer")
+
+    def schedule(self, jobs, fog, current):
+        print("a scheduler may print")
+        roomiest = max(fog.nodes, key=lambda node: (node.memory_free_mb, node.name)).name
+        node = self._preferred or roomiest
+        return Decision(
+            Placement(
+                tuple(
+                    Assignment(job=job.id, task=task.id, node=node)
+                    for job in jobs
+                    for task in job.tasks
+                )
+            )
+        )
+
+
+class Raising:
+    def prepare(self, settings):
+        pass
+
+    def schedule(self, jobs, fog, current):
+        raise ValueError("the stars stand badly")
+
+
+class Hanging:
+    """Loops, and leaves a child of its own, whose id it writes to a file."""
+
+    def prepare(self, settings):
+        self._note = Path(settings["note"])
+
+    def schedule(self, jobs, fog, current):
+        child = os.fork()
+        if child:
+            self._note.write_text(f"{os.getpid()} {child}")
+        signal.alarm(0)
+        while True:
+            pass
+
+
+class Dying:
+    def prepare(self, settings):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Silent:
+    def prepare(self, settings):
+        sys.exit(0)
+
+
+class Absurd:
+    def prepare(self, settings):
+        pass
+
+    def schedule(self, jobs, fog, current):
+        return None
+
+
+class Gone:
+    """Writes what it finds of the suite's token."""
+
+    def prepare(self, settings):
+        raise LookupError(os.environ.get("MISTBOW_TOKEN", "no token"))
