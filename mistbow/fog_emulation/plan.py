@@ -2,68 +2,15 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
 
 from mistbow.errors import NotFoundError
 from mistbow.fog_emulation import model
+from mistbow.fog_emulation.parts import Direction, FogPlan, Node, Shape, Way
 
 REFERENCE_MHZ = 2400
 """A core of the host counts as so fast unless a caller says otherwise."""
 
-Way = Literal["up", "down"]
-
 _NO_LATENCY = model.Latency.model_validate({"delay": "0ms"})
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """How packets of one direction fare: bits/s (None: unlimited), a part of one, milliseconds."""
-
-    rate_bps: int | None = None
-    loss: float = 0.0
-    delay_ms: float = 0.0
-    deviation_ms: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """One instance of a label; ``cores`` of the host, which may be a part of one."""
-
-    name: str
-    label: str
-    service: str
-    cores: float
-    memory_bytes: int
-    networks: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Direction:
-    """A node's packets to a network (``up``) or from it, to or from one ``peer`` or any node."""
-
-    network: str
-    node: str
-    way: Way
-    shape: Shape
-    peer: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class FogPlan:
-    """A fog at its beginning."""
-
-    networks: tuple[str, ...]
-    nodes: tuple[Node, ...]
-    directions: tuple[Direction, ...]
-
-    def members(self, network: str) -> tuple[Node, ...]:
-        """Return the nodes in a network."""
-        return tuple(node for node in self.nodes if network in node.networks)
-
-    def directions_of(self, node: str) -> tuple[Direction, ...]:
-        """Return how a node is connected."""
-        return tuple(each for each in self.directions if each.node == node)
 
 
 def plan(fog: model.FogModel, reference_mhz: int = REFERENCE_MHZ) -> FogPlan:

@@ -5,16 +5,8 @@ from dataclasses import dataclass, replace
 
 from mistbow.errors import InvalidRequestError
 from mistbow.fog_emulation import model
-from mistbow.fog_emulation.plan import (
-    REFERENCE_MHZ,
-    Direction,
-    FogPlan,
-    Node,
-    access,
-    instance,
-    scenario,
-    shapes,
-)
+from mistbow.fog_emulation.parts import Direction, FogPlan, Node
+from mistbow.fog_emulation.plan import REFERENCE_MHZ, access, instance, scenario, shapes
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from mistbow.fog_emulation import model
-from mistbow.fog_emulation.plan import Direction, Node, Shape, plan
+from mistbow.fog_emulation.parts import Direction, Node, Shape
+from mistbow.fog_emulation.plan import plan
 from mistbow.fog_emulation.timetable import timetable
 from tests.mistbow.fog_emulation.cities import SMART_CITY, parsed, small_city
 

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from mistbow.errors import InvalidRequestError, NotFoundError
-from mistbow.fog_emulation.plan import Direction, Shape, plan
+from mistbow.fog_emulation.parts import Direction, Shape
+from mistbow.fog_emulation.plan import plan
 from mistbow.fog_emulation.timetable import Connect, Effect, Limit, Run, Start, Step, Stop, Stress
 from mistbow.fog_emulation.timetable import timetable as _timetable
 from tests.mistbow.fog_emulation.cities import with_actions
