@@ -12,7 +12,7 @@ from structlog.processors import ExceptionRenderer
 from structlog.tracebacks import ExceptionDictTransformer
 
 _ROTATE_BYTES = 16 * 2**20
-_QUIET = ("httpx", "httpcore", "pyignite", "py4j", "uvicorn.access", "uvicorn.error")
+_QUIET = ("httpx", "httpcore", "py4j", "uvicorn.access", "uvicorn.error")
 
 
 def set_up_logging(service: str, home: Path, level: str) -> None:
@@ -60,6 +60,8 @@ def set_up_logging(service: str, home: Path, level: str) -> None:
     root.setLevel(level.upper())
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
+    # It writes a stack trace for each refused connection; the storage agent says what is away.
+    logging.getLogger("pyignite").setLevel(logging.CRITICAL)
     structlog.configure(
         processors=[
             *shared,
