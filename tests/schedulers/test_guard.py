@@ -1,5 +1,8 @@
 """Schedulers of another package, installed by pip: used, and survived."""
 
+import signal
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,6 +13,7 @@ import pytest
 from mistbow.errors import InvalidRequestError
 from mistbow.fog.jobs import Placement
 from mistbow.fog.snapshot import Fog
+from mistbow.schedulers import process
 from mistbow.schedulers.guard import Outcome, decide
 from mistbow.schedulers.registry import load, names
 from tests.schedulers import build
@@ -85,6 +89,13 @@ def test_a_hanging_scheduler_is_ended_with_all_it_started(tmp_path: Path) -> Non
     assert outcome.problems == {"hanging": "no answer within 10 s"}
     pids = [int(pid) for pid in note.read_text().split()]
     eventually(lambda: not any(map(_runs, pids)), what="both processes are gone")
+
+
+def test_a_hanging_scheduler_ends_without_a_parent_too() -> None:
+    question = process.Question({}, (), build.city(), Placement())
+    argv = [sys.executable, "-m", process.__name__, "endless", "1"]
+    done = subprocess.run(argv, input=msgspec.json.encode(question), timeout=LIMIT_S)
+    assert done.returncode == -signal.SIGALRM
 
 
 def _runs(pid: int) -> bool:

@@ -53,6 +53,12 @@ class Hanging:
             pass
 
 
+class Endless:
+    def prepare(self, settings):
+        while True:
+            pass
+
+
 class Dying:
     def prepare(self, settings):
         os.kill(os.getpid(), signal.SIGKILL)
