@@ -97,7 +97,7 @@ def test_a_site_that_returns_is_taken_in_without_moving_the_rest() -> None:
 def test_links_that_are_not_known_are_the_last_choice() -> None:
     fog = build.fog(
         build.node("edge", cores=1),
-        build.node("unmeasured"),
+        build.node("a-mystery"),
         build.node("far"),
         links={("edge", "far"): 5000},
     )
