@@ -1,9 +1,9 @@
 """Deploying insights: the specification's Table 8, and checking and explaining."""
 
 import asyncio
-from typing import Literal
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Header, Response
 from fastapi.responses import PlainTextResponse
 
 from analytics_enabler.api.bodies import BODY_DOCUMENTATION, ReadSubmission
@@ -26,9 +26,15 @@ def insights_router(deployments: Deployments, execution: Execution) -> APIRouter
     router = APIRouter(prefix="/api/insights", tags=["insights"])
 
     @router.post("", status_code=201, openapi_extra=BODY_DOCUMENTATION)
-    async def submit(submission: ReadSubmission) -> Accepted:
-        """Deploy insights; they are computed from the next tick on."""
-        deployment = await deployments.submit(submission.queries, submission.name)
+    async def submit(
+        submission: ReadSubmission,
+        idempotency_key: Annotated[str | None, Header(min_length=1, max_length=200)] = None,
+    ) -> Accepted:
+        """Deploy insights; they are computed from the next tick on.
+
+        With an `Idempotency-Key`, a repeat deploys nothing again.
+        """
+        deployment = await deployments.submit(submission.queries, submission.name, idempotency_key)
         SUBMISSIONS.labels("submitted").inc()
         return accepted(deployment)
 

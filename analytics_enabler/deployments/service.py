@@ -1,6 +1,7 @@
 """Submitting, amending and deleting deployments: stored first, then in force."""
 
 import asyncio
+import hashlib
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
@@ -46,15 +47,22 @@ class Deployments:
         metrics = await self._catalogue.metrics()
         return await asyncio.to_thread(check, queries, metrics)
 
-    async def submit(self, queries: str, name: str | None) -> Deployment:
-        """Deploy new insights; they start at their first tick after the raw stream's frontier."""
+    async def submit(self, queries: str, name: str | None, key: str | None = None) -> Deployment:
+        """Deploy new insights; they start at their first tick after the raw stream's frontier.
+
+        With an idempotency ``key`` a repeat returns what the first one deployed.
+        """
         checked = _accepted(await self.check(queries))
         async with self._lock:
             await self._catch_up()
+            new_id = self._free_id() if key is None else _id_of(key)
+            earlier = self._by_id.get(new_id)
+            if earlier is not None:
+                return _same(earlier, queries, name)
             self._check_room(checked.definitions, None)
             now = self._clock()
             deployment = Deployment(
-                id=self._free_id(),
+                id=new_id,
                 name=name,
                 queries=queries,
                 warnings=checked.problems,
@@ -172,6 +180,20 @@ class Deployments:
         while (candidate := f"d-{secrets.token_hex(4)}") in self._by_id:
             pass
         return candidate
+
+
+def _id_of(key: str) -> str:
+    # The id tells a repeat by itself, so nothing but the deployment need be stored.
+    return f"d-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
+
+
+def _same(earlier: Deployment, queries: str, name: str | None) -> Deployment:
+    if (earlier.queries, earlier.name) != (queries, name):
+        raise ConflictError(
+            f"this Idempotency-Key has deployed other insights, {earlier.id}",
+            hint="Use a new key for each submission, and the same one for its repeats.",
+        )
+    return earlier
 
 
 def _accepted(checked: Checked) -> Checked:

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+import uuid
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -45,9 +46,11 @@ def _body(queries: str, name: str | None = None) -> dict[str, Any]:
     return Submission.model_construct(queries=queries, name=name).model_dump(exclude_none=True)
 
 
-def submit(queries: str, name: str | None) -> Call[Accepted]:
-    """Ask to deploy insights; not repeated by itself, for that would deploy them twice."""
-    return _call("POST", _ROOT, Accepted, json=_body(queries, name))
+def submit(queries: str, name: str | None, key: str | None) -> Call[Accepted]:
+    """Ask to deploy insights, once however often it is asked with the same key."""
+    headers = {"Idempotency-Key": key or uuid.uuid4().hex}
+    body = _body(queries, name)
+    return _call("POST", _ROOT, Accepted, json=body, headers=headers, repeatable=True)
 
 
 def amend(deployment_id: str, queries: str, name: str | None) -> Call[Accepted]:
@@ -127,9 +130,14 @@ class EnablerClient:
     def __init__(self, url: str, *, token: str | None = None) -> None:
         self._transport = Transport(url, token=token)
 
-    def submit(self, queries: str, *, name: str | None = None) -> Accepted:
-        """Deploy insights; raises ``InvalidQueryError`` whose details list all problems."""
-        return self._transport.send(submit(queries, name))
+    def submit(
+        self, queries: str, *, name: str | None = None, idempotency_key: str | None = None
+    ) -> Accepted:
+        """Deploy insights; raises ``InvalidQueryError`` whose details list all problems.
+
+        Safe to repeat with the same key.
+        """
+        return self._transport.send(submit(queries, name, idempotency_key))
 
     def amend(self, deployment_id: str, queries: str, *, name: str | None = None) -> Accepted:
         """Replace the insights of a deployment; those that mean the same go on undisturbed."""
@@ -210,9 +218,11 @@ class AsyncEnablerClient:
     def __init__(self, url: str, *, token: str | None = None) -> None:
         self._transport = AsyncTransport(url, token=token)
 
-    async def submit(self, queries: str, *, name: str | None = None) -> Accepted:
+    async def submit(
+        self, queries: str, *, name: str | None = None, idempotency_key: str | None = None
+    ) -> Accepted:
         """Do as ``EnablerClient.submit``."""
-        return await self._transport.send(submit(queries, name))
+        return await self._transport.send(submit(queries, name, idempotency_key))
 
     async def amend(self, deployment_id: str, queries: str, *, name: str | None = None) -> Accepted:
         """Do as ``EnablerClient.amend``."""

@@ -9,7 +9,12 @@ import pytest
 from mistbow.client.agent import AgentClient
 from mistbow.client.agent_model import Point
 from mistbow.client.enabler import EnablerClient
-from mistbow.errors import InvalidQueryError, NotFoundError
+from mistbow.errors import (
+    ConflictError,
+    InvalidQueryError,
+    InvalidRequestError,
+    NotFoundError,
+)
 from tests.analytics_enabler.conftest import SharedSite
 
 QUERY = "cpu_now = COMPUTE AVG(cpu.util, 10 SECONDS) BY node EVERY 5 SECONDS"
@@ -32,6 +37,17 @@ def test_submit_show_list_delete(lone_enabler: EnablerClient) -> None:
         lone_enabler.show(accepted.deployment_id)
     with pytest.raises(NotFoundError):
         lone_enabler.delete(accepted.deployment_id)
+
+
+def test_a_repeat_with_the_same_key_deploys_nothing_again(lone_enabler: EnablerClient) -> None:
+    first = lone_enabler.submit(QUERY, idempotency_key="k")
+    assert lone_enabler.submit(QUERY, idempotency_key="k") == first
+    assert len(lone_enabler.list()) == 1
+    with pytest.raises(ConflictError, match="other insights"):
+        lone_enabler.submit(TWO, idempotency_key="k")
+    with pytest.raises(InvalidRequestError):
+        lone_enabler.submit(QUERY, idempotency_key="k" * 201)
+    assert lone_enabler.submit(QUERY).deployment_id != first.deployment_id
 
 
 def test_before_anything_is_computed_there_are_no_results(lone_enabler: EnablerClient) -> None:
