@@ -7,6 +7,7 @@ from importlib.metadata import entry_points
 import typer
 from pydantic_settings import BaseSettings
 from rich.console import Console
+from stamina.instrumentation import set_on_retry_hooks
 
 from mistbow.cli.flags import command_of
 from mistbow.cli.insights import app as insights
@@ -69,6 +70,7 @@ app.add_typer(insights, name="insights")
 
 def main() -> None:
     """Run the command; an error of ours is told in words."""
+    set_on_retry_hooks([])
     try:
         app()
     except MistbowError as error:

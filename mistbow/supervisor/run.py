@@ -8,7 +8,6 @@ from types import FrameType
 import psutil
 from rich.console import Console
 from rich.live import Live
-from stamina.instrumentation import set_on_retry_hooks
 
 from mistbow.client.enabler import EnablerClient
 from mistbow.clock import system_clock
@@ -28,8 +27,6 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def run(settings: RunSettings) -> None:
     """Start the suite, show its insights, and stop it on Ctrl-C or SIGTERM."""
     console = Console()
-    # What is away is shown by the children's own lines, not by each try to reach them.
-    set_on_retry_hooks([])
     with only_run(settings.home) as lock:
         check_ports(settings)
         prepare(settings.jars_folder, console)
