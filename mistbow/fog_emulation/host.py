@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mistbow.errors import UnavailableError
+from mistbow.fog_emulation import shaping
+from mistbow.fog_emulation.parts import Shape
 
 _CLONE_NEWNET = 0x40000000
 _TIMEOUT_S = 60
@@ -56,6 +58,11 @@ def in_namespace(path: Path) -> Iterator[None]:
             _set_namespace(own.fileno())
 
 
+def own_namespace() -> Path:
+    """Return the network namespace that this process began in."""
+    return Path(f"/proc/{os.getpid()}/ns/net")
+
+
 def _set_namespace(descriptor: int) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.setns(descriptor, _CLONE_NEWNET) != 0:
@@ -71,6 +78,14 @@ class Kernel:
     netem: bool
     statistic: bool
     tap: bool
+
+
+def shape_device(namespace: Path, device: str, shape: Shape, can: Kernel) -> None:
+    """Shape all that leaves by a device from now on, as far as the kernel can."""
+    with in_namespace(namespace):
+        succeeds(["tc", *shaping.no_queueing(device)])
+        for arguments in shaping.queueing(device, shape, tbf=can.tbf, netem=can.netem):
+            command(["tc", *arguments])
 
 
 def kernel() -> Kernel:

@@ -17,9 +17,16 @@ import msgspec
 from mistbow.errors import InvalidRequestError, NotFoundError, UnavailableError
 from mistbow.fog_emulation import shaping
 from mistbow.fog_emulation.delay_line import Latency, control_address
-from mistbow.fog_emulation.host import Kernel, command, in_namespace, kernel, namespaces, succeeds
+from mistbow.fog_emulation.host import (
+    Kernel,
+    command,
+    in_namespace,
+    kernel,
+    namespaces,
+    shape_device,
+)
 from mistbow.fog_emulation.parts import Direction, FogPlan, Node, Way
-from mistbow.fog_emulation.timetable import Limit, Step
+from mistbow.fog_emulation.timetable import Limit, Step, connected
 
 _PREFIX = "mistbow-fog-"
 _SUBNET = "10.77"
@@ -53,7 +60,10 @@ class NamespaceBackend:
 
     def refusals(self, steps: Sequence[Step] = ()) -> tuple[str, ...]:
         """Return each setting that this machine cannot do, by name and with the reason."""
-        return (*self._unboxed(steps), *self._unshaped())
+        can = self._can
+        able = shaping.Able(rate=can.tbf, delay=can.netem or can.tap, loss=can.statistic)
+        directions = [*self._fog.directions, *connected(steps)]
+        return (*self._unboxed(steps), *shaping.refusals(directions, able))
 
     def up(self) -> None:
         """Make the fog, but for what is refused."""
@@ -196,16 +206,12 @@ class NamespaceBackend:
     def _queue(self, direction: Direction) -> None:
         """Shape what leaves: what goes up by the node's device, what comes down by the switch's."""
         if direction.peer is not None:
-            return  # refused: see ``_unshaped``
+            return  # a link has a loss of its own at most: see ``shaping.refusals``
         if direction.way == "up":
             namespace, device = self._namespace(direction.node), self._device(direction.network)
         else:
             namespace, device = self._switch, self._port(direction.node, direction.network)
-        tc = ["tc", "-n", namespace]
-        succeeds([*tc, *shaping.no_queueing(device)])
-        able = {"tbf": self._can.tbf, "netem": self._can.netem}
-        for arguments in shaping.queueing(device, direction.shape, **able):
-            command([*tc, *arguments])
+        shape_device(_NETNS / namespace, device, direction.shape, self._can)
         if self._can.tap and not self._can.netem:
             self._delay(direction)
 
@@ -245,20 +251,6 @@ class NamespaceBackend:
             for effect in step.effects:
                 if isinstance(effect, Limit):
                     yield f"after {step.at_s} s: new limits for {effect.node}: {_UNBOXED}"
-
-    def _unshaped(self) -> Iterator[str]:
-        can = self._can
-        for each in self._fog.directions:
-            toward = f" with {each.peer}" if each.peer else ""
-            where = f"{each.node} {each.way} {each.network}{toward}"
-            alone = "only a whole network has its own, no single link" if each.peer else ""
-            if each.shape.rate_bps is not None and (alone or not can.tbf):
-                yield f"{where}: {each.shape.rate_bps} bit/s: {alone or 'the kernel has no tbf'}"
-            if each.shape.delay_ms and (alone or not (can.netem or can.tap)):
-                reason = alone or "the kernel has neither netem nor TAP"
-                yield f"{where}: {each.shape.delay_ms:g} ms delay: {reason}"
-            if each.shape.loss and not can.statistic:
-                yield f"{where}: {each.shape.loss:.3%} loss: iptables has no statistic"
 
     def _require(self, node: str) -> None:
         if not self._exists(node):

@@ -1,6 +1,7 @@
 """The commands by which the kernel shapes packets; nothing here runs them."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from mistbow.fog_emulation.parts import Direction, Shape, Way
 
@@ -13,6 +14,15 @@ _CHAINS: Mapping[Way, tuple[str, str, str, str]] = {
     "up": ("MISTBOW-UP", "OUTPUT", "-o", "-d"),
     "down": ("MISTBOW-DOWN", "INPUT", "-i", "-s"),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Able:
+    """Whether there is a way to have a rate, a delay, a loss."""
+
+    rate: bool
+    delay: bool
+    loss: bool
 
 
 def queueing(device: str, shape: Shape, *, tbf: bool, netem: bool) -> Iterator[Sequence[str]]:
@@ -61,6 +71,20 @@ def losing(
             match += f" {side} {addresses[direction.peer, direction.network]}"
         lines += _rules(match, direction)
     return "\n".join([*lines, "COMMIT", ""])
+
+
+def refusals(directions: Sequence[Direction], able: Able) -> Iterator[str]:
+    """Yield each setting that cannot be had, by name and with the reason."""
+    for each in directions:
+        toward = f" with {each.peer}" if each.peer else ""
+        where = f"{each.node} {each.way} {each.network}{toward}"
+        alone = "only a whole network has its own, no single link" if each.peer else ""
+        if each.shape.rate_bps is not None and (alone or not able.rate):
+            yield f"{where}: {each.shape.rate_bps} bit/s: {alone or 'the kernel has no tbf'}"
+        if each.shape.delay_ms and (alone or not able.delay):
+            yield f"{where}: {each.shape.delay_ms:g} ms delay: {alone or 'the kernel has no netem'}"
+        if each.shape.loss and not able.loss:
+            yield f"{where}: {each.shape.loss:.3%} loss: iptables has no statistic"
 
 
 def _rules(match: str, direction: Direction) -> Iterator[str]:

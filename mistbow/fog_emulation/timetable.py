@@ -1,6 +1,6 @@
 """What a scenario does when, to which nodes: data, and no doing."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from mistbow.errors import InvalidRequestError
@@ -66,6 +66,17 @@ class Step:
 
     at_s: int
     effects: tuple[Effect, ...]
+
+
+def connected(steps: Iterable[Step]) -> Iterator[Direction]:
+    """Yield each way in which steps connect nodes."""
+    for step in steps:
+        for effect in step.effects:
+            match effect:
+                case Connect(direction=direction):
+                    yield direction
+                case Start(directions=directions):
+                    yield from directions
 
 
 def timetable(
