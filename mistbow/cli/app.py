@@ -9,6 +9,7 @@ from pydantic_settings import BaseSettings
 from rich.console import Console
 from stamina.instrumentation import set_on_retry_hooks
 
+from mistbow.cli.city import city
 from mistbow.cli.flags import command_of
 from mistbow.cli.insights import app as insights
 from mistbow.errors import MistbowError
@@ -65,6 +66,7 @@ for _name, (_settings, _help) in _SERVICES.items():
 app.command("setup", help="Fetch and prepare what Mistbow needs beside Python's packages.")(
     command_of(IgniteSettings, _set_up)
 )
+app.command("city")(city)
 app.add_typer(insights, name="insights")
 
 

@@ -1,0 +1,55 @@
+"""``mistbow city``: the buses of a city report to storage agents, as a load that tells a story."""
+
+import asyncio
+from itertools import islice
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from mistbow.city import City, Sent, batches, nearest, send
+from mistbow.client import AsyncAgentClient
+from mistbow.clock import system_clock
+
+Urls = Annotated[
+    list[str], typer.Argument(metavar="URL...", help="Storage agents, from west to east.")
+]
+Regions = Annotated[str, typer.Option(help="The city's regions, from west to east.")]
+Rate = Annotated[float, typer.Option(help="Points a second, of all vehicles together.")]
+Vehicles = Annotated[int, typer.Option(help="How many buses there are.")]
+Seconds = Annotated[int, typer.Option(min=1, help="For how long.")]
+Seed = Annotated[int, typer.Option(help="The same seed tells the same story.")]
+Token = Annotated[
+    str | None, typer.Option(envvar="MISTBOW_TOKEN", help="Bearer token.", show_default=False)
+]
+
+
+def city(
+    urls: Urls,
+    regions: Regions = "west,centre,east",
+    rate: Rate = 200.0,
+    vehicles: Vehicles = 50,
+    seconds: Seconds = 60,
+    seed: Seed = 1,
+    token: Token = None,
+) -> None:
+    """Let the buses of a city report where they are, and with how many people."""
+    names = tuple(name.strip() for name in regions.split(","))
+    story = City(regions=names, vehicles=vehicles, rate=rate, seed=seed)
+    sent = asyncio.run(_send(story, urls, token, seconds))
+    console = Console()
+    for region in names:
+        stored, lost = sent.stored.get(region, 0), sent.lost.get(region, 0)
+        console.print(f"{region}: {stored:,} points stored, {lost:,} lost", highlight=False)
+    if any(sent.lost.values()):
+        raise typer.Exit(1)
+
+
+async def _send(story: City, urls: list[str], token: str | None, seconds: int) -> Sent:
+    agents = [AsyncAgentClient(url, token=token) for url in urls]
+    try:
+        ticks = islice(batches(story, system_clock()), seconds * 1000 // story.tick_ms)
+        return await send(ticks, nearest(story.regions, agents))
+    finally:
+        for agent in agents:
+            await agent.close()
