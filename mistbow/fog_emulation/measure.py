@@ -18,6 +18,7 @@ _PROBE_BYTES = 64
 _PAUSE_S = 0.002
 _FLOOD_BYTES = 1400
 _FLOOD_S = 1.5
+_FLOOD_TIMES = 1.5
 _QUIET_S = 1.0
 
 
@@ -139,11 +140,14 @@ def _flood(sender: socket.socket, receiver: socket.socket, asked: Shape, lost_af
     """Send more than can pass and return the rate at which it passed, in bits/s."""
     assert asked.rate_bps is not None  # noqa: S101 - the caller asks only then
     frame_s = 8 * (_FLOOD_BYTES + _HEADERS_BYTES) / asked.rate_bps
-    end = time.monotonic() + _FLOOD_S
+    beginning = time.monotonic()
+    sent = 0
     with _Gathering(receiver, _QUIET_S) as arrived:
-        while time.monotonic() < end:
-            _send(sender, _HEADER.pack(0, time.monotonic()).ljust(_FLOOD_BYTES, b"."))
-            time.sleep(frame_s / 2)
+        while (elapsed := time.monotonic() - beginning) < _FLOOD_S:
+            while sent < _FLOOD_TIMES * elapsed / frame_s:
+                _send(sender, _HEADER.pack(sent, time.monotonic()).ljust(_FLOOD_BYTES, b"."))
+                sent += 1
+            time.sleep(0.001)
     # What the bucket held passes at once: only the later half tells the rate.
     later = arrived.times[len(arrived.times) // 2 :]
     if len(later) < 2:
