@@ -11,6 +11,7 @@ from stamina.instrumentation import set_on_retry_hooks
 
 from mistbow.cli.city import city
 from mistbow.cli.flags import command_of
+from mistbow.cli.fog import app as fog
 from mistbow.cli.insights import app as insights
 from mistbow.errors import MistbowError
 from mistbow.settings import (
@@ -68,6 +69,7 @@ app.command("setup", help="Fetch and prepare what Mistbow needs beside Python's 
 )
 app.command("city")(city)
 app.add_typer(insights, name="insights")
+app.add_typer(fog, name="fog")
 
 
 def main() -> None:

@@ -1,15 +1,19 @@
-"""``mistbow city``: the buses of a city report to storage agents, as a load that tells a story."""
+"""``mistbow city``: the buses of a city report to storage agents, as a load that tells a story.
+
+What it needs is imported by the command: every service starts through this package.
+"""
 
 import asyncio
 from itertools import islice
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from mistbow.city import City, Sent, batches, nearest, send
-from mistbow.client import AsyncAgentClient
 from mistbow.clock import system_clock
+
+if TYPE_CHECKING:
+    from mistbow.city import City, Sent
 
 Urls = Annotated[
     list[str], typer.Argument(metavar="URL...", help="Storage agents, from west to east.")
@@ -34,6 +38,8 @@ def city(
     token: Token = None,
 ) -> None:
     """Let the buses of a city report where they are, and with how many people."""
+    from mistbow.city import City
+
     names = tuple(name.strip() for name in regions.split(","))
     story = City(regions=names, vehicles=vehicles, rate=rate, seed=seed)
     sent = asyncio.run(_send(story, urls, token, seconds))
@@ -45,7 +51,10 @@ def city(
         raise typer.Exit(1)
 
 
-async def _send(story: City, urls: list[str], token: str | None, seconds: int) -> Sent:
+async def _send(story: "City", urls: list[str], token: str | None, seconds: int) -> "Sent":
+    from mistbow.city import batches, nearest, send
+    from mistbow.client import AsyncAgentClient
+
     agents = [AsyncAgentClient(url, token=token) for url in urls]
     try:
         ticks = islice(batches(story, system_clock()), seconds * 1000 // story.tick_ms)

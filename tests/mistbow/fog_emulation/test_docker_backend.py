@@ -3,6 +3,8 @@
 import io
 import os
 import shutil
+import subprocess
+import sys
 import tarfile
 import time
 import uuid
@@ -12,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from mistbow.errors import InvalidRequestError, NotFoundError, UnavailableError
 from mistbow.fog_emulation.backend import raise_fog
@@ -19,6 +22,7 @@ from mistbow.fog_emulation.measure import measure
 from mistbow.fog_emulation.parts import Direction, FogPlan, Shape, Way
 from mistbow.fog_emulation.services import Service
 from mistbow.fog_emulation.timetable import Limit, Step
+from tests.mistbow.fog_emulation.cities import small_city
 from tests.mistbow.fog_emulation.namespaces import fog_of, new_name
 from tests.support.waiting import eventually
 
@@ -164,3 +168,29 @@ def test_an_image_that_is_not_there_leaves_nothing(make: Any) -> None:
     with pytest.raises(UnavailableError, match="Docker"):
         raise_fog(backend)
     assert not left(name)
+
+
+def test_the_command_starts_a_fog_runs_a_scenario_and_leaves_nothing(
+    image: str, tmp_path: Path
+) -> None:
+    name = new_name()
+    file = tmp_path / f"{name}.yml"
+    compose = small_city()
+    compose["services"]["web"] |= {"image": image, "command": SLEEP}
+    compose["x-fogify"]["networks"][0]["bidirectional"] = {"drop": "10%"}
+    action = {"type": "horizontal_scaling", "parameters": {"type": "down"}}
+    step = {"time": 0, "position": 0, "instance_type": "b", "instances": 1, "action": action}
+    compose["x-fogify"]["scenarios"] = [{"name": "story", "actions": [step]}]
+    file.write_text(yaml.safe_dump(compose))
+
+    def fog(*arguments: str) -> str:
+        argv = [sys.executable, "-m", "mistbow.cli.app", "fog", *arguments]
+        return subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+
+    try:
+        assert "a-1 > b-1 (net)" in fog("up", str(file))
+        assert "failed" not in fog("run", str(file), "story")
+        assert len([each for each in left(name) if "b-" in each]) == 1
+    finally:
+        fog("down", str(file))
+    assert left(name) == []
