@@ -6,6 +6,7 @@ import struct
 import pyarrow as pa
 
 from mistbow.errors import InvalidRequestError, TooLargeError
+from mistbow.streams.flatbuffers import child, field, root
 from mistbow.streams.wire import MEDIA_TYPE
 
 _MOST_ROWS = 1_000_000
@@ -39,37 +40,11 @@ def read_table(body: bytes) -> pa.Table:
 def _is_compressed(body: bytes) -> bool:
     for message in pa.ipc.MessageReader.open_stream(pa.py_buffer(body)):
         metadata = message.metadata.to_pybytes()
-        batch = _child(metadata, _root(metadata), _HEADER)
+        batch = child(metadata, root(metadata), _HEADER)
         if message.type == "dictionary":
-            batch = _child(metadata, batch, _DICTIONARY)
+            batch = child(metadata, batch, _DICTIONARY)
         elif message.type != "record batch":
             continue
-        if _field(metadata, batch, _COMPRESSION) is not None:
+        if field(metadata, batch, _COMPRESSION) is not None:
             return True
     return False
-
-
-# PyArrow does not tell of compression. These read a Flatbuffers table, as Arrow has checked it.
-
-
-def _root(data: bytes) -> int:
-    at: int = struct.unpack_from("<I", data)[0]
-    return at
-
-
-def _field(data: bytes, table: int, number: int) -> int | None:
-    """Return where a field of a table is, or None if the table does not have it."""
-    places = table - struct.unpack_from("<i", data, table)[0]
-    entry = 4 + 2 * number
-    if entry >= struct.unpack_from("<H", data, places)[0]:
-        return None
-    offset: int = struct.unpack_from("<H", data, places + entry)[0]
-    return table + offset if offset else None
-
-
-def _child(data: bytes, table: int, number: int) -> int:
-    at = _field(data, table, number)
-    if at is None:
-        raise ValueError("a message is not whole")
-    child: int = at + struct.unpack_from("<I", data, at)[0]
-    return child

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from mistbow.streams.flatbuffers import field, root
+
 MEDIA_TYPE = "application/vnd.apache.arrow.stream"
 
 
@@ -146,15 +148,11 @@ def _next_message(data: bytearray) -> tuple[int, int] | None:
 
 def _kind_and_body(message: bytes) -> tuple[int, int]:
     """Read the header's kind and the body's length of a message, a Flatbuffers table."""
-    (table,) = struct.unpack_from("<I", message)
-    (back,) = struct.unpack_from("<i", message, table)
-    places = table - back
-    (size,) = struct.unpack_from("<H", message, places)
+    table = root(message)
 
-    def value(field: int, form: str) -> int:
-        entry = 4 + 2 * field
-        (at,) = struct.unpack_from("<H", message, places + entry) if entry < size else (0,)
-        found: int = struct.unpack_from(form, message, table + at)[0] if at else 0
+    def value(number: int, form: str) -> int:
+        at = field(message, table, number)
+        found: int = 0 if at is None else struct.unpack_from(form, message, at)[0]
         return found
 
     return value(_KIND, "<B"), value(_BODY_LENGTH, "<q")
