@@ -13,7 +13,6 @@ from pathlib import Path
 
 from rich.console import Console
 
-from mistbow.errors import MistbowError
 from mistbow.ignite.java import find_java
 
 _AT_MOST_S = 300
@@ -34,9 +33,8 @@ def java_options() -> tuple[str, ...]:
     return (f"-XX:SharedArchiveFile={archive}",) if archive.exists() else ()
 
 
-def ensure_class_archive(console: Console | None = None) -> None:
+def ensure_class_archive(console: Console) -> None:
     """Make the archive unless it is there, in about 40 s; without it Spark only starts slower."""
-    console = console or Console()
     archive = class_archive()
     if archive.exists():
         return
@@ -75,7 +73,4 @@ def _record(archive: Path) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        _record(Path(sys.argv[1]))
-    except MistbowError as error:
-        sys.exit(error.message)
+    _record(Path(sys.argv[1]))

@@ -12,10 +12,17 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mistbow.panes.predicates import divide, is_number, number_for_all, same_for_all
+from mistbow.panes.predicates import (
+    ARITHMETIC_ARRAYS,
+    COMPARE_ARRAYS,
+    is_number,
+    number_for_all,
+    same_for_all,
+)
 from mistbow.plan.expressions import (
     And,
     Arithmetic,
+    Attribute,
     Comparison,
     Expression,
     Measure,
@@ -61,22 +68,6 @@ _MEASURES: dict[str, Callable[[pa.Table], Any]] = {
     "MAX": lambda rows: rows["max"],
     "AVG": lambda rows: pc.divide(rows["sum"], rows["count"].cast(pa.float64())),
 }
-_ARITHMETIC: dict[str, Operation] = {
-    "+": pc.add,
-    "-": pc.subtract,
-    "*": pc.multiply,
-    "/": divide,
-}
-_COMPARE: dict[str, Operation] = {
-    "==": pc.equal,
-    "!=": pc.not_equal,
-    ">": pc.greater,
-    ">=": pc.greater_equal,
-    "<": pc.less,
-    "<=": pc.less_equal,
-}
-_BOTH: Operation = pc.and_
-_EITHER: Operation = pc.or_
 
 
 def compose(windows: pa.Table, plan: Plan) -> pa.Table:
@@ -141,31 +132,44 @@ class _Scope:
                 operand = self.evaluate(expression.operand)
                 return _Keyed(operand.rows, pc.negate(operand.values))
             case Arithmetic():
-                return self._binary(expression, _ARITHMETIC[expression.operator])
+                return self._binary(expression, ARITHMETIC_ARRAYS[expression.operator])
             case Comparison():
-                return self._everywhere(self._binary(expression, _COMPARE[expression.operator]))
+                held = self._binary(expression, COMPARE_ARRAYS[expression.operator])
+                return _Keyed(held.rows, pc.fill_null(held.values, False))
             case Membership():
                 operand = self.evaluate(expression.operand)
                 numbers = [option for option in expression.options if is_number(option)]
-                held = pc.is_in(operand.values, pa.array(numbers, pa.float64()))
-                return self._everywhere(_Keyed(operand.rows, held))
-            case Not():
-                operand = self.evaluate(expression.operand)
-                return _Keyed(operand.rows, pc.invert(operand.values))
+                return _Keyed(
+                    operand.rows, pc.is_in(operand.values, pa.array(numbers, pa.float64()))
+                )
             case And():
-                return self._binary(expression, _BOTH)
+                left, right = _meet(self.evaluate(expression.left), self.evaluate(expression.right))
+                return _Keyed(left.rows, pc.and_(left.values, right.values))
             case Or():
-                return self._binary(expression, _EITHER)
+                left, right = self._everywhere(expression.left), self._everywhere(expression.right)
+                return _Keyed(left.rows, pc.or_(left.values, right.values))
+            case Not():
+                operand = self._everywhere(expression.operand)
+                return _Keyed(operand.rows, pc.invert(operand.values))
             case _:
                 raise TypeError(f"{type(expression).__name__} has no value at a tick")
 
-    def _binary(self, node: Comparison | Arithmetic | And | Or, function: Operation) -> _Keyed:
+    def _binary(self, node: Comparison | Arithmetic, function: Operation) -> _Keyed:
+        # A constant is the same for every row: it need not be met with the other side.
+        if _is_constant(node.left):
+            right = self.evaluate(node.right)
+            return _Keyed(right.rows, function(_constant(node.left), right.values))
+        if _is_constant(node.right):
+            left = self.evaluate(node.left)
+            return _Keyed(left.rows, function(left.values, _constant(node.right)))
         left, right = _meet(self.evaluate(node.left), self.evaluate(node.right))
         return _Keyed(left.rows, function(left.values, right.values))
 
-    def _everywhere(self, condition: _Keyed) -> _Keyed:
-        """Let a condition be false, not missing, where an operand is missing: NOT asks for it."""
-        rows = self._all_rows()
+    def _everywhere(self, expression: Expression) -> _Keyed:
+        """Return a condition that is false where it is missing, as NOT and OR need it."""
+        condition, rows = self.evaluate(expression), self._all_rows()
+        if condition.rows is rows:
+            return condition
         pairs = ["tick", "key"]
         known = condition.rows.select(pairs).append_column("held", condition.values)
         numbered = rows.append_column("at", pa.array(range(rows.num_rows), pa.int64()))
@@ -213,6 +217,14 @@ def _finite(values: Any) -> Any:
 
 def _reads_windows(expression: Expression) -> bool:
     return any(isinstance(node, Measure) for node in walk(expression))
+
+
+def _is_constant(expression: Expression) -> bool:
+    return not any(isinstance(node, Measure | Attribute) for node in walk(expression))
+
+
+def _constant(expression: Expression) -> pa.Scalar:
+    return pa.scalar(number_for_all(expression, {}), pa.float64())
 
 
 def _of_key(expression: Expression, rows: pa.Table) -> Any:

@@ -183,8 +183,7 @@ class StreamReader(DataSourceStreamReader):
         """Yield the rows and, when they are routed, a heartbeat that carries the promise."""
         assert isinstance(partition, Range)  # noqa: S101 - Spark hands back what partitions() made
         options = self._options
-        if partition.end is None or partition.start < partition.end:
-            yield from _rows(options, partition)
+        yield from _rows(options, partition)
         if options.panes is not None:
             yield _heartbeat(partition.promise)
 
@@ -202,8 +201,7 @@ class BatchReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows."""
         assert isinstance(partition, Range)  # noqa: S101 - Spark hands back what partitions() made
-        if partition.end is None or partition.start < partition.end:
-            yield from _rows(self._options, partition)
+        yield from _rows(self._options, partition)
 
 
 _clients: dict[str, AgentClient] = {}
@@ -220,6 +218,8 @@ def connect(url: str) -> AgentClient:
 
 
 def _rows(options: SourceOptions, part: Range) -> Iterator[pa.RecordBatch]:
+    if part.end is not None and part.start >= part.end:
+        return
     client = connect(options.url)
     panes = options.panes
     match = {} if panes is None else {"metric": list(metrics_needed(panes))}

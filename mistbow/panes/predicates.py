@@ -38,7 +38,7 @@ COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
 }
-_COMPARE_ARRAYS = {
+COMPARE_ARRAYS: dict[str, Callable[[Any, Any], Any]] = {
     "==": pc.equal,
     "!=": pc.not_equal,
     ">": pc.greater,
@@ -54,13 +54,18 @@ _ARITHMETIC: dict[str, Callable[[float, float], float]] = {
 }
 
 
-def divide(left: Any, right: Any) -> Any:
+def _divide(left: Any, right: Any) -> Any:
     """Divide arrays; without a value where the divisor is zero."""
     nothing = pa.scalar(None, pa.float64())
     return pc.divide(left, pc.if_else(pc.equal(right, 0.0), nothing, right))
 
 
-_ARITHMETIC_ARRAYS = {"+": pc.add, "-": pc.subtract, "*": pc.multiply, "/": divide}
+ARITHMETIC_ARRAYS: dict[str, Callable[[Any, Any], Any]] = {
+    "+": pc.add,
+    "-": pc.subtract,
+    "*": pc.multiply,
+    "/": _divide,
+}
 
 
 def parse_attributes(rows: pa.RecordBatch) -> list[dict[str, Scalar]]:
@@ -92,7 +97,7 @@ def mask(predicate: Expression, rows: pa.RecordBatch, attributes: list[dict[str,
         case Comparison():
             left = _numbers(predicate.left, rows, attributes)
             right = _numbers(predicate.right, rows, attributes)
-            holds = _COMPARE_ARRAYS[predicate.operator](left, right)
+            holds = COMPARE_ARRAYS[predicate.operator](left, right)
             return pc.fill_null(holds, False)
         case Membership():
             numbers = [one for one in predicate.options if is_number(one)]
@@ -201,6 +206,6 @@ def _numbers(
         case Arithmetic():
             left = _numbers(expression.left, rows, attributes)
             right = _numbers(expression.right, rows, attributes)
-            return _ARITHMETIC_ARRAYS[expression.operator](left, right)
+            return ARITHMETIC_ARRAYS[expression.operator](left, right)
         case _:
             raise TypeError(f"{type(expression).__name__} has no value over points")
