@@ -10,20 +10,24 @@ State = Literal["starting", "running", "failed", "fenced"]
 class FragmentStatus(msgspec.Struct, frozen=True, kw_only=True):
     """How far a fragment is.
 
-    ``fingerprint`` names the newest version that was accepted, ``frontier`` the time, in
-    milliseconds since the epoch, up to which its results are complete. A fragment that ``failed``
-    some times in a row is tried again all the same; one that was ``fenced`` off by another writer
-    rests until it is asked for anew. ``queries`` counts the
+    ``fingerprint`` names the newest version that was accepted, ``active`` the one that runs now,
+    if any; ``frontier`` is the time, in milliseconds since the epoch, up to which its results are
+    complete. A fragment that ``failed`` some times in a row is tried again all the same; one that
+    was ``fenced`` off by another writer rests until it is asked for anew. ``queries`` counts the
     Spark queries that run now; ``batches``, ``rows_dropped`` (by Spark's watermark; never above 0
-    when all is well) and ``computed_windows`` count since the worker's start.
+    when all is well), ``computed_windows``, and the rows and ``bytes_written`` to the target count
+    since the worker's start.
     """
 
     id: str
     fingerprint: str
     state: State
+    active: str | None = None
     frontier: int
     error: str | None = None
     queries: int = 0
     batches: int = 0
     rows_dropped: int = 0
     computed_windows: int = 0
+    rows_written: int = 0
+    bytes_written: int = 0

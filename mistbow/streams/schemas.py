@@ -5,6 +5,8 @@ import pyarrow as pa
 RAW = "raw"
 RESULTS = "results"
 DEPLOYMENTS = "deployments"
+METADATA = "metadata"
+PLACEMENTS = "placements"
 
 _WORDS = pa.dictionary(pa.int32(), pa.string())
 
@@ -22,6 +24,21 @@ POINTS = pa.schema(
 
 HORIZON = pa.field("horizon", pa.int64(), nullable=False)
 """Added to each row that a subscriber reads: rows with ``ts <= horizon`` came late."""
+
+PANES = pa.schema(
+    [
+        pa.field("pane", _WORDS, nullable=False),
+        pa.field("key", _WORDS, nullable=False),
+        pa.field("ts", pa.int64(), nullable=False),
+        # When it closed: at ``ts``, or later for a pane of points that came late.
+        pa.field("due", pa.int64(), nullable=False),
+        pa.field("sum", pa.float64(), nullable=False),
+        pa.field("count", pa.int64(), nullable=False),
+        pa.field("min", pa.float64(), nullable=False),
+        pa.field("max", pa.float64(), nullable=False),
+    ]
+)
+"""Panes of one site: what the points in ``(ts - width, ts]`` with a key come to."""
 
 RESULT_ROWS = pa.schema(
     [
@@ -47,3 +64,22 @@ EVENTS = pa.schema(
     ]
 )
 """Changes of a service's own state: what (``key``) and the change as JSON (``event``)."""
+
+
+def results_stream(group: str) -> str:
+    """Return the stream of the results of a group of insights, those that run together.
+
+    >>> results_stream("all.fair")
+    'results/all.fair'
+    """
+    return f"results/{group}"
+
+
+def panes_stream(fragment_id: str) -> str:
+    """Return the stream that a partial fragment writes, at its own site."""
+    return f"panes/{fragment_id}"
+
+
+def decisions_stream(group: str) -> str:
+    """Return the stream that says which sites a group's results did without, and when."""
+    return f"decisions/{group}"
