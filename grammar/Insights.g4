@@ -5,11 +5,25 @@ grammar Insights;
 options { caseInsensitive = true; }
 
 statement
-    : name=ID ASSIGN COMPUTE value=term by=grouping? (WHEN when=term)? (EVERY every=interval)? EOF
+    : name=ID ASSIGN COMPUTE value=term by=grouping? (WHEN when=term)? (EVERY every=interval)?
+      options=settings? EOF
     ;
 
 grouping
     : BY attributes+=(ID | STRING) (COMMA attributes+=(ID | STRING))*
+    ;
+
+// Options are words, not keywords: "scheduler" remains usable as a name.
+settings
+    : WITH chosen+=option (AND chosen+=option)*
+    ;
+
+option
+    : name=ID ASSIGN value=setting
+    ;
+
+setting
+    : name=(ID | STRING)
     ;
 
 // Values and conditions are one rule: a parser that told "(a + b) > c" from "(a > b) AND c" by

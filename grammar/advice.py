@@ -20,8 +20,6 @@ def advice(failure: Failure) -> str | None:
 
 
 def _not_yet(failure: Failure) -> str | None:
-    if failure.found.type == Tree.WITH:
-        return "Leave WITH and what follows it out."
     before = failure.tokens[failure.index - 1].text.upper() if failure.index else ""
     for word in (before, failure.word):
         if word in _COMING:
@@ -61,6 +59,12 @@ def _header(failure: Failure) -> str | None:
     return None
 
 
+def _option(failure: Failure) -> str | None:
+    if failure.rule in (Tree.RULE_settings, Tree.RULE_option, Tree.RULE_setting):
+        return "An option looks like this: `WITH SCHEDULER=latency`."
+    return None
+
+
 def _unit(failure: Failure) -> str | None:
     if failure.rule != Tree.RULE_interval:
         return None
@@ -73,7 +77,7 @@ def _unit(failure: Failure) -> str | None:
 
 def _clause_order(failure: Failure) -> str | None:
     if failure.found.type in CLAUSES and Tree.EOF in failure.expected:
-        return "The clauses stand in this order, each once at most: BY, WHEN, EVERY."
+        return "The clauses stand in this order, each once at most: BY, WHEN, EVERY, WITH."
     return None
 
 
@@ -139,6 +143,7 @@ _ADVISERS: tuple[Callable[[Failure], str | None], ...] = (
     _not_yet,
     _sql,
     _separator,
+    _option,
     _header,
     _unit,
     _clause_order,

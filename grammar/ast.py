@@ -157,13 +157,14 @@ Condition = Compare | Membership | And | Or | Not
 
 @dataclass(frozen=True, slots=True)
 class Insight(Node):
-    """``name = COMPUTE expression [BY by] [WHEN when] [EVERY every]``."""
+    """``name = COMPUTE expression [BY by] [WHEN when] [EVERY every] [WITH SCHEDULER=scheduler]``."""
 
     name: str
     expression: Expression
     by: tuple[str, ...] = ()
     when: Condition | None = None
     every: Interval | None = None
+    scheduler: Text | None = None
 
 
 @dataclass(frozen=True, slots=True)

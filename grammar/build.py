@@ -72,8 +72,26 @@ class Builder:
             by=self._identifiers(tree.by.attributes) if tree.by else (),
             when=self._condition(tree.when) if tree.when else None,
             every=self._interval(tree.every) if tree.every else None,
+            scheduler=self._scheduler(tree.options.chosen) if tree.options else None,
             span=_span(tree),
         )
+
+    def _scheduler(self, options: Iterable[Context]) -> Text | None:
+        chosen: Text | None = None
+        for option in options:
+            word: Token = option.name
+            if word.text.upper() != "SCHEDULER":
+                self._complain(
+                    word.span,
+                    f"there is no option `{clip(word.text)}`",
+                    "The only option is SCHEDULER: `WITH SCHEDULER=latency`.",
+                )
+            elif chosen is not None:
+                self._complain(word.span, "SCHEDULER is given twice", "Name one scheduler.")
+            else:
+                name: Token = option.value.name
+                chosen = Text(self._identifier(name), span=name.span)
+        return chosen
 
     def _expression(self, tree: Context, hint: str | None = None) -> Expression:
         node = self._term(tree)

@@ -14,6 +14,9 @@ _NAMED = {
     Tree.RULE_grouping: "an attribute",
     Tree.RULE_entities: "an entity",
     Tree.RULE_interval: "a unit of time",
+    Tree.RULE_settings: "an option",
+    Tree.RULE_option: "an option",
+    Tree.RULE_setting: "a name",
 }
 _IN_ORDER = (
     Tree.ASSIGN,
@@ -26,6 +29,8 @@ _IN_ORDER = (
     Tree.BY,
     Tree.WHEN,
     Tree.EVERY,
+    Tree.WITH,
+    Tree.AND,
 )
 _MEANT = {
     ":": "An insight is defined by `=`; STREAM definitions are not supported yet.",
@@ -45,10 +50,7 @@ _FOREIGN = "Names are made of a-z, 0-9, `_` and `.`; a metric that has others ne
 def diagnose(failure: Failure) -> Problem:
     """Return the problem with a statement that does not parse."""
     found = failure.found
-    if found.type == Tree.WITH:
-        message = "WITH is not supported yet"
-    else:
-        message = f"found {_quoted(found)}, expected {_expectation(failure)}"
+    message = f"found {_quoted(found)}, expected {_expectation(failure)}"
     return problem_at(found.span, message, advice(failure))
 
 

@@ -8,7 +8,7 @@ from grammar.scanner import Token
 COMPARATORS = frozenset({Tree.GT, Tree.GE, Tree.LT, Tree.LE, Tree.EQ, Tree.NE, Tree.ASSIGN})
 LITERALS = frozenset({Tree.NUMBER, Tree.STRING, Tree.TRUE, Tree.FALSE})
 ARITHMETIC = frozenset({Tree.PLUS, Tree.MINUS, Tree.STAR, Tree.SLASH})
-CLAUSES = frozenset({Tree.BY, Tree.WHEN, Tree.EVERY})
+CLAUSES = frozenset({Tree.BY, Tree.WHEN, Tree.EVERY, Tree.WITH})
 KEYWORDS = CLAUSES | {
     Tree.AND,
     Tree.COMPUTE,
@@ -18,7 +18,6 @@ KEYWORDS = CLAUSES | {
     Tree.NOT,
     Tree.OR,
     Tree.TRUE,
-    Tree.WITH,
 }
 _LEADS = CLAUSES | {Tree.COMPUTE}
 

@@ -50,6 +50,8 @@ def format_insight(insight: Insight) -> str:
         parts.append(f"WHEN {format_node(insight.when)}")
     if insight.every is not None:
         parts.append(f"EVERY {in_words(insight.every.millis)}")
+    if insight.scheduler is not None:
+        parts.append(f"WITH SCHEDULER={_name(insight.scheduler.value)}")
     return " ".join(parts)
 
 

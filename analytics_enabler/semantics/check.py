@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from analytics_enabler.limits import MOST_NAME
-from analytics_enabler.semantics.definition import Definition
+from analytics_enabler.semantics.definition import DEFAULT_SCHEDULER, Definition
 from analytics_enabler.semantics.findings import Findings, beginning, did_you_mean, nearest
 from analytics_enabler.semantics.insights import define
 from analytics_enabler.semantics.scopes import leaves
@@ -27,10 +27,13 @@ class Checked:
         return all(problem.severity != "error" for problem in self.problems)
 
 
-def check(text: str, metrics: frozenset[str] | None = None) -> Checked:
+def check(
+    text: str, metrics: frozenset[str] | None = None, scheduler: str = DEFAULT_SCHEDULER
+) -> Checked:
     """Say what a text means.
 
     ``metrics`` are those that points have come of, for warnings; None where that is not known.
+    Insights that name no scheduler are placed by ``scheduler``.
     """
     try:
         script = parse(text)
@@ -38,7 +41,7 @@ def check(text: str, metrics: frozenset[str] | None = None) -> Checked:
         return Checked((), error.problems)
     findings = Findings()
     _check_names(script, findings)
-    definitions = tuple(define(insight, findings) for insight in script.statements)
+    definitions = tuple(define(insight, findings, scheduler) for insight in script.statements)
     if metrics is not None:
         _look_up_metrics(script, metrics, findings)
     problems = tuple(sorted(findings.problems, key=lambda p: (p.line, p.column)))

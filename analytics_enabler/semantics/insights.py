@@ -7,15 +7,19 @@ from analytics_enabler.semantics.conditions import (
     translate_value,
 )
 from analytics_enabler.semantics.definition import Definition
-from analytics_enabler.semantics.findings import Findings, beginning
+from analytics_enabler.semantics.findings import Findings, beginning, did_you_mean, nearest
 from analytics_enabler.semantics.scopes import ComputeScope, PointScope, ResultScope, leaves
 from grammar import ast, format_insight
 from mistbow.plan.attributes import canonical
 from mistbow.plan.expressions import Aggregate, Expression, walk
+from mistbow.schedulers.registry import names
 
 
-def define(insight: ast.Insight, findings: Findings) -> Definition:
-    """Return what an insight means; where ``findings`` gained an error, a stand-in for it."""
+def define(insight: ast.Insight, findings: Findings, scheduler: str) -> Definition:
+    """Return what an insight means; where ``findings`` gained an error, a stand-in for it.
+
+    ``scheduler`` places it unless it names another one.
+    """
     every_ms = _every(insight, findings)
     by = tuple(dict.fromkeys(canonical(name) for name in insight.by))
     on_points, on_results = _split(insight, by, findings)
@@ -33,7 +37,23 @@ def define(insight: ast.Insight, findings: Findings) -> Definition:
         by=by,
         every_ms=aggregates.every_ms or STAND_IN_MS,
         filter=conjunction(filters) if filters else None,
+        scheduler=scheduler
+        if insight.scheduler is None
+        else _scheduler(insight.scheduler, findings),
     )
+
+
+def _scheduler(named: ast.Text, findings: Findings) -> str:
+    # Looked up each time: a package that is installed now counts from now on.
+    installed = names()
+    if named.value not in installed:
+        near = nearest(named.value, installed)
+        findings.error(
+            named.span,
+            f"there is no scheduler `{named.value}`",
+            did_you_mean(near) if near else f"There are {', '.join(installed)}.",
+        )
+    return named.value
 
 
 def _every(insight: ast.Insight, findings: Findings) -> int | None:

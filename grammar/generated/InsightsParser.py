@@ -10,55 +10,64 @@ else:
 
 def serializedATN():
     return [
-        4,1,36,140,2,0,7,0,2,1,7,1,2,2,7,2,2,3,7,3,2,4,7,4,2,5,7,5,2,6,7,
-        6,2,7,7,7,1,0,1,0,1,0,1,0,1,0,3,0,22,8,0,1,0,1,0,3,0,26,8,0,1,0,
-        1,0,3,0,30,8,0,1,0,1,0,1,1,1,1,1,1,1,1,5,1,38,8,1,10,1,12,1,41,9,
-        1,1,2,1,2,1,2,1,2,1,2,1,2,1,2,1,2,1,2,1,2,3,2,53,8,2,1,2,1,2,3,2,
-        57,8,2,1,2,1,2,1,2,1,2,1,2,1,2,1,2,1,2,1,2,3,2,68,8,2,1,2,1,2,1,
-        2,1,2,1,2,1,2,1,2,1,2,1,2,1,2,1,2,1,2,1,2,1,2,1,2,1,2,1,2,3,2,87,
-        8,2,1,2,1,2,5,2,91,8,2,10,2,12,2,94,9,2,1,3,1,3,1,3,3,3,99,8,3,1,
-        3,1,3,3,3,103,8,3,1,4,1,4,1,4,1,4,5,4,109,8,4,10,4,12,4,112,9,4,
-        1,4,1,4,1,5,1,5,1,5,1,5,5,5,120,8,5,10,5,12,5,123,9,5,1,5,1,5,1,
-        6,3,6,128,8,6,1,6,1,6,3,6,132,8,6,1,7,3,7,135,8,7,1,7,1,7,1,7,1,
-        7,0,1,4,8,0,2,4,6,8,10,12,14,0,6,2,0,28,28,30,30,3,0,5,5,10,10,29,
-        30,2,0,17,17,22,27,1,0,20,21,1,0,18,19,3,0,5,5,10,10,30,30,157,0,
-        16,1,0,0,0,2,33,1,0,0,0,4,67,1,0,0,0,6,95,1,0,0,0,8,104,1,0,0,0,
-        10,115,1,0,0,0,12,131,1,0,0,0,14,134,1,0,0,0,16,17,5,28,0,0,17,18,
-        5,17,0,0,18,19,5,3,0,0,19,21,3,4,2,0,20,22,3,2,1,0,21,20,1,0,0,0,
-        21,22,1,0,0,0,22,25,1,0,0,0,23,24,5,11,0,0,24,26,3,4,2,0,25,23,1,
-        0,0,0,25,26,1,0,0,0,26,29,1,0,0,0,27,28,5,4,0,0,28,30,3,14,7,0,29,
-        27,1,0,0,0,29,30,1,0,0,0,30,31,1,0,0,0,31,32,5,0,0,1,32,1,1,0,0,
-        0,33,34,5,2,0,0,34,39,7,0,0,0,35,36,5,14,0,0,36,38,7,0,0,0,37,35,
-        1,0,0,0,38,41,1,0,0,0,39,37,1,0,0,0,39,40,1,0,0,0,40,3,1,0,0,0,41,
-        39,1,0,0,0,42,43,6,2,-1,0,43,44,5,15,0,0,44,45,3,4,2,0,45,46,5,16,
-        0,0,46,68,1,0,0,0,47,56,5,28,0,0,48,49,5,15,0,0,49,52,3,6,3,0,50,
-        51,5,14,0,0,51,53,3,14,7,0,52,50,1,0,0,0,52,53,1,0,0,0,53,54,1,0,
-        0,0,54,55,5,16,0,0,55,57,1,0,0,0,56,48,1,0,0,0,56,57,1,0,0,0,57,
-        68,1,0,0,0,58,68,7,1,0,0,59,60,5,19,0,0,60,68,3,4,2,10,61,62,7,2,
-        0,0,62,68,3,4,2,6,63,64,5,7,0,0,64,68,3,10,5,0,65,66,5,8,0,0,66,
-        68,3,4,2,3,67,42,1,0,0,0,67,47,1,0,0,0,67,58,1,0,0,0,67,59,1,0,0,
-        0,67,61,1,0,0,0,67,63,1,0,0,0,67,65,1,0,0,0,68,92,1,0,0,0,69,70,
-        10,9,0,0,70,71,7,3,0,0,71,91,3,4,2,10,72,73,10,8,0,0,73,74,7,4,0,
-        0,74,91,3,4,2,9,75,76,10,7,0,0,76,77,7,2,0,0,77,91,3,4,2,8,78,79,
-        10,2,0,0,79,80,5,1,0,0,80,91,3,4,2,3,81,82,10,1,0,0,82,83,5,9,0,
-        0,83,91,3,4,2,2,84,86,10,5,0,0,85,87,5,8,0,0,86,85,1,0,0,0,86,87,
-        1,0,0,0,87,88,1,0,0,0,88,89,5,7,0,0,89,91,3,10,5,0,90,69,1,0,0,0,
-        90,72,1,0,0,0,90,75,1,0,0,0,90,78,1,0,0,0,90,81,1,0,0,0,90,84,1,
-        0,0,0,91,94,1,0,0,0,92,90,1,0,0,0,92,93,1,0,0,0,93,5,1,0,0,0,94,
-        92,1,0,0,0,95,98,7,0,0,0,96,97,5,6,0,0,97,99,3,8,4,0,98,96,1,0,0,
-        0,98,99,1,0,0,0,99,102,1,0,0,0,100,101,5,11,0,0,101,103,3,4,2,0,
-        102,100,1,0,0,0,102,103,1,0,0,0,103,7,1,0,0,0,104,105,5,15,0,0,105,
-        110,7,0,0,0,106,107,5,14,0,0,107,109,7,0,0,0,108,106,1,0,0,0,109,
-        112,1,0,0,0,110,108,1,0,0,0,110,111,1,0,0,0,111,113,1,0,0,0,112,
-        110,1,0,0,0,113,114,5,16,0,0,114,9,1,0,0,0,115,116,5,15,0,0,116,
-        121,3,12,6,0,117,118,5,14,0,0,118,120,3,12,6,0,119,117,1,0,0,0,120,
-        123,1,0,0,0,121,119,1,0,0,0,121,122,1,0,0,0,122,124,1,0,0,0,123,
-        121,1,0,0,0,124,125,5,16,0,0,125,11,1,0,0,0,126,128,5,19,0,0,127,
-        126,1,0,0,0,127,128,1,0,0,0,128,129,1,0,0,0,129,132,5,29,0,0,130,
-        132,7,5,0,0,131,127,1,0,0,0,131,130,1,0,0,0,132,13,1,0,0,0,133,135,
-        5,19,0,0,134,133,1,0,0,0,134,135,1,0,0,0,135,136,1,0,0,0,136,137,
-        5,29,0,0,137,138,5,28,0,0,138,15,1,0,0,0,17,21,25,29,39,52,56,67,
-        86,90,92,98,102,110,121,127,131,134
+        4,1,36,164,2,0,7,0,2,1,7,1,2,2,7,2,2,3,7,3,2,4,7,4,2,5,7,5,2,6,7,
+        6,2,7,7,7,2,8,7,8,2,9,7,9,2,10,7,10,1,0,1,0,1,0,1,0,1,0,3,0,28,8,
+        0,1,0,1,0,3,0,32,8,0,1,0,1,0,3,0,36,8,0,1,0,3,0,39,8,0,1,0,1,0,1,
+        1,1,1,1,1,1,1,5,1,47,8,1,10,1,12,1,50,9,1,1,2,1,2,1,2,1,2,5,2,56,
+        8,2,10,2,12,2,59,9,2,1,3,1,3,1,3,1,3,1,4,1,4,1,5,1,5,1,5,1,5,1,5,
+        1,5,1,5,1,5,1,5,1,5,3,5,77,8,5,1,5,1,5,3,5,81,8,5,1,5,1,5,1,5,1,
+        5,1,5,1,5,1,5,1,5,1,5,3,5,92,8,5,1,5,1,5,1,5,1,5,1,5,1,5,1,5,1,5,
+        1,5,1,5,1,5,1,5,1,5,1,5,1,5,1,5,1,5,3,5,111,8,5,1,5,1,5,5,5,115,
+        8,5,10,5,12,5,118,9,5,1,6,1,6,1,6,3,6,123,8,6,1,6,1,6,3,6,127,8,
+        6,1,7,1,7,1,7,1,7,5,7,133,8,7,10,7,12,7,136,9,7,1,7,1,7,1,8,1,8,
+        1,8,1,8,5,8,144,8,8,10,8,12,8,147,9,8,1,8,1,8,1,9,3,9,152,8,9,1,
+        9,1,9,3,9,156,8,9,1,10,3,10,159,8,10,1,10,1,10,1,10,1,10,0,1,10,
+        11,0,2,4,6,8,10,12,14,16,18,20,0,6,2,0,28,28,30,30,3,0,5,5,10,10,
+        29,30,2,0,17,17,22,27,1,0,20,21,1,0,18,19,3,0,5,5,10,10,30,30,180,
+        0,22,1,0,0,0,2,42,1,0,0,0,4,51,1,0,0,0,6,60,1,0,0,0,8,64,1,0,0,0,
+        10,91,1,0,0,0,12,119,1,0,0,0,14,128,1,0,0,0,16,139,1,0,0,0,18,155,
+        1,0,0,0,20,158,1,0,0,0,22,23,5,28,0,0,23,24,5,17,0,0,24,25,5,3,0,
+        0,25,27,3,10,5,0,26,28,3,2,1,0,27,26,1,0,0,0,27,28,1,0,0,0,28,31,
+        1,0,0,0,29,30,5,11,0,0,30,32,3,10,5,0,31,29,1,0,0,0,31,32,1,0,0,
+        0,32,35,1,0,0,0,33,34,5,4,0,0,34,36,3,20,10,0,35,33,1,0,0,0,35,36,
+        1,0,0,0,36,38,1,0,0,0,37,39,3,4,2,0,38,37,1,0,0,0,38,39,1,0,0,0,
+        39,40,1,0,0,0,40,41,5,0,0,1,41,1,1,0,0,0,42,43,5,2,0,0,43,48,7,0,
+        0,0,44,45,5,14,0,0,45,47,7,0,0,0,46,44,1,0,0,0,47,50,1,0,0,0,48,
+        46,1,0,0,0,48,49,1,0,0,0,49,3,1,0,0,0,50,48,1,0,0,0,51,52,5,12,0,
+        0,52,57,3,6,3,0,53,54,5,1,0,0,54,56,3,6,3,0,55,53,1,0,0,0,56,59,
+        1,0,0,0,57,55,1,0,0,0,57,58,1,0,0,0,58,5,1,0,0,0,59,57,1,0,0,0,60,
+        61,5,28,0,0,61,62,5,17,0,0,62,63,3,8,4,0,63,7,1,0,0,0,64,65,7,0,
+        0,0,65,9,1,0,0,0,66,67,6,5,-1,0,67,68,5,15,0,0,68,69,3,10,5,0,69,
+        70,5,16,0,0,70,92,1,0,0,0,71,80,5,28,0,0,72,73,5,15,0,0,73,76,3,
+        12,6,0,74,75,5,14,0,0,75,77,3,20,10,0,76,74,1,0,0,0,76,77,1,0,0,
+        0,77,78,1,0,0,0,78,79,5,16,0,0,79,81,1,0,0,0,80,72,1,0,0,0,80,81,
+        1,0,0,0,81,92,1,0,0,0,82,92,7,1,0,0,83,84,5,19,0,0,84,92,3,10,5,
+        10,85,86,7,2,0,0,86,92,3,10,5,6,87,88,5,7,0,0,88,92,3,16,8,0,89,
+        90,5,8,0,0,90,92,3,10,5,3,91,66,1,0,0,0,91,71,1,0,0,0,91,82,1,0,
+        0,0,91,83,1,0,0,0,91,85,1,0,0,0,91,87,1,0,0,0,91,89,1,0,0,0,92,116,
+        1,0,0,0,93,94,10,9,0,0,94,95,7,3,0,0,95,115,3,10,5,10,96,97,10,8,
+        0,0,97,98,7,4,0,0,98,115,3,10,5,9,99,100,10,7,0,0,100,101,7,2,0,
+        0,101,115,3,10,5,8,102,103,10,2,0,0,103,104,5,1,0,0,104,115,3,10,
+        5,3,105,106,10,1,0,0,106,107,5,9,0,0,107,115,3,10,5,2,108,110,10,
+        5,0,0,109,111,5,8,0,0,110,109,1,0,0,0,110,111,1,0,0,0,111,112,1,
+        0,0,0,112,113,5,7,0,0,113,115,3,16,8,0,114,93,1,0,0,0,114,96,1,0,
+        0,0,114,99,1,0,0,0,114,102,1,0,0,0,114,105,1,0,0,0,114,108,1,0,0,
+        0,115,118,1,0,0,0,116,114,1,0,0,0,116,117,1,0,0,0,117,11,1,0,0,0,
+        118,116,1,0,0,0,119,122,7,0,0,0,120,121,5,6,0,0,121,123,3,14,7,0,
+        122,120,1,0,0,0,122,123,1,0,0,0,123,126,1,0,0,0,124,125,5,11,0,0,
+        125,127,3,10,5,0,126,124,1,0,0,0,126,127,1,0,0,0,127,13,1,0,0,0,
+        128,129,5,15,0,0,129,134,7,0,0,0,130,131,5,14,0,0,131,133,7,0,0,
+        0,132,130,1,0,0,0,133,136,1,0,0,0,134,132,1,0,0,0,134,135,1,0,0,
+        0,135,137,1,0,0,0,136,134,1,0,0,0,137,138,5,16,0,0,138,15,1,0,0,
+        0,139,140,5,15,0,0,140,145,3,18,9,0,141,142,5,14,0,0,142,144,3,18,
+        9,0,143,141,1,0,0,0,144,147,1,0,0,0,145,143,1,0,0,0,145,146,1,0,
+        0,0,146,148,1,0,0,0,147,145,1,0,0,0,148,149,5,16,0,0,149,17,1,0,
+        0,0,150,152,5,19,0,0,151,150,1,0,0,0,151,152,1,0,0,0,152,153,1,0,
+        0,0,153,156,5,29,0,0,154,156,7,5,0,0,155,151,1,0,0,0,155,154,1,0,
+        0,0,156,19,1,0,0,0,157,159,5,19,0,0,158,157,1,0,0,0,158,159,1,0,
+        0,0,159,160,1,0,0,0,160,161,5,29,0,0,161,162,5,28,0,0,162,21,1,0,
+        0,0,19,27,31,35,38,48,57,76,80,91,110,114,116,122,126,134,145,151,
+        155,158
     ]
 
 class InsightsParser ( Parser ):
@@ -89,15 +98,18 @@ class InsightsParser ( Parser ):
 
     RULE_statement = 0
     RULE_grouping = 1
-    RULE_term = 2
-    RULE_stream = 3
-    RULE_entities = 4
-    RULE_members = 5
-    RULE_member = 6
-    RULE_interval = 7
+    RULE_settings = 2
+    RULE_option = 3
+    RULE_setting = 4
+    RULE_term = 5
+    RULE_stream = 6
+    RULE_entities = 7
+    RULE_members = 8
+    RULE_member = 9
+    RULE_interval = 10
 
-    ruleNames =  [ "statement", "grouping", "term", "stream", "entities", 
-                   "members", "member", "interval" ]
+    ruleNames =  [ "statement", "grouping", "settings", "option", "setting", 
+                   "term", "stream", "entities", "members", "member", "interval" ]
 
     EOF = Token.EOF
     AND=1
@@ -157,6 +169,7 @@ class InsightsParser ( Parser ):
             self.by = None # GroupingContext
             self.when = None # TermContext
             self.every = None # IntervalContext
+            self.options = None # SettingsContext
 
         def ASSIGN(self):
             return self.getToken(InsightsParser.ASSIGN, 0)
@@ -191,6 +204,10 @@ class InsightsParser ( Parser ):
             return self.getTypedRuleContext(InsightsParser.IntervalContext,0)
 
 
+        def settings(self):
+            return self.getTypedRuleContext(InsightsParser.SettingsContext,0)
+
+
         def getRuleIndex(self):
             return InsightsParser.RULE_statement
 
@@ -204,43 +221,51 @@ class InsightsParser ( Parser ):
         self._la = 0 # Token type
         try:
             self.enterOuterAlt(localctx, 1)
-            self.state = 16
+            self.state = 22
             localctx.name = self.match(InsightsParser.ID)
-            self.state = 17
+            self.state = 23
             self.match(InsightsParser.ASSIGN)
-            self.state = 18
+            self.state = 24
             self.match(InsightsParser.COMPUTE)
-            self.state = 19
+            self.state = 25
             localctx.value = self.term(0)
-            self.state = 21
+            self.state = 27
             self._errHandler.sync(self)
             _la = self._input.LA(1)
             if _la==2:
-                self.state = 20
+                self.state = 26
                 localctx.by = self.grouping()
 
 
-            self.state = 25
+            self.state = 31
             self._errHandler.sync(self)
             _la = self._input.LA(1)
             if _la==11:
-                self.state = 23
+                self.state = 29
                 self.match(InsightsParser.WHEN)
-                self.state = 24
+                self.state = 30
                 localctx.when = self.term(0)
 
 
-            self.state = 29
+            self.state = 35
             self._errHandler.sync(self)
             _la = self._input.LA(1)
             if _la==4:
-                self.state = 27
+                self.state = 33
                 self.match(InsightsParser.EVERY)
-                self.state = 28
+                self.state = 34
                 localctx.every = self.interval()
 
 
-            self.state = 31
+            self.state = 38
+            self._errHandler.sync(self)
+            _la = self._input.LA(1)
+            if _la==12:
+                self.state = 37
+                localctx.options = self.settings()
+
+
+            self.state = 40
             self.match(InsightsParser.EOF)
         except RecognitionException as re:
             localctx.exception = re
@@ -260,8 +285,8 @@ class InsightsParser ( Parser ):
             self._ID = None # Token
             self.attributes = list() # of Tokens
             self._STRING = None # Token
-            self._tset71 = None # Token
-            self._tset84 = None # Token
+            self._tset76 = None # Token
+            self._tset89 = None # Token
 
         def BY(self):
             return self.getToken(InsightsParser.BY, 0)
@@ -297,36 +322,191 @@ class InsightsParser ( Parser ):
         self._la = 0 # Token type
         try:
             self.enterOuterAlt(localctx, 1)
-            self.state = 33
+            self.state = 42
             self.match(InsightsParser.BY)
-            self.state = 34
-            localctx._tset71 = self._input.LT(1)
+            self.state = 43
+            localctx._tset76 = self._input.LT(1)
             _la = self._input.LA(1)
             if not(_la==28 or _la==30):
-                localctx._tset71 = self._errHandler.recoverInline(self)
+                localctx._tset76 = self._errHandler.recoverInline(self)
             else:
                 self._errHandler.reportMatch(self)
                 self.consume()
-            localctx.attributes.append(localctx._tset71)
-            self.state = 39
+            localctx.attributes.append(localctx._tset76)
+            self.state = 48
             self._errHandler.sync(self)
             _la = self._input.LA(1)
             while _la==14:
-                self.state = 35
+                self.state = 44
                 self.match(InsightsParser.COMMA)
-                self.state = 36
-                localctx._tset84 = self._input.LT(1)
+                self.state = 45
+                localctx._tset89 = self._input.LT(1)
                 _la = self._input.LA(1)
                 if not(_la==28 or _la==30):
-                    localctx._tset84 = self._errHandler.recoverInline(self)
+                    localctx._tset89 = self._errHandler.recoverInline(self)
                 else:
                     self._errHandler.reportMatch(self)
                     self.consume()
-                localctx.attributes.append(localctx._tset84)
-                self.state = 41
+                localctx.attributes.append(localctx._tset89)
+                self.state = 50
                 self._errHandler.sync(self)
                 _la = self._input.LA(1)
 
+        except RecognitionException as re:
+            localctx.exception = re
+            self._errHandler.reportError(self, re)
+            self._errHandler.recover(self, re)
+        finally:
+            self.exitRule()
+        return localctx
+
+
+    class SettingsContext(ParserRuleContext):
+        __slots__ = 'parser'
+
+        def __init__(self, parser, parent:ParserRuleContext=None, invokingState:int=-1):
+            super().__init__(parent, invokingState)
+            self.parser = parser
+            self._option = None # OptionContext
+            self.chosen = list() # of OptionContexts
+
+        def WITH(self):
+            return self.getToken(InsightsParser.WITH, 0)
+
+        def option(self, i:int=None):
+            if i is None:
+                return self.getTypedRuleContexts(InsightsParser.OptionContext)
+            else:
+                return self.getTypedRuleContext(InsightsParser.OptionContext,i)
+
+
+        def AND(self, i:int=None):
+            if i is None:
+                return self.getTokens(InsightsParser.AND)
+            else:
+                return self.getToken(InsightsParser.AND, i)
+
+        def getRuleIndex(self):
+            return InsightsParser.RULE_settings
+
+
+
+
+    def settings(self):
+
+        localctx = InsightsParser.SettingsContext(self, self._ctx, self.state)
+        self.enterRule(localctx, 4, self.RULE_settings)
+        self._la = 0 # Token type
+        try:
+            self.enterOuterAlt(localctx, 1)
+            self.state = 51
+            self.match(InsightsParser.WITH)
+            self.state = 52
+            localctx._option = self.option()
+            localctx.chosen.append(localctx._option)
+            self.state = 57
+            self._errHandler.sync(self)
+            _la = self._input.LA(1)
+            while _la==1:
+                self.state = 53
+                self.match(InsightsParser.AND)
+                self.state = 54
+                localctx._option = self.option()
+                localctx.chosen.append(localctx._option)
+                self.state = 59
+                self._errHandler.sync(self)
+                _la = self._input.LA(1)
+
+        except RecognitionException as re:
+            localctx.exception = re
+            self._errHandler.reportError(self, re)
+            self._errHandler.recover(self, re)
+        finally:
+            self.exitRule()
+        return localctx
+
+
+    class OptionContext(ParserRuleContext):
+        __slots__ = 'parser'
+
+        def __init__(self, parser, parent:ParserRuleContext=None, invokingState:int=-1):
+            super().__init__(parent, invokingState)
+            self.parser = parser
+            self.name = None # Token
+            self.value = None # SettingContext
+
+        def ASSIGN(self):
+            return self.getToken(InsightsParser.ASSIGN, 0)
+
+        def ID(self):
+            return self.getToken(InsightsParser.ID, 0)
+
+        def setting(self):
+            return self.getTypedRuleContext(InsightsParser.SettingContext,0)
+
+
+        def getRuleIndex(self):
+            return InsightsParser.RULE_option
+
+
+
+
+    def option(self):
+
+        localctx = InsightsParser.OptionContext(self, self._ctx, self.state)
+        self.enterRule(localctx, 6, self.RULE_option)
+        try:
+            self.enterOuterAlt(localctx, 1)
+            self.state = 60
+            localctx.name = self.match(InsightsParser.ID)
+            self.state = 61
+            self.match(InsightsParser.ASSIGN)
+            self.state = 62
+            localctx.value = self.setting()
+        except RecognitionException as re:
+            localctx.exception = re
+            self._errHandler.reportError(self, re)
+            self._errHandler.recover(self, re)
+        finally:
+            self.exitRule()
+        return localctx
+
+
+    class SettingContext(ParserRuleContext):
+        __slots__ = 'parser'
+
+        def __init__(self, parser, parent:ParserRuleContext=None, invokingState:int=-1):
+            super().__init__(parent, invokingState)
+            self.parser = parser
+            self.name = None # Token
+
+        def ID(self):
+            return self.getToken(InsightsParser.ID, 0)
+
+        def STRING(self):
+            return self.getToken(InsightsParser.STRING, 0)
+
+        def getRuleIndex(self):
+            return InsightsParser.RULE_setting
+
+
+
+
+    def setting(self):
+
+        localctx = InsightsParser.SettingContext(self, self._ctx, self.state)
+        self.enterRule(localctx, 8, self.RULE_setting)
+        self._la = 0 # Token type
+        try:
+            self.enterOuterAlt(localctx, 1)
+            self.state = 64
+            localctx.name = self._input.LT(1)
+            _la = self._input.LA(1)
+            if not(_la==28 or _la==30):
+                localctx.name = self._errHandler.recoverInline(self)
+            else:
+                self._errHandler.reportMatch(self)
+                self.consume()
         except RecognitionException as re:
             localctx.exception = re
             self._errHandler.reportError(self, re)
@@ -598,12 +778,12 @@ class InsightsParser ( Parser ):
         _parentState = self.state
         localctx = InsightsParser.TermContext(self, self._ctx, _parentState)
         _prevctx = localctx
-        _startState = 4
-        self.enterRecursionRule(localctx, 4, self.RULE_term, _p)
+        _startState = 10
+        self.enterRecursionRule(localctx, 10, self.RULE_term, _p)
         self._la = 0 # Token type
         try:
             self.enterOuterAlt(localctx, 1)
-            self.state = 67
+            self.state = 91
             self._errHandler.sync(self)
             token = self._input.LA(1)
             if token in [15]:
@@ -611,38 +791,38 @@ class InsightsParser ( Parser ):
                 self._ctx = localctx
                 _prevctx = localctx
 
-                self.state = 43
+                self.state = 67
                 self.match(InsightsParser.LPAR)
-                self.state = 44
+                self.state = 68
                 localctx.inner = self.term(0)
-                self.state = 45
+                self.state = 69
                 self.match(InsightsParser.RPAR)
                 pass
             elif token in [28]:
                 localctx = InsightsParser.WordContext(self, localctx)
                 self._ctx = localctx
                 _prevctx = localctx
-                self.state = 47
+                self.state = 71
                 localctx.word = self.match(InsightsParser.ID)
-                self.state = 56
+                self.state = 80
                 self._errHandler.sync(self)
-                la_ = self._interp.adaptivePredict(self._input,5,self._ctx)
+                la_ = self._interp.adaptivePredict(self._input,7,self._ctx)
                 if la_ == 1:
-                    self.state = 48
+                    self.state = 72
                     self.match(InsightsParser.LPAR)
-                    self.state = 49
+                    self.state = 73
                     localctx.source = self.stream()
-                    self.state = 52
+                    self.state = 76
                     self._errHandler.sync(self)
                     _la = self._input.LA(1)
                     if _la==14:
-                        self.state = 50
+                        self.state = 74
                         self.match(InsightsParser.COMMA)
-                        self.state = 51
+                        self.state = 75
                         localctx.window = self.interval()
 
 
-                    self.state = 54
+                    self.state = 78
                     self.match(InsightsParser.RPAR)
 
 
@@ -651,7 +831,7 @@ class InsightsParser ( Parser ):
                 localctx = InsightsParser.LiteralContext(self, localctx)
                 self._ctx = localctx
                 _prevctx = localctx
-                self.state = 58
+                self.state = 82
                 localctx.value = self._input.LT(1)
                 _la = self._input.LA(1)
                 if not((((_la) & ~0x3f) == 0 and ((1 << _la) & 1610613792) != 0)):
@@ -664,16 +844,16 @@ class InsightsParser ( Parser ):
                 localctx = InsightsParser.NegationContext(self, localctx)
                 self._ctx = localctx
                 _prevctx = localctx
-                self.state = 59
+                self.state = 83
                 self.match(InsightsParser.MINUS)
-                self.state = 60
+                self.state = 84
                 localctx.operand = self.term(10)
                 pass
             elif token in [17, 22, 23, 24, 25, 26, 27]:
                 localctx = InsightsParser.ElidedComparisonContext(self, localctx)
                 self._ctx = localctx
                 _prevctx = localctx
-                self.state = 61
+                self.state = 85
                 localctx.operator = self._input.LT(1)
                 _la = self._input.LA(1)
                 if not((((_la) & ~0x3f) == 0 and ((1 << _la) & 264372224) != 0)):
@@ -681,51 +861,51 @@ class InsightsParser ( Parser ):
                 else:
                     self._errHandler.reportMatch(self)
                     self.consume()
-                self.state = 62
+                self.state = 86
                 localctx.right = self.term(6)
                 pass
             elif token in [7]:
                 localctx = InsightsParser.ElidedChoiceContext(self, localctx)
                 self._ctx = localctx
                 _prevctx = localctx
-                self.state = 63
+                self.state = 87
                 self.match(InsightsParser.IN)
-                self.state = 64
+                self.state = 88
                 localctx.choices = self.members()
                 pass
             elif token in [8]:
                 localctx = InsightsParser.DenialContext(self, localctx)
                 self._ctx = localctx
                 _prevctx = localctx
-                self.state = 65
+                self.state = 89
                 self.match(InsightsParser.NOT)
-                self.state = 66
+                self.state = 90
                 localctx.operand = self.term(3)
                 pass
             else:
                 raise NoViableAltException(self)
 
             self._ctx.stop = self._input.LT(-1)
-            self.state = 92
+            self.state = 116
             self._errHandler.sync(self)
-            _alt = self._interp.adaptivePredict(self._input,9,self._ctx)
+            _alt = self._interp.adaptivePredict(self._input,11,self._ctx)
             while _alt!=2 and _alt!=ATN.INVALID_ALT_NUMBER:
                 if _alt==1:
                     if self._parseListeners is not None:
                         self.triggerExitRuleEvent()
                     _prevctx = localctx
-                    self.state = 90
+                    self.state = 114
                     self._errHandler.sync(self)
-                    la_ = self._interp.adaptivePredict(self._input,8,self._ctx)
+                    la_ = self._interp.adaptivePredict(self._input,10,self._ctx)
                     if la_ == 1:
                         localctx = InsightsParser.ArithmeticContext(self, InsightsParser.TermContext(self, _parentctx, _parentState))
                         localctx.left = _prevctx
                         self.pushNewRecursionContext(localctx, _startState, self.RULE_term)
-                        self.state = 69
+                        self.state = 93
                         if not self.precpred(self._ctx, 9):
                             from antlr4.error.Errors import FailedPredicateException
                             raise FailedPredicateException(self, "self.precpred(self._ctx, 9)")
-                        self.state = 70
+                        self.state = 94
                         localctx.operator = self._input.LT(1)
                         _la = self._input.LA(1)
                         if not(_la==20 or _la==21):
@@ -733,7 +913,7 @@ class InsightsParser ( Parser ):
                         else:
                             self._errHandler.reportMatch(self)
                             self.consume()
-                        self.state = 71
+                        self.state = 95
                         localctx.right = self.term(10)
                         pass
 
@@ -741,11 +921,11 @@ class InsightsParser ( Parser ):
                         localctx = InsightsParser.ArithmeticContext(self, InsightsParser.TermContext(self, _parentctx, _parentState))
                         localctx.left = _prevctx
                         self.pushNewRecursionContext(localctx, _startState, self.RULE_term)
-                        self.state = 72
+                        self.state = 96
                         if not self.precpred(self._ctx, 8):
                             from antlr4.error.Errors import FailedPredicateException
                             raise FailedPredicateException(self, "self.precpred(self._ctx, 8)")
-                        self.state = 73
+                        self.state = 97
                         localctx.operator = self._input.LT(1)
                         _la = self._input.LA(1)
                         if not(_la==18 or _la==19):
@@ -753,7 +933,7 @@ class InsightsParser ( Parser ):
                         else:
                             self._errHandler.reportMatch(self)
                             self.consume()
-                        self.state = 74
+                        self.state = 98
                         localctx.right = self.term(9)
                         pass
 
@@ -761,11 +941,11 @@ class InsightsParser ( Parser ):
                         localctx = InsightsParser.ComparisonContext(self, InsightsParser.TermContext(self, _parentctx, _parentState))
                         localctx.left = _prevctx
                         self.pushNewRecursionContext(localctx, _startState, self.RULE_term)
-                        self.state = 75
+                        self.state = 99
                         if not self.precpred(self._ctx, 7):
                             from antlr4.error.Errors import FailedPredicateException
                             raise FailedPredicateException(self, "self.precpred(self._ctx, 7)")
-                        self.state = 76
+                        self.state = 100
                         localctx.operator = self._input.LT(1)
                         _la = self._input.LA(1)
                         if not((((_la) & ~0x3f) == 0 and ((1 << _la) & 264372224) != 0)):
@@ -773,7 +953,7 @@ class InsightsParser ( Parser ):
                         else:
                             self._errHandler.reportMatch(self)
                             self.consume()
-                        self.state = 77
+                        self.state = 101
                         localctx.right = self.term(8)
                         pass
 
@@ -781,13 +961,13 @@ class InsightsParser ( Parser ):
                         localctx = InsightsParser.ConjunctionContext(self, InsightsParser.TermContext(self, _parentctx, _parentState))
                         localctx.left = _prevctx
                         self.pushNewRecursionContext(localctx, _startState, self.RULE_term)
-                        self.state = 78
+                        self.state = 102
                         if not self.precpred(self._ctx, 2):
                             from antlr4.error.Errors import FailedPredicateException
                             raise FailedPredicateException(self, "self.precpred(self._ctx, 2)")
-                        self.state = 79
+                        self.state = 103
                         self.match(InsightsParser.AND)
-                        self.state = 80
+                        self.state = 104
                         localctx.right = self.term(3)
                         pass
 
@@ -795,13 +975,13 @@ class InsightsParser ( Parser ):
                         localctx = InsightsParser.DisjunctionContext(self, InsightsParser.TermContext(self, _parentctx, _parentState))
                         localctx.left = _prevctx
                         self.pushNewRecursionContext(localctx, _startState, self.RULE_term)
-                        self.state = 81
+                        self.state = 105
                         if not self.precpred(self._ctx, 1):
                             from antlr4.error.Errors import FailedPredicateException
                             raise FailedPredicateException(self, "self.precpred(self._ctx, 1)")
-                        self.state = 82
+                        self.state = 106
                         self.match(InsightsParser.OR)
-                        self.state = 83
+                        self.state = 107
                         localctx.right = self.term(2)
                         pass
 
@@ -809,28 +989,28 @@ class InsightsParser ( Parser ):
                         localctx = InsightsParser.ChoiceContext(self, InsightsParser.TermContext(self, _parentctx, _parentState))
                         localctx.operand = _prevctx
                         self.pushNewRecursionContext(localctx, _startState, self.RULE_term)
-                        self.state = 84
+                        self.state = 108
                         if not self.precpred(self._ctx, 5):
                             from antlr4.error.Errors import FailedPredicateException
                             raise FailedPredicateException(self, "self.precpred(self._ctx, 5)")
-                        self.state = 86
+                        self.state = 110
                         self._errHandler.sync(self)
                         _la = self._input.LA(1)
                         if _la==8:
-                            self.state = 85
+                            self.state = 109
                             localctx.negated = self.match(InsightsParser.NOT)
 
 
-                        self.state = 88
+                        self.state = 112
                         self.match(InsightsParser.IN)
-                        self.state = 89
+                        self.state = 113
                         localctx.choices = self.members()
                         pass
 
              
-                self.state = 94
+                self.state = 118
                 self._errHandler.sync(self)
-                _alt = self._interp.adaptivePredict(self._input,9,self._ctx)
+                _alt = self._interp.adaptivePredict(self._input,11,self._ctx)
 
         except RecognitionException as re:
             localctx.exception = re
@@ -880,11 +1060,11 @@ class InsightsParser ( Parser ):
     def stream(self):
 
         localctx = InsightsParser.StreamContext(self, self._ctx, self.state)
-        self.enterRule(localctx, 6, self.RULE_stream)
+        self.enterRule(localctx, 12, self.RULE_stream)
         self._la = 0 # Token type
         try:
             self.enterOuterAlt(localctx, 1)
-            self.state = 95
+            self.state = 119
             localctx.metric = self._input.LT(1)
             _la = self._input.LA(1)
             if not(_la==28 or _la==30):
@@ -892,23 +1072,23 @@ class InsightsParser ( Parser ):
             else:
                 self._errHandler.reportMatch(self)
                 self.consume()
-            self.state = 98
+            self.state = 122
             self._errHandler.sync(self)
             _la = self._input.LA(1)
             if _la==6:
-                self.state = 96
+                self.state = 120
                 self.match(InsightsParser.FROM)
-                self.state = 97
+                self.state = 121
                 localctx.from_ = self.entities()
 
 
-            self.state = 102
+            self.state = 126
             self._errHandler.sync(self)
             _la = self._input.LA(1)
             if _la==11:
-                self.state = 100
+                self.state = 124
                 self.match(InsightsParser.WHEN)
-                self.state = 101
+                self.state = 125
                 localctx.when = self.term(0)
 
 
@@ -930,8 +1110,8 @@ class InsightsParser ( Parser ):
             self._ID = None # Token
             self.names = list() # of Tokens
             self._STRING = None # Token
-            self._tset435 = None # Token
-            self._tset448 = None # Token
+            self._tset495 = None # Token
+            self._tset508 = None # Token
 
         def LPAR(self):
             return self.getToken(InsightsParser.LPAR, 0)
@@ -966,41 +1146,41 @@ class InsightsParser ( Parser ):
     def entities(self):
 
         localctx = InsightsParser.EntitiesContext(self, self._ctx, self.state)
-        self.enterRule(localctx, 8, self.RULE_entities)
+        self.enterRule(localctx, 14, self.RULE_entities)
         self._la = 0 # Token type
         try:
             self.enterOuterAlt(localctx, 1)
-            self.state = 104
+            self.state = 128
             self.match(InsightsParser.LPAR)
-            self.state = 105
-            localctx._tset435 = self._input.LT(1)
+            self.state = 129
+            localctx._tset495 = self._input.LT(1)
             _la = self._input.LA(1)
             if not(_la==28 or _la==30):
-                localctx._tset435 = self._errHandler.recoverInline(self)
+                localctx._tset495 = self._errHandler.recoverInline(self)
             else:
                 self._errHandler.reportMatch(self)
                 self.consume()
-            localctx.names.append(localctx._tset435)
-            self.state = 110
+            localctx.names.append(localctx._tset495)
+            self.state = 134
             self._errHandler.sync(self)
             _la = self._input.LA(1)
             while _la==14:
-                self.state = 106
+                self.state = 130
                 self.match(InsightsParser.COMMA)
-                self.state = 107
-                localctx._tset448 = self._input.LT(1)
+                self.state = 131
+                localctx._tset508 = self._input.LT(1)
                 _la = self._input.LA(1)
                 if not(_la==28 or _la==30):
-                    localctx._tset448 = self._errHandler.recoverInline(self)
+                    localctx._tset508 = self._errHandler.recoverInline(self)
                 else:
                     self._errHandler.reportMatch(self)
                     self.consume()
-                localctx.names.append(localctx._tset448)
-                self.state = 112
+                localctx.names.append(localctx._tset508)
+                self.state = 136
                 self._errHandler.sync(self)
                 _la = self._input.LA(1)
 
-            self.state = 113
+            self.state = 137
             self.match(InsightsParser.RPAR)
         except RecognitionException as re:
             localctx.exception = re
@@ -1048,29 +1228,29 @@ class InsightsParser ( Parser ):
     def members(self):
 
         localctx = InsightsParser.MembersContext(self, self._ctx, self.state)
-        self.enterRule(localctx, 10, self.RULE_members)
+        self.enterRule(localctx, 16, self.RULE_members)
         self._la = 0 # Token type
         try:
             self.enterOuterAlt(localctx, 1)
-            self.state = 115
+            self.state = 139
             self.match(InsightsParser.LPAR)
-            self.state = 116
+            self.state = 140
             localctx._member = self.member()
             localctx.values.append(localctx._member)
-            self.state = 121
+            self.state = 145
             self._errHandler.sync(self)
             _la = self._input.LA(1)
             while _la==14:
-                self.state = 117
+                self.state = 141
                 self.match(InsightsParser.COMMA)
-                self.state = 118
+                self.state = 142
                 localctx._member = self.member()
                 localctx.values.append(localctx._member)
-                self.state = 123
+                self.state = 147
                 self._errHandler.sync(self)
                 _la = self._input.LA(1)
 
-            self.state = 124
+            self.state = 148
             self.match(InsightsParser.RPAR)
         except RecognitionException as re:
             localctx.exception = re
@@ -1114,28 +1294,28 @@ class InsightsParser ( Parser ):
     def member(self):
 
         localctx = InsightsParser.MemberContext(self, self._ctx, self.state)
-        self.enterRule(localctx, 12, self.RULE_member)
+        self.enterRule(localctx, 18, self.RULE_member)
         self._la = 0 # Token type
         try:
-            self.state = 131
+            self.state = 155
             self._errHandler.sync(self)
             token = self._input.LA(1)
             if token in [19, 29]:
                 self.enterOuterAlt(localctx, 1)
-                self.state = 127
+                self.state = 151
                 self._errHandler.sync(self)
                 _la = self._input.LA(1)
                 if _la==19:
-                    self.state = 126
+                    self.state = 150
                     localctx.minus = self.match(InsightsParser.MINUS)
 
 
-                self.state = 129
+                self.state = 153
                 localctx.value = self.match(InsightsParser.NUMBER)
                 pass
             elif token in [5, 10, 30]:
                 self.enterOuterAlt(localctx, 2)
-                self.state = 130
+                self.state = 154
                 localctx.value = self._input.LT(1)
                 _la = self._input.LA(1)
                 if not((((_la) & ~0x3f) == 0 and ((1 << _la) & 1073742880) != 0)):
@@ -1184,21 +1364,21 @@ class InsightsParser ( Parser ):
     def interval(self):
 
         localctx = InsightsParser.IntervalContext(self, self._ctx, self.state)
-        self.enterRule(localctx, 14, self.RULE_interval)
+        self.enterRule(localctx, 20, self.RULE_interval)
         self._la = 0 # Token type
         try:
             self.enterOuterAlt(localctx, 1)
-            self.state = 134
+            self.state = 158
             self._errHandler.sync(self)
             _la = self._input.LA(1)
             if _la==19:
-                self.state = 133
+                self.state = 157
                 localctx.minus = self.match(InsightsParser.MINUS)
 
 
-            self.state = 136
+            self.state = 160
             localctx.count = self.match(InsightsParser.NUMBER)
-            self.state = 137
+            self.state = 161
             localctx.unit = self.match(InsightsParser.ID)
         except RecognitionException as re:
             localctx.exception = re
@@ -1213,7 +1393,7 @@ class InsightsParser ( Parser ):
     def sempred(self, localctx:RuleContext, ruleIndex:int, predIndex:int):
         if self._predicates == None:
             self._predicates = dict()
-        self._predicates[2] = self.term_sempred
+        self._predicates[5] = self.term_sempred
         pred = self._predicates.get(ruleIndex, None)
         if pred is None:
             raise Exception("No predicate with index:" + str(ruleIndex))

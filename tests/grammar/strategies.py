@@ -86,5 +86,6 @@ insights = st.builds(
     by=st.lists(names, max_size=3).map(tuple),
     when=st.none() | conditions,
     every=st.none() | intervals,
+    scheduler=st.none() | st.builds(Text, names),
 )
 scripts = st.builds(Script, st.lists(insights, min_size=1, max_size=2).map(tuple))

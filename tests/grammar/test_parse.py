@@ -41,9 +41,9 @@ def condition(text: str) -> Condition | None:
 
 
 def test_all_parts_of_an_insight() -> None:
-    text = "load = COMPUTE AVG(cpu, 10 SECONDS) BY node, pod.name WHEN > 3 EVERY 5 SECONDS;"
+    text = "load = COMPUTE AVG(cpu, 10 SECONDS) BY node, pod.name WHEN > 3 EVERY 5 SECONDS WITH SCHEDULER=x;"
     expression = Aggregate("AVG", MetricStream("cpu"), Interval(10_000))
-    insight = Insight("load", expression, ("node", "pod.name"), HOT, Interval(5_000))
+    insight = Insight("load", expression, ("node", "pod.name"), HOT, Interval(5_000), Text("x"))
     assert parse(text) == Script((insight,))
 
 
@@ -169,10 +169,12 @@ def test_canonical_text() -> None:
     text = """
         a = compute (avg("cpu" from ('x'), 60 s)*(2.0)) - (1 - 3) by "node" when (> 3) every 90 s;
         b = COMPUTE MAX("d io") BY "by" WHEN ((x IN ('a"')) OR NOT (> 1 AND < 2)) EVERY 1 ms
+            with Scheduler = 'latency'
     """
     assert format_script(parse(text)).splitlines() == [
         "a = COMPUTE AVG(cpu FROM (x), 1 MINUTE) * 2 - (1 - 3) BY node WHEN > 3 EVERY 90 SECONDS;",
-        'b = COMPUTE MAX("d io") BY "by" WHEN x IN ("a\\"") OR NOT (> 1 AND < 2) EVERY 1 MILLIS;',
+        'b = COMPUTE MAX("d io") BY "by" WHEN x IN ("a\\"") OR NOT (> 1 AND < 2) EVERY 1 MILLIS '
+        "WITH SCHEDULER=latency;",
     ]
 
 

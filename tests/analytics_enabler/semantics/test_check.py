@@ -83,6 +83,8 @@ ERRORS = [
     ("AVG(cpu WHEN rack + 1 > 2) EVERY 1 s", "an attribute cannot be calculated", "number"),
     ("AVG(cpu) WHEN > 1 OR site == 'a' EVERY 1 s", "`site` is an attribute", "Add `site` to BY"),
     ("AVG(cpu) WHEN > mem EVERY 1 s", "`mem` is an attribute", "`AVG(mem)`"),
+    ("AVG(cpu) EVERY 1 s WITH SCHEDULER=latncy", "no scheduler `latncy`", "mean `latency`?"),
+    ("AVG(cpu) EVERY 1 s WITH SCHEDULER=zzz", "no scheduler `zzz`", "There are fair, latency"),
     ("AVG(cpu) BY a WHEN a == 1 OR b == 1 EVERY 1 s", "`b` is an attribute", "joined by AND"),
 ]
 
@@ -143,6 +145,16 @@ def test_a_meaning_is_told_from_another_but_not_by_its_spelling() -> None:
     number = definition("a = COMPUTE AVG(cpu) WHEN rack == 1 EVERY 5 s")
     truth = definition("a = COMPUTE AVG(cpu) WHEN rack == true EVERY 5 s")
     assert number.meaning != truth.meaning
+    assert one.meaning == definition("a = COMPUTE AVG(cpu) EVERY 5 s WITH SCHEDULER=fair").meaning
+    assert (
+        one.meaning != definition("a = COMPUTE AVG(cpu) EVERY 5 s WITH SCHEDULER=latency").meaning
+    )
+
+
+def test_the_scheduler_is_the_one_named_or_else_the_settings() -> None:
+    text = "a = COMPUTE AVG(x) EVERY 1 s with scheduler='latency'; b = COMPUTE AVG(x) EVERY 1 s"
+    assert [d.scheduler for d in check(text).definitions] == ["latency", "fair"]
+    assert [d.scheduler for d in check(text, scheduler="latency").definitions] == ["latency"] * 2
 
 
 def test_nearest() -> None:
