@@ -157,7 +157,7 @@ Condition = Compare | Membership | And | Or | Not
 
 @dataclass(frozen=True, slots=True)
 class Insight(Node):
-    """``name = COMPUTE expression [BY by] [WHEN when] [EVERY every] [WITH SCHEDULER=scheduler]``."""
+    """``name = COMPUTE expression [BY by] [WHEN when] [EVERY every] [WITH SCHEDULER=name]``."""
 
     name: str
     expression: Expression

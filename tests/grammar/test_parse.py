@@ -41,7 +41,8 @@ def condition(text: str) -> Condition | None:
 
 
 def test_all_parts_of_an_insight() -> None:
-    text = "load = COMPUTE AVG(cpu, 10 SECONDS) BY node, pod.name WHEN > 3 EVERY 5 SECONDS WITH SCHEDULER=x;"
+    head = "load = COMPUTE AVG(cpu, 10 SECONDS) BY node, pod.name WHEN > 3 "
+    text = f"{head}EVERY 5 SECONDS WITH SCHEDULER=x;"
     expression = Aggregate("AVG", MetricStream("cpu"), Interval(10_000))
     insight = Insight("load", expression, ("node", "pod.name"), HOT, Interval(5_000), Text("x"))
     assert parse(text) == Script((insight,))

@@ -10,7 +10,8 @@ from grammar import ParseError, Script, format_script, parse, render
 from tests.grammar.strategies import scripts
 
 _SIGNS = "()'\";,=<>!+-*/.\\\n\t @:[]{}&|éß\u00a0\ufeff\x00"
-_WORDS = """COMPUTE BY WHEN EVERY FROM IN NOT AND OR WITH SCHEDULER= true 5 SECONDS AVG( cpu 1e999 0 -- // /*"""
+_WORDS = """COMPUTE BY WHEN EVERY FROM IN NOT AND OR WITH true 5 SECONDS AVG( cpu 1e999 0 -- // /*
+    SCHEDULER ="""
 _SNIPPETS = [*_SIGNS, *_WORDS.split()]
 
 
