@@ -3,7 +3,7 @@
 import secrets
 from asyncio import Future
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +17,8 @@ from storage_agent.segments import Appended, Header, Segment, no_rows
 class Append:
     """Rows that wait to be stored, and the future that is told what became of them.
 
-    ``series``: metadata of series that are new or changed.
+    ``series``: metadata of series that are new or changed. ``frontier``: how far event time is
+    with these rows, stored with them or not at all.
     """
 
     rows: pa.RecordBatch
@@ -25,6 +26,7 @@ class Append:
     key: str | None
     done: Future[Appended]
     series: Sequence[dict[str, Any]] = field(default=())
+    frontier: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,7 @@ def segment_of_appends(place: Place, appends: Sequence[Append]) -> tuple[Segment
     rows = pa.concat_batches(parts) if len(parts) > 1 else parts[0]
     ahead = no_rows(place.schema)
     counts = [part.num_rows for part in parts]
+    place = replace(place, frontier=max(place.frontier, *(one.frontier for one in appends)))
     limit = place.limit
     if limit is not None and rows.num_rows and time_range(rows)[1] > limit:
         counts = [_up_to(part, limit).num_rows for part in parts]

@@ -99,16 +99,20 @@ def _add_row_routes(routes: APIRouter, agent: Agent) -> None:
         name: str,
         request: Request,
         epoch: Annotated[int | None, Query(ge=0, le=_MOST_TS)] = None,
+        frontier: Annotated[int, Query(ge=0, le=_MOST_TS)] = 0,
         idempotency_key: Annotated[str | None, Header()] = None,
     ) -> dict[str, int]:
-        """The body is an Arrow IPC stream of rows; they are durable once this answers."""
+        """The body is an Arrow IPC stream of rows; they are durable once this answers.
+
+        With a `frontier`, that is moved in the same stroke: both are stored or neither.
+        """
         check_key(idempotency_key)
         stream = await _writable(agent, name)
         rows = conform(read_table(await request.body()), stream.log.schema)
         if rows.num_rows == 0:
             log = stream.log
             return {"first": log.head, "next": log.head, "frontier": log.frontier}
-        done = await stream.writer.append(rows, epoch=epoch, key=idempotency_key)
+        done = await stream.writer.append(rows, epoch=epoch, key=idempotency_key, frontier=frontier)
         return {"first": done.first, "next": done.next, "frontier": done.frontier}
 
     @routes.get("/{name:path}", summary="Subscribe", response_class=StreamingResponse)

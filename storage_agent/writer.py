@@ -86,8 +86,11 @@ class Writer:
         epoch: int | None = None,
         key: str | None = None,
         series: Sequence[dict[str, Any]] = (),
+        frontier: int = 0,
     ) -> Appended:
-        """Store rows; returns when Ignite has them. A known ``key`` changes nothing.
+        """Store rows, and with them ``frontier``; returns when Ignite has them.
+
+        A known ``key`` changes nothing.
 
         Raises ``FencedError`` for an older epoch, and ``UnavailableError`` when Ignite is away:
         then the rows may be stored all the same.
@@ -96,7 +99,7 @@ class Writer:
             raise UnavailableError("too much waits to be stored", hint="Send more slowly.")
         done: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
         self._queued_rows += rows.num_rows
-        self._queue.append(Append(rows, epoch, key, done, series))
+        self._queue.append(Append(rows, epoch, key, done, series, frontier))
         self._log.work.set()
         return await done
 

@@ -92,10 +92,16 @@ class AgentClient:
         rows: pa.RecordBatch | pa.Table,
         *,
         epoch: int | None = None,
+        frontier: int | None = None,
         idempotency_key: str | None = None,
     ) -> Appended:
-        """Store rows; safe to repeat with the same key. Raises ``FencedError``."""
-        return self._transport.send(agent_calls.append(name, rows, epoch, idempotency_key))
+        """Store rows, and with them a frontier; safe to repeat with the same key.
+
+        Raises ``FencedError``.
+        """
+        return self._transport.send(
+            agent_calls.append(name, rows, epoch, frontier, idempotency_key)
+        )
 
     def advance(
         self,
@@ -203,10 +209,13 @@ class AsyncAgentClient:
         rows: pa.RecordBatch | pa.Table,
         *,
         epoch: int | None = None,
+        frontier: int | None = None,
         idempotency_key: str | None = None,
     ) -> Appended:
         """Do as ``AgentClient.append``."""
-        return await self._transport.send(agent_calls.append(name, rows, epoch, idempotency_key))
+        return await self._transport.send(
+            agent_calls.append(name, rows, epoch, frontier, idempotency_key)
+        )
 
     async def advance(
         self,

@@ -116,14 +116,18 @@ def claim(name: str) -> Call[StreamState]:
 
 
 def append(
-    name: str, rows: pa.RecordBatch | pa.Table, epoch: int | None, key: str | None
+    name: str,
+    rows: pa.RecordBatch | pa.Table,
+    epoch: int | None,
+    frontier: int | None,
+    key: str | None,
 ) -> Call[Appended]:
     """Store rows; without a key one is made, so that a repeat changes nothing."""
     return Call(
         "POST",
         _path(name),
         _json(Appended),
-        params=_given({"epoch": epoch}),
+        params=_given({"epoch": epoch, "frontier": frontier}),
         content=encode_rows(rows),
         headers={**_ARROW, "Idempotency-Key": key or str(uuid.uuid4())},
         repeatable=True,

@@ -143,6 +143,9 @@ def test_a_writer_moves_its_frontier(client: AgentClient) -> None:
     state = client.advance("s", epoch, frontier=5, attributes={"a": None, "c": "x"})
     assert (state.frontier, state.attributes) == (10, {"b": [2], "c": "x"})
     assert client.append("s", rows((1, "a")), epoch=epoch).frontier == 10
+    assert client.append("s", rows((2, "b")), epoch=epoch, frontier=20).frontier == 20
+    assert client.append("s", rows((3, "c")), epoch=epoch, frontier=15).frontier == 20
+    assert client.info("s").frontier == 20
     assert client.claim("s").attributes == {"b": [2], "c": "x"}
 
 
