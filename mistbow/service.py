@@ -23,7 +23,7 @@ from mistbow.errors import (
     TooLargeError,
     UnauthorizedError,
 )
-from mistbow.settings import ServiceSettings
+from mistbow.settings import ServiceSettings, TokenSettings
 from mistbow.telemetry import get_logger, set_up_logging
 
 log = get_logger(__name__)
@@ -56,11 +56,7 @@ def create_service(
 
 def serve(app: FastAPI, name: str, port: int, settings: ServiceSettings) -> None:
     """Serve ``app`` until SIGTERM or Ctrl-C; refuses to listen beyond loopback without a token."""
-    if settings.token is None and not _is_loopback(settings.host):
-        raise SystemExit(
-            f"mistbow {name}: MISTBOW_TOKEN must be set to listen on {settings.host}, "
-            "which is reachable from other machines"
-        )
+    refuse_to_be_open(name, settings.host, settings)
     set_up_logging(name, settings.home, settings.log_level)
     uvicorn.run(
         app,
@@ -71,6 +67,15 @@ def serve(app: FastAPI, name: str, port: int, settings: ServiceSettings) -> None
         timeout_graceful_shutdown=3,
         timeout_keep_alive=60,
     )
+
+
+def refuse_to_be_open(name: str, host: str, settings: TokenSettings) -> None:
+    """End this process where it would listen beyond loopback without a token."""
+    if settings.token is None and not _is_loopback(host):
+        raise SystemExit(
+            f"mistbow {name}: MISTBOW_TOKEN or MISTBOW_TOKEN_FILE must be set to listen on {host}, "
+            "which is reachable from other machines"
+        )
 
 
 def _is_loopback(host: str) -> bool:

@@ -4,24 +4,52 @@ import socket
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 Durability = Literal["fsync", "log", "memory"]
 
 
-class ServiceSettings(BaseSettings):
-    """What every service listens on, logs to and is guarded by."""
+class TokenSettings(BaseSettings):
+    """The bearer token of all services: itself, or the file that it is in."""
 
     model_config = SettingsConfigDict(
         env_prefix="MISTBOW_", extra="ignore", frozen=True, hide_input_in_errors=True
     )
 
+    token_file: Path | None = Field(
+        default=None, description="File with the bearer token, in place of MISTBOW_TOKEN."
+    )
+    token: SecretStr | None = Field(
+        default=None,
+        validate_default=True,
+        description="Bearer token; required when listening beyond loopback.",
+    )
+
+    @field_validator("token", mode="before")
+    @classmethod
+    def _found(cls, token: object, info: ValidationInfo) -> object:
+        file: Path | None = info.data.get("token_file")
+        if token == "":
+            raise ValueError("is empty")
+        if file is None:
+            return token
+        if token is not None:
+            raise ValueError("MISTBOW_TOKEN and MISTBOW_TOKEN_FILE are both set; one is enough")
+        try:
+            text = file.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeError) as error:
+            raise ValueError(f"MISTBOW_TOKEN_FILE cannot be read: {error}") from None
+        if not text:
+            raise ValueError(f"MISTBOW_TOKEN_FILE is empty: {file}")
+        return text
+
+
+class ServiceSettings(TokenSettings):
+    """What every service listens on, logs to and is guarded by."""
+
     home: Path = Field(default=Path(".mistbow"), description="Folder of data, logs and downloads.")
     host: str = Field(default="127.0.0.1", description="Address to listen on.")
-    token: SecretStr | None = Field(
-        default=None, description="Bearer token; required when listening beyond loopback."
-    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="Least severe level that is logged."
     )
@@ -33,7 +61,7 @@ class ServiceSettings(BaseSettings):
 class IgniteSettings(BaseSettings):
     """The Ignite server of this machine; all its ports are on loopback."""
 
-    model_config = ServiceSettings.model_config
+    model_config = TokenSettings.model_config
 
     home: Path = Field(default=Path(".mistbow"), description="Folder of data, logs and downloads.")
     jars: Path | None = Field(
@@ -59,6 +87,12 @@ class IgniteSettings(BaseSettings):
     def jars_folder(self) -> Path:
         """Where Ignite's jars are."""
         return self.jars or self.home / "jars"
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """Every port that is set, by the name of its setting."""
+        names = [name for name in type(self).model_fields if name.endswith("_port")]
+        return {name: getattr(self, name) for name in names}
 
 
 class AgentSettings(ServiceSettings):
@@ -126,7 +160,14 @@ class MonitorSettings(ServiceSettings):
     )
 
 
-class RunSettings(IgniteSettings):
+class StorageSettings(IgniteSettings, TokenSettings):
+    """A site's storage: its Ignite and its storage agent, which has settings of its own as well."""
+
+    host: str = Field(default="127.0.0.1", description="Address that the agent listens on.")
+    agent_port: int = Field(default=50000, ge=1, le=65535, description="Port of the storage agent.")
+
+
+class RunSettings(IgniteSettings, TokenSettings):
     """The whole suite on this machine, on loopback."""
 
     agent_port: int = Field(default=50000, ge=1, le=65535, description="Port of the storage agent.")
@@ -137,13 +178,6 @@ class RunSettings(IgniteSettings):
     monitor_port: int = Field(
         default=8200, ge=1, le=65535, description="Port of the monitoring agent."
     )
-    token: SecretStr | None = Field(default=None, description="Bearer token of all services.")
     insights: Path = Field(
         default=Path("examples/host.insights"), description="Insights to deploy and to show."
     )
-
-    @property
-    def ports(self) -> dict[str, int]:
-        """Every port of the suite, by the name of its setting."""
-        names = [name for name in type(self).model_fields if name.endswith("_port")]
-        return {name: getattr(self, name) for name in names}

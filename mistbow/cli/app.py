@@ -20,6 +20,7 @@ from mistbow.settings import (
     IgniteSettings,
     MonitorSettings,
     RunSettings,
+    StorageSettings,
     WorkerSettings,
 )
 
@@ -45,6 +46,12 @@ def _run_suite(settings: RunSettings) -> None:
     run(settings)
 
 
+def _run_storage(settings: StorageSettings) -> None:
+    from mistbow.supervisor.storage import run
+
+    run(settings)
+
+
 def _set_up(settings: IgniteSettings) -> None:
     from mistbow.supervisor.preparation import prepare
 
@@ -64,6 +71,9 @@ app.command("run", help="Run the whole suite on this machine, and show its insig
 )
 for _name, (_settings, _help) in _SERVICES.items():
     app.command(_name, help=_help)(command_of(_settings, _service(_name)))
+app.command("storage", help="Run a site's storage: Ignite and a storage agent.")(
+    command_of(StorageSettings, _run_storage)
+)
 app.command("setup", help="Fetch and prepare what Mistbow needs beside Python's packages.")(
     command_of(IgniteSettings, _set_up)
 )

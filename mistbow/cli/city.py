@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from mistbow.cli.flags import bearer
 from mistbow.clock import system_clock
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ Urls = Annotated[
 Regions = Annotated[str, typer.Option(help="The city's regions, from west to east.")]
 Rate = Annotated[float, typer.Option(help="Points a second, of all vehicles together.")]
 Vehicles = Annotated[int, typer.Option(help="How many buses there are.")]
-Seconds = Annotated[int, typer.Option(min=1, help="For how long.")]
+Seconds = Annotated[int, typer.Option(min=0, help="For how long; 0: until it is stopped.")]
 Seed = Annotated[int, typer.Option(help="The same seed tells the same story.")]
 Token = Annotated[
     str | None, typer.Option(envvar="MISTBOW_TOKEN", help="Bearer token.", show_default=False)
@@ -40,6 +41,7 @@ def city(
     """Let the buses of a city report where they are, and with how many people."""
     from mistbow.city import City
 
+    token = bearer(token)
     names = tuple(name.strip() for name in regions.split(","))
     story = City(regions=names, vehicles=vehicles, rate=rate, seed=seed)
     sent = asyncio.run(_send(story, urls, token, seconds))
@@ -57,7 +59,9 @@ async def _send(story: "City", urls: list[str], token: str | None, seconds: int)
 
     agents = [AsyncAgentClient(url, token=token) for url in urls]
     try:
-        ticks = islice(batches(story, system_clock()), seconds * 1000 // story.tick_ms)
+        ticks = islice(
+            batches(story, system_clock()), seconds * 1000 // story.tick_ms if seconds else None
+        )
         return await send(ticks, nearest(story.regions, agents))
     finally:
         for agent in agents:

@@ -10,6 +10,8 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings
 from rich.markup import escape
 
+from mistbow.settings import TokenSettings
+
 Settings = TypeVar("Settings", bound=BaseSettings)
 
 
@@ -41,6 +43,17 @@ def command_of(settings: type[Settings], run: Callable[[Settings], None]) -> Cal
     command.__annotations__ = {each.name: each.annotation for each in parameters}
     command.__doc__ = settings.__doc__
     return command
+
+
+def bearer(token: str | None) -> str | None:
+    """Return the token given by flag or variable, or else that in MISTBOW_TOKEN_FILE."""
+    if token is not None:
+        return token
+    try:
+        found = TokenSettings().token
+    except ValidationError as error:
+        raise typer.BadParameter(_what_is_wrong(error)) from None
+    return None if found is None else found.get_secret_value()
 
 
 def _option(name: str, field: FieldInfo, prefix: str) -> Any:

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from grammar import Problem, render
+from mistbow.cli.flags import bearer
 from mistbow.client.enabler import EnablerClient
 from mistbow.errors import InvalidQueryError, MistbowError
 from mistbow.insights import DeploymentStatus, Result
@@ -136,6 +137,9 @@ def results(
         latest = client.results(deployment_id, insight=insight, start=start, end=end, limit=limit)
         for result in latest.results:
             _print_result(result, as_json)
+        if latest.missing_sites:
+            away = ", ".join(latest.missing_sites)
+            _err.print(f"not reached: {away}", style="yellow", highlight=False, markup=False)
         if follow:
             for result in client.follow(deployment_id, insight=insight, after=latest.next):
                 _print_result(result, as_json)
@@ -152,7 +156,7 @@ def delete(deployment_id: DeploymentId, url: Url = _URL, token: Token = None) ->
 @contextmanager
 def _client(url: str, token: str | None, text: str = "") -> Iterator[EnablerClient]:
     """Give a client whose errors are printed and end the command with exit code 1."""
-    client = EnablerClient(url, token=token)
+    client = EnablerClient(url, token=bearer(token))
     try:
         yield client
     except InvalidQueryError as error:
@@ -207,7 +211,8 @@ def _print_result(result: Result, as_json: bool) -> None:
     when = datetime.fromtimestamp(result.ts / 1000, UTC).isoformat(timespec="milliseconds")
     value = "withdrawn" if result.value is None else f"{result.value:g}"
     revision = f" (revision {result.revision})" if result.revision else ""
-    _print_plain(f"{when}  {result.insight}  {result.key_words}  {value}{revision}\n")
+    missing = f" ({result.missing_words})" if result.missing else ""
+    _print_plain(f"{when}  {result.insight}  {result.key_words}  {value}{revision}{missing}\n")
 
 
 def _print_deployment(deployment: DeploymentStatus) -> None:

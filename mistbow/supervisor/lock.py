@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mistbow.errors import ConflictError
 from mistbow.ports import is_taken
-from mistbow.settings import RunSettings
+from mistbow.settings import IgniteSettings
 
 
 @contextmanager
@@ -33,7 +33,7 @@ def only_run(home: Path) -> Iterator[int]:
         yield file.fileno()
 
 
-def check_ports(settings: RunSettings) -> None:
+def check_ports(settings: IgniteSettings) -> None:
     """Raise ``ConflictError`` naming the ports that are taken, and their settings."""
     taken = {name: port for name, port in settings.ports.items() if is_taken(port)}
     if taken:

@@ -4,6 +4,7 @@ import logging
 import re
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
+from typing import Protocol
 
 from rich.console import Console
 from rich.text import Text
@@ -17,7 +18,39 @@ _COLORS = ("cyan", "green", "magenta", "blue", "yellow")
 _GRAVE = re.compile(r"\[(warning|error|critical) *\]|^\S+ SEVERE ")
 
 
-class Output:
+class Output(Protocol):
+    """Takes the lines of children and of their supervisor, from any thread."""
+
+    def open(self, name: str) -> None:
+        """Make ready for the lines of a child."""
+        ...
+
+    def line(self, name: str, text: str, *, ending: bool = False) -> None:
+        """Take a line that a child wrote; while it is ``ending``, its trouble is none."""
+        ...
+
+    def say(self, text: str) -> None:
+        """Take a line of the supervisor itself."""
+        ...
+
+
+class Printed:
+    """All lines on the standard output, each with its writer's name: for a container's log."""
+
+    def open(self, name: str) -> None:
+        """Make ready for the lines of a child."""
+
+    def line(self, name: str, text: str, *, ending: bool = False) -> None:  # noqa: ARG002
+        """Print a line that a child wrote."""
+        # One call, so that lines of several threads do not mix.
+        print(f"{name:>8} | {text}\n", end="", flush=True)
+
+    def say(self, text: str) -> None:
+        """Print a line of the supervisor itself."""
+        self.line("mistbow", text)
+
+
+class Filed:
     """Log files ``folder/NAME.log``, of limited size, and a terminal; safe to use from threads."""
 
     def __init__(self, folder: Path, console: Console) -> None:

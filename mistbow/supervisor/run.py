@@ -1,9 +1,7 @@
 """``mistbow run``: the suite on this machine, until Ctrl-C."""
 
-import signal
 import threading
 from contextlib import AbstractContextManager, nullcontext
-from types import FrameType
 
 import psutil
 from rich.console import Console
@@ -15,13 +13,12 @@ from mistbow.errors import MistbowError
 from mistbow.settings import RunSettings
 from mistbow.supervisor.board import Board, plain
 from mistbow.supervisor.lock import check_ports, only_run
-from mistbow.supervisor.output import Output
+from mistbow.supervisor.output import Filed
 from mistbow.supervisor.preparation import prepare
 from mistbow.supervisor.showcase import problem, results
+from mistbow.supervisor.signals import stop_on_signals
 from mistbow.supervisor.suite import children, urls
 from mistbow.supervisor.supervisor import Supervisor
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run(settings: RunSettings) -> None:
@@ -30,8 +27,8 @@ def run(settings: RunSettings) -> None:
     with only_run(settings.home) as lock:
         check_ports(settings)
         prepare(settings.jars_folder, console)
-        stopping = _stop_on_signals()
-        output = Output(settings.home / "logs", console)
+        stopping = stop_on_signals()
+        output = Filed(settings.home / "logs", console)
         supervisor = Supervisor(children(settings), output, keep_open=[lock])
         try:
             output.say(f"starting; the logs are in {settings.home / 'logs'}")
@@ -45,25 +42,8 @@ def run(settings: RunSettings) -> None:
             output.close()
 
 
-def _stop_on_signals() -> threading.Event:
-    """Return an event that the first signal sets; the second one ends this process.
-
-    Then it is the watchdog that ends the others.
-    """
-    stopping = threading.Event()
-
-    def stop(_: int, __: FrameType | None) -> None:
-        for each in _SIGNALS:
-            signal.signal(each, signal.SIG_DFL)
-        stopping.set()
-
-    for each in _SIGNALS:
-        signal.signal(each, stop)
-    return stopping
-
-
 def _shown_results(
-    settings: RunSettings, console: Console, output: Output, stopping: threading.Event
+    settings: RunSettings, console: Console, output: Filed, stopping: threading.Event
 ) -> AbstractContextManager[object]:
     """Show results from now on, as soon as there are any: on a terminal a live table."""
     board = Board(urls(settings), system_clock)
@@ -78,7 +58,7 @@ def _follow(
     settings: RunSettings,
     board: Board,
     console: Console,
-    output: Output,
+    output: Filed,
     stopping: threading.Event,
 ) -> None:
     token = settings.token.get_secret_value() if settings.token else None

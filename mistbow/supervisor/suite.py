@@ -1,6 +1,7 @@
-"""What the suite consists of on one machine."""
+"""What the suite, or a part of it, consists of on one machine."""
 
 import sys
+from collections.abc import Mapping
 
 import httpx
 
@@ -8,7 +9,7 @@ from mistbow.ignite.config import IgniteConfig
 from mistbow.ignite.java import find_java
 from mistbow.ignite.server import make_ready
 from mistbow.ports import LOOPBACK
-from mistbow.settings import RunSettings
+from mistbow.settings import IgniteSettings, RunSettings, StorageSettings, TokenSettings
 from mistbow.supervisor.keeper import Child
 
 _PROBE_S = 2.0
@@ -33,14 +34,10 @@ def children(settings: RunSettings) -> list[Child]:
         "MISTBOW_WORKER_URL": at["worker"],
         **{f"MISTBOW_{name.upper()}": str(port) for name, port in settings.ports.items()},
     }
-    if settings.token is not None:
-        env["MISTBOW_TOKEN"] = settings.token.get_secret_value()
-
     client = _client(settings)
 
     def service(name: str, after: tuple[str, ...]) -> Child:
-        argv = (sys.executable, "-m", "mistbow.cli.app", name)
-        return Child(name, argv, lambda: _is_ready(client, at[name]), env, after)
+        return _service(name, at[name], client, env | _token(settings), after)
 
     return [
         _ignite(settings),
@@ -52,7 +49,43 @@ def children(settings: RunSettings) -> list[Child]:
     ]
 
 
-def _ignite(settings: RunSettings) -> Child:
+def storage(settings: StorageSettings) -> list[Child]:
+    """Return the processes of a site's storage; the agent has its own settings by the environment.
+
+    Both listen where the settings say, Ignite on loopback.
+    """
+    env = {
+        "MISTBOW_HOME": str(settings.home.absolute()),
+        "MISTBOW_HOST": settings.host,
+        "MISTBOW_AGENT_PORT": str(settings.agent_port),
+        "MISTBOW_IGNITE_HOST": LOOPBACK,
+        "MISTBOW_IGNITE_PORT": str(settings.ignite_port),
+        **_token(settings),
+    }
+    everywhere = settings.host in ("0.0.0.0", "::")  # noqa: S104 - compared, not listened on
+    at = f"http://{LOOPBACK if everywhere else settings.host}:{settings.agent_port}"
+    return [
+        _ignite(settings),
+        _service("agent", at, _client(settings), env, after=("ignite",)),
+    ]
+
+
+def _service(
+    name: str, url: str, client: httpx.Client, env: Mapping[str, str], after: tuple[str, ...]
+) -> Child:
+    argv = (sys.executable, "-m", "mistbow.cli.app", name)
+    return Child(name, argv, lambda: _is_ready(client, url), env, after)
+
+
+def _token(settings: TokenSettings) -> dict[str, str]:
+    if settings.token_file is not None:
+        return {"MISTBOW_TOKEN_FILE": str(settings.token_file.absolute())}
+    if settings.token is not None:
+        return {"MISTBOW_TOKEN": settings.token.get_secret_value()}
+    return {}
+
+
+def _ignite(settings: IgniteSettings) -> Child:
     config = IgniteConfig(
         folder=settings.home / "ignite",
         port=settings.ignite_port,
@@ -65,7 +98,7 @@ def _ignite(settings: RunSettings) -> Child:
     return Child("ignite", tuple(argv), lambda: make_ready(config))
 
 
-def _client(settings: RunSettings) -> httpx.Client:
+def _client(settings: TokenSettings) -> httpx.Client:
     # One for all probes: to make one takes longer than a probe does.
     headers = {}
     if settings.token is not None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 
 from mistbow.supervisor.keeper import Child
-from mistbow.supervisor.output import Output
+from mistbow.supervisor.output import Filed
 from mistbow.supervisor.supervisor import Supervisor
 
 # Hard to end on purpose: a grandchild in a session of its own that ignores SIGTERM.
@@ -47,7 +47,7 @@ def main(folder: Path) -> None:
     """Run the family until SIGTERM."""
     stopping = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
-    output = Output(folder / "logs", Console())
+    output = Filed(folder / "logs", Console())
     family = Supervisor([member("b", folder, after=("a",)), member("a", folder)], output)
     if family.start(stopping):
         (folder / "up").write_text(str(os.getpid()))

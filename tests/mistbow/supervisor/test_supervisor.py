@@ -10,7 +10,7 @@ from rich.console import Console
 
 from mistbow.errors import MistbowError
 from mistbow.supervisor.keeper import Backoff, Child, Keeper
-from mistbow.supervisor.output import Output
+from mistbow.supervisor.output import Filed
 from mistbow.supervisor.supervisor import Supervisor
 from mistbow.supervisor.watchdog import VARIABLE, sweep, tagged
 from tests.mistbow.supervisor.family import GRANDCHILD, member
@@ -59,7 +59,7 @@ def keep(tmp_path):
     """Return a function that keeps a child, and what the terminal shows."""
     keepers = []
     with (tmp_path / "terminal").open("w") as terminal:
-        output = Output(tmp_path / "logs", Console(file=terminal, width=200))
+        output = Filed(tmp_path / "logs", Console(file=terminal, width=200))
 
         def start(child):
             keeper = Keeper(child, f"test-{os.getpid()}", output)
@@ -123,7 +123,7 @@ def test_failing_probe_is_told_once_and_stops_nothing(tmp_path):
 
     child = Child("odd", (sys.executable, "-c", GRANDCHILD), probe, patience_s=0.1)
     with (tmp_path / "terminal").open("w") as terminal:
-        output = Output(tmp_path / "logs", Console(file=terminal, width=200))
+        output = Filed(tmp_path / "logs", Console(file=terminal, width=200))
         supervisor = Supervisor([child], output)
         assert supervisor.start(threading.Event()) is True
         supervisor.stop()
@@ -176,7 +176,7 @@ def test_backoff_grows_to_its_limit_and_forgets_after_a_good_life():
 def test_start_gives_way_to_stop(tmp_path):
     stopping = threading.Event()
     never = Child("never", (sys.executable, "-c", GRANDCHILD), stopping.set, patience_s=0.1)
-    supervisor = Supervisor([never], Output(tmp_path, Console(quiet=True)))
+    supervisor = Supervisor([never], Filed(tmp_path, Console(quiet=True)))
     assert supervisor.start(stopping) is False
     supervisor.stop()
     assert supervisor.pids["never"] is not None
