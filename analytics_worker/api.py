@@ -6,7 +6,7 @@ from fastapi import FastAPI, Request, Response
 
 from analytics_worker.worker import Worker
 from mistbow.errors import InvalidRequestError
-from mistbow.plan.nodes import Fragment, fragment_from_json
+from mistbow.plan.fragments import Fragment, fragment_from_json
 
 _JSON = "application/json"
 

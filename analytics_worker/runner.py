@@ -7,16 +7,17 @@ equal, and the first write of a row counts.
 
 import threading
 import time
+from typing import Any, TypeGuard
 
 from pyspark.sql import SparkSession
 
-from analytics_worker.corrections import Corrector
-from analytics_worker.resumption import only, resume
+from analytics_worker.correcting.corrector import Corrector
 from analytics_worker.spark.query import Counts, FragmentQuery
 from analytics_worker.spark.session import adopt_thread, is_alive
+from analytics_worker.starting import Epochs, start
 from mistbow.client.agent import AgentClient
 from mistbow.errors import MistbowError
-from mistbow.plan.nodes import Fragment
+from mistbow.plan.fragments import Fragment, Merge, Partial, Place
 from mistbow.plan.status import FragmentStatus, State
 from mistbow.telemetry import get_logger
 
@@ -25,7 +26,6 @@ log = get_logger(__name__)
 _PAUSE = 0.1
 _BACK_OFF = (1.0, 2.0, 4.0, 8.0)
 _FENCED = "FencedError"
-_NO_ROW = 2**62
 _FAILURES_TOLD = 3
 """So many failures in a row are told as such; it goes on trying."""
 
@@ -39,7 +39,7 @@ class FragmentRunner:
         self._wanted = fragment
         self._active: FragmentQuery | None = None
         self._candidate: FragmentQuery | None = None
-        self._epoch: int | None = None
+        self._epochs = Epochs(agent)
         self._frontier = 0
         self._error: str | None = None
         self._failures = 0
@@ -59,7 +59,12 @@ class FragmentRunner:
         """Run this version of the fragment from now on."""
         self._wanted = fragment
         if self._fenced:
-            self._epoch, self._fenced, self._error = None, False, None
+            self._epochs, self._fenced, self._error = Epochs(self._agent), False, None
+
+    @property
+    def target(self) -> Place:
+        """The stream that it writes."""
+        return self._wanted.target
 
     def status(self) -> FragmentStatus:
         """Return how far the fragment is."""
@@ -74,6 +79,7 @@ class FragmentRunner:
             id=self._wanted.id,
             fingerprint=self._wanted.fingerprint,
             state=state,
+            active=None if self._active is None else self._active.fragment.fingerprint,
             frontier=self._frontier,
             error=self._error,
             queries=len(queries),
@@ -109,11 +115,22 @@ class FragmentRunner:
             self._advance(self._active)
         if time.monotonic() < self._retry_at:
             return
-        newest = self._candidate or self._active
-        if self._candidate is None and (newest is None or newest.fragment != self._wanted):
+        if self._is_stranded(self._candidate):
+            self._end(self._candidate)
+            self._candidate = None
+        if self._candidate is None and not self._is_wanted(self._active):
             self._candidate = self._start(self._wanted)
         if self._candidate is not None and self._candidate.frontier >= self._caught_up_at():
             self._take_over(self._candidate)
+
+    def _is_wanted(self, query: FragmentQuery | None) -> bool:
+        return query is not None and query.fragment.fingerprint == self._wanted.fingerprint
+
+    def _is_stranded(self, query: FragmentQuery | None) -> TypeGuard[FragmentQuery]:
+        """Return whether its panes may never catch up, now that nobody wants them any more."""
+        return (
+            query is not None and isinstance(query.fragment, Merge) and not self._is_wanted(query)
+        )
 
     def _observe(self) -> None:
         """Take in how far the queries are; what has failed goes, and the other one stays."""
@@ -130,59 +147,51 @@ class FragmentRunner:
                 self._fail(query.error)
 
     def _start(self, fragment: Fragment) -> FragmentQuery:
-        if self._epoch is None:
-            self._epoch = self._agent.claim(fragment.target).epoch
-        target = self._agent.info(fragment.target)
+        self._epochs.of_target(fragment)
+        target = self._agent.at(fragment.target.site).info(fragment.target.stream)
         self._frontier = max(target.frontier, 0)
-        covered = set(target.attributes.get("outputs", ()))
-        resumption = resume(fragment.plan, self._frontier, covered)
-        start = self._agent.seek(fragment.source, resumption.needs)
+        query = start(self._spark, self._agent, fragment, target, self._epochs)
         log.info(
-            "start", fragment=fragment.id, fingerprint=fragment.fingerprint, number=start,
-            insights=len(fragment.plan.insights), frontier=self._frontier,
+            "start", fragment=fragment.id, fingerprint=fragment.fingerprint,
+            frontier=self._frontier,
         )  # fmt: skip
-        return FragmentQuery(
-            self._spark, self._agent.url, fragment, resumption, start=start, epoch=self._epoch
-        )
+        return query
 
     def _caught_up_at(self) -> int:
         running = self._active.frontier if self._active is not None else 0
         return max(running, self._frontier, 1)
 
     def _take_over(self, candidate: FragmentQuery) -> None:
-        assert self._epoch is not None  # noqa: S101 - claimed before the candidate was started
         fragment = candidate.fragment
-        begun = self._corrector.begin(fragment, self._epoch, self._uncorrected(fragment))
-        notes = {"outputs": [one.uid for one in fragment.plan.insights], "corrected": begun}
-        self._agent.advance(fragment.target, self._epoch, attributes=notes)
+        if not isinstance(fragment, Partial):
+            notes = self._corrector.begin(fragment, self._epochs.of_target(fragment))
+            sources = fragment.sources if isinstance(fragment, Merge) else (fragment.source,)
+            notes["outputs"] = [one.uid for one in fragment.plan.insights]
+            notes["sites"] = [place.site for place in sources]
+            self._note(fragment, notes)
         former, self._active, self._candidate = self._active, candidate, None
         if former is not None:
             self._end(former)
         log.info("running", fragment=fragment.id, frontier=candidate.frontier)
 
-    def _uncorrected(self, fragment: Fragment) -> int:
-        """Return the first number whose row may have come too late for a window, uncorrected."""
-        notes = self._agent.info(fragment.target).attributes
-        covered = set(notes.get("outputs", ()))
-        new = tuple(one for one in fragment.plan.insights if one.uid not in covered)
-        since: int = notes.get("corrected", 0) if covered else _NO_ROW
-        if new:
-            needs = resume(only(fragment.plan, new), 0, ()).needs
-            since = min(since, self._agent.seek(fragment.source, needs))
-        return since
-
     def _advance(self, active: FragmentQuery) -> None:
-        assert self._epoch is not None  # noqa: S101 - claimed before the query was started
-        self._agent.advance(active.fragment.target, self._epoch, frontier=active.frontier)
-        self._frontier = active.frontier
-        if active.fragment == self._wanted:
+        frontier = active.frontier
+        self._note(active.fragment, _positions(active), frontier)
+        self._frontier = frontier
+        if self._is_wanted(active):
             self._error, self._failures = None, 0
+
+    def _note(self, fragment: Fragment, notes: dict[str, Any], frontier: int | None = None) -> None:
+        target = fragment.target
+        self._agent.at(target.site).advance(
+            target.stream, self._epochs.of_target(fragment), frontier=frontier, attributes=notes
+        )
 
     def _correct(self) -> None:
         adopt_thread(self._spark)
         took = 0.0
         while not self._stopped.wait(_rest(took)):
-            if self._active is None or self._fenced:
+            if self._active is None or self._fenced or isinstance(self._wanted, Partial):
                 continue
             began = time.monotonic()
             try:
@@ -213,6 +222,22 @@ class FragmentRunner:
     def _end(self, query: FragmentQuery) -> None:
         self._past += query.counts
         query.stop()
+
+
+def _positions(query: FragmentQuery) -> dict[str, Any]:
+    """Return from which numbers a later query has to read at least, besides what it needs."""
+    fragment = query.fragment
+    match fragment:
+        case Partial():
+            # What was read before came too late for no pane that closes after the frontier.
+            read = query.read_to(query.frontier - fragment.reach_ms)
+            return {} if read is None else {"read": {fragment.source.stream: read}}
+        case Merge():
+            read = query.read_to() or {}
+            streams = {place.site: place.stream for place in fragment.sources}
+            return {"read": {streams[site]: number for site, number in read.items()}}
+        case _:
+            return {}
 
 
 def _rest(took: float) -> float:

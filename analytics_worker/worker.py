@@ -6,12 +6,13 @@ import time
 
 from pyspark.sql import SparkSession
 
+from analytics_worker.announcing import Announcer, announcement
 from analytics_worker.class_archive import java_options
 from analytics_worker.runner import FragmentRunner
 from analytics_worker.spark.session import is_alive, start_session, warm_up
 from mistbow.client.agent import AgentClient
 from mistbow.errors import InvalidRequestError, NotFoundError, UnavailableError
-from mistbow.plan.nodes import Fragment
+from mistbow.plan.fragments import Fragment, Merge, Partial
 from mistbow.plan.status import FragmentStatus
 from mistbow.settings import WorkerSettings
 from mistbow.telemetry import get_logger
@@ -28,6 +29,7 @@ class Worker:
         self._settings = settings
         token = settings.token.get_secret_value() if settings.token is not None else None
         self._agent = AgentClient(settings.agent_url, token=token)
+        self._announcer = Announcer(self._agent, announcement(settings))
         self._spark: SparkSession | None = None
         self._runners: dict[str, FragmentRunner] = {}
         self._lock = threading.Lock()
@@ -44,6 +46,7 @@ class Worker:
             log.critical("Spark does not start", reason=str(error)[:2000])
             os._exit(1)
         self._spark = spark
+        self._announcer.start()
         log.info("Spark is ready", seconds=round(time.monotonic() - began, 1))
         try:
             warm_up(spark)
@@ -57,6 +60,7 @@ class Worker:
     def stop(self) -> None:
         """Stop all fragments, and Spark."""
         self._stopping.set()
+        self._announcer.stop()
         for runner in self._runners.values():
             runner.stop()
         if self._spark is not None:
@@ -69,15 +73,14 @@ class Worker:
 
     def run(self, fragment: Fragment) -> FragmentStatus:
         """Run a fragment, in place of the version of it that runs."""
-        if not fragment.plan.lowered or not fragment.plan.insights:
-            raise InvalidRequestError(
-                f"fragment {fragment.id} cannot run: its plan is empty or not optimised",
-                hint="Each aggregate must have become a measure of a window.",
-            )
+        _check(fragment)
         if self._spark is None:
             raise UnavailableError("Spark is starting", hint="Try again in some seconds.")
         with self._lock:
             runner = self._runners.get(fragment.id)
+            if runner is not None and runner.target != fragment.target:
+                self._runners.pop(fragment.id).stop()
+                runner = None
             if runner is None:
                 runner = FragmentRunner(self._spark, self._agent, fragment)
                 self._runners[fragment.id] = runner
@@ -105,3 +108,20 @@ class Worker:
         if runner is None:
             raise NotFoundError(f"no fragment {fragment_id} runs here")
         return runner
+
+
+def _check(fragment: Fragment) -> None:
+    """Refuse what a query cannot be made of."""
+    if isinstance(fragment, Partial):
+        if not fragment.panes or fragment.grain_ms <= 0 or fragment.reach_ms <= 0:
+            raise InvalidRequestError(
+                f"fragment {fragment.id} cannot run: it has no panes, no grain or no reach"
+            )
+        return
+    if not fragment.plan.lowered or not fragment.plan.insights:
+        raise InvalidRequestError(
+            f"fragment {fragment.id} cannot run: its plan is empty or not optimised",
+            hint="Each aggregate must have become a measure of a window.",
+        )
+    if isinstance(fragment, Merge) and not fragment.sources:
+        raise InvalidRequestError(f"fragment {fragment.id} cannot run: it has no sources")

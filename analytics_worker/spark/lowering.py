@@ -1,10 +1,11 @@
 """Lowering: from a plan to one Spark query, however many insights it has.
 
-points → (watermark by frontier) → panes → windows → results; two native stateful stages.
-The same functions take a streaming DataFrame and a batch one.
+points → (watermark by frontier) → panes → windows → results; two native stateful stages. Over
+several sites, one query at each makes the panes, and another one their windows and results. The
+same functions take a streaming DataFrame and a batch one.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -14,12 +15,12 @@ from pyspark.sql import functions as F
 
 from analytics_worker.composition import WINDOWED, compose
 from mistbow.clock import system_clock
-from mistbow.plan.nodes import Plan
+from mistbow.plan.nodes import Pane, Plan
 from mistbow.streams.schemas import RESULT_ROWS
 
 _RESULT_DDL = (
     "insight string, key string, ts bigint, value double, low double, high double, "
-    "confidence double, revision bigint, computed_at bigint"
+    "confidence double, revision bigint, computed_at bigint, missing string"
 )
 _WINDOWED_COLUMNS = ("window", "tick", "key", "sum", "count", "min", "max")
 
@@ -30,14 +31,42 @@ def lower(points: DataFrame, plan: Plan, after: Mapping[str, int], revision: int
     ``after`` gives for each window the time (ms) that its ticks must be later than: before it,
     windows would be partial. ``revision`` is that of the results.
     """
+    panes = to_panes(_held(points), plan.panes).withColumn("due", F.unix_millis("due"))
+    return _to_results(panes, plan, after, revision)
+
+
+def lower_partial(points: DataFrame, panes: Sequence[Pane], after: int) -> DataFrame:
+    """Return the panes (``PANES``) of routed points that close later than ``after`` (ms)."""
+    ids = F.array(*[F.lit(pane.id) for pane in panes])
+    return (
+        to_panes(_held(points), panes)
+        .withColumn("due", F.unix_millis("due"))
+        .where(F.col("due") > after)
+        .select(
+            F.element_at(ids, F.col("route") + 1).alias("pane"),
+            "key",
+            F.col("pane").alias("ts"),
+            *("due", "sum", "count", "min", "max"),
+        )
+    )
+
+
+def lower_merge(panes: DataFrame, plan: Plan, after: Mapping[str, int], revision: int) -> DataFrame:
+    """Do as ``lower`` over the panes (``PANE_ROWS``) of several sites."""
+    held = hold_watermark(panes) if panes.isStreaming else panes.where(F.col("route").isNotNull())
+    return _to_results(held, plan, after, revision)
+
+
+def _held(points: DataFrame) -> DataFrame:
     if points.isStreaming:
-        points = hold_watermark(points)
-    else:
-        # A batch corrects what is closed: there, a point counts from its own time on.
-        points = points.withColumn("due", F.col("ts"))
-    windows = to_windows(to_panes(points, plan), plan, after)
+        return hold_watermark(points)
+    # A batch corrects what is closed: there, a point counts from its own time on.
+    return points.withColumn("due", F.col("ts"))
+
+
+def _to_results(panes: DataFrame, plan: Plan, after: Mapping[str, int], revision: int) -> DataFrame:
     composed = partial(_compose_partition, msgspec.json.encode(plan), revision)
-    return windows.mapInArrow(composed, _RESULT_DDL)
+    return to_windows(panes, plan, after).mapInArrow(composed, _RESULT_DDL)
 
 
 def hold_watermark(points: DataFrame) -> DataFrame:
@@ -59,13 +88,13 @@ def event_time(milliseconds: Column, name: str) -> Column:
     return F.timestamp_millis(milliseconds).alias(name, metadata={"spark.watermarkDelayMs": 0})
 
 
-def to_panes(points: DataFrame, plan: Plan) -> DataFrame:
+def to_panes(points: DataFrame, panes: Sequence[Pane]) -> DataFrame:
     """Aggregate points by pane: (due, pane, route, key) with sum, count, min, max.
 
     A pane is named by its end. ``due`` is when it closes: its own end, or for points that came
     late that of the first pane that was still open.
     """
-    widths = F.array(*[F.lit(pane.width_ms).cast("bigint") for pane in plan.panes])
+    widths = F.array(*[F.lit(pane.width_ms).cast("bigint") for pane in panes])
     width = F.element_at(widths, F.col("route") + 1)
     return (
         points.select(
@@ -86,7 +115,7 @@ def to_panes(points: DataFrame, plan: Plan) -> DataFrame:
 
 
 def to_windows(panes: DataFrame, plan: Plan, after: Mapping[str, int]) -> DataFrame:
-    """Aggregate panes by the windows that they belong to; shape ``WINDOWED``."""
+    """Aggregate panes (``due`` in ms) by the windows that they belong to; shape ``WINDOWED``."""
     window = F.col("spec")
     placed = panes.select(
         "pane",
@@ -95,7 +124,7 @@ def to_windows(panes: DataFrame, plan: Plan, after: Mapping[str, int]) -> DataFr
         "count",
         "min",
         "max",
-        F.unix_millis("due").alias("due"),
+        "due",
         F.explode(F.element_at(_windows_of_routes(plan, after), F.col("route") + 1)).alias("spec"),
     )
     # A pane (e - width, e] is in the window (t - size, t] if e <= t and t <= e - width + size.
@@ -180,5 +209,6 @@ def as_results(composed: pa.Table, revision: int) -> pa.Table:
         "confidence": nothing,
         "revision": pa.repeat(pa.scalar(revision, pa.int64()), count),
         "computed_at": pa.repeat(pa.scalar(system_clock(), pa.int64()), count),
+        "missing": pa.nulls(count, pa.string()),
     }
     return pa.table([columns[name] for name in RESULT_ROWS.names], schema=RESULT_ROWS)

@@ -1,23 +1,28 @@
-"""One running Spark query: a fragment's plan, from a stream to a stream."""
+"""One running Spark query, and the batches that compute results again."""
 
 import itertools
+import json
 import math
 import shutil
+from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import reduce
+from typing import Any
 
 import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from analytics_worker.resumption import Resumption
-from analytics_worker.spark.lowering import lower
+from analytics_worker.spark.lowering import lower, lower_merge
 from analytics_worker.spark.session import scratch_folder
-from mistbow.plan.nodes import Fragment, Plan
+from mistbow.plan.fragments import Fragment, Place
+from mistbow.plan.nodes import Pane, Plan
 
 _numbers = itertools.count()
-_SAFE_ROWS = 400_000
+_REMEMBERED = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,37 +42,23 @@ class Counts:
 
 
 class FragmentQuery:
-    """A fragment's streaming query; starts at once and reads from number ``start``."""
+    """A fragment's streaming query; it starts at once."""
 
     def __init__(
-        self,
-        spark: SparkSession,
-        url: str,
-        fragment: Fragment,
-        resumption: Resumption,
-        *,
-        start: int,
-        epoch: int,
+        self, fragment: Fragment, rows: DataFrame, target: Mapping[str, str | int]
     ) -> None:
         self.fragment = fragment
-        self.resumption = resumption
         self.frontier = 0
         self.counts = Counts()
         self._seen_batch = -1
+        self._ends: deque[dict[str, Any]] = deque(maxlen=_REMEMBERED)
         number = next(_numbers)
         self._checkpoint = scratch_folder() / f"query-{number}"
-        points = (
-            spark.readStream.format("mistbow")
-            .options(**_options(url, fragment.source, resumption.plan), start=start)
-            .options(max_rows=_SAFE_ROWS)
-            .load()
-        )
-        results = lower(points, resumption.plan, resumption.after, revision=0)
         self._query: StreamingQuery = (
-            results.writeStream.format("mistbow-sink")
+            rows.writeStream.format("mistbow-sink")
             .queryName(f"{fragment.id}-{fragment.fingerprint}-{number}")
             .outputMode("append")
-            .options(url=url, stream=fragment.target, epoch=epoch)
+            .options(**target)
             .option("checkpointLocation", str(self._checkpoint))
             .start()
         )
@@ -81,12 +72,22 @@ class FragmentQuery:
             watermark = progress.eventTime.get("watermark")
             if watermark is not None:
                 self.frontier = max(self.frontier, _milliseconds(watermark))
+            self._ends.append(json.loads(progress.sources[0].endOffset or "{}"))
             operators = progress.stateOperators
             self.counts += Counts(
                 batches=1,
                 rows_dropped=sum(op.numRowsDroppedByWatermark for op in operators),
                 computed_windows=operators[0].numRowsRemoved if operators else 0,
             )
+
+    def read_to(self, frontier: int | None = None) -> Any:
+        """Return the ``next`` of the source's offset after the newest batch, or after the newest
+        one that ended at or before an event time (ms); None where there is none.
+        """
+        for end in reversed(self._ends):
+            if frontier is None or end.get("frontier", 0) <= frontier:
+                return end.get("next")
+        return None
 
     @property
     def error(self) -> str | None:
@@ -102,37 +103,70 @@ class FragmentQuery:
         shutil.rmtree(self._checkpoint, ignore_errors=True)
 
 
-def recompute(
+def recompute_from_points(
     spark: SparkSession,
     url: str,
-    fragment: Fragment,
+    starts: Mapping[Place, int],
     plan: Plan,
-    after: dict[str, int],
-    *,
-    numbers: tuple[int, int],
+    after: Mapping[str, int],
     times: tuple[int, int],
 ) -> pa.Table:
-    """Compute a plan's results again, in a batch over stored points.
+    """Compute a plan's results again, in a batch over stored points of one site or several.
 
-    Reads the rows with ``numbers`` (from, to exclusive) and ``times`` (ms, both inclusive); the
-    results' revision is the number up to which rows were considered. Shape ``RESULT_ROWS``.
+    Reads each stream from a number on, and of that the ``times`` (ms, both inclusive). Shape
+    ``RESULT_ROWS``.
     """
-    points: DataFrame = (
+    parts = [
         spark.read.format("mistbow")
-        .options(**_options(url, fragment.source, plan))
-        .options(start=numbers[0], end=numbers[1], min_ts=times[0], max_ts=times[1])
+        .options(**points_options(url, place, plan.panes, grain_of(plan)), start=start)
+        .options(min_ts=times[0], max_ts=times[1])
+        .load()
+        for place, start in starts.items()
+    ]
+    return lower(reduce(DataFrame.union, parts), plan, after, revision=0).toArrow()
+
+
+def recompute_from_panes(
+    spark: SparkSession,
+    url: str,
+    sources: Sequence[Place],
+    plan: Plan,
+    after: Mapping[str, int],
+    times: tuple[int, int],
+) -> pa.Table:
+    """Do as ``recompute_from_points`` over stored panes with ends in ``times``."""
+    panes: DataFrame = (
+        spark.read.format("mistbow-panes")
+        .options(**panes_options(url, sources, plan), min_ts=times[0], max_ts=times[1])
         .load()
     )
-    return lower(points, plan, after, revision=numbers[1]).toArrow()
+    return lower_merge(panes, plan, after, revision=0).toArrow()
 
 
-def _options(url: str, stream: str, plan: Plan) -> dict[str, str]:
+def points_options(url: str, place: Place, panes: Sequence[Pane], grain_ms: int) -> dict[str, str]:
+    """Return the options of the source ``mistbow`` for routed points."""
     return {
         "url": url,
-        "stream": stream,
-        "panes": msgspec.json.encode(plan.panes).decode(),
-        "grain": str(math.gcd(*(window.every_ms for window in plan.windows))),
+        "site": place.site,
+        "stream": place.stream,
+        "panes": msgspec.json.encode(tuple(panes)).decode(),
+        "grain": str(grain_ms),
     }
+
+
+def panes_options(url: str, sources: Sequence[Place], plan: Plan) -> dict[str, str]:
+    """Return the options of the source ``mistbow-panes``."""
+    return {
+        "url": url,
+        "sources": msgspec.json.encode(tuple(sources)).decode(),
+        "panes": msgspec.json.encode([pane.id for pane in plan.panes]).decode(),
+        "grain": str(grain_of(plan)),
+    }
+
+
+def grain_of(plan: Plan) -> int:
+    """Return how often (ms) windows of a plan close."""
+    return math.gcd(*(window.every_ms for window in plan.windows))
 
 
 def _milliseconds(timestamp: str) -> int:

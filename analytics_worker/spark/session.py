@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from analytics_worker.spark.lowering import lower
+from analytics_worker.spark.panes_source import PanesSource
 from analytics_worker.spark.sink import MistbowSink
 from analytics_worker.spark.source import MistbowSource
 from mistbow.plan.expressions import Measure, Source
@@ -76,6 +77,7 @@ def start_session(
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.dataSource.register(MistbowSource)
+    session.dataSource.register(PanesSource)
     session.dataSource.register(MistbowSink)
     return session
 

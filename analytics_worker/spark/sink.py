@@ -1,13 +1,17 @@
 """The Spark sink ``mistbow-sink``: rows of a streaming DataFrame go to a storage agent's stream.
 
-Options: ``url`` (of the agent), ``stream``, ``epoch``. A micro-batch may be written twice: rows of
-results are idempotent by (insight, key, ts, revision).
+Options: ``url`` (of the agent), ``site`` (whose stream; default the agent's own), ``stream``,
+``epoch``, ``kind``: ``results`` (default) or ``panes``. A micro-batch may be written twice: rows of
+results are idempotent by (insight, key, ts, revision), and panes are stored together with the time
+up to which all are there. With ``decisions`` (JSON of ``Place``) results tell who is missing.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
+import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceStreamArrowWriter,
@@ -16,7 +20,13 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from analytics_worker.spark.source import connect
+from analytics_worker.merging.decisions import Presence, from_rows
+from analytics_worker.spark.connection import connect
+from mistbow.client.agent import AgentClient
+from mistbow.plan.fragments import Place
+from mistbow.streams.schemas import PANES
+
+_ROWS_AT_ONCE = 50_000
 
 
 class MistbowSink(DataSource):
@@ -29,8 +39,7 @@ class MistbowSink(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002, N802
         """Return the writer of a streaming query."""
-        options = self.options
-        return StreamWriter(options["url"], options["stream"], int(options["epoch"]))
+        return StreamWriter(self.options)
 
 
 @dataclass
@@ -43,10 +52,14 @@ class Written(WriterCommitMessage):
 class StreamWriter(DataSourceStreamArrowWriter):
     """Appends what each task has to the stream; an older epoch is refused by the agent."""
 
-    def __init__(self, url: str, stream: str, epoch: int) -> None:
-        self._url = url
-        self._stream = stream
-        self._epoch = epoch
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._url = options["url"]
+        self._site = options.get("site", "")
+        self._stream = options["stream"]
+        self._epoch = int(options["epoch"])
+        self._kind = options.get("kind", "results")
+        decisions = options.get("decisions")
+        self._decisions = msgspec.json.decode(decisions, type=Place) if decisions else None
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Append the rows of one task, all at once."""
@@ -54,5 +67,67 @@ class StreamWriter(DataSourceStreamArrowWriter):
         if not batches:
             return Written(0)
         rows = pa.Table.from_batches(batches).combine_chunks()
-        connect(self._url).append(self._stream, rows, epoch=self._epoch)
+        agent = connect(self._url, self._site)
+        if self._kind == "panes":
+            self._append_panes(agent, rows)
+        else:
+            if self._decisions is not None:
+                rows = _telling(rows, presence(self._url, self._decisions))
+            agent.append(self._stream, rows, epoch=self._epoch)
         return Written(rows.num_rows)
+
+    def _append_panes(self, agent: AgentClient, rows: pa.Table) -> None:
+        # All panes that are due by a time come in one micro-batch: with those of the last time
+        # in an append, all up to it are stored, and who resumes from there writes none twice.
+        rows = rows.sort_by("due")
+        due = rows["due"].to_numpy()
+        start = 0
+        while start < rows.num_rows:
+            last = due[min(start + _ROWS_AT_ONCE, rows.num_rows) - 1]
+            end = int(due.searchsorted(last, side="right"))
+            agent.append(
+                self._stream,
+                _encoded(rows.slice(start, end - start)),
+                epoch=self._epoch,
+                frontier=int(last),
+            )
+            start = end
+
+
+@dataclass
+class _Known:
+    """The decisions that this process has read."""
+
+    presence: Presence = field(default_factory=Presence)
+    next: int = 0
+
+
+_known: dict[tuple[str, Place], _Known] = {}
+
+
+def presence(url: str, decisions: Place) -> Presence:
+    """Return who is missing when, by all decisions up to now."""
+    known = _known.setdefault((url, decisions), _Known())
+    rows = connect(url, decisions.site).read(decisions.stream, known.next)
+    known.presence.learn(from_rows(rows.table))
+    known.next = rows.position.next
+    return known.presence
+
+
+def _telling(rows: pa.Table, who: Presence) -> pa.Table:
+    """Fill in the column that names the sites that a result does without."""
+    if not who.gaps:
+        return rows
+    missing = {
+        tick: ",".join(who.missing(tick)) or None for tick in pc.unique(rows["ts"]).to_pylist()
+    }
+    told = pa.array([missing[tick] for tick in rows["ts"].to_pylist()], pa.string())
+    return rows.set_column(rows.column_names.index("missing"), "missing", told)
+
+
+def _encoded(rows: pa.Table) -> pa.Table:
+    columns = [
+        column.dictionary_encode() if pa.types.is_dictionary(wanted.type) else column
+        for column, wanted in zip(rows.select(PANES.names).columns, PANES, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, names=PANES.names).combine_chunks()

@@ -1,14 +1,12 @@
 """The Spark source ``mistbow``: a stream of a storage agent, as a streaming or a batch DataFrame.
 
-Options: ``url`` (of the agent), ``stream``, ``start`` (first number, default 0), ``max_rows`` (of
-a micro-batch). With ``panes`` (JSON) the rows are routed to panes (``mistbow.panes.routing``) and
-carry the stream's frontier; ``grain`` (ms) is then how often windows close. A batch DataFrame
-also takes ``end`` (number), ``min_ts`` and ``max_ts`` (ms, inclusive).
-The token, where one is needed, comes from ``MISTBOW_TOKEN``: options show in plans, and it must
-not.
+Options: ``url`` (of the agent), ``site`` (whose stream; default the agent's own), ``stream``,
+``start`` (first number, default 0), ``max_rows`` (of a micro-batch). With ``panes`` (JSON) the
+rows are routed to panes (``mistbow.panes.routing``) and carry the stream's frontier; ``grain``
+(ms) is then how often windows close. A batch DataFrame also takes ``end`` (number), ``min_ts``
+and ``max_ts`` (ms, inclusive).
 """
 
-import os
 import time
 from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
@@ -24,8 +22,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
-from stamina.instrumentation import set_on_retry_hooks
 
+from analytics_worker.spark.connection import connect
 from mistbow.client.agent import AgentClient
 from mistbow.client.agent_model import Offset
 from mistbow.panes.routing import COLUMNS, ROUTED, metrics_needed, route
@@ -44,6 +42,7 @@ class SourceOptions:
     """What to read, from where."""
 
     url: str
+    site: str
     stream: str
     start: int
     end: int | None
@@ -66,6 +65,7 @@ class SourceOptions:
         panes = options.get("panes")
         return cls(
             url=options["url"],
+            site=options.get("site", ""),
             stream=options["stream"],
             start=number("start") or 0,
             end=number("end"),
@@ -75,6 +75,11 @@ class SourceOptions:
             grain_ms=number("grain") or 1000,
             panes=msgspec.json.decode(panes, type=tuple[Pane, ...]) if panes else None,
         )
+
+    @property
+    def agent(self) -> AgentClient:
+        """This process's client of the stream's site."""
+        return connect(self.url, self.site)
 
 
 class MistbowSource(DataSource):
@@ -90,7 +95,7 @@ class MistbowSource(DataSource):
         options = SourceOptions.parse(self.options)
         if options.panes is not None:
             return from_arrow_schema(ROUTED_WITH_FRONTIER)
-        rows = connect(options.url).read(options.stream, 0, 0).table
+        rows = options.agent.read(options.stream, 0, 0).table
         return from_arrow_schema(_plain(rows.schema))
 
     def streamReader(self, schema: StructType) -> "StreamReader":  # noqa: ARG002, N802
@@ -145,7 +150,7 @@ class StreamReader(DataSourceStreamReader):
         """Return the furthest point within the row limit, or further if a promise asks for it."""
         rows = self._options.max_rows
         while True:
-            offset = connect(self._options.url).offset(self._options.stream, start["next"], rows)
+            offset = self._options.agent.offset(self._options.stream, start["next"], rows)
             if offset.frontier >= start["promise"] or offset.next >= offset.head:
                 return offset
             rows *= 2
@@ -162,7 +167,7 @@ class StreamReader(DataSourceStreamReader):
         """Return the time up to which the batch after ``offset`` will close windows."""
         grain = self._options.grain_ms
         if offset.next < offset.head:
-            then = connect(self._options.url).offset(
+            then = self._options.agent.offset(
                 self._options.stream, offset.next, self._options.max_rows
             )
             return then.frontier // grain * grain
@@ -204,26 +209,12 @@ class BatchReader(DataSourceReader):
         yield from _rows(self._options, partition)
 
 
-_clients: dict[str, AgentClient] = {}
-
-
-def connect(url: str) -> AgentClient:
-    """Return this process's client of an agent: Spark's Python workers live on and are reused."""
-    client = _clients.get(url)
-    if client is None:
-        # Spark's Python processes have no log but their terminal.
-        set_on_retry_hooks([])
-        client = _clients[url] = AgentClient(url, token=os.environ.get("MISTBOW_TOKEN"))
-    return client
-
-
 def _rows(options: SourceOptions, part: Range) -> Iterator[pa.RecordBatch]:
     if part.end is not None and part.start >= part.end:
         return
-    client = connect(options.url)
     panes = options.panes
     match = {} if panes is None else {"metric": list(metrics_needed(panes))}
-    rows = client.read(
+    rows = options.agent.read(
         options.stream,
         part.start,
         part.end,

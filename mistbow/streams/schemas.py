@@ -52,6 +52,8 @@ RESULT_ROWS = pa.schema(
         pa.field("confidence", pa.float64()),
         pa.field("revision", pa.int64(), nullable=False),
         pa.field("computed_at", pa.int64(), nullable=False),
+        # The sites whose points are not in it, with commas between; null if none is missing.
+        pa.field("missing", pa.string()),
     ]
 )
 """Results of insights: a row is identified by (insight, key, ts); the highest revision counts."""

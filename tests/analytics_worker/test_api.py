@@ -10,7 +10,8 @@ from mistbow.client.agent import AgentClient
 from mistbow.client.worker import WorkerClient
 from mistbow.errors import InvalidRequestError, NotFoundError
 from mistbow.plan.expressions import Aggregate, Measure, Source
-from mistbow.plan.nodes import Fragment, Insight, Pane, Plan, Window
+from mistbow.plan.fragments import Place, Whole
+from mistbow.plan.nodes import Insight, Pane, Plan, Window
 from mistbow.streams.schemas import RAW, RESULT_ROWS
 from tests.support.services import Service, service
 from tests.support.traffic import Traffic
@@ -23,8 +24,8 @@ PLAN = Plan(
 )
 
 
-def fragment(plan: Plan = PLAN) -> Fragment:
-    return Fragment(id="f", source=RAW, target="results.api", plan=plan)
+def fragment(plan: Plan = PLAN) -> Whole:
+    return Whole(id="f", source=Place("n1", RAW), target=Place("n1", "results.api"), plan=plan)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analytics_worker.composition import COMPOSED
-from analytics_worker.corrections import Span, clusters, differences, touched
+from analytics_worker.correcting.differences import differences
+from analytics_worker.correcting.late_points import touched
+from analytics_worker.correcting.spans import Span, clusters
 from analytics_worker.spark.lowering import as_results
 from mistbow.plan.expressions import Measure, Source
 from mistbow.plan.nodes import Insight, Pane, Plan, Window

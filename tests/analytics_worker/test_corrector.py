@@ -5,12 +5,13 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from analytics_worker.corrections import Corrector
+from analytics_worker.correcting.corrector import Corrector
 from mistbow.client.agent import AgentClient
 from mistbow.client.agent_model import Point
 from mistbow.clock import system_clock
 from mistbow.plan.expressions import Measure, Source
-from mistbow.plan.nodes import Fragment, Insight, Pane, Plan, Window
+from mistbow.plan.fragments import Place, Whole
+from mistbow.plan.nodes import Insight, Pane, Plan, Window
 from mistbow.streams.results import standing
 from mistbow.streams.schemas import RAW, RESULT_ROWS
 
@@ -30,13 +31,13 @@ class InterruptedClient(AgentClient):
         return done
 
 
-def fragment(target: str, since: int, *uids: str) -> Fragment:
+def fragment(target: str, since: int, *uids: str) -> Whole:
     insights = tuple(
         Insight(uid=uid, expression=Measure("SUM", "w"), by=(), every_ms=1000, since=since)
         for uid in uids
     )
     plan = Plan(insights=insights, windows=WINDOWS, panes=PANES)
-    return Fragment(id="late", source=RAW, target=target, plan=plan)
+    return Whole(id="late", source=Place("n1", RAW), target=Place("n1", target), plan=plan)
 
 
 def test_an_insight_that_begins_during_a_correction_misses_no_late_row(
@@ -46,14 +47,13 @@ def test_an_insight_that_begins_during_a_correction_misses_no_late_row(
     agent.create_stream(target, RESULT_ROWS)
     epoch = agent.claim(target).epoch
     tick = system_clock() // 1000 * 1000 - 60_000
-    first = agent.info(RAW).head
     agent.put([Point(metric="late.metric", entity="a", ts=tick, value=2.0)])
     before, after = (fragment(target, tick - 1, *uids) for uids in (("old",), ("old", "new")))
 
     client = InterruptedClient(agent.url)
     corrector = Corrector(spark, client)
-    corrector.begin(before, epoch, first)
-    client.afterwards = lambda: corrector.begin(after, epoch, first)
+    corrector.begin(before, epoch)
+    client.afterwards = lambda: corrector.begin(after, epoch)
     assert corrector.step(EVER)
     client.afterwards = lambda: None
     assert corrector.step(EVER)

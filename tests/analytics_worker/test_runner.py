@@ -13,7 +13,8 @@ from pyspark.sql import SparkSession
 from analytics_worker.runner import FragmentRunner
 from mistbow.client.agent import AgentClient
 from mistbow.plan.expressions import Attribute, Comparison, Literal, Measure, Source, Value
-from mistbow.plan.nodes import Fragment, Insight, Pane, Plan, Window
+from mistbow.plan.fragments import Place, Whole
+from mistbow.plan.nodes import Insight, Pane, Plan, Window
 from mistbow.plan.status import FragmentStatus
 from mistbow.streams.results import standing
 from mistbow.streams.schemas import RAW, RESULT_ROWS
@@ -35,7 +36,7 @@ WINDOWS = (
 )
 
 
-def fragment(target: str, since: int, *, both: bool) -> Fragment:
+def fragment(target: str, since: int, *, both: bool) -> Whole:
     average = Insight(
         uid="average",
         expression=Measure("AVG", "cpu-3"),
@@ -51,7 +52,7 @@ def fragment(target: str, since: int, *, both: bool) -> Fragment:
         plan = Plan(insights=(average, total), windows=WINDOWS, panes=PANES)
     else:
         plan = Plan(insights=(average,), windows=WINDOWS[:1], panes=PANES[:1])
-    return Fragment(id="site", source=RAW, target=target, plan=plan)
+    return Whole(id="site", source=Place("n1", RAW), target=Place("n1", target), plan=plan)
 
 
 def expected(agent: AgentClient, since: int, until: int) -> dict[tuple[str, str, int], float]:
@@ -87,7 +88,7 @@ def expected(agent: AgentClient, since: int, until: int) -> dict[tuple[str, str,
 
 
 @contextmanager
-def running(spark: SparkSession, agent: AgentClient, first: Fragment) -> Iterator[FragmentRunner]:
+def running(spark: SparkSession, agent: AgentClient, first: Whole) -> Iterator[FragmentRunner]:
     runner = FragmentRunner(spark, agent, first)
     try:
         yield runner

@@ -63,7 +63,9 @@ class Service:
 def service(module: str, port_setting: str, **settings: object) -> Iterator[Service]:
     """Run a service on a free port while the ``with`` lasts."""
     (port,) = free_ports(1)
-    running = Service(module, port, {port_setting: port, "log_level": "warning", **settings})
+    own = {port_setting.replace("_port", "_url"): f"http://127.0.0.1:{port}"}
+    given = {port_setting: port, **own, "log_level": "warning", **settings}
+    running = Service(module, port, given)
     running.start()
     try:
         yield running

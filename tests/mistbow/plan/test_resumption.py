@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analytics_worker.resumption import only, resume, tick_after
+from mistbow.plan.resumption import only, resume, tick_after
 from mistbow.plan.expressions import Arithmetic, Measure, Source
 from mistbow.plan.nodes import Insight, Pane, Plan, Window
 

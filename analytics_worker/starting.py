@@ -1,0 +1,169 @@
+"""Starting a fragment's query where the one before it left off: replay, don't migrate."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from analytics_worker.merging.decisions import Decided, Left, as_row
+from analytics_worker.spark.lowering import lower, lower_merge, lower_partial
+from analytics_worker.spark.query import (
+    FragmentQuery,
+    grain_of,
+    panes_options,
+    points_options,
+)
+from mistbow.client.agent import AgentClient
+from mistbow.client.agent_model import StreamInfo
+from mistbow.errors import NotFoundError, UnavailableError
+from mistbow.plan.fragments import Fragment, Merge, Partial, Place, Whole
+from mistbow.plan.resumption import resume
+from mistbow.streams.schemas import EVENTS, PANES, RESULT_ROWS
+
+_SAFE_ROWS = 400_000
+
+
+class Epochs:
+    """The epochs under which one runner writes streams, each claimed once."""
+
+    def __init__(self, agent: AgentClient) -> None:
+        self._agent = agent
+        self._claimed: dict[Place, int] = {}
+
+    def of(self, place: Place, schema: pa.Schema) -> int:
+        """Become the only writer of a stream, which is made if need be."""
+        if place not in self._claimed:
+            site = self._agent.at(place.site)
+            site.create_stream(place.stream, schema)
+            self._claimed[place] = site.claim(place.stream).epoch
+        return self._claimed[place]
+
+    def of_target(self, fragment: Fragment) -> int:
+        """Become the only writer of what a fragment writes."""
+        return self.of(fragment.target, PANES if isinstance(fragment, Partial) else RESULT_ROWS)
+
+
+def start(
+    spark: SparkSession,
+    agent: AgentClient,
+    fragment: Fragment,
+    target: StreamInfo,
+    epochs: Epochs,
+) -> FragmentQuery:
+    """Start the query of a fragment, whose target is as ``target`` tells."""
+    epoch = epochs.of_target(fragment)
+    match fragment:
+        case Whole():
+            return _start_whole(spark, agent, fragment, target, epoch)
+        case Partial():
+            return _start_partial(spark, agent, fragment, target, epoch)
+        case Merge():
+            decisions = epochs.of(fragment.decisions, EVENTS)
+            return _start_merge(spark, agent, fragment, target, epoch, decisions)
+
+
+def _start_whole(
+    spark: SparkSession, agent: AgentClient, fragment: Whole, target: StreamInfo, epoch: int
+) -> FragmentQuery:
+    resumption = resume(fragment.plan, max(target.frontier, 0), _covered(target))
+    plan = resumption.plan
+    points = (
+        spark.readStream.format("mistbow")
+        .options(**points_options(agent.url, fragment.source, plan.panes, grain_of(plan)))
+        .options(start=_seek(agent, fragment.source, resumption.needs), max_rows=_SAFE_ROWS)
+        .load()
+    )
+    results = lower(points, plan, resumption.after, revision=0)
+    return FragmentQuery(fragment, results, _sink(agent, fragment.target, epoch))
+
+
+def _start_partial(
+    spark: SparkSession, agent: AgentClient, fragment: Partial, target: StreamInfo, epoch: int
+) -> FragmentQuery:
+    begin = target.attributes.get("begin")
+    if begin is None:
+        begin = fragment.begin
+        notes = {"begin": begin}
+        agent.at(fragment.target.site).advance(fragment.target.stream, epoch, attributes=notes)
+    # A point of before that came late can still be in a pane that closes after the frontier.
+    frontier = max(target.frontier, 0)
+    needs = max(begin, frontier - fragment.reach_ms)
+    read = target.attributes.get("read", {}).get(fragment.source.stream)
+    number = _seek(agent, fragment.source, needs)
+    points = (
+        spark.readStream.format("mistbow")
+        .options(**points_options(agent.url, fragment.source, fragment.panes, fragment.grain_ms))
+        .options(start=number if read is None else min(number, read), max_rows=_SAFE_ROWS)
+        .load()
+    )
+    panes = lower_partial(points, fragment.panes, after=frontier)
+    return FragmentQuery(fragment, panes, {**_sink(agent, fragment.target, epoch), "kind": "panes"})
+
+
+def _start_merge(
+    spark: SparkSession,
+    agent: AgentClient,
+    fragment: Merge,
+    target: StreamInfo,
+    epoch: int,
+    decisions_epoch: int,
+) -> FragmentQuery:
+    covered = _covered(target)
+    since = max(target.frontier, 0)
+    resumption = resume(fragment.plan, since, covered)
+    if covered:
+        # What stands does without a site that was not among the sources.
+        known = target.attributes.get("sites", ())
+        for site in sorted({place.site for place in fragment.sources} - set(known)):
+            decided = as_row(Decided(0, site, Left()))
+            decisions = fragment.decisions
+            agent.at(decisions.site).append(decisions.stream, decided, epoch=decisions_epoch)
+    read = target.attributes.get("read", {})
+    starts = {
+        place.site: _merge_start(agent, place, resumption.needs, read) for place in fragment.sources
+    }
+    plan = resumption.plan
+    panes = (
+        spark.readStream.format("mistbow-panes")
+        .options(**panes_options(agent.url, fragment.sources, plan))
+        .options(
+            decisions=_json(fragment.decisions),
+            starts=_json(starts),
+            patience=fragment.patience_ms,
+            since=since if covered else 0,
+            epoch=decisions_epoch,
+        )
+        .load()
+    )
+    results = lower_merge(panes, plan, resumption.after, revision=0)
+    sink = {**_sink(agent, fragment.target, epoch), "decisions": _json(fragment.decisions)}
+    return FragmentQuery(fragment, results, sink)
+
+
+def _merge_start(agent: AgentClient, place: Place, needs: int, read: Mapping[str, int]) -> int:
+    try:
+        number = _seek(agent, place, needs)
+    except NotFoundError:
+        return 0  # nothing is computed there yet
+    except UnavailableError:
+        # It is away: what it has by then is read from where the query before it was.
+        return read.get(place.stream, 0)
+    return min(number, read.get(place.stream, number))
+
+
+def _covered(target: StreamInfo) -> set[str]:
+    return set(target.attributes.get("outputs", ()))
+
+
+def _seek(agent: AgentClient, place: Place, time_ms: int) -> int:
+    return agent.at(place.site).seek(place.stream, time_ms)
+
+
+def _sink(agent: AgentClient, target: Place, epoch: int) -> dict[str, Any]:
+    return {"url": agent.url, "site": target.site, "stream": target.stream, "epoch": epoch}
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
