@@ -1,13 +1,38 @@
 """The settings of every service, each by a ``MISTBOW_*`` variable or a flag."""
 
+import re
 import socket
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 Durability = Literal["fsync", "log", "memory"]
+
+_SITE_LENGTH = 40
+_SITE_NAME = re.compile(rf"[a-z0-9][a-z0-9.-]{{0,{_SITE_LENGTH - 1}}}")
+
+
+def is_site_name(text: str) -> bool:
+    """Tell whether a text can be a site's name; such a name can be part of a stream's."""
+    return _SITE_NAME.fullmatch(text) is not None
+
+
+def is_service_url(text: str) -> bool:
+    """Tell whether a text is the address of a service: ``http://HOST:PORT`` or https."""
+    try:
+        parts = urlsplit(text)
+        has_port = parts.port is None or parts.port > 0
+    except ValueError:
+        return False
+    alone = not (parts.query or parts.fragment or parts.username or parts.password)
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and has_port and alone
+
+
+def _listed(urls: str) -> list[str]:
+    return [url.strip().rstrip("/") for url in urls.split(",") if url.strip()]
 
 
 class TokenSettings(BaseSettings):
@@ -100,7 +125,11 @@ class AgentSettings(ServiceSettings):
 
     agent_port: int = Field(default=50000, ge=0, le=65535, description="Port of the storage agent.")
     node: str = Field(default_factory=socket.gethostname, description="This node's name.")
-    site: str = Field(default="", description="Site of this node; by default the node itself.")
+    site: str = Field(
+        default="",
+        validate_default=True,
+        description="Site of this node; by default named after the node.",
+    )
     region: str = Field(default="", description="Region of this node.")
     labels: str = Field(default="", description="Labels of this node: key=value,key=value.")
     ignite_host: str = Field(
@@ -113,6 +142,43 @@ class AgentSettings(ServiceSettings):
         default=1000, ge=0, le=3_600_000, description="How late a point may come, milliseconds."
     )
     max_points: int = Field(default=100_000, ge=1, description="Most points in one body.")
+    agent_url: str = Field(
+        default="http://127.0.0.1:50000",
+        description="This agent's address as other sites reach it.",
+    )
+    peers: str = Field(
+        default="", description="Agents of some other sites: URL,URL. The rest is learned."
+    )
+
+    @field_validator("site")
+    @classmethod
+    def _named(cls, site: str, info: ValidationInfo) -> str:
+        if not site:
+            # A host's name may hold what a site's may not; nobody chose it, so it is made to fit.
+            made = re.sub("[^a-z0-9.-]+", "-", str(info.data.get("node", "")).lower())
+            site = made.lstrip(".-")[:_SITE_LENGTH]
+        if not is_site_name(site.lower()):
+            raise ValueError(
+                "a site's name is made of letters, digits, . and -, begins with a letter or "
+                f"digit, and is no longer than {_SITE_LENGTH}"
+            )
+        return site.lower()
+
+    @field_validator("agent_url", "peers")
+    @classmethod
+    def _addressed(cls, urls: str, info: ValidationInfo) -> str:
+        listed = _listed(urls)
+        if info.field_name == "agent_url" and len(listed) != 1:
+            raise ValueError("it is not one address of the form http://HOST:PORT")
+        for url in listed:
+            if not is_service_url(url):
+                raise ValueError("not every one is an address of the form http://HOST:PORT")
+        return ",".join(listed)
+
+    @property
+    def peer_urls(self) -> tuple[str, ...]:
+        """The addresses of peers, one by one."""
+        return tuple(_listed(self.peers))
 
 
 class WorkerSettings(ServiceSettings):
@@ -124,6 +190,12 @@ class WorkerSettings(ServiceSettings):
     agent_url: str = Field(
         default="http://127.0.0.1:50000", description="Storage agent of this site."
     )
+    worker_url: str = Field(
+        default="http://127.0.0.1:8100", description="This worker's address as others reach it."
+    )
+    node: str = Field(default_factory=socket.gethostname, description="This node's name.")
+    region: str = Field(default="", description="Region of this node.")
+    labels: str = Field(default="", description="Labels of this node: key=value,key=value.")
     spark_master: str = Field(default="local[*]", description="Spark master.")
     driver_memory: str = Field(default="768m", description="Heap of Spark's driver.")
 
@@ -135,7 +207,12 @@ class EnablerSettings(ServiceSettings):
     agent_url: str = Field(
         default="http://127.0.0.1:50000", description="Storage agent of this site."
     )
-    worker_url: str = Field(default="http://127.0.0.1:8100", description="The analytics worker.")
+    scheduler: str = Field(default="fair", description="Scheduler of the insights that name none.")
+    patience_ms: int = Field(
+        default=5000,
+        ge=0,
+        description="How long results wait for a silent site, milliseconds.",
+    )
 
 
 class MonitorSettings(ServiceSettings):

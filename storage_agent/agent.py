@@ -15,6 +15,9 @@ from storage_agent import metrics
 from storage_agent.bodies import GetBody, PutBody
 from storage_agent.catalogue import Catalogue
 from storage_agent.extraction import Extraction
+from storage_agent.fabric.gathering import gather
+from storage_agent.fabric.member import Member
+from storage_agent.fabric.relay import Relay
 from storage_agent.ignite_client import METADATA, IgniteClient
 from storage_agent.index import Entry
 from storage_agent.points import PointMaker
@@ -46,6 +49,8 @@ class Agent:
     def __init__(self, settings: AgentSettings, clock: Clock = system_clock) -> None:
         self._settings = settings
         self._clock = clock
+        self.member = Member(settings, clock)
+        self.relay = Relay(self.member.network, self.member.neighbours)
         self._ignite = IgniteClient(settings.ignite_host, settings.ignite_port)
         self._recovered: _Recovered | None = None
         self._running: asyncio.Task[None] | None = None
@@ -53,6 +58,7 @@ class Agent:
     def start(self) -> None:
         """Begin to connect and to recover, in the background."""
         self._ignite.start()
+        self.member.start()
         self._running = asyncio.create_task(self._run(), name="agent")
 
     async def close(self) -> None:
@@ -61,6 +67,7 @@ class Agent:
             self._running.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._running
+        await self.member.close()
         if self._recovered is not None:
             await self._recovered.streams.close()
         await self._ignite.close()
@@ -95,7 +102,7 @@ class Agent:
 
     async def get(self, body: GetBody) -> bytes:
         """Return what is stored of the points that a body asks for, as JSON."""
-        return await self._ready().extraction.get(body)
+        return await gather(body, self.member, self._ready().extraction.get)
 
     def _ready(self) -> _Recovered:
         if self._recovered is None:
@@ -126,11 +133,13 @@ class Agent:
             await streams.recover(metadata)
             raw = await streams.get(RAW)
             await catalogue.recover(self._ignite, metadata, raw.log)
-            raw.log.listener = _Listener(catalogue)
+            raw.log.listener = _Listener(catalogue, self.member)
+            epoch = await raw.writer.own()
+            await self.member.open(streams, catalogue)
             return _Recovered(
                 streams=streams,
                 raw=raw,
-                epoch=await raw.writer.own(),
+                epoch=epoch,
                 catalogue=catalogue,
                 maker=PointMaker(self._settings, catalogue),
                 extraction=Extraction(self._settings.node, catalogue, raw.log),
@@ -166,8 +175,10 @@ class _Listener:
     """Follows the raw stream's segments."""
 
     catalogue: Catalogue
+    member: Member
 
     def __call__(self, segment: Segment, entry: Entry) -> None:
         self.catalogue.apply(segment)
+        self.member.tell_series(segment.header.series)
         metrics.LATE_POINTS.inc(entry.late)
         metrics.AHEAD_POINTS.inc(segment.ahead.num_rows)

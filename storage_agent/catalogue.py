@@ -60,7 +60,7 @@ class Catalogue:
     def apply(self, segment: Segment) -> None:
         """Follow a segment of the raw stream."""
         for metadata in segment.header.series:
-            series = (metadata["metricID"], metadata["entityID"])
+            series = series_of(metadata)
             self._metadata[series] = metadata
             self._described.add(series)
         for rows in (segment.rows, segment.ahead):
@@ -87,7 +87,7 @@ class Catalogue:
         described, self._described = self._described, set()
         valued, self._valued = self._valued, set()
         try:
-            await _put(ignite, METADATA, {_PREFIX + _key(s): self._metadata[s] for s in described})
+            await _put(ignite, METADATA, {series_key(s): self._metadata[s] for s in described})
             await _put(ignite, LATEST, {_key(s): self._latest[s] for s in valued})
             if described or valued:
                 await ignite.put(METADATA, _APPLIED, str(applied).encode())
@@ -111,6 +111,16 @@ async def _put(ignite: IgniteClient, cache: str, values: dict[str, Any]) -> None
     items = [(key, msgspec.json.encode(value)) for key, value in values.items()]
     for begin in range(0, len(items), _AT_ONCE):
         await ignite.put_all(cache, dict(items[begin : begin + _AT_ONCE]))
+
+
+def series_key(series: Series) -> str:
+    """Return the key of a series' metadata."""
+    return _PREFIX + _key(series)
+
+
+def series_of(metadata: Metadata) -> Series:
+    """Return the series that metadata is of."""
+    return metadata["metricID"], metadata["entityID"]
 
 
 def _key(series: Series) -> str:

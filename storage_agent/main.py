@@ -9,6 +9,7 @@ from mistbow.clock import Clock, system_clock
 from mistbow.service import create_service, serve
 from mistbow.settings import AgentSettings
 from storage_agent.agent import Agent
+from storage_agent.fabric_api import fabric_routes
 from storage_agent.monitoring_api import monitoring_routes
 from storage_agent.streams_api import streams_routes
 
@@ -32,6 +33,7 @@ def create_app(settings: AgentSettings, clock: Clock = system_clock) -> FastAPI:
     )
     app.include_router(monitoring_routes(agent))
     app.include_router(streams_routes(agent))
+    app.include_router(fabric_routes(agent.member))
     return app
 
 

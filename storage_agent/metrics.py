@@ -15,3 +15,8 @@ SEGMENTS = Counter("mistbow_agent_segments", "Segments stored.", ["stream"])
 SEGMENT_BYTES = Counter("mistbow_agent_segment_bytes", "Bytes of segments stored.", ["stream"])
 HEAD = Gauge("mistbow_agent_head", "The next number of a stream.", ["stream"])
 IGNITE_CONNECTIONS = Counter("mistbow_agent_ignite_connections", "Times that Ignite was dialled.")
+LINK_BYTES = Counter(
+    "mistbow_agent_link_bytes",
+    "Bytes of bodies to and from the next site on their way, by kind: greeting, metadata, relay.",
+    ["site", "direction", "kind"],
+)

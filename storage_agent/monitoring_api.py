@@ -4,12 +4,13 @@ import time
 from typing import Annotated, Any
 
 import msgspec
-from fastapi import APIRouter, Header, Request, Response
+from fastapi import APIRouter, Depends, Header, Request, Response
 
 from mistbow.errors import InvalidRequestError, MistbowError
 from storage_agent import metrics
 from storage_agent.agent import Agent
 from storage_agent.bodies import GetBody, PutBody, inline_schema, read_body
+from storage_agent.fabric.relay import relayed, takes_site
 
 _PUT = msgspec.json.Decoder(PutBody)
 _GET = msgspec.json.Decoder(GetBody)
@@ -38,7 +39,11 @@ _MOST_KEY = 200
 
 def monitoring_routes(agent: Agent) -> APIRouter:
     """Return the routes of an agent."""
-    routes = APIRouter(tags=["monitoring"])
+    routes = APIRouter(
+        tags=["monitoring"],
+        route_class=relayed(agent.relay),
+        dependencies=[Depends(takes_site)],
+    )
 
     @routes.post("/put", summary="Store points", openapi_extra=takes(PutBody, _EXAMPLE_PUT))
     async def put(
@@ -60,7 +65,8 @@ def monitoring_routes(agent: Agent) -> APIRouter:
     async def get(request: Request) -> Response:
         """Return the latest values, or with `from` and `to` (ms, inclusive) those in between.
 
-        `latest: false` without times asks for everything.
+        `latest: false` without times asks for everything. `nodes` names nodes or sites, and an
+        empty list all of them; `missing` says which of them do not answer, and why.
         """
         with _Counted("/get"):
             return _json(await agent.get(read_body(_GET, await request.body())))

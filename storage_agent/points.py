@@ -132,12 +132,16 @@ class PointMaker:
 
 
 def node_attributes(settings: AgentSettings) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the attributes of this node that a point's labels override, and the others.
+    """Return the attributes of this node that a point's labels override, and the others."""
+    region = {"region": settings.region} if settings.region else {}
+    node = {"node": settings.node, "site": settings.site}
+    return {**node_labels(settings.labels), **region}, node
 
-    Raises ``InvalidRequestError`` if the node's labels are not of the form key=value,key=value.
-    """
+
+def node_labels(text: str) -> dict[str, str]:
+    """Return labels of the form key=value,key=value; raises ``InvalidRequestError``."""
     labels = {}
-    for part in filter(None, settings.labels.split(",")):
+    for part in filter(None, text.split(",")):
         name, equals, value = part.partition("=")
         if not equals or not name.strip():
             raise InvalidRequestError(
@@ -145,9 +149,7 @@ def node_attributes(settings: AgentSettings) -> tuple[dict[str, str], dict[str, 
                 hint="Write them as rack=7,floor=2.",
             )
         labels[name.strip()] = value.strip()
-    region = {"region": settings.region} if settings.region else {}
-    node = {"node": settings.node, "site": settings.site or settings.node}
-    return {**labels, **region}, node
+    return labels
 
 
 def metadata_of(item: Measurement) -> Metadata:

@@ -25,7 +25,7 @@ _CHUNK_ROWS = 50_000
 _LOOK_AT = 10_000
 """Most entries of the index that are looked at without giving others a turn."""
 
-_AWAKE_S = 10.0
+_AWAKE_S = 2.0
 """A follower hears something at least so often, even if nothing happens."""
 
 

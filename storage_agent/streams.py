@@ -10,12 +10,16 @@ import pyarrow.compute as pc
 
 from mistbow.clock import Clock
 from mistbow.errors import ConflictError, InvalidRequestError, NotFoundError, TooLargeError
+from mistbow.streams import schemas
 from mistbow.streams.schemas import HORIZON, POINTS, RAW
 from storage_agent.ignite_client import HISTORICAL, METADATA, IgniteClient
 from storage_agent.log import StreamLog
 from storage_agent.segment_store import SegmentStore
 from storage_agent.segments import no_rows
 from storage_agent.writer import Writer
+
+REPLICAS = "replicas/"
+"""What this agent keeps of other sites' streams, by site."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._/-]{0,99}")
 _MOST_DECODED = 32 * 2**20
@@ -43,7 +47,7 @@ class Stream:
 
     @property
     def timed(self) -> bool:
-        """Whether this agent's clock moves its frontier; then only /put appends to it."""
+        """Whether this agent's clock moves its frontier."""
         return self.writer.lateness_ms is not None
 
     @property
@@ -131,6 +135,11 @@ class Streams:
         record = _Record(schema.remove_metadata().serialize().to_pybytes())
         data = msgspec.msgpack.encode(record)
         return await self._ignite.put_if_absent(METADATA, _PREFIX + name, data)
+
+
+def is_agents_own(name: str) -> bool:
+    """Tell whether only this agent itself writes a stream."""
+    return name in (RAW, schemas.METADATA) or name.startswith(REPLICAS)
 
 
 def _check_name(name: str) -> None:

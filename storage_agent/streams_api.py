@@ -9,15 +9,17 @@ from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from mistbow.errors import ConflictError, InvalidRequestError
+from mistbow.streams.schemas import RAW
 from mistbow.streams.wire import MEDIA_TYPE, Chunk, ChunkEncoder
 from storage_agent import reading
 from storage_agent.agent import Agent
 from storage_agent.arrow_bodies import read_table
 from storage_agent.bodies import AdvanceBody, check_notes, read_body
+from storage_agent.fabric.relay import relayed, takes_site
 from storage_agent.monitoring_api import check_key, takes
 from storage_agent.reading import Selection, Selector
 from storage_agent.state import State
-from storage_agent.streams import Stream, conform
+from storage_agent.streams import REPLICAS, Stream, conform, is_agents_own
 
 _ARROW_BODY = {"requestBody": {"required": True, "content": {MEDIA_TYPE: {}}}}
 _ADVANCE = msgspec.json.Decoder(AdvanceBody)
@@ -29,7 +31,12 @@ Time = Annotated[int | None, Query(ge=-_MOST_TS, le=_MOST_TS)]
 
 def streams_routes(agent: Agent) -> APIRouter:
     """Return the routes of an agent; those of longer paths come before ``/streams/{name}``."""
-    routes = APIRouter(prefix="/streams", tags=["streams"])
+    routes = APIRouter(
+        prefix="/streams",
+        tags=["streams"],
+        route_class=relayed(agent.relay),
+        dependencies=[Depends(takes_site)],
+    )
     _add_state_routes(routes, agent)
     _add_position_routes(routes, agent)
     _add_row_routes(routes, agent)
@@ -90,6 +97,8 @@ def _add_row_routes(routes: APIRouter, agent: Agent) -> None:
     @routes.put("/{name:path}", summary="Make a stream", openapi_extra=_ARROW_BODY)
     async def create(name: str, request: Request, response: Response) -> dict[str, Any]:
         """The body is an Arrow IPC stream of the schema; the answer is 201 if the stream is new."""
+        if name.startswith(REPLICAS):
+            _refuse_own(name)
         made = await agent.streams.create(name, read_table(await request.body()).schema)
         response.status_code = 201 if made else 200
         return (await agent.streams.get(name)).info()
@@ -154,12 +163,14 @@ def _selection(
 
 
 async def _writable(agent: Agent, name: str) -> Stream:
-    stream = await agent.streams.get(name)
-    if stream.timed:
-        raise ConflictError(
-            f"the stream {name} belongs to this agent", hint="POST /put appends to it."
-        )
-    return stream
+    _refuse_own(name)
+    return await agent.streams.get(name)
+
+
+def _refuse_own(name: str) -> None:
+    if is_agents_own(name):
+        hint = "POST /put appends to it." if name == RAW else "It can be read only."
+        raise ConflictError(f"the stream {name} belongs to this agent", hint=hint)
 
 
 async def _encoded(

@@ -1,7 +1,8 @@
 """The clients of a storage agent: points, and streams."""
 
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from typing import Any, Unpack
+from copy import copy
+from typing import Any, Self, TypeVar, Unpack
 
 import pyarrow as pa
 
@@ -18,8 +19,9 @@ from mistbow.client.agent_model import (
     StreamState,
     Words,
 )
-from mistbow.client.transport import AsyncTransport, Transport
+from mistbow.client.transport import AsyncTransport, Call, Transport
 from mistbow.errors import UnavailableError
+from mistbow.fabric import Fabric, Worker
 from mistbow.streams.wire import Chunk, ChunkDecoder
 
 __all__ = [
@@ -35,6 +37,8 @@ __all__ = [
     "StreamState",
 ]
 
+T = TypeVar("T")
+
 _SILENCE_S = 30.0
 """A followed stream that says nothing for so long is taken for broken."""
 
@@ -44,15 +48,28 @@ class AgentClient:
 
     def __init__(self, url: str, token: str | None = None) -> None:
         self._transport = Transport(url, token=token)
+        self._site: str | None = None
+
+    def at(self, site: str) -> Self:
+        """Return a client of a site's points and streams, by way of the same agent.
+
+        It shares the connections: closing one closes both.
+        """
+        there = copy(self)
+        there._site = site
+        return there
 
     @property
     def url(self) -> str:
         """The agent's address."""
         return self._transport.url
 
+    def _send(self, call: Call[T]) -> T:
+        return self._transport.send(agent_calls.at(self._site, call))
+
     def put(self, points: Sequence[Point], idempotency_key: str | None = None) -> None:
         """Store points, all or none; safe to repeat with the same key."""
-        self._transport.send(agent_calls.put(points, idempotency_key))
+        self._send(agent_calls.put(points, idempotency_key))
 
     def get(
         self,
@@ -66,25 +83,26 @@ class AgentClient:
     ) -> list[NodeData]:
         """Return the latest values, or those from ``start`` to ``end`` (ms, inclusive).
 
-        ``latest=False`` without times asks for everything.
+        ``latest=False`` without times asks for everything. Without ``nodes`` only the agent's own
+        node answers; an empty list asks all.
         """
-        return self._transport.send(agent_calls.get(metric, entity, start, end, latest, filters))
+        return self._send(agent_calls.get(metric, entity, start, end, latest, filters))
 
     def streams(self) -> list[StreamInfo]:
         """Return all streams."""
-        return self._transport.send(agent_calls.streams())
+        return self._send(agent_calls.streams())
 
     def create_stream(self, name: str, schema: pa.Schema) -> StreamInfo:
         """Make a stream unless it is there; raises ``ConflictError`` if its schema differs."""
-        return self._transport.send(agent_calls.create_stream(name, schema))
+        return self._send(agent_calls.create_stream(name, schema))
 
     def info(self, name: str) -> StreamInfo:
         """Return a stream; raises ``NotFoundError`` if there is none."""
-        return self._transport.send(agent_calls.info(name))
+        return self._send(agent_calls.info(name))
 
     def claim(self, name: str) -> StreamState:
         """Become the stream's only writer, by a new epoch."""
-        return self._transport.send(agent_calls.claim(name))
+        return self._send(agent_calls.claim(name))
 
     def append(
         self,
@@ -99,9 +117,7 @@ class AgentClient:
 
         Raises ``FencedError``.
         """
-        return self._transport.send(
-            agent_calls.append(name, rows, epoch, frontier, idempotency_key)
-        )
+        return self._send(agent_calls.append(name, rows, epoch, frontier, idempotency_key))
 
     def advance(
         self,
@@ -112,11 +128,11 @@ class AgentClient:
         attributes: Mapping[str, Any] | None = None,
     ) -> StreamState:
         """Move the frontier, never back, and merge attributes; a None removes one."""
-        return self._transport.send(agent_calls.advance(name, epoch, frontier, attributes))
+        return self._send(agent_calls.advance(name, epoch, frontier, attributes))
 
     def seek(self, name: str, time: int) -> int:
         """Return the greatest segment start before which every row has ``ts <= time``."""
-        return self._transport.send(agent_calls.seek(name, time))
+        return self._send(agent_calls.seek(name, time))
 
     def offset(
         self,
@@ -131,9 +147,7 @@ class AgentClient:
 
         Waits up to ``wait_ms`` for a row, or for a frontier greater than ``after_frontier``.
         """
-        return self._transport.send(
-            agent_calls.offset(name, start, max_rows, wait_ms, after_frontier)
-        )
+        return self._send(agent_calls.offset(name, start, max_rows, wait_ms, after_frontier))
 
     def read(
         self,
@@ -143,7 +157,7 @@ class AgentClient:
         **selection: Unpack[Selection],
     ) -> Rows:
         """Return the rows from ``start`` to before ``end``, or to the head."""
-        return self._transport.send(agent_calls.read(name, start, end, selection))
+        return self._send(agent_calls.read(name, start, end, selection))
 
     def follow(self, name: str, start: int = 0, **selection: Unpack[Selection]) -> Iterator[Chunk]:
         """Yield the rows from ``start`` and all that come later; heartbeats have no rows.
@@ -151,11 +165,23 @@ class AgentClient:
         Raises ``UnavailableError`` when the stream breaks off; go on from the last position.
         """
         decoder = ChunkDecoder()
-        call = agent_calls.follow(name, start, selection)
+        call = agent_calls.at(self._site, agent_calls.follow(name, start, selection))
         with self._transport.stream(call, read_timeout=_SILENCE_S) as response:
             for data in response.iter_bytes():
                 yield from decoder.feed(data)
         raise UnavailableError(f"the stream {name} broke off")
+
+    def fabric(self) -> Fabric:
+        """Return all sites that the agent knows, their workers, and the links."""
+        return self._transport.send(agent_calls.fabric())
+
+    def announce(self, worker: Worker) -> None:
+        """Say that a worker of the agent's own site is alive, each second."""
+        self._transport.send(agent_calls.announce(worker))
+
+    def leave(self, name: str) -> None:
+        """Say that a worker leaves."""
+        self._transport.send(agent_calls.leave(name))
 
     def close(self) -> None:
         """Close all connections."""
@@ -167,10 +193,20 @@ class AsyncAgentClient:
 
     def __init__(self, url: str, token: str | None = None) -> None:
         self._transport = AsyncTransport(url, token=token)
+        self._site: str | None = None
+
+    def at(self, site: str) -> Self:
+        """Do as ``AgentClient.at``."""
+        there = copy(self)
+        there._site = site
+        return there
+
+    async def _send(self, call: Call[T]) -> T:
+        return await self._transport.send(agent_calls.at(self._site, call))
 
     async def put(self, points: Sequence[Point], idempotency_key: str | None = None) -> None:
         """Do as ``AgentClient.put``."""
-        await self._transport.send(agent_calls.put(points, idempotency_key))
+        await self._send(agent_calls.put(points, idempotency_key))
 
     async def get(
         self,
@@ -183,25 +219,23 @@ class AsyncAgentClient:
         **filters: Unpack[Filters],
     ) -> list[NodeData]:
         """Do as ``AgentClient.get``."""
-        return await self._transport.send(
-            agent_calls.get(metric, entity, start, end, latest, filters)
-        )
+        return await self._send(agent_calls.get(metric, entity, start, end, latest, filters))
 
     async def streams(self) -> list[StreamInfo]:
         """Do as ``AgentClient.streams``."""
-        return await self._transport.send(agent_calls.streams())
+        return await self._send(agent_calls.streams())
 
     async def create_stream(self, name: str, schema: pa.Schema) -> StreamInfo:
         """Do as ``AgentClient.create_stream``."""
-        return await self._transport.send(agent_calls.create_stream(name, schema))
+        return await self._send(agent_calls.create_stream(name, schema))
 
     async def info(self, name: str) -> StreamInfo:
         """Do as ``AgentClient.info``."""
-        return await self._transport.send(agent_calls.info(name))
+        return await self._send(agent_calls.info(name))
 
     async def claim(self, name: str) -> StreamState:
         """Do as ``AgentClient.claim``."""
-        return await self._transport.send(agent_calls.claim(name))
+        return await self._send(agent_calls.claim(name))
 
     async def append(
         self,
@@ -213,9 +247,7 @@ class AsyncAgentClient:
         idempotency_key: str | None = None,
     ) -> Appended:
         """Do as ``AgentClient.append``."""
-        return await self._transport.send(
-            agent_calls.append(name, rows, epoch, frontier, idempotency_key)
-        )
+        return await self._send(agent_calls.append(name, rows, epoch, frontier, idempotency_key))
 
     async def advance(
         self,
@@ -226,11 +258,11 @@ class AsyncAgentClient:
         attributes: Mapping[str, Any] | None = None,
     ) -> StreamState:
         """Do as ``AgentClient.advance``."""
-        return await self._transport.send(agent_calls.advance(name, epoch, frontier, attributes))
+        return await self._send(agent_calls.advance(name, epoch, frontier, attributes))
 
     async def seek(self, name: str, time: int) -> int:
         """Do as ``AgentClient.seek``."""
-        return await self._transport.send(agent_calls.seek(name, time))
+        return await self._send(agent_calls.seek(name, time))
 
     async def offset(
         self,
@@ -242,9 +274,7 @@ class AsyncAgentClient:
         after_frontier: int | None = None,
     ) -> Offset:
         """Do as ``AgentClient.offset``."""
-        return await self._transport.send(
-            agent_calls.offset(name, start, max_rows, wait_ms, after_frontier)
-        )
+        return await self._send(agent_calls.offset(name, start, max_rows, wait_ms, after_frontier))
 
     async def read(
         self,
@@ -254,19 +284,31 @@ class AsyncAgentClient:
         **selection: Unpack[Selection],
     ) -> Rows:
         """Do as ``AgentClient.read``."""
-        return await self._transport.send(agent_calls.read(name, start, end, selection))
+        return await self._send(agent_calls.read(name, start, end, selection))
 
     async def follow(
         self, name: str, start: int = 0, **selection: Unpack[Selection]
     ) -> AsyncGenerator[Chunk, None]:
         """Do as ``AgentClient.follow``."""
         decoder = ChunkDecoder()
-        call = agent_calls.follow(name, start, selection)
+        call = agent_calls.at(self._site, agent_calls.follow(name, start, selection))
         async with self._transport.stream(call, read_timeout=_SILENCE_S) as response:
             async for data in response.aiter_bytes():
                 for chunk in decoder.feed(data):
                     yield chunk
         raise UnavailableError(f"the stream {name} broke off")
+
+    async def fabric(self) -> Fabric:
+        """Do as ``AgentClient.fabric``."""
+        return await self._transport.send(agent_calls.fabric())
+
+    async def announce(self, worker: Worker) -> None:
+        """Do as ``AgentClient.announce``."""
+        await self._transport.send(agent_calls.announce(worker))
+
+    async def leave(self, name: str) -> None:
+        """Do as ``AgentClient.leave``."""
+        await self._transport.send(agent_calls.leave(name))
 
     async def close(self) -> None:
         """Close all connections."""

@@ -3,6 +3,7 @@
 import io
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -24,6 +25,7 @@ from mistbow.client.agent_model import (
 )
 from mistbow.client.transport import Call
 from mistbow.errors import UnavailableError
+from mistbow.fabric import Fabric, Worker
 from mistbow.streams.wire import MEDIA_TYPE, decode, encode_rows
 
 T = TypeVar("T")
@@ -40,8 +42,14 @@ _FILTERS = {
 }
 
 
+class _Missing(msgspec.Struct, frozen=True):
+    node: str
+    reason: str
+
+
 class _Monitoring(msgspec.Struct, frozen=True):
     monitoring: list[NodeData]
+    missing: list[_Missing] = []
 
 
 class _Streams(msgspec.Struct, frozen=True):
@@ -85,11 +93,46 @@ def get(
     return Call(
         "POST",
         "/get",
-        lambda response: answer(response).monitoring,
+        lambda response: _node_data(answer(response)),
         content=msgspec.json.encode(_given(body)),
         headers=_JSON,
         repeatable=True,
     )
+
+
+def _node_data(answer: _Monitoring) -> list[NodeData]:
+    away = [NodeData(each.node, [], each.reason) for each in answer.missing]
+    return answer.monitoring + away
+
+
+def fabric() -> Call[Fabric]:
+    """Ask who is there."""
+    return Call("GET", "/fabric", _json(Fabric), repeatable=True)
+
+
+def announce(worker: Worker) -> Call[None]:
+    """Say that a worker is alive; not repeated here, for the next announcement is soon."""
+    return Call(
+        "PUT",
+        _worker_path(worker.name),
+        lambda _: None,
+        content=msgspec.json.encode(worker),
+        headers=_JSON,
+    )
+
+
+def leave(name: str) -> Call[None]:
+    """Say that a worker leaves."""
+    return Call("DELETE", _worker_path(name), lambda _: None, repeatable=True)
+
+
+def _worker_path(name: str) -> str:
+    return f"/workers/{quote(name, safe='')}"
+
+
+def at(site: str | None, call: Call[T]) -> Call[T]:
+    """Have a call answered by a site's agent; None: by the one that is asked."""
+    return call if site is None else replace(call, params={**call.params, "site": site})
 
 
 def streams() -> Call[list[StreamInfo]]:

@@ -85,10 +85,11 @@ class Series(msgspec.Struct, frozen=True, rename=_NAMES):
 
 
 class NodeData(msgspec.Struct, frozen=True):
-    """What one node has of what was asked for."""
+    """What one node has of what was asked for; ``missing`` says why a node does not answer."""
 
     node: str
     data: list[Series]
+    missing: str | None = None
 
 
 class StreamField(msgspec.Struct, frozen=True):

@@ -96,7 +96,8 @@ def test_filters(client: AgentClient, clock: HeldClock) -> None:
     assert values(pod_namespace=["shop"]) == [2]
     assert values(container_name="db") == [3]
     assert values(container_name="db", start=0) == [3]
-    assert values(nodes=["elsewhere"]) == []
+    [elsewhere] = client.get("m", nodes=["elsewhere"])
+    assert (elsewhere.data, elsewhere.missing) == ([], "no node or site has this name")
     assert values(nodes=["n1"]) == [1, 2, 3]
     assert values(nodes=[]) == [1, 2, 3]
 

@@ -6,7 +6,7 @@ import pytest
 
 from mistbow.client.agent import AgentClient, AsyncAgentClient, Point
 from mistbow.errors import ConflictError, FencedError, InvalidRequestError, NotFoundError
-from mistbow.streams.schemas import HORIZON, POINTS, RAW, RESULT_ROWS
+from mistbow.streams.schemas import HORIZON, METADATA, POINTS, RAW, RESULT_ROWS
 from mistbow.streams.wire import Chunk, Position, encode_rows
 from tests.storage_agent.conftest import HeldClock
 
@@ -28,7 +28,7 @@ def test_a_stream_is_made_once(client: AgentClient) -> None:
     assert client.create_stream("a/b-1.x_y", SCHEMA) == made
     with pytest.raises(ConflictError):
         client.create_stream("a/b-1.x_y", RESULT_ROWS)
-    assert [stream.name for stream in client.streams()] == ["a/b-1.x_y", RAW]
+    assert [stream.name for stream in client.streams()] == ["a/b-1.x_y", METADATA, RAW]
     assert client.create_stream(RAW, POINTS).lateness_ms == 1000
 
 

@@ -1,0 +1,153 @@
+"""What other sites said of themselves, followed and kept here: ``replicas/SITE/metadata``."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from mistbow.client.agent_model import StreamInfo
+from mistbow.clock import Clock
+from mistbow.errors import MistbowError, UnavailableError
+from mistbow.streams.schemas import EVENTS, METADATA
+from mistbow.streams.wire import Chunk, ChunkDecoder
+from mistbow.telemetry import get_logger
+from storage_agent.fabric.facts import GONE, Facts, as_rows, learn, read_facts
+from storage_agent.fabric.journal import STORE
+from storage_agent.fabric.neighbours import Neighbours
+from storage_agent.fabric.network import Network, Outgoing
+from storage_agent.streams import REPLICAS, Stream, Streams
+
+log = get_logger(__name__)
+
+_POSITION = "position"
+_SILENCE_S = 3.0
+"""On top of what any answer may take: the followed stream says something each 2 s."""
+
+_PAUSE_S = 0.25
+
+
+class Replica:
+    """One site's metadata: what it comes to, and how far it was read."""
+
+    def __init__(self, stream: Stream, facts: Facts, clock: Clock) -> None:
+        self.facts = facts
+        self._stream = stream
+        self._clock = clock
+
+    @property
+    def position(self) -> int:
+        """The number from which to read on."""
+        return int(self._stream.log.attributes.get(_POSITION, 0))
+
+    async def begin(self, store: str, head: int) -> None:
+        """Read from a store; anew if it is another one than before, or has lost its end."""
+        before = self._stream.log.attributes.get(STORE)
+        if before == store and self.position <= head:
+            return
+        if self.facts:
+            await self._append(dict.fromkeys(self.facts, GONE))
+        await self._note({STORE: store, _POSITION: 0})
+
+    async def add(self, chunk: Chunk) -> None:
+        """Keep rows; after a crash the last ones may be there twice, which comes to the same."""
+        if chunk.rows.num_rows:
+            await self._stream.writer.append(chunk.rows, epoch=self._stream.log.epoch)
+            learn(self.facts, chunk.rows)
+        if chunk.position.next != self.position:
+            await self._note({_POSITION: chunk.position.next})
+
+    async def _append(self, events: Facts) -> None:
+        rows = as_rows(self._clock(), events)
+        await self._stream.writer.append(rows, epoch=self._stream.log.epoch)
+        learn(self.facts, rows)
+
+    async def _note(self, attributes: dict[str, Any]) -> None:
+        await self._stream.writer.advance(self._stream.log.epoch, attributes=attributes)
+
+
+class Replicas:
+    """Follows every other site's metadata, straight or relayed."""
+
+    def __init__(self, neighbours: Neighbours, network: Network, clock: Clock) -> None:
+        self._neighbours = neighbours
+        self._network = network
+        self._clock = clock
+        self._streams: Streams | None = None
+        self._kept: dict[str, Replica] = {}
+
+    def facts(self, site: str) -> Facts:
+        """Return what a site said of itself, as far as it is known."""
+        kept = self._kept.get(site)
+        return {} if kept is None else kept.facts
+
+    async def open(self, streams: Streams) -> list[str]:
+        """Recover what is kept, and return whose it is; raises ``UnavailableError``."""
+        self._streams = streams
+        for stream in streams.all():
+            parts = stream.name.split("/")
+            if stream.name.startswith(REPLICAS) and len(parts) == 3 and parts[2] == METADATA:
+                await self._keep(parts[1])
+        return sorted(self._kept)
+
+    async def run(self) -> None:
+        """Follow all sites, also those that are learned later."""
+        async with asyncio.TaskGroup() as group:
+            followed: set[str] = set()
+            while True:
+                changed = self._neighbours.changed()
+                for each in self._neighbours:
+                    if each.site not in followed:
+                        followed.add(each.site)
+                        group.create_task(self._follow(each.site), name=f"follow {each.site}")
+                await changed.wait()
+
+    async def _follow(self, site: str) -> None:
+        while True:
+            changed = self._neighbours.changed()
+            if not self._neighbours.reachable(site):
+                await changed.wait()
+                continue
+            try:
+                await self._follow_once(site)
+            except MistbowError as error:
+                log.info("not followed", site=site, error=error.message)
+            except Exception as error:
+                log.error("not followed", site=site, exc_info=error)
+            await asyncio.sleep(_PAUSE_S)
+
+    async def _follow_once(self, site: str) -> None:
+        replica = await self._keep(site)
+        answer = await self._network.send(
+            Outgoing(site, "GET", _target(site, "/info"), wait_s=_SILENCE_S)
+        )
+        info = msgspec.json.decode(await answer.read(), type=StreamInfo)
+        await replica.begin(str(info.attributes.get(STORE)), info.head)
+        answer = await self._network.send(
+            Outgoing(
+                site,
+                "GET",
+                _target(site, "", f"&follow=true&from={replica.position}"),
+                wait_s=_SILENCE_S,
+            )
+        )
+        if not answer.response.is_success:
+            await answer.read()
+        decoder = ChunkDecoder()
+        async for data in answer.body:
+            for chunk in decoder.feed(data):
+                await replica.add(chunk)
+        raise UnavailableError(f"the metadata of {site} broke off")
+
+    async def _keep(self, site: str) -> Replica:
+        if site not in self._kept:
+            if self._streams is None:
+                raise UnavailableError("the agent is starting")
+            name = f"{REPLICAS}{site}/{METADATA}"
+            await self._streams.create(name, EVENTS)
+            stream = await self._streams.get(name)
+            self._kept[site] = Replica(stream, await read_facts(stream), self._clock)
+        return self._kept[site]
+
+
+def _target(site: str, more: str, query: str = "") -> bytes:
+    return f"/streams/{METADATA}{more}?site={site}{query}".encode()
