@@ -4,7 +4,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test lint bench docs
+# The image's base: an ordinary public Python image, or `mistbow-base` after `make base`.
+BASE ?= python:3.12-slim-bookworm
+
+.PHONY: run test lint bench docs base images token up down
 
 run: .venv/stamp ## start the suite on this machine
 	$(BIN)/mistbow run
@@ -17,6 +20,7 @@ lint: .venv/stamp ## check style, types and who imports whom
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/mypy deploy
 	$(BIN)/lint-imports
 
 bench: .venv/stamp ## measure
@@ -25,6 +29,21 @@ bench: .venv/stamp ## measure
 
 docs: .venv/stamp ## check the links and the examples of the documents
 	$(BIN)/python docs/check.py
+
+base: ## make the image mistbow-base from Debian's packages, where no image registry is in reach
+	deploy/make_base.sh mistbow-base
+
+images: .venv/stamp ## build the image mistbow on BASE
+	$(BIN)/python -m deploy image --base $(BASE)
+
+token: .venv/stamp ## make the token of the containers
+	$(BIN)/python -m deploy token
+
+up: .venv/stamp ## start a fog of three sites in containers, and show its insights
+	$(BIN)/python -m deploy up --base $(BASE)
+
+down: .venv/stamp ## remove it; IMAGES=1: the image too
+	$(BIN)/python -m deploy down $(if $(IMAGES),--images)
 
 .venv/stamp: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Mistbow needs Python 3.11 or newer; set PYTHON=...")'

@@ -1,0 +1,1 @@
+"""Mistbow in containers: its image, and the fog of ``docker-compose.yml``."""

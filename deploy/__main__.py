@@ -1,0 +1,40 @@
+"""``python -m deploy image|token|up|down``: what make runs for containers."""
+
+import argparse
+import subprocess
+import sys
+
+from rich.console import Console
+
+from deploy import compose, image
+from mistbow.errors import MistbowError
+
+
+def main() -> None:
+    """Do what is asked for; an error is told in words."""
+    parser = argparse.ArgumentParser(prog="deploy", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name in ("image", "up"):
+        commands.add_parser(name).add_argument("--base", default=image.BASE)
+    commands.add_parser("token")
+    commands.add_parser("down").add_argument("--images", action="store_true")
+    asked = parser.parse_args()
+    console = Console()
+    try:
+        match asked.command:
+            case "image":
+                image.build(asked.base, console)
+            case "token":
+                compose.make_token()
+            case "up":
+                compose.up(asked.base, console)
+            case _:
+                compose.down(images=asked.images, console=console)
+    except MistbowError as error:
+        sys.exit("\n".join(filter(None, (f"mistbow: {error.message}", error.hint))))
+    except subprocess.CalledProcessError as error:
+        sys.exit(f"mistbow: {' '.join(error.cmd[:4])} … ended with {error.returncode}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""The image ``mistbow``: its parts are put together on this machine, so the build fetches nothing.
+
+The Python packages are those that run, of the versions and with the sums of ``requirements.lock``,
+for the Python of the base image.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from importlib.metadata import distribution
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from rich.console import Console
+
+from mistbow.ignite.jars import ensure_jars, wanted_jars
+from mistbow.settings import IgniteSettings
+
+ROOT = Path(__file__).parent.parent
+NAME = "mistbow"
+BASE = "python:3.12-slim-bookworm"
+LABEL = "mistbow.image"
+
+_PARTS = ROOT / ".mistbow" / "image"
+_NEWEST_GLIBC_MINOR = 36  # Debian bookworm's
+_ABOUT_BASE = "import platform; print(platform.python_version(), platform.machine())"
+
+# What builds the one package that is published as source only, PySpark.
+_BUILDERS = ("setuptools", "wheel")
+
+
+def build(base: str, console: Console) -> None:
+    """Build the image on a base that has Python 3.11 or newer."""
+    version, machine = _run("docker", "run", "--rm", base, "python3", "-c", _ABOUT_BASE).split()
+    console.print(f"the base {base} has Python {version}", highlight=False)
+    _PARTS.mkdir(parents=True, exist_ok=True)
+    _gather_packages(version, machine)
+    _gather_rest(console)
+    command = ("docker", "build", "--tag", NAME, "--build-arg", f"BASE={base}", ".")
+    subprocess.run(command, cwd=ROOT, check=True)
+
+
+def locked(lock: str, wanted: frozenset[str], python: str) -> Iterator[str]:
+    """Yield the lines of a lock file that are of the wanted packages on Linux and this Python."""
+    environment = _environment(python)
+    keep = False
+    for line in lock.splitlines():
+        if re.match(r"\w", line):
+            requirement = Requirement(line.rstrip("\\ "))
+            keep = canonicalize_name(requirement.name) in wanted and (
+                requirement.marker is None or requirement.marker.evaluate(environment)
+            )
+            # pip would judge the marker by the Python that it runs on itself.
+            line = f"{requirement.name}{requirement.specifier} \\"
+        if keep and not line.lstrip().startswith("#"):
+            yield line
+
+
+def needed(python: str) -> frozenset[str]:
+    """Return the names of all packages that Mistbow needs to run, without those to develop it."""
+    environment = _environment(python)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    waiting = [(Requirement(text), "") for text in project["dependencies"]]
+    found: set[str] = set()
+    seen: set[tuple[str, str]] = set()
+    while waiting:
+        requirement, extra = waiting.pop()
+        marker = requirement.marker
+        if marker is not None and not marker.evaluate({**environment, "extra": extra}):
+            continue
+        found.add(canonicalize_name(requirement.name))
+        asked = {(requirement.name, each) for each in ("", *requirement.extras)} - seen
+        seen |= asked
+        children = distribution(requirement.name).requires or () if asked else ()
+        waiting += [(Requirement(text), each) for text in children for _, each in asked]
+    return frozenset(found)
+
+
+def _environment(python: str) -> Mapping[str, str]:
+    return {
+        "python_full_version": python,
+        "python_version": ".".join(python.split(".")[:2]),
+        "sys_platform": "linux",
+        "platform_system": "Linux",
+        "os_name": "posix",
+    }
+
+
+def _gather_packages(python: str, machine: str) -> None:
+    lock = (ROOT / "requirements.lock").read_text()
+    requirements = _PARTS / "requirements.txt"
+    requirements.write_text("\n".join(locked(lock, needed(python), python)) + "\n")
+    glibc = [f"manylinux_2_{minor}_{machine}" for minor in range(5, _NEWEST_GLIBC_MINOR + 1)]
+    platforms = [f"manylinux1_{machine}", f"manylinux2014_{machine}", *glibc]
+    where = ("--dest", str(_PARTS / "wheels"), "--no-deps", "--quiet")
+    _pip(
+        *("download", *where, "--require-hashes", "--requirement", str(requirements)),
+        *("--python-version", python),
+        *(f"--platform={platform}" for platform in platforms),
+    )
+    _pip("download", *where, *_BUILDERS)
+
+
+def _gather_rest(console: Console) -> None:
+    for name in ("app", "jars"):
+        shutil.rmtree(_PARTS / name, ignore_errors=True)
+        (_PARTS / name).mkdir()
+    where = ("--wheel-dir", str(_PARTS / "app"))
+    _pip("wheel", *where, "--no-deps", "--no-build-isolation", "--quiet", str(ROOT))
+    jars = IgniteSettings().jars_folder
+    ensure_jars(jars, console)
+    for name in wanted_jars():
+        shutil.copy2(jars / name, _PARTS / "jars")
+    shutil.copy2(ROOT / "deploy" / "health.py", _PARTS)
+
+
+def _pip(*arguments: str) -> None:
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check")
+    subprocess.run((*pip, *arguments), cwd=ROOT, check=True)
+
+
+def _run(*command: str) -> str:
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout

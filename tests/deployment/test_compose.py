@@ -1,0 +1,152 @@
+"""What ``docker-compose.yml`` promises, without starting it."""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from deploy import compose, image
+from mistbow.errors import MistbowError
+from mistbow.fog_emulation.units import memory_bytes
+
+FILE = image.ROOT / "docker-compose.yml"
+WRITTEN: dict[str, Any] = yaml.safe_load(FILE.read_text())
+SERVICES: dict[str, dict[str, Any]] = WRITTEN["services"]
+SITES = ("cloud", "edge-north", "edge-south")
+
+each_service = pytest.mark.parametrize("name", SERVICES)
+
+
+def _networks(name: str) -> set[str]:
+    return set(SERVICES[name]["networks"])
+
+
+def test_each_site_has_a_storage_and_a_worker() -> None:
+    assert set(SERVICES) == {
+        *(f"storage-{site}" for site in SITES),
+        *(f"worker-{site}" for site in SITES),
+        "enabler",
+        "city",
+    }
+
+
+def test_only_the_enabler_is_published_and_on_loopback_only() -> None:
+    published = {name: each["ports"] for name, each in SERVICES.items() if "ports" in each}
+    assert list(published) == ["enabler"]
+    (port,) = published["enabler"]
+    assert port.startswith("127.0.0.1:")
+    assert port.endswith(":8000")
+
+
+@each_service
+def test_memory_and_processor_are_limited(name: str) -> None:
+    assert memory_bytes(SERVICES[name]["mem_limit"].upper()) <= 1536 * 2**20
+    assert 0 < SERVICES[name]["cpus"] <= 1
+
+
+def test_the_memory_of_all_fits_a_laptop() -> None:
+    total = sum(memory_bytes(each["mem_limit"].upper()) for each in SERVICES.values())
+    assert total <= 8 * 2**30
+
+
+@each_service
+def test_its_health_is_asked_where_there_is_an_answer(name: str) -> None:
+    if name == "city":
+        assert "healthcheck" not in SERVICES[name]  # it serves nothing
+        return
+    port = {"storage": "50000", "worker": "8100", "enabler": "8000"}[name.split("-")[0]]
+    assert SERVICES[name]["healthcheck"]["test"][-2:] == ["/opt/mistbow/health.py", port]
+
+
+@each_service
+def test_the_token_comes_as_a_file_and_stands_nowhere(name: str) -> None:
+    service = SERVICES[name]
+    assert service["secrets"] == ["token"]
+    assert service["environment"]["MISTBOW_TOKEN_FILE"] == "/run/secrets/token"  # noqa: S105
+    assert "MISTBOW_TOKEN" not in service["environment"]
+    assert "--token" not in str(service["command"])
+
+
+def test_the_tokens_file_is_where_git_does_not_look() -> None:
+    file = image.ROOT / WRITTEN["secrets"]["token"]["file"]
+    assert file == compose.TOKEN
+    ignored = subprocess.run(("git", "check-ignore", "-q", str(file)), cwd=image.ROOT, check=False)
+    assert ignored.returncode == 0
+
+
+@each_service
+def test_a_container_may_do_no_more_than_it_needs(name: str) -> None:
+    service = SERVICES[name]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert "no-new-privileges:true" in service["security_opt"]
+    assert not service.keys() & {"privileged", "cap_add", "network_mode", "pid", "user", "devices"}
+
+
+def test_the_edges_reach_the_cloud_and_not_each_other() -> None:
+    north = _networks("storage-edge-north") | _networks("worker-edge-north")
+    south = _networks("storage-edge-south") | _networks("worker-edge-south")
+    cloud = _networks("storage-cloud") & _networks("enabler")
+    assert not north & south
+    assert cloud & north == {"link-north"}
+    assert cloud & south == {"link-south"}
+
+
+@pytest.mark.parametrize("site", SITES)
+def test_a_sites_own_network_is_its_own(site: str) -> None:
+    members = {name for name in SERVICES if f"site-{site}" in _networks(name)}
+    own = {f"storage-{site}", f"worker-{site}"}
+    assert members == (own | {"enabler"} if site == "cloud" else own)
+
+
+def test_the_enabler_reaches_every_worker() -> None:
+    for site in SITES:
+        assert _networks(f"worker-{site}") & _networks("enabler")
+
+
+def test_only_the_published_port_has_a_way_outside() -> None:
+    outside = {name for name, each in WRITTEN["networks"].items() if not each.get("internal")}
+    assert outside == {"front"}
+    assert [name for name in SERVICES if "front" in _networks(name)] == ["enabler"]
+
+
+def test_an_edge_names_the_cloud_only() -> None:
+    for name in ("storage-edge-north", "storage-edge-south"):
+        assert SERVICES[name]["environment"]["MISTBOW_PEERS"] == "http://storage-cloud:50000"
+
+
+@pytest.mark.parametrize("site", SITES)
+def test_only_storage_is_kept(site: str) -> None:
+    assert SERVICES[f"storage-{site}"]["volumes"] == [f"data-{site}:/var/lib/mistbow"]
+    assert "volumes" not in SERVICES[f"worker-{site}"]
+
+
+@pytest.mark.parametrize("tool", [("docker", "compose"), ("docker-compose",)], ids=" ".join)
+def test_compose_takes_the_file(tool: tuple[str, ...]) -> None:
+    try:
+        subprocess.run((*tool, "version"), capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip(f"{' '.join(tool)} is not installed")
+    command = (*tool, "--file", str(FILE), "config", "--quiet")
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+
+
+def test_no_compose_at_all_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MistbowError, match="neither"):
+        compose.find_tool()
+
+
+def test_a_token_is_made_once_in_a_folder_for_its_owner_only(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    token = tmp_path / "closed" / "token"
+    monkeypatch.setattr(compose, "TOKEN", token)
+    compose.make_token()
+    first = token.read_text()
+    assert len(first.strip()) >= 32
+    assert token.parent.stat().st_mode & 0o077 == 0
+    compose.make_token()
+    assert token.read_text() == first
