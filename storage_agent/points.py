@@ -8,6 +8,7 @@ import msgspec
 import pyarrow as pa
 
 from mistbow.errors import InvalidRequestError
+from mistbow.labels import parse_labels
 from mistbow.settings import AgentSettings
 from mistbow.streams.schemas import POINTS
 from storage_agent.bodies import Measurement, whole
@@ -135,21 +136,7 @@ def node_attributes(settings: AgentSettings) -> tuple[dict[str, str], dict[str, 
     """Return the attributes of this node that a point's labels override, and the others."""
     region = {"region": settings.region} if settings.region else {}
     node = {"node": settings.node, "site": settings.site}
-    return {**node_labels(settings.labels), **region}, node
-
-
-def node_labels(text: str) -> dict[str, str]:
-    """Return labels of the form key=value,key=value; raises ``InvalidRequestError``."""
-    labels = {}
-    for part in filter(None, text.split(",")):
-        name, equals, value = part.partition("=")
-        if not equals or not name.strip():
-            raise InvalidRequestError(
-                f"MISTBOW_LABELS: {part!r} is not of the form key=value",
-                hint="Write them as rack=7,floor=2.",
-            )
-        labels[name.strip()] = value.strip()
-    return labels
+    return {**parse_labels(settings.labels), **region}, node
 
 
 def metadata_of(item: Measurement) -> Metadata:

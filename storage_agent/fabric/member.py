@@ -11,6 +11,7 @@ import msgspec
 
 from mistbow.clock import Clock
 from mistbow.fabric import Fabric, Link, Site, Worker
+from mistbow.labels import parse_labels
 from mistbow.settings import AgentSettings
 from mistbow.telemetry import get_logger
 from storage_agent.catalogue import Catalogue, Metadata, series_key, series_of
@@ -23,7 +24,6 @@ from storage_agent.fabric.neighbours import Neighbour, Neighbours
 from storage_agent.fabric.network import Network
 from storage_agent.fabric.replicas import Replicas
 from storage_agent.fabric.workers import Workers
-from storage_agent.points import node_labels
 from storage_agent.streams import Streams
 
 log = get_logger(__name__)
@@ -42,7 +42,7 @@ class Member:
             node=settings.node,
             url=settings.agent_url,
             region=settings.region,
-            labels=node_labels(settings.labels),
+            labels=parse_labels(settings.labels),
         )
         own = Greeting(
             site=settings.site,
