@@ -11,6 +11,7 @@ from typing import Any
 import docker  # type: ignore[import-untyped]
 import msgspec
 from docker.errors import DockerException, NotFound  # type: ignore[import-untyped]
+from docker.types import Mount  # type: ignore[import-untyped]
 
 from mistbow.errors import InvalidRequestError, NotFoundError, UnavailableError
 from mistbow.fog_emulation import shaping
@@ -148,7 +149,7 @@ class DockerBackend:
     def _make(self, node: Node) -> None:
         service = self._services[node.service]
         first, *others = node.networks
-        names = {"aliases": [node.label, node.name]}
+        endpoint = self._docker.api.create_endpoint_config(**_names(node, first))
         container = self._docker.containers.create(
             service.image,
             service.command,
@@ -158,11 +159,19 @@ class DockerBackend:
             hostname=node.name,
             labels={_LABEL: self.name, _NODE: node.name},
             network=self._full(first),
-            networking_config={self._full(first): self._docker.api.create_endpoint_config(**names)},
+            networking_config={self._full(first): endpoint},
+            shm_size=service.shm_size,
+            mounts=[
+                Mount(f"/run/secrets/{name}", str(file), type="bind", read_only=True)
+                for name, file in service.secrets.items()
+            ],
+            init=True,
             **_limits(node.cores, node.memory_bytes),
         )
         for network in others:
-            self._docker.networks.get(self._full(network)).connect(container, **names)
+            self._docker.networks.get(self._full(network)).connect(
+                container, **_names(node, network)
+            )
         container.start()
 
     def _shape(self, node: str) -> None:
@@ -230,6 +239,9 @@ class DockerBackend:
         for name in sorted({node.service for node in self._fog.nodes}):
             for key in self._services[name].left_out:
                 yield f"services.{name}.{key}: emulated nodes do not take it from a compose file"
+            for secret, file in self._services[name].secrets.items():
+                if not file.is_file():
+                    yield f"services.{name}.secrets.{secret}: there is no file {file}"
         for node in self._fog.nodes:
             if not node.networks:
                 yield f"{node.name}: a container needs a network"
@@ -300,6 +312,11 @@ def _processor_groups(pid: int) -> Iterator[Path]:
 def _listed(kind: str) -> list[dict[str, Any]]:
     found = msgspec.json.decode(command(["ip", "-json", kind, "show"]), type=list[dict[str, Any]])
     return [each for each in found if each]
+
+
+def _names(node: Node, network: str) -> dict[str, list[str]]:
+    # With its network's, as in Fogify, a name means one address also between nodes that share two.
+    return {"aliases": [node.label, node.name, f"{node.label}.{network}"]}
 
 
 def _by_key(directions: Iterable[Direction]) -> dict[_Key, Direction]:

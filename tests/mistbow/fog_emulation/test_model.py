@@ -12,18 +12,25 @@ from tests.mistbow.fog_emulation.cities import SMART_CITY, parsed, small_city, w
 def test_the_smart_city_is_read_whole() -> None:
     city = model.load(SMART_CITY)
     assert [each.label for each in city.topology] == [
-        "cloud",
-        "edge-north",
-        "edge-south",
-        "vehicles-north",
-        "vehicles-south",
+        "storage-cloud",
+        "worker-cloud",
+        "storage-edge-north",
+        "worker-edge-north",
+        "storage-edge-south",
+        "worker-edge-south",
+        "enabler",
+        "vehicles",
     ]
     internet = city.networks[0].bidirectional
     assert internet == model.Quality.model_validate(
         {"bandwidth": "100Mbps", "latency": {"delay": "50ms", "deviation": "5ms"}, "drop": "0.1%"}
     )
-    assert city.nodes[2].capabilities.memory == 512 * 2**20
-    assert [each.name for each in city.scenarios] == ["cut-and-heal", "rush-hour", "edge-dies"]
+    assert city.nodes[0].capabilities.memory == 512 * 2**20
+    assert [each.name for each in city.scenarios] == [
+        "cut-and-heal",
+        "rush-hour",
+        "worker-dies-link-cut",
+    ]
 
 
 @pytest.mark.parametrize(

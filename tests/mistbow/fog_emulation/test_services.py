@@ -26,3 +26,19 @@ def test_a_service_without_an_image_is_refused(tmp_path: Path) -> None:
     compose.write_text("services: {web: {build: .}}")
     with pytest.raises(InvalidRequestError, match=r"services\.web: needs an image"):
         load_services(compose)
+
+
+def test_secrets_are_files_beside_the_compose_file(tmp_path: Path) -> None:
+    compose = tmp_path / "compose.yml"
+    compose.write_text(
+        "services: {web: {image: any, secrets: [token]}}\nsecrets: {token: {file: ./secret/token}}"
+    )
+    assert load_services(compose)["web"].secrets == {"token": tmp_path / "secret" / "token"}
+
+
+@pytest.mark.parametrize("declared", ["{}", "{token: {external: true}}"])
+def test_a_secret_without_a_file_is_refused(tmp_path: Path, declared: str) -> None:
+    compose = tmp_path / "compose.yml"
+    compose.write_text(f"services: {{web: {{image: any, secrets: [token]}}}}\nsecrets: {declared}")
+    with pytest.raises(InvalidRequestError, match="token"):
+        load_services(compose)
