@@ -1,7 +1,9 @@
-"""Which metrics there are, for warnings about those that are not."""
+"""Which series there are: for warnings about metrics that are not, and to expect traffic."""
 
 import asyncio
 
+from analytics_enabler.landscape import Landscape
+from analytics_enabler.placing.traffic import Series
 from mistbow.client.agent import AsyncAgentClient
 from mistbow.clock import Clock
 from mistbow.errors import MistbowError
@@ -11,28 +13,39 @@ PATIENCE_S = 2.0
 
 
 class Catalogue:
-    """The metrics that points have come of; asked for at most once in five seconds."""
+    """The series that points have come of, at any site; asked for at most once in five seconds."""
 
-    def __init__(self, agent: AsyncAgentClient, clock: Clock) -> None:
+    def __init__(self, agent: AsyncAgentClient, landscape: Landscape, clock: Clock) -> None:
         self._agent = agent
+        self._landscape = landscape
         self._clock = clock
         self._lock = asyncio.Lock()
-        self._metrics: frozenset[str] | None = None
+        self._series: tuple[Series, ...] | None = None
         self._asked_at: int | None = None
 
     async def metrics(self) -> frozenset[str] | None:
         """Return the names of all metrics, or None when the storage agent cannot tell."""
+        series = await self.series()
+        return None if series is None else frozenset(one.metric for one in series)
+
+    async def series(self) -> tuple[Series, ...] | None:
+        """Return all series, or None when the storage agent cannot tell."""
         async with self._lock:
             now = self._clock()
             if self._asked_at is None or now - self._asked_at >= FRESH_MS:
-                self._metrics = await self._ask()
+                self._series = await self._ask()
                 self._asked_at = now
-            return self._metrics
+            return self._series
 
-    async def _ask(self) -> frozenset[str] | None:
+    async def _ask(self) -> tuple[Series, ...] | None:
         try:
             async with asyncio.timeout(PATIENCE_S):
                 answer = await self._agent.get()
         except (MistbowError, TimeoutError):
             return None
-        return frozenset(series.metric for node in answer for series in node.data)
+        site_of = self._landscape.site_of_node
+        return tuple(
+            Series(site_of.get(node.node, node.node), series.metric, series.entity)
+            for node in answer
+            for series in node.data
+        )

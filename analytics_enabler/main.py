@@ -9,19 +9,26 @@ from fastapi import FastAPI
 from analytics_enabler.api.insights import insights_router
 from analytics_enabler.api.results import results_router
 from analytics_enabler.catalogue import Catalogue
-from analytics_enabler.deployments.journal import Journal
+from analytics_enabler.deployments.model import event_from_json
 from analytics_enabler.deployments.service import Deployments
 from analytics_enabler.execution import Execution
+from analytics_enabler.execution.planner import Planner
+from analytics_enabler.execution.standing import Standings, standing_from_json
+from analytics_enabler.explain import Outlook
+from analytics_enabler.journal import Journal
+from analytics_enabler.landscape import Landscape
 from analytics_enabler.limits import MOST_FOLLOWERS
+from analytics_enabler.placing.placer import Placer
 from analytics_enabler.results.places import Places
 from analytics_enabler.results.reader import ResultReader
+from analytics_enabler.results.streams import ResultStreams
 from mistbow.client.agent import AsyncAgentClient
 from mistbow.client.worker import AsyncWorkerClient
 from mistbow.clock import Clock, system_clock
 from mistbow.errors import MistbowError
 from mistbow.service import create_service, serve
 from mistbow.settings import EnablerSettings
-from mistbow.streams.schemas import RAW
+from mistbow.streams.schemas import DEPLOYMENTS, PLACEMENTS, RAW
 
 DESCRIPTION = "Deploys insights, has them computed and serves their results."
 
@@ -33,13 +40,29 @@ def create_app(
     token = None if settings.token is None else settings.token.get_secret_value()
     agent = AsyncAgentClient(settings.agent_url, token=token)
     followed = AsyncAgentClient(settings.agent_url, token=token)
-    worker = AsyncWorkerClient(settings.worker_url, token=token, attempts=1)
+    landscape = Landscape(agent)
+    catalogue = Catalogue(agent, landscape, clock)
 
     async def frontier() -> int:
         return (await agent.info(RAW)).frontier
 
-    deployments = Deployments(Journal(agent), Catalogue(agent, clock), frontier, clock)
-    execution = Execution(deployments, agent, worker)
+    def connect(url: str) -> AsyncWorkerClient:
+        return AsyncWorkerClient(url, token=token, attempts=1)
+
+    deployments = Deployments(
+        Journal(agent, DEPLOYMENTS, event_from_json),
+        catalogue,
+        landscape,
+        frontier,
+        clock,
+        settings.scheduler,
+    )
+    standings = Standings(Journal(agent, PLACEMENTS, standing_from_json), clock)
+    planner = Planner(agent, standings, settings.patience_ms)
+    placer = Placer(clock)
+    execution = Execution(deployments, landscape, standings, planner, placer, catalogue, connect)
+
+    outlook = Outlook(execution, landscape, catalogue, agent)
 
     async def readiness() -> list[str]:
         if deployments.fenced:
@@ -62,7 +85,7 @@ def create_app(
         reconciling.cancel()
         with suppress(asyncio.CancelledError):
             await reconciling
-        for client in (worker, followed, agent):
+        for client in (followed, agent):
             await client.close()
 
     app = create_service(
@@ -72,9 +95,9 @@ def create_app(
         lifespan=lifespan,
         description=DESCRIPTION,
     )
-    app.include_router(insights_router(deployments, execution))
-    reader, places = ResultReader(agent, clock), Places(most_followers)
-    app.include_router(results_router(deployments, reader, followed, places))
+    app.include_router(insights_router(deployments, execution, outlook))
+    reader, places = ResultReader(ResultStreams(agent), clock), Places(most_followers)
+    app.include_router(results_router(deployments, reader, ResultStreams(followed), places))
     return app
 
 

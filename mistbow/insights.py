@@ -3,7 +3,7 @@
 All times are in milliseconds since the epoch.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -71,7 +71,8 @@ class DeploymentList(BaseModel):
 class Result(BaseModel):
     """The value of an insight for a key at a tick; without a value, an earlier one is withdrawn.
 
-    An attribute of the key that the points lack is null.
+    An attribute of the key that the points lack is null. ``missing``: the sites whose points are
+    not in it, for they were silent.
     """
 
     insight: str
@@ -83,6 +84,7 @@ class Result(BaseModel):
     confidence: float | None = None
     revision: int
     computed_at: int
+    missing: list[str] = []
 
     @property
     def key_words(self) -> str:
@@ -90,12 +92,21 @@ class Result(BaseModel):
         told = {name: "-" if value is None else value for name, value in self.key.items()}
         return ", ".join(f"{name}={value}" for name, value in told.items())
 
+    @property
+    def missing_words(self) -> str:
+        """The sites that it does without, for people to read."""
+        return f"without {', '.join(self.missing)}" if self.missing else ""
+
 
 class Results(BaseModel):
-    """Results by time, and the number from which on to follow those to come."""
+    """Results by time, and from where on (an opaque text) to follow those to come.
+
+    ``missing_sites`` cannot be reached now: what is stored there is not among the results.
+    """
 
     results: list[Result]
-    next: int
+    next: str
+    missing_sites: list[str] = []
 
 
 class ExplainedStep(BaseModel):
@@ -106,13 +117,45 @@ class ExplainedStep(BaseModel):
 
 
 class ExplainedFragment(BaseModel):
-    """What one worker runs of a text, one node a line; ``insights`` counts all that it runs."""
+    """What one worker runs of a text, one node a line; streams are told as ``site/stream``.
+
+    ``worker`` is None where no worker can run it; ``running``: one does now.
+    """
 
     id: str
-    source: str
+    kind: Literal["whole", "partial", "merge"]
+    sources: list[str]
     target: str
+    worker: str | None
+    site: str | None
+    running: bool
     plan: list[str]
+
+
+class ExplainedEdge(BaseModel):
+    """What one site sends to the merge, bytes/s; None where it is not known.
+
+    ``expected`` at most, ``measured`` if the partial runs, and ``raw``: what the points would be
+    that the panes stand for. Nothing crosses where the merge ``is_local``.
+    """
+
+    site: str
+    is_local: bool
+    expected: float
+    measured: float | None
+    raw: float | None
+
+
+class ExplainedGroup(BaseModel):
+    """The insights that run together with some of a text, ``insights`` of them in all."""
+
+    id: str
+    scheduler: str
     insights: int
+    fragments: list[ExplainedFragment]
+    edges: list[ExplainedEdge]
+    refusals: list[str]
+    problem: str | None
 
 
 class Shared(BaseModel):
@@ -131,5 +174,5 @@ class Explanation(BaseModel):
     ast: list[dict[str, Any]] = []
     plan: list[str] = []
     steps: list[ExplainedStep] = []
-    fragments: list[ExplainedFragment] = []
+    groups: list[ExplainedGroup] = []
     shared: list[Shared] = []

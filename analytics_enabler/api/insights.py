@@ -1,6 +1,5 @@
 """Deploying insights: the specification's Table 8, and checking and explaining."""
 
-import asyncio
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Header, Response
@@ -10,7 +9,7 @@ from analytics_enabler.api.bodies import BODY_DOCUMENTATION, ReadSubmission
 from analytics_enabler.api.views import accepted, status_of
 from analytics_enabler.deployments.service import Deployments
 from analytics_enabler.execution import Execution
-from analytics_enabler.explain import explain, explanation_text
+from analytics_enabler.explain import Outlook, explanation_text
 from analytics_enabler.instruments import SUBMISSIONS
 from mistbow.insights import (
     Accepted,
@@ -21,7 +20,7 @@ from mistbow.insights import (
 )
 
 
-def insights_router(deployments: Deployments, execution: Execution) -> APIRouter:
+def insights_router(deployments: Deployments, execution: Execution, outlook: Outlook) -> APIRouter:
     """Return the routes under ``/api/insights``, but for those of results."""
     router = APIRouter(prefix="/api/insights", tags=["insights"])
 
@@ -56,8 +55,7 @@ def insights_router(deployments: Deployments, execution: Execution) -> APIRouter
     ) -> Explanation | Response:
         """Show what a text becomes, and what it shares with that which runs."""
         checked = await deployments.check(submission.queries)
-        running = deployments.running()
-        explanation = await asyncio.to_thread(explain, checked, running)
+        explanation = await outlook.explain(checked, deployments.running())
         if format == "json":
             return explanation
         return PlainTextResponse(explanation_text(explanation, submission.queries))

@@ -11,9 +11,10 @@ from analytics_enabler.deployments.service import Deployments
 from analytics_enabler.limits import MOST_RESULTS
 from analytics_enabler.results.follower import Follower
 from analytics_enabler.results.places import Places
+from analytics_enabler.results.positions import positions_of, text_of
 from analytics_enabler.results.reader import ResultReader
 from analytics_enabler.results.selection import select
-from mistbow.client.agent import AsyncAgentClient
+from analytics_enabler.results.streams import ResultStreams
 from mistbow.errors import InvalidRequestError
 from mistbow.insights import Results
 
@@ -24,7 +25,7 @@ Time = Annotated[int | None, Query(ge=0, le=LATEST_MS)]
 
 
 def results_router(
-    deployments: Deployments, reader: ResultReader, followed: AsyncAgentClient, places: Places
+    deployments: Deployments, reader: ResultReader, followed: ResultStreams, places: Places
 ) -> APIRouter:
     """Return the routes under ``/api/insights/{id}/results``.
 
@@ -46,12 +47,15 @@ def results_router(
                 f"from ({start}) is after to ({end})", hint="Both are ms since the epoch."
             )
         selection = select(deployments.find(deployment_id), insight)
-        head = await reader.head()
-        rows = await reader.latest(selection, start=start, end=end, limit=limit)
+        heads = await reader.heads(selection)
+        latest = await reader.latest(selection, start=start, end=end, limit=limit)
+        answer = {
+            "results": latest.rows,
+            "next": text_of(heads),
+            "missing_sites": latest.missing_sites,
+        }
         # Validating rows that this service made itself would take longer than reading them.
-        return Response(
-            msgspec.json.encode({"results": rows, "next": head}), media_type="application/json"
-        )
+        return Response(msgspec.json.encode(answer), media_type="application/json")
 
     @router.get("/follow", response_class=EventSourceResponse, dependencies=[Depends(places.one)])
     async def follow(
@@ -61,10 +65,20 @@ def results_router(
     ) -> EventSourceResponse:
         """Follow results as they come: events ``result``, each a row that changes what stands."""
         selection = select(deployments.find(deployment_id), insight)
-        head = await reader.head()
-        number = head if last_event_id is None else min(_resumed(last_event_id), head)
-        follower = Follower(followed, lambda: deployments.find(deployment_id), insight, number)
-        for identity, revision in await reader.revisions(selection, number):
+        asked = None if last_event_id is None else positions_of(last_event_id)
+        heads = await reader.heads(selection)
+        # No more than there is; of a site that is cut off what was asked for.
+        positions = (
+            heads if asked is None else {g: min(n, heads.get(g, n)) for g, n in asked.items()}
+        )
+        follower = Follower(
+            followed,
+            lambda: deployments.find(deployment_id),
+            insight,
+            dict(positions),
+            resumed=asked is not None,
+        )
+        for identity, revision in await reader.revisions(selection, positions):
             follower.memory.changes(identity, revision)
         return EventSourceResponse(_events(follower), ping=PING_S)
 
@@ -72,14 +86,6 @@ def results_router(
 
 
 async def _events(follower: Follower) -> AsyncIterator[ServerSentEvent]:
-    async for number, row in follower.results():
+    async for position, row in follower.results():
         data = msgspec.json.encode(row).decode()
-        yield ServerSentEvent(data, event="result", id=str(number))
-
-
-def _resumed(event_id: str) -> int:
-    if event_id.isascii() and event_id.isdigit() and len(event_id) < 19:
-        return int(event_id)
-    raise InvalidRequestError(
-        f"Last-Event-ID is {event_id[:50]!r}", hint="Send the id of the last event received."
-    )
+        yield ServerSentEvent(data, event="result", id=position)

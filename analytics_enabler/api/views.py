@@ -20,7 +20,7 @@ def status_of(deployment: Deployment, execution: Execution) -> DeploymentStatus:
         deployment_id=deployment.id,
         name=deployment.name,
         status=execution.summary(deployment),
-        error=execution.error,
+        error=execution.error(deployment),
         queries=deployment.queries,
         created_at=deployment.created_at,
         updated_at=deployment.updated_at,

@@ -1,9 +1,10 @@
 """A deployment and its history, as immutable data, JSON both ways."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
+from analytics_enabler.groups import Group
 from analytics_enabler.semantics import Definition
 from grammar import Problem
 from mistbow.plan.nodes import Insight
@@ -15,7 +16,8 @@ MOST_ENDED = 100
 class Generation(msgspec.Struct, frozen=True, kw_only=True):
     """One definition of an insight in force for the ticks in ``(since, until]``.
 
-    ``settled``: it has ended, and the results of all its ticks are written.
+    ``scope``: the site that it is over, None for all; it never changes. ``settled``: it has ended,
+    and the results of all its ticks are written.
     """
 
     uid: str
@@ -23,6 +25,12 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
     since: int
     until: int | None = None
     settled: bool = False
+    scope: str | None = None
+
+    @property
+    def group(self) -> Group:
+        """The insights that it runs together with."""
+        return Group(scope=self.scope, scheduler=self.definition.scheduler)
 
     @property
     def name(self) -> str:
@@ -67,7 +75,12 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
         """The generations that a worker has to compute: those in force, and unfinished ones."""
         return tuple(generation for generation in self.generations if not generation.settled)
 
-    def defined_by(self, definitions: Iterable[Definition], since: int) -> "Deployment":
+    def defined_by(
+        self,
+        definitions: Iterable[Definition],
+        since: int,
+        scope_of: Callable[[Definition], str | None] = lambda _: None,
+    ) -> "Deployment":
         """Return the deployment with these insights from the time ``since`` on.
 
         An insight that means what it meant goes on undisturbed; another one starts a generation
@@ -81,16 +94,16 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
                 del live[definition.name]
                 kept.append(msgspec.structs.replace(old, definition=definition))
             else:
-                kept.append(self._next_generation(definition, since))
+                kept.append(self._next_generation(definition, since, scope_of(definition)))
         ended = [g for g in self.generations if g.until is not None]
         ended += [msgspec.structs.replace(old, until=since) for old in live.values()]
         return msgspec.structs.replace(self, generations=(*ended[-MOST_ENDED:], *kept))
 
-    def settled_to(self, frontier: int) -> "Deployment":
-        """Return the deployment once results are complete up to ``frontier``."""
+    def settled_to(self, frontiers: Mapping[Group, int]) -> "Deployment":
+        """Return the deployment once results are complete up to their group's frontier."""
         generations = tuple(
             msgspec.structs.replace(g, settled=True)
-            if g.until is not None and g.until <= frontier and not g.settled
+            if not g.settled and g.until is not None and g.until <= frontiers.get(g.group, -1)
             else g
             for g in self.generations
         )
@@ -98,10 +111,10 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
             return self
         return msgspec.structs.replace(self, generations=generations)
 
-    def _next_generation(self, definition: Definition, since: int) -> Generation:
+    def _next_generation(self, definition: Definition, since: int, scope: str | None) -> Generation:
         numbers = [g.number for g in self.generations if g.name == definition.name]
         uid = f"{self.id}/{definition.name}/{max(numbers, default=0) + 1}"
-        return Generation(uid=uid, definition=definition, since=since)
+        return Generation(uid=uid, definition=definition, since=since, scope=scope)
 
 
 class Saved(msgspec.Struct, frozen=True, tag="saved"):
@@ -115,3 +128,9 @@ class Deleted(msgspec.Struct, frozen=True, tag="deleted"):
 
 
 Event = Saved | Deleted
+
+
+def event_from_json(text: str) -> Event:
+    """Read an event."""
+    event: Event = msgspec.json.decode(text, type=Event)
+    return event

@@ -3,16 +3,25 @@
 import asyncio
 import hashlib
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
 
 import msgspec
 
 from analytics_enabler.catalogue import Catalogue
-from analytics_enabler.deployments.journal import Journal
 from analytics_enabler.deployments.model import Deleted, Deployment, Event, Generation, Saved
+from analytics_enabler.groups import Group
+from analytics_enabler.journal import Journal
+from analytics_enabler.landscape import Landscape
 from analytics_enabler.limits import MOST_INSIGHTS
-from analytics_enabler.semantics import Checked, Definition, check
+from analytics_enabler.semantics import (
+    DEFAULT_SCHEDULER,
+    Checked,
+    Definition,
+    check,
+    scope_of,
+    sites_of,
+)
 from mistbow.clock import Clock
 from mistbow.errors import ConflictError, InvalidQueryError, NotFoundError, UnavailableError
 
@@ -24,10 +33,18 @@ class Deployments:
     """All deployments of the site; every change is stored before it shows."""
 
     def __init__(
-        self, journal: Journal, catalogue: Catalogue, frontier: Frontier, clock: Clock
+        self,
+        journal: Journal[Event],
+        catalogue: Catalogue,
+        landscape: Landscape,
+        frontier: Frontier,
+        clock: Clock,
+        scheduler: str = DEFAULT_SCHEDULER,
     ) -> None:
         self._journal = journal
         self._catalogue = catalogue
+        self._landscape = landscape
+        self._scheduler = scheduler
         self._frontier = frontier
         self._clock = clock
         self._lock = asyncio.Lock()
@@ -45,7 +62,9 @@ class Deployments:
     async def check(self, queries: str) -> Checked:
         """Say what a text means and what is wrong with it."""
         metrics = await self._catalogue.metrics()
-        return await asyncio.to_thread(check, queries, metrics)
+        fabric = self._landscape.fabric
+        sites = None if fabric is None else sites_of(fabric)
+        return await asyncio.to_thread(check, queries, metrics, sites, self._scheduler)
 
     async def submit(self, queries: str, name: str | None, key: str | None = None) -> Deployment:
         """Deploy new insights; they start at their first tick after the raw stream's frontier.
@@ -68,7 +87,7 @@ class Deployments:
                 warnings=checked.problems,
                 created_at=now,
                 updated_at=now,
-            ).defined_by(checked.definitions, await self._frontier())
+            ).defined_by(checked.definitions, await self._frontier(), await self._scopes())
             await self._append(deployment.id, Saved(deployment))
             return deployment
 
@@ -80,7 +99,7 @@ class Deployments:
             old = self.find(deployment_id)
             self._check_room(checked.definitions, old)
             amended = msgspec.structs.replace(
-                old.defined_by(checked.definitions, await self._frontier()),
+                old.defined_by(checked.definitions, await self._frontier(), await self._scopes()),
                 name=old.name if name is None else name,
                 queries=queries,
                 warnings=checked.problems,
@@ -96,11 +115,11 @@ class Deployments:
             self.find(deployment_id)
             await self._append(deployment_id, Deleted())
 
-    async def settle(self, frontier: int) -> None:
-        """Note that results are complete up to ``frontier``: what ended before is finished."""
+    async def settle(self, frontiers: Mapping[Group, int]) -> None:
+        """Note up to when each group's results are complete: what ended before is finished."""
         async with self._lock:
             for deployment in self.all():
-                settled = deployment.settled_to(frontier)
+                settled = deployment.settled_to(frontiers)
                 if settled is not deployment:
                     await self._append(deployment.id, Saved(settled))
 
@@ -136,6 +155,10 @@ class Deployments:
     def running(self) -> list[Generation]:
         """Return all that a worker has to compute."""
         return [generation for deployment in self.all() for generation in deployment.running]
+
+    async def _scopes(self) -> Callable[[Definition], str | None]:
+        sites = sites_of(self._landscape.fabric or await self._landscape.look())
+        return lambda definition: scope_of(definition, sites)
 
     def _check_known(self) -> None:
         if not self._ever_read:

@@ -1,45 +1,69 @@
-"""From a checked text to an explanation of it."""
+"""From a checked text to an explanation of it, but for where it would run."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from analytics_enabler.deployments.model import Generation
 from analytics_enabler.explain.tree import tree_of
-from analytics_enabler.fragments import fragment_of
+from analytics_enabler.fragments import plans_of
+from analytics_enabler.groups import Group
 from analytics_enabler.optimizer import optimize
 from analytics_enabler.plan_text import plan_text
-from analytics_enabler.semantics import Checked
-from mistbow.insights import ExplainedFragment, ExplainedStep, Explanation, Shared
+from analytics_enabler.semantics import Checked, Sites, scope_of
+from mistbow.insights import ExplainedStep, Explanation, Shared
 from mistbow.plan.expressions import Measure
-from mistbow.plan.nodes import Fragment, Insight, Plan, expressions_of
+from mistbow.plan.nodes import Insight, Plan, expressions_of
 
 _NEW = "new"
 
 
-def explain(checked: Checked, running: Iterable[Generation]) -> Explanation:
+def added_by(checked: Checked, sites: Sites) -> list[Generation]:
+    """Return the generations that would be there if a text were deployed."""
+    return [
+        Generation(
+            uid=f"{_NEW}/{definition.name}/1",
+            definition=definition,
+            since=0,
+            scope=scope_of(definition, sites),
+        )
+        for definition in checked.definitions
+    ]
+
+
+def plans_with(added: Sequence[Generation], running: Iterable[Generation]) -> dict[Group, Plan]:
+    """Return the plans of the groups that a text would be part of."""
+    groups = {generation.group for generation in added}
+    return plans_of([*(each for each in running if each.group in groups), *added])
+
+
+def explain(checked: Checked, added: Sequence[Generation], plans: dict[Group, Plan]) -> Explanation:
     """Say what a text becomes, and what of it runs already."""
     problems = list(checked.problems)
     if not checked.ok or checked.script is None:
         return Explanation(problems=problems)
-    added = [
-        Generation(uid=f"{_NEW}/{definition.name}/1", definition=definition, since=0)
-        for definition in checked.definitions
-    ]
-    plan = Plan(insights=tuple(d.deployed(d.name, 0) for d in checked.definitions))
+    plan = Plan(insights=tuple(each.definition.deployed(each.name, 0) for each in added))
     steps = optimize(plan).steps
-    fragment = fragment_of([*running, *added])
     return Explanation(
         problems=problems,
         ast=[tree_of(statement) for statement in checked.script.statements],
-        plan=_lines(plan),
-        steps=[ExplainedStep(rule=step.rule, plan=_lines(step.plan)) for step in steps],
-        fragments=[] if fragment is None else [_part(fragment)],
-        shared=[] if fragment is None else _shared(fragment.plan),
+        plan=lines_of(plan),
+        steps=[ExplainedStep(rule=step.rule, plan=lines_of(step.plan)) for step in steps],
+        shared=[shared for each in plans.values() for shared in _shared(each)],
     )
 
 
-def _lines(plan: Plan) -> list[str]:
+def lines_of(plan: Plan) -> list[str]:
+    """Return a plan, one node a line."""
     return plan_text(plan).splitlines()
+
+
+def new_part(plan: Plan) -> Plan:
+    """Return what of a plan the new insights use."""
+    insights = tuple(insight for insight in plan.insights if _is_new(insight))
+    used = {window for insight in insights for window in _windows_of(insight)}
+    windows = tuple(window for window in plan.windows if window.id in used)
+    panes = tuple(pane for pane in plan.panes if pane.id in {w.pane for w in windows})
+    return Plan(insights=insights, windows=windows, panes=panes)
 
 
 def _is_new(insight: Insight) -> bool:
@@ -49,22 +73,6 @@ def _is_new(insight: Insight) -> bool:
 def _windows_of(insight: Insight) -> list[str]:
     found = [node.window for node in expressions_of(insight) if isinstance(node, Measure)]
     return list(dict.fromkeys(found))
-
-
-def _part(fragment: Fragment) -> ExplainedFragment:
-    """Return what of a fragment the new insights use."""
-    plan = fragment.plan
-    insights = tuple(insight for insight in plan.insights if _is_new(insight))
-    used = {window for insight in insights for window in _windows_of(insight)}
-    windows = tuple(window for window in plan.windows if window.id in used)
-    panes = tuple(pane for pane in plan.panes if pane.id in {w.pane for w in windows})
-    return ExplainedFragment(
-        id=fragment.id,
-        source=fragment.source,
-        target=fragment.target,
-        plan=_lines(Plan(insights=insights, windows=windows, panes=panes)),
-        insights=len(plan.insights),
-    )
 
 
 def _shared(plan: Plan) -> list[Shared]:

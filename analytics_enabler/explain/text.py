@@ -1,8 +1,10 @@
 """An explanation for reading."""
 
+from collections.abc import Iterator
+
 from analytics_enabler.explain.tree import tree_lines
 from grammar import render
-from mistbow.insights import Explanation
+from mistbow.insights import ExplainedEdge, ExplainedGroup, Explanation
 
 
 def explanation_text(explanation: Explanation, queries: str) -> str:
@@ -11,11 +13,47 @@ def explanation_text(explanation: Explanation, queries: str) -> str:
     parts.append(("Syntax", [line for tree in explanation.ast for line in tree_lines(tree)]))
     parts.append(("Plan", explanation.plan))
     parts += [(f"After {step.rule}", step.plan) for step in explanation.steps]
-    for fragment in explanation.fragments:
-        title = f"Fragment {fragment.id}: {fragment.source} to {fragment.target}, "
-        parts.append((f"{title}{fragment.insights} insights in all", fragment.plan))
+    for group in explanation.groups:
+        many = "1 insight" if group.insights == 1 else f"{group.insights} insights"
+        title = f"Group {group.id}: {many} in all, placed by {group.scheduler}"
+        parts.append((title, list(_group(group))))
     parts.append(("Shared", [shared.text for shared in explanation.shared]))
     return "\n\n".join(f"{title}\n{_indented(lines)}" for title, lines in parts if lines) + "\n"
+
+
+def _group(group: ExplainedGroup) -> Iterator[str]:
+    if group.problem is not None:
+        yield f"the scheduler failed: {group.problem}"
+    told: list[str] = []
+    for fragment in group.fragments:
+        state = "runs" if fragment.running else "would run"
+        where = "no worker can run it"
+        if fragment.worker is not None:
+            where = f"{state} on {fragment.worker}, site {fragment.site}"
+        yield f"{fragment.kind} {fragment.id}: {where}"
+        yield f"  {', '.join(fragment.sources)} -> {fragment.target}"
+        # The partials are alike: to tell their panes once will do.
+        if fragment.plan != told:
+            yield from (f"  {line}" for line in fragment.plan)
+        told = fragment.plan
+    if group.edges:
+        yield "bytes a second to the merge: panes, measured, and the raw points instead"
+        yield from (f"  {_edge(edge)}" for edge in group.edges)
+    if group.refusals:
+        yield "refused"
+        yield from (f"  {refusal}" for refusal in group.refusals)
+
+
+def _edge(edge: ExplainedEdge) -> str:
+    local = " (same site: nothing crosses)" if edge.is_local else ""
+    measured, raw = map(_bytes, (edge.measured, edge.raw))
+    return f"{edge.site}: at most {_bytes(edge.expected)}, {measured}, {raw}{local}"
+
+
+def _bytes(count: float | None) -> str:
+    if count is None:
+        return "unknown"
+    return f"{count:.0f} B" if count < 1000 else f"{count / 1000:.1f} kB"
 
 
 def _indented(lines: list[str]) -> str:

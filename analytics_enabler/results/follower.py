@@ -8,12 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from analytics_enabler.deployments.model import Deployment
-from analytics_enabler.results.selection import select
-from mistbow.client.agent import AsyncAgentClient
+from analytics_enabler.groups import Group
+from analytics_enabler.results.positions import text_of
+from analytics_enabler.results.selection import Selection, select
+from analytics_enabler.results.streams import AwayError, ResultStreams
 from mistbow.errors import NotFoundError, UnavailableError
-from mistbow.streams.schemas import RESULTS
+from mistbow.streams.wire import Chunk
 
 MOST_REMEMBERED = 20_000
+MOST_WAITING = 4
 RETRY_S = 1.0
 
 
@@ -37,19 +40,21 @@ class Memory:
 
 @dataclass(slots=True)
 class Follower:
-    """Follows one deployment, or one insight of it, from the row ``number`` on.
+    """Follows one deployment, or one insight of it, from ``positions`` (by group) on.
 
-    ``find`` returns the deployment as it is now; the stream ends when it is no more.
+    ``find`` returns the deployment as it is now; the stream ends when it is no more. A group
+    without a position is followed from its beginning if ``resumed``, else from now on.
     """
 
-    agent: AsyncAgentClient
+    streams: ResultStreams
     find: Callable[[], Deployment]
     insight: str | None
-    number: int
+    positions: dict[str, int]
+    resumed: bool
     memory: Memory = field(default_factory=Memory)
 
-    async def results(self) -> AsyncIterator[tuple[int, dict[str, Any]]]:
-        """Yield results as they come, each with the number to resume from.
+    async def results(self) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+        """Yield results as they come, each with the text to resume from.
 
         A resumed stream may repeat results, since all of one chunk resume from its beginning.
         """
@@ -58,29 +63,73 @@ class Follower:
                 deployment = self.find()
             except NotFoundError:
                 return
-            try:
-                async for number, row in self._until_amended(deployment):
-                    yield number, row
-            except (UnavailableError, NotFoundError):
-                # The agent restarts, or nothing has ever been computed.
-                await asyncio.sleep(RETRY_S)
+            async for position, row in self._until_amended(deployment):
+                yield position, row
+            # An insight that is added from here on starts in a stream of which nothing is seen.
+            self.resumed = True
 
     async def _until_amended(
         self, deployment: Deployment
-    ) -> AsyncIterator[tuple[int, dict[str, Any]]]:
+    ) -> AsyncIterator[tuple[str, dict[str, Any]]]:
         selection = select(deployment, self.insight)
-        chunks = self.agent.follow(RESULTS, self.number, match=selection.match)
-        async with aclosing(chunks):
-            async for chunk in chunks:
-                if self.find() is not deployment:
+        chunks: asyncio.Queue[tuple[Group, Chunk]] = asyncio.Queue(MOST_WAITING)
+        pumps = [
+            asyncio.create_task(self._pump(group, part, chunks))
+            for group, part in selection.groups.items()
+        ]
+        try:
+            while True:
+                try:
+                    async with asyncio.timeout(RETRY_S):
+                        group, chunk = await chunks.get()
+                except TimeoutError:
+                    if self._is_still(deployment):
+                        continue
+                    return
+                if not self._is_still(deployment):
                     # This chunk may have been read past results of an insight added since.
                     return
-                rows = [row for row in selection.visible(chunk.rows) if self._is_news(row)]
-                for place, row in enumerate(rows, start=1):
-                    # Only the last one moves on: a cut in the middle loses none.
-                    resume = chunk.position.next if place == len(rows) else self.number
-                    yield resume, selection.shown(row)
-                self.number = chunk.position.next
+                for position, row in self._news(selection, group, chunk):
+                    yield position, row
+                self.positions[group.id] = chunk.position.next
+        finally:
+            for pump in pumps:
+                pump.cancel()
+            await asyncio.gather(*pumps, return_exceptions=True)
+
+    async def _pump(
+        self, group: Group, part: Selection, chunks: "asyncio.Queue[tuple[Group, Chunk]]"
+    ) -> None:
+        number = self.positions.get(group.id)
+        while True:
+            try:
+                if number is None:
+                    number = 0 if self.resumed else await self.streams.head(group)
+                async with aclosing(self.streams.follow(group, part, number)) as followed:
+                    async for chunk in followed:
+                        await chunks.put((group, chunk))
+                        number = chunk.position.next
+            except (AwayError, UnavailableError, NotFoundError):
+                # The agent restarts, its site is cut off, or nothing has ever been computed.
+                await asyncio.sleep(RETRY_S)
+
+    def _news(
+        self, selection: Selection, group: Group, chunk: Chunk
+    ) -> list[tuple[str, dict[str, Any]]]:
+        rows = [row for row in selection.visible(chunk.rows) if self._is_news(row)]
+        # Only the last one moves on: a cut in the middle loses none.
+        before = text_of(self.positions)
+        after = text_of({**self.positions, group.id: chunk.position.next})
+        return [
+            (after if place == len(rows) else before, selection.shown(row))
+            for place, row in enumerate(rows, start=1)
+        ]
+
+    def _is_still(self, deployment: Deployment) -> bool:
+        try:
+            return self.find() is deployment
+        except NotFoundError:
+            return False
 
     def _is_news(self, row: dict[str, Any]) -> bool:
         return self.memory.changes((row["insight"], row["key"], row["ts"]), row["revision"])

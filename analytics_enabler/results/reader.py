@@ -1,71 +1,110 @@
 """Reading the latest results that stand, from the newest backwards, never all of history."""
 
-from typing import Any
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
-import pyarrow as pa
-
+from analytics_enabler.groups import Group
 from analytics_enabler.results.selection import Selection
-from mistbow.client.agent import AsyncAgentClient
+from analytics_enabler.results.streams import AwayError, ResultStreams
 from mistbow.clock import Clock
-from mistbow.errors import NotFoundError
 from mistbow.streams.results import settle, standing
-from mistbow.streams.schemas import RESULT_ROWS, RESULTS
 
 FIRST_TICKS = 64
 GROWTH = 4
 
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """Results by time, as shown, and the sites that could not be reached."""
+
+    rows: list[dict[str, Any]]
+    missing_sites: list[str]
+
 
 class ResultReader:
-    """Reads the results stream of the storage agent."""
+    """Reads the results streams that a selection lies in, all at once."""
 
-    def __init__(self, agent: AsyncAgentClient, clock: Clock) -> None:
-        self._agent = agent
+    def __init__(self, streams: ResultStreams, clock: Clock) -> None:
+        self._streams = streams
         self._clock = clock
 
     async def latest(
         self, selection: Selection, *, start: int | None, end: int | None, limit: int
+    ) -> Latest:
+        """Return the latest ``limit`` results with ``start <= ts <= end``."""
+
+        async def read(group: Group, part: Selection) -> list[dict[str, Any]]:
+            return await self._latest(group, part, start, end, limit)
+
+        found, missing = await _gathered(selection, read)
+        rows = sorted(
+            (row for rows in found.values() for row in rows),
+            key=lambda row: (row["ts"], row["insight"], row["key"]),
+        )
+        return Latest([selection.shown(row) for row in rows[-limit:]], missing)
+
+    async def revisions(
+        self, selection: Selection, positions: Mapping[str, int]
+    ) -> list[tuple[tuple[str, str, int], int]]:
+        """Return the newest ticks' (uid, key, ts) and revision, of rows before some positions."""
+
+        async def read(group: Group, part: Selection) -> list[dict[str, Any]]:
+            number = positions.get(group.id, 0)
+            if not number:
+                return []
+            lower = max(self._clock() - FIRST_TICKS * part.every_ms, part.since + 1)
+            rows = await self._streams.rows(group, part, lower, None, number)
+            return settle(rows).to_pylist()  # type: ignore[no-any-return]
+
+        found, _ = await _gathered(selection, read)
+        rows = [row for rows in found.values() for row in rows]
+        return [((r["insight"], r["key"], r["ts"]), r["revision"]) for r in rows]
+
+    async def heads(self, selection: Selection) -> dict[str, int]:
+        """Return, by group, the number that the next result will have where that is known."""
+        found, _ = await _gathered(selection, lambda group, _: self._streams.head(group))
+        return {group.id: head for group, head in found.items()}
+
+    async def _latest(
+        self, group: Group, part: Selection, start: int | None, end: int | None, limit: int
     ) -> list[dict[str, Any]]:
-        """Return the latest ``limit`` results with ``start <= ts <= end``, by time, as shown."""
         found: list[dict[str, Any]] = []
-        oldest = max(selection.since + 1, start or 0)
+        oldest = max(part.since + 1, start or 0)
         if end is not None and end < oldest:
             return []
         upper = end
-        span = FIRST_TICKS * selection.every_ms
+        span = FIRST_TICKS * part.every_ms
         lower = (self._clock() if end is None else end) - span
         while len(found) < limit:
             lower = max(lower, oldest)
-            rows = standing(await self._rows(selection, lower, upper))
-            found = [*selection.visible(rows), *found]
+            rows = standing(await self._streams.rows(group, part, lower, upper))
+            found = [*part.visible(rows), *found]
             if lower <= oldest:
                 break
             upper, span = lower - 1, span * GROWTH
             lower = upper - span
-        return [selection.shown(row) for row in found[-limit:]]
+        return found[-limit:]
 
-    async def revisions(
-        self, selection: Selection, until_number: int
-    ) -> list[tuple[tuple[str, str, int], int]]:
-        """Return the newest ticks' (uid, key, ts) and revision, of rows below a number."""
-        lower = max(self._clock() - FIRST_TICKS * selection.every_ms, selection.since + 1)
-        rows = settle(await self._rows(selection, lower, None, until_number))
-        return [((r["insight"], r["key"], r["ts"]), r["revision"]) for r in rows.to_pylist()]
 
-    async def head(self) -> int:
-        """Return the number that the next result will have; 0 where there is no stream yet."""
-        try:
-            return (await self._agent.info(RESULTS)).head
-        except NotFoundError:
-            return 0
-
-    async def _rows(
-        self, selection: Selection, lower: int, upper: int | None, until_number: int | None = None
-    ) -> pa.Table:
-        try:
-            rows = await self._agent.read(
-                RESULTS, 0, until_number, match=selection.match, min_ts=lower, max_ts=upper
-            )
-        except NotFoundError:
-            # Nothing has ever been computed.
-            return RESULT_ROWS.empty_table()
-        return rows.table
+async def _gathered(
+    selection: Selection, read: Callable[[Group, Selection], Awaitable[T]]
+) -> tuple[dict[Group, T], list[str]]:
+    """Return what each group's stream gives, and the sites that could not be reached."""
+    groups = selection.groups
+    answers = await asyncio.gather(
+        *(read(group, part) for group, part in groups.items()), return_exceptions=True
+    )
+    found: dict[Group, T] = {}
+    missing: set[str] = set()
+    for group, answer in zip(groups, answers, strict=True):
+        if isinstance(answer, AwayError):
+            missing.add(str(answer))
+        elif isinstance(answer, BaseException):
+            raise answer
+        else:
+            found[group] = answer
+    return found, sorted(missing)

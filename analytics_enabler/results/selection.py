@@ -1,6 +1,7 @@
-"""Which rows of the results stream belong to a deployment, and how users see them."""
+"""Which rows of which results streams belong to a deployment, and how users see them."""
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from analytics_enabler.deployments.model import Deployment, Generation
+from analytics_enabler.groups import Group
 from mistbow.errors import NotFoundError
 
 MOST_MATCHED = 100
@@ -37,6 +39,14 @@ class Selection:
         """The longest interval between two ticks."""
         return max((g.definition.every_ms for g in self.generations.values()), default=1)
 
+    @property
+    def groups(self) -> dict[Group, "Selection"]:
+        """The groups in whose streams the rows are, each with its part of the selection."""
+        parts: dict[Group, dict[str, Generation]] = defaultdict(dict)
+        for uid, generation in self.generations.items():
+            parts[generation.group][uid] = generation
+        return {group: Selection(parts[group]) for group in sorted(parts, key=lambda g: g.id)}
+
     def visible(self, rows: pa.Table | pa.RecordBatch) -> Iterator[dict[str, Any]]:
         """Yield the rows that belong here, as they are stored, with ``uid`` for ``insight``.
 
@@ -53,7 +63,9 @@ class Selection:
         """Return a row in the form of ``mistbow.insights.Result``."""
         name = self.generations[row["insight"]].name
         key = json.loads(row["key"]) if row["key"] else {}
-        return {**row, "insight": name, "key": key}
+        missing = row.get("missing")
+        told = missing.split(",") if missing else []
+        return {**row, "insight": name, "key": key, "missing": told}
 
 
 def select(deployment: Deployment, insight: str | None) -> Selection:

@@ -10,6 +10,7 @@ from analytics_enabler.semantics.definition import DEFAULT_SCHEDULER, Definition
 from analytics_enabler.semantics.findings import Findings, beginning, did_you_mean, nearest
 from analytics_enabler.semantics.insights import define
 from analytics_enabler.semantics.scopes import leaves
+from analytics_enabler.semantics.sites import Sites, demanded_site
 from grammar import ParseError, Problem, Script, ast, parse
 
 
@@ -28,12 +29,16 @@ class Checked:
 
 
 def check(
-    text: str, metrics: frozenset[str] | None = None, scheduler: str = DEFAULT_SCHEDULER
+    text: str,
+    metrics: frozenset[str] | None = None,
+    sites: Sites | None = None,
+    scheduler: str = DEFAULT_SCHEDULER,
 ) -> Checked:
     """Say what a text means.
 
-    ``metrics`` are those that points have come of, for warnings; None where that is not known.
-    Insights that name no scheduler are placed by ``scheduler``.
+    ``metrics`` are those that points have come of, and ``sites`` those that there are, for
+    warnings; None where that is not known. Insights that name no scheduler are placed by
+    ``scheduler``.
     """
     try:
         script = parse(text)
@@ -42,6 +47,8 @@ def check(
     findings = Findings()
     _check_names(script, findings)
     definitions = tuple(define(insight, findings, scheduler) for insight in script.statements)
+    if sites is not None:
+        _look_up_sites(script, definitions, sites, findings)
     if metrics is not None:
         _look_up_metrics(script, metrics, findings)
     problems = tuple(sorted(findings.problems, key=lambda p: (p.line, p.column)))
@@ -79,6 +86,21 @@ def _look_up_metrics(script: Script, metrics: frozenset[str], findings: Findings
                 f"no point of the metric `{stream.metric}` has come yet; its insights wait for one",
                 did_you_mean(near) if near else "Check that a source sends it under this name.",
             )
+
+
+def _look_up_sites(
+    script: Script, definitions: tuple[Definition, ...], sites: Sites, findings: Findings
+) -> None:
+    for insight, definition in zip(script.statements, definitions, strict=True):
+        site = demanded_site(definition, sites)
+        if site is None or site in sites.names:
+            continue
+        near = nearest(site, sites.names)
+        findings.warning(
+            beginning(insight.span, len(insight.name)),
+            f"there is no site `{site}`: `{insight.name}` is computed over all sites",
+            did_you_mean(near) if near else f"There are {', '.join(sorted(sites.names))}.",
+        )
 
 
 def _streams(script: Script) -> Iterator[ast.MetricStream]:

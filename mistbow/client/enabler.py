@@ -180,14 +180,14 @@ class EnablerClient:
         return self._transport.send(results(deployment_id, insight, start, end, limit))
 
     def follow(
-        self, deployment_id: str, *, insight: str | None = None, after: int | None = None
+        self, deployment_id: str, *, insight: str | None = None, after: str | None = None
     ) -> Iterator[Result]:
         """Yield results as they come, also across restarts of the enabler.
 
         ``after``: the ``next`` of earlier results, to miss none since; else those from now on.
         Ends when the deployment is deleted; raises ``MistbowError`` if it never existed.
         """
-        last_event_id = None if after is None else str(after)
+        last_event_id = after
         connected = False
         while True:
             call = follow(deployment_id, insight, last_event_id)
@@ -265,10 +265,10 @@ class AsyncEnablerClient:
         return await self._transport.send(results(deployment_id, insight, start, end, limit))
 
     async def follow(
-        self, deployment_id: str, *, insight: str | None = None, after: int | None = None
+        self, deployment_id: str, *, insight: str | None = None, after: str | None = None
     ) -> AsyncIterator[Result]:
         """Do as ``EnablerClient.follow``."""
-        last_event_id = None if after is None else str(after)
+        last_event_id = after
         connected = False
         while True:
             call = follow(deployment_id, insight, last_event_id)

@@ -6,7 +6,7 @@ import httpx
 import msgspec
 
 from mistbow.client.transport import AsyncTransport, Call, Transport
-from mistbow.plan.nodes import Fragment
+from mistbow.plan.fragments import Fragment
 from mistbow.plan.status import FragmentStatus
 
 

@@ -23,6 +23,7 @@ LIMIT_S = 5.0
 """How long a scheduler may take; of this a process needs some tenths to start."""
 
 _NO_SETTINGS: Mapping[str, Mapping[str, str]] = {}
+_NONE_RESTS: Mapping[str, str] = {}
 _log = get_logger(__name__)
 
 
@@ -43,12 +44,14 @@ def decide(
     current: Placement,
     settings: Mapping[str, Mapping[str, str]] = _NO_SETTINGS,
     limit_s: float = LIMIT_S,
+    resting: Mapping[str, str] = _NONE_RESTS,
 ) -> Outcome:
     """Have each job placed by its scheduler, which gets its ``settings`` by its name.
 
     A scheduler sees only its own jobs; what the others hold is not free. Where one fails, its
-    jobs stay as they are in ``current``, but for what ran on lost nodes. Takes up to ``limit_s``
-    for each scheduler: call it from a thread.
+    jobs stay as they are in ``current``, but for what ran on lost nodes; so also where one is
+    ``resting``, which gives the problem by its name, and is not asked. Takes up to ``limit_s`` for
+    each scheduler: call it from a thread.
     """
     groups = {
         name: tuple(job for job in jobs if job.scheduler == name)
@@ -61,11 +64,14 @@ def decide(
         left = _left(fog, others)
         question = Question(settings.get(name, {}), group, left, current.of(group))
         try:
+            if name in resting:
+                raise _FailedError(resting[name])
             decisions[name] = _ask(name, question, limit_s)
         except _FailedError as error:
             problems[name] = str(error)
             decisions[name] = _kept(group, fog, current, f"scheduler {name}: {error}")
-            _log.warning("scheduler failed", scheduler=name, problem=str(error))
+            if name not in resting:
+                _log.warning("scheduler failed", scheduler=name, problem=str(error))
     return Outcome(_joined(list(decisions.values())), problems)
 
 

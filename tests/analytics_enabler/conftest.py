@@ -14,7 +14,6 @@ from analytics_enabler.main import create_app
 from mistbow.client.agent import AgentClient
 from mistbow.client.enabler import EnablerClient
 from mistbow.ignite.server import IgniteServer
-from mistbow.ports import free_ports
 from mistbow.settings import AgentSettings, EnablerSettings
 from tests.analytics_enabler.recording_worker import RecordingWorker
 from tests.support.agents import running_agent
@@ -64,24 +63,25 @@ def worker() -> RecordingWorker:
 
 
 @pytest.fixture
-def worker_url(worker: RecordingWorker) -> Iterator[str]:
-    with served(worker.app()) as url:
-        yield url
+def announced(worker: RecordingWorker, agent_url: str) -> Iterator[RecordingWorker]:
+    """The worker once the agent knows of it."""
+    with worker.running(agent_url):
+        yield worker
 
 
 @contextmanager
-def running_enabler(agent_url: str, worker_url: str, home: Path) -> Iterator[str]:
+def running_enabler(agent_url: str, home: Path) -> Iterator[str]:
     """Serve an enabler, and yield its URL once it is ready."""
-    settings = EnablerSettings(home=home, agent_url=agent_url, worker_url=worker_url)
+    settings = EnablerSettings(home=home, agent_url=agent_url)
     with served(create_app(settings)) as url:
         eventually(lambda: httpx.get(f"{url}/readyz").is_success, what="the enabler is ready")
         yield url
 
 
 @pytest.fixture
-def start_enabler(agent_url: str, worker_url: str, tmp_path: Path) -> StartEnabler:
-    """Return what starts an enabler of the test's site."""
-    return lambda: running_enabler(agent_url, worker_url, tmp_path)
+def start_enabler(agent_url: str, announced: RecordingWorker, tmp_path: Path) -> StartEnabler:
+    """Return what starts an enabler of the test's site, where a worker is announced."""
+    return lambda: running_enabler(agent_url, tmp_path)
 
 
 @pytest.fixture
@@ -99,9 +99,8 @@ def enabler(enabler_url: str) -> Iterator[EnablerClient]:
 
 @pytest.fixture
 def lone_enabler(agent_url: str, tmp_path: Path) -> Iterator[EnablerClient]:
-    """An enabler whose worker is away."""
-    (port,) = free_ports(1)
-    with running_enabler(agent_url, f"http://127.0.0.1:{port}", tmp_path) as url:
+    """An enabler without a worker."""
+    with running_enabler(agent_url, tmp_path) as url:
         client = EnablerClient(url)
         yield client
         client.close()
@@ -123,7 +122,7 @@ def shared_site(
     settings = AgentSettings(home=home, node="n1", ignite_port=ignite_server.port)
     with (
         running_agent(settings) as agent_url,
-        served(RecordingWorker().app()) as worker_url,
-        running_enabler(agent_url, worker_url, home) as enabler_url,
+        RecordingWorker().running(agent_url),
+        running_enabler(agent_url, home) as enabler_url,
     ):
         yield SharedSite(agent_url, enabler_url)

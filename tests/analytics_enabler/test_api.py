@@ -16,6 +16,7 @@ from mistbow.errors import (
     NotFoundError,
 )
 from tests.analytics_enabler.conftest import SharedSite
+from tests.support.waiting import eventually
 
 QUERY = "cpu_now = COMPUTE AVG(cpu.util, 10 SECONDS) BY node EVERY 5 SECONDS"
 TWO = f"{QUERY}; cpu_peak = COMPUTE MAX(cpu.util, 10 SECONDS) BY node EVERY 5 SECONDS"
@@ -24,10 +25,11 @@ TWO = f"{QUERY}; cpu_peak = COMPUTE MAX(cpu.util, 10 SECONDS) BY node EVERY 5 SE
 def test_submit_show_list_delete(lone_enabler: EnablerClient) -> None:
     accepted = lone_enabler.submit(TWO, name="host")
     assert accepted.insights == ["cpu_now", "cpu_peak"]
-    shown = lone_enabler.show(accepted.deployment_id)
+    deployment_id = accepted.deployment_id
+    eventually(lambda: lone_enabler.show(deployment_id).status == "waiting for a worker")
+    shown = lone_enabler.show(deployment_id)
     assert (shown.name, shown.queries) == ("host", TWO)
-    assert shown.status == "waiting for a worker"
-    assert shown.error is not None
+    assert shown.error == "all.fair, whole: no node with site=n1"
     assert shown.insights[0].uid == f"{accepted.deployment_id}/cpu_now/1"
     assert shown.insights[0].first_tick > shown.insights[0].since > 0
     assert lone_enabler.list() == [shown]

@@ -3,8 +3,10 @@
 import msgspec
 
 from analytics_enabler.deployments.model import MOST_ENDED, Deployment, Event, Saved
+from analytics_enabler.groups import Group
 from tests.analytics_enabler.support import definitions, deployment
 
+ALL = Group(scope=None, scheduler="fair")
 OLD = "a = COMPUTE AVG(x) EVERY 5 s; b = COMPUTE AVG(y) EVERY 5 s; c = COMPUTE AVG(z) EVERY 5 s"
 NEW = (
     "b = COMPUTE mean(y, 5 s) EVERY 5 s; c = COMPUTE SUM(z) EVERY 5 s; d = COMPUTE AVG(x) EVERY 1 s"
@@ -39,10 +41,10 @@ def test_an_insight_that_comes_back_is_a_new_generation() -> None:
 def test_what_has_ended_runs_until_its_last_results_are_written() -> None:
     amended = deployment(OLD).defined_by(definitions(NEW), since=99)
     assert len(amended.running) == 5
-    assert amended.settled_to(98) is amended
-    settled = amended.settled_to(99)
+    assert amended.settled_to({ALL: 98}) is amended
+    settled = amended.settled_to({ALL: 99})
     assert [generation.uid for generation in settled.running] == uids(amended)
-    assert settled.settled_to(100) is settled
+    assert settled.settled_to({ALL: 100}) is settled
 
 
 def test_ended_generations_are_not_remembered_without_bound() -> None:

@@ -6,12 +6,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from mistbow.client.agent import AgentClient
 from mistbow.client.enabler import EnablerClient
 from mistbow.errors import FencedError, UnavailableError
+from mistbow.plan.fragments import Place, Whole
 from mistbow.ports import free_ports
 from mistbow.settings import AgentSettings
-from mistbow.streams.schemas import RESULT_ROWS
 from storage_agent.main import create_app as create_agent
 from tests.analytics_enabler.conftest import StartEnabler, running_enabler
 from tests.analytics_enabler.recording_worker import RecordingWorker
@@ -23,18 +22,22 @@ HEADROOM = "cpu_headroom = COMPUTE 100 - AVG(cpu, 10 s) EVERY 5 s"
 
 
 def test_all_that_is_deployed_becomes_one_fragment(
-    enabler: EnablerClient, worker: RecordingWorker, agent: AgentClient
+    enabler: EnablerClient, worker: RecordingWorker
 ) -> None:
     first = enabler.submit(NOW).deployment_id
     second = enabler.submit(HEADROOM).deployment_id
     both = {f"{first}/cpu_now/1", f"{second}/cpu_headroom/1"}
-    eventually(lambda: worker.running == both)
+    eventually(lambda: worker.insights == both)
     (fragment,) = worker.fragments.values()
-    assert (fragment.id, fragment.source, fragment.target) == ("site", "raw", "results")
+    assert isinstance(fragment, Whole)
+    assert fragment.id == "all.fair"
+    assert (fragment.source, fragment.target) == (
+        Place("n1", "raw"),
+        Place("n1", "results/all.fair"),
+    )
     assert len(fragment.plan.windows) == len(fragment.plan.panes) == 1
-    assert [field.name for field in agent.info("results").fields] == RESULT_ROWS.names
     enabler.delete(first)
-    eventually(lambda: worker.running == {f"{second}/cpu_headroom/1"})
+    eventually(lambda: worker.insights == {f"{second}/cpu_headroom/1"})
     enabler.delete(second)
     eventually(lambda: worker.fragments == {})
 
@@ -49,7 +52,7 @@ def test_the_status_says_how_far_an_insight_is(
         assert shown.status == shown.insights[0].state
         return shown.status
 
-    eventually(lambda: worker.running and status() == "starting")
+    eventually(lambda: worker.insights and status() == "starting")
     worker.frontier = enabler.show(deployment_id).insights[0].first_tick
     eventually(lambda: status() == "running")
     worker.state, worker.error = "failed", "out of memory"
@@ -72,16 +75,16 @@ def test_an_amended_insight_runs_until_its_results_are_complete(
     enabler: EnablerClient, worker: RecordingWorker
 ) -> None:
     deployment_id = enabler.submit(f"{NOW}; {HEADROOM}").deployment_id
-    eventually(lambda: worker.running)
+    eventually(lambda: worker.insights)
     accepted = enabler.amend(deployment_id, f"{NOW}; {HEADROOM.replace('AVG', 'MAX')}")
     assert accepted.insights == ["cpu_now", "cpu_headroom"]
     names = ("cpu_now/1", "cpu_headroom/1", "cpu_headroom/2")
     now, old, new = (f"{deployment_id}/{name}" for name in names)
-    eventually(lambda: worker.running == {now, old, new})
+    eventually(lambda: worker.insights == {now, old, new})
     insights = enabler.show(deployment_id).insights
     assert [insight.uid for insight in insights] == [now, new]
     worker.frontier = insights[1].since
-    eventually(lambda: worker.running == {now, new})
+    eventually(lambda: worker.insights == {now, new})
 
 
 def test_a_restarted_enabler_goes_on(start_enabler: StartEnabler, worker: RecordingWorker) -> None:
@@ -90,7 +93,7 @@ def test_a_restarted_enabler_goes_on(start_enabler: StartEnabler, worker: Record
         gone = EnablerClient(url).submit(HEADROOM).deployment_id
         EnablerClient(url).delete(gone)
         before = EnablerClient(url).show(deployment_id)
-        eventually(lambda: worker.running)
+        eventually(lambda: worker.insights)
     accepted = len(worker.accepted)
     with start_enabler() as url:
         client = EnablerClient(url)
@@ -98,7 +101,7 @@ def test_a_restarted_enabler_goes_on(start_enabler: StartEnabler, worker: Record
         assert [shown.deployment_id for shown in client.list()] == [deployment_id]
         assert client.show(deployment_id).insights == before.insights
         client.submit(HEADROOM)
-        eventually(lambda: len(worker.running) == 2)
+        eventually(lambda: len(worker.insights) == 2)
     # What ran already was not sent again.
     assert len(worker.accepted) == accepted + 1
 
@@ -116,19 +119,19 @@ def test_the_older_of_two_enablers_is_fenced(
         assert "another enabler" in ready.json()["waiting_for"][0]
         assert httpx.get(f"{new_url}/readyz").is_success
         # It does not touch the worker either, although it knows of no insight.
-        eventually(lambda: worker.running == {f"{deployment_id}/cpu_now/1"})
+        eventually(lambda: worker.insights == {f"{deployment_id}/cpu_now/1"})
         assert [shown.deployment_id for shown in new.list()] == [deployment_id]
 
 
 def test_without_its_agent_the_enabler_says_so_and_comes_back(
-    agent_settings: AgentSettings, worker_url: str, tmp_path: Path
+    agent_settings: AgentSettings, tmp_path: Path
 ) -> None:
     (port,) = free_ports(1)
     with ExitStack() as stack:
         agent = stack.enter_context(ExitStack())
         agent_url = agent.enter_context(served(create_agent(agent_settings), port))
         eventually(lambda: httpx.get(f"{agent_url}/readyz").is_success)
-        url = stack.enter_context(running_enabler(agent_url, worker_url, tmp_path))
+        url = stack.enter_context(running_enabler(agent_url, tmp_path))
         client = EnablerClient(url)
         deployment_id = client.submit(NOW).deployment_id
         agent.close()

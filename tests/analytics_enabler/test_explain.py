@@ -1,7 +1,8 @@
 """What explain says."""
 
-from analytics_enabler.explain import explain, explanation_text
-from analytics_enabler.semantics import check
+from analytics_enabler.explain import explanation_text
+from analytics_enabler.explain.explanation import added_by, explain, plans_with
+from analytics_enabler.semantics import Sites, check
 from mistbow.insights import Explanation
 from tests.analytics_enabler.support import deployment
 
@@ -10,7 +11,9 @@ RUNNING = deployment("cpu_now = COMPUTE AVG(cpu, 10 s) EVERY 5 s; m = COMPUTE AV
 
 
 def explained(text: str) -> Explanation:
-    return explain(check(text), RUNNING.running)
+    checked = check(text)
+    added = added_by(checked, Sites())
+    return explain(checked, added, plans_with(added, RUNNING.running))
 
 
 def test_it_says_what_is_shared_with_running_insights() -> None:
@@ -32,19 +35,19 @@ def test_a_shared_pane_is_told_where_the_window_is_not_shared() -> None:
     assert shared.text.endswith("cut once")
 
 
+def test_nothing_is_shared_between_groups() -> None:
+    assert explained(f"{HEADROOM} WITH SCHEDULER=latency").shared == []
+
+
 def test_nothing_is_shared_with_other_keys_or_filters() -> None:
     for aggregate in ("AVG(cpu, 10 s) BY node", "AVG(cpu WHEN > 0, 10 s)"):
         assert explained(f"a = COMPUTE {aggregate} EVERY 5 s").shared == []
 
 
-def test_it_shows_the_way_from_syntax_to_fragment() -> None:
+def test_it_shows_the_way_from_syntax_to_plan() -> None:
     explanation = explained("a = COMPUTE AVG(cpu, 10 s) * (3 - 2) WHEN > 1 EVERY 5 s")
     assert explanation.ast[0]["expression"]["left"]["function"] == "AVG"
     assert [step.rule for step in explanation.steps] == ["fold_constants", "merge_identical"]
-    (fragment,) = explanation.fragments
-    assert (fragment.id, fragment.source, fragment.target) == ("site", "raw", "results")
-    assert fragment.insights == 3
-    assert [line.split()[0] for line in fragment.plan] == ["insight", "window", "pane"]
 
 
 def test_errors_are_all_that_is_said_of_a_wrong_text() -> None:
@@ -55,7 +58,7 @@ def test_errors_are_all_that_is_said_of_a_wrong_text() -> None:
 
 def test_the_text_has_a_heading_for_each_part() -> None:
     text = explanation_text(explained(HEADROOM), HEADROOM)
-    for heading in ("Syntax", "Plan", "After merge_identical", "Fragment site", "Shared"):
+    for heading in ("Syntax", "Plan", "After merge_identical", "Shared"):
         assert f"{heading}" in text
     assert "function=AVG window=10 SECONDS" in text
     wrong = "a = COMPUTE AVG(cpu)"

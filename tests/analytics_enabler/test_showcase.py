@@ -3,7 +3,6 @@
 import threading
 from pathlib import Path
 
-from mistbow.client.agent import AgentClient
 from mistbow.client.enabler import EnablerClient
 from mistbow.supervisor.showcase import results
 from tests.analytics_enabler.conftest import SharedSite
@@ -13,7 +12,7 @@ from tests.support.waiting import eventually
 def test_what_a_user_deletes_is_not_deployed_again(shared_site: SharedSite, tmp_path: Path) -> None:
     file = tmp_path / "showcase.insights"
     file.write_text("busy = COMPUTE AVG(cpu) EVERY 1 s", encoding="utf-8")
-    enabler, agent = EnablerClient(shared_site.enabler), AgentClient(shared_site.agent)
+    enabler = EnablerClient(shared_site.enabler)
 
     def deployed() -> list[str]:
         return [d.deployment_id for d in enabler.list() if d.name == "showcase"]
@@ -23,10 +22,7 @@ def test_what_a_user_deletes_is_not_deployed_again(shared_site: SharedSite, tmp_
     )
     following.start()
     (deployment_id,) = eventually(deployed)
-    eventually(lambda: [s for s in agent.streams() if s.name == "results"])
     enabler.delete(deployment_id)
-    # A follower looks whether its deployment is still there whenever it hears of something.
-    agent.advance("results", frontier=agent.info("raw").frontier)
     following.join(20)
     assert not following.is_alive()
     assert deployed() == []

@@ -15,9 +15,9 @@ from tests.support.waiting import eventually
 
 
 def test_followers_beyond_the_limit_are_refused_until_one_leaves(
-    agent_url: str, worker_url: str, tmp_path: Path
+    agent_url: str, tmp_path: Path
 ) -> None:
-    settings = EnablerSettings(home=tmp_path, agent_url=agent_url, worker_url=worker_url)
+    settings = EnablerSettings(home=tmp_path, agent_url=agent_url)
     with ExitStack() as stack:
         url = stack.enter_context(served(create_app(settings, most_followers=2)))
         eventually(lambda: httpx.get(f"{url}/readyz").is_success, what="the enabler is ready")

@@ -19,6 +19,7 @@ from mistbow.streams.schemas import RESULT_ROWS
 from tests.analytics_enabler.conftest import SharedSite
 from tests.support.waiting import eventually
 
+RESULTS = "results/all.fair"
 QUERIES = "a = COMPUTE AVG(x) BY node EVERY 1 s; b = COMPUTE MAX(x) EVERY 1 s"
 
 
@@ -29,8 +30,7 @@ class Site:
         self.enabler = enabler
         self.agent = agent
         self.id = enabler.submit(QUERIES).deployment_id
-        eventually(lambda: [s for s in agent.streams() if s.name == "results"])
-
+        agent.create_stream(RESULTS, RESULT_ROWS)
         self.first = self.insight("a").first_tick
         self._uids = {insight.name: insight.uid for insight in enabler.show(self.id).insights}
 
@@ -51,7 +51,7 @@ class Site:
         }
 
     def write(self, *rows: dict[str, Any]) -> None:
-        self.agent.append("results", pa.RecordBatch.from_pylist(list(rows), schema=RESULT_ROWS))
+        self.agent.append(RESULTS, pa.RecordBatch.from_pylist(list(rows), schema=RESULT_ROWS))
 
     def values(self, **selection: Any) -> list[tuple[str, int, float | None]]:
         """Return what the API answers: insight, tick, value."""
@@ -194,9 +194,10 @@ def test_a_stream_resumes_after_the_last_event(site: Site, enabler_url: str) -> 
     assert seen == [("a", 1, 2.0), ("a", 2, 3.0)]
 
 
-def test_a_wrong_event_id_is_refused(site: Site, enabler_url: str) -> None:
+@pytest.mark.parametrize("event_id", ["x1", "7", "all.fair=", "all.fair=1,", "a=1;b=2", "a=-1"])
+def test_a_wrong_event_id_is_refused(site: Site, enabler_url: str, event_id: str) -> None:
     path = f"{enabler_url}/api/insights/{site.id}/results/follow"
-    answer = httpx.get(path, headers={"Last-Event-ID": "x1"})
+    answer = httpx.get(path, headers={"Last-Event-ID": event_id})
     assert answer.status_code == 400
 
 
@@ -217,7 +218,7 @@ def test_the_client_follows_through_an_amendment_until_the_end(site: Site) -> No
     site.write({**site.row("a", 0, 2.0), "insight": new.uid, "ts": new.first_tick})
     assert seen.get(timeout=20)[2] == 2.0
     site.enabler.delete(site.id)
-    site.agent.advance("results", frontier=new.first_tick)
+    site.agent.advance(RESULTS, frontier=new.first_tick)
     thread.join(20)
     assert not thread.is_alive()
 
