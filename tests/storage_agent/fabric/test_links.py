@@ -75,7 +75,7 @@ class Fog:
                 env={**os.environ, **settings},
             )
         for name in NETWORKS:
-            eventually(lambda name=name: self.is_ready(name), timeout=60, what=f"{name} is ready")  # type: ignore[misc]
+            eventually(lambda name=name: self.is_ready(name), timeout=90, what=f"{name} is ready")  # type: ignore[misc]
 
     def is_ready(self, site: str) -> bool:
         with self._backend.inside(site):
