@@ -77,6 +77,14 @@ def control_address(device: str) -> str:
     return f"\0mistbow-delay-{device}"
 
 
+def tell(namespace: Path, device: str, latency: Latency) -> None:
+    """Give a latency to the line of a switch's device, in the switch's namespace."""
+    with in_namespace(namespace):
+        line = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with line:
+        line.sendto(msgspec.json.encode(latency), control_address(device))
+
+
 def main(node_namespace: str, node_device: str, switch_device: str) -> None:
     """Join a device in the node and one in this process' own namespace, both made by this."""
     with in_namespace(Path(node_namespace)):

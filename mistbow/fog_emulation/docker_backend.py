@@ -15,6 +15,7 @@ from docker.types import Mount  # type: ignore[import-untyped]
 
 from mistbow.errors import InvalidRequestError, NotFoundError, UnavailableError
 from mistbow.fog_emulation import shaping
+from mistbow.fog_emulation.docker_cables import Cables
 from mistbow.fog_emulation.host import (
     Kernel,
     command,
@@ -53,18 +54,21 @@ class DockerBackend:
         self._directions = {node.name: _by_key(fog.directions_of(node.name)) for node in fog.nodes}
         self._busy: dict[str, list[subprocess.Popen[bytes]]] = {}
         self._kernel: Kernel | None = None
+        self._cables = Cables(self._full("cables"))
+        self._slow = {each.network for each in fog.directions if each.shape.delay_ms}
         with _docker_says():
             self._docker = docker.from_env()
 
     def refusals(self, steps: Sequence[Step] = ()) -> tuple[str, ...]:
         """Return each setting that this machine cannot do, by name and with the reason."""
         can = self._can
-        able = shaping.Able(rate=can.tbf, delay=can.netem, loss=can.statistic)
-        directions = [*self._fog.directions, *connected(steps)]
+        able = shaping.Able(rate=can.tbf, delay=can.netem or can.tap, loss=can.statistic)
+        later = list(connected(steps))
         return (
             *self._left_out(),
             *self._too_much(steps),
-            *shaping.refusals(directions, able),
+            *shaping.refusals([*self._fog.directions, *later], able),
+            *(() if can.netem else self._too_late(later)),
         )
 
     def up(self) -> None:
@@ -85,6 +89,8 @@ class DockerBackend:
         with _docker_says():
             for container in self._docker.containers.list(all=True, filters=ours):
                 container.remove(force=True, v=True)
+            # A line's outer end is on a network's bridge.
+            self._cables.remove()
             for network in self._docker.networks.list(filters=ours):
                 network.remove()
 
@@ -131,6 +137,8 @@ class DockerBackend:
         self._calm(node)
         with _docker_says():
             self._container(node).remove(force=True, v=True)
+        for network in self._delayed(node):
+            self._cables.cut(node, network)
 
     def address(self, node: str, network: str) -> str:
         """Return a node's IPv4 address in a network."""
@@ -175,6 +183,8 @@ class DockerBackend:
         container.start()
 
     def _shape(self, node: str) -> None:
+        for network in self._delayed(node):
+            self._cables.lay(node, network, self._ends(node, network)[1])
         for direction in self._directions[node].values():
             self._queue(direction)
         self._lose(node, first=True)
@@ -188,7 +198,10 @@ class DockerBackend:
         if direction.way == "up":
             shape_device(namespace, device, direction.shape, self._can)
         else:
-            shape_device(own_namespace(), port, direction.shape, self._can)
+            far_side = self._far_side(direction.node, direction.network)
+            shape_device(far_side, port, direction.shape, self._can)
+        if direction.network in self._delayed(direction.node):
+            self._cables.delay(direction)
 
     def _lose(self, node: str, *, first: bool) -> None:
         """Set all rules by which a node loses packets anew; its peers that are away have none."""
@@ -219,8 +232,20 @@ class DockerBackend:
                 for each in _listed("addr")
                 if any(entry.get("local") == address for entry in each["addr_info"])
             )
-        far = next(each for each in _listed("link") if each["ifindex"] == near["link_index"])
+        with in_namespace(self._far_side(node, network)):
+            far = next(each for each in _listed("link") if each["ifindex"] == near["link_index"])
         return near["ifname"], far["ifname"]
+
+    def _far_side(self, node: str, network: str) -> Path:
+        """Return the network namespace of the far end of a node's cable."""
+        laid = self._cables.is_laid(node, network)
+        return self._cables.room if laid else own_namespace()
+
+    def _delayed(self, node: str) -> set[str]:
+        """Return the networks that a node needs delay lines to."""
+        if self._can.netem or not self._can.tap:
+            return set()
+        return self._slow & {network for network, _, _ in self._directions[node]}
 
     def _calm(self, node: str) -> None:
         for process in self._busy.pop(node, ()):
@@ -245,6 +270,11 @@ class DockerBackend:
         for node in self._fog.nodes:
             if not node.networks:
                 yield f"{node.name}: a container needs a network"
+
+    def _too_late(self, directions: Sequence[Direction]) -> Iterator[str]:
+        for each in directions:
+            if each.shape.delay_ms and each.network not in self._slow:
+                yield f"{each.node} {each.network}: a delay line has to be there from the beginning"
 
     def _too_much(self, steps: Sequence[Step]) -> Iterator[str]:
         with _docker_says():

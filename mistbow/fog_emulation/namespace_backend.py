@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,7 +15,7 @@ import msgspec
 
 from mistbow.errors import InvalidRequestError, NotFoundError, UnavailableError
 from mistbow.fog_emulation import shaping
-from mistbow.fog_emulation.delay_line import Latency, control_address
+from mistbow.fog_emulation.delay_line import Latency, tell
 from mistbow.fog_emulation.host import (
     Kernel,
     command,
@@ -219,10 +218,7 @@ class NamespaceBackend:
         shape = direction.shape
         port = self._port(direction.node, direction.network)
         latency = Latency(direction.way, shape.delay_ms, shape.deviation_ms)
-        with in_namespace(_NETNS / self._switch):
-            line = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        with line:
-            line.sendto(msgspec.json.encode(latency), control_address(port))
+        tell(_NETNS / self._switch, port, latency)
 
     def _remove(self, namespace: str) -> None:
         """Take a namespace away; first all processes in it, for it lives as long as any of them."""

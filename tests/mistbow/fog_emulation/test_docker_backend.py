@@ -18,6 +18,7 @@ import yaml
 
 from mistbow.errors import InvalidRequestError, NotFoundError, UnavailableError
 from mistbow.fog_emulation.backend import raise_fog
+from mistbow.fog_emulation.host import namespaces
 from mistbow.fog_emulation.measure import measure
 from mistbow.fog_emulation.parts import Direction, FogPlan, Shape, Way
 from mistbow.fog_emulation.services import Service
@@ -109,6 +110,28 @@ def test_a_node_is_cut_healed_killed_and_started_again(make: Any) -> None:
         backend.address("b-1", "net")
     backend.start(fog.nodes[1], fog.directions_of("b-1"))
     assert lost("a-1", "b-1") == 0
+
+
+def test_latency_is_had_by_netem_or_without_and_changed_by_another_process(make: Any) -> None:
+    fog = fog_of({"latency": {"delay": "40ms", "deviation": "2ms"}, "bandwidth": "20Mbps"})
+    backend = make(fog)
+    assert raise_fog(backend) == ()
+
+    def delay_ms(target: str) -> float:
+        found = measure(backend, fog.directions, "net", "a-1", target, probes=200).found
+        assert found.loss <= 0.02
+        assert found.rate_bps == pytest.approx(20_000_000, rel=0.2)
+        return found.delay_ms
+
+    assert delay_ms("b-1") == pytest.approx(40, abs=10)
+    backend.stop("b-1")
+    backend.start(fog.nodes[1], fog.directions_of("b-1"))
+    for way in WAYS:
+        make(fog, backend.name).connect(Direction("net", "a-1", way, Shape(delay_ms=120)))
+    assert delay_ms("b-1") == pytest.approx(140, abs=20)
+    backend.down()
+    assert left(backend.name) == []
+    assert not [each for each in namespaces() if backend.name in each]
 
 
 def test_limits_are_set_and_changed_and_bind_stress(make: Any) -> None:
