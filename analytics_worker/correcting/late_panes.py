@@ -1,11 +1,10 @@
 """What a merge did without: late panes, and sites that were away and are back."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pyarrow.compute as pc
 
-from analytics_worker.correcting.spans import Span, closed_ticks, joined, of_insights
+from analytics_worker.correcting.spans import Span, closed_ticks, of_insights
 from analytics_worker.merging.decisions import (
     Decided,
     Gap,
@@ -17,10 +16,11 @@ from analytics_worker.merging.decisions import (
 )
 from mistbow.client.agent import AgentClient
 from mistbow.plan.fragments import Merge
-from mistbow.plan.nodes import Plan
+from mistbow.plan.resumption import tick_after
 from mistbow.streams.schemas import RAW
 
 _FIRST_ROWS = 1000
+_AT_ONCE = 1000
 
 
 @dataclass(slots=True, eq=False)
@@ -35,31 +35,40 @@ class LatePanes:
     head: int = 0
 
     def find(self, frontier: int) -> tuple[dict[str, list[Span]], int] | None:
-        """Return the ticks that the next decision touches, by insight, and the number after it.
+        """Return the ticks that the next decisions touch, by insight, and the number after them.
 
-        Returns None while there is none, or the results are not complete far enough (ms).
+        Returns None while there are none, or the results are not complete far enough (ms).
         """
         if not self.waiting:
             self._read()
-        if not self.waiting:
+        presence = Presence(list(self.presence.gaps))
+        of_windows: dict[str, set[Span]] = {}
+        ready = 0
+        for decided in self.waiting[:_AT_ONCE]:
+            gap = presence.open_gap(decided.site)
+            if _ready_at(decided) > frontier:
+                break
+            match decided.what:
+                case Late(spans):
+                    found = self._late(spans)
+                case Joined() if gap is not None:
+                    found = self._missed(gap, decided.ts)
+                case _:
+                    found = {}
+            for window, some in found.items():
+                of_windows.setdefault(window, set()).update(some)
+            presence.learn([decided])
+            ready += 1
+        if not ready:
             return None
-        number, decided = self.head - len(self.waiting) + 1, self.waiting[0]
-        gap = self.presence.open_gap(decided.site)
-        match decided.what:
-            case Late(spans):
-                if frontier < max(span.due for span in spans):
-                    return None
-                return self._late(spans), number
-            case Joined() if gap is not None:
-                if frontier < decided.ts:
-                    return None
-                return self._missed(gap, decided.ts), number
-        return {}, number
+        number = self.head - len(self.waiting) + ready
+        return dict(of_insights(self.fragment.plan, of_windows)), number
 
     def done(self, number: int) -> None:
         """Go on from a number."""
-        if self.waiting and self.head - len(self.waiting) < number:
-            self.presence.learn([self.waiting.pop(0)])
+        ready = max(0, number - (self.head - len(self.waiting)))
+        self.presence.learn(self.waiting[:ready])
+        del self.waiting[:ready]
         self.next = max(self.next, number)
 
     def _read(self) -> None:
@@ -72,7 +81,7 @@ class LatePanes:
         self.presence.learn(decided[:known])
         self.waiting = decided[known:]
 
-    def _late(self, spans: tuple[LateSpan, ...]) -> dict[str, list[Span]]:
+    def _late(self, spans: tuple[LateSpan, ...]) -> dict[str, set[Span]]:
         plan = self.fragment.plan
         panes = {pane.id: pane.width_ms for pane in plan.panes}
         of_windows: dict[str, set[Span]] = {}
@@ -84,11 +93,17 @@ class LatePanes:
                 size = window.size_ms - panes.get(span.pane, 0)
                 ticks = closed_ticks(span.first, span.last, span.due, size + 1, window.every_ms)
                 of_windows.setdefault(window.id, set()).update(ticks)
-        return dict(of_insights(plan, of_windows))
+        return of_windows
 
-    def _missed(self, gap: Gap, until: int) -> dict[str, list[Span]]:
-        first = max(gap.after, self._first_time(gap.site) - 1) if gap.after == 0 else gap.after
-        return dict(of_insights(self.fragment.plan, dict(_ticks(self.fragment.plan, first, until))))
+    def _missed(self, gap: Gap, until: int) -> dict[str, set[Span]]:
+        # A site that was never there has left at 0.
+        after = gap.after or self._first_time(gap.site) - 1
+        of_windows = {}
+        for window in self.fragment.plan.windows:
+            first = tick_after(after, window.every_ms)
+            last = until // window.every_ms * window.every_ms
+            of_windows[window.id] = {Span(first, last)} if first <= last else set()
+        return of_windows
 
     def _first_time(self, site: str) -> int:
         """Return about when (ms) the points of a site that is new begin."""
@@ -97,9 +112,8 @@ class LatePanes:
         return 2**62 if least is None else least
 
 
-def _ticks(plan: Plan, after: int, until: int) -> Iterator[tuple[str, list[Span]]]:
-    for window in plan.windows:
-        first = (after // window.every_ms + 1) * window.every_ms
-        last = until // window.every_ms * window.every_ms
-        if first <= last:
-            yield window.id, joined([Span(first, last)])
+def _ready_at(decided: Decided) -> int:
+    """Return how far (ms) results must be for all that is concerned to be computed once."""
+    if isinstance(decided.what, Late):
+        return max(span.due for span in decided.what.spans)
+    return decided.ts if isinstance(decided.what, Joined) else 0

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analytics_worker.merging.assembly import Assembly, Heard
-from analytics_worker.merging.decisions import Joined, Left, Presence
+from analytics_worker.merging.decisions import Presence
 
 GRAIN = 1000
 

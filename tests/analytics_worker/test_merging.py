@@ -1,0 +1,230 @@
+"""Partial and merge fragments on real Spark over two real sites, against the oracle."""
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+import duckdb
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from analytics_worker.runner import FragmentRunner
+from mistbow.client.agent import AgentClient
+from mistbow.ignite.server import IgniteServer
+from mistbow.plan.expressions import Measure, Source
+from mistbow.plan.fragments import Fragment, Merge, Partial, Place
+from mistbow.plan.nodes import Insight, Pane, Plan, Window
+from mistbow.ports import free_ports
+from mistbow.streams.results import standing
+from mistbow.streams.schemas import RAW, decisions_stream, panes_stream, results_stream
+from tests.support.services import storage_agent
+from tests.support.traffic import Traffic
+from tests.support.waiting import eventually
+
+PANES = (
+    Pane(id="cpu", source=Source("cpu"), by=("entityID",), width_ms=1000),
+    Pane(id="mem", source=Source("mem"), by=(), width_ms=2000),
+)
+WINDOWS = (
+    Window(id="cpu-3", pane="cpu", size_ms=3000, every_ms=1000),
+    Window(id="mem-10", pane="mem", size_ms=10_000, every_ms=2000),
+)
+REACH_MS = 10_000
+
+
+@dataclass(frozen=True)
+class Sites:
+    """An agent at each of two sites, the first of which is where results are wanted."""
+
+    cloud: AgentClient
+    edge: AgentClient
+
+    def stored(self) -> pa.Table:
+        """Return all points of both sites."""
+        return pa.Table.from_pylist(
+            [
+                {"metric": series.metric, "entity": series.entity, "ts": v.ts, "value": v.value}
+                for agent in (self.cloud, self.edge)
+                for node in agent.get(latest=False)
+                for series in node.data
+                for v in series.values
+            ]
+        )
+
+    def put(self, batch: list) -> None:
+        """Send half of a batch to each."""
+        self.cloud.put(batch[::2])
+        self.edge.put(batch[1::2])
+
+    def frontier(self) -> int:
+        """Return how far event time is at the site that is behind."""
+        return min(agent.info(RAW).frontier for agent in (self.cloud, self.edge))
+
+
+@pytest.fixture(scope="module")
+def sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sites]:
+    with ExitStack() as stack:
+        clients = []
+        (port,) = free_ports(1)
+        settings = {"cloud": {"agent_port": port}, "edge": {}}
+        for name in settings:
+            home = tmp_path_factory.mktemp(name)
+            ignite = stack.enter_context(IgniteServer(home))
+            peers = clients[0].url if clients else ""
+            service = stack.enter_context(
+                storage_agent(home, ignite.port, node=name, site=name, peers=peers)
+            )
+            clients.append(AgentClient(service.url))
+            stack.callback(clients[-1].close)
+        eventually(
+            lambda: all(
+                {site.name for site in client.fabric().sites if site.reachable} == {"cloud", "edge"}
+                for client in clients
+            ),
+            what="the sites know each other",
+        )
+        yield Sites(*clients)
+
+
+def plan(since: int, *, both: bool) -> Plan:
+    average = Insight(
+        uid="average", expression=Measure("AVG", "cpu-3"), by=("entityID",), every_ms=1000,
+        since=since,
+    )  # fmt: skip
+    total = Insight(
+        uid="total", expression=Measure("SUM", "mem-10"), by=(), every_ms=2000, since=since
+    )
+    if both:
+        return Plan(insights=(average, total), windows=WINDOWS, panes=PANES)
+    return Plan(insights=(average,), windows=WINDOWS[:1], panes=PANES[:1])
+
+
+def partial(of: Plan, site: str, group: str, version: str, begin: int) -> Partial:
+    name = f"{group}.{version}.{site}"
+    return Partial(
+        id=name,
+        source=Place(site, RAW),
+        target=Place(site, panes_stream(name)),
+        panes=of.panes,
+        grain_ms=math.gcd(*(window.every_ms for window in of.windows)),
+        reach_ms=max(window.size_ms for window in of.windows),
+        begin=begin,
+    )
+
+
+def merge(of: Plan, group: str, *partials: Partial) -> Merge:
+    return Merge(
+        id=group,
+        sources=tuple(one.target for one in partials),
+        target=Place("cloud", results_stream(group)),
+        decisions=Place("cloud", decisions_stream(group)),
+        plan=of,
+        patience_ms=3000,
+    )
+
+
+@contextmanager
+def running(spark: SparkSession, agent: AgentClient, first: Fragment) -> Iterator[FragmentRunner]:
+    runner = FragmentRunner(spark, agent, first)
+    try:
+        yield runner
+    finally:
+        runner.stop()
+
+
+def expected(points: pa.Table, since: int, until: int) -> dict[tuple[str, str, int], float]:
+    queries = {
+        "average": (
+            "select '{\"entityID\":\"' || entity || '\"}', t, avg(value) from ticks, points "
+            "where metric = 'cpu' and ts > t - 3000 and ts <= t group by entity, t",
+            1000,
+        ),
+        "total": (
+            "select '{}', t, sum(value) from ticks, points where metric = 'mem' "
+            "and ts > t - 10000 and ts <= t group by t",
+            2000,
+        ),
+    }
+    results = {}
+    for insight, (query, every) in queries.items():
+        first = since // every * every + every
+        ticks = f"with ticks as (select * from range({first}, {until + 1}, {every}) x(t)) "  # noqa: S608
+        for key, tick, value in duckdb.execute(ticks + query).fetchall():
+            results[insight, key, tick] = value
+    return results
+
+
+def results_equal_the_oracle(sites: Sites, group: str, since: int, until: int) -> None:
+    def equal() -> bool:
+        rows = standing(sites.cloud.read(results_stream(group)).table).to_pylist()
+        found = {
+            (r["insight"], r["key"], r["ts"]): r["value"] for r in rows if since < r["ts"] <= until
+        }
+        points = sites.stored()
+        right = expected(points, since, until)
+        assert found.keys() == right.keys(), (
+            sorted(found.keys() - right.keys())[:5],
+            sorted(right.keys() - found.keys())[:5],
+        )
+        assert found == pytest.approx(right, rel=1e-9)
+        assert not [row for row in rows if row["missing"] and row["ts"] <= until]
+        return bool(found)
+
+    eventually(equal, timeout=90, what="all results are as the oracle's")
+
+
+@pytest.mark.timeout(600)
+def test_results_equal_the_oracle_through_late_points_silence_and_restarts(
+    spark: SparkSession, sites: Sites
+) -> None:
+    group = "all.fair"
+    since = sites.frontier()
+    small, whole = (plan(since, both=both) for both in (False, True))
+    begin = since - REACH_MS
+    batches = Traffic().batches(500)
+
+    def until(condition, what: str) -> None:
+        def holds() -> bool:
+            sites.put(next(batches))
+            return bool(condition())
+
+        eventually(holds, timeout=120, what=what)
+
+    def missing() -> set[str | None]:
+        return set(sites.cloud.read(results_stream(group)).table["missing"].to_pylist())
+
+    with ExitStack() as stack:
+        at_cloud, at_edge = (partial(small, site, group, "v1", begin) for site in ("cloud", "edge"))
+        for agent, one in ((sites.cloud, at_cloud), (sites.edge, at_edge)):
+            stack.enter_context(running(spark, agent, one))
+        first = merge(small, group, at_cloud, at_edge)
+        with running(spark, sites.cloud, first) as merging:
+            until(lambda: merging.status().computed_windows, "results")
+
+            # Another insight: other panes, in streams of their own, beside the first ones.
+            cloud2, edge2 = (partial(whole, site, group, "v2", begin) for site in ("cloud", "edge"))
+            stack.enter_context(running(spark, sites.cloud, cloud2))
+            edge_runner = FragmentRunner(spark, sites.edge, edge2)
+            second = merge(whole, group, cloud2, edge2)
+            merging.accept(second)
+            until(lambda: merging.status().active == second.fingerprint, "the new one runs")
+
+            # The edge falls silent, and the others go on without it.
+            edge_runner.stop()
+            until(lambda: "edge" in missing(), "results without the edge, that say so")
+
+        # The merge starts anew, at a place that knows nothing, while the edge is away.
+        with (
+            running(spark, sites.cloud, second) as merging,
+            running(spark, sites.edge, edge2) as edge_again,
+        ):
+            before = merging.status().frontier
+            until(lambda: merging.status().frontier > before + 5000, "it goes on")
+            end = time.time_ns() // 1_000_000
+            until(lambda: merging.status().frontier > end + 10_000, "the last window")
+            results_equal_the_oracle(sites, group, since, end)
+            assert merging.status().rows_dropped == edge_again.status().rows_dropped == 0
+            assert sites.edge.info(RAW).late > 5
