@@ -42,7 +42,7 @@ def slug(name: str) -> str:
     """Return a short name of lower-case letters, digits and hyphens, different for each name.
 
     >>> slug("edge-1"), slug("Edge 1")
-    ('edge-1', 'edge-1-c6ab61')
+    ('edge-1', 'edge-1-852de0')
     """
     plain = _ODD.sub("-", name.lower())[:_MOST]
     return plain if plain == name else f"{plain}-{fingerprint(name)[:6]}"

@@ -37,7 +37,7 @@ def _group(group: ExplainedGroup) -> Iterator[str]:
             yield from (f"  {line}" for line in fragment.plan)
         told = fragment.plan
     if group.edges:
-        yield "bytes a second to the merge: panes, measured, and the raw points instead"
+        yield "bytes a second to the merge"
         yield from (f"  {_edge(edge)}" for edge in group.edges)
     if group.refusals:
         yield "refused"
@@ -45,9 +45,11 @@ def _group(group: ExplainedGroup) -> Iterator[str]:
 
 
 def _edge(edge: ExplainedEdge) -> str:
-    local = " (same site: nothing crosses)" if edge.is_local else ""
-    measured, raw = map(_bytes, (edge.measured, edge.raw))
-    return f"{edge.site}: at most {_bytes(edge.expected)}, {measured}, {raw}{local}"
+    text = f"{edge.site}: panes at most {_bytes(edge.expected)}"
+    if edge.measured is not None:
+        text += f" (measured: {_bytes(edge.measured)})"
+    text += f", raw points {_bytes(edge.raw)}"
+    return f"{text}; at the same site, so nothing crosses" if edge.is_local else text
 
 
 def _bytes(count: float | None) -> str:

@@ -135,3 +135,12 @@ def test_a_scheduler_is_not_given_the_token(monkeypatch: pytest.MonkeyPatch) -> 
 def test_what_is_decided_is_json_both_ways() -> None:
     outcome = decide([build.over_sites("q")], build.city(), Placement(), limit_s=LIMIT_S)
     assert msgspec.json.decode(msgspec.json.encode(outcome), type=Outcome) == outcome
+
+
+def test_a_resting_scheduler_is_not_asked() -> None:
+    job = build.over_sites("q", scheduler="endless")
+    outcome = decide(
+        [job], build.city(), build.placed(**GOOD), limit_s=LIMIT_S, resting={"endless": "it hung"}
+    )
+    assert nodes(outcome) == GOOD
+    assert outcome.problems == {"endless": "it hung"}
