@@ -7,6 +7,7 @@ equal, and the first write of a row counts.
 
 import threading
 import time
+from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from pyspark.sql import SparkSession
@@ -30,6 +31,23 @@ _FAILURES_TOLD = 3
 """So many failures in a row are told as such; it goes on trying."""
 
 
+@dataclass(slots=True)
+class Written:
+    """What was written to a stream, by what its agent tells of it now and then."""
+
+    rows: int = 0
+    bytes: int = 0
+    _seen: tuple[int, int] | None = None
+
+    def look(self, head: int, size: int) -> None:
+        """Take in a stream's head, and its bytes since its agent started."""
+        if self._seen is not None:
+            self.rows += max(0, head - self._seen[0])
+            # An agent that has started again counts from nothing.
+            self.bytes += size - self._seen[1] if size >= self._seen[1] else size
+        self._seen = head, size
+
+
 class FragmentRunner:
     """The queries of one fragment, watched by a thread of their own."""
 
@@ -46,6 +64,7 @@ class FragmentRunner:
         self._retry_at = 0.0
         self._fenced = False
         self._past = Counts()
+        self._written = Written()
         self._stopped = threading.Event()
         self._corrector = Corrector(spark, agent)
         self._threads = [
@@ -86,6 +105,8 @@ class FragmentRunner:
             batches=counts.batches,
             rows_dropped=counts.rows_dropped,
             computed_windows=counts.computed_windows,
+            rows_written=self._written.rows,
+            bytes_written=self._written.bytes,
         )
 
     def stop(self) -> None:
@@ -183,9 +204,10 @@ class FragmentRunner:
 
     def _note(self, fragment: Fragment, notes: dict[str, Any], frontier: int | None = None) -> None:
         target = fragment.target
-        self._agent.at(target.site).advance(
+        state = self._agent.at(target.site).advance(
             target.stream, self._epochs.of_target(fragment), frontier=frontier, attributes=notes
         )
+        self._written.look(state.head, state.bytes)
 
     def _correct(self) -> None:
         adopt_thread(self._spark)

@@ -36,6 +36,7 @@ class StreamLog:
         self.ahead = Ahead()
         self.epoch = 0
         self.frontier = 0
+        self.bytes = 0
         self.work = asyncio.Event()
         self.listener: Listener | None = None
         self._store = store
@@ -105,6 +106,8 @@ class StreamLog:
         May be repeated with the same segment after an error.
         """
         winner = await self._store.put(segment, data)
+        if winner is segment:
+            self.bytes += len(data)
         self._follow(winner)
         return winner is segment
 

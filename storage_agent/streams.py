@@ -68,6 +68,7 @@ class Stream:
             "epoch": log.epoch,
             "attributes": log.attributes,
             "late": log.index.late,
+            "bytes": log.bytes,
             "lateness_ms": self.writer.lateness_ms,
         }
 

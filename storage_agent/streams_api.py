@@ -189,4 +189,5 @@ def _state(stream: Stream, state: State) -> dict[str, Any]:
         "head": stream.log.head,
         "frontier": state.frontier,
         "attributes": state.attributes,
+        "bytes": stream.log.bytes,
     }

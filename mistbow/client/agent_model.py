@@ -102,7 +102,8 @@ class StreamField(msgspec.Struct, frozen=True):
 class StreamInfo(msgspec.Struct, frozen=True):
     """A stream: numbers from ``first`` to before ``head``, event time up to ``frontier``.
 
-    ``late`` rows came late; ``lateness_ms`` is None where no clock moves the frontier.
+    ``late`` rows came late; ``lateness_ms`` is None where no clock moves the frontier. ``bytes``
+    were appended, as they are kept, since the agent started.
     """
 
     name: str
@@ -114,15 +115,20 @@ class StreamInfo(msgspec.Struct, frozen=True):
     attributes: dict[str, Any]
     late: int
     lateness_ms: int | None
+    bytes: int = 0
 
 
 class StreamState(msgspec.Struct, frozen=True):
-    """What a stream's writer has to know: its epoch, and where the stream is."""
+    """What a stream's writer has to know: its epoch, and where the stream is.
+
+    ``bytes`` were appended, as they are kept, since the agent started.
+    """
 
     epoch: int
     head: int
     frontier: int
     attributes: dict[str, Any]
+    bytes: int = 0
 
 
 class Appended(msgspec.Struct, frozen=True):
