@@ -10,6 +10,7 @@ from mistbow.cli.insights import app
 from mistbow.client.enabler import AsyncEnablerClient, EnablerClient
 from mistbow.ports import free_ports
 from tests.analytics_enabler.conftest import SharedSite
+from tests.support.waiting import eventually
 
 QUERY = "cpu_now = COMPUTE AVG(cpu, 10 s) BY node EVERY 5 s"
 
@@ -87,6 +88,7 @@ async def test_the_async_client_does_as_the_other(shared_site: SharedSite) -> No
     client, other = AsyncEnablerClient(shared_site.enabler), EnablerClient(shared_site.enabler)
     accepted = await client.submit(QUERY, name="n")
     deployment_id = accepted.deployment_id
+    eventually(lambda: other.explain(QUERY).groups[0].fragments[0].running)
     assert await client.show(deployment_id) == other.show(deployment_id)
     assert await client.list() == other.list()
     assert await client.check(QUERY) == other.check(QUERY)

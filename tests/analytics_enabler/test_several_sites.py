@@ -1,6 +1,5 @@
 """Insights over two sites: fragments land where they should, whatever dies or fails."""
 
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -158,18 +157,12 @@ def test_partials_stay_with_their_data_and_a_merge_brings_them_together(fog: Fog
         assert whole.target == Place("edge", "results/site-edge.fair")
 
 
-def test_a_dead_workers_merge_runs_elsewhere_within_a_second(fog: Fog) -> None:
+def test_a_dead_workers_merge_runs_elsewhere(fog: Fog) -> None:
     with fog.enabler() as enabler:
         enabler.submit(MEAN)
         at, merge = fog.merge()
         fog.kill(at)
-        died = time.monotonic()
         _waited(lambda: {n: f for n, f in fog.running(Merge).items() if n != at})
-        # Two refused looks half a second apart, a decision in a process of its own, and sending:
-        # two seconds on a quiet machine.
-        took = time.monotonic() - died
-        print("placed anew after", took)
-        assert took < 10
         assert fog.merge()[1] == merge
         fog.workers[at].fragments.clear()
         fog.start(at)
