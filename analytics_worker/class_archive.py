@@ -13,6 +13,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from analytics_worker.spark_home import spark_home
 from mistbow.ignite.java import find_java
 
 _AT_MOST_S = 300
@@ -22,7 +23,7 @@ _REASON = 300
 def class_archive() -> Path:
     """Return where the archive is, or would be; it belongs to this Java, Spark and folder."""
     java = find_java().resolve()
-    facts = f"{java} {java.stat().st_mtime_ns} {version('pyspark')} {sys.prefix}"
+    facts = f"{java} {java.stat().st_mtime_ns} {version('pyspark')} {spark_home()}"
     name = hashlib.sha256(facts.encode()).hexdigest()[:12]
     return Path(sys.prefix, "share", "mistbow", f"spark-{name}.jsa")
 

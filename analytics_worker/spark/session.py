@@ -19,6 +19,7 @@ from analytics_worker.spark.lowering import lower
 from analytics_worker.spark.panes_source import PanesSource
 from analytics_worker.spark.sink import MistbowSink
 from analytics_worker.spark.source import MistbowSource
+from analytics_worker.spark_home import spark_home
 from mistbow.plan.expressions import Measure, Source
 from mistbow.plan.nodes import Insight, Pane, Plan, Window
 
@@ -41,6 +42,7 @@ def start_session(
     """Start Spark in a JVM of this process's own; takes about 6 s."""
     # Spark starts whatever python3 is on the PATH unless told, and that one may lack pyarrow.
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_HOME"] = str(spark_home())
     settings = {
         "spark.driver.memory": driver_memory,
         "spark.driver.extraJavaOptions": " ".join((*_JAVA_OPTIONS, *java_options)),
@@ -49,6 +51,7 @@ def start_session(
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.pyspark.python": sys.executable,
+        "spark.python.daemon.module": "analytics_worker.spark.daemon",
         "spark.sql.adaptive.enabled": "false",
         # One partition: all windows of a tick meet in one task, which composes them.
         "spark.sql.shuffle.partitions": "1",
