@@ -82,20 +82,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Fragment(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of a plan that one worker runs: reads the stream ``source``, writes ``target``."""
-
-    id: str
-    source: str
-    target: str
-    plan: Plan
-
-    @property
-    def fingerprint(self) -> str:
-        """A name for exactly this fragment, the same everywhere."""
-        return fingerprint(self)
-
-
 def expressions_of(insight: Insight) -> list[Expression]:
     """Return all nodes of an insight's expression and filter."""
     nodes = list(walk(insight.expression))
@@ -108,8 +94,3 @@ def fingerprint(value: Any) -> str:
     """Return a short name made from the content of a plan's node."""
     content = msgspec.json.encode(value, order="deterministic")
     return hashlib.blake2s(content, digest_size=6).hexdigest()
-
-
-def fragment_from_json(data: bytes) -> Fragment:
-    """Read a fragment; raises ``msgspec.ValidationError``, which says what is wrong where."""
-    return msgspec.json.decode(data, type=Fragment)

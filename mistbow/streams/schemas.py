@@ -3,7 +3,6 @@
 import pyarrow as pa
 
 RAW = "raw"
-RESULTS = "results"
 DEPLOYMENTS = "deployments"
 METADATA = "metadata"
 PLACEMENTS = "placements"
