@@ -40,7 +40,7 @@ class Catalogue:
     async def _ask(self) -> tuple[Series, ...] | None:
         try:
             async with asyncio.timeout(PATIENCE_S):
-                answer = await self._agent.get()
+                answer = await self._agent.get(nodes=[])
         except (MistbowError, TimeoutError):
             return None
         site_of = self._landscape.site_of_node

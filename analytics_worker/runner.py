@@ -24,9 +24,10 @@ from mistbow.telemetry import get_logger
 
 log = get_logger(__name__)
 
-_PAUSE = 0.1
+_PAUSE = 0.2
 _BACK_OFF = (1.0, 2.0, 4.0, 8.0)
 _FENCED = "FencedError"
+_TURN_S = 10.0
 _FAILURES_TOLD = 3
 """So many failures in a row are told as such; it goes on trying."""
 
@@ -48,11 +49,38 @@ class Written:
         self._seen = head, size
 
 
+class Turns:
+    """Queries start one after the other: each starts many processes, and a node has few cores."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._owner: object | None = None
+        self._until = 0.0
+
+    def take(self, owner: object) -> bool:
+        """Return whether it is the owner's turn; one that takes too long loses it."""
+        with self._lock:
+            now = time.monotonic()
+            if self._owner not in (None, owner) and now < self._until:
+                return False
+            self._owner, self._until = owner, now + _TURN_S
+            return True
+
+    def give_back(self, owner: object) -> None:
+        """End the owner's turn, if it is."""
+        with self._lock:
+            if self._owner is owner:
+                self._owner = None
+
+
 class FragmentRunner:
     """The queries of one fragment, watched by a thread of their own."""
 
-    def __init__(self, spark: SparkSession, agent: AgentClient, fragment: Fragment) -> None:
+    def __init__(
+        self, spark: SparkSession, agent: AgentClient, fragment: Fragment, turns: "Turns"
+    ) -> None:
         self._spark = spark
+        self._turns = turns
         self._agent = agent
         self._wanted = fragment
         self._active: FragmentQuery | None = None
@@ -114,6 +142,7 @@ class FragmentRunner:
         self._stopped.set()
         for thread in self._threads:
             thread.join()
+        self._turns.give_back(self)
         self._drop_queries()
 
     def _watch(self) -> None:
@@ -132,6 +161,8 @@ class FragmentRunner:
         if self._fenced:
             return
         self._observe()
+        if self._candidate is None or self._candidate.begun:
+            self._turns.give_back(self)
         if self._active is not None and self._active.frontier > self._frontier:
             self._advance(self._active)
         if time.monotonic() < self._retry_at:
@@ -140,6 +171,8 @@ class FragmentRunner:
             self._end(self._candidate)
             self._candidate = None
         if self._candidate is None and not self._is_wanted(self._active):
+            if not self._turns.take(self):
+                return
             self._candidate = self._start(self._wanted)
         if self._candidate is not None and self._candidate.frontier >= self._caught_up_at():
             self._take_over(self._candidate)

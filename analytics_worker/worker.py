@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from analytics_worker.announcing import Announcer, announcement
 from analytics_worker.class_archive import java_options
-from analytics_worker.runner import FragmentRunner
+from analytics_worker.runner import FragmentRunner, Turns
 from analytics_worker.spark.session import is_alive, start_session, warm_up
 from mistbow.client.agent import AgentClient
 from mistbow.errors import InvalidRequestError, NotFoundError, UnavailableError
@@ -32,6 +32,7 @@ class Worker:
         self._announcer = Announcer(self._agent, announcement(settings))
         self._spark: SparkSession | None = None
         self._runners: dict[str, FragmentRunner] = {}
+        self._turns = Turns()
         self._lock = threading.Lock()
         self._stopping = threading.Event()
 
@@ -82,7 +83,7 @@ class Worker:
                 self._runners.pop(fragment.id).stop()
                 runner = None
             if runner is None:
-                runner = FragmentRunner(self._spark, self._agent, fragment)
+                runner = FragmentRunner(self._spark, self._agent, fragment, self._turns)
                 self._runners[fragment.id] = runner
             else:
                 runner.accept(fragment)

@@ -65,6 +65,10 @@ class FragmentQuery:
 
     def observe(self) -> None:
         """Take in how far the query is: ``frontier`` (ms) is complete, ``counts`` is done."""
+        # To read all of what Spark tells takes longer than to see that there is nothing new.
+        newest = self._query._jsq.lastProgress()
+        if newest is None or newest.batchId() <= self._seen_batch:
+            return
         for progress in self._query.recentProgress:
             if progress.batchId <= self._seen_batch:
                 continue
@@ -88,6 +92,12 @@ class FragmentQuery:
             if frontier is None or end.get("frontier", 0) <= frontier:
                 return end.get("next")
         return None
+
+    @property
+    def begun(self) -> bool:
+        """Whether its sources are there, so that the worst of its start is over."""
+        message: str = self._query.status["message"]
+        return not message.startswith("Initializing")
 
     @property
     def error(self) -> str | None:

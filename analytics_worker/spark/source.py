@@ -34,7 +34,8 @@ ROUTED_WITH_FRONTIER = ROUTED.append(FRONTIER)
 
 _MAX_ROWS = 200_000
 _LONGEST_WAIT = 0.25
-_PROMISE_MS = 1500
+_PROMISE_MS = 5000
+"""A tick is promised so long before: a batch costs the same, however few points it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +144,7 @@ class StreamReader(DataSourceStreamReader):
             if self._early_ms(start, offset) > 0:
                 return start
         frontier = max(offset.frontier, start["frontier"])
-        promise = max(self._promise(offset), start["promise"])
+        promise = max(self._promise(start["promise"], offset), start["promise"])
         return {"next": offset.next, "frontier": frontier, "promise": promise}
 
     def _offset(self, start: dict[str, int]) -> Offset:
@@ -163,14 +164,20 @@ class StreamReader(DataSourceStreamReader):
             return 0
         return self._tick_after(offset.frontier) - offset.frontier - _PROMISE_MS
 
-    def _promise(self, offset: Offset) -> int:
-        """Return the time up to which the batch after ``offset`` will close windows."""
+    def _promise(self, before: int, offset: Offset) -> int:
+        """Return the time up to which the batch after ``offset`` will close windows.
+
+        ``before`` was promised already.
+        """
         grain = self._options.grain_ms
         if offset.next < offset.head:
             then = self._options.agent.offset(
                 self._options.stream, offset.next, self._options.max_rows
             )
             return then.frontier // grain * grain
+        reached = offset.frontier // grain * grain
+        if reached > before:
+            return reached  # it can be closed at once
         tick = self._tick_after(offset.frontier)
         return tick if tick - offset.frontier <= _PROMISE_MS else 0
 

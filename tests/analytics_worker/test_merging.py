@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from analytics_worker.runner import FragmentRunner
+from analytics_worker.runner import FragmentRunner, Turns
 from mistbow.client.agent import AgentClient
 from mistbow.ignite.server import IgniteServer
 from mistbow.plan.expressions import Measure, Source
@@ -128,7 +128,7 @@ def merge(of: Plan, group: str, *partials: Partial) -> Merge:
 
 @contextmanager
 def running(spark: SparkSession, agent: AgentClient, first: Fragment) -> Iterator[FragmentRunner]:
-    runner = FragmentRunner(spark, agent, first)
+    runner = FragmentRunner(spark, agent, first, Turns())
     try:
         yield runner
     finally:
@@ -207,7 +207,7 @@ def test_results_equal_the_oracle_through_late_points_silence_and_restarts(
             # Another insight: other panes, in streams of their own, beside the first ones.
             cloud2, edge2 = (partial(whole, site, group, "v2", begin) for site in ("cloud", "edge"))
             stack.enter_context(running(spark, sites.cloud, cloud2))
-            edge_runner = FragmentRunner(spark, sites.edge, edge2)
+            edge_runner = FragmentRunner(spark, sites.edge, edge2, Turns())
             second = merge(whole, group, cloud2, edge2)
             merging.accept(second)
             until(lambda: merging.status().active == second.fingerprint, "the new one runs")

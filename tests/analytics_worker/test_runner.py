@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from analytics_worker.runner import FragmentRunner
+from analytics_worker.runner import FragmentRunner, Turns
 from mistbow.client.agent import AgentClient
 from mistbow.plan.expressions import Attribute, Comparison, Literal, Measure, Source, Value
 from mistbow.plan.fragments import Place, Whole
@@ -89,7 +89,7 @@ def expected(agent: AgentClient, since: int, until: int) -> dict[tuple[str, str,
 
 @contextmanager
 def running(spark: SparkSession, agent: AgentClient, first: Whole) -> Iterator[FragmentRunner]:
-    runner = FragmentRunner(spark, agent, first)
+    runner = FragmentRunner(spark, agent, first, Turns())
     try:
         yield runner
     finally:

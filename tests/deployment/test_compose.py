@@ -42,7 +42,7 @@ def test_only_the_enabler_is_published_and_on_loopback_only() -> None:
 
 @each_service
 def test_memory_and_processor_are_limited(name: str) -> None:
-    assert memory_bytes(SERVICES[name]["mem_limit"].upper()) <= 1536 * 2**20
+    assert memory_bytes(SERVICES[name]["mem_limit"].upper()) <= 2 * 2**30
     assert 0 < SERVICES[name]["cpus"] <= 1
 
 

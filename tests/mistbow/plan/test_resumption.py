@@ -1,9 +1,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mistbow.plan.resumption import only, resume, tick_after
 from mistbow.plan.expressions import Arithmetic, Measure, Source
 from mistbow.plan.nodes import Insight, Pane, Plan, Window
+from mistbow.plan.resumption import only, resume, tick_after
 
 PANE = Pane(id="p", source=Source("cpu"), by=(), width_ms=1000)
 OTHER = Pane(id="q", source=Source("mem"), by=(), width_ms=1000)
