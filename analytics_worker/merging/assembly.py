@@ -36,6 +36,7 @@ class _Lag:
     frontier: int
     behind: float | None
     moved: float
+    fresh: bool = True
 
 
 class Assembly:
@@ -95,13 +96,26 @@ class Assembly:
         now = self._monotonic()
         furthest = max((one.frontier for one in heard.values()), default=-1)
         for site, one in heard.items():
-            lag = self._lags.setdefault(site, _Lag(one.frontier, None, now))
+            if site not in self._lags:
+                silent_since = now - self._silent_before(one.frontier, furthest) / 1000
+                self._lags[site] = _Lag(one.frontier, None, silent_since)
+            lag = self._lags[site]
             if one.frontier > lag.frontier:
                 lag.frontier, lag.moved = one.frontier, now
             if one.frontier >= furthest:
                 lag.behind, lag.moved = None, now
             elif lag.behind is None:
-                lag.behind = lag.moved = now
+                lag.behind = lag.moved = min(now, lag.moved) if lag.fresh else now
+            lag.fresh = False
+
+    def _silent_before(self, frontier: int, furthest: int) -> int:
+        """Return how long (ms) a site was silent before this watch began, by its event time.
+
+        Of one that replays, its event time says nothing of that.
+        """
+        if frontier < self._since - self._grain or self._since == 0:
+            return 0
+        return max(0, furthest - frontier - self._grain)
 
     def _is_silent(self, site: str) -> bool:
         lag, now = self._lags[site], self._monotonic()

@@ -15,11 +15,14 @@ GRAIN = 1000
 class Scene:
     """A merge of some sites; ``now`` is in seconds, the frontiers in ms."""
 
+    since: int = 0
     now: float = 0.0
     presence: Presence = field(default_factory=Presence)
 
     def __post_init__(self) -> None:
-        self.assembly = Assembly(GRAIN, patience_ms=5000, since=0, monotonic=lambda: self.now)
+        self.assembly = Assembly(
+            GRAIN, patience_ms=5000, since=self.since, monotonic=lambda: self.now
+        )
 
     def at(self, now: float, promise: int, **frontiers: int) -> int:
         """Return the frontier once what is decided at a time is known."""
@@ -68,6 +71,14 @@ def test_one_that_lags_for_long_is_left_although_it_moves() -> None:
     for second in range(1, 20):
         assert scene.at(second, 1000, a=100_000 + second * 1000, b=second) < 1000
     assert scene.at(21, 1000, a=130_000, b=21) >= 130_000
+
+
+def test_a_watch_that_begins_late_does_not_begin_to_count_anew() -> None:
+    scene = Scene(since=100_000)
+    assert scene.at(0, 105_000, a=105_000, b=100_000) == 100_000
+    # The other one has been silent for 9 s when the watch begins: that is over its patience.
+    scene = Scene(since=100_000)
+    assert scene.at(0, 105_000, a=110_000, b=100_000) == 110_000
 
 
 _steps = st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(1, 4)), max_size=40)

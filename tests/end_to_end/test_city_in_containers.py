@@ -1,0 +1,135 @@
+"""The smart city in containers on an emulated fog: deaths, cuts, and still the right results."""
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from deploy.compose import make_token
+from mistbow.client.enabler import EnablerClient
+from mistbow.errors import MistbowError
+from mistbow.fog_emulation.timetable import Connect, Start, Stop
+from mistbow.streams.results import standing
+from tests.support.city import INSIGHTS, QUESTIONS, City, now_ms, oracle, raised
+from tests.support.waiting import eventually
+
+docker = pytest.importorskip("docker")
+
+GOAL_MS = 10_000
+
+
+def _image_is_there() -> bool:
+    try:
+        return bool(docker.from_env().images.list("mistbow"))
+    except docker.errors.DockerException:
+        return False
+
+
+pytestmark = [
+    pytest.mark.skipif(
+        os.geteuid() != 0 or not _image_is_there(),
+        reason="needs root, a Docker daemon and the image: make images",
+    ),
+    pytest.mark.timeout(900),
+]
+
+
+@pytest.fixture(scope="module")
+def city() -> Iterator[City]:
+    make_token()
+    with raised("test-city") as city:
+        yield city
+
+
+def answers(url: str, **arguments: object) -> int:
+    """Return the status of an answer; 0 where there is none."""
+    try:
+        return httpx.get(url, timeout=2, **arguments).status_code  # type: ignore[arg-type]
+    except httpx.TransportError:
+        return 0
+
+
+def test_nothing_answers_without_a_token_and_no_port_is_published(city: City) -> None:
+    urls = [city.url("enabler", "lan-cloud", 8000)]
+    for site, network in (("cloud", "lan-cloud"), ("edge-north", "lan-north")):
+        urls.append(city.url(f"storage-{site}", network, 50000))
+        urls.append(city.url(f"worker-{site}", network, 8100))
+    for url in urls:
+        eventually(lambda url=url: answers(f"{url}/healthz") == 200, timeout=120, what=url)
+        for path in ("/readyz", "/metrics", "/docs", "/streams", "/fragments", "/api/insights"):
+            assert answers(url + path) == 401
+            assert answers(url + path, headers={"Authorization": "Bearer wrong"}) == 401
+    ours = docker.from_env().containers.list(filters={"label": f"mistbow.fog={city.backend.name}"})
+    assert len(ours) == 8
+    for container in ours:
+        assert not container.attrs["HostConfig"]["PortBindings"]
+        assert city.token not in json.dumps(container.attrs)
+        assert city.token not in container.logs().decode(errors="replace")
+
+
+def found_of(client: EnablerClient, deployment: str) -> dict[tuple[str, str, int], float]:
+    return {
+        (row.insight, json.dumps(row.key, separators=(",", ":"), sort_keys=True), row.ts): row.value
+        for row in client.results(deployment, limit=100_000).results
+        if row.value is not None
+    }
+
+
+def test_results_equal_the_oracle_s_through_deaths_and_cuts(city: City) -> None:
+    client = city.enabler()
+    eventually(lambda: client.list() is not None, timeout=120, what="the enabler serves")
+    deployment = client.submit(INSIGHTS.read_text()).deployment_id
+
+    def complete() -> bool:
+        rows = client.results(deployment).results
+        return {row.insight for row in rows if not row.missing} == set(QUESTIONS)
+
+    eventually(complete, timeout=180, what="a result of each insight that lacks no site")
+    first = max(insight.first_tick for insight in client.show(deployment).insights)
+    client.close()
+
+    done = city.run("worker-dies-link-cut")
+    assert not [each for each in done if each.error]
+    died = next(each.at for each in done if isinstance(each.effect, Stop))
+    assert {type(each.effect) for each in done} == {Stop, Start, Connect}
+    end = now_ms()
+
+    def equal() -> bool:
+        client = city.enabler()
+        try:
+            rows = client.results(deployment, limit=100_000).results
+            assert max(row.ts for row in rows) >= end + 10_000
+            assert not [row for row in rows if row.missing and row.ts <= end]
+            found = found_of(client, deployment)
+        except MistbowError as error:
+            raise AssertionError(error.message) from error
+        finally:
+            client.close()
+        found = {identity: value for identity, value in found.items() if first < identity[2] <= end}
+        right = oracle(city.points(), first, end)
+        assert found.keys() == right.keys(), (
+            sorted(found.keys() - right.keys())[:5],
+            sorted(right.keys() - found.keys())[:5],
+        )
+        return found == pytest.approx(right, rel=1e-9, abs=1e-9)
+
+    eventually(equal, timeout=180, what="all results are as the oracle's")
+
+    agent = city.agent("cloud")
+    for group in ("all.fair", "all.latency"):
+        table = agent.read(f"results/{group}").table
+        after = [
+            row["computed_at"]
+            for row in table.to_pylist()
+            if row["revision"] == 0 and row["computed_at"] > died
+        ]
+        settled = standing(table).num_rows
+        print(
+            f"{group}: {settled} results, the next one {min(after) - died} ms after the death"
+            f" (goal: {GOAL_MS})",
+            file=sys.stderr,
+        )
+    agent.close()
