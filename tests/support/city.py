@@ -34,8 +34,8 @@ class City:
     token: str
 
     def url(self, node: str, network: str, port: int) -> str:
-        """Return where a service of a node answers."""
-        return f"http://{self.backend.address(node, network)}:{port}"
+        """Return where a service of the first node with a label answers."""
+        return f"http://{self.backend.address(node + '-1', network)}:{port}"
 
     def agent(self, site: str) -> AgentClient:
         """Return a client of a site's agent."""
