@@ -22,6 +22,7 @@ from mistbow.telemetry import get_logger
 LIMIT_S = 5.0
 """How long a scheduler may take; of this a process needs some tenths to start."""
 
+_SECRETS = ("MISTBOW_TOKEN", "MISTBOW_TOKEN_FILE")
 _NO_SETTINGS: Mapping[str, Mapping[str, str]] = {}
 _NONE_RESTS: Mapping[str, str] = {}
 _log = get_logger(__name__)
@@ -125,7 +126,7 @@ def _answer(name: str, question: bytes, limit_s: float) -> bytes:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env={key: value for key, value in os.environ.items() if key != "MISTBOW_TOKEN"},
+        env={key: value for key, value in os.environ.items() if key not in _SECRETS},
         start_new_session=True,
     ) as child:
         try:

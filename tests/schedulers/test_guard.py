@@ -129,7 +129,8 @@ def test_what_a_failing_schedulers_jobs_hold_is_not_given_away() -> None:
 
 def test_a_scheduler_is_not_given_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MISTBOW_TOKEN", "secret")
-    assert ask("gone", {}).problems == {"gone": "LookupError: no token"}
+    monkeypatch.setenv("MISTBOW_TOKEN_FILE", "/run/secrets/token")
+    assert ask("gone", {}).problems == {"gone": "LookupError: found []"}
 
 
 def test_what_is_decided_is_json_both_ways() -> None:
