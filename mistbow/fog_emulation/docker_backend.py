@@ -49,7 +49,7 @@ class DockerBackend:
         if not re.fullmatch(r"[a-z0-9-]{1,40}", name):
             raise InvalidRequestError(f"{name!r} is no name of a fog: use a-z, 0-9 and -")
         self.name = name
-        self._fog = fog
+        self.fog = fog
         self._services = services
         self._directions = {node.name: _by_key(fog.directions_of(node.name)) for node in fog.nodes}
         self._busy: dict[str, list[subprocess.Popen[bytes]]] = {}
@@ -67,18 +67,21 @@ class DockerBackend:
         return (
             *self._left_out(),
             *self._too_much(steps),
-            *shaping.refusals([*self._fog.directions, *later], able),
+            *shaping.refusals([*self.fog.directions, *later], able),
             *(() if can.netem else self._too_late(later)),
         )
 
     def up(self) -> None:
         """Make the fog, but for what is refused."""
         with _docker_says():
-            for network in self._fog.networks:
-                self._docker.networks.create(self._full(network), labels={_LABEL: self.name})
-            for node in self._fog.nodes:
+            for network in self.fog.networks:
+                # The host reaches internal ones too; their nodes reach nothing outside the fog.
+                self._docker.networks.create(
+                    self._full(network), internal=True, labels={_LABEL: self.name}
+                )
+            for node in self.fog.nodes:
                 self._make(node)
-        for node in self._fog.nodes:
+        for node in self.fog.nodes:
             self._shape(node.name)
 
     def down(self) -> None:
@@ -174,6 +177,8 @@ class DockerBackend:
                 for name, file in service.secrets.items()
             ],
             init=True,
+            cap_drop=["ALL"],
+            security_opt=["no-new-privileges"],
             **_limits(node.cores, node.memory_bytes),
         )
         for network in others:
@@ -261,13 +266,13 @@ class DockerBackend:
         return self._kernel
 
     def _left_out(self) -> Iterator[str]:
-        for name in sorted({node.service for node in self._fog.nodes}):
+        for name in sorted({node.service for node in self.fog.nodes}):
             for key in self._services[name].left_out:
                 yield f"services.{name}.{key}: emulated nodes do not take it from a compose file"
             for secret, file in self._services[name].secrets.items():
                 if not file.is_file():
                     yield f"services.{name}.secrets.{secret}: there is no file {file}"
-        for node in self._fog.nodes:
+        for node in self.fog.nodes:
             if not node.networks:
                 yield f"{node.name}: a container needs a network"
 
@@ -280,7 +285,7 @@ class DockerBackend:
         with _docker_says():
             info = self._docker.info()
         effects = [effect for step in steps for effect in step.effects]
-        nodes = [*self._fog.nodes, *(each.node for each in effects if isinstance(each, Start))]
+        nodes = [*self.fog.nodes, *(each.node for each in effects if isinstance(each, Start))]
         limits = [(node.name, node.cores, node.memory_bytes) for node in nodes]
         changes = [each for each in effects if isinstance(each, Limit)]
         limits += [(each.node, each.cores, each.memory_bytes) for each in changes]

@@ -21,6 +21,7 @@ from mistbow.fog_emulation.parts import Direction, Way
 
 _NETNS = Path("/run/netns")
 _PATIENCE_S = 10
+_PAUSE_S = 0.02
 
 # A line is seen from its room: what goes up to the network leaves the room.
 _SEEN: dict[Way, Way] = {"up": "down", "down": "up"}
@@ -54,7 +55,7 @@ class Cables:
     def is_laid(self, node: str, network: str) -> bool:
         """Return whether a cable has its delay line."""
         _, _, join = self._devices(node, network)
-        return succeeds(["ip", "-n", self._room, "link", "show", join])
+        return self._has(join)
 
     def delay(self, direction: Direction) -> None:
         """Set the latency of one direction from now on."""
@@ -68,13 +69,19 @@ class Cables:
 
     def cut(self, node: str, network: str) -> None:
         """Take a cable's delay line away, after its container."""
-        _, inside, join = self._devices(node, network)
+        outside, inside, join = self._devices(node, network)
         for pid in self._pids():
             with suppress(OSError):
                 if inside.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
                     os.kill(pid, signal.SIGKILL)
         with suppress(UnavailableError):
             self._ip("link", "del", join)
+        # A killed process gives its devices back a little later; their names are used again.
+        deadline = time.monotonic() + _PATIENCE_S
+        while self._has(inside) or succeeds(["ip", "link", "show", outside]):
+            if time.monotonic() > deadline:
+                raise UnavailableError(f"{self._room}: the delay line of {node} does not end")
+            time.sleep(_PAUSE_S)
 
     def remove(self) -> None:
         """Take the room away, with all that is in it."""
@@ -87,6 +94,7 @@ class Cables:
             for pid in pids:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
+            time.sleep(_PAUSE_S)
         command(["ip", "netns", "del", self._room])
 
     def _start_line(self, outside: str, inside: str) -> None:
@@ -108,6 +116,9 @@ class Cables:
         # The kernel takes 15 letters.
         short = sha256(f"{self._room} {node} {network}".encode()).hexdigest()[:11]
         return f"mbo{short}", f"mbi{short}", f"mbj{short}"
+
+    def _has(self, device: str) -> bool:
+        return succeeds(["ip", "-n", self._room, "link", "show", device])
 
     def _pids(self) -> list[int]:
         return [int(pid) for pid in command(["ip", "netns", "pids", self._room]).split()]

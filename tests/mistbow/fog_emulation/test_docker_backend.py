@@ -3,6 +3,7 @@
 import io
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tarfile
@@ -182,6 +183,25 @@ def test_a_command_runs_in_its_node(make: Any) -> None:
     backend.run("a-1", "busybox test $(busybox hostname) = a-1")
     with pytest.raises(UnavailableError, match="b-1"):
         backend.run("b-1", "busybox test $(busybox hostname) = a-1")
+
+
+def test_a_node_has_no_capabilities_and_no_way_outside_but_the_host_reaches_it(make: Any) -> None:
+    backend = make(fog_of({}))
+    raise_fog(backend)
+    backend.run("a-1", "busybox grep -q '^CapBnd:.0*$' /proc/self/status")
+    backend.run("a-1", "busybox grep -q '^NoNewPrivs:.1$' /proc/self/status")
+    ours = {"label": f"mistbow.fog={backend.name}"}
+    assert all(each.attrs["Internal"] for each in docker.from_env().networks.list(filters=ours))
+    backend.run("a-1", "busybox nc -l -p 8080 -e /bin/busybox echo hello >/dev/null 2>&1 &")
+
+    def said() -> bytes:
+        try:
+            with socket.create_connection((backend.address("a-1", "net"), 8080), 5) as connected:
+                return connected.recv(100)
+        except ConnectionRefusedError:
+            return b""
+
+    assert eventually(said) == b"hello\n"
 
 
 def test_an_image_that_is_not_there_leaves_nothing(make: Any) -> None:
