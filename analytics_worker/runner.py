@@ -2,7 +2,7 @@
 
 A changed fragment starts as a second query beside the first, from an earlier number, and takes
 over when it has caught up: results never pause. Both write under one epoch; what both emit is
-equal, and the first write of a row counts.
+equal but for a site that only one of them reads, and the first write of a row counts.
 """
 
 import threading
@@ -13,13 +13,14 @@ from typing import Any, TypeGuard
 from pyspark.sql import SparkSession
 
 from analytics_worker.correcting.corrector import Corrector
-from analytics_worker.spark.query import Counts, FragmentQuery
+from analytics_worker.spark.query import Counts, FragmentQuery, grain_of
 from analytics_worker.spark.session import adopt_thread, is_alive
-from analytics_worker.starting import Epochs, start
+from analytics_worker.starting import Epochs, start, tell_joined
 from mistbow.client.agent import AgentClient
 from mistbow.errors import MistbowError
 from mistbow.plan.fragments import Fragment, Merge, Partial, Place
 from mistbow.plan.status import FragmentStatus, State
+from mistbow.streams.schemas import EVENTS
 from mistbow.telemetry import get_logger
 
 log = get_logger(__name__)
@@ -140,6 +141,7 @@ class FragmentRunner:
     def stop(self) -> None:
         """Stop everything; returns when nothing runs any more."""
         self._stopped.set()
+        self._corrector.stop()
         for thread in self._threads:
             thread.join()
         self._turns.give_back(self)
@@ -195,16 +197,22 @@ class FragmentRunner:
             if query.error is not None:
                 if query is self._active:
                     self._active = None
+                    self._let_decide(self._candidate)
                 else:
                     self._candidate = None
                 self._end(query)
                 self._fail(query.error)
 
     def _start(self, fragment: Fragment) -> FragmentQuery:
+        if self._active is None:
+            # A new claim shows, or fences off, what may still be on its way from a query before.
+            self._epochs = Epochs(self._agent)
         self._epochs.of_target(fragment)
         target = self._agent.at(fragment.target.site).info(fragment.target.stream)
         self._frontier = max(target.frontier, 0)
-        query = start(self._spark, self._agent, fragment, target, self._epochs)
+        query = start(
+            self._spark, self._agent, fragment, target, self._epochs, alone=self._active is None
+        )
         log.info(
             "start", fragment=fragment.id, fingerprint=fragment.fingerprint,
             frontier=self._frontier,
@@ -218,15 +226,26 @@ class FragmentRunner:
     def _take_over(self, candidate: FragmentQuery) -> None:
         fragment = candidate.fragment
         if not isinstance(fragment, Partial):
-            notes = self._corrector.begin(fragment, self._epochs.of_target(fragment))
+            epoch = self._epochs.of_target(fragment)
+            notes = self._corrector.begin(fragment, epoch, candidate.decided)
             sources = fragment.sources if isinstance(fragment, Merge) else (fragment.source,)
             notes["outputs"] = [one.uid for one in fragment.plan.insights]
             notes["sites"] = [place.site for place in sources]
+            notes["decides"] = fragment.fingerprint
             self._note(fragment, notes)
         former, self._active, self._candidate = self._active, candidate, None
         if former is not None:
             self._end(former)
+            if isinstance(fragment, Merge):
+                until = former.frontier + grain_of(fragment.plan)
+                decisions = self._epochs.of(fragment.decisions, EVENTS)
+                tell_joined(self._agent, former.fragment, fragment, until, decisions)
         log.info("running", fragment=fragment.id, frontier=candidate.frontier)
+
+    def _let_decide(self, candidate: FragmentQuery | None) -> None:
+        """Let a candidate decide who is missing, now that there is nobody else to do so."""
+        if candidate is not None:
+            self._note(candidate.fragment, {"decides": candidate.fragment.fingerprint})
 
     def _advance(self, active: FragmentQuery) -> None:
         frontier = active.frontier

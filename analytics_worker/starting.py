@@ -1,13 +1,21 @@
 """Starting a fragment's query where the one before it left off: replay, don't migrate."""
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from analytics_worker.merging.decisions import Decided, Left, as_row
+from analytics_worker.merging.decisions import (
+    Decided,
+    Joined,
+    Left,
+    Presence,
+    as_row,
+    from_rows,
+)
 from analytics_worker.spark.lowering import lower, lower_merge, lower_partial
 from analytics_worker.spark.query import (
     FragmentQuery,
@@ -36,8 +44,12 @@ class Epochs:
         """Become the only writer of a stream, which is made if need be."""
         if place not in self._claimed:
             site = self._agent.at(place.site)
-            site.create_stream(place.stream, schema)
-            self._claimed[place] = site.claim(place.stream).epoch
+            try:
+                state = site.claim(place.stream)
+            except NotFoundError:
+                site.create_stream(place.stream, schema)
+                state = site.claim(place.stream)
+            self._claimed[place] = state.epoch
         return self._claimed[place]
 
     def of_target(self, fragment: Fragment) -> int:
@@ -51,8 +63,13 @@ def start(
     fragment: Fragment,
     target: StreamInfo,
     epochs: Epochs,
+    *,
+    alone: bool,
 ) -> FragmentQuery:
-    """Start the query of a fragment, whose target is as ``target`` tells."""
+    """Start the query of a fragment, whose target is as ``target`` tells.
+
+    ``alone``: no other one writes to the target, so it is for this one to decide who is missing.
+    """
     epoch = epochs.of_target(fragment)
     match fragment:
         case Whole():
@@ -61,6 +78,11 @@ def start(
             return _start_partial(spark, agent, fragment, target, epoch)
         case Merge():
             decisions = epochs.of(fragment.decisions, EVENTS)
+            if alone:
+                notes = {"decides": fragment.fingerprint}
+                agent.at(fragment.target.site).advance(
+                    fragment.target.stream, epoch, attributes=notes
+                )
             return _start_merge(spark, agent, fragment, target, epoch, decisions)
 
 
@@ -120,16 +142,23 @@ def _start_merge(
             decided = as_row(Decided(0, site, Left()))
             decisions = fragment.decisions
             agent.at(decisions.site).append(decisions.stream, decided, epoch=decisions_epoch)
+    decided_to = agent.at(fragment.decisions.site).info(fragment.decisions.stream).head
     read = target.attributes.get("read", {})
-    starts = {
-        place.site: _merge_start(agent, place, resumption.needs, read) for place in fragment.sources
-    }
+    with ThreadPoolExecutor(len(fragment.sources)) as pool:
+        numbers = pool.map(
+            lambda place: _merge_start(agent, place, resumption.needs, read), fragment.sources
+        )
+        starts = {
+            place.site: number for place, number in zip(fragment.sources, numbers, strict=True)
+        }
     plan = resumption.plan
     panes = (
         spark.readStream.format("mistbow-panes")
         .options(**panes_options(agent.url, fragment.sources, plan))
         .options(
             decisions=_json(fragment.decisions),
+            target=_json(fragment.target),
+            fingerprint=fragment.fingerprint,
             starts=_json(starts),
             patience=fragment.patience_ms,
             since=since if covered else 0,
@@ -139,16 +168,35 @@ def _start_merge(
     )
     results = lower_merge(panes, plan, resumption.after, revision=0)
     sink = {**_sink(agent, fragment.target, epoch), "decisions": _json(fragment.decisions)}
-    return FragmentQuery(fragment, results, sink)
+    return FragmentQuery(fragment, results, sink, decided_to)
+
+
+def tell_joined(agent: AgentClient, former: Fragment, merge: Merge, until: int, epoch: int) -> None:
+    """Note which sites the results up to ``until`` (ms) may lack: those the former did not read.
+
+    Both wrote results while the one took over from the other, and of equal ones the first counts.
+    """
+    sources = former.sources if isinstance(former, Merge) else (former.source,)
+    new = {place.site for place in merge.sources} - {place.site for place in sources}
+    if not new:
+        return
+    place = merge.decisions
+    decisions = agent.at(place.site)
+    known = Presence()
+    known.learn(from_rows(decisions.read(place.stream).table))
+    for site in sorted(new):
+        gap = next((gap for gap in reversed(known.gaps) if gap.site == site), None)
+        if gap is not None and gap.until is not None and gap.until < until:
+            for decided in (Decided(gap.until, site, Left()), Decided(until, site, Joined())):
+                decisions.append(place.stream, as_row(decided), epoch=epoch)
 
 
 def _merge_start(agent: AgentClient, place: Place, needs: int, read: Mapping[str, int]) -> int:
     try:
         number = _seek(agent, place, needs)
-    except NotFoundError:
-        return 0  # nothing is computed there yet
-    except UnavailableError:
-        # It is away: what it has by then is read from where the query before it was.
+    except (NotFoundError, UnavailableError):
+        # Nothing is computed there yet, or it is away: what it has by then is read from where the
+        # query before this one was.
         return read.get(place.stream, 0)
     return min(number, read.get(place.stream, number))
 

@@ -79,14 +79,16 @@ class Worker:
             raise UnavailableError("Spark is starting", hint="Try again in some seconds.")
         with self._lock:
             runner = self._runners.get(fragment.id)
+            former = None
             if runner is not None and runner.target != fragment.target:
-                self._runners.pop(fragment.id).stop()
-                runner = None
+                former, runner = self._runners.pop(fragment.id), None
             if runner is None:
                 runner = FragmentRunner(self._spark, self._agent, fragment, self._turns)
                 self._runners[fragment.id] = runner
             else:
                 runner.accept(fragment)
+        if former is not None:
+            former.stop()
         return runner.status()
 
     def list(self) -> list[FragmentStatus]:

@@ -120,6 +120,8 @@ def _add_row_routes(routes: APIRouter, agent: Agent) -> None:
         rows = conform(read_table(await request.body()), stream.log.schema)
         if rows.num_rows == 0:
             log = stream.log
+            if frontier:
+                await stream.writer.advance(epoch, frontier)
             return {"first": log.head, "next": log.head, "frontier": log.frontier}
         done = await stream.writer.append(rows, epoch=epoch, key=idempotency_key, frontier=frontier)
         return {"first": done.first, "next": done.next, "frontier": done.frontier}

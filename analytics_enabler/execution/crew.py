@@ -23,6 +23,9 @@ PATIENCE_S = 4.0
 REFUSALS = 2
 """A worker that refuses connections so often in a row is dead, whatever the fabric says yet."""
 
+SILENCES = 3
+"""The same of one that does not answer: it may announce itself by a way that leads to nobody."""
+
 
 @dataclass(frozen=True, slots=True)
 class Orders:
@@ -56,13 +59,14 @@ class Keeper:
         self._may_act = may_act
         self._noticed = noticed
         self._refusals = 0
+        self._silences = 0
         self._changed = asyncio.Event()
         self._task = asyncio.create_task(self._run())
 
     @property
     def dead(self) -> bool:
-        """Whether nobody listens at the worker's address."""
-        return self._refusals >= REFUSALS
+        """Whether nobody listens at the worker's address, or whoever does says nothing."""
+        return self._refusals >= REFUSALS or self._silences >= SILENCES
 
     def order(self, orders: Orders) -> None:
         """Have the worker run this, from now on."""
@@ -85,6 +89,7 @@ class Keeper:
                 self._note(None)
             except TimeoutError:
                 self.statuses = {}
+                self._count_silence()
                 self._note(f"{self.worker.url} does not answer within {PATIENCE_S:g} s")
             except MistbowError as error:
                 self._note(error.message)
@@ -102,7 +107,10 @@ class Keeper:
             found = {status.id: status for status in await self._client.list()}
         except MistbowError as error:
             self.statuses = {}
-            self._count(refused=isinstance(error.__cause__, httpx.ConnectError))
+            if isinstance(error.__cause__, httpx.TimeoutException):
+                self._count_silence()
+            else:
+                self._count(refused=isinstance(error.__cause__, httpx.ConnectError))
             raise
         self._count(refused=False)
         self.statuses = found
@@ -148,8 +156,15 @@ class Keeper:
             return error
         return None
 
+    def _count_silence(self) -> None:
+        was_dead = self.dead
+        self._silences += 1
+        if self.dead != was_dead:
+            self._noticed()
+
     def _count(self, *, refused: bool) -> None:
         was_dead = self.dead
+        self._silences = 0
         self._refusals = self._refusals + 1 if refused else 0
         if self.dead != was_dead:
             self._noticed()

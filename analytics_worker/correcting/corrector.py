@@ -1,6 +1,7 @@
 """Computes again what came too late touches, and writes what differs."""
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -14,6 +15,7 @@ from analytics_worker.correcting.late_panes import LatePanes
 from analytics_worker.correcting.late_points import LatePoints
 from analytics_worker.correcting.spans import Span, clusters
 from analytics_worker.spark.query import recompute_from_panes, recompute_from_points
+from analytics_worker.spark.sink import append_results, presence
 from mistbow.client.agent import AgentClient
 from mistbow.errors import NotFoundError
 from mistbow.plan.fragments import Merge, Place, Whole
@@ -26,6 +28,9 @@ from mistbow.telemetry import get_logger
 log = get_logger(__name__)
 
 _NO_ROW = 2**62
+_FAR = 1_000_000
+"""So many rows without a late one are noted too, so that nobody goes through them again."""
+
 _NOTES = {Whole: "corrected", Merge: "decided"}
 
 
@@ -60,10 +65,14 @@ class Corrector:
         self._agent = agent
         self._lock = threading.Lock()
         self._task: _Task | None = None
+        self._before: LatePoints | None = None
+        self._noted = 0
+        self._stopping = threading.Event()
 
-    def begin(self, fragment: Whole | Merge, epoch: int) -> dict[str, Any]:
+    def begin(self, fragment: Whole | Merge, epoch: int, decided: int = 0) -> dict[str, Any]:
         """Correct the results of ``fragment`` from where its target says that it is needed.
 
+        Of a merge, the decisions from number ``decided`` on are of its own query.
         What the fragment before had not corrected is done too: returns notes for the target,
         that say where the work begins.
         """
@@ -72,12 +81,16 @@ class Corrector:
         note = _NOTES[type(fragment)]
         with self._lock:
             if isinstance(fragment, Merge):
-                finder: Finder = LatePanes(self._agent, fragment, notes.get(note, 0))
+                finder: Finder = LatePanes(self._agent, fragment, min(notes.get(note, 0), decided))
             else:
                 finder = LatePoints(self._agent, fragment, self._uncorrected(fragment, notes))
-            former = self._task
-            if former is not None and type(former.fragment) is type(fragment):
-                finder.next = min(finder.next, former.finder.next)
+            former = None if self._task is None else self._task.finder
+            if isinstance(former, type(finder)):
+                finder.next = min(finder.next, former.next)
+            elif isinstance(former, LatePoints):
+                # What it had not come to yet is found by it, and computed over all sites.
+                former.close()
+                self._before = former
             self._task = _Task(fragment, epoch, finder)
         return {note: finder.next}
 
@@ -89,16 +102,33 @@ class Corrector:
         task = self._task
         if task is None:
             return False
-        found = task.finder.find(frontier)
+        before = self._before
+        if before is None:
+            return self._go_through(task, task.finder, frontier)
+        corrected = self._go_through(task, before, frontier)
+        if before.next >= before.until:
+            self._before = None
+        return corrected
+
+    def stop(self) -> None:
+        """Leave off after the batch at hand; what is left is done by whoever comes next."""
+        self._stopping.set()
+
+    def _go_through(self, task: _Task, finder: Finder, frontier: int) -> bool:
+        found = finder.find(frontier)
         if found is None:
             return False
         spans, number = found
         for together in clusters(spans):
+            if self._stopping.is_set():
+                return False
             self._correct(task, together)
         with self._lock:
-            if task is self._task:  # else another fragment has begun meanwhile, further back
-                task.finder.done(number)
-                if spans or isinstance(task.fragment, Merge):
+            if finder is not task.finder:
+                finder.done(number)
+            elif task is self._task:  # else another fragment has begun meanwhile, further back
+                finder.done(number)
+                if spans or isinstance(task.fragment, Merge) or number >= self._noted + _FAR:
                     self._note(task, number)
         return bool(spans)
 
@@ -115,6 +145,7 @@ class Corrector:
 
     def _note(self, task: _Task, number: int) -> None:
         target = task.fragment.target
+        self._noted = number
         notes = {_NOTES[type(task.fragment)]: number}
         self._agent.at(target.site).advance(target.stream, task.epoch, attributes=notes)
 
@@ -128,7 +159,7 @@ class Corrector:
         plan = only(fragment.plan, insights)
         first = min(span.first for span in spans.values())
         last = max(span.last for span in spans.values())
-        computed = self._recompute(fragment, plan, resume(plan, 0, ()), last)
+        computed = self._recompute(fragment, plan, resume(plan, 0, ()), first, last)
         results = self._agent.at(target.site)
         stored = results.read(
             target.stream,
@@ -140,40 +171,48 @@ class Corrector:
         revision = 1 + (pc.max(stored["revision"]).as_py() or 0)
         computed = _within(computed, insights, spans)
         rows = differences(computed, _within(standing(stored), insights, spans), revision)
-        if rows.num_rows:
-            results.append(target.stream, rows, epoch=task.epoch)
+        append_results(results, target.stream, rows, task.epoch)
         log.info("corrected", insights=len(insights), rows=rows.num_rows, revision=revision)
 
     def _recompute(
-        self, fragment: Whole | Merge, plan: Plan, again: Resumption, last: int
+        self, fragment: Whole | Merge, plan: Plan, again: Resumption, first: int, last: int
     ) -> pa.Table:
-        times = (again.needs + 1, last)
-        if isinstance(fragment, Merge) and self._reach_back(fragment, again.needs):
-            return recompute_from_panes(
-                self._spark, self._agent.url, fragment.sources, plan, again.after, times
-            )
-        starts = {
-            place: self._agent.at(place.site).seek(place.stream, again.needs)
-            for place in _points_of(fragment)
-        }
-        return recompute_from_points(self._spark, self._agent.url, starts, plan, again.after, times)
+        url, times = self._agent.url, (again.needs + 1, last)
+        if isinstance(fragment, Whole):
+            starts = self._starts((fragment.source,), again.needs)
+            return recompute_from_points(self._spark, url, starts, plan, again.after, times)
+        away = self._away(fragment, first)
+        sources = [place for place in fragment.sources if place.site not in away]
+        if self._all_panes_are_there(sources, again.needs, last):
+            computed = recompute_from_panes(self._spark, url, sources, plan, again.after, times)
+        else:
+            starts = self._starts([Place(place.site, RAW) for place in sources], again.needs)
+            computed = recompute_from_points(self._spark, url, starts, plan, again.after, times)
+        missing = pa.array([",".join(sorted(away)) or None] * computed.num_rows, pa.string())
+        return computed.set_column(computed.column_names.index("missing"), "missing", missing)
 
-    def _reach_back(self, fragment: Merge, needs: int) -> bool:
-        """Return whether all sites have panes of all points later than ``needs`` (ms)."""
-        for place in fragment.sources:
+    def _starts(self, places: Sequence[Place], needs: int) -> dict[Place, int]:
+        return {place: self._agent.at(place.site).seek(place.stream, needs) for place in places}
+
+    def _away(self, fragment: Merge, first: int) -> set[str]:
+        """Return the sites that are missing since before a tick, and have not joined again.
+
+        What stands does without them, and is corrected when they are back: who is gone for good
+        must not hold up the others' corrections.
+        """
+        gaps = presence(self._agent.url, fragment.decisions).gaps
+        return {gap.site for gap in gaps if gap.until is None and gap.after < first}
+
+    def _all_panes_are_there(self, sources: Sequence[Place], needs: int, last: int) -> bool:
+        """Return whether all sites have panes of all points from ``needs`` to ``last`` (ms)."""
+        for place in sources:
             try:
                 info = self._agent.at(place.site).info(place.stream)
             except NotFoundError:
                 return False
-            if info.attributes.get("begin", _NO_ROW) > needs:
+            if info.attributes.get("begin", _NO_ROW) > needs or info.frontier < last:
                 return False
         return True
-
-
-def _points_of(fragment: Whole | Merge) -> tuple[Place, ...]:
-    if isinstance(fragment, Whole):
-        return (fragment.source,)
-    return tuple(Place(place.site, RAW) for place in fragment.sources)
 
 
 def _within(rows: pa.Table, insights: tuple[Insight, ...], spans: dict[str, Span]) -> pa.Table:

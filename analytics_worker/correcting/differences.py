@@ -14,21 +14,17 @@ _SAME = 1e-12
 def differences(computed: pa.Table, stored: pa.Table, revision: int) -> pa.Table:
     """Return the rows that make ``stored`` say what ``computed`` says; shape ``RESULT_ROWS``.
 
-    A row that should not be there is withdrawn by one without a value; one that did without a
-    site is told again, for now it does not.
+    A row that should not be there is withdrawn by one without a value; one that did without
+    other sites than now is told again.
     """
-    right = {_identity(row): row["value"] for row in computed.to_pylist()}
-    rows = stored.to_pylist()
-    held = {_identity(row): row["value"] for row in rows}
-    partial = {_identity(row) for row in rows if row["missing"] is not None}
-    changed = {
-        identity: value
-        for identity, value in right.items()
-        if identity not in held
-        or identity in partial
-        or not math.isclose(held[identity], value, rel_tol=_SAME)
+    right = {_identity(row): (row["value"], row["missing"]) for row in computed.to_pylist()}
+    held = {_identity(row): (row["value"], row["missing"]) for row in stored.to_pylist()}
+    changed: dict[tuple[object, ...], tuple[float | None, str | None]] = {
+        identity: now
+        for identity, now in right.items()
+        if identity not in held or not _same(held[identity], now)
     }
-    changed |= {identity: None for identity in held if identity not in right}
+    changed |= {identity: (None, None) for identity in held if identity not in right}
     composed = pa.table(
         {
             **{
@@ -37,10 +33,16 @@ def differences(computed: pa.Table, stored: pa.Table, revision: int) -> pa.Table
                 )
                 for place, name in enumerate(_IDENTITY)
             },
-            "value": pa.array(list(changed.values()), pa.float64()),
+            "value": pa.array([value for value, _ in changed.values()], pa.float64()),
         }
     )
-    return as_results(composed, revision)
+    rows = as_results(composed, revision)
+    missing = pa.array([missing for _, missing in changed.values()], pa.string())
+    return rows.set_column(rows.column_names.index("missing"), "missing", missing)
+
+
+def _same(held: tuple[float, str | None], now: tuple[float, str | None]) -> bool:
+    return held[1] == now[1] and math.isclose(held[0], now[0], rel_tol=_SAME)
 
 
 def _identity(row: dict[str, object]) -> tuple[object, ...]:

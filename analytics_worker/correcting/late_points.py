@@ -27,6 +27,12 @@ class LatePoints:
     fragment: Whole
     next: int
     goal: Offset | None = None
+    until: int = 0
+
+    def close(self) -> None:
+        """Go on up to the head of now, for what comes later is somebody else's."""
+        source = self.fragment.source
+        self.until = self.agent.at(source.site).info(source.stream).head
 
     def find(self, frontier: int) -> tuple[dict[str, list[Span]], int] | None:
         """Return the ticks that late rows touch, by insight, and the number that is done then.

@@ -17,6 +17,9 @@ _SLOW = 4
 _NEVER_HEARD = 3
 """A site of which nothing was ever heard is given so many times the patience to start."""
 
+_AT_ONCE = 60
+"""Most ticks that one batch closes."""
+
 _AHEAD_MS = 2000
 """No query of a group has closed a tick that is so far ahead of the clock and of all sites."""
 
@@ -31,12 +34,11 @@ class Heard:
 
 @dataclass(slots=True)
 class _Lag:
-    """Since when, on the monotonic clock (s), a site is behind, and has said nothing new."""
+    """Since when, on the monotonic clock (s), a site has said nothing new, and is far behind."""
 
     frontier: int
-    behind: float | None
     moved: float
-    fresh: bool = True
+    far: float | None = None
 
 
 class Assembly:
@@ -72,6 +74,9 @@ class Assembly:
     def next_promise(self, frontier: int, promise: int) -> int:
         """Return the next tick (ms) to close, when everything up to ``frontier`` is taken in."""
         reached = max(frontier, 0) // self._grain * self._grain
+        if promise > 0:
+            # What was missed is caught up in steps: the results of one have to fit into a request.
+            reached = min(reached, promise + _AT_ONCE * self._grain)
         return reached if reached > promise else promise // self._grain * self._grain + self._grain
 
     def decide(
@@ -85,7 +90,7 @@ class Assembly:
         decided = []
         for site, one in heard.items():
             if presence.open_gap(site) is not None:
-                if one.frontier >= max(promise, furthest - self._grain):
+                if one.frontier >= max(promise, furthest) - self._grain:
                     back = max(now_ms, furthest, promise) + _AHEAD_MS
                     decided.append(Decided(self._up(back), site, Joined()))
             elif one.frontier < promise and self._is_silent(site):
@@ -98,15 +103,14 @@ class Assembly:
         for site, one in heard.items():
             if site not in self._lags:
                 silent_since = now - self._silent_before(one.frontier, furthest) / 1000
-                self._lags[site] = _Lag(one.frontier, None, silent_since)
+                self._lags[site] = _Lag(one.frontier, silent_since)
             lag = self._lags[site]
             if one.frontier > lag.frontier:
                 lag.frontier, lag.moved = one.frontier, now
             if one.frontier >= furthest:
-                lag.behind, lag.moved = None, now
-            elif lag.behind is None:
-                lag.behind = lag.moved = min(now, lag.moved) if lag.fresh else now
-            lag.fresh = False
+                lag.moved = now
+            far = furthest - one.frontier > self._patience * 1000 + self._grain
+            lag.far = (lag.far or now) if far else None
 
     def _silent_before(self, frontier: int, furthest: int) -> int:
         """Return how long (ms) a site was silent before this watch began, by its event time.
@@ -119,10 +123,9 @@ class Assembly:
 
     def _is_silent(self, site: str) -> bool:
         lag, now = self._lags[site], self._monotonic()
-        if lag.behind is None:
-            return False
         patience = self._patience * (_NEVER_HEARD if lag.frontier < 0 else 1)
-        return now - lag.moved > patience or now - lag.behind > _SLOW * patience
+        slow = lag.far is not None and now - lag.far > _SLOW * patience
+        return slow or now - lag.moved > patience
 
     def _up(self, time_ms: int) -> int:
         return -(-time_ms // self._grain) * self._grain

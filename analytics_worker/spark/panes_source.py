@@ -3,8 +3,9 @@
 Options: ``url`` (of the agent), ``sources`` and ``decisions`` (JSON of ``Place``), ``panes`` (JSON
 of the panes' ids, in the order of the plan), ``starts`` (JSON: the first number at each site),
 ``grain`` (ms: how often windows close), ``patience`` (ms), ``since`` (ms: up to where the results
-stand) and ``epoch`` (of the stream of decisions). As a batch DataFrame it takes ``min_ts`` and
-``max_ts`` (ms, inclusive) instead of these.
+stand), ``epoch`` (of the stream of decisions), ``target`` (JSON of ``Place``) and ``fingerprint``:
+the query decides only if the target's attribute ``decides`` names it. As a batch DataFrame it
+takes ``min_ts`` and ``max_ts`` (ms, inclusive) instead of these.
 """
 
 import threading
@@ -38,7 +39,7 @@ from analytics_worker.merging.decisions import (
 from analytics_worker.spark.connection import connect
 from analytics_worker.spark.source import FRONTIER
 from mistbow.clock import system_clock
-from mistbow.errors import MistbowError, NotFoundError
+from mistbow.errors import NotFoundError, UnavailableError
 from mistbow.plan.fragments import Place
 
 PANE_ROWS = pa.schema(
@@ -70,6 +71,8 @@ class PanesOptions:
     sources: tuple[Place, ...]
     panes: tuple[str, ...]
     decisions: Place | None
+    target: Place | None
+    fingerprint: str
     starts: Mapping[str, int]
     grain_ms: int
     patience_ms: int
@@ -84,7 +87,9 @@ class PanesOptions:
         for needed in ("url", "sources", "panes"):
             if needed not in options:
                 raise ValueError(f"the mistbow-panes source needs the option '{needed}'")
-        decisions = options.get("decisions")
+
+        def place(name: str) -> Place | None:
+            return msgspec.json.decode(options[name], type=Place) if name in options else None
 
         def number(name: str) -> int:
             return int(options.get(name, 0))
@@ -93,7 +98,9 @@ class PanesOptions:
             url=options["url"],
             sources=msgspec.json.decode(options["sources"], type=tuple[Place, ...]),
             panes=msgspec.json.decode(options["panes"], type=tuple[str, ...]),
-            decisions=msgspec.json.decode(decisions, type=Place) if decisions else None,
+            decisions=place("decisions"),
+            target=place("target"),
+            fingerprint=options.get("fingerprint", ""),
             starts=msgspec.json.decode(options.get("starts", "{}"), type=dict[str, int]),
             grain_ms=number("grain") or 1000,
             patience_ms=number("patience"),
@@ -188,8 +195,9 @@ class PanesStreamReader(DataSourceStreamReader):
         options = self._options
         for site, rows in _read_all(options, partition.starts, partition.ends):
             if rows.num_rows:
-                if site not in partition.absent:
-                    _tell_late(options, site, rows, partition.closed)
+                # Of one that is absent, the ticks after it left are computed again in any case.
+                told = 0 if site in partition.absent else partition.closed
+                _tell_late(options, site, rows, told)
                 yield from _routed(rows, options.panes, partition.closed)
         yield _heartbeat(partition.promise)
 
@@ -235,6 +243,9 @@ class _Watch:
         deadline = time.monotonic() + wait_s
         while True:
             heard = {site: one.heard for site, one in self._listeners.items()}
+            for one in self._listeners.values():
+                if one.problem is not None:
+                    raise one.problem  # the query starts anew, from where it has to
             left = deadline - time.monotonic()
             if left <= 0 or min(one.frontier for one in heard.values()) >= promise:
                 return heard
@@ -245,11 +256,19 @@ class _Watch:
         """Return how far event time is, by all that was decided before, here or elsewhere."""
         self._catch_up()
         decided = self.assembly.decide(heard, self.presence, promise, system_clock())
-        for one in decided:
-            _store(self.options, one)
-        if decided:
+        if decided and self._decides():
+            for one in decided:
+                _store(self.options, one)
             self._catch_up()
         return self.assembly.frontier(heard, self.presence, promise)
+
+    def _decides(self) -> bool:
+        # Of two queries of a group, each hears other streams: they would never agree.
+        place = self.options.target
+        if place is None:
+            return False
+        target = connect(self.options.url, place.site).info(place.stream)
+        return target.attributes.get("decides") == self.options.fingerprint
 
     def _catch_up(self) -> None:
         place = self.options.decisions
@@ -267,6 +286,7 @@ class _Listener:
 
     def __init__(self, url: str, place: Place, start: int) -> None:
         self.heard = Heard(start)
+        self.problem: Exception | None = None
         self._client = connect(url, place.site)
         self._stream = place.stream
         threading.Thread(target=self._listen, name=f"hear {place.site}", daemon=True).start()
@@ -282,10 +302,13 @@ class _Listener:
                     wait_ms=_LISTEN_MS,
                     after_frontier=max(before.frontier, 0),
                 )
-            except NotFoundError:
-                time.sleep(_PAUSE_S)  # nobody computes there yet
-            except MistbowError:
-                time.sleep(_PAUSE_S)
+            except (NotFoundError, UnavailableError):
+                time.sleep(_PAUSE_S)  # nobody computes there yet, or it is away
+            except Exception as error:
+                # Such as a stream that is shorter than it was: its store was lost.
+                self.problem = error
+                _Listener.news.set()
+                return
             else:
                 # A stream that is made but was never written has said nothing.
                 self.heard = Heard(found.next, max(found.frontier or -1, before.frontier))

@@ -42,12 +42,20 @@ class Counts:
 
 
 class FragmentQuery:
-    """A fragment's streaming query; it starts at once."""
+    """A fragment's streaming query; it starts at once.
+
+    ``decided``: from this number on, the stream of a merge's decisions tells what it found late.
+    """
 
     def __init__(
-        self, fragment: Fragment, rows: DataFrame, target: Mapping[str, str | int]
+        self,
+        fragment: Fragment,
+        rows: DataFrame,
+        target: Mapping[str, str | int],
+        decided: int = 0,
     ) -> None:
         self.fragment = fragment
+        self.decided = decided
         self.frontier = 0
         self.counts = Counts()
         self._seen_batch = -1

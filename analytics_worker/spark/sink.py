@@ -27,6 +27,7 @@ from mistbow.plan.fragments import Place
 from mistbow.streams.schemas import PANES
 
 _ROWS_AT_ONCE = 50_000
+_RESULTS_AT_ONCE = 20_000
 
 
 class MistbowSink(DataSource):
@@ -73,7 +74,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         else:
             if self._decisions is not None:
                 rows = _telling(rows, presence(self._url, self._decisions))
-            agent.append(self._stream, rows, epoch=self._epoch)
+            append_results(agent, self._stream, rows, self._epoch)
         return Written(rows.num_rows)
 
     def _append_panes(self, agent: AgentClient, rows: pa.Table) -> None:
@@ -92,6 +93,12 @@ class StreamWriter(DataSourceStreamArrowWriter):
                 frontier=int(last),
             )
             start = end
+
+
+def append_results(agent: AgentClient, stream: str, rows: pa.Table, epoch: int) -> None:
+    """Append results in parts that fit into a request; what is cut in between is written again."""
+    for start in range(0, rows.num_rows, _RESULTS_AT_ONCE):
+        agent.append(stream, rows.slice(start, _RESULTS_AT_ONCE).combine_chunks(), epoch=epoch)
 
 
 @dataclass

@@ -93,3 +93,12 @@ async def test_schedulers_are_asked_when_something_is_new_and_each_minute() -> N
     now.ms = 60_000
     assert await placer.place([job], city, places) == places
     assert placer.outcome is not first
+
+
+async def test_schedulers_get_their_settings() -> None:
+    placer = Placer(Now(), {"latency": {"margin": "wide"}})
+    jobs = [build.over_sites("q", scheduler="latency")]
+    await placer.place(jobs, build.city(), {})
+    assert "margin must be" in placer.outcome.problems["latency"]
+    outcome = await Placer(Now(), {"latency": {"margin": "wide"}}).would(jobs, build.city(), {})
+    assert "margin must be" in outcome.problems["latency"]

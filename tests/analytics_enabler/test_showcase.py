@@ -2,9 +2,16 @@
 
 import threading
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import pyarrow as pa
+import pytest
+
+from deploy import compose
+from mistbow.client.agent import AgentClient
 from mistbow.client.enabler import EnablerClient
 from mistbow.supervisor.showcase import results
+from mistbow.streams.schemas import RESULT_ROWS
 from tests.analytics_enabler.conftest import SharedSite
 from tests.support.waiting import eventually
 
@@ -26,3 +33,30 @@ def test_what_a_user_deletes_is_not_deployed_again(shared_site: SharedSite, tmp_
     following.join(20)
     assert not following.is_alive()
     assert deployed() == []
+
+
+def test_what_a_user_amends_while_make_up_waits_stays_amended(
+    shared_site: SharedSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, token = tmp_path / "fog.insights", tmp_path / "token"
+    file.write_text("busy = COMPUTE AVG(cpu) EVERY 1 s")
+    token.write_text("none is asked for")
+    monkeypatch.setattr(compose, "INSIGHTS", file)
+    monkeypatch.setattr(compose, "TOKEN", token)
+    monkeypatch.setattr(compose, "PORT", urlsplit(shared_site.enabler).port)
+    enabler, agent = EnablerClient(shared_site.enabler), AgentClient(shared_site.agent)
+    said: list[str] = []
+    waiting = threading.Thread(target=lambda: compose._show_first_results(said.append), daemon=True)
+    waiting.start()
+    (deployed,) = eventually(lambda: [d for d in enabler.list() if d.name == "fog"])
+    amended = "busy = COMPUTE MAX(cpu) EVERY 1 s"
+    enabler.amend(deployed.deployment_id, amended, name="fog")
+    (insight,) = enabler.show(deployed.deployment_id).insights
+    row = {"insight": insight.uid, "key": "{}", "ts": insight.first_tick, "value": 1.5}
+    rows = [{**row, "revision": 0, "computed_at": insight.first_tick}]
+    agent.create_stream("results/all.fair", RESULT_ROWS)
+    agent.append("results/all.fair", pa.RecordBatch.from_pylist(rows, schema=RESULT_ROWS))
+    waiting.join(20)
+    assert not waiting.is_alive()
+    assert len(said) == 1
+    assert enabler.show(deployed.deployment_id).queries == amended

@@ -1,7 +1,7 @@
 import pytest
 from pydantic import ValidationError
 
-from mistbow.settings import AgentSettings, RunSettings, StorageSettings
+from mistbow.settings import AgentSettings, EnablerSettings, RunSettings, StorageSettings
 
 EACH = pytest.mark.parametrize("settings", [AgentSettings, RunSettings, StorageSettings])
 
@@ -54,3 +54,16 @@ def test_an_empty_token_is_refused(monkeypatch):
     monkeypatch.setenv("MISTBOW_TOKEN", "")
     with pytest.raises(ValidationError, match="is empty"):
         AgentSettings()
+
+
+def test_settings_of_schedulers_are_json(monkeypatch):
+    assert EnablerSettings().scheduler_settings == {}
+    monkeypatch.setenv("MISTBOW_SCHEDULER_SETTINGS", '{"latency": {"margin": "0.2"}}')
+    assert EnablerSettings().scheduler_settings == {"latency": {"margin": "0.2"}}
+
+
+@pytest.mark.parametrize("text", ["latency", '{"latency": "0.2"}', '{"latency": {"margin": 0.2}}'])
+def test_other_settings_of_schedulers_are_refused(monkeypatch, text):
+    monkeypatch.setenv("MISTBOW_SCHEDULER_SETTINGS", text)
+    with pytest.raises(ValidationError, match="scheduler_settings"):
+        EnablerSettings()

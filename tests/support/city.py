@@ -62,7 +62,7 @@ class City:
 
 
 @contextmanager
-def raised(name: str, rate: int = 200) -> Iterator[City]:
+def raised(name: str, rate: int = 200, vehicles: int | None = None) -> Iterator[City]:
     """Raise the smart city while the ``with`` lasts; the token is there already."""
     fog = plan(model.load(FILE))
     services = load_services(FILE)
@@ -70,6 +70,8 @@ def raised(name: str, rate: int = 200) -> Iterator[City]:
         f"--rate={rate}" if word.startswith("--rate=") else word
         for word in services["vehicles"].command or []
     ]
+    if vehicles is not None:
+        command.append(f"--vehicles={vehicles}")
     services["vehicles"] = replace(services["vehicles"], command=command)
     backend = DockerBackend(name, fog, services)
     raise_fog(backend)

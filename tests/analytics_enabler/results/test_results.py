@@ -194,7 +194,9 @@ def test_a_stream_resumes_after_the_last_event(site: Site, enabler_url: str) -> 
     assert seen == [("a", 1, 2.0), ("a", 2, 3.0)]
 
 
-@pytest.mark.parametrize("event_id", ["x1", "7", "all.fair=", "all.fair=1,", "a=1;b=2", "a=-1"])
+@pytest.mark.parametrize(
+    "event_id", ["x1", "7", "all.fair=", "all.fair=1,", "a=1;b=2", "a=-1", "a@", "a@1=2"]
+)
 def test_a_wrong_event_id_is_refused(site: Site, enabler_url: str, event_id: str) -> None:
     path = f"{enabler_url}/api/insights/{site.id}/results/follow"
     answer = httpx.get(path, headers={"Last-Event-ID": event_id})

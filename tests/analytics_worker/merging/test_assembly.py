@@ -37,8 +37,8 @@ def test_all_are_waited_for_until_one_is_silent_for_too_long() -> None:
     scene = Scene()
     assert scene.at(1, 1000, a=1000, b=1000) == 1000
     assert scene.at(2, 2000, a=2000, b=1000) == 1000
-    assert scene.at(6.9, 2000, a=6000, b=1000) == 1000
-    assert scene.at(7.1, 2000, a=7000, b=1000) == 7000
+    assert scene.at(5.9, 2000, a=5000, b=1000) == 1000
+    assert scene.at(6.1, 2000, a=6000, b=1000) == 6000
     assert scene.presence.missing(1000) == ()
     assert scene.presence.missing(1001) == ("b",)
 
@@ -70,7 +70,19 @@ def test_one_that_lags_for_long_is_left_although_it_moves() -> None:
     scene.at(0, 1000, a=1000, b=0)
     for second in range(1, 20):
         assert scene.at(second, 1000, a=100_000 + second * 1000, b=second) < 1000
-    assert scene.at(21, 1000, a=130_000, b=21) >= 130_000
+    assert scene.at(22, 1000, a=130_000, b=22) >= 130_000
+
+
+def test_one_that_is_a_little_later_each_time_is_neither_left_nor_kept_out() -> None:
+    scene = Scene()
+    for second in range(1, 60):
+        scene.at(second, second * 1000, a=second * 1000, b=(second - 1) * 1000)
+        scene.at(second + 0.5, second * 1000, a=second * 1000, b=second * 1000)
+    assert scene.presence.gaps == []
+    scene.at(80, 80_000, a=80_000, b=59_000)
+    assert scene.presence.open_gap("b")
+    scene.at(81, 81_000, a=81_000, b=80_000)
+    assert not scene.presence.open_gap("b")
 
 
 def test_a_watch_that_begins_late_does_not_begin_to_count_anew() -> None:

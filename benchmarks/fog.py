@@ -1,0 +1,144 @@
+"""A fog of three sites in containers: what each takes, and what crosses between sites."""
+
+import re
+import time
+from collections.abc import Iterator, Mapping
+
+import docker  # type: ignore[import-untyped]
+import httpx
+
+from benchmarks.report import Figure, Report
+from deploy.compose import make_token
+from mistbow.fog_emulation.backend import apply
+from mistbow.fog_emulation.timetable import Start, Stop
+from mistbow.panes.routing import COLUMNS
+from mistbow.streams.wire import encode_rows
+from tests.support.city import SITES, City, now_ms, raised
+from tests.support.waiting import eventually
+
+_RATE = 2000
+_BUSES = 200
+"""Of five metrics each: 1,000 series."""
+
+_METRICS = ["passengers", "delay"]
+_QUERIES = """
+passengers_now = COMPUTE AVG(passengers, 10 SECONDS) EVERY 5 SECONDS;
+worst_delay = COMPUTE MAX(delay, 30 SECONDS) BY region EVERY 5 SECONDS;
+"""
+_REST_S = 20
+_SETTLE_S = 60
+_MEASURED_S = 60
+
+
+def run() -> Report:
+    """Measure the fog at rest, then with two insights over all sites at 2,000 points/s."""
+    make_token()
+    with raised("bench", rate=_RATE, vehicles=_BUSES) as city:
+        fog = city.backend.fog
+        buses = next(node for node in fog.nodes if node.label == "vehicles")
+        apply(city.backend, Stop(buses.name))
+        client = city.enabler()
+        eventually(lambda: client.list() is not None, timeout=180, what="the enabler serves")
+        eventually(lambda: _workers(city) == 3, timeout=180, what="all workers are there")
+        rest = _load(city, _REST_S)
+        apply(city.backend, Start(buses, tuple(fog.directions_of(buses.name))))
+        began = time.monotonic()
+        deployment = client.submit(_QUERIES, name="bench").deployment_id
+
+        def complete() -> bool:
+            rows = client.results(deployment).results
+            return {row.insight for row in rows if not row.missing} == {
+                "passengers_now",
+                "worst_delay",
+            }
+
+        eventually(complete, timeout=180, what="results over all sites")
+        first_s = time.monotonic() - began
+        time.sleep(_SETTLE_S)
+        start, crossed = now_ms(), dict(_crossed(city))
+        busy = _load(city, _MEASURED_S)
+        end = now_ms()
+        crossed = {kind: size - crossed.get(kind, 0) for kind, size in _crossed(city)}
+        raw = _raw_bytes(city, start, end)
+        client.close()
+    seconds = (end - start) / 1000
+    return Report(
+        "A fog of three sites",
+        f"`smart_city.yml` in containers on one machine of two cores, {_BUSES} buses of five "
+        f"metrics, {_RATE} points/s in all, two insights over all sites EVERY 5 SECONDS. At rest: "
+        f"no points, no insights. Memory as Docker tells it; CPU in % of one core over "
+        f"{_MEASURED_S} s. Raw points: what the insights read of the edges' points, as a "
+        "subscriber at another site would get it.",
+        [
+            Figure("from submission to the first result over all sites", "s", [first_s]),
+            Figure("raw points of the edges", "B/s", [raw / seconds]),
+            Figure("panes and requests that cross", "B/s", [crossed["relay"] / seconds]),
+            Figure(
+                "greetings and metadata that cross", "B/s",
+                [(crossed.get("greeting", 0) + crossed.get("metadata", 0)) / seconds],
+            ),
+            Figure("what crosses for insights / raw points", "", [crossed["relay"] / raw], 0.1),
+            *_figures("at rest", rest),
+            *_figures(f"at {_RATE} points/s", busy),
+        ],
+    )  # fmt: skip
+
+
+def _workers(city: City) -> int:
+    agent = city.agent("cloud")
+    try:
+        return sum(len(site.workers) for site in agent.fabric().sites)
+    finally:
+        agent.close()
+
+
+def _load(city: City, seconds: float) -> dict[str, tuple[float, float]]:
+    """Return the memory (MB) and the CPU (% of a core) of each container over a time."""
+    ours = {"label": f"mistbow.fog={city.backend.name}"}
+    containers = docker.from_env().containers.list(filters=ours)
+    before = {each.name: _cpu_ns(each) for each in containers}
+    began = time.monotonic()
+    time.sleep(seconds)
+    found = {}
+    for each in containers:
+        used = each.stats(stream=False)["memory_stats"]
+        memory = used["usage"] - used["stats"].get("inactive_file", 0)
+        took = time.monotonic() - began
+        name = each.name.removeprefix(f"mistbow-fog-{city.backend.name}-").removesuffix("-1")
+        found[name] = (memory / 2**20, (_cpu_ns(each) - before[each.name]) / took / 1e7)
+    return found
+
+
+def _cpu_ns(container: docker.models.containers.Container) -> int:
+    return int(container.stats(stream=False)["cpu_stats"]["cpu_usage"]["total_usage"])
+
+
+def _figures(when: str, load: Mapping[str, tuple[float, float]]) -> Iterator[Figure]:
+    for name, (memory, cpu) in sorted(load.items()):
+        yield Figure(f"{name} {when}: memory", "MB", [memory])
+        yield Figure(f"{name} {when}: CPU", "%", [cpu])
+
+
+def _crossed(city: City) -> Iterator[tuple[str, float]]:
+    """Yield how many bytes all agents have sent to other sites, by kind."""
+    totals: dict[str, float] = {}
+    for site, network in SITES.items():
+        url = city.url(f"storage-{site}", network, 50000) + "/metrics"
+        text = httpx.get(url, headers={"Authorization": f"Bearer {city.token}"}).text
+        for line in text.splitlines():
+            if line.startswith("mistbow_agent_link_bytes_total") and 'direction="sent"' in line:
+                kind = re.findall(r'kind="(\w+)"', line)[0]
+                totals[kind] = totals.get(kind, 0.0) + float(line.rsplit(" ", 1)[1])
+    yield from totals.items()
+
+
+def _raw_bytes(city: City, start: int, end: int) -> int:
+    size = 0
+    for site in ("edge-north", "edge-south"):
+        agent = city.agent(site)
+        rows = agent.read(
+            "raw", match={"metric": _METRICS}, columns=COLUMNS, min_ts=start, max_ts=end
+        )
+        size += len(encode_rows(rows.table))
+        agent.close()
+    return size
