@@ -11,7 +11,7 @@ from analytics_enabler.deployments.service import Deployments
 from analytics_enabler.limits import MOST_RESULTS
 from analytics_enabler.results.follower import Follower
 from analytics_enabler.results.places import Places
-from analytics_enabler.results.positions import positions_of, text_of
+from analytics_enabler.results.positions import Start, starts_of, text_of
 from analytics_enabler.results.reader import ResultReader
 from analytics_enabler.results.selection import select
 from analytics_enabler.results.streams import ResultStreams
@@ -47,11 +47,12 @@ def results_router(
                 f"from ({start}) is after to ({end})", hint="Both are ms since the epoch."
             )
         selection = select(deployments.find(deployment_id), insight)
-        heads = await reader.heads(selection)
+        # Before the results are read: what comes in between is followed too.
+        starts = await reader.starts(selection)
         latest = await reader.latest(selection, start=start, end=end, limit=limit)
         answer = {
             "results": latest.rows,
-            "next": text_of(heads),
+            "next": text_of(starts),
             "missing_sites": latest.missing_sites,
         }
         # Validating rows that this service made itself would take longer than reading them.
@@ -65,24 +66,26 @@ def results_router(
     ) -> EventSourceResponse:
         """Follow results as they come: events ``result``, each a row that changes what stands."""
         selection = select(deployments.find(deployment_id), insight)
-        asked = None if last_event_id is None else positions_of(last_event_id)
-        heads = await reader.heads(selection)
-        # No more than there is; of a site that is cut off what was asked for.
-        positions = (
-            heads if asked is None else {g: min(n, heads.get(g, n)) for g, n in asked.items()}
-        )
+        asked = None if last_event_id is None else starts_of(last_event_id)
+        starts = await reader.starts(selection)
+        if asked is not None:
+            starts = {g: _at_most(start, starts.get(g, start)) for g, start in asked.items()}
         follower = Follower(
             followed,
             lambda: deployments.find(deployment_id),
             insight,
-            dict(positions),
-            resumed=asked is not None,
+            dict(starts),
         )
-        for identity, revision in await reader.revisions(selection, positions):
+        for identity, revision in await reader.revisions(selection, starts):
             follower.memory.changes(identity, revision)
         return EventSourceResponse(_events(follower), ping=PING_S)
 
     return router
+
+
+def _at_most(asked: Start, head: Start) -> Start:
+    """Return what was asked for, but no number that the stream does not have yet."""
+    return min(asked, head) if isinstance(asked, int) and isinstance(head, int) else asked
 
 
 async def _events(follower: Follower) -> AsyncIterator[ServerSentEvent]:

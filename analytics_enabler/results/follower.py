@@ -9,10 +9,10 @@ from typing import Any
 
 from analytics_enabler.deployments.model import Deployment
 from analytics_enabler.groups import Group
-from analytics_enabler.results.positions import text_of
+from analytics_enabler.results.positions import Since, Start, text_of
 from analytics_enabler.results.selection import Selection, select
 from analytics_enabler.results.streams import AwayError, ResultStreams
-from mistbow.errors import NotFoundError, UnavailableError
+from mistbow.errors import ConflictError, NotFoundError, UnavailableError
 from mistbow.streams.wire import Chunk
 
 MOST_REMEMBERED = 20_000
@@ -40,23 +40,23 @@ class Memory:
 
 @dataclass(slots=True)
 class Follower:
-    """Follows one deployment, or one insight of it, from ``positions`` (by group) on.
+    """Follows one deployment, or one insight of it, from ``starts`` (by group) on.
 
     ``find`` returns the deployment as it is now; the stream ends when it is no more. A group
-    without a position is followed from its beginning if ``resumed``, else from now on.
+    without a start was added since: of its stream nothing is seen, and it is followed from 0.
     """
 
     streams: ResultStreams
     find: Callable[[], Deployment]
     insight: str | None
-    positions: dict[str, int]
-    resumed: bool
+    starts: dict[str, Start]
     memory: Memory = field(default_factory=Memory)
 
     async def results(self) -> AsyncIterator[tuple[str, dict[str, Any]]]:
         """Yield results as they come, each with the text to resume from.
 
         A resumed stream may repeat results, since all of one chunk resume from its beginning.
+        Raises what a group's stream fails by, unless that may pass: who follows connects anew.
         """
         while True:
             try:
@@ -65,8 +65,6 @@ class Follower:
                 return
             async for position, row in self._until_amended(deployment):
                 yield position, row
-            # An insight that is added from here on starts in a stream of which nothing is seen.
-            self.resumed = True
 
     async def _until_amended(
         self, deployment: Deployment
@@ -79,6 +77,9 @@ class Follower:
         ]
         try:
             while True:
+                for pump in pumps:
+                    if pump.done():
+                        pump.result()
                 try:
                     async with asyncio.timeout(RETRY_S):
                         group, chunk = await chunks.get()
@@ -91,7 +92,7 @@ class Follower:
                     return
                 for position, row in self._news(selection, group, chunk):
                     yield position, row
-                self.positions[group.id] = chunk.position.next
+                self.starts[group.id] = chunk.position.next
         finally:
             for pump in pumps:
                 pump.cancel()
@@ -100,15 +101,20 @@ class Follower:
     async def _pump(
         self, group: Group, part: Selection, chunks: "asyncio.Queue[tuple[Group, Chunk]]"
     ) -> None:
-        number = self.positions.get(group.id)
+        """Put a group's chunks into the queue; ends only by an error that does not pass."""
+        start = self.starts.get(group.id, 0)
         while True:
             try:
-                if number is None:
-                    number = 0 if self.resumed else await self.streams.head(group)
-                async with aclosing(self.streams.follow(group, part, number)) as followed:
+                if isinstance(start, Since):
+                    start = await self.streams.since(group, start.time)
+                async with aclosing(self.streams.follow(group, part, start)) as followed:
                     async for chunk in followed:
                         await chunks.put((group, chunk))
-                        number = chunk.position.next
+                        start = chunk.position.next
+            except ConflictError:
+                # The site lost its store: all that the stream has is computed since.
+                start = 0
+                await asyncio.sleep(RETRY_S)
             except (AwayError, UnavailableError, NotFoundError):
                 # The agent restarts, its site is cut off, or nothing has ever been computed.
                 await asyncio.sleep(RETRY_S)
@@ -118,8 +124,8 @@ class Follower:
     ) -> list[tuple[str, dict[str, Any]]]:
         rows = [row for row in selection.visible(chunk.rows) if self._is_news(row)]
         # Only the last one moves on: a cut in the middle loses none.
-        before = text_of(self.positions)
-        after = text_of({**self.positions, group.id: chunk.position.next})
+        before = text_of(self.starts)
+        after = text_of({**self.starts, group.id: chunk.position.next})
         return [
             (after if place == len(rows) else before, selection.shown(row))
             for place, row in enumerate(rows, start=1)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from analytics_enabler.groups import Group
+from analytics_enabler.results.positions import Since, Start
 from analytics_enabler.results.selection import Selection
 from analytics_enabler.results.streams import AwayError, ResultStreams
 from mistbow.clock import Clock
@@ -48,13 +49,13 @@ class ResultReader:
         return Latest([selection.shown(row) for row in rows[-limit:]], missing)
 
     async def revisions(
-        self, selection: Selection, positions: Mapping[str, int]
+        self, selection: Selection, starts: Mapping[str, Start]
     ) -> list[tuple[tuple[str, str, int], int]]:
-        """Return the newest ticks' (uid, key, ts) and revision, of rows before some positions."""
+        """Return the newest ticks' (uid, key, ts) and revision, of rows before some numbers."""
 
         async def read(group: Group, part: Selection) -> list[dict[str, Any]]:
-            number = positions.get(group.id, 0)
-            if not number:
+            number = starts.get(group.id, 0)
+            if isinstance(number, Since) or not number:
                 return []
             lower = max(self._clock() - FIRST_TICKS * part.every_ms, part.since + 1)
             rows = await self._streams.rows(group, part, lower, None, number)
@@ -64,10 +65,11 @@ class ResultReader:
         rows = [row for rows in found.values() for row in rows]
         return [((r["insight"], r["key"], r["ts"]), r["revision"]) for r in rows]
 
-    async def heads(self, selection: Selection) -> dict[str, int]:
-        """Return, by group, the number that the next result will have where that is known."""
+    async def starts(self, selection: Selection) -> dict[str, Start]:
+        """Return, by group, where the results to come begin: of a site that is away, the time."""
+        now = Since(self._clock())
         found, _ = await _gathered(selection, lambda group, _: self._streams.head(group))
-        return {group.id: head for group, head in found.items()}
+        return {group.id: found.get(group, now) for group in selection.groups}
 
     async def _latest(
         self, group: Group, part: Selection, start: int | None, end: int | None, limit: int

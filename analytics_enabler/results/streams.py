@@ -16,6 +16,9 @@ from mistbow.streams.wire import Chunk
 
 PATIENCE_S = 5.0
 
+LAG_MS = 10_000
+"""So much later than its tick a result may be computed: watermark, patience, clocks that differ."""
+
 
 class AwayError(Exception):
     """A site cannot be reached now."""
@@ -32,6 +35,14 @@ class ResultStreams:
         async with _reaching(group):
             try:
                 return (await self._at(group).info(group.results)).head
+            except NotFoundError:
+                return 0
+
+    async def since(self, group: Group, time: int) -> int:
+        """Return a number before which nothing was computed after a time, in ms."""
+        async with _reaching(group):
+            try:
+                return await self._at(group).seek(group.results, time - LAG_MS)
             except NotFoundError:
                 return 0
 
