@@ -70,18 +70,24 @@ def up(base: str, console: Console) -> None:
 
 
 def down(*, images: bool, console: Console) -> None:
-    """Remove containers, networks, volumes and the token; of images ours too if ``images``."""
+    """Remove containers, networks, volumes and the token; of images ours too if ``images``.
+
+    The token stays while a fog of ``mistbow fog`` is up, for it is that one's too.
+    """
     engine = _engine()
     tool = find_tool()
     make_token()  # docker-compose reads its file only where all that it names is there
     _compose(tool, "down", "--volumes", "--remove-orphans")
-    shutil.rmtree(TOKEN.parent)
+    shared = _has_emulated(engine)
+    if not shared:
+        shutil.rmtree(TOKEN.parent)
     if images:
         with suppress(ImageNotFound):
             engine.images.remove(image.NAME)
         # What the build left behind.
         engine.images.prune({"dangling": True, "label": image.LABEL})
-    console.print("all is removed")
+    kept = ", but for the token: a fog of `mistbow fog` has it too" if shared else ""
+    console.print(f"all is removed{kept}", markup=False, highlight=False, soft_wrap=True)
 
 
 def make_token() -> None:
@@ -128,6 +134,10 @@ def _engine() -> Any:
     return engine
 
 
+def _has_emulated(engine: Any) -> bool:
+    return bool(engine.containers.list(all=True, filters={"label": "mistbow.fog"}))
+
+
 def _wait_until_well(engine: Any, say: Say) -> None:
     deadline = time.monotonic() + _HEALTHY_S
     told: dict[str, str] = {}
@@ -169,16 +179,22 @@ def _give_up(engine: Any, unwell: list[str], say: Say) -> None:
 
 
 def _show_first_results(say: Say) -> None:
-    """Deploy the insights, and show the first result of each that lacks no site."""
+    """Deploy the insights once, and show the first result of each that lacks no site.
+
+    What a user does to them meanwhile stays done.
+    """
     enabler = EnablerClient(f"http://127.0.0.1:{PORT}", token=TOKEN.read_text().strip())
     deadline = time.monotonic() + _RESULTS_S
     seen: set[str] = set()
+    deployment_id: str | None = None
     status: DeploymentStatus | None = None
     try:
         while time.monotonic() < deadline:
             with suppress(UnavailableError):
-                status = enabler.show(deploy(enabler, INSIGHTS))
-                for result in enabler.results(status.deployment_id).results:
+                if deployment_id is None:
+                    deployment_id = deploy(enabler, INSIGHTS)
+                status = enabler.show(deployment_id)
+                for result in enabler.results(deployment_id).results:
                     if result.insight not in seen and not result.missing:
                         seen.add(result.insight)
                         say(plain(result))

@@ -10,8 +10,8 @@ import pytest
 from deploy import compose
 from mistbow.client.agent import AgentClient
 from mistbow.client.enabler import EnablerClient
-from mistbow.supervisor.showcase import results
 from mistbow.streams.schemas import RESULT_ROWS
+from mistbow.supervisor.showcase import results
 from tests.analytics_enabler.conftest import SharedSite
 from tests.support.waiting import eventually
 
