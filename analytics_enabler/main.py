@@ -59,7 +59,7 @@ def create_app(
     )
     standings = Standings(Journal(agent, PLACEMENTS, standing_from_json), clock)
     planner = Planner(agent, standings, settings.patience_ms)
-    placer = Placer(clock)
+    placer = Placer(clock, settings.scheduler_settings)
     execution = Execution(deployments, landscape, standings, planner, placer, catalogue, connect)
 
     outlook = Outlook(execution, landscape, catalogue, agent)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, ValidationInfo, field_validator
+from pydantic import Field, Json, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 Durability = Literal["fsync", "log", "memory"]
@@ -208,6 +208,10 @@ class EnablerSettings(ServiceSettings):
         default="http://127.0.0.1:50000", description="Storage agent of this site."
     )
     scheduler: str = Field(default="fair", description="Scheduler of the insights that name none.")
+    scheduler_settings: Json[dict[str, dict[str, str]]] = Field(
+        default="{}",  # type: ignore[arg-type]  # it is read as if it were given
+        description="Settings of schedulers, as JSON: scheduler to key to value, all texts.",
+    )
     patience_ms: int = Field(
         default=5000,
         ge=0,

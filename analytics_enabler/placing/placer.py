@@ -20,12 +20,18 @@ STEP_MS = 5.0
 Places = Mapping[str, Mapping[str, str]]
 """For each job, the node of each of its tasks that has one."""
 
+Settings = Mapping[str, Mapping[str, str]]
+"""What ``prepare`` gets, by the scheduler's name."""
+
+_NO_SETTINGS: Settings = {}
+
 
 class Placer:
     """Decides where jobs run; the last decision is kept until there is reason for another."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, settings: Settings = _NO_SETTINGS) -> None:
         self._clock = clock
+        self._settings = settings
         self._asked: tuple[object, ...] | None = None
         self._asked_at = 0
         self._failed: dict[str, tuple[tuple[Job, ...], str]] = {}
@@ -46,7 +52,7 @@ class Placer:
             if failed == _jobs_of(name, jobs)
         }
         self.outcome = await asyncio.to_thread(
-            decide, jobs, fog, _placement(current), resting=resting
+            decide, jobs, fog, _placement(current), self._settings, resting=resting
         )
         self._failed = {
             name: (_jobs_of(name, jobs), problem) for name, problem in self.outcome.problems.items()
@@ -59,7 +65,9 @@ class Placer:
     async def would(self, jobs: Sequence[Job], fog: Fog, current: Places) -> Outcome:
         """Return what would be decided on these jobs, and change nothing."""
         resting = {name: problem for name, (_, problem) in self._failed.items()}
-        return await asyncio.to_thread(decide, jobs, fog, _placement(current), resting=resting)
+        return await asyncio.to_thread(
+            decide, jobs, fog, _placement(current), self._settings, resting=resting
+        )
 
     def refusals(self, job: str) -> list[Refusal]:
         """Return why nodes do not run tasks of a job."""
