@@ -34,7 +34,7 @@ class Placer:
         self._settings = settings
         self._asked: tuple[object, ...] | None = None
         self._asked_at = 0
-        self._failed: dict[str, tuple[tuple[Job, ...], str]] = {}
+        self._failed: dict[str, tuple[object, str]] = {}
         self.outcome = Outcome(Decision(Placement()), {})
 
     async def place(self, jobs: Sequence[Job], fog: Fog, current: Places) -> Places:
@@ -45,17 +45,18 @@ class Placer:
             return places_of(self.outcome.decision.placement)
         if now - self._asked_at >= EVERY_MS:
             self._failed.clear()
-        # One that failed on the same jobs would take its seconds again, while others wait.
+        # One that failed on the same jobs and fog would take its seconds again, while others wait.
         resting = {
             name: problem
             for name, (failed, problem) in self._failed.items()
-            if failed == _jobs_of(name, jobs)
+            if failed == (_jobs_of(name, jobs), question[1])
         }
         self.outcome = await asyncio.to_thread(
             decide, jobs, fog, _placement(current), self._settings, resting=resting
         )
         self._failed = {
-            name: (_jobs_of(name, jobs), problem) for name, problem in self.outcome.problems.items()
+            name: ((_jobs_of(name, jobs), question[1]), problem)
+            for name, problem in self.outcome.problems.items()
         }
         if not resting:
             self._asked_at = now
