@@ -1,7 +1,8 @@
-"""The folder that Spark is started from: its own, but for the zip of PySpark in it.
+"""The folder that Spark is started from: its own, but for what its Python processes load.
 
-Spark has its Python processes import PySpark from that zip, and what is in a zip is compiled anew
-by each of them: more than half of their start. Without the zip they find the installed package.
+Spark has them import PySpark from a zip in it, and what is in a zip is compiled anew by each: more
+than half of their start. Here a folder has the zip's place, and in it only what Python runs first
+(``sitecustomize``): it loads what they need, once, into the process that they are forked from.
 """
 
 import os
@@ -10,16 +11,23 @@ from importlib.util import find_spec
 from pathlib import Path
 
 _PARTS = ("bin", "jars")
+_FIRST = """import sys
+
+if "pyspark.daemon" in sys.orig_argv:
+    import analytics_worker.spark.preload
+"""
 
 
 def spark_home() -> Path:
     """Return the folder, made if need be; PySpark's own where it cannot be made."""
     own = installed_spark()
     home = Path(sys.prefix, "share", "mistbow", "spark")
+    first = home / "python" / "lib" / "pyspark.zip" / "sitecustomize.py"
     try:
-        home.mkdir(parents=True, exist_ok=True)
+        first.parent.mkdir(parents=True, exist_ok=True)
         for part in _PARTS:
             _link(home / part, own / part)
+        _write(first, _FIRST)
     except OSError:
         return own
     return home
@@ -39,3 +47,11 @@ def _link(link: Path, target: Path) -> None:
     new = link.with_name(f"{link.name}.{os.getpid()}")
     new.symlink_to(target)
     new.replace(link)
+
+
+def _write(path: Path, text: str) -> None:
+    if path.exists() and path.read_text() == text:
+        return
+    new = path.with_name(f"{path.name}.{os.getpid()}")
+    new.write_text(text)
+    new.replace(path)

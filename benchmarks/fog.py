@@ -37,8 +37,8 @@ def run() -> Report:
         fog = city.backend.fog
         buses = next(node for node in fog.nodes if node.label == "vehicles")
         apply(city.backend, Stop(buses.name))
+        eventually(city.serves, timeout=180, what="the enabler serves")
         client = city.enabler()
-        eventually(lambda: client.list() is not None, timeout=180, what="the enabler serves")
         eventually(lambda: _workers(city) == 3, timeout=180, what="all workers are there")
         rest = _load(city, _REST_S)
         apply(city.backend, Start(buses, tuple(fog.directions_of(buses.name))))

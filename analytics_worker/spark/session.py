@@ -43,6 +43,8 @@ def start_session(
     # Spark starts whatever python3 is on the PATH unless told, and that one may lack pyarrow.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_HOME"] = str(spark_home())
+    # Its Python processes are forked, so what they are forked from may have no threads.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     settings = {
         "spark.driver.memory": driver_memory,
         "spark.driver.extraJavaOptions": " ".join((*_JAVA_OPTIONS, *java_options)),
@@ -51,7 +53,6 @@ def start_session(
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.pyspark.python": sys.executable,
-        "spark.python.daemon.module": "analytics_worker.spark.daemon",
         "spark.sql.adaptive.enabled": "false",
         # To generate code for each micro-batch costs more than it saves on so few rows: without
         # it, the JVM takes a quarter less of a core.

@@ -81,8 +81,8 @@ def found_of(client: EnablerClient, deployment: str) -> dict[tuple[str, str, int
 
 
 def test_results_equal_the_oracle_s_through_deaths_and_cuts(city: City) -> None:
+    eventually(city.serves, timeout=120, what="the enabler serves")
     client = city.enabler()
-    eventually(lambda: client.list() is not None, timeout=120, what="the enabler serves")
     deployment = client.submit(INSIGHTS.read_text()).deployment_id
 
     def complete() -> bool:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from mistbow.client.agent import AgentClient
 from mistbow.client.enabler import EnablerClient
+from mistbow.errors import MistbowError
 from mistbow.fog_emulation import model
 from mistbow.fog_emulation.backend import raise_fog
 from mistbow.fog_emulation.docker_backend import DockerBackend
@@ -44,6 +45,16 @@ class City:
     def enabler(self) -> EnablerClient:
         """Return a client of the enabler, wherever it is now."""
         return EnablerClient(self.url("enabler", "lan-cloud", 8000), token=self.token)
+
+    def serves(self) -> bool:
+        """Return whether the enabler answers, and has read what is deployed."""
+        client = self.enabler()
+        try:
+            return client.list() is not None
+        except MistbowError:
+            return False
+        finally:
+            client.close()
 
     def run(self, scenario: str) -> tuple[Done, ...]:
         """Run a scenario; returns what was done when."""
