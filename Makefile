@@ -14,7 +14,8 @@ run: .venv/stamp ## start the suite on this machine
 
 test: .venv/stamp ## run every test
 	$(BIN)/mistbow setup
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist loadfile -m "not alone"
+	$(BIN)/pytest -m alone
 
 lint: .venv/stamp ## check style, types and who imports whom
 	$(BIN)/ruff check

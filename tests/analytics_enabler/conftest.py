@@ -35,12 +35,17 @@ def ignite_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IgniteSe
         yield server
 
 
-@pytest.fixture
-def agent_settings(ignite_server: IgniteServer, tmp_path: Path) -> AgentSettings:
+def clear(server: IgniteServer) -> None:
+    """Remove what the tests before have left in a server."""
     client = Client(timeout=10)
-    with client.connect("127.0.0.1", ignite_server.port):
+    with client.connect("127.0.0.1", server.port):
         for name in client.get_cache_names():
             client.get_cache(name).clear()
+
+
+@pytest.fixture
+def agent_settings(ignite_server: IgniteServer, tmp_path: Path) -> AgentSettings:
+    clear(ignite_server)
     return AgentSettings(home=tmp_path, node="n1", ignite_port=ignite_server.port)
 
 
@@ -119,6 +124,7 @@ def shared_site(
     ignite_server: IgniteServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SharedSite]:
     home = tmp_path_factory.mktemp("site")
+    clear(ignite_server)
     settings = AgentSettings(home=home, node="n1", ignite_port=ignite_server.port)
     with (
         running_agent(settings) as agent_url,

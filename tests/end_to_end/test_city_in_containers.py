@@ -35,6 +35,7 @@ pytestmark = [
         "MISTBOW_NEEDS_DOCKER" not in os.environ and (os.geteuid() != 0 or not _image_is_there()),
         reason="needs root, a Docker daemon and the image: make images",
     ),
+    pytest.mark.alone,
     pytest.mark.timeout(900),
 ]
 
