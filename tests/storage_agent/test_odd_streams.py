@@ -11,7 +11,8 @@ from mistbow.client.agent import AgentClient
 from mistbow.errors import InvalidRequestError
 from mistbow.ignite.server import IgniteServer
 from mistbow.settings import AgentSettings
-from mistbow.streams.schemas import METADATA, RAW
+from mistbow.streams import schemas
+from mistbow.streams.schemas import RAW
 from mistbow.streams.wire import encode_rows
 from storage_agent.agent import Agent
 from storage_agent.ignite_client import METADATA, _cache_settings
@@ -39,7 +40,7 @@ def test_a_time_that_is_no_int64_is_refused(client: AgentClient, kind: pa.DataTy
     with pytest.raises(InvalidRequestError, match="not int64") as raised:
         client.create_stream("odd", pa.schema([("ts", kind)]))
     assert raised.value.hint
-    assert [stream.name for stream in client.streams()] == [METADATA, RAW]
+    assert [stream.name for stream in client.streams()] == [schemas.METADATA, RAW]
 
 
 def test_fields_that_cannot_be_kept_are_refused(client: AgentClient, url: str) -> None:
@@ -49,7 +50,7 @@ def test_fields_that_cannot_be_kept_are_refused(client: AgentClient, url: str) -
     assert httpx.put(f"{url}/streams/odd", content=union.getvalue()).status_code == 400
     body = encode_rows(pa.table({"abcdefgh": [1]})).replace(b"abcdefgh", b"abc\xffefgh")
     assert httpx.put(f"{url}/streams/odd", content=body).status_code == 400
-    assert [stream.name for stream in client.streams()] == [METADATA, RAW]
+    assert [stream.name for stream in client.streams()] == [schemas.METADATA, RAW]
 
 
 def test_all_other_columns_may_be_of_any_type_and_survive_a_restart(
