@@ -1,6 +1,5 @@
 """Cutting what runs into what workers run: groups into plans, plans into fragments."""
 
-import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 
@@ -64,8 +63,8 @@ def version_for(plan: Plan, frontier: int, covered: Collection[str]) -> Version:
     """
     return Version(
         panes=plan.panes,
-        grain_ms=math.gcd(*(window.every_ms for window in plan.windows)),
-        reach_ms=max(window.size_ms for window in plan.windows),
+        grain_ms=plan.grain_ms,
+        reach_ms=plan.reach_ms,
         begin=resume(plan, frontier, covered).needs,
     )
 

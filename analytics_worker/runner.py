@@ -13,7 +13,7 @@ from typing import Any, TypeGuard
 from pyspark.sql import SparkSession
 
 from analytics_worker.correcting.corrector import Corrector
-from analytics_worker.spark.query import Counts, FragmentQuery, grain_of
+from analytics_worker.spark.query import Counts, FragmentQuery
 from analytics_worker.spark.session import adopt_thread, is_alive
 from analytics_worker.starting import Epochs, start, tell_joined
 from mistbow.client.agent import AgentClient
@@ -78,7 +78,7 @@ class FragmentRunner:
     """The queries of one fragment, watched by a thread of their own."""
 
     def __init__(
-        self, spark: SparkSession, agent: AgentClient, fragment: Fragment, turns: "Turns"
+        self, spark: SparkSession, agent: AgentClient, fragment: Fragment, turns: Turns
     ) -> None:
         self._spark = spark
         self._turns = turns
@@ -237,7 +237,7 @@ class FragmentRunner:
         if former is not None:
             self._end(former)
             if isinstance(fragment, Merge):
-                until = former.frontier + grain_of(fragment.plan)
+                until = former.frontier + fragment.plan.grain_ms
                 decisions = self._epochs.of(fragment.decisions, EVENTS)
                 tell_joined(self._agent, former.fragment, fragment, until, decisions)
         log.info("running", fragment=fragment.id, frontier=candidate.frontier)

@@ -19,7 +19,6 @@ from analytics_worker.merging.decisions import (
 from analytics_worker.spark.lowering import lower, lower_merge, lower_partial
 from analytics_worker.spark.query import (
     FragmentQuery,
-    grain_of,
     panes_options,
     points_options,
 )
@@ -93,7 +92,7 @@ def _start_whole(
     plan = resumption.plan
     points = (
         spark.readStream.format("mistbow")
-        .options(**points_options(agent.url, fragment.source, plan.panes, grain_of(plan)))
+        .options(**points_options(agent.url, fragment.source, plan.panes, plan.grain_ms))
         .options(start=_seek(agent, fragment.source, resumption.needs), max_rows=_SAFE_ROWS)
         .load()
     )

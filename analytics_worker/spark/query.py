@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import math
 import shutil
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -136,7 +135,7 @@ def recompute_from_points(
     """
     parts = [
         spark.read.format("mistbow")
-        .options(**points_options(url, place, plan.panes, grain_of(plan)), start=start)
+        .options(**points_options(url, place, plan.panes, plan.grain_ms), start=start)
         .options(min_ts=times[0], max_ts=times[1])
         .load()
         for place, start in starts.items()
@@ -178,13 +177,8 @@ def panes_options(url: str, sources: Sequence[Place], plan: Plan) -> dict[str, s
         "url": url,
         "sources": msgspec.json.encode(tuple(sources)).decode(),
         "panes": msgspec.json.encode([pane.id for pane in plan.panes]).decode(),
-        "grain": str(grain_of(plan)),
+        "grain": str(plan.grain_ms),
     }
-
-
-def grain_of(plan: Plan) -> int:
-    """Return how often (ms) windows of a plan close."""
-    return math.gcd(*(window.every_ms for window in plan.windows))
 
 
 def _milliseconds(timestamp: str) -> int:

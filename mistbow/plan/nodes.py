@@ -1,6 +1,7 @@
 """The nodes of a plan: sources cut into panes, panes joined to windows, windows into insights."""
 
 import hashlib
+import math
 from typing import Any
 
 import msgspec
@@ -71,6 +72,16 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             for node in expressions_of(insight):
                 if isinstance(node, Measure) and node.window not in windows:
                     raise ValueError(f"{insight.uid} names an unknown window {node.window}")
+
+    @property
+    def grain_ms(self) -> int:
+        """How often windows close: all do so at multiples of this."""
+        return math.gcd(*(window.every_ms for window in self.windows))
+
+    @property
+    def reach_ms(self) -> int:
+        """How long the longest window is."""
+        return max(window.size_ms for window in self.windows)
 
     @property
     def lowered(self) -> bool:

@@ -1,6 +1,5 @@
 """Partial and merge fragments on real Spark over two real sites, against the oracle."""
 
-import math
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -109,8 +108,8 @@ def partial(of: Plan, site: str, group: str, version: str, begin: int) -> Partia
         source=Place(site, RAW),
         target=Place(site, panes_stream(name)),
         panes=of.panes,
-        grain_ms=math.gcd(*(window.every_ms for window in of.windows)),
-        reach_ms=max(window.size_ms for window in of.windows),
+        grain_ms=of.grain_ms,
+        reach_ms=of.reach_ms,
         begin=begin,
     )
 
