@@ -1,14 +1,14 @@
 """A stream of changes that a state is rebuilt from; one enabler writes it at a time."""
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 import msgspec
-import pyarrow as pa
 
 from mistbow.client.agent import AsyncAgentClient
 from mistbow.errors import FencedError
+from mistbow.streams.events import event_rows, events_of
 from mistbow.streams.schemas import EVENTS
 
 Event = TypeVar("Event")
@@ -37,7 +37,7 @@ class Journal(Generic[Event]):
             await self._agent.create_stream(self._stream, EVENTS)
             self._epoch = (await self._agent.claim(self._stream)).epoch
         rows = await self._agent.read(self._stream, self._next)
-        events = list(self._decoded(rows.table))
+        events = [(key, self._decode(event)) for _, key, event in events_of(rows.table)]
         self._next = rows.position.next
         return events
 
@@ -49,8 +49,7 @@ class Journal(Generic[Event]):
 
     async def append(self, key: str, event: Event, now: int) -> None:
         """Store an event; raises ``FencedError`` when another enabler has taken over."""
-        row = {"ts": now, "key": key, "event": msgspec.json.encode(event).decode()}
-        rows = pa.RecordBatch.from_pylist([row], schema=EVENTS)
+        rows = event_rows(now, {key: msgspec.json.encode(event).decode()})
         try:
             appended = await self._agent.append(
                 self._stream, rows, epoch=self._epoch, idempotency_key=uuid.uuid4().hex
@@ -69,8 +68,3 @@ class Journal(Generic[Event]):
                 f"another enabler has taken over the {self._stream} of this site",
                 hint="Talk to that one, or restart this one for it to take over again.",
             )
-
-    def _decoded(self, rows: pa.Table) -> Iterator[tuple[str, Event]]:
-        keys, events = rows["key"].to_pylist(), rows["event"].to_pylist()
-        for key, event in zip(keys, events, strict=True):
-            yield key, self._decode(event)

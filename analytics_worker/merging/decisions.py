@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import msgspec
 import pyarrow as pa
 
-from mistbow.streams.schemas import EVENTS
+from mistbow.streams.events import event_rows, events_of
 
 
 class Left(msgspec.Struct, frozen=True, tag="left"):
@@ -109,12 +109,10 @@ class Presence:
 
 def as_row(decided: Decided) -> pa.RecordBatch:
     """Return a decision as a row of a stream; shape ``EVENTS``."""
-    event = msgspec.json.encode(decided.what).decode()
-    row = {"ts": decided.ts, "key": decided.site, "event": event}
-    return pa.RecordBatch.from_pylist([row], schema=EVENTS)
+    return event_rows(decided.ts, {decided.site: msgspec.json.encode(decided.what).decode()})
 
 
 def from_rows(rows: pa.Table) -> Iterator[Decided]:
     """Yield the decisions that rows of a stream hold, in their order."""
-    for row in rows.to_pylist():
-        yield Decided(row["ts"], row["key"], msgspec.json.decode(row["event"], type=Decision))
+    for ts, site, event in events_of(rows):
+        yield Decided(ts, site, msgspec.json.decode(event, type=Decision))

@@ -7,7 +7,7 @@ import msgspec
 import pyarrow as pa
 
 from mistbow.fabric import Worker
-from mistbow.streams.schemas import EVENTS
+from mistbow.streams.events import events_of
 from storage_agent import reading
 from storage_agent.reading import Selection, Selector
 from storage_agent.streams import Stream
@@ -53,19 +53,9 @@ def as_event(value: Any) -> str:
     return msgspec.json.encode(value, order="deterministic").decode()
 
 
-def as_rows(ts: int, events: Mapping[str, str]) -> pa.RecordBatch:
-    """Return events of one time, in milliseconds, as rows."""
-    columns = [
-        pa.array([ts] * len(events), pa.int64()),
-        pa.array(events.keys(), pa.string()),
-        pa.array(events.values(), pa.string()),
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=EVENTS)
-
-
 def learn(facts: Facts, rows: pa.RecordBatch) -> None:
     """Follow some rows of the stream."""
-    for key, event in zip(rows["key"].to_pylist(), rows["event"].to_pylist(), strict=True):
+    for _, key, event in events_of(rows):
         if event == GONE:
             facts.pop(key, None)
         else:

@@ -6,9 +6,10 @@ from typing import Any
 
 from mistbow.clock import Clock
 from mistbow.errors import FencedError, UnavailableError
+from mistbow.streams.events import event_rows
 from mistbow.streams.schemas import EVENTS, METADATA
 from mistbow.telemetry import get_logger
-from storage_agent.fabric.facts import GONE, Facts, as_event, as_rows, learn, read_facts
+from storage_agent.fabric.facts import GONE, Facts, as_event, learn, read_facts
 from storage_agent.streams import Stream, Streams
 
 log = get_logger(__name__)
@@ -63,7 +64,7 @@ class Journal:
     async def _write_all(self) -> None:
         assert self._stream is not None  # noqa: S101 - open() came first
         while new := self._new():
-            rows = as_rows(self._clock(), new)
+            rows = event_rows(self._clock(), new)
             await self._stream.writer.append(rows, epoch=self._epoch)
             learn(self.facts, rows)
 

@@ -8,10 +8,11 @@ import msgspec
 from mistbow.client.agent_model import StreamInfo
 from mistbow.clock import Clock
 from mistbow.errors import MistbowError, UnavailableError
+from mistbow.streams.events import event_rows
 from mistbow.streams.schemas import EVENTS, METADATA
 from mistbow.streams.wire import Chunk, ChunkDecoder
 from mistbow.telemetry import get_logger
-from storage_agent.fabric.facts import GONE, Facts, as_rows, learn, read_facts
+from storage_agent.fabric.facts import GONE, Facts, learn, read_facts
 from storage_agent.fabric.journal import STORE
 from storage_agent.fabric.neighbours import Neighbours
 from storage_agent.fabric.network import Network, Outgoing
@@ -57,7 +58,7 @@ class Replica:
             await self._note({_POSITION: chunk.position.next})
 
     async def _append(self, events: Facts) -> None:
-        rows = as_rows(self._clock(), events)
+        rows = event_rows(self._clock(), events)
         await self._stream.writer.append(rows, epoch=self._stream.log.epoch)
         learn(self.facts, rows)
 
