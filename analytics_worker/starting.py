@@ -12,10 +12,9 @@ from analytics_worker.merging.decisions import (
     Decided,
     Joined,
     Left,
-    Presence,
     as_row,
-    from_rows,
 )
+from analytics_worker.merging.known import presence
 from analytics_worker.spark.lowering import lower, lower_merge, lower_partial
 from analytics_worker.spark.query import (
     FragmentQuery,
@@ -181,10 +180,9 @@ def tell_joined(agent: AgentClient, former: Fragment, merge: Merge, until: int, 
         return
     place = merge.decisions
     decisions = agent.at(place.site)
-    known = Presence()
-    known.learn(from_rows(decisions.read(place.stream).table))
+    gaps = presence(agent, place).gaps
     for site in sorted(new):
-        gap = next((gap for gap in reversed(known.gaps) if gap.site == site), None)
+        gap = next((gap for gap in reversed(gaps) if gap.site == site), None)
         if gap is not None and gap.until is not None and gap.until < until:
             for decided in (Decided(gap.until, site, Left()), Decided(until, site, Joined())):
                 decisions.append(place.stream, as_row(decided), epoch=epoch)

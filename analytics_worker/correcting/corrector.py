@@ -14,8 +14,9 @@ from analytics_worker.correcting.differences import differences
 from analytics_worker.correcting.late_panes import LatePanes
 from analytics_worker.correcting.late_points import LatePoints
 from analytics_worker.correcting.spans import Span, clusters
+from analytics_worker.merging.known import presence
 from analytics_worker.spark.query import recompute_from_panes, recompute_from_points
-from analytics_worker.spark.sink import append_results, presence
+from analytics_worker.spark.sink import append_results
 from mistbow.client.agent import AgentClient
 from mistbow.errors import NotFoundError
 from mistbow.plan.fragments import Merge, Place, Whole
@@ -200,7 +201,7 @@ class Corrector:
         What stands does without them, and is corrected when they are back: who is gone for good
         must not hold up the others' corrections.
         """
-        gaps = presence(self._agent.url, fragment.decisions).gaps
+        gaps = presence(self._agent, fragment.decisions).gaps
         return {gap.site for gap in gaps if gap.until is None and gap.after < first}
 
     def _all_panes_are_there(self, sources: Sequence[Place], needs: int, last: int) -> bool:

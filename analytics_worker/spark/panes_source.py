@@ -34,8 +34,8 @@ from analytics_worker.merging.decisions import (
     LateSpan,
     Presence,
     as_row,
-    from_rows,
 )
+from analytics_worker.merging.known import presence
 from analytics_worker.spark.connection import connect
 from analytics_worker.spark.source import FRONTIER
 from mistbow.clock import system_clock
@@ -228,7 +228,6 @@ class _Watch:
     options: PanesOptions
     starts: Mapping[str, int]
     presence: Presence = field(default_factory=Presence)
-    _read_to: int = 0
 
     def __post_init__(self) -> None:
         options = self.options
@@ -273,10 +272,7 @@ class _Watch:
     def _catch_up(self) -> None:
         place = self.options.decisions
         if place is not None:
-            client = connect(self.options.url, place.site)
-            rows = client.read(place.stream, self._read_to)
-            self.presence.learn(from_rows(rows.table))
-            self._read_to = rows.position.next
+            self.presence = presence(connect(self.options.url), place)
 
 
 class _Listener:

@@ -7,7 +7,7 @@ up to which all are there. With ``decisions`` (JSON of ``Place``) results tell w
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import msgspec
 import pyarrow as pa
@@ -20,7 +20,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from analytics_worker.merging.decisions import Presence, from_rows
+from analytics_worker.merging.decisions import Presence
+from analytics_worker.merging.known import presence
 from analytics_worker.spark.connection import connect
 from mistbow.client.agent import AgentClient
 from mistbow.plan.fragments import Place
@@ -73,7 +74,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
             self._append_panes(agent, rows)
         else:
             if self._decisions is not None:
-                rows = _telling(rows, presence(self._url, self._decisions))
+                rows = _telling(rows, presence(agent, self._decisions))
             append_results(agent, self._stream, rows, self._epoch)
         return Written(rows.num_rows)
 
@@ -99,26 +100,6 @@ def append_results(agent: AgentClient, stream: str, rows: pa.Table, epoch: int) 
     """Append results in parts that fit into a request; what is cut in between is written again."""
     for start in range(0, rows.num_rows, _RESULTS_AT_ONCE):
         agent.append(stream, rows.slice(start, _RESULTS_AT_ONCE).combine_chunks(), epoch=epoch)
-
-
-@dataclass
-class _Known:
-    """The decisions that this process has read."""
-
-    presence: Presence = field(default_factory=Presence)
-    next: int = 0
-
-
-_known: dict[tuple[str, Place], _Known] = {}
-
-
-def presence(url: str, decisions: Place) -> Presence:
-    """Return who is missing when, by all decisions up to now."""
-    known = _known.setdefault((url, decisions), _Known())
-    rows = connect(url, decisions.site).read(decisions.stream, known.next)
-    known.presence.learn(from_rows(rows.table))
-    known.next = rows.position.next
-    return known.presence
 
 
 def _telling(rows: pa.Table, who: Presence) -> pa.Table:
