@@ -9,11 +9,12 @@ import httpx
 
 from benchmarks.report import Figure, Report
 from deploy.compose import make_token
+from mistbow.clock import system_clock
 from mistbow.fog_emulation.backend import apply
 from mistbow.fog_emulation.timetable import Start, Stop
 from mistbow.panes.routing import COLUMNS
 from mistbow.streams.wire import encode_rows
-from tests.support.city import SITES, City, now_ms, raised
+from tests.support.city import SITES, City, raised
 from tests.support.waiting import eventually
 
 _RATE = 2000
@@ -55,9 +56,9 @@ def run() -> Report:
         eventually(complete, timeout=180, what="results over all sites")
         first_s = time.monotonic() - began
         time.sleep(_SETTLE_S)
-        start, crossed = now_ms(), dict(_crossed(city))
+        start, crossed = system_clock(), dict(_crossed(city))
         busy = _load(city, _MEASURED_S)
-        end = now_ms()
+        end = system_clock()
         crossed = {kind: size - crossed.get(kind, 0) for kind, size in _crossed(city)}
         raw = _raw_bytes(city, start, end)
         client.close()

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import duckdb
@@ -14,11 +14,12 @@ from analytics_worker.runner import FragmentRunner, Turns
 from mistbow.client.agent import AgentClient
 from mistbow.ignite.server import IgniteServer
 from mistbow.plan.expressions import Measure, Source
-from mistbow.plan.fragments import Fragment, Merge, Partial, Place
+from mistbow.plan.fragments import Merge, Partial, Place
 from mistbow.plan.nodes import Insight, Pane, Plan, Window
 from mistbow.ports import free_ports
 from mistbow.streams.results import standing
 from mistbow.streams.schemas import RAW, decisions_stream, panes_stream, results_stream
+from tests.analytics_worker.running import running
 from tests.support.services import storage_agent
 from tests.support.traffic import Traffic
 from tests.support.waiting import eventually
@@ -123,15 +124,6 @@ def merge(of: Plan, group: str, *partials: Partial) -> Merge:
         plan=of,
         patience_ms=3000,
     )
-
-
-@contextmanager
-def running(spark: SparkSession, agent: AgentClient, first: Fragment) -> Iterator[FragmentRunner]:
-    runner = FragmentRunner(spark, agent, first, Turns())
-    try:
-        yield runner
-    finally:
-        runner.stop()
 
 
 def expected(points: pa.Table, since: int, until: int) -> dict[tuple[str, str, int], float]:

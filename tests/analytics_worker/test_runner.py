@@ -1,8 +1,7 @@
 """A fragment on real Spark over a real storage agent, against the oracle."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import duckdb
 import msgspec
@@ -10,7 +9,6 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from analytics_worker.runner import FragmentRunner, Turns
 from mistbow.client.agent import AgentClient
 from mistbow.plan.expressions import Attribute, Comparison, Literal, Measure, Source, Value
 from mistbow.plan.fragments import Place, Whole
@@ -18,6 +16,7 @@ from mistbow.plan.nodes import Insight, Pane, Plan, Window
 from mistbow.plan.status import FragmentStatus
 from mistbow.streams.results import standing
 from mistbow.streams.schemas import RAW, RESULT_ROWS
+from tests.analytics_worker.running import running
 from tests.support.traffic import Traffic
 from tests.support.waiting import eventually
 
@@ -85,15 +84,6 @@ def expected(agent: AgentClient, since: int, until: int) -> dict[tuple[str, str,
         for key, tick, value in duckdb.execute(ticks + query).fetchall():
             results[insight, key, tick] = value
     return results
-
-
-@contextmanager
-def running(spark: SparkSession, agent: AgentClient, first: Whole) -> Iterator[FragmentRunner]:
-    runner = FragmentRunner(spark, agent, first, Turns())
-    try:
-        yield runner
-    finally:
-        runner.stop()
 
 
 @pytest.mark.timeout(240)

@@ -11,10 +11,11 @@ import pytest
 from deploy.compose import make_token
 from mistbow.client.enabler import EnablerClient
 from mistbow.client.worker import WorkerClient
+from mistbow.clock import system_clock
 from mistbow.errors import MistbowError
 from mistbow.fog_emulation.timetable import Connect, Start, Stop
 from mistbow.streams.results import standing
-from tests.support.city import INSIGHTS, QUESTIONS, City, now_ms, oracle, raised
+from tests.support.city import INSIGHTS, QUESTIONS, City, oracle, raised
 from tests.support.waiting import eventually
 
 docker = pytest.importorskip("docker")
@@ -102,7 +103,7 @@ def test_results_equal_the_oracle_s_through_deaths_and_cuts(city: City) -> None:
     assert not [each for each in done if each.error]
     died = next(each.at for each in done if isinstance(each.effect, Stop))
     assert {type(each.effect) for each in done} == {Stop, Start, Connect}
-    end = now_ms()
+    end = system_clock()
 
     def equal() -> bool:
         client = city.enabler()

@@ -1,6 +1,5 @@
 """The smart city as a fog of containers, for tests and benchmarks: real images, real links."""
 
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -149,8 +148,3 @@ def _plain(schema: pa.Schema) -> pa.Schema:
             for field in schema
         ]
     )
-
-
-def now_ms() -> int:
-    """Return the time."""
-    return time.time_ns() // 1_000_000
