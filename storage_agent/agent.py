@@ -12,17 +12,17 @@ from mistbow.settings import AgentSettings
 from mistbow.streams.schemas import RAW
 from mistbow.telemetry import get_logger
 from storage_agent import metrics
-from storage_agent.bodies import GetBody, PutBody
-from storage_agent.catalogue import Catalogue
-from storage_agent.extraction import Extraction
 from storage_agent.fabric.gathering import gather
 from storage_agent.fabric.member import Member
 from storage_agent.fabric.relay import Relay
 from storage_agent.ignite_client import METADATA, IgniteClient
-from storage_agent.index import Entry
-from storage_agent.points import PointMaker
-from storage_agent.segments import Segment
-from storage_agent.streams import Stream, Streams
+from storage_agent.monitoring.bodies import GetBody, PutBody
+from storage_agent.monitoring.catalogue import Catalogue
+from storage_agent.monitoring.extraction import Extraction
+from storage_agent.monitoring.points import PointMaker
+from storage_agent.streams.index import Entry
+from storage_agent.streams.segments import Segment
+from storage_agent.streams.streams import Stream, Streams
 
 log = get_logger(__name__)
 

@@ -9,9 +9,9 @@ from mistbow.clock import Clock, system_clock
 from mistbow.service import create_service, serve
 from mistbow.settings import AgentSettings
 from storage_agent.agent import Agent
-from storage_agent.fabric_api import fabric_routes
-from storage_agent.monitoring_api import monitoring_routes
-from storage_agent.streams_api import streams_routes
+from storage_agent.fabric.api import fabric_routes
+from storage_agent.monitoring.api import monitoring_routes
+from storage_agent.streams.api import streams_routes
 
 
 def create_app(settings: AgentSettings, clock: Clock = system_clock) -> FastAPI:

@@ -8,9 +8,9 @@ import pyarrow as pa
 
 from mistbow.fabric import Worker
 from mistbow.streams.events import events_of
-from storage_agent import reading
-from storage_agent.reading import Selection, Selector
-from storage_agent.streams import Stream
+from storage_agent.streams import reading
+from storage_agent.streams.reading import Selection, Selector
+from storage_agent.streams.streams import Stream
 
 SITE = "site"
 _WORKER = "worker/"

@@ -7,10 +7,10 @@ import msgspec
 
 from mistbow.errors import UnavailableError
 from mistbow.fabric import Site
-from storage_agent.bodies import GetBody
-from storage_agent.extraction import choice_of
 from storage_agent.fabric.member import Member
 from storage_agent.fabric.network import Outgoing
+from storage_agent.monitoring.bodies import GetBody
+from storage_agent.monitoring.extraction import choice_of
 
 _READ_S = 27.0
 

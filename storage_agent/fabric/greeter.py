@@ -10,10 +10,10 @@ import msgspec
 
 from mistbow.errors import ConflictError, MistbowError
 from mistbow.telemetry import get_logger
-from storage_agent.bodies import read_body
 from storage_agent.fabric.greeting import Greeting, check_greeting
 from storage_agent.fabric.neighbours import Neighbours
 from storage_agent.fabric.network import CONNECT_S, Network, count, error_of
+from storage_agent.monitoring.bodies import read_body
 
 log = get_logger(__name__)
 

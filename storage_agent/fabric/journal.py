@@ -10,7 +10,7 @@ from mistbow.streams.events import event_rows
 from mistbow.streams.schemas import EVENTS, METADATA
 from mistbow.telemetry import get_logger
 from storage_agent.fabric.facts import GONE, Facts, as_event, learn, read_facts
-from storage_agent.streams import Stream, Streams
+from storage_agent.streams.streams import Stream, Streams
 
 log = get_logger(__name__)
 

@@ -14,7 +14,6 @@ from mistbow.fabric import Fabric, Link, Site, Worker
 from mistbow.labels import parse_labels
 from mistbow.settings import AgentSettings
 from mistbow.telemetry import get_logger
-from storage_agent.catalogue import Catalogue, Metadata, series_key, series_of
 from storage_agent.fabric import facts
 from storage_agent.fabric.facts import LinkFacts, SiteFacts
 from storage_agent.fabric.greeter import Greeter
@@ -24,7 +23,8 @@ from storage_agent.fabric.neighbours import Neighbour, Neighbours
 from storage_agent.fabric.network import Network
 from storage_agent.fabric.replicas import Replicas
 from storage_agent.fabric.workers import Workers
-from storage_agent.streams import Streams
+from storage_agent.monitoring.catalogue import Catalogue, Metadata, series_key, series_of
+from storage_agent.streams.streams import Streams
 
 log = get_logger(__name__)
 

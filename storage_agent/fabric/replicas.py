@@ -16,7 +16,7 @@ from storage_agent.fabric.facts import GONE, Facts, learn, read_facts
 from storage_agent.fabric.journal import STORE
 from storage_agent.fabric.neighbours import Neighbours
 from storage_agent.fabric.network import Network, Outgoing
-from storage_agent.streams import REPLICAS, Stream, Streams
+from storage_agent.streams.streams import REPLICAS, Stream, Streams
 
 log = get_logger(__name__)
 

@@ -21,8 +21,8 @@ from mistbow.ignite.server import IgniteServer
 from mistbow.settings import AgentSettings
 from mistbow.streams.schemas import RAW
 from storage_agent.agent import Agent
-from storage_agent.bodies import GetBody, Measurement, PutBody
-from storage_agent.reading import Selection, Selector, read
+from storage_agent.monitoring.bodies import GetBody, Measurement, PutBody
+from storage_agent.streams.reading import Selection, Selector, read
 from tests.storage_agent.conftest import HeldClock, empty
 from tests.support.waiting import aeventually
 

@@ -13,10 +13,10 @@ from mistbow.errors import ConflictError, InvalidRequestError, NotFoundError, To
 from mistbow.streams import schemas
 from mistbow.streams.schemas import HORIZON, POINTS, RAW
 from storage_agent.ignite_client import HISTORICAL, METADATA, IgniteClient
-from storage_agent.log import StreamLog
-from storage_agent.segment_store import SegmentStore
-from storage_agent.segments import no_rows
-from storage_agent.writer import Writer
+from storage_agent.streams.log import StreamLog
+from storage_agent.streams.segment_store import SegmentStore
+from storage_agent.streams.segments import no_rows
+from storage_agent.streams.writer import Writer
 
 REPLICAS = "replicas/"
 """What this agent keeps of other sites' streams, by site."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from storage_agent.segments import Segment
+from storage_agent.streams.segments import Segment
 
 PAGE = 256
 """Segments in one page."""

@@ -4,13 +4,13 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 
 from mistbow.fabric import Worker
-from storage_agent.bodies import read_body
 from storage_agent.fabric.greeter import GREETING
 from storage_agent.fabric.greeting import Greeting, check_greeting
 from storage_agent.fabric.member import Member
 from storage_agent.fabric.network import count
 from storage_agent.fabric.workers import check_worker
-from storage_agent.monitoring_api import takes
+from storage_agent.monitoring.api import takes
+from storage_agent.monitoring.bodies import read_body
 
 _WORKER = msgspec.json.Decoder(Worker)
 

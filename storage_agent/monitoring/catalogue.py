@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from storage_agent.columns import as_list
 from storage_agent.ignite_client import LATEST, METADATA, IgniteClient
-from storage_agent.log import StreamLog
-from storage_agent.segments import Segment
+from storage_agent.streams.columns import as_list
+from storage_agent.streams.log import StreamLog
+from storage_agent.streams.segments import Segment
 
 Series = tuple[str, str]
 """A metric and an entity."""

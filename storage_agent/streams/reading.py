@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 from mistbow.errors import ConflictError, InvalidRequestError
 from mistbow.streams.schemas import HORIZON
 from mistbow.streams.wire import Chunk, Position
-from storage_agent.columns import is_in
-from storage_agent.index import Entry, Index
-from storage_agent.log import StreamLog
-from storage_agent.segments import Segment, no_rows
-from storage_agent.streams import Stream
-from storage_agent.writer import TICK_S
+from storage_agent.streams.columns import is_in
+from storage_agent.streams.index import Entry, Index
+from storage_agent.streams.log import StreamLog
+from storage_agent.streams.segments import Segment, no_rows
+from storage_agent.streams.streams import Stream
+from storage_agent.streams.writer import TICK_S
 
 _CHUNK_SEGMENTS = 32
 _CHUNK_ROWS = 50_000

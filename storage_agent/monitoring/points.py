@@ -11,8 +11,8 @@ from mistbow.errors import InvalidRequestError
 from mistbow.labels import parse_labels
 from mistbow.settings import AgentSettings
 from mistbow.streams.schemas import POINTS
-from storage_agent.bodies import Measurement, whole
-from storage_agent.catalogue import Catalogue, Metadata, Series
+from storage_agent.monitoring.bodies import Measurement, whole
+from storage_agent.monitoring.catalogue import Catalogue, Metadata, Series
 
 _MOST_ATTRIBUTES = 8 * 2**10
 """Bytes of one point's attributes, as JSON."""

@@ -8,9 +8,9 @@ import msgspec
 from mistbow.telemetry import get_logger
 from storage_agent import metrics
 from storage_agent.ignite_client import HISTORICAL, IgniteClient
-from storage_agent.index import PAGE, Index
-from storage_agent.recent_keys import RecentKeys
-from storage_agent.segments import (
+from storage_agent.streams.index import PAGE, Index
+from storage_agent.streams.recent_keys import RecentKeys
+from storage_agent.streams.segments import (
     Appended,
     Segment,
     decode_segment,

@@ -16,7 +16,7 @@ from mistbow.streams.schemas import RAW
 from mistbow.streams.wire import encode_rows
 from storage_agent.agent import Agent
 from storage_agent.ignite_client import METADATA, _cache_settings
-from storage_agent.index import Entry, Index
+from storage_agent.streams.index import Entry, Index
 from tests.support.agents import running_agent
 from tests.support.waiting import aeventually
 

@@ -11,15 +11,15 @@ from fastapi.responses import StreamingResponse
 from mistbow.errors import ConflictError, InvalidRequestError
 from mistbow.streams.schemas import RAW
 from mistbow.streams.wire import MEDIA_TYPE, Chunk, ChunkEncoder
-from storage_agent import reading
 from storage_agent.agent import Agent
-from storage_agent.arrow_bodies import read_table
-from storage_agent.bodies import AdvanceBody, check_notes, read_body
 from storage_agent.fabric.relay import relayed, takes_site
-from storage_agent.monitoring_api import check_key, takes
-from storage_agent.reading import Selection, Selector
-from storage_agent.state import State
-from storage_agent.streams import REPLICAS, Stream, conform, is_agents_own
+from storage_agent.monitoring.api import check_key, takes
+from storage_agent.monitoring.bodies import AdvanceBody, check_notes, read_body
+from storage_agent.streams import reading
+from storage_agent.streams.arrow_bodies import read_table
+from storage_agent.streams.reading import Selection, Selector
+from storage_agent.streams.state import State
+from storage_agent.streams.streams import REPLICAS, Stream, conform, is_agents_own
 
 _ARROW_BODY = {"requestBody": {"required": True, "content": {MEDIA_TYPE: {}}}}
 _ADVANCE = msgspec.json.Decoder(AdvanceBody)

@@ -10,11 +10,11 @@ from mistbow.errors import FencedError
 from mistbow.ignite.server import IgniteServer
 from mistbow.streams.schemas import POINTS
 from storage_agent.ignite_client import IgniteClient
-from storage_agent.index import PAGE
-from storage_agent.log import StreamLog
-from storage_agent.segment_store import SegmentStore
-from storage_agent.streams import Stream
-from storage_agent.writer import Writer
+from storage_agent.streams.index import PAGE
+from storage_agent.streams.log import StreamLog
+from storage_agent.streams.segment_store import SegmentStore
+from storage_agent.streams.streams import Stream
+from storage_agent.streams.writer import Writer
 from tests.storage_agent.conftest import HeldClock
 from tests.support.waiting import aeventually
 

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mistbow.errors import InvalidRequestError, TooLargeError
-from storage_agent.ahead import between
-from storage_agent.bodies import LATEST_MS, GetBody, whole
-from storage_agent.catalogue import Catalogue, Metadata, Series
-from storage_agent.columns import as_list, is_in
-from storage_agent.index import Entry
-from storage_agent.log import StreamLog
-from storage_agent.segments import Segment
+from storage_agent.monitoring.bodies import LATEST_MS, GetBody, whole
+from storage_agent.monitoring.catalogue import Catalogue, Metadata, Series
+from storage_agent.streams.ahead import between
+from storage_agent.streams.columns import as_list, is_in
+from storage_agent.streams.index import Entry
+from storage_agent.streams.log import StreamLog
+from storage_agent.streams.segments import Segment
 
 _MOST_VALUES = 1_000_000
 _SEGMENTS_AT_ONCE = 32

@@ -16,18 +16,18 @@ import pyarrow as pa
 from mistbow.clock import Clock
 from mistbow.errors import ConflictError, FencedError, MistbowError, UnavailableError
 from mistbow.telemetry import get_logger
-from storage_agent.ahead import AHEAD_MS, between
-from storage_agent.commit import (
+from storage_agent.ignite_client import IgniteClient
+from storage_agent.streams.ahead import AHEAD_MS, between
+from storage_agent.streams.commit import (
     Append,
     Place,
     segment_of_appends,
     segment_of_claim,
     segment_of_released,
 )
-from storage_agent.ignite_client import IgniteClient
-from storage_agent.log import StreamLog
-from storage_agent.segments import Appended, Segment, encode_segment
-from storage_agent.state import State
+from storage_agent.streams.log import StreamLog
+from storage_agent.streams.segments import Appended, Segment, encode_segment
+from storage_agent.streams.state import State
 
 log = get_logger(__name__)
 

@@ -9,8 +9,8 @@ from fastapi import APIRouter, Depends, Header, Request, Response
 from mistbow.errors import InvalidRequestError, MistbowError
 from storage_agent import metrics
 from storage_agent.agent import Agent
-from storage_agent.bodies import GetBody, PutBody, inline_schema, read_body
 from storage_agent.fabric.relay import relayed, takes_site
+from storage_agent.monitoring.bodies import GetBody, PutBody, inline_schema, read_body
 
 _PUT = msgspec.json.Decoder(PutBody)
 _GET = msgspec.json.Decoder(GetBody)

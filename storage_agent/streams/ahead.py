@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from storage_agent.index import Entry, Index, time_range
-from storage_agent.segments import Segment
+from storage_agent.streams.index import Entry, Index, time_range
+from storage_agent.streams.segments import Segment
 
 AHEAD_MS = 10_000
 """A point that is further than this ahead of the clock waits until it is not."""

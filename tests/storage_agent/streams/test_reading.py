@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mistbow.client.agent import AgentClient
-from storage_agent import reading
+from storage_agent.streams import reading
 
 SCHEMA = pa.schema([pa.field("ts", pa.int64(), nullable=False)])
 NAMES = (f"s{number}" for number in count())

@@ -4,7 +4,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping
 
-from storage_agent.segments import Appended
+from storage_agent.streams.segments import Appended
 
 MOST = 100_000
 AGE_S = 600.0

@@ -8,12 +8,12 @@ import pyarrow as pa
 
 from mistbow.errors import MistbowError
 from storage_agent import metrics
-from storage_agent.ahead import Ahead
-from storage_agent.index import PAGE, Entry, Index
-from storage_agent.recent_keys import AGE_S, RecentKeys
-from storage_agent.segment_store import SegmentStore
-from storage_agent.segments import Segment, segment_key
-from storage_agent.state import StateCell
+from storage_agent.streams.ahead import Ahead
+from storage_agent.streams.index import PAGE, Entry, Index
+from storage_agent.streams.recent_keys import AGE_S, RecentKeys
+from storage_agent.streams.segment_store import SegmentStore
+from storage_agent.streams.segments import Segment, segment_key
+from storage_agent.streams.state import StateCell
 
 _ASKED_S = 60.0
 

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from storage_agent.index import time_range
-from storage_agent.segments import Appended, Header, Segment, no_rows
+from storage_agent.streams.index import time_range
+from storage_agent.streams.segments import Appended, Header, Segment, no_rows
 
 
 @dataclass(frozen=True, slots=True)

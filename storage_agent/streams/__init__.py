@@ -1,0 +1,1 @@
+"""Streams: segments in Ignite, the writer of each, reading and following them."""
