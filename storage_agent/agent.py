@@ -19,6 +19,7 @@ from storage_agent.ignite_client import METADATA, IgniteClient
 from storage_agent.monitoring.bodies import GetBody, PutBody
 from storage_agent.monitoring.catalogue import Catalogue
 from storage_agent.monitoring.extraction import Extraction
+from storage_agent.monitoring.history import History
 from storage_agent.monitoring.points import PointMaker
 from storage_agent.streams.index import Entry
 from storage_agent.streams.segments import Segment
@@ -41,6 +42,7 @@ class _Recovered:
     catalogue: Catalogue
     maker: PointMaker
     extraction: Extraction
+    history: History
 
 
 class Agent:
@@ -86,6 +88,16 @@ class Agent:
     def streams(self) -> Streams:
         """The streams; raises ``UnavailableError`` before they are recovered."""
         return self._ready().streams
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """The series of this site; raises ``UnavailableError`` before they are recovered."""
+        return self._ready().catalogue
+
+    @property
+    def history(self) -> History:
+        """This site's points; raises ``UnavailableError`` before they are recovered."""
+        return self._ready().history
 
     async def put(self, body: PutBody, key: str | None) -> int:
         """Store the points of a body, all or none; returns how many there are."""
@@ -136,13 +148,15 @@ class Agent:
             raw.log.listener = _Listener(catalogue, self.member)
             epoch = await raw.writer.own()
             await self.member.open(streams, catalogue)
+            history = History(raw.log)
             return _Recovered(
                 streams=streams,
                 raw=raw,
                 epoch=epoch,
                 catalogue=catalogue,
                 maker=PointMaker(self._settings, catalogue),
-                extraction=Extraction(self._settings.node, catalogue, raw.log),
+                extraction=Extraction(self._settings.node, catalogue, history),
+                history=history,
             )
         except BaseException:
             await streams.close()

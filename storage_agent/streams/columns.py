@@ -21,3 +21,10 @@ def is_in(column: pa.Array, values: pa.Array) -> pa.Array:
         return pc.is_in(column, values)
     # Each word is looked at once, however many rows have it.
     return pc.is_in(column.dictionary, values).take(column.indices)
+
+
+def index_in(column: pa.Array, values: pa.Array) -> pa.Array:
+    """Return of each row the place of its value in ``values``, null if it is none of them."""
+    if not isinstance(column, pa.DictionaryArray):
+        return pc.index_in(column, values)
+    return pc.index_in(column.dictionary, values).take(column.indices)
