@@ -50,11 +50,25 @@ class UnauthorizedError(MistbowError):
     status = 401
 
 
+class ForbiddenError(MistbowError):
+    """The token is known, and does not open this: its scopes or its entity prefix."""
+
+    code = "forbidden"
+    status = 403
+
+
 class NotFoundError(MistbowError):
     """The thing named does not exist."""
 
     code = "not_found"
     status = 404
+
+
+class SlowRequestError(MistbowError):
+    """The body did not come within the time that there is for it."""
+
+    code = "slow_request"
+    status = 408
 
 
 class ConflictError(MistbowError):
@@ -78,6 +92,13 @@ class TooLargeError(MistbowError):
     status = 413
 
 
+class TooManyRequestsError(MistbowError):
+    """More requests at once than the service takes; trying again later may succeed."""
+
+    code = "too_many_requests"
+    status = 429
+
+
 class UnavailableError(MistbowError):
     """A part that this request needs is away; trying again later may succeed."""
 
@@ -92,10 +113,13 @@ _BY_CODE: dict[str, type[MistbowError]] = {
         InvalidRequestError,
         InvalidQueryError,
         UnauthorizedError,
+        ForbiddenError,
         NotFoundError,
+        SlowRequestError,
         ConflictError,
         FencedError,
         TooLargeError,
+        TooManyRequestsError,
         UnavailableError,
     )
 }
