@@ -1,7 +1,8 @@
-"""Answering a /get over nodes: each site's agent is asked, and the answers are put together."""
+"""Asking nodes: each site's agent answers for its own, and the answers are put together."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 import msgspec
 
@@ -9,7 +10,7 @@ from mistbow.errors import UnavailableError
 from mistbow.fabric import Site
 from storage_agent.fabric.member import Member
 from storage_agent.fabric.network import Outgoing
-from storage_agent.monitoring.bodies import GetBody
+from storage_agent.monitoring.bodies import GetBody, Some
 from storage_agent.monitoring.extraction import choice_of
 
 _READ_S = 27.0
@@ -18,18 +19,38 @@ Here = Callable[[GetBody], Awaitable[bytes]]
 """Answers for this node."""
 
 
-class _Missing(msgspec.Struct, frozen=True):
+class Missing(msgspec.Struct, frozen=True):
     """A node that was asked for, and why it has no part in the answer."""
 
     node: str
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What each site's agent is asked: a POST of the JSON ``body`` to ``path``.
+
+    ``here`` answers the same for this node.
+    """
+
+    path: str
+    body: bytes
+    here: Callable[[], Awaitable[bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What sites answered, as JSON, by name and this one first; and who did not, and why."""
+
+    found: dict[str, bytes]
+    missing: tuple[Missing, ...]
+
+
 class _Gathered(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of ``monitoring`` each item is one node's, and stays as that node wrote it."""
 
     monitoring: tuple[msgspec.Raw, ...]
-    missing: tuple[_Missing, ...] = ()
+    missing: tuple[Missing, ...] = ()
 
 
 _GATHERED = msgspec.json.Decoder(_Gathered)
@@ -39,36 +60,49 @@ async def gather(body: GetBody, member: Member, here: Here) -> bytes:
     """Return the JSON answer of the nodes that a body names; none but this one if it names none."""
     if body.nodes is None:
         return await here(body)
-    names = choice_of(body.nodes)
-    sites = member.fabric().sites
-    chosen = [site for site in sites if not names or names & {site.name, site.node}]
     alone = msgspec.structs.replace(body, nodes=None)
-    # This node first.
-    chosen.sort(key=lambda site: site.name != member.site)
-    parts = await asyncio.gather(*(_ask(alone, site, member, here) for site in chosen))
-    nobody = names - {name for site in chosen for name in (site.name, site.node)}
-    unknown = [_Missing(name, "no node or site has this name") for name in sorted(nobody)]
-    return msgspec.json.encode(
-        _Gathered(
-            tuple(item for part in parts for item in part.monitoring),
-            (*(item for part in parts for item in part.missing), *unknown),
-        )
-    )
+    question = Question("/get", msgspec.json.encode(alone), lambda: here(alone))
+    answers = await ask(body.nodes, member, question)
+    parts = [_GATHERED.decode(part) for part in answers.found.values()]
+    items = tuple(item for part in parts for item in part.monitoring)
+    return msgspec.json.encode(_Gathered(items, answers.missing))
 
 
-async def _ask(body: GetBody, site: Site, member: Member, here: Here) -> _Gathered:
+def chosen_sites(nodes: Some, member: Member) -> tuple[list[Site], tuple[Missing, ...]]:
+    """Return the sites of nodes, this one first, and the names that nobody has; none: all sites."""
+    names = choice_of(nodes)
+    sites = [site for site in member.fabric().sites if not names or names & {site.name, site.node}]
+    sites.sort(key=lambda site: site.name != member.site)
+    nobody = names - {name for site in sites for name in (site.name, site.node)}
+    unknown = (Missing(name, "no node or site has this name") for name in sorted(nobody))
+    return sites, tuple(unknown)
+
+
+async def ask(nodes: Some, member: Member, question: Question) -> Answers:
+    """Ask the sites of nodes, all at once; a site that does not answer is told as missing."""
+    sites, unknown = chosen_sites(nodes, member)
+    answers = await asyncio.gather(*(_ask(question, site, member) for site in sites))
+    found, missing = {}, []
+    for site, answer in zip(sites, answers, strict=True):
+        if isinstance(answer, Missing):
+            missing.append(answer)
+        else:
+            found[site.name] = answer
+    return Answers(found, (*missing, *unknown))
+
+
+async def _ask(question: Question, site: Site, member: Member) -> bytes | Missing:
     if site.name == member.site:
-        return _GATHERED.decode(await here(body))
+        return await question.here()
     call = Outgoing(
         site.name,
         "POST",
-        f"/get?site={site.name}".encode(),
+        f"{question.path}?site={site.name}".encode(),
         headers={"Content-Type": "application/json"},
-        content=msgspec.json.encode(body),
+        content=question.body,
         wait_s=_READ_S,
     )
     try:
-        answer = await member.network.send(call)
-        return _GATHERED.decode(await answer.read())
+        return await (await member.network.send(call)).read()
     except UnavailableError as error:
-        return _Gathered((), (_Missing(site.node, error.message),))
+        return Missing(site.node, error.message)

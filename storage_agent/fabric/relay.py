@@ -1,6 +1,7 @@
 """Relaying a request for another site to its agent, streamed both ways."""
 
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
+from contextvars import ContextVar
 from typing import Annotated
 
 from fastapi import Query, Request, Response
@@ -25,12 +26,16 @@ from storage_agent.fabric.network import (
 
 log = get_logger(__name__)
 
+READER: ContextVar[str | None] = ContextVar("reader", default=None)
+"""The site whose agent sent the request that is answered; None if it came from a client here."""
+
 Handler = Callable[[Request], Awaitable[Response]]
 
 _PASSED_ON = ("content-type", "content-length", "idempotency-key")
 _PASSED_BACK = ("content-type", "content-length", "retry-after")
 _FOLLOW_S = 3.0
 _GET_S = 27.0
+_LONG = ("/get", "/query", "/query/parts", "/app/get", "/app/query", "/analytics/get")
 _MOST_WAIT_S = 60.0
 
 
@@ -84,6 +89,7 @@ class Relay:
             count(site, "received", kind, len(message.get("body", b"")))
             return message
 
+        READER.set(via[0])
         response = await here(Request(request.scope, receive))
         if isinstance(response, StreamingResponse):
             response.body_iterator = _all_counted(response.body_iterator, site, kind)
@@ -143,7 +149,7 @@ def _some(headers: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
 
 
 def _wait_s(request: Request) -> float:
-    if request.url.path == "/get":
+    if request.url.path in _LONG:
         return _GET_S
     try:
         wait_s = float(request.query_params.get("wait_ms", 0)) / 1000

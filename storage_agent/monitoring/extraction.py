@@ -28,12 +28,12 @@ class Extraction:
 
         That ``body`` may ask for other nodes too is not looked at here.
         """
-        start, end = _times(body)
         wanted = chosen(self._catalogue, body)
-        if body.latest or (body.latest is None and start is None and end is None):
+        times = times_of(body)
+        if times is None:
             data = [self._latest(series, metadata) for series, metadata in wanted.items()]
             return self._answer([item for item in data if item is not None])
-        points = await self._history.read(wanted, start or 0, LATEST_MS if end is None else end)
+        points = await self._history.read(wanted, *times)
         return await asyncio.to_thread(lambda: self._answer(_grouped(points, wanted)))
 
     def _answer(self, data: Sequence[dict[str, Any]]) -> bytes:
@@ -66,19 +66,24 @@ def _item(metadata: Metadata, values: list[dict[str, Any]]) -> dict[str, Any]:
 
 def chosen(catalogue: Catalogue, body: GetBody) -> dict[Series, Metadata]:
     """Return the series that the filters of a body ask for, and their metadata."""
+    fits = fitting(body)
+    return {series: metadata for series, metadata in catalogue.all() if fits(metadata)}
+
+
+def fitting(body: GetBody) -> Callable[[Metadata], bool]:
+    """Return what tells whether a series is one that the filters of a body ask for."""
     filters = _filters(body)
-    return {
-        series: metadata
-        for series, metadata in catalogue.all()
-        if all(told(metadata) in choice for told, choice in filters)
-    }
+    return lambda metadata: all(told(metadata) in choice for told, choice in filters)
 
 
-def _times(body: GetBody) -> tuple[int | None, int | None]:
-    start = None if body.start is None else whole(body.start, "from")
-    end = None if body.end is None else whole(body.end, "to")
-    if start is not None and end is not None and start > end:
+def times_of(body: GetBody) -> tuple[int, int] | None:
+    """Return the first and the last time that a body asks for; None: only the latest value."""
+    start = 0 if body.start is None else whole(body.start, "from")
+    end = LATEST_MS if body.end is None else whole(body.end, "to")
+    if start > end:
         raise InvalidRequestError(f"from ({start}) is after to ({end})")
+    if body.latest or (body.latest is None and body.start is None and body.end is None):
+        return None
     return start, end
 
 

@@ -1,6 +1,6 @@
 """Past points by series and time: what /get, queries and replicas of other sites are read by."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,18 +39,11 @@ class History:
 
         Raises ``TooLargeError`` when there are more than ``most``.
         """
-        wanted = _Wanted(series)
-        # Points that are released while this reads are rows beyond the head of now.
-        released = self._points.ahead.released
-        entries = self._entries(start, end) if series else []
         parts: list[pa.RecordBatch] = []
         rows = 0
-        for begin in range(0, len(entries), _SEGMENTS_AT_ONCE):
-            segments = await self._points.segments(entries[begin : begin + _SEGMENTS_AT_ONCE])
-            for batch in _rows(segments, start, end, released):
-                part = batch.filter(wanted.among(batch)).select(columns)
-                parts.append(part)
-                rows += part.num_rows
+        async for part in self.batches(series, start, end, columns=columns):
+            parts.append(part)
+            rows += part.num_rows
             if rows > most:
                 raise TooLargeError(
                     f"this asks for more than {most} values",
@@ -58,6 +51,26 @@ class History:
                 )
         schema = pa.schema([POINTS.field(name) for name in columns])
         return pa.Table.from_batches(parts, schema)
+
+    async def batches(
+        self,
+        series: Collection[Series],
+        start: int,
+        end: int,
+        *,
+        columns: Sequence[str] = _COLUMNS,
+    ) -> AsyncIterator[pa.RecordBatch]:
+        """Yield the same points bit by bit, however many there are."""
+        if not series:
+            return
+        wanted = _Wanted(series)
+        # Points that are released while this reads are rows beyond the head of now.
+        released = self._points.ahead.released
+        entries = self._entries(start, end)
+        for begin in range(0, len(entries), _SEGMENTS_AT_ONCE):
+            segments = await self._points.segments(entries[begin : begin + _SEGMENTS_AT_ONCE])
+            for batch in _rows(segments, start, end, released):
+                yield batch.filter(wanted.among(batch)).select(columns)
 
     def _entries(self, start: int, end: int) -> list[Entry]:
         """Return the entries of segments that may have values in a time, in their order."""
