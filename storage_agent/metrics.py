@@ -17,6 +17,7 @@ HEAD = Gauge("mistbow_agent_head", "The next number of a stream.", ["stream"])
 IGNITE_CONNECTIONS = Counter("mistbow_agent_ignite_connections", "Times that Ignite was dialled.")
 LINK_BYTES = Counter(
     "mistbow_agent_link_bytes",
-    "Bytes of bodies to and from the next site on their way, by kind: greeting, metadata, relay.",
+    "Bytes of bodies to and from the next site on their way, by kind: greeting, metadata, "
+    "replication, relay.",
     ["site", "direction", "kind"],
 )

@@ -101,6 +101,18 @@ class Member:
             self._greeter.greet(greeting.url)
         return self.neighbours.greeting()
 
+    def tell(self, key: str, event: Any) -> None:
+        """Say what is so now of this site; None: the key is no more."""
+        self._journal.tell(key, event)
+
+    def told_by(self, site: str) -> facts.Facts:
+        """Return what a site, this one or another, says of itself as far as it is known."""
+        return self._journal.facts if site == self.site else self._replicas.facts(site)
+
+    def store(self, site: str) -> str | None:
+        """Return the name of the store that another site's facts are from, if it is known."""
+        return self._replicas.store(site)
+
     def hear(self, worker: Worker) -> None:
         """Take a worker's announcement."""
         self._workers.hear(worker)
@@ -119,9 +131,7 @@ class Member:
             workers=self._workers.alive(),
         )
         others = [self._site(each) for each in self.neighbours]
-        links = {
-            each.name: facts.links(self._facts(each.name)) for each in others if each.reachable
-        }
+        links = {each.name: facts.links(self.told_by(each.name)) for each in others if each.reachable}
         links[self.site] = self._links
         return Fabric(
             site=self.site,
@@ -134,7 +144,7 @@ class Member:
         )
 
     def _site(self, known: Neighbour) -> Site:
-        told = self._facts(known.site)
+        told = self.told_by(known.site)
         about = facts.site_facts(told) or SiteFacts(node=known.node, url=known.url)
         return Site(
             name=known.site,
@@ -142,9 +152,6 @@ class Member:
             reachable=self.neighbours.reachable(known.site),
             workers=facts.workers(told),
         )
-
-    def _facts(self, site: str) -> facts.Facts:
-        return self._replicas.facts(site)
 
     def _tell_links(self) -> None:
         """Tell of links that broke, that were measured first, or that are clearly different."""

@@ -21,7 +21,8 @@ class Neighbour:
     """Another site; ``address`` is where its agent answers now, None while it is silent.
 
     ``heard`` is when it last answered (milliseconds since the epoch), ``reaches`` what it then said
-    that it reaches straight.
+    that it reaches straight. ``restarts`` and ``losses`` count how often another run of its agent
+    answered, and how often it fell silent, since this agent started.
     """
 
     site: str
@@ -32,6 +33,8 @@ class Neighbour:
     heard: int | None = None
     reaches: frozenset[str] = frozenset()
     samples: deque[float] = field(default_factory=lambda: deque(maxlen=_SAMPLES))
+    restarts: int = 0
+    losses: int = 0
 
     @property
     def latency_ms(self) -> float | None:
@@ -157,6 +160,7 @@ class Neighbours:
             self._announce()
         if known.address == address and trip_ms is not None:
             known.samples.append(trip_ms / 2)
+        known.restarts += known.instance not in (None, greeting.instance)
         known.node, known.instance = greeting.node, greeting.instance
         known.heard = self._clock()
         reaches = frozenset(each.site for each in greeting.knows if each.reached)
@@ -174,6 +178,7 @@ class Neighbours:
     def _silence(self, known: Neighbour) -> None:
         log.info("a site is silent", site=known.site, address=known.address)
         known.address = None
+        known.losses += 1
         known.reaches = frozenset()
         self._announce()
 

@@ -186,7 +186,9 @@ def kind_of(target: bytes) -> str:
     """Return under which kind the bytes of a path are counted."""
     path = target.partition(b"?")[0]
     stream = f"/streams/{METADATA}".encode()
-    return "metadata" if path == stream or path.startswith(stream + b"/") else "relay"
+    if path == stream or path.startswith(stream + b"/"):
+        return "metadata"
+    return "replication" if path.startswith(b"/replication/") else "relay"
 
 
 def count(site: str, direction: Direction, kind: str, size: int) -> None:

@@ -1,30 +1,23 @@
 """What other sites said of themselves, followed and kept here: ``replicas/SITE/metadata``."""
 
 import asyncio
+from contextlib import aclosing
 from typing import Any
-
-import msgspec
 
 from mistbow.client.agent_model import StreamInfo
 from mistbow.clock import Clock
-from mistbow.errors import MistbowError, UnavailableError
+from mistbow.errors import UnavailableError
 from mistbow.streams.events import event_rows
 from mistbow.streams.schemas import EVENTS, METADATA
-from mistbow.streams.wire import Chunk, ChunkDecoder
-from mistbow.telemetry import get_logger
+from mistbow.streams.wire import Chunk
 from storage_agent.fabric.facts import GONE, Facts, learn, read_facts
+from storage_agent.fabric.following import ask, chunks_of, keep_following
 from storage_agent.fabric.journal import STORE
 from storage_agent.fabric.neighbours import Neighbours
-from storage_agent.fabric.network import Network, Outgoing
+from storage_agent.fabric.network import Network
 from storage_agent.streams.streams import REPLICAS, Stream, Streams
 
-log = get_logger(__name__)
-
 _POSITION = "position"
-_SILENCE_S = 3.0
-"""On top of what any answer may take: the followed stream says something each 2 s."""
-
-_PAUSE_S = 0.25
 
 
 class Replica:
@@ -40,10 +33,14 @@ class Replica:
         """The number from which to read on."""
         return int(self._stream.log.attributes.get(_POSITION, 0))
 
+    @property
+    def store(self) -> str | None:
+        """The store that what is kept was read from."""
+        return self._stream.log.attributes.get(STORE)
+
     async def begin(self, store: str, head: int) -> None:
         """Read from a store; anew if it is another one than before, or has lost its end."""
-        before = self._stream.log.attributes.get(STORE)
-        if before == store and self.position <= head:
+        if self.store == store and self.position <= head:
             return
         if self.facts:
             await self._append(dict.fromkeys(self.facts, GONE))
@@ -81,6 +78,11 @@ class Replicas:
         kept = self._kept.get(site)
         return {} if kept is None else kept.facts
 
+    def store(self, site: str) -> str | None:
+        """Return the name of the store that a site's facts are from, as far as it is known."""
+        kept = self._kept.get(site)
+        return None if kept is None else kept.store
+
     async def open(self, streams: Streams) -> list[str]:
         """Recover what is kept, and return whose it is; raises ``UnavailableError``."""
         self._streams = streams
@@ -103,41 +105,16 @@ class Replicas:
                 await changed.wait()
 
     async def _follow(self, site: str) -> None:
-        while True:
-            changed = self._neighbours.changed()
-            if not self._neighbours.reachable(site):
-                await changed.wait()
-                continue
-            try:
-                await self._follow_once(site)
-            except MistbowError as error:
-                log.info("not followed", site=site, error=error.message)
-            except Exception as error:
-                log.error("not followed", site=site, exc_info=error)
-            await asyncio.sleep(_PAUSE_S)
+        await keep_following(self._neighbours, site, METADATA, lambda: self._follow_once(site))
 
     async def _follow_once(self, site: str) -> None:
         replica = await self._keep(site)
-        answer = await self._network.send(
-            Outgoing(site, "GET", _target(site, "/info"), wait_s=_SILENCE_S)
-        )
-        info = msgspec.json.decode(await answer.read(), type=StreamInfo)
+        info = await ask(self._network, site, _target(site, "/info"), StreamInfo)
         await replica.begin(str(info.attributes.get(STORE)), info.head)
-        answer = await self._network.send(
-            Outgoing(
-                site,
-                "GET",
-                _target(site, "", f"&follow=true&from={replica.position}"),
-                wait_s=_SILENCE_S,
-            )
-        )
-        if not answer.response.is_success:
-            await answer.read()
-        decoder = ChunkDecoder()
-        async for data in answer.body:
-            for chunk in decoder.feed(data):
+        target = _target(site, "", f"&follow=true&from={replica.position}")
+        async with aclosing(chunks_of(self._network, site, target)) as chunks:
+            async for chunk in chunks:
                 await replica.add(chunk)
-        raise UnavailableError(f"the metadata of {site} broke off")
 
     async def _keep(self, site: str) -> Replica:
         if site not in self._kept:
