@@ -92,6 +92,13 @@ class TooLargeError(MistbowError):
     status = 413
 
 
+class UnsupportedError(MistbowError):
+    """The body is of a type, or packed in a way, that is not taken here."""
+
+    code = "unsupported"
+    status = 415
+
+
 class TooManyRequestsError(MistbowError):
     """More requests at once than the service takes; trying again later may succeed."""
 
@@ -119,6 +126,7 @@ _BY_CODE: dict[str, type[MistbowError]] = {
         ConflictError,
         FencedError,
         TooLargeError,
+        UnsupportedError,
         TooManyRequestsError,
         UnavailableError,
     )

@@ -3,11 +3,17 @@
 import re
 import socket
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, Json, SecretStr, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, Json, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from mistbow.auth.token_file import read_token_file
+from mistbow.errors import InvalidRequestError
+from mistbow.labels import parse_labels
+from mistbow.tls import check_ca, check_certificate
+from mistbow.topics import template_fault
 
 Durability = Literal["fsync", "log", "memory"]
 
@@ -31,12 +37,34 @@ def is_service_url(text: str) -> bool:
     return parts.scheme in ("http", "https") and bool(parts.hostname) and has_port and alone
 
 
+def is_broker_url(text: str) -> bool:
+    """Tell whether a text is the address of an MQTT broker: ``mqtt://HOST`` or mqtts."""
+    try:
+        parts = urlsplit(text)
+        has_port = parts.port is None or parts.port > 0
+    except ValueError:
+        return False
+    alone = parts.path in ("", "/") and not (parts.query or parts.fragment)
+    return parts.scheme in ("mqtt", "mqtts") and bool(parts.hostname) and has_port and alone
+
+
 def _listed(urls: str) -> list[str]:
     return [url.strip().rstrip("/") for url in urls.split(",") if url.strip()]
 
 
+def _are_labels(text: str) -> str:
+    try:
+        parse_labels(text)
+    except InvalidRequestError as error:
+        raise ValueError(f"{error.message}. {error.hint}") from None
+    return text
+
+
+Labels = Annotated[str, AfterValidator(_are_labels)]
+
+
 class TokenSettings(BaseSettings):
-    """The bearer token of all services: itself, or the file that it is in."""
+    """The bearer token of all services, itself or the file that it is in; and whom they trust."""
 
     model_config = SettingsConfigDict(
         env_prefix="MISTBOW_", extra="ignore", frozen=True, hide_input_in_errors=True
@@ -69,8 +97,53 @@ class TokenSettings(BaseSettings):
             raise ValueError(f"MISTBOW_TOKEN_FILE is empty: {file}")
         return text
 
+    tls_ca: Path | None = Field(
+        default=None,
+        description="Certificates (PEM) of the authorities that servers are trusted by.",
+    )
 
-class ServiceSettings(TokenSettings):
+    @field_validator("tls_ca")
+    @classmethod
+    def _trusted(cls, ca: Path | None) -> Path | None:
+        if ca is not None:
+            check_ca(ca)
+        return ca
+
+    @property
+    def secret(self) -> str | None:
+        """The token as text, or None."""
+        return None if self.token is None else self.token.get_secret_value()
+
+
+class TlsSettings(TokenSettings):
+    """The certificate that services show."""
+
+    tls_cert: Path | None = Field(
+        default=None, description="Certificate and its chain (PEM), to serve https by."
+    )
+    tls_key: Path | None = Field(
+        default=None, validate_default=True, description="Key (PEM) of the certificate."
+    )
+
+    @field_validator("tls_key")
+    @classmethod
+    def _fitting(cls, key: Path | None, info: ValidationInfo) -> Path | None:
+        if "tls_cert" not in info.data:
+            return key
+        certificate: Path | None = info.data["tls_cert"]
+        if (certificate is None) != (key is None):
+            raise ValueError("MISTBOW_TLS_CERT and MISTBOW_TLS_KEY go together; one is not set")
+        if certificate is not None and key is not None:
+            check_certificate(certificate, key)
+        return key
+
+    @property
+    def scheme(self) -> str:
+        """What the addresses of services begin with."""
+        return "http" if self.tls_cert is None else "https"
+
+
+class ServiceSettings(TlsSettings):
     """What every service listens on, logs to and is guarded by."""
 
     home: Path = Field(default=Path(".mistbow"), description="Folder of data, logs and downloads.")
@@ -81,6 +154,32 @@ class ServiceSettings(TokenSettings):
     max_body_bytes: int = Field(
         default=8 * 2**20, ge=1024, description="Largest request body, bytes."
     )
+    body_seconds: float = Field(
+        default=60.0, gt=0, description="How long a request's body may take to come, seconds."
+    )
+    max_requests: int = Field(default=256, ge=1, description="Most requests at once.")
+    max_followers: int = Field(
+        default=500, ge=1, description="Most requests at once that wait or follow."
+    )
+    tokens_file: Path | None = Field(
+        default=None, description="File of further tokens, which mistbow token add makes."
+    )
+
+    @field_validator("tokens_file")
+    @classmethod
+    def _of_tokens(cls, file: Path | None, info: ValidationInfo) -> Path | None:
+        if file is None:
+            return None
+        if "token" in info.data and info.data["token"] is None:
+            raise ValueError(
+                "MISTBOW_TOKEN or MISTBOW_TOKEN_FILE must be set too: services use that one "
+                "among themselves"
+            )
+        try:
+            read_token_file(file)
+        except InvalidRequestError as error:
+            raise ValueError(error.message) from None
+        return file
 
 
 class IgniteSettings(BaseSettings):
@@ -131,7 +230,7 @@ class AgentSettings(ServiceSettings):
         description="Site of this node; by default named after the node.",
     )
     region: str = Field(default="", description="Region of this node.")
-    labels: str = Field(default="", description="Labels of this node: key=value,key=value.")
+    labels: Labels = Field(default="", description="Labels of this node: key=value,key=value.")
     ignite_host: str = Field(
         default="127.0.0.1", description="Address of Ignite's thin-client port."
     )
@@ -148,6 +247,25 @@ class AgentSettings(ServiceSettings):
     )
     peers: str = Field(
         default="", description="Agents of some other sites: URL,URL. The rest is learned."
+    )
+
+    remote_write_entity: str = Field(
+        default="instance",
+        min_length=1,
+        description="Label that is the entity of points of Prometheus remote write.",
+    )
+    influx_entity: str = Field(
+        default="host",
+        min_length=1,
+        description="Tag that is the entity of points in line protocol.",
+    )
+    mqtt_url: SecretStr | None = Field(
+        default=None,
+        description="MQTT broker to follow: mqtt://user:password@host:port, or mqtts.",
+    )
+    mqtt_topics: str = Field(
+        default="sensors/{entityID}/{metricID}",
+        description="Topics to follow, and what their levels say: TEMPLATE,TEMPLATE.",
     )
 
     @field_validator("site")
@@ -175,6 +293,26 @@ class AgentSettings(ServiceSettings):
                 raise ValueError("not every one is an address of the form http://HOST:PORT")
         return ",".join(listed)
 
+    @field_validator("mqtt_url")
+    @classmethod
+    def _of_a_broker(cls, url: SecretStr | None) -> SecretStr | None:
+        if url is not None and not is_broker_url(url.get_secret_value()):
+            raise ValueError("it is not of the form mqtt://user:password@host:port")
+        return url
+
+    @field_validator("mqtt_topics")
+    @classmethod
+    def _templates(cls, topics: str) -> str:
+        for template in topics.split(","):
+            if fault := template_fault(template.strip()):
+                raise ValueError(f"{template.strip()!r}: {fault}")
+        return topics
+
+    @property
+    def topic_templates(self) -> tuple[str, ...]:
+        """The templates of topics, one by one."""
+        return tuple(template.strip() for template in self.mqtt_topics.split(","))
+
     @property
     def peer_urls(self) -> tuple[str, ...]:
         """The addresses of peers, one by one."""
@@ -195,7 +333,7 @@ class WorkerSettings(ServiceSettings):
     )
     node: str = Field(default_factory=socket.gethostname, description="This node's name.")
     region: str = Field(default="", description="Region of this node.")
-    labels: str = Field(default="", description="Labels of this node: key=value,key=value.")
+    labels: Labels = Field(default="", description="Labels of this node: key=value,key=value.")
     spark_master: str = Field(default="local[*]", description="Spark master.")
     driver_memory: str = Field(default="768m", description="Heap of Spark's driver.")
 
@@ -241,14 +379,14 @@ class MonitorSettings(ServiceSettings):
     )
 
 
-class StorageSettings(IgniteSettings, TokenSettings):
+class StorageSettings(IgniteSettings, TlsSettings):
     """A site's storage: its Ignite and its storage agent, which has settings of its own as well."""
 
     host: str = Field(default="127.0.0.1", description="Address that the agent listens on.")
     agent_port: int = Field(default=50000, ge=1, le=65535, description="Port of the storage agent.")
 
 
-class RunSettings(IgniteSettings, TokenSettings):
+class RunSettings(IgniteSettings, TlsSettings):
     """The whole suite on this machine, on loopback."""
 
     agent_port: int = Field(default=50000, ge=1, le=65535, description="Port of the storage agent.")

@@ -3,6 +3,20 @@
 from prometheus_client import Counter, Gauge, Histogram
 
 POINTS = Counter("mistbow_agent_points", "Points acknowledged by /put.")
+INGESTED_POINTS = Counter(
+    "mistbow_agent_ingested_points", "Points stored by another way in than /put.", ["source"]
+)
+REFUSED_POINTS = Counter(
+    "mistbow_agent_refused_points",
+    "Points, or messages of MQTT, that another way in than /put did not store, by reason.",
+    ["source", "reason"],
+)
+SKIPPED = Counter(
+    "mistbow_agent_remote_write_skipped",
+    "What Prometheus sent beside points, and is not kept, by kind: stale marker, exemplar.",
+    ["kind"],
+)
+MQTT_CONNECTED = Gauge("mistbow_agent_mqtt_connected", "1 while the MQTT broker is followed.")
 LATE_POINTS = Counter("mistbow_agent_late_points", "Points that came after the frontier.")
 AHEAD_POINTS = Counter("mistbow_agent_ahead_points", "Points stored ahead of the clock.")
 REQUESTS = Counter("mistbow_agent_requests", "Requests to /put and /get.", ["path", "status"])

@@ -85,6 +85,14 @@ class PointMaker:
         rows = pa.RecordBatch.from_arrays(columns, schema=POINTS)
         return Points(rows, list(changed.values()))
 
+    def fits(self, item: Measurement) -> bool:
+        """Tell whether an item's attributes take no more than they may."""
+        try:
+            self._describe(item, 0)
+        except InvalidRequestError:
+            return False
+        return True
+
     def _describe(self, item: Measurement, number: int) -> _Description:
         key = (
             item.metricID,
