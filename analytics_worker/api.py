@@ -5,6 +5,7 @@ import msgspec
 from fastapi import FastAPI, Request, Response
 
 from analytics_worker.worker import Worker
+from mistbow.auth.rules import requires
 from mistbow.errors import InvalidRequestError
 from mistbow.plan.fragments import Fragment, fragment_from_json
 
@@ -15,6 +16,7 @@ def add_routes(app: FastAPI, worker: Worker) -> None:
     """Serve the fragments of ``worker``."""
 
     @app.put("/fragments/{fragment_id}", status_code=202, tags=["fragments"])
+    @requires("admin")
     async def run(fragment_id: str, request: Request) -> Response:
         """Run a fragment, in place of the one of the same id if there is one."""
         fragment = _read(await request.body())
@@ -27,16 +29,19 @@ def add_routes(app: FastAPI, worker: Worker) -> None:
         return Response(msgspec.json.encode(status), status_code=202, media_type=_JSON)
 
     @app.get("/fragments", tags=["fragments"])
+    @requires("read")
     async def list_all() -> Response:
         """List the fragments that run here, and how far they are."""
         return Response(msgspec.json.encode(worker.list()), media_type=_JSON)
 
     @app.get("/fragments/{fragment_id}", tags=["fragments"])
+    @requires("read")
     async def show(fragment_id: str) -> Response:
         """Show one fragment."""
         return Response(msgspec.json.encode(worker.show(fragment_id)), media_type=_JSON)
 
     @app.delete("/fragments/{fragment_id}", status_code=204, tags=["fragments"])
+    @requires("admin")
     async def stop(fragment_id: str) -> None:
         """Stop a fragment and forget it."""
         await anyio.to_thread.run_sync(worker.remove, fragment_id)

@@ -1,6 +1,5 @@
 """What every HTTP service has: health, metrics, errors as JSON, tokens and body limits."""
 
-import hmac
 import ipaddress
 import json
 from collections.abc import Awaitable, Callable, Mapping
@@ -9,20 +8,18 @@ from typing import Any
 
 import prometheus_client
 import uvicorn
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mistbow import __version__
-from mistbow.errors import (
-    InvalidRequestError,
-    MistbowError,
-    NotFoundError,
-    TooLargeError,
-    UnauthorizedError,
-)
+from mistbow.auth.guard import Gate
+from mistbow.auth.keyring import Keyring
+from mistbow.auth.rules import authorize, requires
+from mistbow.errors import InvalidRequestError, MistbowError, NotFoundError
+from mistbow.http.limits import BodyLimit, RequestLimit, retry_after
+from mistbow.http.protocol import BoundedHeads
 from mistbow.settings import ServiceSettings, TokenSettings
 from mistbow.telemetry import get_logger, set_up_logging
 
@@ -32,8 +29,6 @@ Readiness = Callable[[], Awaitable[list[str]]]
 """Returns what the service still waits for, in words; an empty list when it is ready."""
 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
-
-_OPEN_PATHS = frozenset({"/healthz"})
 
 
 def create_service(
@@ -45,23 +40,38 @@ def create_service(
     description: str = "",
 ) -> FastAPI:
     """Build a FastAPI application with everything that Mistbow's services have in common."""
-    app = FastAPI(title=title, version=__version__, description=description, lifespan=lifespan)
+    app = FastAPI(
+        title=title,
+        version=__version__,
+        description=description,
+        lifespan=lifespan,
+        dependencies=[Depends(authorize)],
+    )
     _add_operations(app, readiness)
     _add_error_handlers(app)
-    app.add_middleware(_BodyLimit, max_bytes=settings.max_body_bytes)
-    if settings.token is not None:
-        app.add_middleware(_BearerToken, token=settings.token.get_secret_value())
+    # The last one is asked first: who is not known takes nobody's place.
+    app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes, seconds=settings.body_seconds)
+    app.add_middleware(
+        RequestLimit, max_requests=settings.max_requests, max_followers=settings.max_followers
+    )
+    if settings.secret is not None:
+        app.add_middleware(Gate, keyring=Keyring(settings.secret, settings.tokens_file))
     return app
 
 
 def serve(app: FastAPI, name: str, port: int, settings: ServiceSettings) -> None:
     """Serve ``app`` until SIGTERM or Ctrl-C; refuses to listen beyond loopback without a token."""
     refuse_to_be_open(name, settings.host, settings)
-    set_up_logging(name, settings.home, settings.log_level)
+    secrets = () if settings.secret is None else (settings.secret,)
+    set_up_logging(name, settings.home, settings.log_level, secrets)
     uvicorn.run(
         app,
         host=settings.host,
         port=port,
+        http=BoundedHeads,
+        ws="none",
+        ssl_certfile=settings.tls_cert,
+        ssl_keyfile=settings.tls_key,
         log_config=None,
         access_log=False,
         timeout_graceful_shutdown=3,
@@ -89,16 +99,19 @@ def _is_loopback(host: str) -> bool:
 
 def _add_operations(app: FastAPI, readiness: Readiness) -> None:
     @app.get("/healthz", tags=["operations"], summary="Is the process alive?")
+    @requires("read")
     async def healthz() -> dict[str, str]:
         return {"status": "ok"}
 
     @app.get("/readyz", tags=["operations"], summary="Can it serve, and if not, why?")
+    @requires("read")
     async def readyz() -> JSONResponse:
         waiting = await readiness()
         body = {"status": "waiting" if waiting else "ready", "waiting_for": waiting}
         return JSONResponse(body, status_code=503 if waiting else 200)
 
     @app.get("/metrics", tags=["operations"], summary="Prometheus metrics")
+    @requires("read")
     async def metrics() -> Response:
         return PlainTextResponse(
             prometheus_client.generate_latest(),
@@ -115,8 +128,7 @@ def _answer(body: Any, status: int, headers: Mapping[str, str] | None = None) ->
 def _add_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(MistbowError)
     async def on_own(_: Request, error: MistbowError) -> Response:
-        headers = {"Retry-After": "1"} if error.status == 503 else None
-        return _answer(error.body(), error.status, headers)
+        return _answer(error.body(), error.status, retry_after(error))
 
     @app.exception_handler(RequestValidationError)
     async def on_validation(_: Request, error: RequestValidationError) -> Response:
@@ -145,74 +157,3 @@ def _add_error_handlers(app: FastAPI) -> None:
         log.error("unforeseen error", path=request.url.path, exc_info=error)
         body = MistbowError("something went wrong inside the service; its log says what").body()
         return _answer(body, 500)
-
-
-class _BearerToken:
-    """Answers 401 to requests without the token; ``/healthz`` stays open for health checks."""
-
-    def __init__(self, app: ASGIApp, token: str) -> None:
-        self._app = app
-        self._expected = f"Bearer {token}".encode()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in _OPEN_PATHS:
-            await self._app(scope, receive, send)
-            return
-        given = dict(scope["headers"]).get(b"authorization", b"")
-        if hmac.compare_digest(given, self._expected):
-            await self._app(scope, receive, send)
-            return
-        error = UnauthorizedError(
-            "a bearer token is needed", hint="Send the header 'Authorization: Bearer TOKEN'."
-        )
-        headers = {"WWW-Authenticate": "Bearer"}
-        await JSONResponse(error.body(), status_code=401, headers=headers)(scope, receive, send)
-
-
-class _BodyLimit:
-    """Answers 413 to a body over the limit, declared or not, before it fills the memory."""
-
-    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
-        self._app = app
-        self._max = max_bytes
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        declared = dict(scope["headers"]).get(b"content-length", b"0")
-        if declared.isdigit() and int(declared) > self._max:
-            await self._refuse(scope, receive, send)
-            return
-        seen = 0
-        started = False
-
-        async def counted() -> Message:
-            nonlocal seen
-            message = await receive()
-            seen += len(message.get("body", b""))
-            if seen > self._max:
-                raise _BodyTooLargeError
-            return message
-
-        async def watched(message: Message) -> None:
-            nonlocal started
-            started = True
-            await send(message)
-
-        try:
-            await self._app(scope, counted, watched)
-        except _BodyTooLargeError:
-            if not started:
-                await self._refuse(scope, receive, send)
-
-    async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
-        error = TooLargeError(
-            f"the body is over {self._max} bytes",
-            hint="Send less at once, or raise MISTBOW_MAX_BODY_BYTES.",
-        )
-        await JSONResponse(error.body(), status_code=413)(scope, receive, send)
-
-
-class _BodyTooLargeError(Exception):
-    pass

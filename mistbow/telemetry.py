@@ -1,10 +1,14 @@
 """Logs (structured to a file, readable to the terminal) and their set-up."""
 
+import json
 import logging
 import logging.handlers
+import re
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import structlog
 from stamina.instrumentation import set_on_retry_hooks
@@ -15,8 +19,19 @@ _ROTATE_BYTES = 16 * 2**20
 _QUIET = ("httpx", "httpcore", "py4j", "uvicorn.access", "uvicorn.error")
 
 
-def set_up_logging(service: str, home: Path, level: str) -> None:
-    """Send this process's logs to ``home/logs/service.jsonl`` and, readable, to stderr."""
+# What looks like a token, wherever it comes from: tokens of files, and headers.
+_TOKEN_LIKE = re.compile(r"mistbow_[A-Za-z0-9_-]{20,}|(?<=bearer )[^\s\"',]+", re.IGNORECASE)
+_HIDDEN = "[hidden]"
+_LEAST_HIDDEN = 6
+"""A shorter secret would be found in many a word."""
+
+
+def set_up_logging(service: str, home: Path, level: str, secrets: Iterable[str] = ()) -> None:
+    """Send this process's logs to ``home/logs/service.jsonl`` and, readable, to stderr.
+
+    No line has any of ``secrets``, nor what looks like a token: callers put them in odd places.
+    """
+    scrub = _scrubber(secrets)
     folder = home / "logs"
     folder.mkdir(parents=True, exist_ok=True)
     shared: list[Any] = [
@@ -36,6 +51,7 @@ def set_up_logging(service: str, home: Path, level: str) -> None:
                 # No local variables: a token may be among them.
                 ExceptionRenderer(ExceptionDictTransformer(show_locals=False)),
                 structlog.processors.JSONRenderer(),
+                scrub,
             ],
         )
     )
@@ -50,6 +66,7 @@ def set_up_logging(service: str, home: Path, level: str) -> None:
                     pad_event_to=0,
                     exception_formatter=structlog.dev.plain_traceback,
                 ),
+                scrub,
             ],
         )
     )
@@ -72,6 +89,19 @@ def set_up_logging(service: str, home: Path, level: str) -> None:
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
     )
+
+
+def _scrubber(secrets: Iterable[str]) -> Callable[..., str]:
+    """Return the last step of a log's line, which takes secrets out of it."""
+    long = [text for text in secrets if len(text) >= _LEAST_HIDDEN]
+    forms = {form for text in long for form in (text, json.dumps(text)[1:-1], quote(text))}
+    exact = [re.escape(form) for form in sorted(forms, key=len, reverse=True)]
+    pattern = re.compile("|".join([*exact, _TOKEN_LIKE.pattern]), re.IGNORECASE)
+
+    def scrub(_: Any, __: str, line: str) -> str:
+        return pattern.sub(_HIDDEN, line)
+
+    return scrub
 
 
 def get_logger(name: str) -> structlog.stdlib.BoundLogger:

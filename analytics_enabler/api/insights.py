@@ -11,6 +11,7 @@ from analytics_enabler.deployments.service import Deployments
 from analytics_enabler.execution import Execution
 from analytics_enabler.explain import Outlook, explanation_text
 from analytics_enabler.instruments import SUBMISSIONS
+from mistbow.auth.rules import requires
 from mistbow.insights import (
     Accepted,
     CheckAnswer,
@@ -25,6 +26,7 @@ def insights_router(deployments: Deployments, execution: Execution, outlook: Out
     router = APIRouter(prefix="/api/insights", tags=["insights"])
 
     @router.post("", status_code=201, openapi_extra=BODY_DOCUMENTATION)
+    @requires("admin")
     async def submit(
         submission: ReadSubmission,
         idempotency_key: Annotated[str | None, Header(min_length=1, max_length=200)] = None,
@@ -38,18 +40,21 @@ def insights_router(deployments: Deployments, execution: Execution, outlook: Out
         return accepted(deployment)
 
     @router.get("")
+    @requires("read")
     async def list_all() -> DeploymentList:
         """List every deployment, the oldest first."""
         statuses = [status_of(deployment, execution) for deployment in deployments.all()]
         return DeploymentList(deployments=statuses)
 
     @router.post("/check", openapi_extra=BODY_DOCUMENTATION)
+    @requires("read")
     async def check(submission: ReadSubmission) -> CheckAnswer:
         """Say all that is wrong with a text, without deploying it."""
         checked = await deployments.check(submission.queries)
         return CheckAnswer(ok=checked.ok, problems=list(checked.problems))
 
     @router.post("/explain", openapi_extra=BODY_DOCUMENTATION, response_model=Explanation)
+    @requires("read")
     async def explain_queries(
         submission: ReadSubmission, format: Literal["json", "text"] = "json"
     ) -> Explanation | Response:
@@ -61,11 +66,13 @@ def insights_router(deployments: Deployments, execution: Execution, outlook: Out
         return PlainTextResponse(explanation_text(explanation, submission.queries))
 
     @router.get("/{deployment_id}")
+    @requires("read")
     async def show(deployment_id: str) -> DeploymentStatus:
         """Show a deployment: its queries, and how far its insights are."""
         return status_of(deployments.find(deployment_id), execution)
 
     @router.put("/{deployment_id}", openapi_extra=BODY_DOCUMENTATION)
+    @requires("admin")
     async def amend(deployment_id: str, submission: ReadSubmission) -> Accepted:
         """Replace a deployment's insights; those that mean the same go on undisturbed."""
         deployment = await deployments.amend(deployment_id, submission.queries, submission.name)
@@ -73,6 +80,7 @@ def insights_router(deployments: Deployments, execution: Execution, outlook: Out
         return accepted(deployment)
 
     @router.delete("/{deployment_id}", status_code=204)
+    @requires("admin")
     async def delete(deployment_id: str) -> None:
         """Stop a deployment and forget it."""
         await deployments.delete(deployment_id)

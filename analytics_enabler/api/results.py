@@ -15,6 +15,7 @@ from analytics_enabler.results.positions import Start, starts_of, text_of
 from analytics_enabler.results.reader import ResultReader
 from analytics_enabler.results.selection import select
 from analytics_enabler.results.streams import ResultStreams
+from mistbow.auth.rules import requires
 from mistbow.errors import InvalidRequestError
 from mistbow.insights import Results
 
@@ -34,6 +35,7 @@ def results_router(
     router = APIRouter(prefix="/api/insights/{deployment_id}/results", tags=["results"])
 
     @router.get("", response_model=Results)
+    @requires("read")
     async def results(
         deployment_id: str,
         insight: str | None = None,
@@ -59,6 +61,7 @@ def results_router(
         return Response(msgspec.json.encode(answer), media_type="application/json")
 
     @router.get("/follow", response_class=EventSourceResponse, dependencies=[Depends(places.one)])
+    @requires("read")
     async def follow(
         deployment_id: str,
         insight: str | None = None,

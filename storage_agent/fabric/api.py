@@ -3,6 +3,7 @@
 import msgspec
 from fastapi import APIRouter, Request, Response
 
+from mistbow.auth.rules import requires
 from mistbow.fabric import Worker
 from storage_agent.fabric.greeter import GREETING
 from storage_agent.fabric.greeting import Greeting, check_greeting
@@ -20,11 +21,13 @@ def fabric_routes(member: Member) -> APIRouter:
     routes = APIRouter(tags=["fabric"])
 
     @routes.get("/fabric", summary="All sites, their workers, and the links")
+    @requires("read")
     async def fabric() -> Response:
         """What cannot be reached now is told as it was last heard."""
         return _json(msgspec.json.encode(member.fabric()))
 
     @routes.post("/fabric/greet", summary="For other agents", openapi_extra=takes(Greeting))
+    @requires("admin")
     async def greet(request: Request) -> Response:
         """Tell who is there, and be told."""
         body = await request.body()
@@ -42,6 +45,7 @@ def fabric_routes(member: Member) -> APIRouter:
         summary="A worker is alive",
         openapi_extra=takes(Worker),
     )
+    @requires("admin")
     async def announce(name: str, request: Request) -> None:
         """To be repeated each second; a worker that is not heard for 3 s counts as dead."""
         worker = read_body(_WORKER, await request.body())
@@ -49,6 +53,7 @@ def fabric_routes(member: Member) -> APIRouter:
         member.hear(worker)
 
     @routes.delete("/workers/{name}", status_code=204, summary="A worker leaves")
+    @requires("admin")
     async def leave(name: str) -> None:
         """Also answers 204 if it was not there."""
         member.leave(name)

@@ -8,6 +8,7 @@ import pyarrow as pa
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
+from mistbow.auth.rules import requires
 from mistbow.errors import ConflictError, InvalidRequestError
 from mistbow.streams.schemas import RAW
 from mistbow.streams.wire import MEDIA_TYPE, Chunk, ChunkEncoder
@@ -45,14 +46,17 @@ def streams_routes(agent: Agent) -> APIRouter:
 
 def _add_state_routes(routes: APIRouter, agent: Agent) -> None:
     @routes.get("", summary="All streams")
+    @requires("read")
     async def all_streams() -> dict[str, Any]:
         return {"streams": [stream.info() for stream in agent.streams.all()]}
 
     @routes.get("/{name:path}/info", summary="A stream")
+    @requires("read")
     async def info(name: str) -> dict[str, Any]:
         return (await agent.streams.get(name)).info()
 
     @routes.post("/{name:path}/claim", summary="Become a stream's only writer")
+    @requires("admin")
     async def claim(name: str) -> dict[str, Any]:
         """Begin a new epoch: appends of older ones are refused from now on."""
         stream = await _writable(agent, name)
@@ -61,6 +65,7 @@ def _add_state_routes(routes: APIRouter, agent: Agent) -> None:
     @routes.patch(
         "/{name:path}", summary="Move a frontier, note attributes", openapi_extra=takes(AdvanceBody)
     )
+    @requires("admin")
     async def advance(name: str, request: Request) -> dict[str, Any]:
         """A null attribute is removed; those that are not named stay as they are."""
         body = read_body(_ADVANCE, await request.body())
@@ -72,11 +77,13 @@ def _add_state_routes(routes: APIRouter, agent: Agent) -> None:
 
 def _add_position_routes(routes: APIRouter, agent: Agent) -> None:
     @routes.get("/{name:path}/seek", summary="Where a time begins")
+    @requires("read")
     async def seek(name: str, time: Annotated[int, Query(ge=-_MOST_TS, le=_MOST_TS)]) -> Any:
         """Return the greatest start of a segment before which every row has `ts <= time`."""
         return {"number": (await agent.streams.get(name)).log.index.seek(time)}
 
     @routes.get("/{name:path}/offset", summary="How far a batch may go")
+    @requires("read")
     async def offset(
         name: str,
         start: Annotated[int, Query(alias="from", ge=0, le=_MOST_TS)],
@@ -95,6 +102,7 @@ def _add_position_routes(routes: APIRouter, agent: Agent) -> None:
 
 def _add_row_routes(routes: APIRouter, agent: Agent) -> None:
     @routes.put("/{name:path}", summary="Make a stream", openapi_extra=_ARROW_BODY)
+    @requires("admin")
     async def create(name: str, request: Request, response: Response) -> dict[str, Any]:
         """The body is an Arrow IPC stream of the schema; the answer is 201 if the stream is new."""
         if name.startswith(REPLICAS):
@@ -104,6 +112,7 @@ def _add_row_routes(routes: APIRouter, agent: Agent) -> None:
         return (await agent.streams.get(name)).info()
 
     @routes.post("/{name:path}", summary="Append rows", openapi_extra=_ARROW_BODY)
+    @requires("admin")
     async def append(
         name: str,
         request: Request,
@@ -127,6 +136,7 @@ def _add_row_routes(routes: APIRouter, agent: Agent) -> None:
         return {"first": done.first, "next": done.next, "frontier": done.frontier}
 
     @routes.get("/{name:path}", summary="Subscribe", response_class=StreamingResponse)
+    @requires("read")
     async def subscribe(
         name: str,
         selection: Annotated[Selection, Depends(_selection)],

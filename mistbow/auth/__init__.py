@@ -1,0 +1,1 @@
+"""Who calls, and what they may: bearer tokens, their scopes, and what each route requires."""

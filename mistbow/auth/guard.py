@@ -1,0 +1,72 @@
+"""The gate of every service: no request passes it without a token that is known."""
+
+from collections.abc import Mapping
+from urllib.parse import quote, unquote
+
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from mistbow.auth.callers import Caller, on_behalf_of
+from mistbow.auth.keyring import Keyring
+from mistbow.errors import UnauthorizedError
+
+ENTITY_PREFIX = "Mistbow-Entity-Prefix"
+"""What an agent adds to a request that it passes on for a token with such a prefix."""
+
+OPEN_PATHS = frozenset({"/healthz"})
+
+_SCHEMES = (b"bearer", b"token")
+
+
+class Gate:
+    """Answers 401 to requests without a known token; ``/healthz`` stays open for health checks.
+
+    Collectors that speak Influx send ``Authorization: Token …``, which is taken as well.
+    """
+
+    def __init__(self, app: ASGIApp, keyring: Keyring) -> None:
+        self._app = app
+        self._keyring = keyring
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan" or scope.get("path") in OPEN_PATHS:
+            await self._app(scope, receive, send)
+            return
+        headers = dict(scope["headers"])
+        caller = self._caller(headers.get(b"authorization", b""))
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+        elif caller is None:
+            await _refuse(scope, receive, send)
+        else:
+            with on_behalf_of(_narrowed(caller, headers)):
+                await self._app(scope, receive, send)
+
+    def _caller(self, authorization: bytes) -> Caller | None:
+        scheme, _, token = authorization.partition(b" ")
+        return self._keyring.find(token.strip()) if scheme.lower() in _SCHEMES else None
+
+
+def passed_on(caller: Caller) -> dict[str, str]:
+    """Return the headers by which another agent keeps to the rights of a caller.
+
+    The scope was checked here; the fog's own token, which the other agent sees, has them all.
+    """
+    return {ENTITY_PREFIX: quote(caller.entity_prefix)} if caller.entity_prefix else {}
+
+
+def _narrowed(caller: Caller, headers: Mapping[bytes, bytes]) -> Caller:
+    prefix = headers.get(ENTITY_PREFIX.lower().encode())
+    # Never wider: whoever has a prefix keeps it.
+    if prefix is None or caller.entity_prefix:
+        return caller
+    return caller.narrowed(unquote(prefix.decode("latin-1")))
+
+
+async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
+    error = UnauthorizedError(
+        "a bearer token is needed", hint="Send the header 'Authorization: Bearer TOKEN'."
+    )
+    # A body that nobody reads would be waited for.
+    headers = {"WWW-Authenticate": "Bearer", "Connection": "close"}
+    await JSONResponse(error.body(), status_code=401, headers=headers)(scope, receive, send)

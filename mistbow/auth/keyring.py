@@ -1,0 +1,64 @@
+"""The tokens that a service knows: the fog's own, and those of a file that may change."""
+
+import hmac
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+from mistbow.auth.callers import FOG, Caller
+from mistbow.auth.token_file import Token, TokenFile, now, read_token_file
+from mistbow.errors import InvalidRequestError
+from mistbow.telemetry import get_logger
+
+log = get_logger(__name__)
+
+_Stamp = tuple[int, int, int]
+
+
+class Keyring:
+    """Finds whose a token is; the file is read again when it has changed, so a revocation holds.
+
+    A file that is gone or broken opens nothing until it is mended: to go on with what it said
+    before would undo a revocation.
+    """
+
+    def __init__(self, own: str, file: Path | None, clock: Callable[[], datetime] = now) -> None:
+        self._own = own.encode()
+        self._path = file
+        self._clock = clock
+        self._stamp: _Stamp | None = None
+        self._file: TokenFile | None = None
+        self._by_hash: dict[str, Token] = {}
+
+    def find(self, token: bytes) -> Caller | None:
+        """Return whose a token is, or None."""
+        if hmac.compare_digest(token, self._own):
+            return FOG
+        if self._path is None:
+            return None
+        self._refresh(self._path)
+        if self._file is None:
+            return None
+        # How long it takes to find a hash tells nothing of the token that it is of.
+        found = self._by_hash.get(self._file.hashed(token.decode("latin-1")))
+        if found is None or found.is_over(self._clock()):
+            return None
+        return found.caller
+
+    def _refresh(self, path: Path) -> None:
+        try:
+            status = path.stat()
+            stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
+        except OSError:
+            stamp = (0, 0, 0)
+        if stamp == self._stamp:
+            return
+        self._stamp = stamp
+        try:
+            self._file = read_token_file(path)
+        except InvalidRequestError as error:
+            log.error("no token of the file is accepted", error=error.message)
+            self._file, self._by_hash = None, {}
+            return
+        self._by_hash = {each.hash: each for each in self._file.tokens}
+        log.info("tokens read", tokens=len(self._by_hash))

@@ -1,0 +1,1 @@
+"""What guards a service's HTTP against too much: bodies, requests at once, heads of requests."""
