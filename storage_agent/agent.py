@@ -16,10 +16,12 @@ from storage_agent.fabric.gathering import gather
 from storage_agent.fabric.member import Member
 from storage_agent.fabric.relay import Relay
 from storage_agent.ignite_client import METADATA, IgniteClient
-from storage_agent.monitoring.bodies import GetBody, PutBody
+from storage_agent.monitoring.aggregation import Aggregation, Sums, query
+from storage_agent.monitoring.bodies import GetBody, ListBody, Measurement, PutBody, QueryBody
 from storage_agent.monitoring.catalogue import Catalogue
 from storage_agent.monitoring.extraction import Extraction
 from storage_agent.monitoring.history import History
+from storage_agent.monitoring.listing import listed
 from storage_agent.monitoring.points import PointMaker
 from storage_agent.streams.index import Entry
 from storage_agent.streams.segments import Segment
@@ -43,6 +45,7 @@ class _Recovered:
     maker: PointMaker
     extraction: Extraction
     history: History
+    aggregation: Aggregation
 
 
 class Agent:
@@ -112,9 +115,25 @@ class Agent:
         metrics.POINTS.inc(len(body.monitoring))
         return len(body.monitoring)
 
+    def fits(self, item: Measurement) -> bool:
+        """Tell whether what an item says beside its value and time is not too much."""
+        return self._ready().maker.fits(item)
+
     async def get(self, body: GetBody) -> bytes:
         """Return what is stored of the points that a body asks for, as JSON."""
         return await gather(body, self.member, self._ready().extraction.get)
+
+    async def query(self, body: QueryBody) -> bytes:
+        """Return an aggregate of the points that a body asks for, as JSON."""
+        return await query(body, self.member, self._ready().aggregation)
+
+    async def sums(self, body: QueryBody) -> Sums:
+        """Return what the points of this node that a body asks for come to."""
+        return await self._ready().aggregation.sums(body)
+
+    def listed(self, body: ListBody) -> bytes:
+        """Return the metadata of the series that a body asks for, as JSON."""
+        return listed(body, self._settings.node, self._ready().catalogue, self.member)
 
     def _ready(self) -> _Recovered:
         if self._recovered is None:
@@ -157,6 +176,7 @@ class Agent:
                 maker=PointMaker(self._settings, catalogue),
                 extraction=Extraction(self._settings.node, catalogue, history),
                 history=history,
+                aggregation=Aggregation(catalogue, history),
             )
         except BaseException:
             await streams.close()

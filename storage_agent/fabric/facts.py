@@ -1,6 +1,6 @@
 """What a site says of itself, key by key: the rows of its stream ``metadata``."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ from storage_agent.streams.streams import Stream
 SITE = "site"
 _WORKER = "worker/"
 _LINK = "link/"
+_SERIES = "series/"
 
 GONE = "null"
 """The event that removes a key."""
@@ -83,6 +84,13 @@ def workers(facts: Facts) -> tuple[Worker, ...]:
         for key in sorted(facts)
         if key.startswith(_WORKER)
     )
+
+
+def series(facts: Facts) -> Iterator[dict[str, Any]]:
+    """Yield the metadata of a site's series."""
+    for key, event in list(facts.items()):
+        if key.startswith(_SERIES):
+            yield msgspec.json.decode(event)
 
 
 def links(facts: Facts) -> dict[str, float]:

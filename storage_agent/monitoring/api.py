@@ -6,14 +6,25 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import APIRouter, Depends, Header, Request, Response
 
+from mistbow.auth.rules import requires
 from mistbow.errors import InvalidRequestError, MistbowError
 from storage_agent import metrics
 from storage_agent.agent import Agent
 from storage_agent.fabric.relay import relayed, takes_site
-from storage_agent.monitoring.bodies import GetBody, PutBody, inline_schema, read_body
+from storage_agent.monitoring.bodies import (
+    GetBody,
+    ListBody,
+    PutBody,
+    QueryBody,
+    inline_schema,
+    read_body,
+)
+from storage_agent.monitoring.listing import nodes
 
 _PUT = msgspec.json.Decoder(PutBody)
 _GET = msgspec.json.Decoder(GetBody)
+_QUERY = msgspec.json.Decoder(QueryBody)
+_LIST = msgspec.json.Decoder(ListBody)
 _EXAMPLE_PUT = {
     "monitoring": [
         {
@@ -34,6 +45,8 @@ _EXAMPLE_PUT = {
     ]
 }
 _EXAMPLE_GET = {"metricID": ["metric1"], "from": 1795262400000, "to": 1795262460000}
+_EXAMPLE_QUERY = {**_EXAMPLE_GET, "agg": "avg", "nodes": []}
+_EXAMPLE_LIST = {"entityID": ["entity1"], "fields": ["units", "podName", "containerName"]}
 _MOST_KEY = 200
 
 
@@ -46,6 +59,7 @@ def monitoring_routes(agent: Agent) -> APIRouter:
     )
 
     @routes.post("/put", summary="Store points", openapi_extra=takes(PutBody, _EXAMPLE_PUT))
+    @requires("ingest", by_entity=True)
     async def put(
         request: Request, idempotency_key: Annotated[str | None, Header()] = None
     ) -> Response:
@@ -62,6 +76,7 @@ def monitoring_routes(agent: Agent) -> APIRouter:
         return _json(msgspec.json.encode({"result": "OK", "message": f"{stored} points stored"}))
 
     @routes.post("/get", summary="Read points", openapi_extra=takes(GetBody, _EXAMPLE_GET))
+    @requires("read", by_entity=True)
     async def get(request: Request) -> Response:
         """Return the latest values, or with `from` and `to` (ms, inclusive) those in between.
 
@@ -71,7 +86,44 @@ def monitoring_routes(agent: Agent) -> APIRouter:
         with _Counted("/get"):
             return _json(await agent.get(read_body(_GET, await request.body())))
 
+    _add_summaries(routes, agent)
     return routes
+
+
+def _add_summaries(routes: APIRouter, agent: Agent) -> None:
+    @routes.post("/query", summary="Aggregate", openapi_extra=takes(QueryBody, _EXAMPLE_QUERY))
+    @requires("read", by_entity=True)
+    async def query(request: Request) -> Response:
+        """Return the sum, max, min or average of what `/get` would return: `{"value": …}`.
+
+        No points, no value: null. Each site computes its part; `missing` as in `/get`.
+        """
+        with _Counted("/query"):
+            return _json(await agent.query(read_body(_QUERY, await request.body())))
+
+    @routes.post(
+        "/query/parts", summary="For other agents", openapi_extra=takes(QueryBody, _EXAMPLE_QUERY)
+    )
+    @requires("read", by_entity=True)
+    async def parts(request: Request) -> Response:
+        """Return count, sum, min and max of this node's points, whatever `agg` is."""
+        body = read_body(_QUERY, await request.body())
+        return _json(msgspec.json.encode(await agent.sums(body)))
+
+    @routes.post("/list", summary="Read metadata", openapi_extra=takes(ListBody, _EXAMPLE_LIST))
+    @requires("read", by_entity=True)
+    async def list_series(request: Request) -> Response:
+        """Return the metadata of series, all or some `fields` of it.
+
+        `nodes` as in `/get`, but answered from what is known here, also of sites that are cut off.
+        """
+        return _json(agent.listed(read_body(_LIST, await request.body())))
+
+    @routes.post("/nodes", summary="All nodes")
+    @requires("read")
+    async def all_nodes() -> Response:
+        """Return every node's name; the head is the first by name of those that are reachable."""
+        return _json(nodes(agent.member))
 
 
 def check_key(key: str | None) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import math
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -82,6 +82,18 @@ class GetBody(msgspec.Struct, frozen=True, rename={"start": "from", "end": "to"}
     start: Millis | None = None
     end: Millis | None = None
     latest: bool | None = None
+
+
+class QueryBody(GetBody, frozen=True, kw_only=True):
+    """The body of a /query: as of a /get, and what to make of the values."""
+
+    agg: Literal["sum", "max", "min", "avg"]
+
+
+class ListBody(GetBody, frozen=True, kw_only=True):
+    """The body of a /list: filters as of a /get, and the names of the fields that are wanted."""
+
+    fields: Some = None
 
 
 class AdvanceBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,0 +1,106 @@
+"""Answering a /query: each site sums its own values up, and only the sums cross."""
+
+import math
+from collections.abc import Iterable
+
+import msgspec
+import pyarrow.compute as pc
+
+from mistbow.errors import InvalidRequestError
+from storage_agent.fabric.gathering import Missing, Question, ask
+from storage_agent.fabric.member import Member
+from storage_agent.monitoring.bodies import QueryBody
+from storage_agent.monitoring.catalogue import Catalogue
+from storage_agent.monitoring.extraction import chosen, times_of
+from storage_agent.monitoring.history import History
+
+
+class Sums(msgspec.Struct, frozen=True):
+    """What values come to; without any, ``min`` and ``max`` are None.
+
+    A ``sum`` of None is beyond what a number can be.
+    """
+
+    count: int = 0
+    sum: float | None = 0.0
+    min: float | None = None
+    max: float | None = None
+
+
+class _Value(msgspec.Struct, frozen=True, omit_defaults=True):
+    value: float | None
+    missing: tuple[Missing, ...] = ()
+
+
+_SUMS = msgspec.json.Decoder(Sums)
+
+
+class Aggregation:
+    """Aggregates what is stored on this node."""
+
+    def __init__(self, catalogue: Catalogue, history: History) -> None:
+        self._catalogue = catalogue
+        self._history = history
+
+    async def sums(self, body: QueryBody) -> Sums:
+        """Return what the values of this node that a body asks for come to."""
+        wanted = chosen(self._catalogue, body)
+        times = times_of(body)
+        if times is None:
+            latest = (self._catalogue.latest(series) for series in wanted)
+            return merged(Sums(1, each.value, each.value, each.value) for each in latest if each)
+        found = Sums()
+        async for part in self._history.batches(wanted, *times, columns=("value",)):
+            if part.num_rows:
+                ends = pc.min_max(part["value"]).as_py()
+                sums = Sums(part.num_rows, pc.sum(part["value"]).as_py(), ends["min"], ends["max"])
+                found = merged((found, sums))
+        return found
+
+
+async def query(body: QueryBody, member: Member, here: Aggregation) -> bytes:
+    """Return the JSON answer of the nodes that a body names, or else of this one."""
+    missing: tuple[Missing, ...] = ()
+    if body.nodes is None:
+        sums = await here.sums(body)
+    else:
+        alone = msgspec.structs.replace(body, nodes=None)
+
+        async def parts() -> bytes:
+            return msgspec.json.encode(await here.sums(alone))
+
+        question = Question("/query/parts", msgspec.json.encode(alone), parts)
+        answers = await ask(body.nodes, member, question)
+        sums = merged(_SUMS.decode(part) for part in answers.found.values())
+        missing = answers.missing
+    return msgspec.json.encode(_Value(value_of(sums, body.agg), missing))
+
+
+def merged(parts: Iterable[Sums]) -> Sums:
+    """Return what the values of all parts come to.
+
+    >>> merged([Sums(1, 2.0, 2.0, 2.0), Sums(), Sums(2, 9.0, 4.0, 5.0)])
+    Sums(count=3, sum=11.0, min=2.0, max=5.0)
+    """
+    filled = [part for part in parts if part.count]
+    total = sum(math.inf if part.sum is None else part.sum for part in filled)
+    return Sums(
+        sum(part.count for part in filled),
+        total if math.isfinite(total) else None,
+        min((part.min for part in filled if part.min is not None), default=None),
+        max((part.max for part in filled if part.max is not None), default=None),
+    )
+
+
+def value_of(sums: Sums, agg: str) -> float | None:
+    """Return one aggregate; None if there are no values."""
+    if sums.count == 0:
+        return None
+    if agg in ("min", "max"):
+        return sums.min if agg == "min" else sums.max
+    if sums.sum is None:
+        raise InvalidRequestError(
+            "the sum of these values is beyond what a number can be",
+            hint="Ask for less time, or fewer metrics and entities.",
+        )
+    return sums.sum if agg == "sum" else sums.sum / sums.count

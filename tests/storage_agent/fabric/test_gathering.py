@@ -1,0 +1,70 @@
+"""Questions over nodes: computed where the data is, told of sites that are away, or what misses."""
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+
+from mistbow.client.agent import AgentClient, Point
+from mistbow.clock import system_clock
+from tests.storage_agent.fabric.conftest import TOKEN, Place, knows, site_of
+from tests.support.waiting import eventually
+
+Ask = Callable[[str, dict[str, Any]], dict[str, Any]]
+
+
+def asking(place: Place) -> Ask:
+    def ask(path: str, body: dict[str, Any]) -> dict[str, Any]:
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        response = httpx.post(f"{place.url}{path}", json=body, headers=headers)
+        assert response.status_code == 200, response.text
+        answer: dict[str, Any] = response.json()
+        return answer
+
+    return ask
+
+
+def put(client: AgentClient, entity: str, *values: float) -> None:
+    now = system_clock()
+    client.put(
+        [
+            Point("cpu", entity, now - 10 * (len(values) - number), value)
+            for number, value in enumerate(values)
+        ]
+    )
+
+
+def test_monitoring_over_sites(places: list[Place]) -> None:
+    a, b, _ = places
+    ask = asking(a)
+    past = {"from": 0, "metricID": ["cpu"], "nodes": []}
+    with a.agent(b) as at_a:
+        with b.agent() as at_b:
+            knows(at_a, "b")
+            put(at_a, "x", 1, 2)
+            put(at_b, "y", 3, 10)
+            assert ask("/query", {**past, "agg": "avg"}) == {"value": 4.0}
+            assert ask("/query", {**past, "agg": "max"}) == {"value": 10.0}
+            assert ask("/query", {**past, "agg": "sum", "nodes": ["b"]}) == {"value": 13.0}
+            assert ask("/query", {"nodes": [], "agg": "min"}) == {"value": 2.0}
+            both = {
+                "metric": [
+                    {"node": "node-a", "metricID": "cpu", "entityID": "x"},
+                    {"node": "node-b", "metricID": "cpu", "entityID": "y"},
+                ]
+            }
+            eventually(lambda: ask("/list", {"nodes": []}) == both)
+        eventually(lambda: not site_of(at_a, "b").reachable)
+        assert ask("/list", {"nodes": []}) == both
+        answer = ask("/query", {**past, "agg": "avg"})
+        assert answer["value"] == 1.5
+        assert [each["node"] for each in answer["missing"]] == ["node-b"]
+        assert ask("/nodes", {}) == {
+            "nodes": [
+                {"hostname": "node-a", "cluster_head": True},
+                {"hostname": "node-b", "cluster_head": False},
+            ]
+        }
+        nobody = [{"node": "z", "reason": "no node or site has this name"}]
+        assert ask("/list", {"nodes": ["z"]}) == {"metric": [], "missing": nobody}
+        assert ask("/query", {"nodes": ["z"], "agg": "sum"}) == {"value": None, "missing": nobody}
