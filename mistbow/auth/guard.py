@@ -6,7 +6,7 @@ from urllib.parse import quote, unquote
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mistbow.auth.callers import Caller, on_behalf_of
+from mistbow.auth.callers import FOG, Caller, on_behalf_of
 from mistbow.auth.keyring import Keyring
 from mistbow.errors import UnauthorizedError
 
@@ -39,7 +39,12 @@ class Gate:
         elif caller is None:
             await _refuse(scope, receive, send)
         else:
-            with on_behalf_of(_narrowed(caller, headers)):
+            if caller is FOG:
+                caller = _narrowed(caller, headers)
+            else:
+                # What agents tell each other in headers is believed of agents only.
+                scope["headers"] = [each for each in scope["headers"] if not _is_ours(each[0])]
+            with on_behalf_of(caller):
                 await self._app(scope, receive, send)
 
     def _caller(self, authorization: bytes) -> Caller | None:
@@ -57,10 +62,11 @@ def passed_on(caller: Caller) -> dict[str, str]:
 
 def _narrowed(caller: Caller, headers: Mapping[bytes, bytes]) -> Caller:
     prefix = headers.get(ENTITY_PREFIX.lower().encode())
-    # Never wider: whoever has a prefix keeps it.
-    if prefix is None or caller.entity_prefix:
-        return caller
-    return caller.narrowed(unquote(prefix.decode("latin-1")))
+    return caller if prefix is None else caller.narrowed(unquote(prefix.decode("latin-1")))
+
+
+def _is_ours(header: bytes) -> bool:
+    return header.lower().startswith(b"mistbow-")
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:

@@ -52,7 +52,7 @@ class Member:
         )
         self.site = settings.site
         self.neighbours = Neighbours(own, settings.peer_urls, clock)
-        self.network = Network(settings.site, self.neighbours, settings.token)
+        self.network = Network(settings.site, self.neighbours, settings.token, settings.tls_ca)
         self._journal = Journal(clock)
         self._workers = Workers(time.monotonic)
         self._replicas = Replicas(self.neighbours, self.network, clock)
@@ -131,7 +131,9 @@ class Member:
             workers=self._workers.alive(),
         )
         others = [self._site(each) for each in self.neighbours]
-        links = {each.name: facts.links(self.told_by(each.name)) for each in others if each.reachable}
+        links = {
+            each.name: facts.links(self.told_by(each.name)) for each in others if each.reachable
+        }
         links[self.site] = self._links
         return Fabric(
             site=self.site,

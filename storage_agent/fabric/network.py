@@ -3,13 +3,17 @@
 from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Literal
 
 import httpx
 from pydantic import SecretStr
 
+from mistbow.auth.callers import current_caller
+from mistbow.auth.guard import passed_on
 from mistbow.errors import NotFoundError, UnavailableError, from_body
 from mistbow.streams.schemas import METADATA
+from mistbow.tls import client_context
 from storage_agent import metrics
 from storage_agent.fabric.neighbours import Neighbour, Neighbours
 
@@ -62,13 +66,14 @@ class Answer:
 class Network:
     """Sends requests straight, or through a site that reaches the target."""
 
-    def __init__(self, own: str, neighbours: Neighbours, token: SecretStr | None) -> None:
+    def __init__(
+        self, own: str, neighbours: Neighbours, token: SecretStr | None, ca: Path | None = None
+    ) -> None:
         self.own = own
         self._neighbours = neighbours
         secret = None if token is None else token.get_secret_value()
         self._headers = {} if secret is None else {"Authorization": f"Bearer {secret}"}
-        # To make one takes longer than all else at a new dial.
-        self._tls = httpx.create_ssl_context(trust_env=False)
+        self._tls = client_context(ca)
         self._clients: dict[str, httpx.AsyncClient] = {}
 
     def client(self, address: str) -> httpx.AsyncClient:
@@ -141,7 +146,11 @@ class Network:
             call.method,
             base.copy_with(raw_path=base.raw_path.rstrip(b"/") + call.target),
             content=content,
-            headers={**call.headers, VIA: ",".join([*call.via, self.own])},
+            headers={
+                **call.headers,
+                **passed_on(current_caller()),
+                VIA: ",".join([*call.via, self.own]),
+            },
             timeout=httpx.Timeout(_ANSWER_S + call.wait_s, connect=CONNECT_S),
         )
 

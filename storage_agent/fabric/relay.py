@@ -9,6 +9,7 @@ from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
 from starlette.types import Message
 
+from mistbow.auth.rules import authorize
 from mistbow.errors import UnavailableError
 from mistbow.telemetry import get_logger
 from storage_agent.fabric.neighbours import Neighbours
@@ -51,6 +52,8 @@ class Relay:
         site = request.query_params.get("site")
         via = passed_by(request.headers.get(VIA))
         if site and site != self._network.own:
+            # The other agent sees the fog's token: what the caller's opens is decided here.
+            await authorize(request)
             kind = kind_of(_target(request))
             return await self._forward(request, site, via, kind)
         return await self._serve(request, here, via) if via else await here(request)
@@ -113,7 +116,7 @@ def relayed(relay: Relay) -> type[APIRoute]:
     return Relayed
 
 
-def takes_site(
+async def takes_site(
     site: Annotated[
         str | None, Query(description="the site whose agent is to answer; by default this one")
     ] = None,

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from mistbow.auth.callers import current_caller
 from mistbow.errors import InvalidRequestError
 from storage_agent.monitoring.bodies import LATEST_MS, GetBody, whole
 from storage_agent.monitoring.catalogue import Catalogue, Metadata, Series
@@ -71,9 +72,17 @@ def chosen(catalogue: Catalogue, body: GetBody) -> dict[Series, Metadata]:
 
 
 def fitting(body: GetBody) -> Callable[[Metadata], bool]:
-    """Return what tells whether a series is one that the filters of a body ask for."""
-    filters = _filters(body)
-    return lambda metadata: all(told(metadata) in choice for told, choice in filters)
+    """Return what tells whether a series is one that the filters of a body ask for.
+
+    Never one that the caller's token is not for; raises ``ForbiddenError`` if that is asked for.
+    """
+    caller, filters = current_caller(), _filters(body)
+    caller.check_entities(choice_of(body.entityID))
+    prefix = caller.entity_prefix
+    return lambda metadata: (
+        metadata["entityID"].startswith(prefix)
+        and all(told(metadata) in choice for told, choice in filters)
+    )
 
 
 def times_of(body: GetBody) -> tuple[int, int] | None:
