@@ -37,9 +37,9 @@ def create_app(
     settings: EnablerSettings, clock: Clock = system_clock, most_followers: int = MOST_FOLLOWERS
 ) -> FastAPI:
     """Return the enabler as an application."""
-    token = None if settings.token is None else settings.token.get_secret_value()
-    agent = AsyncAgentClient(settings.agent_url, token=token)
-    followed = AsyncAgentClient(settings.agent_url, token=token)
+    token, ca = settings.secret, settings.tls_ca
+    agent = AsyncAgentClient(settings.agent_url, token, ca=ca)
+    followed = AsyncAgentClient(settings.agent_url, token, ca=ca)
     landscape = Landscape(agent)
     catalogue = Catalogue(agent, landscape, clock)
 
@@ -47,7 +47,7 @@ def create_app(
         return (await agent.info(RAW)).frontier
 
     def connect(url: str) -> AsyncWorkerClient:
-        return AsyncWorkerClient(url, token=token, attempts=1)
+        return AsyncWorkerClient(url, token=token, attempts=1, ca=ca)
 
     deployments = Deployments(
         Journal(agent, DEPLOYMENTS, event_from_json),

@@ -44,8 +44,10 @@ def create_app(settings: WorkerSettings) -> FastAPI:
 def main(settings: WorkerSettings | None = None) -> None:
     """Serve until stopped."""
     settings = settings or WorkerSettings()
-    if settings.token is not None:
-        # Spark's Python processes inherit the environment; the options that they get show in
-        # plans and logs.
-        os.environ["MISTBOW_TOKEN"] = settings.token.get_secret_value()
+    # Spark's Python processes inherit the environment; the options that they get show in plans
+    # and logs.
+    if settings.secret is not None:
+        os.environ["MISTBOW_TOKEN"] = settings.secret
+    if settings.tls_ca is not None:
+        os.environ["MISTBOW_TLS_CA"] = str(settings.tls_ca.absolute())
     serve(create_app(settings), "worker", settings.worker_port, settings)

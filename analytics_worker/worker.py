@@ -27,8 +27,7 @@ class Worker:
 
     def __init__(self, settings: WorkerSettings) -> None:
         self._settings = settings
-        token = settings.token.get_secret_value() if settings.token is not None else None
-        self._agent = AgentClient(settings.agent_url, token=token)
+        self._agent = AgentClient(settings.agent_url, settings.secret, ca=settings.tls_ca)
         self._announcer = Announcer(self._agent, announcement(settings))
         self._spark: SparkSession | None = None
         self._runners: dict[str, FragmentRunner] = {}

@@ -63,12 +63,28 @@ def _are_labels(text: str) -> str:
 Labels = Annotated[str, AfterValidator(_are_labels)]
 
 
-class TokenSettings(BaseSettings):
-    """The bearer token of all services, itself or the file that it is in; and whom they trust."""
+class TrustSettings(BaseSettings):
+    """Whom clients trust."""
 
     model_config = SettingsConfigDict(
         env_prefix="MISTBOW_", extra="ignore", frozen=True, hide_input_in_errors=True
     )
+
+    tls_ca: Path | None = Field(
+        default=None,
+        description="Certificates (PEM) of the authorities that servers are trusted by.",
+    )
+
+    @field_validator("tls_ca")
+    @classmethod
+    def _trusted(cls, ca: Path | None) -> Path | None:
+        if ca is not None:
+            check_ca(ca)
+        return ca
+
+
+class TokenSettings(TrustSettings):
+    """The bearer token of all services, itself or the file that it is in; and whom they trust."""
 
     token_file: Path | None = Field(
         default=None, description="File with the bearer token, in place of MISTBOW_TOKEN."
@@ -96,18 +112,6 @@ class TokenSettings(BaseSettings):
         if not text:
             raise ValueError(f"MISTBOW_TOKEN_FILE is empty: {file}")
         return text
-
-    tls_ca: Path | None = Field(
-        default=None,
-        description="Certificates (PEM) of the authorities that servers are trusted by.",
-    )
-
-    @field_validator("tls_ca")
-    @classmethod
-    def _trusted(cls, ca: Path | None) -> Path | None:
-        if ca is not None:
-            check_ca(ca)
-        return ca
 
     @property
     def secret(self) -> str | None:

@@ -1,7 +1,7 @@
 """How Spark's Python processes reach the storage agent.
 
-The token, where one is needed, comes from ``MISTBOW_TOKEN``: options show in plans, and it must
-not.
+The token, where one is needed, comes from ``MISTBOW_TOKEN``, and whom to trust from
+``MISTBOW_TLS_CA``: options show in plans, and the token must not.
 """
 
 import os
@@ -24,5 +24,7 @@ def connect(url: str, site: str = "") -> AgentClient:
     elif client is None:
         # Spark's Python processes have no log but their terminal.
         set_on_retry_hooks([])
-        client = _clients[url, site] = AgentClient(url, token=os.environ.get("MISTBOW_TOKEN"))
+        client = _clients[url, site] = AgentClient(
+            url, os.environ.get("MISTBOW_TOKEN"), ca=os.environ.get("MISTBOW_TLS_CA")
+        )
     return client

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from mistbow.cli.flags import bearer
+from mistbow.cli.flags import authorities, bearer
 from mistbow.clock import system_clock
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ async def _send(story: "City", urls: list[str], token: str | None, seconds: int)
     from mistbow.city import batches, nearest, send
     from mistbow.client import AsyncAgentClient
 
-    agents = [AsyncAgentClient(url, token=token) for url in urls]
+    agents = [AsyncAgentClient(url, token, ca=authorities()) for url in urls]
     try:
         ticks = islice(
             batches(story, system_clock()), seconds * 1000 // story.tick_ms if seconds else None

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args
 
 import typer
@@ -10,7 +11,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings
 from rich.markup import escape
 
-from mistbow.settings import TokenSettings
+from mistbow.settings import TokenSettings, TrustSettings
 
 Settings = TypeVar("Settings", bound=BaseSettings)
 
@@ -47,13 +48,22 @@ def command_of(settings: type[Settings], run: Callable[[Settings], None]) -> Cal
 
 def bearer(token: str | None) -> str | None:
     """Return the token given by flag or variable, or else that in MISTBOW_TOKEN_FILE."""
-    if token is not None:
-        return token
+    return token if token is not None else _found().secret
+
+
+def authorities() -> Path | None:
+    """Return the file of MISTBOW_TLS_CA."""
     try:
-        found = TokenSettings().token
+        return TrustSettings().tls_ca
     except ValidationError as error:
         raise typer.BadParameter(_what_is_wrong(error)) from None
-    return None if found is None else found.get_secret_value()
+
+
+def _found() -> TokenSettings:
+    try:
+        return TokenSettings()
+    except ValidationError as error:
+        raise typer.BadParameter(_what_is_wrong(error)) from None
 
 
 def _option(name: str, field: FieldInfo, prefix: str) -> Any:

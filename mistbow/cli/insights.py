@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from grammar import Problem, render
-from mistbow.cli.flags import bearer
+from mistbow.cli.flags import authorities, bearer
 from mistbow.client.enabler import EnablerClient
 from mistbow.errors import InvalidQueryError, MistbowError
 from mistbow.insights import DeploymentStatus, Result
@@ -156,7 +156,7 @@ def delete(deployment_id: DeploymentId, url: Url = _URL, token: Token = None) ->
 @contextmanager
 def _client(url: str, token: str | None, text: str = "") -> Iterator[EnablerClient]:
     """Give a client whose errors are printed and end the command with exit code 1."""
-    client = EnablerClient(url, token=bearer(token))
+    client = EnablerClient(url, token=bearer(token), ca=authorities())
     try:
         yield client
     except InvalidQueryError as error:

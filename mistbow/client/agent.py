@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from copy import copy
+from pathlib import Path
 from typing import Any, Self, TypeVar, Unpack
 
 import pyarrow as pa
@@ -46,8 +47,8 @@ _SILENCE_S = 30.0
 class AgentClient:
     """Talks to a storage agent; every method raises a ``MistbowError`` when it is refused."""
 
-    def __init__(self, url: str, token: str | None = None) -> None:
-        self._transport = Transport(url, token=token)
+    def __init__(self, url: str, token: str | None = None, *, ca: Path | str | None = None) -> None:
+        self._transport = Transport(url, token=token, ca=ca)
         self._site: str | None = None
 
     def at(self, site: str) -> Self:
@@ -191,8 +192,8 @@ class AgentClient:
 class AsyncAgentClient:
     """Does as ``AgentClient``, from coroutines."""
 
-    def __init__(self, url: str, token: str | None = None) -> None:
-        self._transport = AsyncTransport(url, token=token)
+    def __init__(self, url: str, token: str | None = None, *, ca: Path | str | None = None) -> None:
+        self._transport = AsyncTransport(url, token=token, ca=ca)
         self._site: str | None = None
 
     def at(self, site: str) -> Self:

@@ -4,6 +4,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -127,8 +128,8 @@ def _result(event: ServerSentEvent) -> Result | None:
 class EnablerClient:
     """An analytics enabler, by HTTP; every call raises ``MistbowError`` when it fails."""
 
-    def __init__(self, url: str, *, token: str | None = None) -> None:
-        self._transport = Transport(url, token=token)
+    def __init__(self, url: str, *, token: str | None = None, ca: Path | str | None = None) -> None:
+        self._transport = Transport(url, token=token, ca=ca)
 
     def submit(
         self, queries: str, *, name: str | None = None, idempotency_key: str | None = None
@@ -215,8 +216,8 @@ class EnablerClient:
 class AsyncEnablerClient:
     """Does as ``EnablerClient``, from coroutines."""
 
-    def __init__(self, url: str, *, token: str | None = None) -> None:
-        self._transport = AsyncTransport(url, token=token)
+    def __init__(self, url: str, *, token: str | None = None, ca: Path | str | None = None) -> None:
+        self._transport = AsyncTransport(url, token=token, ca=ca)
 
     async def submit(
         self, queries: str, *, name: str | None = None, idempotency_key: str | None = None

@@ -3,19 +3,23 @@
 Foreign exceptions become Mistbow's here and nowhere else.
 """
 
+import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import httpx
 import stamina
 
 from mistbow.errors import MistbowError, UnavailableError, from_body
+from mistbow.tls import client_context
 
 T = TypeVar("T")
 
 _TIMEOUT = httpx.Timeout(30.0, connect=3.0)
+_PASSING = (429, 503)
 _LIMITS = httpx.Limits(max_connections=200, max_keepalive_connections=50)
 
 
@@ -47,6 +51,11 @@ def _headers(token: str | None) -> dict[str, str]:
     return {} if token is None else {"Authorization": f"Bearer {token}"}
 
 
+def _trusted(ca: Path | str | None) -> ssl.SSLContext | bool:
+    # True: the authorities that httpx, or its environment, knows.
+    return True if ca is None else client_context(Path(ca))
+
+
 def _unavailable(url: str, error: httpx.HTTPError) -> UnavailableError:
     reason = str(error) or type(error).__name__
     return UnavailableError(f"{url} does not answer: {reason}", hint="Is the service running?")
@@ -63,17 +72,28 @@ def _checked(response: httpx.Response) -> httpx.Response:
 
 
 def _worth_retrying(error: Exception) -> bool:
-    return isinstance(error, MistbowError) and error.status == 503
+    return isinstance(error, MistbowError) and error.status in _PASSING
 
 
 class Transport:
     """Sends calls and waits for their answers."""
 
-    def __init__(self, url: str, *, token: str | None = None, attempts: int = 3) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        attempts: int = 3,
+        ca: Path | str | None = None,
+    ) -> None:
         self.url = url.rstrip("/")
         self._attempts = attempts
         self._http = httpx.Client(
-            base_url=self.url, headers=_headers(token), timeout=_TIMEOUT, limits=_LIMITS
+            base_url=self.url,
+            headers=_headers(token),
+            timeout=_TIMEOUT,
+            limits=_LIMITS,
+            verify=_trusted(ca),
         )
 
     def send(self, call: Call[T]) -> T:
@@ -113,11 +133,22 @@ class Transport:
 class AsyncTransport:
     """Sends calls from a coroutine."""
 
-    def __init__(self, url: str, *, token: str | None = None, attempts: int = 3) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        attempts: int = 3,
+        ca: Path | str | None = None,
+    ) -> None:
         self.url = url.rstrip("/")
         self._attempts = attempts
         self._http = httpx.AsyncClient(
-            base_url=self.url, headers=_headers(token), timeout=_TIMEOUT, limits=_LIMITS
+            base_url=self.url,
+            headers=_headers(token),
+            timeout=_TIMEOUT,
+            limits=_LIMITS,
+            verify=_trusted(ca),
         )
 
     async def send(self, call: Call[T]) -> T:

@@ -1,5 +1,6 @@
 """The client of the analytics worker: which fragments run there, and how far they are."""
 
+from pathlib import Path
 from urllib.parse import quote
 
 import httpx
@@ -56,8 +57,15 @@ def stop(fragment_id: str) -> Call[None]:
 class WorkerClient:
     """An analytics worker, by HTTP; every call raises ``MistbowError`` when it fails."""
 
-    def __init__(self, url: str, *, token: str | None = None, attempts: int = 3) -> None:
-        self._transport = Transport(url, token=token, attempts=attempts)
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        attempts: int = 3,
+        ca: Path | str | None = None,
+    ) -> None:
+        self._transport = Transport(url, token=token, attempts=attempts, ca=ca)
 
     def run(self, fragment: Fragment) -> FragmentStatus:
         """Run a fragment, in place of the one of the same id if there is one."""
@@ -83,8 +91,15 @@ class WorkerClient:
 class AsyncWorkerClient:
     """Does as ``WorkerClient``, from coroutines."""
 
-    def __init__(self, url: str, *, token: str | None = None, attempts: int = 3) -> None:
-        self._transport = AsyncTransport(url, token=token, attempts=attempts)
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        attempts: int = 3,
+        ca: Path | str | None = None,
+    ) -> None:
+        self._transport = AsyncTransport(url, token=token, attempts=attempts, ca=ca)
 
     async def run(self, fragment: Fragment) -> FragmentStatus:
         """Do as ``WorkerClient.run``."""

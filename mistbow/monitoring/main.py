@@ -21,8 +21,7 @@ log = get_logger(__name__)
 
 def create_app(settings: MonitorSettings) -> FastAPI:
     """Build the service; the agent runs as long as it does."""
-    token = settings.token.get_secret_value() if settings.token else None
-    client = AsyncAgentClient(settings.agent_url, token=token)
+    client = AsyncAgentClient(settings.agent_url, settings.secret, ca=settings.tls_ca)
     agent = MonitoringAgent(
         make_collectors(settings),
         client,

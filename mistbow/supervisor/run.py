@@ -61,8 +61,7 @@ def _follow(
     output: Filed,
     stopping: threading.Event,
 ) -> None:
-    token = settings.token.get_secret_value() if settings.token else None
-    enabler = EnablerClient(urls(settings)["enabler"], token=token)
+    enabler = EnablerClient(urls(settings)["enabler"], token=settings.secret, ca=settings.tls_ca)
     first = True
     try:
         for result in results(enabler, settings.insights, stopping):

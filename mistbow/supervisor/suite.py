@@ -9,8 +9,9 @@ from mistbow.ignite.config import IgniteConfig
 from mistbow.ignite.java import find_java
 from mistbow.ignite.server import make_ready
 from mistbow.ports import LOOPBACK
-from mistbow.settings import IgniteSettings, RunSettings, StorageSettings, TokenSettings
+from mistbow.settings import IgniteSettings, RunSettings, StorageSettings, TlsSettings
 from mistbow.supervisor.keeper import Child
+from mistbow.tls import own_context
 
 _PROBE_S = 2.0
 
@@ -18,7 +19,7 @@ _PROBE_S = 2.0
 def urls(settings: RunSettings) -> dict[str, str]:
     """Return the address of each service by its name."""
     return {
-        name: f"http://{LOOPBACK}:{settings.ports[f'{name}_port']}"
+        name: f"{settings.scheme}://{LOOPBACK}:{settings.ports[f'{name}_port']}"
         for name in ("enabler", "agent", "worker", "monitor")
     }
 
@@ -37,7 +38,7 @@ def children(settings: RunSettings) -> list[Child]:
     client = _client(settings)
 
     def service(name: str, after: tuple[str, ...]) -> Child:
-        return _service(name, at[name], client, env | _token(settings), after)
+        return _service(name, at[name], client, env | _shown(settings), after)
 
     return [
         _ignite(settings),
@@ -60,10 +61,10 @@ def storage(settings: StorageSettings) -> list[Child]:
         "MISTBOW_AGENT_PORT": str(settings.agent_port),
         "MISTBOW_IGNITE_HOST": LOOPBACK,
         "MISTBOW_IGNITE_PORT": str(settings.ignite_port),
-        **_token(settings),
+        **_shown(settings),
     }
     everywhere = settings.host in ("0.0.0.0", "::")  # noqa: S104 - compared, not listened on
-    at = f"http://{LOOPBACK if everywhere else settings.host}:{settings.agent_port}"
+    at = f"{settings.scheme}://{LOOPBACK if everywhere else settings.host}:{settings.agent_port}"
     return [
         _ignite(settings),
         _service("agent", at, _client(settings), env, after=("ignite",)),
@@ -77,12 +78,18 @@ def _service(
     return Child(name, argv, lambda: _is_ready(client, url), env, after)
 
 
-def _token(settings: TokenSettings) -> dict[str, str]:
-    if settings.token_file is not None:
-        return {"MISTBOW_TOKEN_FILE": str(settings.token_file.absolute())}
-    if settings.token is not None:
-        return {"MISTBOW_TOKEN": settings.token.get_secret_value()}
-    return {}
+def _shown(settings: TlsSettings) -> dict[str, str]:
+    """Return what the services show each other: the token, and certificates."""
+    files = {
+        "MISTBOW_TLS_CA": settings.tls_ca,
+        "MISTBOW_TLS_CERT": settings.tls_cert,
+        "MISTBOW_TLS_KEY": settings.tls_key,
+        "MISTBOW_TOKEN_FILE": settings.token_file,
+    }
+    shown = {name: str(file.absolute()) for name, file in files.items() if file is not None}
+    if settings.token_file is None and settings.secret is not None:
+        shown["MISTBOW_TOKEN"] = settings.secret
+    return shown
 
 
 def _ignite(settings: IgniteSettings) -> Child:
@@ -98,12 +105,12 @@ def _ignite(settings: IgniteSettings) -> Child:
     return Child("ignite", tuple(argv), lambda: make_ready(config))
 
 
-def _client(settings: TokenSettings) -> httpx.Client:
+def _client(settings: TlsSettings) -> httpx.Client:
     # One for all probes: to make one takes longer than a probe does.
     headers = {}
-    if settings.token is not None:
-        headers["Authorization"] = f"Bearer {settings.token.get_secret_value()}"
-    return httpx.Client(headers=headers, timeout=_PROBE_S)
+    if settings.secret is not None:
+        headers["Authorization"] = f"Bearer {settings.secret}"
+    return httpx.Client(headers=headers, timeout=_PROBE_S, verify=own_context(settings.tls_ca))
 
 
 def _is_ready(client: httpx.Client, url: str) -> bool:
