@@ -116,15 +116,18 @@ def read_token_file(path: Path) -> TokenFile:
 
 
 def write_token_file(path: Path, content: TokenFile) -> None:
-    """Put a file in place of the one before at once, readable by its owner and as before."""
+    """Put a file in place of the one before at once; a new one is readable by its owner only."""
     data = msgspec.json.format(msgspec.json.encode(content), indent=2)
-    mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
+    before = path.stat() if path.exists() else None
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data + b"\n")
-            os.fchmod(file.fileno(), mode)
+            if before is not None:
+                # Services may run as another user than whoever makes tokens.
+                os.fchown(file.fileno(), before.st_uid, before.st_gid)
+                os.fchmod(file.fileno(), before.st_mode & 0o777)
             os.fsync(file.fileno())
         os.replace(name, path)
     except BaseException:

@@ -13,6 +13,7 @@ from mistbow.cli.city import city
 from mistbow.cli.flags import command_of
 from mistbow.cli.fog import app as fog
 from mistbow.cli.insights import app as insights
+from mistbow.cli.token import app as token
 from mistbow.errors import MistbowError
 from mistbow.settings import (
     AgentSettings,
@@ -79,6 +80,7 @@ app.command("setup", help="Fetch and prepare what Mistbow needs beside Python's 
 )
 app.command("city")(city)
 app.add_typer(insights, name="insights")
+app.add_typer(token, name="token")
 app.add_typer(fog, name="fog")
 
 
