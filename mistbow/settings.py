@@ -245,6 +245,16 @@ class AgentSettings(ServiceSettings):
         default=1000, ge=0, le=3_600_000, description="How late a point may come, milliseconds."
     )
     max_points: int = Field(default=100_000, ge=1, description="Most points in one body.")
+    sql_seconds: float = Field(
+        default=10.0, gt=0, le=600, description="Time that a query in SQL may take, seconds."
+    )
+    sql_memory_mb: int = Field(
+        default=256, ge=16, description="Memory that a query in SQL may take, MiB."
+    )
+    sql_max_rows: int = Field(
+        default=100_000, ge=1, description="Most rows in the answer to a query in SQL."
+    )
+    sql_queries: int = Field(default=2, ge=1, description="Most queries in SQL at once.")
     agent_url: str = Field(
         default="http://127.0.0.1:50000",
         description="This agent's address as other sites reach it.",

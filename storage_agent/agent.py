@@ -23,6 +23,7 @@ from storage_agent.monitoring.extraction import Extraction
 from storage_agent.monitoring.history import History
 from storage_agent.monitoring.listing import listed
 from storage_agent.monitoring.points import PointMaker
+from storage_agent.sql.service import Sql
 from storage_agent.streams.index import Entry
 from storage_agent.streams.segments import Segment
 from storage_agent.streams.streams import Stream, Streams
@@ -56,6 +57,7 @@ class Agent:
         self._clock = clock
         self.member = Member(settings, clock)
         self.relay = Relay(self.member.network, self.member.neighbours)
+        self.sql = Sql(settings)
         self._ignite = IgniteClient(settings.ignite_host, settings.ignite_port)
         self._recovered: _Recovered | None = None
         self._running: asyncio.Task[None] | None = None
@@ -72,6 +74,7 @@ class Agent:
             self._running.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._running
+        await self.sql.close()
         await self.member.close()
         if self._recovered is not None:
             await self._recovered.streams.close()

@@ -11,6 +11,7 @@ from mistbow.settings import AgentSettings
 from storage_agent.agent import Agent
 from storage_agent.fabric.api import fabric_routes
 from storage_agent.monitoring.api import monitoring_routes
+from storage_agent.sql.api import sql_routes
 from storage_agent.streams.api import streams_routes
 
 
@@ -33,6 +34,7 @@ def create_app(settings: AgentSettings, clock: Clock = system_clock) -> FastAPI:
     )
     app.include_router(monitoring_routes(agent))
     app.include_router(streams_routes(agent))
+    app.include_router(sql_routes(agent))
     app.include_router(fabric_routes(agent.member))
     return app
 
