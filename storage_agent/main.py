@@ -10,6 +10,8 @@ from mistbow.service import create_service, serve
 from mistbow.settings import AgentSettings
 from storage_agent.agent import Agent
 from storage_agent.fabric.api import fabric_routes
+from storage_agent.ingest.api import ingest_routes
+from storage_agent.ingest.mqtt import running_bridge
 from storage_agent.monitoring.api import monitoring_routes
 from storage_agent.sql.api import sql_routes
 from storage_agent.streams.api import streams_routes
@@ -22,7 +24,10 @@ def create_app(settings: AgentSettings, clock: Clock = system_clock) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         agent.start()
+        bridge = running_bridge(agent, settings, clock)
         yield
+        if bridge is not None:
+            await bridge.close()
         await agent.close()
 
     app = create_service(
@@ -35,6 +40,7 @@ def create_app(settings: AgentSettings, clock: Clock = system_clock) -> FastAPI:
     app.include_router(monitoring_routes(agent))
     app.include_router(streams_routes(agent))
     app.include_router(sql_routes(agent))
+    app.include_router(ingest_routes(agent, settings, clock))
     app.include_router(fabric_routes(agent.member))
     return app
 

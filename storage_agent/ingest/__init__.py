@@ -1,0 +1,1 @@
+"""Other ways in: Prometheus remote write, Influx line protocol, MQTT."""

@@ -1,0 +1,125 @@
+"""Influx line protocol: what is stored of a body, and what is said of the rest."""
+
+import gzip
+import json
+
+import httpx
+import pytest
+
+from mistbow.client.agent import AgentClient
+from mistbow.clock import system_clock
+from mistbow.streams.schemas import RAW
+from tests.storage_agent.ingest.conftest import counted, stored
+
+NOW = 1_795_262_400_000
+
+
+def send(url: str, lines: str | bytes, path: str = "/write", **headers: str) -> httpx.Response:
+    body = lines.encode() if isinstance(lines, str) else lines
+    return httpx.post(f"{url}{path}", content=body, headers=headers)
+
+
+def test_lines_become_points(url: str, client: AgentClient) -> None:
+    lines = f"""# a comment
+
+a_cpu,host=h1,core=0 idle=90.5,busy=2i,hot=true,value=7u {NOW}000000
+a_cpu,core=1 idle=80 {NOW}999999\r
+a\\ b,host=h\\ 2 value=1 {NOW}000000"""
+    assert send(url, lines, "/write?db=telegraf&rp=").status_code == 204
+    assert stored(client, "a_cpu", "a_cpu_idle", "a_cpu_busy", "a_cpu_hot", "a b") == {
+        ("a_cpu", "h1"): [(NOW, 7)],
+        ("a_cpu_idle", "h1"): [(NOW, 90.5)],
+        ("a_cpu_busy", "h1"): [(NOW, 2)],
+        ("a_cpu_hot", "h1"): [(NOW, 1)],
+        ("a_cpu_idle", "n1"): [(NOW, 80)],
+        ("a b", "h 2"): [(NOW, 1)],
+    }
+    rows = client.read(RAW, match={"metric": "a_cpu_busy"}).table
+    assert json.loads(rows["attributes"][0].as_py())["core"] == "0"
+
+
+@pytest.mark.parametrize(
+    ("precision", "time"),
+    [
+        ("", f"{NOW}000000"),
+        ("ns", f"{NOW}000001"),
+        ("us", f"{NOW}001"),
+        ("u", f"{NOW}000"),
+        ("ms", f"{NOW}"),
+        ("s", f"{NOW // 1000}"),
+        ("m", f"{NOW // 60_000}"),
+        ("h", f"{NOW // 3_600_000}"),
+    ],
+)
+def test_precision(url: str, client: AgentClient, precision: str, time: str) -> None:
+    path = f"/api/v2/write?bucket=b&org=o&precision={precision}"
+    assert send(url, f"b_{precision} value=1 {time}", path).status_code == 204
+    assert stored(client, f"b_{precision}")[f"b_{precision}", "n1"] == [(NOW, 1)]
+
+
+def test_an_unknown_precision_is_refused(url: str) -> None:
+    answer = send(url, "m value=1", "/write?precision=weeks")
+    assert answer.status_code == 400
+    assert "'weeks' is not one of ns" in answer.json()["error"]["message"]
+
+
+def test_lines_without_a_time_are_of_now_and_never_repeats(url: str, client: AgentClient) -> None:
+    before = system_clock()
+    for _ in range(2):
+        assert send(url, "c value=1").status_code == 204
+        assert send(url, f"c_timed value=1 {NOW}000000").status_code == 204
+    found = stored(client, "c", "c_timed")
+    assert [before <= time <= system_clock() for time, _ in found["c", "n1"]] == [True, True]
+    assert found["c_timed", "n1"] == [(NOW, 1)]
+
+
+def test_bad_lines_are_named_and_the_good_ones_stored(url: str, client: AgentClient) -> None:
+    lines = b"\n".join(
+        [
+            b"d value=1 1795262400000000000",
+            b"d value=",
+            b'd,host=h text="secret",n=2 1795262400000000000',
+            b"d value=3 -5000000",
+            b"\xff value=1",
+            b"d," + b"k=" + b"x" * 5000 + b" value=4 1795262400000000000",
+        ]
+    )
+    text = counted(url, "mistbow_agent_refused_points_total", source="line protocol", reason="text")
+    answer = send(url, lines)
+    assert answer.status_code == 400
+    told = answer.json()["error"]
+    assert told.startswith("partial write: 5 of 7 points are not stored: line 2 (d value=): unable")
+    for what in ("line 3 (d_text of h): its value is text", "line 4", "line 5", "line 6"):
+        assert what in told
+    assert stored(client, "d", "d_n") == {("d", "n1"): [(NOW, 1)], ("d_n", "h"): [(NOW, 2)]}
+    after = counted(
+        url, "mistbow_agent_refused_points_total", source="line protocol", reason="text"
+    )
+    assert after - text == 1
+
+
+def test_gzip(url: str, client: AgentClient) -> None:
+    packed = gzip.compress(f"e value=1 {NOW}000000".encode())
+    assert send(url, packed, **{"Content-Encoding": "gzip"}).status_code == 204
+    assert stored(client, "e") == {("e", "n1"): [(NOW, 1)]}
+
+
+@pytest.mark.parametrize(
+    ("body", "encoding", "status"),
+    [
+        (gzip.compress(b"m value=1")[:-9], "gzip", 400),
+        (b"m value=1", "gzip", 400),
+        (gzip.compress(b"\n" * (8 * 2**20 + 1)), "gzip", 413),
+        (b"m value=1", "br", 415),
+        (b"m value=1\n" * 1001, "identity", 413),
+    ],
+)
+def test_bad_bodies_are_refused(url: str, body: bytes, encoding: str, status: int) -> None:
+    answer = send(url, body, **{"Content-Encoding": encoding})
+    assert answer.status_code == status
+    assert answer.json()["error"]["message"]
+
+
+def test_ping(url: str) -> None:
+    assert httpx.get(f"{url}/ping").status_code == 204
+    assert httpx.head(f"{url}/ping").status_code == 204

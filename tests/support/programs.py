@@ -1,0 +1,44 @@
+"""Programs of Debian that some tests run: absent, the test is skipped, but not in CI."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+
+def needs(*names: str) -> pytest.MarkDecorator:
+    """Skip a test where a program is not installed; in CI it fails then."""
+    lacking = [name for name in names if program(name) is None]
+    return pytest.mark.skipif(
+        bool(lacking) and "MISTBOW_NEEDS_DOCKER" not in os.environ,
+        reason=f"not installed: {', '.join(lacking)}",
+    )
+
+
+def program(name: str) -> str | None:
+    """Return where a program is, a server among those for root too."""
+    return shutil.which(
+        name, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/usr/local/sbin"
+    )
+
+
+@contextmanager
+def running(argv: Sequence[str], output: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a program while the ``with`` lasts; what it says goes to a file."""
+    found = program(argv[0])
+    assert found is not None, f"{argv[0]} is not installed"
+    with output.open("ab") as file:
+        process = subprocess.Popen([found, *argv[1:]], stdout=file, stderr=subprocess.STDOUT)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(10)
