@@ -11,8 +11,9 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from mistbow.auth.token_file import read_token_file
 from mistbow.errors import InvalidRequestError
+from mistbow.ignite.tls import ServerTls
 from mistbow.labels import parse_labels
-from mistbow.tls import check_ca, check_certificate
+from mistbow.tls import check_ca, check_certificate, check_readable
 from mistbow.topics import template_fault
 
 Durability = Literal["fsync", "log", "memory"]
@@ -63,6 +64,18 @@ def _are_labels(text: str) -> str:
 Labels = Annotated[str, AfterValidator(_are_labels)]
 
 
+def _is_of_authorities(file: Path | None) -> Path | None:
+    if file is not None:
+        check_ca(file)
+    return file
+
+
+ServedBy = Annotated[Path | None, AfterValidator(_is_of_authorities)]
+"""A file of the authorities that servers are trusted by."""
+
+_IGNITE_TLS_CA = "Certificates (PEM) of the authorities by which Ignite is trusted; asks for TLS."
+
+
 class TrustSettings(BaseSettings):
     """Whom clients trust."""
 
@@ -70,17 +83,10 @@ class TrustSettings(BaseSettings):
         env_prefix="MISTBOW_", extra="ignore", frozen=True, hide_input_in_errors=True
     )
 
-    tls_ca: Path | None = Field(
+    tls_ca: ServedBy = Field(
         default=None,
         description="Certificates (PEM) of the authorities that servers are trusted by.",
     )
-
-    @field_validator("tls_ca")
-    @classmethod
-    def _trusted(cls, ca: Path | None) -> Path | None:
-        if ca is not None:
-            check_ca(ca)
-        return ca
 
 
 class TokenSettings(TrustSettings):
@@ -204,12 +210,52 @@ class IgniteSettings(BaseSettings):
     ignite_communication_port: int = Field(
         default=47100, ge=1, le=65535, description="Port by which Ignite's nodes talk."
     )
+    ignite_tls_ca: ServedBy = Field(default=None, description=_IGNITE_TLS_CA)
+    ignite_keystore: Path | None = Field(
+        default=None,
+        description="Key store (PKCS12) by which Ignite's thin-client port serves TLS.",
+    )
+    ignite_keystore_password: SecretStr | None = Field(
+        default=None, validate_default=True, description="Password of the key store."
+    )
+
+    @field_validator("ignite_keystore_password")
+    @classmethod
+    def _of_keystore(cls, password: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
+        found = info.data
+        if "ignite_keystore" not in found or "ignite_tls_ca" not in found:
+            return password
+        store: Path | None = found["ignite_keystore"]
+        if len({store is None, password is None, found["ignite_tls_ca"] is None}) > 1:
+            raise ValueError(
+                "MISTBOW_IGNITE_KEYSTORE, MISTBOW_IGNITE_KEYSTORE_PASSWORD and "
+                "MISTBOW_IGNITE_TLS_CA go together; not all are set"
+            )
+        if store is not None:
+            check_readable(store)
+        # Spring would take it for an expression.
+        if password is not None and "#{" in password.get_secret_value():
+            raise ValueError("a password with #{ in it cannot be given to Ignite")
+        return password
+
     ignite_heap_mb: int = Field(default=128, ge=64, description="Heap of Ignite, MB.")
     durability: Durability = Field(
         default="fsync",
         description="What an acknowledged write survives: fsync: a power cut, "
         "log: a crash of the process, memory: nothing.",
     )
+
+    @property
+    def ignite_tls(self) -> ServerTls | None:
+        """What the thin-client port serves TLS by, or None."""
+        store, password, ca = (
+            self.ignite_keystore,
+            self.ignite_keystore_password,
+            self.ignite_tls_ca,
+        )
+        if store is None or password is None or ca is None:
+            return None
+        return ServerTls(store, password.get_secret_value(), ca)
 
     @property
     def jars_folder(self) -> Path:
@@ -235,6 +281,7 @@ class AgentSettings(ServiceSettings):
     )
     region: str = Field(default="", description="Region of this node.")
     labels: Labels = Field(default="", description="Labels of this node: key=value,key=value.")
+    ignite_tls_ca: ServedBy = Field(default=None, description=_IGNITE_TLS_CA)
     ignite_host: str = Field(
         default="127.0.0.1", description="Address of Ignite's thin-client port."
     )

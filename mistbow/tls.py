@@ -38,7 +38,7 @@ def own_context(ca: Path | None) -> ssl.SSLContext:
 
 def check_ca(ca: Path) -> None:
     """Refuse a file of authorities that is of no use; raises ``BadTlsFileError``."""
-    _check_readable(ca)
+    check_readable(ca)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
         context.load_verify_locations(cafile=ca)
@@ -54,8 +54,8 @@ def check_certificate(certificate: Path, key: Path) -> None:
 
     Raises ``BadTlsFileError``.
     """
-    _check_readable(certificate)
-    _check_readable(key)
+    check_readable(certificate)
+    check_readable(key)
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         # A password would be asked for on the terminal, where nobody is.
@@ -86,7 +86,8 @@ def _shake_hands(client: ssl.SSLContext, server: ssl.SSLContext) -> None:
                 side.do_handshake()
 
 
-def _check_readable(path: Path) -> None:
+def check_readable(path: Path) -> None:
+    """Refuse a file that cannot be read; raises ``BadTlsFileError``."""
     try:
         path.read_bytes()
     except OSError as error:

@@ -6,6 +6,7 @@ import logging
 import os
 from dataclasses import dataclass
 
+from mistbow.auth.callers import current_caller
 from mistbow.clock import Clock, system_clock
 from mistbow.errors import TooLargeError, UnavailableError
 from mistbow.settings import AgentSettings
@@ -58,7 +59,9 @@ class Agent:
         self.member = Member(settings, clock)
         self.relay = Relay(self.member.network, self.member.neighbours)
         self.sql = Sql(settings)
-        self._ignite = IgniteClient(settings.ignite_host, settings.ignite_port)
+        self._ignite = IgniteClient(
+            settings.ignite_host, settings.ignite_port, settings.ignite_tls_ca
+        )
         self._recovered: _Recovered | None = None
         self._running: asyncio.Task[None] | None = None
 
@@ -111,6 +114,7 @@ class Agent:
         most = self._settings.max_points
         if len(body.monitoring) > most:
             raise TooLargeError(f"the body has more than {most} points", hint="Send fewer at once.")
+        current_caller().check_entities(item.entityID for item in body.monitoring)
         if body.monitoring:
             points = ready.maker.make(body.monitoring)
             writer = ready.raw.writer

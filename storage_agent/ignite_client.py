@@ -9,6 +9,7 @@ import contextlib
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from pyignite import AioClient
@@ -21,6 +22,7 @@ from pyignite.datatypes.prop_codes import (
 )
 
 from mistbow.errors import UnavailableError
+from mistbow.ignite.tls import client_tls
 from mistbow.telemetry import get_logger
 from storage_agent import metrics
 
@@ -61,8 +63,9 @@ class IgniteClient:
     Values are bytes, but those that ``replace`` compares, which are text.
     """
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, ca: Path | None = None) -> None:
         self._address = (host, port)
+        self._tls = client_tls(ca)
         self._expected: Expected = dict
         self._on_loss: Callable[[], None] = _carry_on
         self._connection: _Connection | None = None
@@ -151,6 +154,12 @@ class IgniteClient:
         """Store ``new`` if the value is ``old``; returns whether it was."""
         return bool(await self._call(lambda caches: caches[cache].replace_if_equals(key, old, new)))
 
+    async def remove_all(self, cache: str, keys: Iterable[str]) -> None:
+        """Remove values; those that are not there do no harm."""
+        wanted = list(keys)
+        if wanted:
+            await self._call(lambda caches: caches[cache].remove_keys(wanted))
+
     async def scan(self, cache: str) -> dict[str, Any]:
         """Return everything in a cache."""
 
@@ -205,7 +214,7 @@ class IgniteClient:
             metrics.IGNITE_CONNECTIONS.inc()
 
     async def _dial(self) -> _Connection:
-        client = AioClient(partition_aware=False, handshake_timeout=_CALL_S)
+        client = AioClient(partition_aware=False, handshake_timeout=_CALL_S, **self._tls)
         try:
             async with asyncio.timeout(_DIAL_S):
                 await client.connect([self._address])

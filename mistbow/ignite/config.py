@@ -6,6 +6,8 @@ from pathlib import Path
 from string import Template
 from xml.sax.saxutils import escape
 
+from mistbow.ignite.tls import ServerTls
+from mistbow.ports import LOOPBACK
 from mistbow.settings import Durability
 
 _WAL_MODES: dict[Durability, str] = {"fsync": "FSYNC", "log": "LOG_ONLY", "memory": "NONE"}
@@ -33,12 +35,17 @@ _OPENED = (
     "java.sql/java.sql",
     "java.base/java.time",
 )
+_ALONE = "mistbow"
 _LOG_LINE = "%1$tFT%1$tT.%1$tL %4$s %3$s %5$s%6$s%n"
 
 
 @dataclass(frozen=True, slots=True)
 class IgniteConfig:
-    """One server. ``folder`` holds its data; all ports are on loopback; the heap is in MB."""
+    """One server. ``folder`` holds its data; all ports are at ``address``; the heap is in MB.
+
+    ``nodes``: where those of the site find each other, ``HOST:PORT``, this one among them; empty
+    where it is the only one.
+    """
 
     folder: Path
     port: int
@@ -46,15 +53,42 @@ class IgniteConfig:
     communication_port: int
     durability: Durability
     heap_mb: int
+    address: str = LOOPBACK
+    nodes: tuple[str, ...] = ()
+    tls: ServerTls | None = None
+
+    @property
+    def node(self) -> str:
+        """The name by which the site's other nodes know this one, over restarts."""
+        # Of our own: without one, a server that finds its folder locked starts an empty one. A
+        # server that was alone keeps its name, under which all that it holds is stored.
+        if not self.nodes or (self.folder / "db" / _ALONE).exists():
+            return _ALONE
+        return self.discovery_address
+
+    @property
+    def discovery_address(self) -> str:
+        """Where this node is found by the others."""
+        return f"{self.address}:{self.discovery_port}"
 
     def write(self) -> Path:
         """Write the Spring XML into ``folder`` and return its path."""
         template = Template((files("mistbow.ignite") / "server.xml").read_text())
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / "server.xml"
+        # It may have the key store's password in it.
+        path.touch(mode=0o600)
+        path.chmod(0o600)
         path.write_text(
             template.substitute(
                 work=escape(str(self.folder.absolute())),
+                node=escape(self.node),
+                address=escape(self.address),
+                nodes="".join(
+                    f"<value>{escape(node)}</value>"
+                    for node in self.nodes or (self.discovery_address,)
+                ),
+                tls="" if self.tls is None else self.tls.xml(),
                 port=self.port,
                 discovery_port=self.discovery_port,
                 communication_port=self.communication_port,
@@ -70,18 +104,30 @@ class IgniteConfig:
         The server writes its log to the standard output, and ends itself on SIGTERM.
         """
         return [
-            str(java),
-            f"-Xmx{self.heap_mb}m",
-            "-XX:+UseSerialGC",
-            "-XX:TieredStopAtLevel=1",
-            *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED),
+            *java_argv(java, self.heap_mb),
             "-DIGNITE_UPDATE_NOTIFIER=false",
             "-DIGNITE_QUIET=false",
             "-DIGNITE_PERFORMANCE_SUGGESTIONS_DISABLED=true",
             f"-DIGNITE_HOME={self.folder.absolute()}",
             "-Djava.net.preferIPv4Stack=true",
             f"-Djava.util.logging.SimpleFormatter.format={_LOG_LINE}",
-            *("-cp", f"{jars.absolute()}/*"),
+            *class_path(jars),
             "org.apache.ignite.startup.cmdline.CommandLineStartup",
             str(self.write().absolute()),
         ]
+
+
+def java_argv(java: Path, heap_mb: int) -> list[str]:
+    """Return how Java is started for Ignite on a small machine."""
+    return [
+        str(java),
+        f"-Xmx{heap_mb}m",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED),
+    ]
+
+
+def class_path(jars: Path) -> list[str]:
+    """Return where Java finds Ignite's classes."""
+    return ["-cp", f"{jars.absolute()}/*"]

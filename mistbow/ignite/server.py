@@ -14,6 +14,7 @@ from mistbow.errors import UnavailableError
 from mistbow.ignite.config import IgniteConfig
 from mistbow.ignite.jars import ensure_jars
 from mistbow.ignite.java import find_java
+from mistbow.ignite.tls import ServerTls, client_tls
 from mistbow.ports import LOOPBACK, free_ports
 from mistbow.settings import Durability, IgniteSettings
 
@@ -33,7 +34,8 @@ def make_ready(config: IgniteConfig) -> bool:
     that would be to accept the loss of what is not.
     """
     activated = config.folder / "activated"
-    client = Client(timeout=_CALL_S)
+    ca = None if config.tls is None else config.tls.ca
+    client = Client(timeout=_CALL_S, **client_tls(ca, named=False))
     try:
         with client.connect(LOOPBACK, config.port):
             cluster = client.get_cluster()
@@ -59,6 +61,7 @@ class IgniteServer:
         durability: Durability = "fsync",
         heap_mb: int = 128,
         jars: Path | None = None,
+        tls: ServerTls | None = None,
     ) -> None:
         free, discovery, communication = free_ports(3)
         self.config = IgniteConfig(
@@ -68,6 +71,7 @@ class IgniteServer:
             communication_port=communication,
             durability=durability,
             heap_mb=heap_mb,
+            tls=tls,
         )
         self.log = home / "logs" / "ignite.log"
         self._jars = jars or IgniteSettings().jars_folder

@@ -33,6 +33,7 @@ def children(settings: RunSettings) -> list[Child]:
         "MISTBOW_IGNITE_HOST": LOOPBACK,
         "MISTBOW_AGENT_URL": at["agent"],
         "MISTBOW_WORKER_URL": at["worker"],
+        **_of_ignite(settings),
         **{f"MISTBOW_{name.upper()}": str(port) for name, port in settings.ports.items()},
     }
     client = _client(settings)
@@ -61,6 +62,7 @@ def storage(settings: StorageSettings) -> list[Child]:
         "MISTBOW_AGENT_PORT": str(settings.agent_port),
         "MISTBOW_IGNITE_HOST": LOOPBACK,
         "MISTBOW_IGNITE_PORT": str(settings.ignite_port),
+        **_of_ignite(settings),
         **_shown(settings),
     }
     everywhere = settings.host in ("0.0.0.0", "::")  # noqa: S104 - compared, not listened on
@@ -92,6 +94,11 @@ def _shown(settings: TlsSettings) -> dict[str, str]:
     return shown
 
 
+def _of_ignite(settings: IgniteSettings) -> dict[str, str]:
+    ca = settings.ignite_tls_ca
+    return {} if ca is None else {"MISTBOW_IGNITE_TLS_CA": str(ca.absolute())}
+
+
 def _ignite(settings: IgniteSettings) -> Child:
     config = IgniteConfig(
         folder=settings.home / "ignite",
@@ -100,6 +107,7 @@ def _ignite(settings: IgniteSettings) -> Child:
         communication_port=settings.ignite_communication_port,
         durability=settings.durability,
         heap_mb=settings.ignite_heap_mb,
+        tls=settings.ignite_tls,
     )
     argv = config.argv(find_java(), settings.jars_folder)
     return Child("ignite", tuple(argv), lambda: make_ready(config))
