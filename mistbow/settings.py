@@ -292,6 +292,18 @@ class AgentSettings(ServiceSettings):
         default=1000, ge=0, le=3_600_000, description="How late a point may come, milliseconds."
     )
     max_points: int = Field(default=100_000, ge=1, description="Most points in one body.")
+    retention_s: int | None = Field(
+        default=30 * 86_400,
+        ge=1,
+        description="Rows are kept so long after they came, seconds; PUT /config changes it.",
+    )
+    max_disk_mb: int | None = Field(
+        default=None, ge=1, description="What streams may take on disk, MB; PUT /config changes it."
+    )
+    when_full: Literal["evict", "refuse"] = Field(
+        default="evict",
+        description="When streams take that much: the oldest rows go, or writes are refused.",
+    )
     sql_seconds: float = Field(
         default=10.0, gt=0, le=600, description="Time that a query in SQL may take, seconds."
     )
@@ -308,6 +320,21 @@ class AgentSettings(ServiceSettings):
     )
     peers: str = Field(
         default="", description="Agents of some other sites: URL,URL. The rest is learned."
+    )
+    replication_policy: str = Field(
+        default="fragile-first",
+        description="What decides which copies other sites hold; empty: only who asks for them.",
+    )
+    replication_every_ms: int = Field(
+        default=5000, ge=100, description="Time between two decisions of that, milliseconds."
+    )
+    replica_free_mb: int = Field(
+        default=1024, ge=0, description="Replicas grow no more when less disk than this is free."
+    )
+    restrictions: str = Field(
+        default="",
+        description="Data that may not be copied everywhere, as JSON: "
+        '[{"match": {"group": ["patients"]}, "stay_in": ["a region or site"]}].',
     )
 
     remote_write_entity: str = Field(

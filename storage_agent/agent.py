@@ -24,6 +24,7 @@ from storage_agent.monitoring.extraction import Extraction
 from storage_agent.monitoring.history import History
 from storage_agent.monitoring.listing import listed
 from storage_agent.monitoring.points import PointMaker
+from storage_agent.replication.replication import Replication
 from storage_agent.sql.service import Sql
 from storage_agent.streams.index import Entry
 from storage_agent.streams.segments import Segment
@@ -58,6 +59,7 @@ class Agent:
         self._clock = clock
         self.member = Member(settings, clock)
         self.relay = Relay(self.member.network, self.member.neighbours)
+        self.replication = Replication(settings, self.member, clock)
         self.sql = Sql(settings)
         self._ignite = IgniteClient(
             settings.ignite_host, settings.ignite_port, settings.ignite_tls_ca
@@ -78,6 +80,7 @@ class Agent:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._running
         await self.sql.close()
+        await self.replication.close()
         await self.member.close()
         if self._recovered is not None:
             await self._recovered.streams.close()
@@ -128,7 +131,8 @@ class Agent:
 
     async def get(self, body: GetBody) -> bytes:
         """Return what is stored of the points that a body asks for, as JSON."""
-        return await gather(body, self.member, self._ready().extraction.get)
+        ready = self._ready()
+        return await gather(body, self.member, ready.extraction.get, self.replication)
 
     async def query(self, body: QueryBody) -> bytes:
         """Return an aggregate of the points that a body asks for, as JSON."""
@@ -175,6 +179,7 @@ class Agent:
             epoch = await raw.writer.own()
             await self.member.open(streams, catalogue)
             history = History(raw.log)
+            self.replication.open(streams, catalogue)
             return _Recovered(
                 streams=streams,
                 raw=raw,

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import msgspec
 
@@ -26,16 +27,41 @@ class Missing(msgspec.Struct, frozen=True):
     reason: str
 
 
+class Replicas(Protocol):
+    """What gathering asks of replication."""
+
+    def count_read(self, body: GetBody) -> None:
+        """Take note of a read of this node."""
+        ...
+
+    def stand_in(self, body: GetBody) -> "StandIn":
+        """Return what stands in for sites that a /get asks."""
+        ...
+
+
+class StandIn(Protocol):
+    """Answers for sites from replicas."""
+
+    async def near(self, site: Site) -> bytes | None:
+        """Answer in place of a site that may well be there; None: ask it."""
+        ...
+
+    async def instead(self, site: Site, reason: str) -> bytes:
+        """Answer in place of a site that does not, for a reason."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """What each site's agent is asked: a POST of the JSON ``body`` to ``path``.
 
-    ``here`` answers the same for this node.
+    ``here`` answers the same for this node, ``stand_in`` for others, if it is there.
     """
 
     path: str
     body: bytes
     here: Callable[[], Awaitable[bytes]]
+    stand_in: StandIn | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +82,20 @@ class _Gathered(msgspec.Struct, frozen=True, omit_defaults=True):
 _GATHERED = msgspec.json.Decoder(_Gathered)
 
 
-async def gather(body: GetBody, member: Member, here: Here) -> bytes:
+async def gather(body: GetBody, member: Member, here: Here, replicas: Replicas) -> bytes:
     """Return the JSON answer of the nodes that a body names; none but this one if it names none."""
     if body.nodes is None:
+        replicas.count_read(body)
         return await here(body)
     alone = msgspec.structs.replace(body, nodes=None)
-    question = Question("/get", msgspec.json.encode(alone), lambda: here(alone))
+    question = Question(
+        "/get", msgspec.json.encode(alone), lambda: here(alone), replicas.stand_in(alone)
+    )
     answers = await ask(body.nodes, member, question)
     parts = [_GATHERED.decode(part) for part in answers.found.values()]
     items = tuple(item for part in parts for item in part.monitoring)
-    return msgspec.json.encode(_Gathered(items, answers.missing))
+    missing = tuple(each for part in parts for each in part.missing)
+    return msgspec.json.encode(_Gathered(items, missing + answers.missing))
 
 
 def chosen_sites(nodes: Some, member: Member) -> tuple[list[Site], tuple[Missing, ...]]:
@@ -94,6 +124,9 @@ async def ask(nodes: Some, member: Member, question: Question) -> Answers:
 async def _ask(question: Question, site: Site, member: Member) -> bytes | Missing:
     if site.name == member.site:
         return await question.here()
+    stand_in = question.stand_in
+    if stand_in is not None and (near := await stand_in.near(site)) is not None:
+        return near
     call = Outgoing(
         site.name,
         "POST",
@@ -105,4 +138,6 @@ async def _ask(question: Question, site: Site, member: Member) -> bytes | Missin
     try:
         return await (await member.network.send(call)).read()
     except UnavailableError as error:
+        if stand_in is not None:
+            return await stand_in.instead(site, error.message)
         return Missing(site.node, error.message)

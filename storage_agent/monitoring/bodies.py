@@ -69,7 +69,10 @@ class PutBody(msgspec.Struct, frozen=True):
 
 
 class GetBody(msgspec.Struct, frozen=True, rename={"start": "from", "end": "to"}):
-    """The body of a /get: filters, each a list or one value, and times, inclusive."""
+    """The body of a /get: filters, each a list or one value, and times, inclusive.
+
+    ``max_stale_ms``: a replica that is near and no older will do.
+    """
 
     metricID: Some = None  # noqa: N815
     entityID: Some = None  # noqa: N815
@@ -82,6 +85,7 @@ class GetBody(msgspec.Struct, frozen=True, rename={"start": "from", "end": "to"}
     start: Millis | None = None
     end: Millis | None = None
     latest: bool | None = None
+    max_stale_ms: Count | None = None
 
 
 class QueryBody(GetBody, frozen=True, kw_only=True):

@@ -22,7 +22,9 @@ Series = tuple[str, str]
 Metadata = dict[str, Any]
 """Of one series, as it was posted: metricID, entityID, entityType, name, units and so on."""
 
-_PREFIX = "series/"
+SERIES = "series/"
+"""What the key of a series' metadata begins with."""
+
 _APPLIED = "applied/raw"
 _AT_ONCE = 500
 _REPLAY = 32
@@ -70,8 +72,8 @@ class Catalogue:
     async def recover(self, ignite: IgniteClient, metadata: dict[str, Any], raw: StreamLog) -> None:
         """Read what is written (``metadata`` is that cache's content), and replay the rest."""
         for key, stored in metadata.items():
-            if key.startswith(_PREFIX):
-                self._metadata[_series(key.removeprefix(_PREFIX))] = msgspec.json.decode(stored)
+            if key.startswith(SERIES):
+                self._metadata[_series(key.removeprefix(SERIES))] = msgspec.json.decode(stored)
         for key, stored in (await ignite.scan(LATEST)).items():
             self._latest[_series(key)] = msgspec.json.decode(stored, type=LatestValue)
         self._applied = int(metadata.get(_APPLIED, b"0"))
@@ -115,7 +117,7 @@ async def _put(ignite: IgniteClient, cache: str, values: dict[str, Any]) -> None
 
 def series_key(series: Series) -> str:
     """Return the key of a series' metadata."""
-    return _PREFIX + _key(series)
+    return SERIES + _key(series)
 
 
 def series_of(metadata: Metadata) -> Series:

@@ -35,7 +35,7 @@ class Extraction:
             data = [self._latest(series, metadata) for series, metadata in wanted.items()]
             return self._answer([item for item in data if item is not None])
         points = await self._history.read(wanted, *times)
-        return await asyncio.to_thread(lambda: self._answer(_grouped(points, wanted)))
+        return await asyncio.to_thread(lambda: self._answer(grouped(points, wanted)))
 
     def _answer(self, data: Sequence[dict[str, Any]]) -> bytes:
         return msgspec.json.encode({"monitoring": [{"node": self._node, "data": data}]})
@@ -44,10 +44,11 @@ class Extraction:
         latest = self._catalogue.latest(series)
         if latest is None:
             return None
-        return _item(metadata, [{"timestamp": latest.ts, "val": latest.value}])
+        return item_of(metadata, [{"timestamp": latest.ts, "val": latest.value}])
 
 
-def _grouped(points: pa.Table, wanted: Mapping[Series, Metadata]) -> list[dict[str, Any]]:
+def grouped(points: pa.Table, wanted: Mapping[Series, Metadata]) -> list[dict[str, Any]]:
+    """Return points by series, as items of an answer."""
     values: dict[Series, list[dict[str, Any]]] = {}
     for part in points.to_batches():
         columns = (as_list(part[name]) for name in points.column_names)
@@ -55,13 +56,14 @@ def _grouped(points: pa.Table, wanted: Mapping[Series, Metadata]) -> list[dict[s
             values.setdefault((metric, entity), []).append({"timestamp": ts, "val": value})
     return [
         # Sorting keeps the order of their numbers where times are equal.
-        _item(metadata, sorted(values[series], key=itemgetter("timestamp")))
+        item_of(metadata, sorted(values[series], key=itemgetter("timestamp")))
         for series, metadata in wanted.items()
         if series in values
     ]
 
 
-def _item(metadata: Metadata, values: list[dict[str, Any]]) -> dict[str, Any]:
+def item_of(metadata: Metadata, values: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return a series as an item of an answer."""
     return {**metadata, "values": values}
 
 

@@ -2,18 +2,30 @@
 
 import io
 import struct
+from collections.abc import AsyncIterator
 
 import pyarrow as pa
 
 from mistbow.errors import InvalidRequestError, TooLargeError
 from mistbow.streams.flatbuffers import child, field, root
-from mistbow.streams.wire import MEDIA_TYPE
+from mistbow.streams.wire import MEDIA_TYPE, Chunk, ChunkEncoder
 
 _MOST_ROWS = 1_000_000
 # The places of these fields in the tables of Arrow's Message, RecordBatch and DictionaryBatch.
 _HEADER = 2
 _COMPRESSION = 3
 _DICTIONARY = 1
+
+
+async def encoded(
+    schema: pa.Schema, first: Chunk, rest: AsyncIterator[Chunk]
+) -> AsyncIterator[bytes]:
+    """Yield the Arrow IPC stream of chunks, as they come."""
+    encoder = ChunkEncoder(schema)
+    yield encoder.encode(first)
+    async for chunk in rest:
+        yield encoder.encode(chunk)
+    yield encoder.close()
 
 
 def read_table(body: bytes) -> pa.Table:

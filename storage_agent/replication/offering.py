@@ -1,0 +1,194 @@
+"""What this site wants others to hold of its data, and giving it to them."""
+
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
+from functools import reduce
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mistbow.clock import Clock
+from mistbow.errors import ConflictError, InvalidRequestError, NotFoundError
+from mistbow.streams.schemas import METADATA, POINTS, RAW
+from mistbow.streams.wire import Chunk
+from storage_agent.fabric.member import Member
+from storage_agent.monitoring.catalogue import Catalogue
+from storage_agent.replication.filters import EVERYTHING, SeriesFilter, among, covers, text_of
+from storage_agent.replication.restrictions import Restrictions
+from storage_agent.replication.told import COPIES_KEY, Copy, copies_of, id_of, name_of
+from storage_agent.streams import reading
+from storage_agent.streams.reading import Selection, Selector
+from storage_agent.streams.streams import REPLICAS, Streams
+
+_MOST = 200
+_MOST_NAME = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """A copy that somebody, or the policy, asks for."""
+
+    target: str
+    stream: str = RAW
+    filter: SeriesFilter = EVERYTHING
+    why: str = "asked for"
+
+
+class Offers:
+    """The copies, told in this site's metadata; who is to hold one sees that and subscribes."""
+
+    def __init__(self, member: Member, restrictions: Restrictions, clock: Clock) -> None:
+        self._member = member
+        self._restrictions = restrictions
+        self._clock = clock
+        self._copies: tuple[Copy, ...] = ()
+        self._streams: Streams | None = None
+        self._catalogue = Catalogue()
+
+    def open(self, streams: Streams, catalogue: Catalogue) -> None:
+        """Recover what was wanted before."""
+        self._streams = streams
+        self._catalogue = catalogue
+        self._copies = copies_of(self._member.told_by(self._member.site))
+        self.review()
+
+    def all(self) -> tuple[Copy, ...]:
+        """Return the copies."""
+        return self._copies
+
+    async def ask(self, want: Want) -> Copy:
+        """Want a copy until it is withdrawn; raises a ``MistbowError`` for one that cannot be."""
+        await self._check(want)
+        copy = self._made(want, manual=True)
+        others = [each for each in self._copies if _what(each) != _what(copy)]
+        self._tell((*others, copy))
+        return copy
+
+    def withdraw(self, copy_id: str, target: str | None) -> None:
+        """Want a copy no more, at one site or at all; raises ``NotFoundError``."""
+        gone = {
+            each for each in self._copies if each.id == copy_id and target in (None, each.target)
+        }
+        if not gone:
+            raise NotFoundError(
+                f"there is no copy {copy_id}" + (f" at {target}" if target else ""),
+                hint="GET /replication lists them.",
+            )
+        self._tell(tuple(each for each in self._copies if each not in gone))
+
+    def decide(self, wants: Iterable[Want]) -> None:
+        """Want what the policy says, beside what was asked for."""
+        manual = [each for each in self._copies if each.manual]
+        taken = {_what(each) for each in manual}
+        decided = [self._made(want, manual=False) for want in wants]
+        self._tell((*manual, *(each for each in decided if _what(each) not in taken)))
+
+    def review(self) -> None:
+        """Follow the restrictions, and what became known of targets."""
+        self._tell(tuple(self._fitted(each) for each in self._copies))
+
+    def feed(self, target: str, copy_id: str, start: int) -> "Feed":
+        """Return what a site is to be given; raises ``ConflictError`` if nothing is wanted."""
+        assert self._streams is not None  # noqa: S101 - the API answers once all is open
+        return Feed(self, self._streams, self._catalogue, self.offered(target, copy_id), start)
+
+    def offered(self, target: str, copy_id: str) -> Copy:
+        """Return a copy, by the restrictions of now; raises ``ConflictError``."""
+        for copy in self._copies:
+            if (copy.target, copy.id) == (target, copy_id) and self._fitted(copy) == copy:
+                return copy
+        raise ConflictError(f"{self._member.site} wants no copy {copy_id} at {target}")
+
+    def _made(self, want: Want, *, manual: bool) -> Copy:
+        since = self._clock()
+        for each in self._copies:
+            if _what(each) == _what(want):
+                since = each.since
+        return self._fitted(
+            Copy(
+                id="",
+                target=want.target,
+                stream=want.stream,
+                filter=want.filter,
+                why=want.why,
+                since=since,
+                manual=manual,
+            )
+        )
+
+    def _fitted(self, copy: Copy) -> Copy:
+        withheld = self._restrictions.withheld(copy.target)
+        made = id_of(copy.stream, copy.filter, withheld)
+        return msgspec.structs.replace(copy, id=made, withheld=withheld)
+
+    async def _check(self, want: Want) -> None:
+        assert self._streams is not None  # noqa: S101 - the API answers once all is open
+        site = self._member.site
+        if want.target == site or self._member.neighbours.get(want.target) is None:
+            known = ", ".join(each.site for each in self._member.neighbours) or "none"
+            raise InvalidRequestError(
+                f"target: {want.target} is no other site", hint=f"Known are: {known}."
+            )
+        if want.stream == METADATA or want.stream.startswith(REPLICAS):
+            raise InvalidRequestError(f"stream: {want.stream} is not copied in this way")
+        stream = await self._streams.get(want.stream)
+        if not want.filter.all and not stream.log.schema.equals(POINTS):
+            raise InvalidRequestError(f"filter: the stream {want.stream} is not one of points")
+        if len(name_of(site, self._made(want, manual=True))) > _MOST_NAME:
+            raise InvalidRequestError(f"stream: the name {want.stream} is too long for a replica")
+        for rule in self._restrictions.withheld(want.target):
+            if covers(rule, want.filter):
+                raise ConflictError(
+                    f"a restriction keeps {text_of(rule)} from {want.target}",
+                    hint="GET /replication/restrictions lists them.",
+                )
+        if len(self._copies) >= _MOST:
+            raise ConflictError(f"there are {_MOST} copies already", hint="Withdraw some.")
+
+    def _tell(self, copies: tuple[Copy, ...]) -> None:
+        if copies != self._copies:
+            self._copies = copies
+            self._member.tell(COPIES_KEY, copies)
+
+
+class Feed:
+    """What one copy holds of a stream, from a number on."""
+
+    def __init__(
+        self, offers: Offers, streams: Streams, catalogue: Catalogue, copy: Copy, start: int
+    ) -> None:
+        self._offers = offers
+        self._streams = streams
+        self._catalogue = catalogue
+        self._copy = copy
+        self._start = start
+
+    async def open(self) -> tuple[pa.Schema, AsyncIterator[Chunk]]:
+        """Return the schema and the chunks, the first of which says what is wrong, if anything."""
+        stream = await self._streams.get(self._copy.stream)
+        selector = Selector(stream, Selection())
+        return stream.log.schema, self._chunks(reading.follow(stream.log, selector, self._start))
+
+    async def _chunks(self, chunks: AsyncIterator[Chunk]) -> AsyncIterator[Chunk]:
+        async for chunk in chunks:
+            try:
+                # Whatever changed meanwhile, nothing leaves that may not by now.
+                self._offers.offered(self._copy.target, self._copy.id)
+            except ConflictError:
+                return
+            yield Chunk(self._chosen(chunk.rows), chunk.position)
+
+    def _chosen(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        if rows.schema.names[: len(POINTS.names)] != POINTS.names:
+            return rows.slice(0, 0) if self._copy.withheld else rows
+        rows = rows.select(POINTS.names)
+        masks = []
+        if not self._copy.filter.all:
+            masks.append(among(self._copy.filter, rows, self._catalogue))
+        masks += [pc.invert(among(each, rows, self._catalogue)) for each in self._copy.withheld]
+        return rows.filter(reduce(pc.and_, masks)) if masks and rows.num_rows else rows
+
+
+def _what(of: Copy | Want) -> tuple[str, str, str]:
+    return of.target, of.stream, text_of(of.filter)

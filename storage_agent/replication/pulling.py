@@ -1,0 +1,200 @@
+"""Holding what other sites want to be held here: their metadata says what."""
+
+import asyncio
+import shutil
+from contextlib import aclosing
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+import pyarrow as pa
+
+from mistbow.client.agent_model import StreamInfo
+from mistbow.clock import Clock
+from mistbow.errors import MistbowError, UnavailableError
+from mistbow.streams.schemas import METADATA, POINTS, RAW
+from mistbow.telemetry import get_logger
+from storage_agent.fabric.following import ask, chunks_of, keep_following
+from storage_agent.fabric.journal import STORE
+from storage_agent.fabric.member import Member
+from storage_agent.fabric.network import Outgoing
+from storage_agent.replication.decaying import Decaying
+from storage_agent.replication.reads import HALF_LIFE_MS
+from storage_agent.replication.replica import Replica, kept_in
+from storage_agent.replication.told import KEPT_KEY, Copy, Kept, copies_of, name_of
+from storage_agent.streams.streams import Streams
+
+log = get_logger(__name__)
+
+_LOOK_S = 0.5
+_ROOM_S = 5.0
+_NO_ROOM = "no room on the disk"
+
+_Wanted = dict[tuple[str, str], Copy]
+"""Copies by the site that wants them and their id."""
+
+
+class Puller:
+    """Follows what is wanted here, and tells what is held."""
+
+    def __init__(self, member: Member, home: Path, least_free: int, clock: Clock) -> None:
+        self._member = member
+        self._home = home
+        self._least_free = least_free
+        self._clock = clock
+        self._streams: Streams | None = None
+        self._held: dict[tuple[str, str], Replica] = {}
+        self._reads: dict[tuple[str, str], Decaying] = {}
+        self._pulling: dict[tuple[str, str], asyncio.Task[None]] = {}
+
+    def open(self, streams: Streams) -> None:
+        """Recover what is held."""
+        self._streams = streams
+        for stream in streams.all():
+            if (replica := kept_in(stream, self._clock)) is not None:
+                self._held[replica.of, replica.copy.id] = replica
+
+    def held(self, of: str | None = None) -> list[Replica]:
+        """Return the replicas that are held, all or those of a site, that somebody wants."""
+        return [
+            replica
+            for _, replica in sorted(self._held.items())
+            if not replica.dropped and of in (None, replica.of)
+        ]
+
+    def count_read(self, replica: Replica) -> None:
+        """Take note that a replica was read here."""
+        key = replica.of, replica.copy.id
+        count = self._reads.get(key, Decaying())
+        self._reads[key] = count.plus(1.0, self._clock(), HALF_LIFE_MS)
+
+    def room(self) -> int:
+        """Return the bytes that are free on this site's disk."""
+        folder = self._home.absolute()
+        while not folder.exists():
+            folder = folder.parent
+        return shutil.disk_usage(folder).free
+
+    async def run(self) -> None:
+        """Hold what is wanted, for ever."""
+        try:
+            while True:
+                try:
+                    await self._follow_wishes()
+                except MistbowError as error:
+                    log.info("replicas are not looked after", error=error.message)
+                except Exception as error:
+                    log.error("replicas are not looked after", exc_info=error)
+                await asyncio.sleep(_LOOK_S)
+        finally:
+            for task in self._pulling.values():
+                task.cancel()
+            await asyncio.gather(*self._pulling.values(), return_exceptions=True)
+
+    async def _follow_wishes(self) -> None:
+        wanted = self._wanted()
+        for key in [key for key in self._pulling if key not in wanted]:
+            self._pulling.pop(key).cancel()
+        for key, replica in list(self._held.items()):
+            if key not in wanted and not replica.dropped and self._is_withdrawn(replica):
+                log.info("a replica is dropped", of=replica.of, stream=replica.name)
+                await replica.drop()
+        for (site, copy_id), copy in wanted.items():
+            if (site, copy_id) not in self._pulling:
+                try:
+                    self._begin(await self._hold(site, copy))
+                except MistbowError as error:
+                    log.info("not replicated", of=site, stream=copy.stream, error=error.message)
+        self._tell()
+
+    def _begin(self, replica: Replica) -> None:
+        pulling = keep_following(
+            self._member.neighbours, replica.of, replica.name, lambda: self._pull(replica)
+        )
+        task = asyncio.create_task(pulling, name=f"replica {replica.name}")
+        self._pulling[replica.of, replica.copy.id] = task
+
+    def _wanted(self) -> _Wanted:
+        return {
+            (known.site, copy.id): copy
+            for known in self._member.neighbours
+            for copy in copies_of(self._member.told_by(known.site))
+            if copy.target == self._member.site
+        }
+
+    def _is_withdrawn(self, replica: Replica) -> bool:
+        """Tell whether its site says no more that it wants it: not if that forgot all it said."""
+        told = self._member.store(replica.of)
+        return told is not None and replica.store == told
+
+    async def _hold(self, site: str, copy: Copy) -> Replica:
+        if (site, copy.id) not in self._held:
+            if self._streams is None:
+                raise UnavailableError("the agent is starting")
+            name = name_of(site, copy)
+            await self._streams.create(name, await self._schema(site, copy))
+            replica = Replica(site, copy, await self._streams.get(name), self._clock)
+            await replica.take_up()
+            self._held[site, copy.id] = replica
+        return self._held[site, copy.id]
+
+    async def _schema(self, site: str, copy: Copy) -> pa.Schema:
+        if copy.stream == RAW:
+            return POINTS
+        # No rows; but the answer begins with the schema.
+        target = f"/streams/{quote(copy.stream)}?site={site}&from=0&to=0".encode()
+        answer = await self._member.network.send(Outgoing(site, "GET", target))
+        with pa.ipc.open_stream(await answer.read()) as reader:
+            return reader.schema
+
+    async def _pull(self, replica: Replica) -> None:
+        network, site, copy = self._member.network, replica.of, replica.copy
+        if self.room() < self._least_free:
+            replica.state = _NO_ROOM
+            await asyncio.sleep(_ROOM_S)
+            return
+        replica.state = "waiting for its site"
+        about = await ask(network, site, _info(METADATA, site), StreamInfo)
+        source = await ask(network, site, _info(copy.stream, site), StreamInfo)
+        await replica.begin(str(about.attributes.get(STORE)), source.first, source.head)
+        question = {
+            "site": site,
+            "target": self._member.site,
+            "id": copy.id,
+            "from": replica.position,
+            "follow": "true",
+        }
+        target = f"/replication/feed?{urlencode(question)}".encode()
+        try:
+            async with aclosing(chunks_of(network, site, target)) as chunks:
+                async for chunk in chunks:
+                    replica.state = "following"
+                    if chunk.rows.num_rows and self.room() < self._least_free:
+                        return
+                    await replica.add(chunk)
+        finally:
+            replica.state = "waiting for its site"
+
+    def _tell(self) -> None:
+        kept = tuple(
+            Kept(
+                of=replica.of,
+                id=replica.copy.id,
+                stream=replica.copy.stream,
+                filter=replica.copy.filter,
+                withheld=replica.copy.withheld,
+                complete=replica.complete,
+                state=_NO_ROOM if replica.state == _NO_ROOM else "following",
+                reads=self._reads_of(replica),
+            )
+            for replica in self.held()
+        )
+        self._member.tell(KEPT_KEY, kept)
+
+    def _reads_of(self, replica: Replica) -> int:
+        count = self._reads.get((replica.of, replica.copy.id), Decaying())
+        often = int(count.per_minute(self._clock(), HALF_LIFE_MS))
+        return 1 << (often.bit_length() - 1) if often else 0
+
+
+def _info(stream: str, site: str) -> bytes:
+    return f"/streams/{quote(stream)}/info?site={site}".encode()

@@ -1,0 +1,54 @@
+"""Who reads what, and how often."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from mistbow.clock import Clock
+from storage_agent.monitoring.bodies import GetBody, Some
+from storage_agent.monitoring.extraction import choice_of
+from storage_agent.replication.decaying import Decaying
+from storage_agent.replication.filters import SeriesFilter, text_of
+
+HALF_LIFE_MS = 60_000
+_MOST = 1000
+_MOST_NAMED = 100
+"""A read that names more metrics, entities or groups counts as one of any of them."""
+
+
+class Reads:
+    """Counts reads by the site that asks and the filter that it asks by."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._counts: dict[tuple[str, str], Decaying] = {}
+
+    def count(self, by: str, wanted: SeriesFilter) -> None:
+        """Take note of a read."""
+        key = (by, text_of(wanted))
+        now = self._clock()
+        if key not in self._counts and len(self._counts) >= _MOST:
+            del self._counts[min(self._counts, key=lambda each: self._left(each, now))]
+        self._counts[key] = self._counts.get(key, Decaying()).plus(1.0, now, HALF_LIFE_MS)
+
+    def per_minute(self) -> Iterator[tuple[str, SeriesFilter, float]]:
+        """Yield by whom and by which filter something is read, and how often."""
+        now = self._clock()
+        for (by, text), count in sorted(self._counts.items()):
+            wanted = msgspec.json.decode(text, type=SeriesFilter)
+            yield by, wanted, count.per_minute(now, HALF_LIFE_MS)
+
+    def _left(self, key: tuple[str, str], now: int) -> float:
+        return self._counts[key].now(now, HALF_LIFE_MS)
+
+
+def asked_by(body: GetBody) -> SeriesFilter:
+    """Return the filter that a /get asks by; what a copy cannot tell apart is left out."""
+    return SeriesFilter(
+        metric=_few(body.metricID), entity=_few(body.entityID), group=_few(body.groupName)
+    )
+
+
+def _few(values: Some) -> tuple[str, ...]:
+    choice = choice_of(values)
+    return tuple(sorted(choice)) if len(choice) <= _MOST_NAMED else ()

@@ -1,0 +1,78 @@
+"""Replication at one site: what it wants copied and holds itself, and reading from copies."""
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine
+from typing import Any
+
+from mistbow.clock import Clock
+from mistbow.settings import AgentSettings
+from mistbow.telemetry import get_logger
+from storage_agent.fabric.member import Member
+from storage_agent.fabric.relay import READER
+from storage_agent.monitoring.bodies import GetBody
+from storage_agent.monitoring.catalogue import Catalogue
+from storage_agent.replication.deciding import Decider
+from storage_agent.replication.offering import Offers
+from storage_agent.replication.policy import load
+from storage_agent.replication.pulling import Puller
+from storage_agent.replication.reads import Reads, asked_by
+from storage_agent.replication.restrictions import Restrictions
+from storage_agent.replication.standing_in import GetStandIn, StandIns
+from storage_agent.replication.vital_signs import VitalSigns
+from storage_agent.streams.streams import Streams
+
+log = get_logger(__name__)
+
+_MB = 2**20
+
+
+class Replication:
+    """The parts, put together; nothing here makes a write of this site wait."""
+
+    def __init__(self, settings: AgentSettings, member: Member, clock: Clock) -> None:
+        policy = load(settings.replication_policy) if settings.replication_policy else None
+        self.member = member
+        self.restrictions = Restrictions(settings.restrictions, member)
+        self.offers = Offers(member, self.restrictions, clock)
+        self.puller = Puller(member, settings.home, settings.replica_free_mb * _MB, clock)
+        self.reads = Reads(clock)
+        self.stand_ins = StandIns(member, self.puller)
+        signs = VitalSigns(member, clock)
+        parts = self.offers, self.puller, self.reads, self.restrictions, signs
+        self.decider = Decider(member, parts, policy, settings.replication_every_ms, clock)
+        self._signs = signs
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def open(self, streams: Streams, catalogue: Catalogue) -> None:
+        """Go on from what was told before; the member must be open."""
+        self.restrictions.open()
+        self._signs.open()
+        self.offers.open(streams, catalogue)
+        self.puller.open(streams)
+        self._spawn(self.puller.run())
+        self._spawn(self.decider.run(streams))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it goes on already."""
+        return bool(self._tasks)
+
+    async def close(self) -> None:
+        """Stop following and deciding."""
+        for task in self._tasks:
+            task.cancel()
+        for task in self._tasks:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    def count_read(self, body: GetBody) -> None:
+        """Take note of who reads what here: the site whose agent asked, or this one."""
+        self.reads.count(READER.get() or self.member.site, asked_by(body))
+
+    def stand_in(self, body: GetBody) -> GetStandIn:
+        """Return what stands in for sites that a /get asks."""
+        return GetStandIn(self.stand_ins, body)
+
+    def _spawn(self, part: Coroutine[Any, Any, None]) -> None:
+        self._tasks.append(asyncio.create_task(part))

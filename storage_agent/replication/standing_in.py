@@ -1,0 +1,212 @@
+"""Answering for a site that does not: from a replica here, or at another site."""
+
+import asyncio
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from mistbow.errors import MistbowError, NotFoundError
+from mistbow.fabric import Site
+from mistbow.streams.schemas import RAW
+from storage_agent.fabric.gathering import Missing
+from storage_agent.fabric.member import Member
+from storage_agent.fabric.network import Outgoing
+from storage_agent.monitoring.bodies import LATEST_MS, GetBody
+from storage_agent.monitoring.catalogue import Metadata, Series
+from storage_agent.monitoring.extraction import fitting, grouped, item_of, times_of
+from storage_agent.replication.filters import may_hold, surely_holds
+from storage_agent.replication.pulling import Puller
+from storage_agent.replication.replica import Replica
+from storage_agent.replication.told import Copy, Kept, kept_by, series_told
+from storage_agent.streams.columns import as_list
+
+_READ_S = 27.0
+_NAMED = 5
+_LOOK_BACK_MS = (60_000, 600_000, 7_200_000, 86_400_000, 30 * 86_400_000, LATEST_MS)
+
+
+class ReplicaGet(msgspec.Struct, frozen=True, kw_only=True):
+    """What one agent asks another: of its replica ``id`` of the site ``of``, these series."""
+
+    of: str
+    id: str
+    series: tuple[Series, ...]
+    body: GetBody
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True, rename={"at": "from"}):
+    """What the replica at a site has of a node: all that is not younger than ``stale_ms``."""
+
+    node: str
+    at: str
+    stale_ms: int
+    data: list[dict[str, Any]]
+
+
+class _Found(msgspec.Struct, frozen=True, omit_defaults=True):
+    monitoring: tuple[msgspec.Raw, ...] = ()
+    missing: tuple[Missing, ...] = ()
+
+
+class StandIns:
+    """Reads replicas, those of this site and, through their agents, those of others."""
+
+    def __init__(self, member: Member, puller: Puller) -> None:
+        self._member = member
+        self._puller = puller
+
+    async def near(self, site: Site, body: GetBody) -> bytes | None:
+        """Answer for a site that may well be there from what is here, if that is good enough.
+
+        So it is if it goes to the end of the time that is asked for, or is as fresh as
+        ``max_stale_ms`` in the body.
+        """
+        wanted = self._wanted(site.name, body)
+        times = times_of(body)
+        for replica in self._held(site.name):
+            closed = times is not None and times[1] <= replica.complete_to
+            fresh = body.max_stale_ms is not None and replica.stale_ms <= body.max_stale_ms
+            if (closed or fresh) and len(_covered(replica.copy, wanted)) == len(wanted) > 0:
+                self._puller.count_read(replica)
+                return _json([await self._part(replica, body, wanted)], ())
+        return None
+
+    async def instead(self, site: Site, body: GetBody, reason: str) -> bytes:
+        """Answer for a site that does not, and say what of it is missing, and why."""
+        wanted = left = self._wanted(site.name, body)
+        parts: list[bytes] = []
+        unfinished = False
+        for holder, kept in self._holders(site.name):
+            covered = _covered(kept, left)
+            if not covered:
+                continue
+            if not kept.complete:
+                unfinished = True
+                continue
+            try:
+                parts.append(await self._ask(holder, kept, body, covered))
+            except MistbowError:
+                continue
+            left = {series: told for series, told in left.items() if series not in covered}
+        if wanted and not left:
+            return _json(parts, ())
+        return _json(parts, (Missing(site.node, _reason(reason, left, wanted, unfinished)),))
+
+    async def read(self, asked: ReplicaGet) -> bytes:
+        """Answer another agent; raises ``NotFoundError`` if there is no such replica here."""
+        site = next((each for each in self._member.fabric().sites if each.name == asked.of), None)
+        for replica in self._puller.held(asked.of):
+            if replica.copy.id == asked.id and replica.complete and site is not None:
+                told = self._wanted(asked.of, asked.body)
+                wanted = {series: told[series] for series in asked.series if series in told}
+                return await self._part(replica, asked.body, wanted)
+        raise NotFoundError(f"{self._member.site} has no complete replica {asked.id} of {asked.of}")
+
+    def _wanted(self, site: str, body: GetBody) -> dict[Series, Metadata]:
+        fits = fitting(body)
+        told = series_told(self._member.told_by(site))
+        return {series: metadata for series, metadata in told if fits(metadata)}
+
+    def _held(self, of: str) -> list[Replica]:
+        return [each for each in self._puller.held(of) if each.copy.stream == RAW and each.complete]
+
+    def _holders(self, of: str) -> Iterator[tuple[str, Kept]]:
+        """Yield who has replicas of a site's points: this site first, then the nearest."""
+        own = self._member.site
+        near = sorted(self._member.neighbours, key=lambda each: each.latency_ms or float("inf"))
+        reachable = [each.site for each in near if self._member.neighbours.reachable(each.site)]
+        for site in (own, *reachable):
+            for kept in kept_by(self._member.told_by(site)):
+                if kept.of == of and kept.stream == RAW:
+                    yield site, kept
+
+    async def _ask(
+        self, holder: str, kept: Kept, body: GetBody, wanted: dict[Series, Metadata]
+    ) -> bytes:
+        asked = ReplicaGet(of=kept.of, id=kept.id, series=tuple(wanted), body=body)
+        if holder == self._member.site:
+            return await self.read(asked)
+        call = Outgoing(
+            holder,
+            "POST",
+            f"/replication/get?site={holder}".encode(),
+            headers={"Content-Type": "application/json"},
+            content=msgspec.json.encode(asked),
+            wait_s=_READ_S,
+        )
+        return await (await self._member.network.send(call)).read()
+
+    async def _part(self, replica: Replica, body: GetBody, wanted: dict[Series, Metadata]) -> bytes:
+        self._puller.count_read(replica)
+        times = times_of(body)
+        if times is None:
+            latest = await _latest(replica, set(wanted))
+            data = [item_of(wanted[series], [value]) for series, value in latest.items()]
+        else:
+            points = await replica.history.read(wanted, *times)
+            data = await asyncio.to_thread(grouped, points, wanted)
+        node = next(s.node for s in self._member.fabric().sites if s.name == replica.of)
+        part = Part(node=node, at=self._member.site, stale_ms=replica.stale_ms, data=data)
+        return msgspec.json.encode(part)
+
+
+@dataclass(frozen=True, slots=True)
+class GetStandIn:
+    """Stands in for sites that a /get with ``body`` asks; see ``gathering.StandIn``."""
+
+    replicas: StandIns
+    body: GetBody
+
+    async def near(self, site: Site) -> bytes | None:
+        """Answer in place of a site that may well be there; None: ask it."""
+        return await self.replicas.near(site, self.body)
+
+    async def instead(self, site: Site, reason: str) -> bytes:
+        """Answer in place of a site that does not, for a reason."""
+        return await self.replicas.instead(site, self.body, reason)
+
+
+async def _latest(replica: Replica, series: Collection[Series]) -> dict[Series, dict[str, Any]]:
+    """Return the value of each series with the greatest time, looking back further and further."""
+    found: dict[Series, dict[str, Any]] = {}
+    end = LATEST_MS
+    for back in _LOOK_BACK_MS:
+        begin = max(0, replica.complete_to - back)
+        left = [each for each in series if each not in found]
+        async for rows in replica.history.batches(left, begin, end):
+            columns = (as_list(rows[name]) for name in ("metric", "entity", "ts", "value"))
+            for metric, entity, ts, value in zip(*columns, strict=True):
+                known = found.get((metric, entity))
+                if known is None or known["timestamp"] <= ts:
+                    found[metric, entity] = {"timestamp": ts, "val": value}
+        end = begin - 1
+        if len(found) == len(series) or begin == 0:
+            break
+    return found
+
+
+def _covered(kept: Kept | Copy, wanted: dict[Series, Metadata]) -> dict[Series, Metadata]:
+    """Return the series of which a replica has every point."""
+    return {
+        series: metadata
+        for series, metadata in wanted.items()
+        if surely_holds(kept.filter, metadata)
+        and not any(may_hold(each, metadata) for each in kept.withheld)
+    }
+
+
+def _reason(
+    reason: str, left: dict[Series, Metadata], wanted: dict[Series, Metadata], unfinished: bool
+) -> str:
+    if not wanted:
+        return f"{reason}; no series of it that is known is asked for"
+    named = ", ".join(f"{metric} of {entity}" for metric, entity in list(left)[:_NAMED])
+    more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
+    why = "no complete replica" if unfinished else "no replica"
+    return f"{reason}; {why} that can be reached has {named}{more}"
+
+
+def _json(parts: list[bytes], missing: tuple[Missing, ...]) -> bytes:
+    return msgspec.json.encode(_Found(tuple(msgspec.Raw(part) for part in parts), missing))
