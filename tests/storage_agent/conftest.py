@@ -1,6 +1,7 @@
 """One Ignite for all tests of the agent, emptied before each."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,8 +11,10 @@ from pyignite import Client
 from mistbow.client.agent import AgentClient
 from mistbow.clock import system_clock
 from mistbow.ignite.server import IgniteServer
+from mistbow.ports import free_ports
 from mistbow.settings import AgentSettings
 from tests.support.agents import running_agent
+from tests.support.sites import Place
 
 
 @dataclass(slots=True)
@@ -68,3 +71,24 @@ def client(url: str) -> Iterator[AgentClient]:
     client = AgentClient(url)
     yield client
     client.close()
+
+
+@pytest.fixture(scope="session")
+def servers(
+    ignite_server: IgniteServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[list[IgniteServer]]:
+    with ExitStack() as stack:
+        homes = [tmp_path_factory.mktemp("ignite") for _ in range(2)]
+        others = [stack.enter_context(IgniteServer(home, durability="log")) for home in homes]
+        yield [ignite_server, *others]
+
+
+@pytest.fixture
+def places(servers: list[IgniteServer], tmp_path: Path) -> list[Place]:
+    for server in servers:
+        empty(server)
+    ports = free_ports(len(servers))
+    return [
+        Place(name, tmp_path / name, server.port, port)
+        for name, server, port in zip("abc", servers, ports, strict=True)
+    ]

@@ -12,8 +12,8 @@ from mistbow.streams.schemas import METADATA
 from storage_agent.fabric.greeting import Greeting, Known
 from storage_agent.fabric.neighbours import Neighbours
 from storage_agent.fabric.workers import Workers
-from tests.storage_agent.fabric.conftest import TOKEN, Place, site_of
 from tests.storage_agent.fabric.test_sites import row, said, worker
+from tests.support.sites import TOKEN, Place, site_of
 from tests.support.waiting import eventually
 
 

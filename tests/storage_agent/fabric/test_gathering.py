@@ -7,7 +7,7 @@ import httpx
 
 from mistbow.client.agent import AgentClient, Point
 from mistbow.clock import system_clock
-from tests.storage_agent.fabric.conftest import TOKEN, Place, knows, site_of
+from tests.support.sites import TOKEN, Place, knows, site_of
 from tests.support.waiting import eventually
 
 Ask = Callable[[str, dict[str, Any]], dict[str, Any]]

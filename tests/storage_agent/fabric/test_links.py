@@ -1,115 +1,31 @@
-"""Sites in network namespaces: a way through another site, a link that is cut and healed.
+"""Sites in network namespaces: a way through another site, a link that is cut and healed."""
 
-The sites a and c share no network; b is in both, and has another address in each.
-"""
-
-import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from contextlib import ExitStack
 from typing import TypeVar
 
-import httpx
 import pyarrow as pa
 import pytest
 
-from mistbow.client.agent import AgentClient, Point
+from mistbow.client.agent import Point
 from mistbow.clock import system_clock
 from mistbow.errors import UnavailableError
-from mistbow.fabric import Fabric
-from mistbow.fog_emulation.namespace_backend import NamespaceBackend
-from mistbow.fog_emulation.parts import Direction, FogPlan, Node, Shape, Way
+from mistbow.fog_emulation.parts import Shape
 from tests.mistbow.fog_emulation.namespaces import needs_namespaces, standing
+from tests.support.fogs import NETWORKS, Fog, plan
 from tests.support.waiting import eventually
 
 pytestmark = needs_namespaces
 
 T = TypeVar("T")
 
-PORT = 50000
-TOKEN = "of-the-fog"  # noqa: S105 - of these tests only
 HEALED_S = 3.0
 SLACK_S = 2.0
 """Two processors run three sites and other tests."""
 
-NETWORKS = {"a": ("one",), "b": ("one", "two"), "c": ("two",)}
-WAYS: tuple[Way, ...] = ("up", "down")
 SCHEMA = pa.schema([("ts", pa.int64()), ("word", pa.string())])
-
-
-def plan() -> FogPlan:
-    nodes = [Node(name, name, "site", 1.0, 2**30, nets) for name, nets in NETWORKS.items()]
-    clear = [
-        Direction(network, name, way, Shape())
-        for name, networks in NETWORKS.items()
-        for network in networks
-        for way in WAYS
-    ]
-    return FogPlan(("one", "two"), tuple(nodes), tuple(clear))
-
-
-class Fog:
-    """The sites, each reached from inside of its node."""
-
-    def __init__(self, backend: NamespaceBackend, home: Path) -> None:
-        self._backend = backend
-        peers = {"a": backend.address("b", "one"), "c": backend.address("b", "two"), "b": ""}
-        for name, networks in NETWORKS.items():
-            address = backend.address(name, networks[0])
-            settings = {
-                "MISTBOW_NODE": f"node-{name}",
-                "MISTBOW_SITE": name,
-                "MISTBOW_HOST": "0.0.0.0",  # noqa: S104 - in a namespace of its own
-                "MISTBOW_TOKEN": TOKEN,
-                "MISTBOW_AGENT_PORT": str(PORT),
-                "MISTBOW_AGENT_URL": f"http://{address}:{PORT}",
-                "MISTBOW_PEERS": f"http://{peers[name]}:{PORT}" if peers[name] else "",
-                "MISTBOW_LOG_LEVEL": "warning",
-            }
-            backend.spawn(
-                name,
-                [sys.executable, "-m", "tests.storage_agent.fabric.site_process", str(home / name)],
-                env={**os.environ, **settings},
-            )
-        for name in NETWORKS:
-            eventually(lambda name=name: self.is_ready(name), timeout=90, what=f"{name} is ready")  # type: ignore[misc]
-
-    def is_ready(self, site: str) -> bool:
-        with self._backend.inside(site):
-            try:
-                headers = {"Authorization": f"Bearer {TOKEN}"}
-                return httpx.get(f"http://127.0.0.1:{PORT}/readyz", headers=headers).is_success
-            except httpx.TransportError:
-                return False
-
-    @contextmanager
-    def at(self, site: str) -> Iterator[AgentClient]:
-        """Yield a client of a site's agent; this thread is in its node meanwhile."""
-        with self._backend.inside(site):
-            client = AgentClient(f"http://127.0.0.1:{PORT}", TOKEN)
-            try:
-                yield client
-            finally:
-                client.close()
-
-    def fabric(self, site: str) -> Fabric:
-        with self.at(site) as client:
-            return client.fabric()
-
-    def reached(self, site: str) -> set[str]:
-        """Return the sites that an agent reaches, itself included."""
-        return {each.name for each in self.fabric(site).sites if each.reachable}
-
-    def links(self, site: str) -> set[tuple[str, str]]:
-        return {(link.source, link.target) for link in self.fabric(site).links}
-
-    def shape(self, site: str, shape: Shape) -> None:
-        for way in WAYS:
-            for network in NETWORKS[site]:
-                self._backend.connect(Direction(network, site, way, shape))
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from mistbow.clock import system_clock
 from mistbow.errors import ConflictError, FencedError, NotFoundError, UnavailableError
 from mistbow.fabric import Worker
 from mistbow.streams.schemas import METADATA
-from tests.storage_agent.fabric.conftest import TOKEN, Place, knows, site_of
+from tests.support.sites import TOKEN, Place, knows, site_of
 from tests.support.waiting import eventually
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("word", pa.string())])

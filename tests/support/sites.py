@@ -1,20 +1,17 @@
-"""Three sites, each with its own Ignite; agents of them as a test pleases."""
+"""Sites of a test, each with its own Ignite: agents of them as the test pleases."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
-import pytest
 
 from mistbow.client.agent import AgentClient
 from mistbow.fabric import Site
-from mistbow.ignite.server import IgniteServer
-from mistbow.ports import free_ports
 from mistbow.settings import AgentSettings
 from storage_agent.main import create_app
-from tests.storage_agent.conftest import empty
 from tests.support.serving import served
 from tests.support.waiting import eventually
 
@@ -34,50 +31,31 @@ class Place:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
+    def settings(self, *peers: "Place") -> dict[str, Any]:
+        """Return the settings of this site's agent."""
+        return {
+            "home": self.home,
+            "node": f"node-{self.name}",
+            "site": self.name,
+            "region": "r",
+            "labels": "rack=7",
+            "ignite_port": self.ignite_port,
+            "agent_url": self.url,
+            "peers": ",".join(peer.url for peer in peers),
+            "token": TOKEN,
+        }
+
     @contextmanager
-    def agent(self, *peers: "Place") -> Iterator[AgentClient]:
+    def agent(self, *peers: "Place", **settings: Any) -> Iterator[AgentClient]:
         """Serve this site's agent, and yield a client of it once it is ready."""
-        settings = AgentSettings.model_validate(
-            {
-                "home": self.home,
-                "node": f"node-{self.name}",
-                "site": self.name,
-                "region": "r",
-                "labels": "rack=7",
-                "ignite_port": self.ignite_port,
-                "agent_url": self.url,
-                "peers": ",".join(peer.url for peer in peers),
-                "token": TOKEN,
-            }
-        )
-        with served(create_app(settings), self.port):
+        served_as = AgentSettings.model_validate({**self.settings(*peers), **settings})
+        with served(create_app(served_as), self.port):
             ready = f"{self.url}/readyz"
             headers = {"Authorization": f"Bearer {TOKEN}"}
             eventually(lambda: httpx.get(ready, headers=headers).is_success, what="it is ready")
             client = AgentClient(self.url, TOKEN)
             yield client
             client.close()
-
-
-@pytest.fixture(scope="session")
-def servers(
-    ignite_server: IgniteServer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[list[IgniteServer]]:
-    with ExitStack() as stack:
-        homes = [tmp_path_factory.mktemp("ignite") for _ in range(2)]
-        others = [stack.enter_context(IgniteServer(home, durability="log")) for home in homes]
-        yield [ignite_server, *others]
-
-
-@pytest.fixture
-def places(servers: list[IgniteServer], tmp_path: Path) -> list[Place]:
-    for server in servers:
-        empty(server)
-    ports = free_ports(len(servers))
-    return [
-        Place(name, tmp_path / name, server.port, port)
-        for name, server, port in zip("abc", servers, ports, strict=True)
-    ]
 
 
 def site_of(client: AgentClient, name: str) -> Site:
