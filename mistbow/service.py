@@ -18,7 +18,7 @@ from mistbow.auth.guard import Gate
 from mistbow.auth.keyring import Keyring
 from mistbow.auth.rules import authorize, requires
 from mistbow.errors import InvalidRequestError, MistbowError, NotFoundError
-from mistbow.http.limits import BodyLimit, RequestLimit, retry_after
+from mistbow.http.limits import BodyLimit, RequestLimit, headers_of
 from mistbow.http.protocol import BoundedHeads
 from mistbow.settings import ServiceSettings, TokenSettings
 from mistbow.telemetry import get_logger, set_up_logging
@@ -128,7 +128,7 @@ def _answer(body: Any, status: int, headers: Mapping[str, str] | None = None) ->
 def _add_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(MistbowError)
     async def on_own(_: Request, error: MistbowError) -> Response:
-        return _answer(error.body(), error.status, retry_after(error))
+        return _answer(error.body(), error.status, headers_of(error))
 
     @app.exception_handler(RequestValidationError)
     async def on_validation(_: Request, error: RequestValidationError) -> Response:

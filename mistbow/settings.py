@@ -13,6 +13,7 @@ from mistbow.auth.token_file import read_token_file
 from mistbow.errors import InvalidRequestError
 from mistbow.ignite.tls import ServerTls
 from mistbow.labels import parse_labels
+from mistbow.ports import LOOPBACK
 from mistbow.tls import check_ca, check_certificate, check_readable
 from mistbow.topics import template_fault
 
@@ -47,6 +48,19 @@ def is_broker_url(text: str) -> bool:
         return False
     alone = parts.path in ("", "/") and not (parts.query or parts.fragment)
     return parts.scheme in ("mqtt", "mqtts") and bool(parts.hostname) and has_port and alone
+
+
+def addresses(text: str, default_port: int | None = None) -> tuple[tuple[str, int], ...]:
+    """Return the addresses of ``HOST:PORT,…``; raises ``ValueError`` for one that is none."""
+    found = []
+    for part in filter(None, (each.strip() for each in text.split(","))):
+        host, colon, port = part.rpartition(":")
+        if not colon and default_port is not None:
+            host, port = part, str(default_port)
+        if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+            raise ValueError(f"{part} is not of the form HOST:PORT")
+        found.append((host, int(port)))
+    return tuple(found)
 
 
 def _listed(urls: str) -> list[str]:
@@ -188,12 +202,12 @@ class ServiceSettings(TlsSettings):
         try:
             read_token_file(file)
         except InvalidRequestError as error:
-            raise ValueError(error.message) from None
+            raise ValueError(". ".join(filter(None, (error.message, error.hint)))) from None
         return file
 
 
 class IgniteSettings(BaseSettings):
-    """The Ignite server of this machine; all its ports are on loopback."""
+    """The Ignite server of this machine; all its ports are at one address, by default loopback."""
 
     model_config = TokenSettings.model_config
 
@@ -209,6 +223,15 @@ class IgniteSettings(BaseSettings):
     )
     ignite_communication_port: int = Field(
         default=47100, ge=1, le=65535, description="Port by which Ignite's nodes talk."
+    )
+    ignite_address: str = Field(
+        default=LOOPBACK,
+        description="Address of this machine that Ignite listens on: one of its site's network.",
+    )
+    ignite_nodes: str = Field(
+        default="",
+        description="Ignite's nodes of a site of several: ADDRESS:DISCOVERYPORT,… of all, "
+        "this one too.",
     )
     ignite_tls_ca: ServedBy = Field(default=None, description=_IGNITE_TLS_CA)
     ignite_keystore: Path | None = Field(
@@ -244,6 +267,20 @@ class IgniteSettings(BaseSettings):
         description="What an acknowledged write survives: fsync: a power cut, "
         "log: a crash of the process, memory: nothing.",
     )
+
+    @field_validator("ignite_nodes")
+    @classmethod
+    def _is_among(cls, nodes: str, info: ValidationInfo) -> str:
+        listed = addresses(nodes)
+        own = info.data.get("ignite_address"), info.data.get("ignite_discovery_port")
+        if listed and own not in listed:
+            raise ValueError(f"this node is not among them: {own[0]}:{own[1]}")
+        return nodes
+
+    @property
+    def site_nodes(self) -> tuple[str, ...]:
+        """Where the site's Ignite nodes find each other, this one too; none if it is alone."""
+        return tuple(f"{host}:{port}" for host, port in addresses(self.ignite_nodes))
 
     @property
     def ignite_tls(self) -> ServerTls | None:
@@ -282,11 +319,20 @@ class AgentSettings(ServiceSettings):
     region: str = Field(default="", description="Region of this node.")
     labels: Labels = Field(default="", description="Labels of this node: key=value,key=value.")
     ignite_tls_ca: ServedBy = Field(default=None, description=_IGNITE_TLS_CA)
-    ignite_host: str = Field(
-        default="127.0.0.1", description="Address of Ignite's thin-client port."
-    )
     ignite_port: int = Field(
         default=10800, ge=1, le=65535, description="Ignite's thin-client port."
+    )
+    ignite_host: str = Field(
+        default="127.0.0.1",
+        description="Address of Ignite's thin-client port; of a site of several nodes all: "
+        "HOST:PORT,… in the order in which they are tried.",
+    )
+    ignite_backups: int = Field(
+        default=1,
+        ge=0,
+        le=5,
+        description="Further copies that a site of several Ignite nodes keeps of all, on as many "
+        "other nodes.",
     )
     lateness_ms: int = Field(
         default=1000, ge=0, le=3_600_000, description="How late a point may come, milliseconds."
@@ -314,6 +360,17 @@ class AgentSettings(ServiceSettings):
         default=100_000, ge=1, description="Most rows in the answer to a query in SQL."
     )
     sql_queries: int = Field(default=2, ge=1, description="Most queries in SQL at once.")
+    promql_seconds: float = Field(
+        default=30.0, gt=0, le=600, description="Time that a PromQL query may take, seconds."
+    )
+    promql_samples: int = Field(
+        default=2_000_000,
+        ge=1000,
+        description="Most samples that a PromQL query may read, and have at once.",
+    )
+    collect_routes: bool = Field(
+        default=True, description="Whether this host's routing tables are kept as records."
+    )
     agent_url: str = Field(
         default="http://127.0.0.1:50000",
         description="This agent's address as other sites reach it.",
@@ -400,6 +457,18 @@ class AgentSettings(ServiceSettings):
     def topic_templates(self) -> tuple[str, ...]:
         """The templates of topics, one by one."""
         return tuple(template.strip() for template in self.mqtt_topics.split(","))
+
+    @field_validator("ignite_host")
+    @classmethod
+    def _dialled(cls, hosts: str, info: ValidationInfo) -> str:
+        if not addresses(hosts, info.data.get("ignite_port", 1)):
+            raise ValueError("it is empty")
+        return hosts
+
+    @property
+    def ignite_addresses(self) -> tuple[tuple[str, int], ...]:
+        """Where Ignite's nodes are dialled: host and port."""
+        return addresses(self.ignite_host, self.ignite_port)
 
     @property
     def peer_urls(self) -> tuple[str, ...]:

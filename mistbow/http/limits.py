@@ -132,12 +132,14 @@ def _follows(scope: Scope) -> bool:
 
 
 async def _answer(error: MistbowError, scope: Scope, receive: Receive, send: Send) -> None:
-    # The rest of a body that is not read would be waited for.
-    headers = {"Connection": "close", **retry_after(error)}
-    answer = JSONResponse(error.body(), status_code=error.status, headers=headers)
+    answer = JSONResponse(error.body(), status_code=error.status, headers=headers_of(error))
     await answer(scope, receive, send)
 
 
-def retry_after(error: MistbowError) -> dict[str, str]:
-    """Return the header of an error after which trying again may succeed."""
-    return {"Retry-After": "1"} if error.status in (429, 503) else {}
+def headers_of(error: MistbowError) -> dict[str, str]:
+    """Return the headers of an error: when to try again, and that the connection ends.
+
+    It ends where the body was not read: the rest of it would be waited for.
+    """
+    headers = {"Retry-After": "1"} if error.status in (429, 503) else {}
+    return headers | ({"Connection": "close"} if error.status in (408, 413, 429) else {})

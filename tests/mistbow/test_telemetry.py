@@ -1,6 +1,7 @@
 import logging
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -35,3 +36,22 @@ def test_tracebacks_show_no_local_variables(
     written = (tmp_path / "logs" / "test.jsonl").read_text() + capsys.readouterr().err
     assert written.count("a secret of 12 letters") >= 2
     assert "s3cret" not in written
+
+
+@pytest.mark.usefixtures("own_handlers")
+def test_no_line_has_a_secret_in_any_form(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    secret, other = 'of "the" fog/é', "mistbow_" + "x" * 43
+    set_up_logging("test", tmp_path, "debug", [secret])
+    log = get_logger("test")
+    log.info(f"asked with {secret}", path=f"/streams/{other}", header=f"Bearer {other[8:]}")
+    logging.getLogger("foreign").warning("GET /%s?t=%s", quote(secret), {"token": secret})
+    try:
+        raise ValueError(f"unknown: {secret} {other}")
+    except ValueError:
+        log.exception("unforeseen", given=[secret, {other: secret}])
+    written = (tmp_path / "logs" / "test.jsonl").read_text() + capsys.readouterr().err
+    assert written.count("[hidden]") >= 12
+    for form in (secret, 'the\\" fog', quote(secret), "fog/", "x" * 43):
+        assert form not in written

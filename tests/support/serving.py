@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
@@ -11,10 +12,13 @@ from tests.support.waiting import eventually
 
 
 @contextmanager
-def served(app: FastAPI, port: int = 0) -> Iterator[str]:
-    """Serve an application on loopback, on a free port unless one is named; yield its URL."""
+def served(app: FastAPI, port: int = 0, **options: Any) -> Iterator[str]:
+    """Serve an application on loopback, on a free port unless one is named; yield its URL.
+
+    ``options`` are uvicorn's; the URL is one of http in any case.
+    """
     config = uvicorn.Config(
-        app, host="127.0.0.1", port=port, log_config=None, timeout_graceful_shutdown=1
+        app, host="127.0.0.1", port=port, log_config=None, timeout_graceful_shutdown=1, **options
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)

@@ -1,0 +1,71 @@
+"""Every route of every service says what it requires of its caller; one that does not fails."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from fastapi import FastAPI
+from fastapi.routing import APIRoute, iter_route_contexts
+
+from analytics_enabler.main import create_app as enabler
+from analytics_worker.main import create_app as worker
+from mistbow.auth.rules import Rule, rule_of
+from mistbow.monitoring.main import create_app as monitor
+from mistbow.settings import AgentSettings, EnablerSettings, MonitorSettings, WorkerSettings
+from storage_agent.main import create_app as agent
+
+SERVICES: dict[str, Callable[[Path], FastAPI]] = {
+    "agent": lambda home: agent(AgentSettings(home=home)),
+    "enabler": lambda home: enabler(EnablerSettings(home=home)),
+    "worker": lambda home: worker(WorkerSettings(home=home)),
+    "monitor": lambda home: monitor(MonitorSettings(home=home)),
+}
+
+# They show what the API is, to anyone whose token is known at all.
+DOCUMENTS = {"/openapi.json", "/docs", "/docs/oauth2-redirect", "/redoc"}
+
+
+def rules(app: FastAPI) -> dict[str, Rule | None]:
+    """Return what each route requires, by method and path."""
+    found = {}
+    for context in iter_route_contexts(app.routes):
+        if context.path not in DOCUMENTS:
+            assert isinstance(context.original_route, APIRoute), f"{context.path} is another kind"
+            for method in context.methods or ():
+                found[f"{method} {context.path}"] = rule_of(context.original_route)
+    return found
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_every_route_says_what_it_requires(name: str, tmp_path: Path) -> None:
+    found = rules(SERVICES[name](tmp_path))
+    assert {"GET /healthz", "GET /readyz", "GET /metrics"} <= found.keys()
+    silent = [route for route, rule in found.items() if rule is None]
+    assert not silent, f"mark them by @requires(…), below the route: {silent}"
+
+
+def test_what_changes_something_takes_more_than_reading(tmp_path: Path) -> None:
+    # Those that are asked by POST, because what they take is long.
+    asking = {
+        "POST /get",
+        "POST /query",
+        "POST /query/parts",
+        "POST /list",
+        "POST /nodes",
+        "POST /sql",
+        "POST /analytics/get",
+        "POST /app/get",
+        "POST /app/query",
+        "POST /routing/get",
+        "POST /replication/get",
+        "POST /api/v1/query",
+        "POST /api/v1/query_range",
+        "POST /api/v1/labels",
+        "POST /api/v1/series",
+        "POST /api/insights/check",
+        "POST /api/insights/explain",
+    }
+    for make in SERVICES.values():
+        for route, rule in rules(make(tmp_path)).items():
+            if rule is not None and rule.scope == "read":
+                assert route.startswith(("GET ", "HEAD ")) or route in asking, route
