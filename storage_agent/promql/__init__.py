@@ -1,0 +1,1 @@
+"""The Prometheus HTTP API over points and results: what Grafana's built-in data source asks for."""

@@ -1,0 +1,137 @@
+"""Reading samples for queries: this site's points, and the results of insights that lie here."""
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from mistbow.streams.results import standing
+from mistbow.streams.schemas import RESULT_ROWS, results_stream
+from storage_agent.agent import Agent
+from storage_agent.monitoring.bodies import LATEST_MS
+from storage_agent.monitoring.catalogue import Series
+from storage_agent.promql.labels import (
+    INSIGHT,
+    NAME,
+    RAW_NAME,
+    Labels,
+    make_labels,
+    metric_name,
+    point_labels,
+    result_labels,
+)
+from storage_agent.promql.matching import Selector, fitting
+from storage_agent.promql.parsing import Need
+from storage_agent.promql.problems import PromqlError
+from storage_agent.promql.samples import Rows, Samples, collected
+from storage_agent.streams import reading
+from storage_agent.streams.columns import as_list
+from storage_agent.streams.streams import Stream
+
+_POINTS = ("metric", "attributes", "ts", "value")
+_RESULTS = ("insight", "key", "ts", "value", "revision")
+
+
+class Store:
+    """Reads what an agent keeps, as samples."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+
+    async def read(self, need: Need, most: int) -> Samples:
+        """Return the samples that a query needs; raises when there are more than ``most``."""
+        start, end = max(0, need.start), min(need.end, LATEST_MS)
+        if start > end:
+            return collected([])
+        points = await self._agent.history.read(
+            self.chosen(need.selector, start), start, end, columns=_POINTS, most=most
+        )
+        results = await self._results(need.selector, start, end, most - points.num_rows)
+
+        def made() -> Samples:
+            columns = [points[name] for name in _POINTS]
+            parts = [_rows(columns, point_labels, need.selector)]
+            for table in results:
+                stands = standing(table)
+                columns = [stands[name] for name in ("insight", "key", "ts", "value")]
+                parts.append(_rows(columns, result_labels, need.selector))
+            return collected(parts)
+
+        return await asyncio.to_thread(made)
+
+    def chosen(self, selector: Selector, start: int) -> Collection[Series]:
+        """Return the series that may fit, and have points at or after a time."""
+        catalogue = self._agent.catalogue
+        known = [series for series, _ in catalogue.all()]
+        metrics = sorted({metric for metric, _ in known})
+        entities = sorted({entity for _, entity in known})
+        named = [make_labels({NAME: metric_name(m), RAW_NAME: m}) for m in metrics]
+        owned = [make_labels({"entityID": entity}) for entity in entities]
+        metrics_fit = dict(zip(metrics, fitting(selector.on(NAME), named), strict=True))
+        entities_fit = dict(zip(entities, fitting(selector.on("entityID"), owned), strict=True))
+
+        def lasts(series: Series) -> bool:
+            latest = catalogue.latest(series)
+            return latest is not None and latest.ts >= start
+
+        return {s for s in known if metrics_fit[s[0]] and entities_fit[s[1]] and lasts(s)}
+
+    def result_streams(self) -> list[Stream]:
+        """Return the streams of results that this agent keeps."""
+        prefix = results_stream("")
+        return [
+            stream
+            for stream in self._agent.streams.all()
+            if stream.name.startswith(prefix) and stream.log.schema.equals(RESULT_ROWS)
+        ]
+
+    async def _results(
+        self, selector: Selector, start: int, end: int, most: int
+    ) -> Sequence[pa.Table]:
+        names = [m for m in selector.matchers if m.name == NAME and m.op == "="]
+        if any(not matcher.value.startswith(INSIGHT) for matcher in names):
+            return []
+        asked = reading.Selection(columns=_RESULTS, min_ts=start, max_ts=end)
+        tables = []
+        for stream in self.result_streams():
+            chosen = reading.Selector(stream, asked)
+            batches = []
+            async for chunk in reading.read(stream.log, chosen, 0):
+                batches.append(chunk.rows)
+                most -= chunk.rows.num_rows
+                if most < 0:
+                    raise PromqlError(
+                        "the query reads too many results of insights: ask for less time, or raise "
+                        "MISTBOW_PROMQL_SAMPLES"
+                    )
+            tables.append(pa.Table.from_batches(batches, chosen.schema))
+        return tables
+
+
+def _rows(
+    columns: Sequence[pa.ChunkedArray],
+    make: Callable[[str, str], Labels],
+    selector: Selector,
+) -> Rows:
+    """Return the samples whose labels, made of two columns of texts, fit."""
+    first, second = (_dictionary(column) for column in columns[:2])
+    width = max(1, len(second.dictionary))
+    codes = first.indices.to_numpy().astype(np.int64) * width + second.indices.to_numpy()
+    distinct, inverse = np.unique(codes, return_inverse=True)
+    firsts, seconds = as_list(first.dictionary), as_list(second.dictionary)
+    made = [make(firsts[code // width], seconds[code % width]) for code in distinct.tolist()]
+    fits = fitting(selector, made)
+    series = np.where(fits, np.arange(len(made)), -1)[inverse]
+    ts, values = (column.to_numpy() for column in columns[2:4])
+    return Rows(made, series, ts, values)
+
+
+def _dictionary(column: pa.ChunkedArray) -> pa.DictionaryArray:
+    """Return texts as one array with one dictionary."""
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    whole = column.unify_dictionaries().combine_chunks()
+    if isinstance(whole, pa.ChunkedArray):  # of no rows at all
+        return pa.array([], pa.string()).dictionary_encode()
+    return whole
