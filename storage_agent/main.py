@@ -13,6 +13,7 @@ from storage_agent.fabric.api import fabric_routes
 from storage_agent.ingest.api import ingest_routes
 from storage_agent.ingest.mqtt import running_bridge
 from storage_agent.monitoring.api import monitoring_routes
+from storage_agent.promql.api import promql_routes
 from storage_agent.replication.api import replication_routes
 from storage_agent.sql.api import sql_routes
 from storage_agent.streams.api import streams_routes
@@ -42,6 +43,7 @@ def create_app(settings: AgentSettings, clock: Clock = system_clock) -> FastAPI:
     app.include_router(streams_routes(agent))
     app.include_router(sql_routes(agent))
     app.include_router(ingest_routes(agent, settings, clock))
+    app.include_router(promql_routes(agent, settings, clock))
     app.include_router(replication_routes(agent))
     app.include_router(fabric_routes(agent.member))
     return app
