@@ -13,15 +13,24 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from pyignite import AioClient
-from pyignite.datatypes.cache_config import CacheAtomicityMode, WriteSynchronizationMode
+from pyignite.datatypes.cache_config import (
+    CacheAtomicityMode,
+    CacheMode,
+    PartitionLossPolicy,
+    WriteSynchronizationMode,
+)
 from pyignite.datatypes.prop_codes import (
+    PROP_BACKUPS_NUMBER,
     PROP_CACHE_ATOMICITY_MODE,
+    PROP_CACHE_MODE,
     PROP_GROUP_NAME,
     PROP_NAME,
+    PROP_PARTITION_LOSS_POLICY,
     PROP_WRITE_SYNCHRONIZATION_MODE,
 )
 
 from mistbow.errors import UnavailableError
+from mistbow.ignite.cluster import CACHE_GROUP
 from mistbow.ignite.tls import client_tls
 from mistbow.telemetry import get_logger
 from storage_agent import metrics
@@ -60,11 +69,15 @@ class IgniteClient:
     """Values by text keys in Ignite's caches; every method raises ``UnavailableError`` at worst.
 
     After such an error the outcome of a write is unknown: it may have happened, or happen later.
-    Values are bytes, but those that ``replace`` compares, which are text.
+    Values are bytes, but those that ``replace`` compares, which are text. Of several ``addresses``
+    the first that serves is used; caches are made with so many ``backups``.
     """
 
-    def __init__(self, host: str, port: int, ca: Path | None = None) -> None:
-        self._address = (host, port)
+    def __init__(
+        self, addresses: Sequence[tuple[str, int]], backups: int = 1, ca: Path | None = None
+    ) -> None:
+        self._addresses = addresses
+        self._backups = backups
         self._tls = client_tls(ca)
         self._expected: Expected = dict
         self._on_loss: Callable[[], None] = _carry_on
@@ -95,6 +108,11 @@ class IgniteClient:
         If any of it is gone, ``on_loss`` is called: what Ignite keeps in memory only ends with it.
         """
         self._expected, self._on_loss = expected, on_loss
+
+    @property
+    def name(self) -> str:
+        """Where Ignite is dialled."""
+        return ", ".join(f"{host}:{port}" for host, port in self._addresses)
 
     @property
     def connected(self) -> bool:
@@ -160,6 +178,27 @@ class IgniteClient:
         if wanted:
             await self._call(lambda caches: caches[cache].remove_keys(wanted))
 
+    async def keys(self, cache: str, prefix: str) -> list[str]:
+        """Return all keys that begin so; every value is looked at, so it takes its time."""
+
+        async def collect(caches: Mapping[str, Any]) -> list[str]:
+            async with caches[cache].scan(page_size=_SCAN_PAGE) as cursor:
+                return [key async for key, _ in cursor if key.startswith(prefix)]
+
+        return await self._call(collect, seconds=_SCAN_S)
+
+    async def ask(self, sql: str) -> list[list[Any]]:
+        """Return the rows of Ignite's answer to a question in SQL about itself."""
+        connection = self._connection
+        if connection is None:
+            raise UnavailableError("Ignite is away", hint="Try again in a moment.")
+
+        async def collect(_: Mapping[str, Any]) -> list[list[Any]]:
+            async with connection.client.sql(sql) as cursor:
+                return [row async for row in cursor]
+
+        return await self._call(collect)
+
     async def scan(self, cache: str) -> dict[str, Any]:
         """Return everything in a cache."""
 
@@ -214,16 +253,26 @@ class IgniteClient:
             metrics.IGNITE_CONNECTIONS.inc()
 
     async def _dial(self) -> _Connection:
+        for address in self._addresses[:-1]:
+            try:
+                return await self._dial_one(address)
+            except _ContentGoneError:
+                raise
+            except Exception as error:
+                log.info("this node of Ignite does not serve", node=address, error=repr(error))
+        return await self._dial_one(self._addresses[-1])
+
+    async def _dial_one(self, address: tuple[str, int]) -> _Connection:
         client = AioClient(partition_aware=False, handshake_timeout=_CALL_S, **self._tls)
         try:
             async with asyncio.timeout(_DIAL_S):
-                await client.connect([self._address])
+                await client.connect([address])
                 for node in client._nodes:
                     # A lost connection would dial again by itself, beside us.
                     node._reconnect = _stay_away
                 await self._check(client)
                 caches = {
-                    name: await client.get_or_create_cache(_cache_settings(name))
+                    name: await client.get_or_create_cache(self._cache_settings(name))
                     for name in _CACHES
                 }
         except BaseException:
@@ -241,15 +290,23 @@ class IgniteClient:
             if name not in names or not await (await client.get_cache(name)).contains_keys(keys):
                 raise _ContentGoneError(name)
 
-
-def _cache_settings(name: str) -> dict[int, Any]:
-    return {
-        PROP_NAME: name,
-        PROP_CACHE_ATOMICITY_MODE: CacheAtomicityMode.ATOMIC,
-        PROP_WRITE_SYNCHRONIZATION_MODE: WriteSynchronizationMode.FULL_SYNC,
-        # One set of partition files for all: each costs an edge node's disk a write a checkpoint.
-        PROP_GROUP_NAME: "mistbow",
-    }
+    def _cache_settings(self, name: str) -> dict[int, Any]:
+        # Of an atomic cache, a node that died with writes under way may keep some that the others
+        # never had, and miss as many when it returns; where it is alone, atomic costs less.
+        alone = len(self._addresses) == 1
+        atomicity = CacheAtomicityMode.ATOMIC if alone else CacheAtomicityMode.TRANSACTIONAL
+        return {
+            PROP_NAME: name,
+            PROP_CACHE_MODE: CacheMode.PARTITIONED,
+            PROP_CACHE_ATOMICITY_MODE: atomicity,
+            PROP_WRITE_SYNCHRONIZATION_MODE: WriteSynchronizationMode.FULL_SYNC,
+            # On one node they cost nothing, and further nodes find them set.
+            PROP_BACKUPS_NUMBER: self._backups,
+            PROP_PARTITION_LOSS_POLICY: PartitionLossPolicy.READ_WRITE_SAFE,
+            # One set of partition files for all: each costs an edge node's disk a write a
+            # checkpoint.
+            PROP_GROUP_NAME: CACHE_GROUP,
+        }
 
 
 def _carry_on() -> None:

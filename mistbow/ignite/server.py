@@ -7,51 +7,29 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from pyignite import Client
-from pyignite.datatypes.cluster_state import ClusterState
-
 from mistbow.errors import UnavailableError
+from mistbow.ignite.cluster import make_ready
 from mistbow.ignite.config import IgniteConfig
 from mistbow.ignite.jars import ensure_jars
 from mistbow.ignite.java import find_java
-from mistbow.ignite.tls import ServerTls, client_tls
-from mistbow.ports import LOOPBACK, free_ports
+from mistbow.ignite.tls import ServerTls
+from mistbow.ports import free_ports
 from mistbow.settings import Durability, IgniteSettings
 
 _START_S = 60.0
 _STOP_S = 20.0
-_CALL_S = 3.0
 _PAUSE_S = 0.1
 
 # It writes a stack trace for every refused connection, and we knock until the server answers.
 logging.getLogger("pyignite").setLevel(logging.CRITICAL)
 
 
-def make_ready(config: IgniteConfig) -> bool:
-    """Return whether the server answers and is active; activate it at its first start only.
-
-    Later it becomes active by itself, as soon as all that it holds is back: to activate it before
-    that would be to accept the loss of what is not.
-    """
-    activated = config.folder / "activated"
-    ca = None if config.tls is None else config.tls.ca
-    client = Client(timeout=_CALL_S, **client_tls(ca, named=False))
-    try:
-        with client.connect(LOOPBACK, config.port):
-            cluster = client.get_cluster()
-            if not activated.exists():
-                cluster.set_state(ClusterState.ACTIVE)
-                activated.touch()
-            return bool(cluster.get_state() == ClusterState.ACTIVE)
-    except Exception:  # pyignite's have no common base; what is wrong, Ignite's log tells
-        return False
-
-
 class IgniteServer:
     """A server under ``home``; as a context manager it runs inside the ``with``.
 
     Port 0 takes free ports, and keeps them over a restart. Its log is ``home/logs/ignite.log``.
-    Without ``jars`` the folder of the settings is used, whatever ``home`` is.
+    Without ``jars`` the folder of the settings is used, whatever ``home`` is. ``nodes`` and
+    ``discovery_port`` are for one node of several.
     """
 
     def __init__(
@@ -62,16 +40,19 @@ class IgniteServer:
         heap_mb: int = 128,
         jars: Path | None = None,
         tls: ServerTls | None = None,
+        nodes: tuple[str, ...] = (),
+        discovery_port: int = 0,
     ) -> None:
         free, discovery, communication = free_ports(3)
         self.config = IgniteConfig(
             folder=home / "ignite",
             port=port or free,
-            discovery_port=discovery,
+            discovery_port=discovery_port or discovery,
             communication_port=communication,
             durability=durability,
             heap_mb=heap_mb,
             tls=tls,
+            nodes=nodes,
         )
         self.log = home / "logs" / "ignite.log"
         self._jars = jars or IgniteSettings().jars_folder
@@ -89,6 +70,11 @@ class IgniteServer:
 
     def start(self) -> None:
         """Start the server and wait until it serves; raises ``UnavailableError`` if it does not."""
+        self.launch()
+        self.wait()
+
+    def launch(self) -> None:
+        """Start the server; several that are first started together wait for each other."""
         ensure_jars(self._jars)
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
@@ -98,9 +84,13 @@ class IgniteServer:
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
             )
+
+    def wait(self) -> None:
+        """Wait until the server serves; raises ``UnavailableError`` if it does not."""
         deadline = time.monotonic() + _START_S
-        while not make_ready(self.config):
-            if self._process.poll() is not None or time.monotonic() > deadline:
+        while not make_ready(self.config, self._jars):
+            ended = self._process is None or self._process.poll() is not None
+            if ended or time.monotonic() > deadline:
                 self.kill()
                 raise UnavailableError("Ignite did not start", hint=f"its log: {self.log}")
             time.sleep(_PAUSE_S)

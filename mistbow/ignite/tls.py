@@ -6,10 +6,7 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
-_SERVER = """
-        <property name="sslEnabled" value="true"/>
-        <property name="useIgniteSslContextFactory" value="false"/>
-        <property name="sslContextFactory">
+_FACTORY = """
           <bean class="org.apache.ignite.ssl.SslContextFactory">
             <property name="keyStoreType" value="PKCS12"/>
             <property name="keyStoreFilePath" value={path}/>
@@ -17,8 +14,18 @@ _SERVER = """
             <property name="trustStoreType" value="PKCS12"/>
             <property name="trustStoreFilePath" value={path}/>
             <property name="trustStorePassword" value={password}/>
-          </bean>
+          </bean>"""
+_SERVER = """
+        <property name="sslEnabled" value="true"/>
+        <property name="useIgniteSslContextFactory" value="false"/>
+        <property name="sslContextFactory">{factory}
         </property>"""
+_CONTROL = """<?xml version="1.0" encoding="UTF-8"?>
+<beans xmlns="http://www.springframework.org/schema/beans"
+       xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
+       xsi:schemaLocation="http://www.springframework.org/schema/beans
+                           http://www.springframework.org/schema/beans/spring-beans.xsd">{factory}
+</beans>"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +38,19 @@ class ServerTls:
 
     def xml(self) -> str:
         """Return the properties of the client connector."""
+        return _SERVER.format(factory=self._factory())
+
+    def control_flags(self, folder: Path) -> list[str]:
+        """Return what tells Ignite's control utility to speak TLS; ``folder`` is for a file."""
+        # In a file, for all users of a machine see the arguments of its processes.
+        path = folder / "control.xml"
+        path.touch(mode=0o600)
+        path.write_text(_CONTROL.format(factory=self._factory()))
+        return ["--ssl-factory", str(path.absolute())]
+
+    def _factory(self) -> str:
         path = quoteattr(str(self.key_store.absolute()))
-        return _SERVER.format(path=path, password=quoteattr(self.password))
+        return _FACTORY.format(path=path, password=quoteattr(self.password))
 
 
 def client_tls(ca: Path | None, *, named: bool = True) -> dict[str, Any]:

@@ -1,15 +1,16 @@
 """What the suite, or a part of it, consists of on one machine."""
 
+import os
 import sys
 from collections.abc import Mapping
 
 import httpx
 
+from mistbow.ignite.cluster import make_ready
 from mistbow.ignite.config import IgniteConfig
 from mistbow.ignite.java import find_java
-from mistbow.ignite.server import make_ready
 from mistbow.ports import LOOPBACK
-from mistbow.settings import IgniteSettings, RunSettings, StorageSettings, TlsSettings
+from mistbow.settings import IgniteSettings, RunSettings, StorageSettings, TlsSettings, addresses
 from mistbow.supervisor.keeper import Child
 from mistbow.tls import own_context
 
@@ -30,7 +31,7 @@ def children(settings: RunSettings) -> list[Child]:
     env = {
         "MISTBOW_HOME": str(settings.home.absolute()),
         "MISTBOW_HOST": LOOPBACK,
-        "MISTBOW_IGNITE_HOST": LOOPBACK,
+        "MISTBOW_IGNITE_HOST": settings.ignite_address,
         "MISTBOW_AGENT_URL": at["agent"],
         "MISTBOW_WORKER_URL": at["worker"],
         **_of_ignite(settings),
@@ -54,13 +55,13 @@ def children(settings: RunSettings) -> list[Child]:
 def storage(settings: StorageSettings) -> list[Child]:
     """Return the processes of a site's storage; the agent has its own settings by the environment.
 
-    Both listen where the settings say, Ignite on loopback.
+    Both listen where the settings say.
     """
     env = {
         "MISTBOW_HOME": str(settings.home.absolute()),
         "MISTBOW_HOST": settings.host,
         "MISTBOW_AGENT_PORT": str(settings.agent_port),
-        "MISTBOW_IGNITE_HOST": LOOPBACK,
+        "MISTBOW_IGNITE_HOST": _hosts(settings),
         "MISTBOW_IGNITE_PORT": str(settings.ignite_port),
         **_of_ignite(settings),
         **_shown(settings),
@@ -94,23 +95,41 @@ def _shown(settings: TlsSettings) -> dict[str, str]:
     return shown
 
 
+def _hosts(settings: IgniteSettings) -> str:
+    """Return where the agent dials Ignite: this machine's first, then the others of the site.
+
+    Those serve thin clients at the same port; where they do not, MISTBOW_IGNITE_HOST says so.
+    """
+    if named := os.environ.get("MISTBOW_IGNITE_HOST"):
+        return named
+    hosts = (host for host, _ in addresses(settings.ignite_nodes))
+    return ",".join(dict.fromkeys((settings.ignite_address, *hosts)))
+
+
 def _of_ignite(settings: IgniteSettings) -> dict[str, str]:
     ca = settings.ignite_tls_ca
     return {} if ca is None else {"MISTBOW_IGNITE_TLS_CA": str(ca.absolute())}
 
 
-def _ignite(settings: IgniteSettings) -> Child:
-    config = IgniteConfig(
+def ignite_config(settings: IgniteSettings) -> IgniteConfig:
+    """Return how the Ignite server of this machine is set."""
+    return IgniteConfig(
         folder=settings.home / "ignite",
         port=settings.ignite_port,
         discovery_port=settings.ignite_discovery_port,
         communication_port=settings.ignite_communication_port,
         durability=settings.durability,
         heap_mb=settings.ignite_heap_mb,
+        address=settings.ignite_address,
+        nodes=settings.site_nodes,
         tls=settings.ignite_tls,
     )
+
+
+def _ignite(settings: IgniteSettings) -> Child:
+    config = ignite_config(settings)
     argv = config.argv(find_java(), settings.jars_folder)
-    return Child("ignite", tuple(argv), lambda: make_ready(config))
+    return Child("ignite", tuple(argv), lambda: make_ready(config, settings.jars_folder))
 
 
 def _client(settings: TlsSettings) -> httpx.Client:

@@ -6,8 +6,9 @@ import pytest
 from pyignite import Client
 
 from mistbow.errors import MistbowError
+from mistbow.ignite.cluster import make_ready
 from mistbow.ignite.java import find_java
-from mistbow.ignite.server import IgniteServer, make_ready
+from mistbow.ignite.server import IgniteServer
 
 
 def put(server, key, value):
@@ -59,7 +60,7 @@ def test_server_that_does_not_know_of_clusters_is_not_ready(tmp_path):
                 connection.sendall(b"\x01\0\0\0\x01")  # a handshake without features
 
         threading.Thread(target=answer, daemon=True).start()
-        assert make_ready(config) is False
+        assert make_ready(config, tmp_path) is False
 
 
 def test_old_java_is_refused(tmp_path, monkeypatch):
