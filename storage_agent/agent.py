@@ -62,7 +62,7 @@ class Agent:
         self.replication = Replication(settings, self.member, clock)
         self.sql = Sql(settings)
         self._ignite = IgniteClient(
-            settings.ignite_host, settings.ignite_port, settings.ignite_tls_ca
+            settings.ignite_addresses, settings.ignite_backups, settings.ignite_tls_ca
         )
         self._recovered: _Recovered | None = None
         self._running: asyncio.Task[None] | None = None
@@ -89,7 +89,7 @@ class Agent:
     async def waiting_for(self) -> list[str]:
         """Say in words what the agent cannot do without, and does not have."""
         if not await self._ignite.answers():
-            return [f"Ignite at {self._settings.ignite_host}:{self._settings.ignite_port}"]
+            return [f"Ignite at {self._ignite.name}"]
         if self._recovered is None:
             return ["the streams to be recovered"]
         if self._recovered.raw.log.epoch > self._recovered.epoch:
