@@ -113,6 +113,13 @@ class UnavailableError(MistbowError):
     status = 503
 
 
+class StorageFullError(MistbowError):
+    """The streams take as much room as they may, and nothing may be evicted."""
+
+    code = "storage_full"
+    status = 507
+
+
 _BY_CODE: dict[str, type[MistbowError]] = {
     cls.code: cls
     for cls in (
@@ -129,6 +136,7 @@ _BY_CODE: dict[str, type[MistbowError]] = {
         UnsupportedError,
         TooManyRequestsError,
         UnavailableError,
+        StorageFullError,
     )
 }
 

@@ -2,17 +2,20 @@
 
 import asyncio
 import contextlib
+import functools
 import logging
 import os
 from dataclasses import dataclass
 
 from mistbow.auth.callers import current_caller
 from mistbow.clock import Clock, system_clock
-from mistbow.errors import TooLargeError, UnavailableError
+from mistbow.errors import StorageFullError, TooLargeError, UnavailableError
 from mistbow.settings import AgentSettings
-from mistbow.streams.schemas import RAW
+from mistbow.streams.schemas import METADATA as METADATA_STREAM
+from mistbow.streams.schemas import RAW, is_permanent
 from mistbow.telemetry import get_logger
 from storage_agent import metrics
+from storage_agent.config import ConfigCell
 from storage_agent.fabric.gathering import gather
 from storage_agent.fabric.member import Member
 from storage_agent.fabric.relay import Relay
@@ -20,19 +23,24 @@ from storage_agent.ignite_client import METADATA, IgniteClient
 from storage_agent.monitoring.aggregation import Aggregation, Sums, query
 from storage_agent.monitoring.bodies import GetBody, ListBody, Measurement, PutBody, QueryBody
 from storage_agent.monitoring.catalogue import Catalogue
-from storage_agent.monitoring.extraction import Extraction
+from storage_agent.monitoring.extraction import Extraction, chosen, limits_of
 from storage_agent.monitoring.history import History
+from storage_agent.monitoring.keeping import Keeping
 from storage_agent.monitoring.listing import listed
 from storage_agent.monitoring.points import PointMaker
+from storage_agent.records.store import RecordStore
 from storage_agent.replication.replication import Replication
 from storage_agent.sql.service import Sql
+from storage_agent.streams.housekeeping import Housekeeper
 from storage_agent.streams.index import Entry
+from storage_agent.streams.log import StreamLog
 from storage_agent.streams.segments import Segment
-from storage_agent.streams.streams import Stream, Streams
+from storage_agent.streams.streams import Stream, Streams, is_agents_own
 
 log = get_logger(__name__)
 
 _PAUSE_S = 1.0
+_HOUSE_S = 0.5
 _REST = 5.0
 """A checkpoint is followed by at least so many times the time that it took."""
 
@@ -44,6 +52,9 @@ class _Recovered:
     streams: Streams
     raw: Stream
     epoch: int
+    config: ConfigCell
+    housekeeper: Housekeeper
+    keeping: Keeping
     catalogue: Catalogue
     maker: PointMaker
     extraction: Extraction
@@ -60,6 +71,7 @@ class Agent:
         self.member = Member(settings, clock)
         self.relay = Relay(self.member.network, self.member.neighbours)
         self.replication = Replication(settings, self.member, clock)
+        self.records = RecordStore(settings, self.member, clock)
         self.sql = Sql(settings)
         self._ignite = IgniteClient(
             settings.ignite_addresses, settings.ignite_backups, settings.ignite_tls_ca
@@ -79,6 +91,7 @@ class Agent:
             self._running.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._running
+        await self.records.close()
         await self.sql.close()
         await self.replication.close()
         await self.member.close()
@@ -117,6 +130,11 @@ class Agent:
         most = self._settings.max_points
         if len(body.monitoring) > most:
             raise TooLargeError(f"the body has more than {most} points", hint="Send fewer at once.")
+        if ready.housekeeper.full:
+            raise StorageFullError(
+                "the streams take as much room as they may",
+                hint="PUT /config: more most_bytes, a shorter retention, or when_full: evict.",
+            )
         current_caller().check_entities(item.entityID for item in body.monitoring)
         if body.monitoring:
             points = ready.maker.make(body.monitoring)
@@ -133,6 +151,19 @@ class Agent:
         """Return what is stored of the points that a body asks for, as JSON."""
         ready = self._ready()
         return await gather(body, self.member, ready.extraction.get, self.replication)
+
+    async def delete(self, body: GetBody) -> int:
+        """Delete the points of this node that a body asks for; returns of how many series."""
+        ready = self._ready()
+        wanted = chosen(ready.catalogue, body)
+        start, end = limits_of(body)
+        self.member.forget_series(await ready.keeping.delete(wanted, start, end))
+        return len(wanted)
+
+    @property
+    def config(self) -> ConfigCell:
+        """What can be changed; raises ``UnavailableError`` before it is recovered."""
+        return self._ready().config
 
     async def query(self, body: QueryBody) -> bytes:
         """Return an aggregate of the points that a body asks for, as JSON."""
@@ -164,26 +195,42 @@ class Agent:
                 log.error("cannot recover", exc_info=error)
                 await asyncio.sleep(_PAUSE_S)
         log.info("ready", head=self._recovered.raw.log.head)
-        await self._keep_checkpoints(self._recovered.catalogue)
+        await asyncio.gather(self._keep_checkpoints(), self._keep_house())
 
     async def _recover(self) -> _Recovered:
-        streams = Streams(self._ignite, self._clock, self._settings.lateness_ms)
+        config = ConfigCell(self._settings, self._ignite)
+        await config.load()
+        keep = functools.partial(_keep, config, self._clock)
+        streams = Streams(self._ignite, self._clock, self._settings.lateness_ms, keep)
         self._ignite.expect(streams.stored, _end)
         catalogue = Catalogue()
         try:
             metadata = await self._ignite.scan(METADATA)
             await streams.recover(metadata)
             raw = await streams.get(RAW)
+            catalogue.expired_before = raw.log.expired_before
             await catalogue.recover(self._ignite, metadata, raw.log)
             raw.log.listener = _Listener(catalogue, self.member)
-            epoch = await raw.writer.own()
+            raw.log.merge_limit = catalogue.written
+            epoch = streams.epoch = await raw.writer.own()
+            keeping = Keeping(raw, catalogue)
+            await keeping.settle()
             await self.member.open(streams, catalogue)
             history = History(raw.log)
             self.replication.open(streams, catalogue)
+            await self.records.open(streams)
             return _Recovered(
                 streams=streams,
                 raw=raw,
                 epoch=epoch,
+                config=config,
+                housekeeper=Housekeeper(
+                    lambda: [stream.log for stream in streams.all()],
+                    self._clock,
+                    config.bound,
+                    lambda name: not is_permanent(name),
+                ),
+                keeping=keeping,
                 catalogue=catalogue,
                 maker=PointMaker(self._settings, catalogue),
                 extraction=Extraction(self._settings.node, catalogue, history),
@@ -194,16 +241,37 @@ class Agent:
             await streams.close()
             raise
 
-    async def _keep_checkpoints(self, catalogue: Catalogue) -> None:
+    async def _keep_checkpoints(self) -> None:
+        ready = self._ready()
         took = 0.0
         while True:
             await asyncio.sleep(max(_PAUSE_S, _REST * took))
             try:
-                took = await catalogue.checkpoint(self._ignite)
+                self.member.forget_series(await ready.keeping.expire())
+                took = await ready.catalogue.checkpoint(self._ignite)
             except UnavailableError:
                 continue  # the client has told
             except Exception as error:
                 log.error("no checkpoint", exc_info=error)
+
+    async def _keep_house(self) -> None:
+        ready = self._ready()
+        while True:
+            await asyncio.sleep(_HOUSE_S)
+            try:
+                await ready.housekeeper.keep()
+            except UnavailableError:
+                continue  # the client has told
+            except Exception as error:
+                log.error("not kept in order", exc_info=error)
+
+
+def _keep(config: ConfigCell, clock: Clock, log: StreamLog) -> None:
+    """Tell a stream how long it is kept."""
+    log.by_key = log.name.rpartition("/")[2] == METADATA_STREAM and is_agents_own(log.name)
+    if not is_permanent(log.name):
+        log.retention_ms = lambda: config.current.retention_of(log.name)
+        log.expired_before = config.expired_before(log.name, lambda: log.held_ms, clock)
 
 
 def _end() -> None:

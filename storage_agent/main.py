@@ -9,11 +9,13 @@ from mistbow.clock import Clock, system_clock
 from mistbow.service import create_service, serve
 from mistbow.settings import AgentSettings
 from storage_agent.agent import Agent
+from storage_agent.config_api import config_routes
 from storage_agent.fabric.api import fabric_routes
 from storage_agent.ingest.api import ingest_routes
 from storage_agent.ingest.mqtt import running_bridge
 from storage_agent.monitoring.api import monitoring_routes
 from storage_agent.promql.api import promql_routes
+from storage_agent.records.api import records_routes
 from storage_agent.replication.api import replication_routes
 from storage_agent.sql.api import sql_routes
 from storage_agent.streams.api import streams_routes
@@ -40,12 +42,14 @@ def create_app(settings: AgentSettings, clock: Clock = system_clock) -> FastAPI:
         description="Keeps monitoring data and streams in Ignite, and answers for them.",
     )
     app.include_router(monitoring_routes(agent))
+    app.include_router(records_routes(agent))
     app.include_router(streams_routes(agent))
     app.include_router(sql_routes(agent))
     app.include_router(ingest_routes(agent, settings, clock))
     app.include_router(promql_routes(agent, settings, clock))
     app.include_router(replication_routes(agent))
     app.include_router(fabric_routes(agent.member))
+    app.include_router(config_routes(agent))
     return app
 
 

@@ -18,6 +18,7 @@ SKIPPED = Counter(
 )
 MQTT_CONNECTED = Gauge("mistbow_agent_mqtt_connected", "1 while the MQTT broker is followed.")
 LATE_POINTS = Counter("mistbow_agent_late_points", "Points that came after the frontier.")
+RECORDS = Counter("mistbow_agent_records", "Records stored, by kind.", ["kind"])
 AHEAD_POINTS = Counter("mistbow_agent_ahead_points", "Points stored ahead of the clock.")
 REQUESTS = Counter("mistbow_agent_requests", "Requests to /put and /get.", ["path", "status"])
 PUT_SECONDS = Histogram(
@@ -35,3 +36,6 @@ LINK_BYTES = Counter(
     "replication, relay.",
     ["site", "direction", "kind"],
 )
+MERGES = Counter("mistbow_agent_merges", "Runs made by compaction.", ["stream"])
+EVICTED_ROWS = Counter("mistbow_agent_evicted_rows", "Rows that expired or had to go.", ["stream"])
+STORED_BYTES = Gauge("mistbow_agent_stored_bytes", "Bytes of all streams as they are kept.")

@@ -6,6 +6,7 @@ RAW = "raw"
 DEPLOYMENTS = "deployments"
 METADATA = "metadata"
 PLACEMENTS = "placements"
+SCHEMAS = "schemas"
 
 _WORDS = pa.dictionary(pa.int32(), pa.string())
 
@@ -66,6 +67,18 @@ EVENTS = pa.schema(
 )
 """Changes of a service's own state: what (``key``) and the change as JSON (``event``)."""
 
+RECORDS = pa.schema(
+    [
+        pa.field("key", _WORDS, nullable=False),
+        pa.field("ts", pa.int64(), nullable=False),
+        # Any value, as JSON.
+        pa.field("val", pa.string(), nullable=False),
+        # The one that it was checked by.
+        pa.field("schema", _WORDS),
+    ]
+)
+"""Values that are no metrics: of equal keys and times the last counts."""
+
 
 def results_stream(group: str) -> str:
     """Return the stream of the results of a group of insights, those that run together.
@@ -84,3 +97,13 @@ def panes_stream(fragment_id: str) -> str:
 def decisions_stream(group: str) -> str:
     """Return the stream that says which sites a group's results did without, and when."""
     return f"decisions/{group}"
+
+
+def is_permanent(stream: str) -> bool:
+    """Tell whether a stream of Mistbow's own says what stands until it is taken back.
+
+    >>> [is_permanent(name) for name in ("raw", "replicas/edge/metadata", "decisions/all.fair")]
+    [False, True, True]
+    """
+    standing = {METADATA, PLACEMENTS, DEPLOYMENTS, SCHEMAS}
+    return stream.rpartition("/")[2] in standing or stream.startswith("decisions/")

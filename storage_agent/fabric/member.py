@@ -23,7 +23,7 @@ from storage_agent.fabric.neighbours import Neighbour, Neighbours
 from storage_agent.fabric.network import Network
 from storage_agent.fabric.replicas import Replicas
 from storage_agent.fabric.workers import Workers
-from storage_agent.monitoring.catalogue import Catalogue, Metadata, series_key, series_of
+from storage_agent.monitoring.catalogue import Catalogue, Metadata, Series, series_key, series_of
 from storage_agent.streams.streams import Streams
 
 log = get_logger(__name__)
@@ -94,6 +94,11 @@ class Member:
         """Tell of series that are new or changed."""
         for metadata in series:
             self._journal.tell(series_key(series_of(metadata)), metadata)
+
+    def forget_series(self, series: Iterable[Series]) -> None:
+        """Tell of series that are no more."""
+        for each in series:
+            self._journal.tell(series_key(each), None)
 
     def greeted(self, greeting: Greeting) -> Greeting:
         """Take another agent's greeting, and greet it; raises ``ConflictError``."""

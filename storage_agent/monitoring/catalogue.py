@@ -5,7 +5,7 @@ now and then with the number up to which they hold, from which a restart goes on
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from storage_agent.ignite_client import LATEST, METADATA, IgniteClient
 from storage_agent.streams.columns import as_list
+from storage_agent.streams.index import EARLIEST
 from storage_agent.streams.log import StreamLog
 from storage_agent.streams.segments import Segment
 
@@ -31,10 +32,15 @@ _REPLAY = 32
 
 
 class LatestValue(msgspec.Struct, frozen=True):
-    """The value of a series with the greatest timestamp."""
+    """The value of a series with the greatest timestamp.
+
+    ``created`` is when it came, ``seen`` when any value of the series came last; milliseconds.
+    """
 
     ts: int
     value: float
+    created: int = 0
+    seen: int = 0
 
 
 class Catalogue:
@@ -44,16 +50,50 @@ class Catalogue:
         self._metadata: dict[Series, Metadata] = {}
         self._latest: dict[Series, LatestValue] = {}
         self._applied = 0
+        self._written = 0
         self._described: set[Series] = set()
         self._valued: set[Series] = set()
+        self._forgotten: set[Series] = set()
+        self.expired_before: Callable[[], int] = lambda: EARLIEST
 
     def metadata(self, series: Series) -> Metadata | None:
         """Return what is stored of a series."""
         return self._metadata.get(series)
 
     def latest(self, series: Series) -> LatestValue | None:
-        """Return the latest value of a series."""
-        return self._latest.get(series)
+        """Return the latest value of a series, unless it has expired."""
+        latest = self._latest.get(series)
+        return None if latest is None or latest.created < self.expired_before() else latest
+
+    def written(self) -> int:
+        """Return the number up to which Ignite has what follows from the segments."""
+        return self._written
+
+    def expired(self) -> list[Series]:
+        """Forget the series all of whose values have expired, and return the others to look at.
+
+        Of those the latest value has expired, and values that are older came later.
+        """
+        before = self.expired_before()
+        expired = [
+            (series, latest) for series, latest in self._latest.items() if latest.created < before
+        ]
+        for series, latest in expired:
+            if latest.seen < before:
+                self.correct(series, None)
+        return [series for series, latest in expired if latest.seen >= before]
+
+    def correct(self, series: Series, latest: LatestValue | None) -> None:
+        """Say what the latest value of a series is after some are gone; without one it is too."""
+        if latest is not None:
+            self._latest[series] = latest
+            self._valued.add(series)
+            return
+        self._metadata.pop(series, None)
+        self._latest.pop(series, None)
+        self._described.discard(series)
+        self._valued.discard(series)
+        self._forgotten.add(series)
 
     def all(self) -> Iterator[tuple[Series, Metadata]]:
         """Yield every series."""
@@ -66,7 +106,7 @@ class Catalogue:
             self._metadata[series] = metadata
             self._described.add(series)
         for rows in (segment.rows, segment.ahead):
-            self._apply_values(rows)
+            self._apply_values(rows, segment.header.created)
         self._applied = segment.next
 
     async def recover(self, ignite: IgniteClient, metadata: dict[str, Any], raw: StreamLog) -> None:
@@ -76,7 +116,7 @@ class Catalogue:
                 self._metadata[_series(key.removeprefix(SERIES))] = msgspec.json.decode(stored)
         for key, stored in (await ignite.scan(LATEST)).items():
             self._latest[_series(key)] = msgspec.json.decode(stored, type=LatestValue)
-        self._applied = int(metadata.get(_APPLIED, b"0"))
+        self._applied = self._written = int(metadata.get(_APPLIED, b"0"))
         entries = list(raw.index.from_number(self._applied))
         for begin in range(0, len(entries), _REPLAY):
             for segment in await raw.segments(entries[begin : begin + _REPLAY]):
@@ -88,24 +128,33 @@ class Catalogue:
         applied = self._applied
         described, self._described = self._described, set()
         valued, self._valued = self._valued, set()
+        # A series that came back is written, not removed.
+        forgotten = self._forgotten - self._metadata.keys()
         try:
             await _put(ignite, METADATA, {series_key(s): self._metadata[s] for s in described})
             await _put(ignite, LATEST, {_key(s): self._latest[s] for s in valued})
-            if described or valued:
+            await ignite.remove_all(METADATA, map(series_key, forgotten))
+            await ignite.remove_all(LATEST, map(_key, forgotten))
+            if applied != self._written:
                 await ignite.put(METADATA, _APPLIED, str(applied).encode())
+            self._written = applied
+            self._forgotten -= forgotten
         except BaseException:
             self._described |= described
             self._valued |= valued
             raise
         return time.monotonic() - begin
 
-    def _apply_values(self, rows: pa.RecordBatch) -> None:
+    def _apply_values(self, rows: pa.RecordBatch, created: int) -> None:
         columns = (as_list(rows[name]) for name in ("metric", "entity", "ts", "value"))
         for metric, entity, ts, value in zip(*columns, strict=True):
             series = (metric, entity)
             known = self._latest.get(series)
             if known is None or known.ts <= ts:
-                self._latest[series] = LatestValue(ts, value)
+                self._latest[series] = LatestValue(ts, value, created, created)
+                self._valued.add(series)
+            elif known.seen < created:
+                self._latest[series] = LatestValue(known.ts, known.value, known.created, created)
                 self._valued.add(series)
 
 

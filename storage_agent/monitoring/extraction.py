@@ -89,13 +89,27 @@ def fitting(body: GetBody) -> Callable[[Metadata], bool]:
 
 def times_of(body: GetBody) -> tuple[int, int] | None:
     """Return the first and the last time that a body asks for; None: only the latest value."""
-    start = 0 if body.start is None else whole(body.start, "from")
-    end = LATEST_MS if body.end is None else whole(body.end, "to")
-    if start > end:
-        raise InvalidRequestError(f"from ({start}) is after to ({end})")
-    if body.latest or (body.latest is None and body.start is None and body.end is None):
+    return times_between(body.start, body.end, body.latest)
+
+
+def times_between(
+    start: float | None, end: float | None, latest: bool | None
+) -> tuple[int, int] | None:
+    """Return the first and the last time that ``from`` and ``to`` say; None: only the latest."""
+    first = 0 if start is None else whole(start, "from")
+    last = LATEST_MS if end is None else whole(end, "to")
+    if first > last:
+        raise InvalidRequestError(f"from ({first}) is after to ({last})")
+    if latest or (latest is None and start is None and end is None):
         return None
-    return start, end
+    return first, last
+
+
+def limits_of(body: GetBody) -> tuple[int | None, int | None]:
+    """Return the first and the last time that a body names; None: without end."""
+    times_of(body)
+    start = None if body.start is None else whole(body.start, "from")
+    return start, None if body.end is None else whole(body.end, "to")
 
 
 def _filters(body: GetBody) -> list[tuple[Callable[[Metadata], Any], frozenset[str]]]:

@@ -1,22 +1,21 @@
 """Past points by series and time: what /get, queries and replicas of other sites are read by."""
 
-from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from mistbow.errors import TooLargeError
 from mistbow.streams.schemas import POINTS
 from storage_agent.monitoring.catalogue import Series
 from storage_agent.streams.ahead import between
-from storage_agent.streams.columns import index_in, is_in
+from storage_agent.streams.columns import Keys
 from storage_agent.streams.index import Entry
 from storage_agent.streams.log import StreamLog
-from storage_agent.streams.segments import Segment
+from storage_agent.streams.runs import hash_of
 
 MOST_VALUES = 1_000_000
 
-_SEGMENTS_AT_ONCE = 32
+_ENTRIES_AT_ONCE = 32
 _COLUMNS = ("metric", "entity", "ts", "value")
 
 
@@ -63,55 +62,23 @@ class History:
         """Yield the same points bit by bit, however many there are."""
         if not series:
             return
-        wanted = _Wanted(series)
+        wanted = Keys(series)
+        parts = {hash_of(*one) for one in series}
+        log = self._points
         # Points that are released while this reads are rows beyond the head of now.
-        released = self._points.ahead.released
+        released = log.ahead.released
         entries = self._entries(start, end)
-        for begin in range(0, len(entries), _SEGMENTS_AT_ONCE):
-            segments = await self._points.segments(entries[begin : begin + _SEGMENTS_AT_ONCE])
-            for batch in _rows(segments, start, end, released):
-                yield batch.filter(wanted.among(batch)).select(columns)
+        for begin in range(0, len(entries), _ENTRIES_AT_ONCE):
+            some = entries[begin : begin + _ENTRIES_AT_ONCE]
+            found = [*await log.points(some, parts), *await log.waiting(some, released)]
+            for batch in found:
+                timely = between(batch, start - 1, end)
+                chosen = wanted.among([timely["metric"], timely["entity"]])
+                yield timely.filter(chosen).select(columns)
 
     def _entries(self, start: int, end: int) -> list[Entry]:
-        """Return the entries of segments that may have values in a time, in their order."""
+        """Return the entries that may have values in a time, in their order."""
         index = self._points.index
         waiting = [index[index.at(first)] for first in self._points.ahead.due(end)]
         found = {entry.first: entry for entry in (*index.overlapping(start, end), *waiting)}
         return [found[first] for first in sorted(found)]
-
-
-class _Wanted:
-    """Tells rows of some series from others."""
-
-    def __init__(self, series: Collection[Series]) -> None:
-        self._metrics = pa.array(sorted({metric for metric, _ in series}), pa.string())
-        self._entities = pa.array(sorted({entity for _, entity in series}), pa.string())
-        self._pairs: pa.Array | None = None
-        # Where every pairing of these metrics and entities is wanted, looking at each will do.
-        if len(self._metrics) * len(self._entities) > len(series):
-            metrics, entities = zip(*series, strict=True)
-            self._pairs = self._numbered(pa.array(metrics), pa.array(entities))
-
-    def among(self, rows: pa.RecordBatch) -> pa.Array:
-        """Return of each row whether its series is wanted."""
-        chosen = pc.and_(
-            is_in(rows["metric"], self._metrics), is_in(rows["entity"], self._entities)
-        )
-        if self._pairs is None or not pc.any(chosen).as_py():
-            return chosen
-        return pc.is_in(self._numbered(rows["metric"], rows["entity"]), self._pairs)
-
-    def _numbered(self, metrics: pa.Array, entities: pa.Array) -> pa.Array:
-        """Return a number for each pair of a wanted metric and a wanted entity, null for others."""
-        metric = index_in(metrics, self._metrics).cast(pa.int64())
-        entity = index_in(entities, self._entities).cast(pa.int64())
-        return pc.add(pc.multiply(metric, len(self._entities)), entity)
-
-
-def _rows(
-    segments: Sequence[Segment], start: int, end: int, released: int
-) -> Iterator[pa.RecordBatch]:
-    for segment in segments:
-        yield between(segment.rows, start - 1, end)
-        if segment.ahead.num_rows:
-            yield between(segment.ahead, max(start - 1, released), end)

@@ -1,5 +1,7 @@
 """Points ahead of the clock: which segments hold some that are not released yet."""
 
+from collections.abc import Iterable
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -41,11 +43,20 @@ class Ahead:
         """Return the first numbers of segments that may have points to release up to ``limit``."""
         return [first for first, (least, _) in self._waiting.items() if least <= limit]
 
-    def settle(self, segment: Segment) -> None:
-        """Look at what still waits in a segment, for an exact bound."""
-        first = segment.header.first
+    def settle(self, first: int, ahead: pa.RecordBatch) -> None:
+        """Look at what still waits in the entry that begins at ``first``, for an exact bound."""
         self._waiting.pop(first, None)
-        self._add(first, *time_range(between(segment.ahead, self.released, None)))
+        self._add(first, *time_range(between(ahead, self.released, None)))
+
+    def merge(self, firsts: Iterable[int], entry: Entry) -> None:
+        """Follow entries that became one run."""
+        self.forget(firsts)
+        self._note(entry)
+
+    def forget(self, firsts: Iterable[int]) -> None:
+        """Follow entries that are evicted."""
+        for first in firsts:
+            self._waiting.pop(first, None)
 
     def _note(self, entry: Entry) -> None:
         self._add(entry.first, entry.ahead_min_ts, entry.ahead_max_ts)

@@ -41,6 +41,7 @@ def streams_routes(agent: Agent) -> APIRouter:
     _add_state_routes(routes, agent)
     _add_position_routes(routes, agent)
     _add_row_routes(routes, agent)
+    _add_delete_route(routes, agent)
     return routes
 
 
@@ -75,12 +76,21 @@ def _add_state_routes(routes: APIRouter, agent: Agent) -> None:
         return _state(stream, state)
 
 
+def _add_delete_route(routes: APIRouter, agent: Agent) -> None:
+    @routes.delete("/{name:path}", status_code=204, summary="Delete a stream")
+    @requires("admin")
+    async def delete(name: str) -> None:
+        """Its rows are gone at once; who follows it is told. Another of its name may be made."""
+        await _writable(agent, name)
+        await agent.streams.delete(name)
+
+
 def _add_position_routes(routes: APIRouter, agent: Agent) -> None:
     @routes.get("/{name:path}/seek", summary="Where a time begins")
     @requires("read")
     async def seek(name: str, time: Annotated[int, Query(ge=-_MOST_TS, le=_MOST_TS)]) -> Any:
         """Return the greatest start of a segment before which every row has `ts <= time`."""
-        return {"number": (await agent.streams.get(name)).log.index.seek(time)}
+        return {"number": await (await agent.streams.get(name)).log.seek(time)}
 
     @routes.get("/{name:path}/offset", summary="How far a batch may go")
     @requires("read")

@@ -1,5 +1,6 @@
 """Arrow columns: what is done to them often enough to be done fast."""
 
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -28,3 +29,37 @@ def index_in(column: pa.Array, values: pa.Array) -> pa.Array:
     if not isinstance(column, pa.DictionaryArray):
         return pc.index_in(column, values)
     return pc.index_in(column.dictionary, values).take(column.indices)
+
+
+class Keys:
+    """Some keys, each of one value a column, to be looked for in rows."""
+
+    def __init__(self, keys: Collection[Sequence[str]]) -> None:
+        self._words = [
+            pa.array(sorted(set(words)), pa.string()) for words in zip(*keys, strict=True)
+        ]
+        every = 1
+        for words in self._words:
+            every *= len(words)
+        self._codes: pa.Array | None = None
+        # Where every pairing of these words is wanted, looking at each word will do.
+        if every > len(set(map(tuple, keys))):
+            columns = zip(*keys, strict=True)
+            self._codes = self._coded([pa.array(column, pa.string()) for column in columns])
+
+    def among(self, columns: Sequence[pa.Array]) -> pa.Array:
+        """Return of each row whether its key is one of these."""
+        chosen = is_in(columns[0], self._words[0])
+        for column, words in zip(columns[1:], self._words[1:], strict=True):
+            chosen = pc.and_(chosen, is_in(column, words))
+        if self._codes is None or not pc.any(chosen).as_py():
+            return chosen
+        return pc.is_in(self._coded(columns), self._codes)
+
+    def _coded(self, columns: Sequence[pa.Array]) -> pa.Array:
+        """Return a number for each key of wanted words, null for others."""
+        code = index_in(columns[0], self._words[0]).cast(pa.int64())
+        for column, words in zip(columns[1:], self._words[1:], strict=True):
+            place = index_in(column, words).cast(pa.int64())
+            code = pc.add(pc.multiply(code, len(words)), place)
+        return code

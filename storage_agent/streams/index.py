@@ -1,4 +1,4 @@
-"""The index of a stream: a few numbers for each segment, in memory and in pages in Ignite."""
+"""The index of a stream, in memory: a few numbers for each commit and each run."""
 
 from array import array
 from bisect import bisect_left, bisect_right
@@ -6,24 +6,25 @@ from collections.abc import Iterator
 from dataclasses import astuple, dataclass, fields
 from typing import Self
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from storage_agent.streams.runs import Run
 from storage_agent.streams.segments import Segment
 
-PAGE = 256
-"""Segments in one page."""
-
-_EARLIEST = -(2**63)
-_LATEST = 2**63 - 1
+EARLIEST = -(2**63)
+LATEST = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One segment. Without rows (or rows without time), ``min_ts`` is greater than ``max_ts``."""
+    """A commit's segment, or a run of many commits, which is in ``blocks``.
+
+    Without rows (or rows without time), ``min_ts`` is greater than ``max_ts``. ``oldest`` and
+    ``created`` are when its first and its last commit were, and ``bytes`` as they are kept.
+    """
 
     first: int
     count: int
@@ -35,6 +36,10 @@ class Entry:
     created: int
     ahead_min_ts: int
     ahead_max_ts: int
+    oldest: int = 0
+    commits: int = 1
+    blocks: int = 0
+    bytes: int = 0
 
     @property
     def next(self) -> int:
@@ -42,8 +47,13 @@ class Entry:
         return self.first + self.count
 
     @classmethod
-    def of(cls, segment: Segment) -> Self:
-        """Sum a segment up."""
+    def of_run(cls, run: Run) -> Self:
+        """Sum a run up."""
+        return cls(*(getattr(run, name) for name in _COLUMNS))
+
+    @classmethod
+    def of(cls, segment: Segment, size: int = 0) -> Self:
+        """Sum a segment up, which is kept in so many bytes."""
         header = segment.header
         return cls(
             header.first,
@@ -54,6 +64,8 @@ class Entry:
             header.frontier,
             header.created,
             *time_range(segment.ahead),
+            header.created,
+            bytes=size,
         )
 
 
@@ -63,13 +75,15 @@ _COLUMNS = tuple(field.name for field in fields(Entry))
 class Index:
     """The entries of a stream in order, and the greatest time among the rows up to each.
 
-    ``late`` is how many of the rows came late.
+    ``rows`` is how many there are, ``late`` how many of them came late.
     """
 
     def __init__(self) -> None:
         self._columns = {name: array("q") for name in _COLUMNS}
         self._top = array("q")
         self.late = 0
+        self.rows = 0
+        self.bytes = 0
 
     def __len__(self) -> int:
         return len(self._top)
@@ -88,9 +102,36 @@ class Index:
         values = array("q", astuple(entry))
         for name, value in zip(_COLUMNS, values, strict=True):
             self._columns[name].append(value)
-        self.late += entry.late
-        top = self._top[-1] if self._top else _EARLIEST
+        self._count(entry, 1)
+        top = self._top[-1] if self._top else EARLIEST
         self._top.append(max(top, entry.max_ts))
+
+    def replace(self, span: range, entry: Entry) -> None:
+        """Put a run in the place of what it was made of."""
+        for position in span:
+            self._count(self[position], -1)
+        self._count(entry, 1)
+        part = slice(span.start, span.stop)
+        for name, value in zip(_COLUMNS, astuple(entry), strict=True):
+            self._columns[name][part] = array("q", [value])
+        self._top[part] = array("q", [self._top[span.stop - 1]])
+
+    def drop(self, entries: int) -> None:
+        """Forget so many of the first entries."""
+        for position in range(entries):
+            self._count(self[position], -1)
+        for column in (*self._columns.values(), self._top):
+            del column[:entries]
+
+    def _count(self, entry: Entry, sign: int) -> None:
+        self.late += sign * entry.late
+        self.rows += sign * entry.rows
+        self.bytes += sign * entry.bytes
+
+    @property
+    def first(self) -> int:
+        """The first number that there is."""
+        return self._columns["first"][0] if self._top else 0
 
     def at(self, number: int) -> int:
         """Return the position of the segment that holds ``number``; the length if none does."""
@@ -107,6 +148,11 @@ class Index:
         """Yield the entries from the one that holds ``number``, as far as there are now."""
         for position in range(self.at(number), len(self)):
             yield self[position]
+
+    def backwards(self) -> Iterator[tuple[Entry, int]]:
+        """Yield the entries of now, the last first, and the greatest time up to each."""
+        entries = [(self[position], self._top[position]) for position in range(len(self))]
+        yield from reversed(entries)
 
     def overlapping(self, start: int, end: int) -> list[Entry]:
         """Return the entries of segments that may have rows with ``start <= ts <= end``."""
@@ -139,30 +185,14 @@ class Index:
         found: list[int] = (np.flatnonzero(held) + span.start).tolist()
         return found
 
-    def frontier_at(self, number: int) -> int:
-        """Return the frontier of the last segment that ends at or before ``number``."""
-        position = self.at(number)
-        return self._columns["frontier"][position - 1] if position else 0
-
-    def page(self, page: int) -> bytes:
-        """Return a full page as Ignite keeps it."""
-        part = slice(page * PAGE, (page + 1) * PAGE)
-        return msgspec.msgpack.encode([list(self._columns[name][part]) for name in _COLUMNS])
-
-    def append_page(self, page: bytes) -> None:
-        """Add the entries of a page."""
-        columns = msgspec.msgpack.decode(page, type=list[list[int]])
-        for values in zip(*columns, strict=True):
-            self.append(Entry(*values))
-
 
 def time_range(rows: pa.RecordBatch) -> tuple[int, int]:
     """Return the least and greatest ``ts`` of rows; nothing at all reads as (latest, earliest)."""
     if rows.num_rows == 0 or "ts" not in rows.schema.names:
-        return _LATEST, _EARLIEST
+        return LATEST, EARLIEST
     ends = pc.min_max(rows["ts"]).as_py()
     if not isinstance(ends["min"], int):
-        return _LATEST, _EARLIEST
+        return LATEST, EARLIEST
     return ends["min"], ends["max"]
 
 

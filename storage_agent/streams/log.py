@@ -1,53 +1,94 @@
 """The log of one stream: what Ignite holds of it, as far as this agent knows."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from mistbow.errors import MistbowError
+from mistbow.errors import UnavailableError
 from storage_agent import metrics
 from storage_agent.streams.ahead import Ahead
-from storage_agent.streams.index import PAGE, Entry, Index
+from storage_agent.streams.index import EARLIEST, Entry, Index
+from storage_agent.streams.manifest import Fence, ManifestCell
+from storage_agent.streams.pieces import Gone, Piece
 from storage_agent.streams.recent_keys import AGE_S, RecentKeys
+from storage_agent.streams.runs import ORDINAL, Commits, Run, by_number, is_sorted, ordinals_of
 from storage_agent.streams.segment_store import SegmentStore
-from storage_agent.streams.segments import Segment, segment_key
+from storage_agent.streams.segments import Segment, no_rows, segment_key
 from storage_agent.streams.state import StateCell
 
 _ASKED_S = 60.0
+_HOLD = "hold."
 
 Listener = Callable[[Segment, Entry], None]
 """Is told of each segment, in their order, after it is stored or found in Ignite."""
 
 
 class StreamLog:
-    """A stream's index, epoch and frontier; reading its segments; waiting for its changes.
+    """A stream's index, epoch and frontier; reading its pieces; waiting for its changes.
 
-    Only the stream's ``Writer`` calls what changes it.
+    Only the stream's ``Writer`` and its ``Housekeeper`` call what changes it.
+    ``key`` is what its keys in Ignite begin with: its name, unless an earlier stream had that.
+    ``by_key``: of events with the same key only the last is worth keeping.
+    ``expired_before`` returns the time (ms) before which all that was created has expired, and
+    ``merge_limit`` the number from which on commits must stay as they are.
     """
 
-    def __init__(self, name: str, schema: pa.Schema, store: SegmentStore) -> None:
+    def __init__(
+        self,
+        name: str,
+        schema: pa.Schema,
+        store: SegmentStore,
+        fence: Fence = lambda: 0,
+        key: str | None = None,
+    ) -> None:
         self.name = name
+        self.key = key or name
+        self.deleted = False
+        self.by_key = False
         self.schema = schema
         self.index = Index()
         self.keys = RecentKeys()
-        self.state = StateCell(store.ignite, name)
+        self.state = StateCell(store.ignite, self.key)
         self.ahead = Ahead()
         self.epoch = 0
         self.frontier = 0
         self.bytes = 0
         self.work = asyncio.Event()
         self.listener: Listener | None = None
-        self._store = store
-        self._pages = 0
+        self.store = store
+        self.manifest = ManifestCell(store.ignite, self.key, fence)
+        self.runs: dict[tuple[int, int], Run] = {}
+        self.expired_before: Callable[[], int] = _nothing_expires
+        self.retention_ms: Callable[[], int | None] = lambda: None
+        self.merge_limit: Callable[[], int] = lambda: self.head
+        self._begin = 0
         self._changed = asyncio.Event()
         self._asked_until = 0.0
 
     @property
     def head(self) -> int:
         """The next number."""
-        return self.index.head
+        return self.index.head if len(self.index) else self._begin
+
+    @property
+    def first(self) -> int:
+        """The first number that may still be there."""
+        return self.index.first if len(self.index) else self._begin
+
+    @property
+    def held_ms(self) -> int:
+        """For how long rows are needed by whoever noted ``hold.NAME`` among the attributes."""
+        holds = [
+            value
+            for name, value in self.attributes.items()
+            if name.startswith(_HOLD) and isinstance(value, int)
+        ]
+        return max(holds, default=0)
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -56,19 +97,134 @@ class StreamLog:
 
     @property
     def last_segment(self) -> str | None:
-        """The key of the last segment."""
-        return segment_key(self.name, self.index[-1].first) if len(self.index) else None
+        """The key of the last commit, which is never part of a run."""
+        return segment_key(self.key, self.index[-1].first) if len(self.index) else None
 
-    def frontier_at(self, number: int) -> int:
+    async def frontier_at(self, number: int) -> int:
         """Return how far event time is for who has read all rows before ``number``."""
-        return self.frontier if number >= self.head else self.index.frontier_at(number)
+        if number >= self.head:
+            return self.frontier
+        position = self.index.at(number)
+        entry = self.index[position]
+        if entry.blocks and number > entry.first:
+            commits = await self.commits(entry)
+            if commit := commits.at(number):
+                return int(commits.frontier[commit - 1])
+        return self.index[position - 1].frontier if position else 0
+
+    def gone(self, first: int, run: Run | None) -> Gone:
+        """Return what is not there any more of a run, or of a commit that begins at ``first``."""
+        deletions = self.manifest.current.deletions
+        if deletions:
+            purged = 0 if run is None else run.purged
+            deletions = tuple(d for d in deletions if d.id > purged and first < d.before)
+        return Gone(self.expired_before(), deletions)
 
     async def segments(self, entries: Sequence[Entry]) -> list[Segment]:
-        """Return the segments of entries of the index."""
-        found = await self._store.get_all(self.name, [entry.first for entry in entries])
+        """Return the commits of entries of the index that are no runs, as they were stored."""
+        found = await self.store.get_all(self.key, [entry.first for entry in entries])
         if len(found) != len(entries):
-            raise MistbowError(f"segments of the stream {self.name} are gone")
+            raise UnavailableError(f"the stream {self.name} changed meanwhile", hint="Try again.")
         return found
+
+    async def pieces(self, entries: Sequence[Entry]) -> list[Piece]:
+        """Return what entries of the index stand for, with all rows in order of their numbers."""
+        commits = iter(await self.segments([entry for entry in entries if not entry.blocks]))
+        return [
+            await self._run_piece(self.run_of(entry))
+            if entry.blocks
+            else Piece.of(next(commits), self.gone(entry.first, None))
+            for entry in entries
+        ]
+
+    async def points(
+        self, entries: Sequence[Entry], parts: Collection[int]
+    ) -> list[pa.RecordBatch]:
+        """Return points; of runs only those of the series in some of their ``MOST_BLOCKS`` parts.
+
+        Where two of a series have the same time, they come in the order of their numbers.
+        """
+        commits = iter(await self.segments([entry for entry in entries if not entry.blocks]))
+        found: list[pa.RecordBatch] = []
+        for entry in entries:
+            if entry.blocks:
+                found += await self._run_points(self.run_of(entry), parts)
+            else:
+                piece = Piece.of(next(commits), self.gone(entry.first, None))
+                found.append(piece.between(entry.first, entry.next).batch)
+        return found
+
+    async def _run_points(self, run: Run, parts: Collection[int]) -> list[pa.RecordBatch]:
+        blocks = sorted({part % run.blocks for part in parts})
+        tables = [await self._living(table, run) for table in await self._blocks(run, blocks)]
+        return [batch for table in tables for batch in table.select(self.schema.names).to_batches()]
+
+    async def block(self, entry: Entry, block: int) -> pa.Table:
+        """Return what is there of a block of a run of points, with the rows' ordinals."""
+        run = self.run_of(entry)
+        [table] = await self._blocks(run, [block])
+        return await self._living(table, run)
+
+    async def _blocks(self, run: Run, blocks: Sequence[int]) -> list[pa.Table]:
+        return await self.store.points(self.key, run.id, blocks)
+
+    async def _living(self, table: pa.Table, run: Run) -> pa.Table:
+        gone = self.gone(run.first, run)
+        if run.oldest < gone.before:
+            commits, _ = await self.store.commits(self.key, run.id)
+            living = int(np.searchsorted(commits.created, gone.before))
+            table = table.filter(pc.field(ORDINAL) >= living)
+        if gone.deletions:
+            batches = [gone.left(batch, run.first) for batch in table.to_batches()]
+            table = pa.Table.from_batches(batches, table.schema)
+        return table
+
+    async def _run_piece(self, run: Run) -> Piece:
+        gone = self.gone(run.first, run)
+        known: Piece | None = self.store.cache.get(f"{self.key}/piece/{run.id}")
+        if known is not None:
+            return replace(known, gone=gone)
+        commits, _ = await self.store.commits(self.key, run.id)
+        if is_sorted(self.schema):
+            blocks = await self.store.points(self.key, run.id, range(run.blocks))
+            rows, ordinals = await asyncio.to_thread(by_number, blocks)
+        else:
+            rows = await self.store.rows(self.key, run.id)
+            ordinals = ordinals_of(commits)
+        piece = Piece(rows, ordinals, commits, await self._ahead_of(run), gone)
+        self.store.cache.put(f"{self.key}/piece/{run.id}", piece, piece.size)
+        return piece
+
+    async def _ahead_of(self, run: Run) -> pa.RecordBatch:
+        if run.ahead_max_ts < run.ahead_min_ts:
+            return no_rows(self.schema)
+        return await self.store.rows(self.key, run.id, "ahead")
+
+    async def waiting(self, entries: Sequence[Entry], released: int) -> list[pa.RecordBatch]:
+        """Return the points ahead of entries that were not released up to a time."""
+        late = [entry for entry in entries if entry.ahead_max_ts > released]
+        return [piece.waiting(released) for piece in await self.pieces(late)]
+
+    async def commits(self, entry: Entry) -> Commits:
+        """Return the commits of an entry that is a run."""
+        return (await self.store.commits(self.key, self.run_of(entry).id))[0]
+
+    async def seek(self, time: int) -> int:
+        """Return the greatest start of a commit before which every row has ``ts <= time``."""
+        number = self.index.seek(time)
+        entry = self.index[self.index.at(number)] if number < self.head else None
+        if entry is None or not entry.blocks:
+            return number
+        commits = await self.commits(entry)
+        later = np.flatnonzero(commits.top > time)
+        return int(commits.first[later[0]]) if len(later) else entry.next
+
+    def run_of(self, entry: Entry) -> Run:
+        """Return the run that an entry stands for."""
+        run = self.runs.get((entry.first, entry.next))
+        if run is None:
+            raise UnavailableError(f"the stream {self.name} changed meanwhile", hint="Try again.")
+        return run
 
     @property
     def asked(self) -> bool:
@@ -84,47 +240,87 @@ class StreamLog:
 
     async def recover(self) -> None:
         """Read everything from Ignite; to be called once, before all else."""
-        self._pages = await self._store.load_pages(self.name, self.index)
+        await self.manifest.load()
         await self.state.load()
-        if len(self.index):
-            [last] = await self.segments([self.index[-1]])
-            await self._recover_keys()
-            self.epoch, self.frontier = last.header.epoch, last.header.frontier
-            self.ahead = Ahead(last.header.released)
+        manifest = self.manifest.current
+        for run in manifest.runs:
+            self.index.append(Entry.of_run(run))
+            self.runs[run.first, run.next] = run
+        self._begin = manifest.next
+        if manifest.runs:
+            last = manifest.runs[-1]
+            self.epoch, self.frontier = last.epoch, last.frontier
+            self.ahead = Ahead(last.released)
             self.ahead.recover(self.index)
+            await self._recover_keys(manifest.runs)
         await self.catch_up()
         self.move_frontier(self.state.current.frontier)
 
     async def catch_up(self) -> None:
         """Follow the segments that others stored at and after the head."""
-        while (segment := await self._store.get(self.name, self.head)) is not None:
+        while (segment := await self.store.get(self.key, self.head)) is not None:
             self._follow(segment)
 
-    async def store(self, segment: Segment, data: bytes) -> bool:
-        """Store a segment at the head; returns False when another one was there first.
+    async def append(self, segment: Segment, data: bytes) -> bool:
+        """Store a commit at the head; returns False when another one was there first.
 
         May be repeated with the same segment after an error.
         """
-        winner = await self._store.put(segment, data)
-        if winner is segment:
+        winner = await self.store.put(segment, data)
+        won = winner.header.nonce == segment.header.nonce
+        if won:
             self.bytes += len(data)
         self._follow(winner)
-        return winner is segment
+        return won
+
+    def put_in_place(self, span: range, entries: Sequence[Entry], run: Run) -> None:
+        """Have a run that is stored stand where it was made of entries."""
+        self.runs[run.first, run.next] = run
+        entry = Entry.of_run(run)
+        self.index.replace(span, entry)
+        self.ahead.merge([each.first for each in entries], entry)
+
+    def end(self) -> None:
+        """Have the stream be no more; who follows it hears of that."""
+        self.deleted = True
+        self._announce()
+
+    async def remove_all(self) -> None:
+        """Remove everything of a stream that is deleted."""
+        manifest = self.manifest.current
+        trash = [run for each in manifest.trash for run in each.runs]
+        if manifest.building is not None:
+            trash.append(manifest.building)
+        for run in manifest.runs:
+            firsts = (await self.store.commits(self.key, run.id))[0].first
+            await self.store.remove_commits(self.key, firsts.tolist())
+        entries = [self.index[position] for position in range(len(self.index))]
+        await self.store.remove_commits(
+            self.key, [entry.first for entry in entries if not entry.blocks]
+        )
+        for run_id, blocks in [*trash, *((run.id, run.blocks) for run in manifest.runs)]:
+            await self.store.remove_run(self.key, run_id, blocks)
+
+    def drop_run(self, name: str) -> None:
+        """Forget a run that is removed: who still wants it has to look again."""
+        for place, run in list(self.runs.items()):
+            if run.id == name:
+                del self.runs[place]
+
+    def forget(self, entries: int) -> None:
+        """Have the first entries be no more."""
+        firsts = [self.index[position].first for position in range(entries)]
+        self.index.drop(entries)
+        self.ahead.forget(firsts)
 
     def move_frontier(self, frontier: int) -> None:
         """Announce a frontier that is stored; it never goes back."""
         self.frontier = max(self.frontier, frontier)
         self._announce()
 
-    async def put_pages(self) -> None:
-        """Store the pages of the index that are full."""
-        while len(self.index) // PAGE > self._pages:
-            await self._store.put_page(self.name, self._pages, self.index, self.keys)
-            self._pages += 1
-
     def _follow(self, segment: Segment) -> None:
         header = segment.header
-        entry = Entry.of(segment)
+        entry = Entry.of(segment, segment.stored)
         self.index.append(entry)
         self.keys.learn(header.keys)
         self.ahead.absorb(segment, entry)
@@ -138,12 +334,13 @@ class StreamLog:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def _recover_keys(self) -> None:
-        oldest = self.index[-1].created - int(AGE_S * 1000)
-        recent = []
-        for page in range(self._pages - 1, -1, -1):
-            if self.index[(page + 1) * PAGE - 1].created < oldest:
-                break
-            recent.append(await self._store.load_keys(self.name, page))
-        for known in reversed(recent):
+    async def _recover_keys(self, runs: Sequence[Run]) -> None:
+        oldest = runs[-1].created - int(AGE_S * 1000)
+        recent = [run for run in runs if run.created >= oldest]
+        for run in recent:
+            _, known = await self.store.commits(self.key, run.id)
             self.keys.learn(known)
+
+
+def _nothing_expires() -> int:
+    return EARLIEST

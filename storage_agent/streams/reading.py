@@ -6,17 +6,21 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mistbow.errors import ConflictError, InvalidRequestError
+from mistbow.errors import ConflictError, InvalidRequestError, NotFoundError
 from mistbow.streams.schemas import HORIZON
 from mistbow.streams.wire import Chunk, Position
 from storage_agent.streams.columns import is_in
 from storage_agent.streams.index import Entry, Index
 from storage_agent.streams.log import StreamLog
-from storage_agent.streams.segments import Segment, no_rows
+from storage_agent.streams.pieces import Ordinals, Piece
+from storage_agent.streams.runs import Commits
+from storage_agent.streams.segments import no_rows
 from storage_agent.streams.streams import Stream
 from storage_agent.streams.writer import TICK_S
 
@@ -78,24 +82,25 @@ class Selector:
         asked = self._selection
         return index.holding(span, asked.min_ts, asked.max_ts, late=bool(asked.late))
 
-    def choose(self, segment: Segment, start: int, end: int) -> pa.RecordBatch:
-        """Return the wanted rows of a segment among those numbered ``start`` to ``end``."""
-        header = segment.header
-        skipped = max(0, start - header.first)
-        rows = segment.rows.slice(skipped, max(0, min(end, segment.next) - header.first - skipped))
-        conditions = self._conditions(rows, header.horizon)
+    def choose(self, piece: Piece, start: int, end: int) -> tuple[pa.RecordBatch, Ordinals]:
+        """Return the wanted rows among those numbered ``start`` to ``end``, and their ordinals."""
+        rows = piece.between(start, end)
+        conditions = self._conditions(rows.batch, rows.horizon)
         if conditions:
             rows = rows.filter(reduce(pc.and_, conditions))
-        columns = [rows[name] for name in self._columns]
+        columns = [rows.batch[name] for name in self._columns]
         if self._timed:
-            columns.append(pa.repeat(pa.scalar(header.horizon, pa.int64()), rows.num_rows))
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+            horizon = rows.horizon
+            if isinstance(horizon, int):
+                horizon = pa.repeat(pa.scalar(horizon, pa.int64()), rows.batch.num_rows)
+            columns.append(horizon)
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema), rows.ordinals
 
     def _times(self) -> list[str]:
         asked = self._selection
         return [] if asked.min_ts is None and asked.max_ts is None else ["ts"]
 
-    def _conditions(self, rows: pa.RecordBatch, horizon: int) -> list[pa.Array]:
+    def _conditions(self, rows: pa.RecordBatch, horizon: Any) -> list[pa.Array]:
         asked = self._selection
         conditions = [is_in(rows[name], values) for name, values in self._values.items()]
         if asked.min_ts is not None:
@@ -121,14 +126,39 @@ async def read(
     position = start
     while True:
         entries, reached = _next_entries(log, selector, position, stop)
-        if not entries:
-            await asyncio.sleep(0)  # nothing else here lets others have a turn
-        segments = await log.segments(entries)
-        batches = [selector.choose(segment, position, stop) for segment in segments]
-        position = reached
-        yield Chunk(_joined(batches, selector.schema), _position(log, position))
+        if entries and entries[0].blocks:
+            async for chunk in _read_run(log, selector, entries[0], position, stop):
+                yield chunk
+                position = chunk.position.next
+        else:
+            if not entries:
+                await asyncio.sleep(0)  # nothing else here lets others have a turn
+            pieces = await log.pieces(entries)
+            batches = [selector.choose(piece, position, stop)[0] for piece in pieces]
+            position = reached
+            yield Chunk(_joined(batches, selector.schema), await _position(log, position))
         if position >= stop:
             return
+
+
+async def _read_run(
+    log: StreamLog, selector: Selector, entry: Entry, start: int, stop: int
+) -> AsyncIterator[Chunk]:
+    """Yield the wanted rows of a run, some whole commits at a time."""
+    [piece] = await log.pieces([entry])
+    stop = min(entry.next, stop)
+    rows, ordinals = await asyncio.to_thread(selector.choose, piece, start, stop)
+    begin = 0
+    while rows.num_rows - begin > _CHUNK_ROWS:
+        commit = int(ordinals[begin + _CHUNK_ROWS - 1])
+        end = int(np.searchsorted(ordinals, commit, side="right"))
+        if end == rows.num_rows:
+            break
+        commits = piece.commits
+        position = Position(int(commits.next[commit]), int(commits.frontier[commit]))
+        yield Chunk(rows.slice(begin, end - begin), position)
+        begin = end
+    yield Chunk(rows.slice(begin), await _position(log, stop))
 
 
 async def follow(
@@ -139,6 +169,8 @@ async def follow(
     beat = 0.0
     while True:
         changed = log.ask()
+        if log.deleted:
+            raise NotFoundError(f"the stream {log.name} is deleted")
         async for chunk in read(log, selector, position.next, end):
             idle = time.monotonic() - beat
             moved = chunk.position != position and idle >= TICK_S
@@ -147,7 +179,7 @@ async def follow(
                 yield chunk
         if end is not None and position.next >= end:
             return
-        behind = position != _position(log, position.next) or position.next < log.head
+        behind = position != await _position(log, position.next) or position.next < log.head
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(changed.wait(), TICK_S if behind else _AWAKE_S)
 
@@ -176,11 +208,27 @@ async def furthest(
     end = start
     rows = 0
     for entry in log.index.from_number(start):
+        if entry.blocks and rows + entry.rows > max_rows:
+            commits = await log.commits(entry)
+            reached = _furthest_commit(commits, max(start, end), max_rows - rows, end > start)
+            if reached < entry.next:
+                end = reached
+                break
         rows += entry.rows - max(0, start - entry.first)
         if rows > max_rows and end > start:
             break
         end = entry.next
-    return _position(log, end)
+    return await _position(log, end)
+
+
+def _furthest_commit(commits: Commits, start: int, most: int, may_stay: bool) -> int:
+    """Return the furthest end of a commit with at most so many rows from ``start``."""
+    first = commits.at(start)
+    before = max(0, start - int(commits.first[first]))
+    fits = int(np.searchsorted(np.cumsum(commits.rows[first:]) - before, most, side="right"))
+    if fits == 0:
+        return start if may_stay else int(commits.next[first])
+    return int(commits.next[first + fits - 1])
 
 
 def _next_entries(
@@ -192,9 +240,11 @@ def _next_entries(
     entries: list[Entry] = []
     rows = 0
     for position in selector.holding(index, span):
-        if len(entries) >= _CHUNK_SEGMENTS or rows >= _CHUNK_ROWS:
+        entry = index[position]
+        full = len(entries) >= _CHUNK_SEGMENTS or rows >= _CHUNK_ROWS
+        if full or (entries and entry.blocks) or (entries and entries[0].blocks):
             return entries, entries[-1].next
-        entries.append(index[position])
+        entries.append(entry)
         rows += entries[-1].rows
     return entries, min(index[span[-1]].next, stop) if span else stop
 
@@ -207,8 +257,8 @@ def _check_start(log: StreamLog, start: int) -> None:
         )
 
 
-def _position(log: StreamLog, number: int) -> Position:
-    return Position(number, log.frontier_at(number))
+async def _position(log: StreamLog, number: int) -> Position:
+    return Position(number, await log.frontier_at(number))
 
 
 def _joined(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:

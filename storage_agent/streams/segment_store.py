@@ -1,15 +1,17 @@
-"""Where segments are: in Ignite, and the last used ones in memory too."""
+"""Where commits and runs are: in Ignite, and the last used ones in memory too."""
 
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
 
-import msgspec
+import pyarrow as pa
 
-from mistbow.telemetry import get_logger
+from mistbow.errors import UnavailableError
 from storage_agent import metrics
 from storage_agent.ignite_client import HISTORICAL, IgniteClient
-from storage_agent.streams.index import PAGE, Index
-from storage_agent.streams.recent_keys import RecentKeys
+from storage_agent.streams import runs
+from storage_agent.streams.cache import Cache
+from storage_agent.streams.runs import Commits
 from storage_agent.streams.segments import (
     Appended,
     Segment,
@@ -17,40 +19,33 @@ from storage_agent.streams.segments import (
     segment_key,
 )
 
-log = get_logger(__name__)
+_CACHED_BYTES = 48 * 2**20
+_REMOVED_AT_ONCE = 500
 
-_CACHED_BYTES = 32 * 2**20
-_PAGES_AT_ONCE = 64
+Decode = Callable[[bytes], Any]
+Size = Callable[[Any], int]
 
 
 class SegmentStore:
-    """The segments and index pages of all streams."""
+    """The commits and runs of all streams."""
 
     def __init__(self, ignite: IgniteClient) -> None:
         self.ignite = ignite
-        self._cached: OrderedDict[str, Segment] = OrderedDict()
-        self._bytes = 0
+        self.cache = Cache(_CACHED_BYTES)
 
     async def get(self, stream: str, first: int) -> Segment | None:
-        """Return the segment that begins at ``first``."""
+        """Return the commit that begins at ``first``."""
         found = await self.get_all(stream, [first])
         return found[0] if found else None
 
     async def get_all(self, stream: str, firsts: Sequence[int]) -> list[Segment]:
-        """Return those of the segments that there are, in their order."""
+        """Return those of the commits that there are, in their order."""
         keys = [segment_key(stream, first) for first in firsts]
-        missing = [key for key in keys if key not in self._cached]
-        # What was cached may leave the cache while Ignite answers.
-        found = {key: self._cached[key] for key in keys if key in self._cached}
-        for key in found:
-            self._cached.move_to_end(key)
-        for key, data in (await self.ignite.get_all(HISTORICAL, missing)).items():
-            found[key] = decode_segment(data)
-            self._remember(key, found[key])
+        found = await self._all(keys, decode_segment, lambda segment: segment.size)
         return [found[key] for key in keys if key in found]
 
     async def put(self, segment: Segment, data: bytes) -> Segment:
-        """Store a segment unless its place is taken; returns the segment that has the place.
+        """Store a commit unless its place is taken; returns the one that has the place.
 
         It may be repeated with the same segment after an error: the nonce tells whose it is.
         """
@@ -62,46 +57,64 @@ class SegmentStore:
                 return stored
         metrics.SEGMENTS.labels(header.stream).inc()
         metrics.SEGMENT_BYTES.labels(header.stream).inc(len(data))
-        self._remember(key, segment)
-        return segment
+        kept = replace(segment, stored=len(data))
+        self.cache.put(key, kept, kept.size)
+        return kept
 
-    async def load_pages(self, stream: str, index: Index) -> int:
-        """Fill an empty index from its pages; returns how many there are."""
-        pages = 0
-        while True:
-            keys = [_page_key(stream, pages + i) for i in range(_PAGES_AT_ONCE)]
-            found = await self.ignite.get_all(HISTORICAL, keys)
-            for key in keys:
-                if key not in found:
-                    return pages
-                index.append_page(found[key])
-                pages += 1
+    async def commits(self, stream: str, run: str) -> tuple[Commits, dict[str, Appended]]:
+        """Return the commits of a run, and the idempotency keys that it keeps."""
+        key = _run_key(stream, run, "commits")
+        [found] = await self._parts([key], runs.decode_commits, lambda it: len(it[0]) * 56)
+        loaded: tuple[Commits, dict[str, Appended]] = found
+        return loaded
 
-    async def put_page(self, stream: str, page: int, index: Index, keys: RecentKeys) -> None:
-        """Store a full page, and the idempotency keys of its segments before it."""
-        first, last = index[page * PAGE], index[(page + 1) * PAGE - 1]
-        known = keys.between(first.first, last.next)
-        await self.ignite.put(HISTORICAL, _keys_key(stream, page), msgspec.msgpack.encode(known))
-        await self.ignite.put(HISTORICAL, _page_key(stream, page), index.page(page))
+    async def points(self, stream: str, run: str, blocks: Iterable[int]) -> list[pa.Table]:
+        """Return some blocks of a run of points."""
+        keys = [_run_key(stream, run, str(block)) for block in blocks]
+        return await self._parts(keys, runs.decode_points, lambda table: int(table.nbytes))
 
-    async def load_keys(self, stream: str, page: int) -> dict[str, Appended]:
-        """Return the idempotency keys of a page's segments."""
-        data = await self.ignite.get(HISTORICAL, _keys_key(stream, page))
-        return msgspec.msgpack.decode(data, type=dict[str, Appended])
+    async def rows(self, stream: str, run: str, part: str = "0") -> pa.RecordBatch:
+        """Return the rows of a run that is not sorted; ``part`` ahead: those that wait."""
+        key = _run_key(stream, run, part)
+        [found] = await self._parts([key], runs.decode_rows, lambda batch: int(batch.nbytes))
+        return found
 
-    def _remember(self, key: str, segment: Segment) -> None:
-        if key not in self._cached:
-            self._bytes += segment.size
-        self._cached[key] = segment
-        self._cached.move_to_end(key)
-        while self._bytes > _CACHED_BYTES:
-            _, oldest = self._cached.popitem(last=False)
-            self._bytes -= oldest.size
+    async def put_part(self, stream: str, run: str, part: str, data: bytes) -> None:
+        """Store a part of a run: a block, ``commits``, or ``ahead``."""
+        await self.ignite.put(HISTORICAL, _run_key(stream, run, part), data)
+
+    async def remove_run(self, stream: str, run: str, blocks: int) -> None:
+        """Remove all parts of a run."""
+        parts = [*map(str, range(blocks)), "commits", "ahead"]
+        await self._remove([_run_key(stream, run, part) for part in parts])
+
+    async def remove_commits(self, stream: str, firsts: Sequence[int]) -> None:
+        """Remove commits."""
+        await self._remove([segment_key(stream, first) for first in firsts])
+
+    async def _remove(self, keys: Sequence[str]) -> None:
+        for begin in range(0, len(keys), _REMOVED_AT_ONCE):
+            some = keys[begin : begin + _REMOVED_AT_ONCE]
+            await self.ignite.remove_all(HISTORICAL, some)
+            for key in some:
+                self.cache.drop(key)
+
+    async def _all(self, keys: Sequence[str], decode: Decode, size: Size) -> dict[str, Any]:
+        known = {key: self.cache.get(key) for key in keys}
+        # What was cached may leave the cache while Ignite answers.
+        found = {key: value for key, value in known.items() if value is not None}
+        missing = [key for key in keys if key not in found]
+        for key, data in (await self.ignite.get_all(HISTORICAL, missing)).items():
+            found[key] = decode(data)
+            self.cache.put(key, found[key], size(found[key]))
+        return found
+
+    async def _parts(self, keys: Sequence[str], decode: Decode, size: Size) -> list[Any]:
+        found = await self._all(keys, decode, size)
+        if len(found) < len(keys):
+            raise UnavailableError("a run was replaced while it was read", hint="Try again.")
+        return [found[key] for key in keys]
 
 
-def _page_key(stream: str, page: int) -> str:
-    return f"{stream}/index/{page:010d}"
-
-
-def _keys_key(stream: str, page: int) -> str:
-    return f"{stream}/keys/{page:010d}"
+def _run_key(stream: str, run: str, part: str) -> str:
+    return f"{stream}/run/{run}/{part}"

@@ -45,11 +45,15 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Rows numbered from ``header.first``, and points ahead of the clock, not yet numbered."""
+    """Rows numbered from ``header.first``, and points ahead of the clock, not yet numbered.
+
+    ``stored``: the bytes that it takes in Ignite, 0 where it is not there yet.
+    """
 
     header: Header
     rows: pa.RecordBatch
     ahead: pa.RecordBatch
+    stored: int = 0
 
     @property
     def next(self) -> int:
@@ -88,7 +92,7 @@ def decode_segment(data: bytes) -> Segment:
     except (pa.ArrowInvalid, KeyError, TypeError, msgspec.DecodeError) as error:
         raise MistbowError("a stored segment cannot be read", details=str(error)) from error
     ahead = batches[1] if len(batches) > 1 else no_rows(schema)
-    return Segment(header, batches[0], ahead)
+    return Segment(header, batches[0], ahead, len(data))
 
 
 @lru_cache(maxsize=64)

@@ -1,6 +1,7 @@
 """The streams of this agent, by name."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mistbow.clock import Clock
-from mistbow.errors import ConflictError, InvalidRequestError, NotFoundError, TooLargeError
+from mistbow.errors import (
+    ConflictError,
+    InvalidRequestError,
+    NotFoundError,
+    TooLargeError,
+    UnavailableError,
+)
 from mistbow.streams import schemas
 from mistbow.streams.schemas import HORIZON, POINTS, RAW
 from storage_agent.ignite_client import HISTORICAL, METADATA, IgniteClient
@@ -27,10 +34,21 @@ _RESERVED = ("info", "claim", "seek", "offset")
 _PREFIX = "stream/"
 
 
+Keep = Callable[[StreamLog], None]
+"""Tells a log how long its rows are kept."""
+
+
 class _Record(msgspec.Struct, frozen=True):
-    """What Ignite keeps of a stream's making: its schema as an Arrow IPC message."""
+    """What Ignite keeps of a stream's making: its schema as an Arrow IPC message.
+
+    ``incarnation``: how many of this name were before; their keys are never used again, for a
+    write of theirs may still be on its way. ``deleted``: it is no more, ``dropped``: nor its rows.
+    """
 
     schema: bytes
+    incarnation: int = 0
+    deleted: bool = False
+    dropped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +80,7 @@ class Stream:
         return {
             "name": log.name,
             "fields": [{"name": field.name, "type": str(field.type)} for field in log.schema],
-            "first": 0,
+            "first": log.first,
             "head": log.head,
             "frontier": log.frontier,
             "epoch": log.epoch,
@@ -70,24 +88,38 @@ class Stream:
             "late": log.index.late,
             "bytes": log.bytes,
             "lateness_ms": self.writer.lateness_ms,
+            "segments": len(log.index),
+            "rows": log.index.rows,
+            "stored_bytes": log.index.bytes,
+            "retention_ms": log.retention_ms(),
         }
 
 
 class Streams:
     """Makes, finds and recovers streams; raises ``UnavailableError`` while Ignite is away."""
 
-    def __init__(self, ignite: IgniteClient, clock: Clock, lateness_ms: int) -> None:
+    def __init__(self, ignite: IgniteClient, clock: Clock, lateness_ms: int, keep: Keep) -> None:
+        self.epoch = 0
         self._ignite = ignite
         self._clock = clock
         self._lateness_ms = lateness_ms
+        self._keep = keep
         self._store = SegmentStore(ignite)
         self._open: dict[str, Stream] = {}
 
     async def recover(self, metadata: dict[str, Any]) -> None:
         """Open every stream that ``metadata``, the content of that cache, tells of, and raw."""
         await self._record(RAW, POINTS)
-        names = [key.removeprefix(_PREFIX) for key in metadata if key.startswith(_PREFIX)]
-        for name in {RAW, *names} - set(self._open):
+        records = {
+            key.removeprefix(_PREFIX): _decoded(value)
+            for key, value in metadata.items()
+            if key.startswith(_PREFIX)
+        }
+        for name, record in records.items():
+            if record.deleted and not record.dropped:
+                await self._drop(name, record)
+        there = {name for name, record in records.items() if not record.deleted}
+        for name in {RAW, *there} - set(self._open):
             await self.get(name)
 
     async def close(self) -> None:
@@ -102,8 +134,9 @@ class Streams:
     def stored(self) -> dict[str, list[str]]:
         """Return keys, by cache, that are in Ignite unless it has lost what was acknowledged."""
         logs = [stream.log for stream in self._open.values()]
+        manifests = [log.manifest.key for log in logs if log.manifest.exists]
         return {
-            METADATA: [log.state.key for log in logs],
+            METADATA: [log.state.key for log in logs] + manifests,
             HISTORICAL: [log.last_segment for log in logs if log.last_segment is not None],
         }
 
@@ -120,11 +153,10 @@ class Streams:
         """Return a stream; raises ``NotFoundError`` if there is none."""
         if name in self._open:
             return self._open[name]
-        stored = await self._ignite.get(METADATA, _PREFIX + name)
-        if stored is None:
+        record = await self._recorded(name)
+        if record is None or record.deleted:
             raise NotFoundError(f"there is no stream {name}", hint="PUT /streams/{name} makes one.")
-        record = msgspec.msgpack.decode(stored, type=_Record)
-        log = StreamLog(name, pa.ipc.read_schema(pa.py_buffer(record.schema)), self._store)
+        log = self._log(name, record)
         await log.recover()
         if name not in self._open:  # somebody may have been faster
             timed = self._lateness_ms if name == RAW else None
@@ -132,10 +164,58 @@ class Streams:
             self._open[name].writer.start()
         return self._open[name]
 
+    async def delete(self, name: str) -> None:
+        """Have a stream be no more; another of its name may be made."""
+        stream = await self.get(name)
+        record = msgspec.structs.replace(await self._existing(name), deleted=True)
+        await self._ignite.put(METADATA, _PREFIX + name, msgspec.msgpack.encode(record))
+        self._open.pop(name, None)
+        stream.log.end()
+        await stream.writer.close()
+        await self._drop(name, record)
+
+    async def _drop(self, name: str, record: _Record) -> None:
+        """Remove the rows of a stream that is deleted; may be repeated."""
+        log = self._log(name, record)
+        await log.recover()
+        await log.remove_all()
+        record = msgspec.structs.replace(record, dropped=True)
+        await self._ignite.put(METADATA, _PREFIX + name, msgspec.msgpack.encode(record))
+
+    def _log(self, name: str, record: _Record) -> StreamLog:
+        key = f"{name}@{record.incarnation}" if record.incarnation else name
+        schema = pa.ipc.read_schema(pa.py_buffer(record.schema))
+        log = StreamLog(name, schema, self._store, lambda: self.epoch, key)
+        self._keep(log)
+        return log
+
+    async def _existing(self, name: str) -> _Record:
+        record = await self._recorded(name)
+        if record is None:
+            raise NotFoundError(f"there is no stream {name}")
+        return record
+
+    async def _recorded(self, name: str) -> _Record | None:
+        stored = await self._ignite.get(METADATA, _PREFIX + name)
+        return None if stored is None else _decoded(stored)
+
     async def _record(self, name: str, schema: pa.Schema) -> bool:
         record = _Record(schema.remove_metadata().serialize().to_pybytes())
         data = msgspec.msgpack.encode(record)
-        return await self._ignite.put_if_absent(METADATA, _PREFIX + name, data)
+        if await self._ignite.put_if_absent(METADATA, _PREFIX + name, data):
+            return True
+        earlier = await self._existing(name)
+        if not earlier.deleted:
+            return False
+        if not earlier.dropped:
+            raise UnavailableError(f"the stream {name} is being deleted", hint="Try again.")
+        record = msgspec.structs.replace(record, incarnation=earlier.incarnation + 1)
+        await self._ignite.put(METADATA, _PREFIX + name, msgspec.msgpack.encode(record))
+        return True
+
+
+def _decoded(stored: bytes) -> _Record:
+    return msgspec.msgpack.decode(stored, type=_Record)
 
 
 def is_agents_own(name: str) -> bool:

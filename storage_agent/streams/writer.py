@@ -7,17 +7,18 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
+from msgspec.structs import replace as replace_fields
 
 from mistbow.clock import Clock
 from mistbow.errors import ConflictError, FencedError, MistbowError, UnavailableError
 from mistbow.telemetry import get_logger
 from storage_agent.ignite_client import IgniteClient
-from storage_agent.streams.ahead import AHEAD_MS, between
+from storage_agent.streams.ahead import AHEAD_MS
 from storage_agent.streams.commit import (
     Append,
     Place,
@@ -26,6 +27,7 @@ from storage_agent.streams.commit import (
     segment_of_released,
 )
 from storage_agent.streams.log import StreamLog
+from storage_agent.streams.manifest import Deletion, Manifest
 from storage_agent.streams.segments import Appended, Segment, encode_segment
 from storage_agent.streams.state import State
 
@@ -129,6 +131,42 @@ class Writer:
 
         return await self._in_turn(move)
 
+    async def delete(
+        self,
+        columns: Sequence[str] = (),
+        keys: Collection[Sequence[str]] = (),
+        min_ts: int | None = None,
+        max_ts: int | None = None,
+    ) -> State:
+        """Delete the rows that are there now, whose key and time are as said.
+
+        ``keys``: values of ``columns``, any of which will do; none: all rows. Times are in
+        milliseconds, inclusive. When this returns no reader gets these rows any more.
+        """
+
+        async def delete() -> State:
+            cell = self._log.manifest
+            before, now = self._log.head, self._clock()
+
+            def change(manifest: Manifest) -> Manifest:
+                number = manifest.deleted + 1
+                deletion = Deletion(
+                    id=number,
+                    before=before,
+                    created=now,
+                    columns=tuple(columns),
+                    keys=tuple(map(tuple, keys)),
+                    min_ts=min_ts,
+                    max_ts=max_ts,
+                )
+                deletions = (*manifest.deletions, deletion)
+                return replace_fields(manifest, deletions=deletions, deleted=number)
+
+            await self._ignite.insist(lambda: cell.update(change), _COMMIT_S)
+            return self._log.state.current
+
+        return await self._in_turn(delete)
+
     async def _in_turn(self, run: Callable[[], Awaitable[State]]) -> State:
         turn = _Turn(run, asyncio.get_running_loop().create_future())
         self._queue.append(turn)
@@ -157,7 +195,6 @@ class Writer:
         await self._release()
         if not self._queue:
             await self._tick()
-        await self._log.put_pages()
 
     async def _wait_for_work(self) -> None:
         if self._queue:
@@ -250,7 +287,7 @@ class Writer:
     async def _store(self, segment: Segment) -> bool:
         data = encode_segment(segment)
         self._moved = time.monotonic()
-        return await self._ignite.insist(lambda: self._log.store(segment, data), _COMMIT_S)
+        return await self._ignite.insist(lambda: self._log.append(segment, data), _COMMIT_S)
 
     async def _claim(self) -> State:
         while True:
@@ -292,21 +329,21 @@ class Writer:
         limit = self._clock() + AHEAD_MS
         while self._owned == self._log.epoch and (due := ahead.due(limit)):
             entries = [self._log.index[self._log.index.at(first)] for first in due]
-            segments = await self._log.segments(entries)
-            rows = [between(segment.ahead, ahead.released, limit) for segment in segments]
+            pieces = await self._log.pieces(entries)
+            rows = [piece.waiting(ahead.released, limit) for piece in pieces]
             if any(part.num_rows for part in rows):
                 place = replace(self._place(), released=limit)
                 if not await self._store(segment_of_released(place, rows)):
                     continue
-            for segment in segments:
-                ahead.settle(segment)
+            for entry, piece in zip(entries, pieces, strict=True):
+                ahead.settle(entry.first, piece.ahead)
 
     def _place(self, epoch: int | None = None) -> Place:
         now = self._clock()
         stream = self._log
         timed = self.lateness_ms is not None
         return Place(
-            stream=stream.name,
+            stream=stream.key,
             schema=stream.schema,
             first=stream.head,
             epoch=stream.epoch if epoch is None else epoch,

@@ -1,68 +1,14 @@
 """Writers of streams on a real Ignite: commits, recovery, fencing, points ahead."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
-import pyarrow as pa
 import pytest
 
 from mistbow.errors import FencedError
-from mistbow.ignite.server import IgniteServer
 from mistbow.streams.schemas import POINTS
-from storage_agent.ignite_client import IgniteClient
-from storage_agent.streams.index import PAGE
-from storage_agent.streams.log import StreamLog
-from storage_agent.streams.segment_store import SegmentStore
-from storage_agent.streams.streams import Stream
-from storage_agent.streams.writer import Writer
 from tests.storage_agent.conftest import HeldClock
+from tests.storage_agent.streams.opening import Opener, points, rows, times
 from tests.support.waiting import aeventually
-
-SCHEMA = pa.schema([pa.field("ts", pa.int64(), nullable=False)])
-
-
-def rows(*times: int) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array(times, pa.int64())], schema=SCHEMA)
-
-
-def points(*times: int) -> pa.RecordBatch:
-    words = pa.array(["w"] * len(times)).dictionary_encode()
-    columns = [words, words, words, pa.array(times, pa.int64()), pa.array([1.0] * len(times))]
-    return pa.RecordBatch.from_arrays(columns, schema=POINTS)
-
-
-async def times(log: StreamLog) -> list[int]:
-    segments = await log.segments(list(log.index.from_number(0)))
-    return [ts for segment in segments for ts in segment.rows["ts"].to_pylist()]
-
-
-class Opener:
-    """Opens the same stream several times, as agents on one Ignite would."""
-
-    def __init__(self, ignite: IgniteClient, clock: HeldClock) -> None:
-        self.ignite = ignite
-        self.opened: list[Stream] = []
-        self._clock = clock
-
-    async def open(self, schema: pa.Schema = SCHEMA, lateness_ms: int | None = None) -> Stream:
-        log = StreamLog("s", schema, SegmentStore(self.ignite))
-        await log.recover()
-        stream = Stream(log, Writer(log, self.ignite, self._clock, lateness_ms))
-        stream.writer.start()
-        self.opened.append(stream)
-        return stream
-
-
-@pytest.fixture
-async def opener(ignite: IgniteServer, clock: HeldClock) -> AsyncIterator[Opener]:
-    client = IgniteClient("127.0.0.1", ignite.port)
-    client.start()
-    assert await client.wait_connected(20)
-    opener = Opener(client, clock)
-    yield opener
-    for stream in opener.opened:
-        await stream.writer.close()
-    await client.close()
 
 
 async def test_what_waits_together_is_committed_together(opener: Opener) -> None:
@@ -79,21 +25,6 @@ async def test_a_repeat_in_the_same_commit_is_told_apart(opener: Opener) -> None
     answers = await asyncio.gather(*(stream.writer.append(rows(1), key=key) for key in keys))
     assert len({answer.first for answer in answers}) == 4
     assert stream.log.head == 4
-
-
-async def test_pages_and_keys_are_recovered(opener: Opener) -> None:
-    stream = await opener.open()
-    total = 2 * PAGE + 10
-    for i in range(total):
-        await stream.writer.append(rows(i), key=f"k{i}")
-    again = await opener.open()
-    assert again.log.head == total
-    assert len(again.log.index) == len(stream.log.index)
-    assert [again.log.index[i] for i in range(total)] == [stream.log.index[i] for i in range(total)]
-    assert len(again.log.keys) == total
-    for i in (0, PAGE - 1, PAGE, total - 1):
-        assert (await again.writer.append(rows(i), key=f"k{i}")).first == i
-    assert again.log.head == total
 
 
 async def test_two_writers_of_one_epoch_interleave_without_loss(opener: Opener) -> None:

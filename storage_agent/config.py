@@ -1,0 +1,118 @@
+"""What can be changed while an agent runs: how long streams are kept, and in how much room."""
+
+from collections.abc import Callable
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from mistbow.errors import InvalidRequestError
+from mistbow.settings import AgentSettings
+from storage_agent.ignite_client import METADATA, IgniteClient
+from storage_agent.streams.housekeeping import Bound
+
+_KEY = "config"
+_DAY_MS = 86_400_000
+_MOST_MS = 36_525 * _DAY_MS
+
+Millis = Annotated[int, Meta(ge=1000, le=_MOST_MS)]
+Bytes = Annotated[int, Meta(ge=2**20, le=2**60)]
+WhenFull = Literal["evict", "refuse"]
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True):
+    """``retention_ms``: rows go so long after they came; None: never.
+
+    ``streams``: the same for single streams, or for all that begin alike: ``results/*``.
+    ``most_bytes``: what all streams may take; None: all there is. ``when_full``: what then.
+    """
+
+    retention_ms: Millis | None
+    streams: dict[str, Millis | None]
+    most_bytes: Bytes | None
+    when_full: WhenFull
+
+    def retention_of(self, stream: str) -> int | None:
+        """Return how long a stream's rows are kept, milliseconds; None: for ever.
+
+        >>> config = Config(retention_ms=5000, streams={"a/*": 2000, "a/b": None},
+        ...     most_bytes=None, when_full="evict")
+        >>> [config.retention_of(name) for name in ("a/b", "a/c", "b")]
+        [None, 2000, 5000]
+        """
+        if stream in self.streams:
+            return self.streams[stream]
+        fitting = [
+            name
+            for name in self.streams
+            if name.endswith("*") and stream.startswith(name.removesuffix("*"))
+        ]
+        return self.streams[max(fitting, key=len)] if fitting else self.retention_ms
+
+
+class ConfigChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to change; what is left out stays. A null in ``streams`` keeps that stream for ever."""
+
+    retention_ms: Millis | UnsetType | None = UNSET
+    streams: Annotated[dict[str, Millis | None], Meta(max_length=1000)] | UnsetType = UNSET
+    most_bytes: Bytes | UnsetType | None = UNSET
+    when_full: WhenFull | UnsetType = UNSET
+
+
+class ConfigCell:
+    """The configuration as it is now; what was changed is kept in Ignite, the rest is settings."""
+
+    def __init__(self, settings: AgentSettings, ignite: IgniteClient) -> None:
+        self._ignite = ignite
+        self._changed: dict[str, object] = {}
+        self._settings: dict[str, object] = {
+            "retention_ms": settings.retention_s and settings.retention_s * 1000,
+            "streams": {},
+            "most_bytes": settings.max_disk_mb and settings.max_disk_mb * 2**20,
+            "when_full": settings.when_full,
+        }
+        self.current = self._made({})
+
+    async def load(self) -> None:
+        """Read what was changed."""
+        stored = await self._ignite.get(METADATA, _KEY)
+        self._changed = {} if stored is None else msgspec.json.decode(stored)
+        self.current = self._made(self._changed)
+
+    async def change(self, change: ConfigChange) -> Config:
+        """Change something, for good; raises ``InvalidRequestError`` for a name that fits none."""
+        given = {
+            name: value
+            for name in change.__struct_fields__
+            if (value := getattr(change, name)) is not UNSET
+        }
+        for name in given.get("streams", {}):
+            if not name or "*" in name.removesuffix("*"):
+                hint = "A stream's name, or how several begin and a *: results/*"
+                raise InvalidRequestError(f"streams: {name!r} names no streams", hint=hint)
+        changed = {**self._changed, **given}
+        await self._ignite.put(METADATA, _KEY, msgspec.json.encode(changed))
+        self._changed = changed
+        self.current = self._made(changed)
+        return self.current
+
+    def bound(self) -> Bound:
+        """Return how much room streams may take."""
+        return Bound(self.current.most_bytes, self.current.when_full == "evict")
+
+    def expired_before(
+        self, stream: str, held_ms: Callable[[], int], clock: Callable[[], int]
+    ) -> Callable[[], int]:
+        """Return what tells the time (ms) before which what was created has expired.
+
+        ``held_ms``: for so long rows are needed anyway.
+        """
+
+        def before() -> int:
+            retention = self.current.retention_of(stream)
+            return -(2**63) if retention is None else clock() - max(retention, held_ms())
+
+        return before
+
+    def _made(self, changed: dict[str, object]) -> Config:
+        return msgspec.convert({**self._settings, **changed}, Config)

@@ -1,0 +1,114 @@
+"""Keeping the catalogue true to the points: what is deleted or expires is not the latest."""
+
+from collections.abc import Collection, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from storage_agent.monitoring.catalogue import Catalogue, LatestValue, Series
+from storage_agent.streams.columns import Keys, as_list
+from storage_agent.streams.index import Entry
+from storage_agent.streams.log import StreamLog
+from storage_agent.streams.manifest import Deletion
+from storage_agent.streams.pieces import Piece
+from storage_agent.streams.streams import Stream
+
+_COLUMNS = ("metric", "entity", "ts", "value")
+
+
+class Keeping:
+    """Deletes points, and corrects the catalogue when some are gone."""
+
+    def __init__(self, raw: Stream, catalogue: Catalogue) -> None:
+        self._raw = raw
+        self._catalogue = catalogue
+
+    async def delete(
+        self, series: Collection[Series], start: int | None, end: int | None
+    ) -> list[Series]:
+        """Delete the points of series, from ``start`` to ``end`` (ms, inclusive), or all.
+
+        Returns the series that have no points any more.
+        """
+        if not series:
+            return []
+        head = self._raw.log.head
+        await self._raw.writer.delete(("metric", "entity"), series, start, end)
+        return await self._recheck(series, head if start is None and end is None else 0)
+
+    async def expire(self) -> list[Series]:
+        """Look again at series whose latest value has expired; returns those that are no more."""
+        expired = self._catalogue.expired()
+        return await self._recheck(expired, 0) if expired else []
+
+    async def settle(self) -> None:
+        """Do what a crash kept from being done after deletions."""
+        deletions = self._raw.log.manifest.current.deletions
+        hit = [
+            series
+            for series, _ in self._catalogue.all()
+            if (latest := self._catalogue.latest(series)) is not None
+            and any(_hits(deletion, series, latest) for deletion in deletions)
+        ]
+        if hit:
+            await self._recheck(hit, 0)
+
+    async def _recheck(self, series: Collection[Series], since: int) -> list[Series]:
+        """Find the latest values of series anew, among numbers from ``since`` on."""
+        latest = await _latest(self._raw.log, series, since)
+        for each in series:
+            self._catalogue.correct(each, latest.get(each))
+        return [each for each in series if each not in latest]
+
+
+async def _latest(
+    log: StreamLog, series: Collection[Series], since: int
+) -> dict[Series, LatestValue]:
+    """Return the latest values of those of the series that have any, newest entries first."""
+    found: dict[Series, LatestValue] = {}
+    keys = Keys(series)
+    before = log.expired_before()
+    released = log.ahead.released
+    for entry, top in log.index.backwards():
+        if entry.next <= since or entry.created < before:
+            break
+        if len(found) == len(series) and top < min(latest.ts for latest in found.values()):
+            break
+        [piece] = await log.pieces([entry])
+        for each, latest in _values(piece, entry, keys, released):
+            known = found.get(each)
+            # Of equal times the later number counts, and that was met before.
+            if known is None or known.ts < latest.ts:
+                found[each] = latest
+    return found
+
+
+def _values(
+    piece: Piece, entry: Entry, keys: Keys, released: int
+) -> Iterator[tuple[Series, LatestValue]]:
+    """Yield the latest values in a piece by series, the greatest time first."""
+    rows = piece.between(entry.first, entry.next)
+    parts = [
+        (rows.batch, piece.commits.created[rows.ordinals]),
+        (waiting := piece.waiting(released), np.full(waiting.num_rows, entry.created)),
+    ]
+    for batch, created in parts:
+        chosen = keys.among([batch["metric"], batch["entity"]]).to_numpy(zero_copy_only=False)
+        some, came = batch.filter(pa.array(chosen)), created[chosen].tolist()
+        metrics, entities, times, values = (as_list(some[name]) for name in _COLUMNS)
+        # Of equal times the later number counts; backwards it is the first.
+        order = np.argsort(times, kind="stable")[::-1].tolist() if times else []
+        for at in order:
+            yield (
+                (metrics[at], entities[at]),
+                LatestValue(times[at], values[at], came[at], came[at]),
+            )
+
+
+def _hits(deletion: Deletion, series: Series, latest: LatestValue) -> bool:
+    return (
+        latest.created <= deletion.created
+        and (not deletion.keys or series in deletion.keys)
+        and (deletion.min_ts is None or latest.ts >= deletion.min_ts)
+        and (deletion.max_ts is None or latest.ts <= deletion.max_ts)
+    )

@@ -1,0 +1,188 @@
+"""Keeping streams in order: merging, evicting what has expired, removing what nothing needs.
+
+One stream after the other, in one task, beside reading and writing.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from mistbow.clock import Clock
+from mistbow.errors import ConflictError, FencedError, UnavailableError
+from mistbow.telemetry import get_logger
+from storage_agent import metrics
+from storage_agent.streams.compaction import Merge, compact, next_merge
+from storage_agent.streams.log import StreamLog
+from storage_agent.streams.manifest import Manifest, Trash
+
+log = get_logger(__name__)
+
+GRACE_MS = 60_000
+"""What was replaced is removed so much later: who began to read it has finished."""
+
+_MERGES = 4
+"""So many merges of a stream before the next stream has its turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """How many bytes streams may take; ``evict``: the oldest goes first, or writes are refused."""
+
+    most_bytes: int | None = None
+    evict: bool = True
+
+
+class Housekeeper:
+    """Keeps the logs of an agent; ``logs`` and ``bound`` return them as they are now.
+
+    ``evictable`` tells of a stream's name whether what is oldest of it may go for want of room.
+    """
+
+    def __init__(
+        self,
+        logs: Callable[[], Sequence[StreamLog]],
+        clock: Clock,
+        bound: Callable[[], Bound],
+        evictable: Callable[[str], bool],
+    ) -> None:
+        self.full = False
+        self._logs = logs
+        self._clock = clock
+        self._bound = bound
+        self._evictable = evictable
+        self._fenced = False
+
+    async def keep(self) -> None:
+        """Look at each stream once; raises ``UnavailableError``."""
+        for each in self._logs():
+            if self._fenced:
+                return
+            try:
+                await self._keep(each)
+            except (FencedError, ConflictError) as error:
+                log.error("another agent keeps the streams; stop this one", error=error.message)
+                self._fenced = True
+            except UnavailableError:
+                raise
+            except Exception as error:
+                log.error("not kept in order", stream=each.name, exc_info=error)
+        await self._make_room()
+
+    async def _keep(self, each: StreamLog) -> None:
+        await self._empty(each)
+        await self._evict(each, _expired(each))
+        for _ in range(_MERGES):
+            merge = self._next(each)
+            if merge is None:
+                break
+            await compact(each, merge, self._clock)
+            metrics.MERGES.labels(each.name).inc()
+        await self._settle(each)
+
+    def _next(self, each: StreamLog) -> Merge | None:
+        runs = each.manifest.current.runs
+        levels = [run.level for run in runs]
+        found = next_merge(each.index, levels, each.merge_limit())
+        if found is not None:
+            return found
+        for position, run in enumerate(runs):
+            if each.gone(run.first, run).deletions:
+                return Merge(range(position, position + 1), run.level)
+        return None
+
+    async def _settle(self, each: StreamLog) -> None:
+        """Forget deletions that no commit and no run needs any more."""
+        manifest = each.manifest.current
+        if not manifest.deletions:
+            return
+        purged = min((run.purged for run in manifest.runs), default=manifest.deleted)
+        kept = tuple(d for d in manifest.deletions if d.id > purged or manifest.next < d.before)
+        if kept != manifest.deletions:
+            await each.manifest.update(lambda m: msgspec.structs.replace(m, deletions=kept))
+
+    async def _evict(self, each: StreamLog, entries: int) -> None:
+        if not entries:
+            return
+        gone = [each.index[position] for position in range(entries)]
+        trash = Trash(
+            since=self._clock(),
+            commits=tuple(entry.first for entry in gone if not entry.blocks),
+            runs=tuple(
+                (run.id, run.blocks) for run in map(each.run_of, (e for e in gone if e.blocks))
+            ),
+        )
+        begin = gone[-1].next
+
+        def without(manifest: Manifest) -> Manifest:
+            return msgspec.structs.replace(
+                manifest,
+                first=begin,
+                runs=tuple(run for run in manifest.runs if run.first >= begin),
+                trash=(*manifest.trash, trash),
+            )
+
+        await each.manifest.update(without)
+        each.forget(entries)
+        metrics.EVICTED_ROWS.labels(each.name).inc(sum(entry.rows for entry in gone))
+
+    async def _empty(self, each: StreamLog) -> None:
+        """Remove what has been of no use for long enough."""
+        if (left := each.manifest.current.building) is not None:
+            # Of a run that was not finished before a restart or an error.
+            await each.store.remove_run(each.key, *left)
+            await each.manifest.update(lambda m: msgspec.structs.replace(m, building=None))
+        for trash in each.manifest.current.trash:
+            if 0 <= self._clock() - trash.since < GRACE_MS:
+                return
+            await self._remove(each, trash)
+            await each.manifest.update(lambda m: msgspec.structs.replace(m, trash=m.trash[1:]))
+
+    async def _remove(self, each: StreamLog, trash: Trash) -> None:
+        for run in trash.merged:
+            commits, _ = await each.store.commits(each.key, run)
+            # A claim stays where it is: an agent that was fenced by it may still look for it.
+            plain = (commits.rows > 0) | (commits.next - commits.first > 1)
+            await each.store.remove_commits(each.key, commits.first[plain].tolist())
+        await each.store.remove_commits(each.key, trash.commits)
+        for run, blocks in trash.runs:
+            await each.store.remove_run(each.key, run, blocks)
+            each.drop_run(run)
+
+    async def _make_room(self) -> None:
+        """Evict the oldest entries while streams take more than they may."""
+        bound = self._bound()
+        logs = self._logs()
+        taken = sum(each.index.bytes for each in logs)
+        metrics.STORED_BYTES.set(taken)
+        if bound.most_bytes is None or taken <= bound.most_bytes:
+            self.full = False
+            return
+        self.full = not bound.evict
+        while bound.evict and taken > bound.most_bytes:
+            oldest = min(
+                (each for each in logs if self._evictable(each.name) and _droppable(each)),
+                key=lambda each: each.index[0].created,
+                default=None,
+            )
+            if oldest is None:
+                self.full = True
+                return
+            taken -= oldest.index[0].bytes
+            await self._evict(oldest, 1)
+
+
+def _expired(each: StreamLog) -> int:
+    """Return how many of the first entries have expired, all of each."""
+    before = each.expired_before()
+    entries = 0
+    while _droppable(each, entries) and each.index[entries].created < before:
+        entries += 1
+    return entries
+
+
+def _droppable(each: StreamLog, position: int = 0) -> bool:
+    """Tell whether an entry may be evicted: never the last, nor what is still to be followed."""
+    if position >= len(each.index) - 1:
+        return False
+    return each.index[position].next <= each.merge_limit()

@@ -1,0 +1,154 @@
+"""The manifest of a stream: which runs it has, what was deleted of it, what is to be removed."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mistbow.errors import FencedError
+from storage_agent.ignite_client import METADATA, IgniteClient
+from storage_agent.streams.columns import Keys
+from storage_agent.streams.runs import Run
+
+Fence = Callable[[], int]
+"""Returns the epoch of this agent: of two at one site, the one with the higher keeps house."""
+
+
+class Deletion(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows that are deleted: those before a number whose key and time are as said.
+
+    ``keys``: values of ``columns``, of which any will do; none: all rows. Times are inclusive.
+    ``created``: when this was asked for, milliseconds.
+    """
+
+    id: int
+    before: int
+    created: int
+    columns: tuple[str, ...] = ()
+    keys: tuple[tuple[str, ...], ...] = ()
+    min_ts: int | None = None
+    max_ts: int | None = None
+
+    def touches(self, first: int, min_ts: int, max_ts: int) -> bool:
+        """Tell whether rows from a number on, within some times, may be among the deleted."""
+        return (
+            first < self.before
+            and (self.min_ts is None or max_ts >= self.min_ts)
+            and (self.max_ts is None or min_ts <= self.max_ts)
+        )
+
+
+class Trash(msgspec.Struct, frozen=True, kw_only=True):
+    """Keys of Ignite's that nothing needs any more; readers may still be on their way to them.
+
+    ``merged``: names of the runs that commits were merged into; ``commits``: first numbers of
+    others; ``runs``: names of runs and how many blocks each has.
+    """
+
+    since: int
+    merged: tuple[str, ...] = ()
+    commits: tuple[int, ...] = ()
+    runs: tuple[tuple[str, int], ...] = ()
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """All runs in their order; commits follow from where the last one ends.
+
+    ``first``: what came before this number is evicted. ``building``: a run whose blocks may be
+    there although nothing refers to it.
+    """
+
+    epoch: int = 0
+    first: int = 0
+    runs: tuple[Run, ...] = ()
+    deletions: tuple[Deletion, ...] = ()
+    deleted: int = 0
+    building: tuple[str, int] | None = None
+    trash: tuple[Trash, ...] = ()
+
+    @property
+    def next(self) -> int:
+        """The number at which commits follow."""
+        return self.runs[-1].next if self.runs else self.first
+
+
+class ManifestCell:
+    """A stream's manifest in Ignite, changed by compare-and-set only, one change after the other.
+
+    It is absent until there is something to say. ``fence`` returns the epoch of this agent.
+    """
+
+    def __init__(self, ignite: IgniteClient, stream: str, fence: Fence) -> None:
+        self._ignite = ignite
+        self._fence = fence
+        self.key = f"manifest/{stream}"
+        self._stored: str | None = None
+        self._lock = asyncio.Lock()
+        self.current = Manifest()
+
+    async def load(self) -> None:
+        """Read the manifest."""
+        self._adopt(await self._ignite.get(METADATA, self.key))
+
+    @property
+    def exists(self) -> bool:
+        """Whether Ignite has it."""
+        return self._stored is not None
+
+    async def update(self, change: Callable[[Manifest], Manifest]) -> Manifest:
+        """Store what ``change`` makes of the manifest; may be repeated after an error.
+
+        Raises ``FencedError`` when an agent of a later epoch has changed it.
+        """
+        async with self._lock:
+            epoch = self._fence()
+            while True:
+                if self.current.epoch > epoch:
+                    raise FencedError(f"another agent keeps the stream of {self.key}")
+                wanted = _text(msgspec.structs.replace(change(self.current), epoch=epoch))
+                if wanted != self._stored and not await self._swap(wanted):
+                    self._adopt(await self._ignite.get(METADATA, self.key))
+                    continue
+                self._adopt(wanted)
+                return self.current
+
+    async def _swap(self, wanted: str) -> bool:
+        if self._stored is None:
+            return await self._ignite.put_if_absent(METADATA, self.key, wanted)
+        return await self._ignite.replace(METADATA, self.key, self._stored, wanted)
+
+    def _adopt(self, stored: str | None) -> None:
+        self._stored = stored
+        self.current = Manifest() if stored is None else msgspec.json.decode(stored, type=Manifest)
+
+
+def remaining(
+    rows: pa.RecordBatch, first: int, deletions: Sequence[Deletion]
+) -> pa.BooleanArray | None:
+    """Return which rows are not deleted, where all are numbered from ``first``; None: all."""
+    kept: Any = None
+    for deletion in deletions:
+        if first >= deletion.before:
+            continue
+        hit = _hit(rows, deletion)
+        kept = pc.invert(hit) if kept is None else pc.and_not(kept, hit)
+    return kept
+
+
+def _hit(rows: pa.RecordBatch, deletion: Deletion) -> pa.BooleanArray:
+    hit = pa.array([True]).take(pa.nulls(rows.num_rows, pa.int32()).fill_null(0))
+    if deletion.keys:
+        keys = Keys(deletion.keys)
+        hit = keys.among([rows[name] for name in deletion.columns])
+    if deletion.min_ts is not None:
+        hit = pc.and_(hit, pc.greater_equal(rows["ts"], deletion.min_ts))
+    if deletion.max_ts is not None:
+        hit = pc.and_(hit, pc.less_equal(rows["ts"], deletion.max_ts))
+    return hit
+
+
+def _text(manifest: Manifest) -> str:
+    return msgspec.json.encode(manifest).decode()

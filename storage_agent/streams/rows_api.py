@@ -1,0 +1,193 @@
+"""Rows of a stream for people and browsers: pages of JSON, and server-sent events."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from typing import Annotated
+
+import pyarrow as pa
+from fastapi import APIRouter, Depends, Header, Query, Response
+from sse_starlette import EventSourceResponse, ServerSentEvent
+
+from mistbow.auth.rules import requires
+from mistbow.errors import InvalidRequestError, MistbowError
+from mistbow.streams.wire import Chunk, Position
+from storage_agent.agent import Agent
+from storage_agent.fabric.relay import relayed, takes_site
+from storage_agent.streams import reading
+from storage_agent.streams.api import chosen_rows
+from storage_agent.streams.json_values import encode, objects
+from storage_agent.streams.log import StreamLog
+from storage_agent.streams.reading import Selection, Selector
+from storage_agent.streams.streams import Stream
+
+_MOST_TS = 2**63 - 1
+_MOST_ROWS = 10_000
+_LOOK_S = 2.0
+"""After so long a page ends with what was found."""
+
+_BEAT_S = 2.0
+_PING_S = 15
+_SEND_S = 30.0
+"""A reader that takes nothing for so long is let go."""
+
+_ROWS_AT_ONCE = 500
+_MOST_SPAN = 50_000
+"""Most numbers that are looked at at once for one who follows."""
+
+
+def rows_routes(agent: Agent) -> APIRouter:
+    """Return the routes of an agent; they come before those of ``/streams/{name}``."""
+    routes = APIRouter(
+        prefix="/streams",
+        tags=["streams"],
+        route_class=relayed(agent.relay),
+        dependencies=[Depends(takes_site)],
+    )
+
+    @routes.get("/{name:path}/rows", summary="Rows as JSON")
+    @requires("read")
+    async def rows(
+        name: str,
+        selection: Annotated[Selection, Depends(chosen_rows)],
+        start: Annotated[int, Query(alias="from", ge=0, le=_MOST_TS)] = 0,
+        end: Annotated[int | None, Query(alias="to", ge=0, le=_MOST_TS)] = None,
+        limit: Annotated[int, Query(ge=1, le=_MOST_ROWS)] = 1000,
+    ) -> Response:
+        """At most `limit` of the rows wanted; go on at `next`, until that is `to` or `head`.
+
+        A page may have fewer rows, or none, where few are wanted among many.
+        """
+        stream = await agent.streams.get(name)
+        page = await _page(stream.log, Selector(stream, selection), start, end, limit)
+        answer = {
+            "rows": [row for part in page.parts for row in objects(part)],
+            "next": page.position.next,
+            "frontier": page.position.frontier,
+            "head": stream.log.head,
+        }
+        return Response(encode(answer), media_type="application/json")
+
+    @routes.get("/{name:path}/events", summary="Follow", response_class=EventSourceResponse)
+    @requires("read")
+    async def events(
+        name: str,
+        selection: Annotated[Selection, Depends(chosen_rows)],
+        start: Annotated[int | None, Query(alias="from", ge=0, le=_MOST_TS)] = None,
+        last_event_id: Annotated[str | None, Header()] = None,
+    ) -> EventSourceResponse:
+        """Server-sent events `row`, from `from` or else from now on.
+
+        An `id` is the number to go on from: `Last-Event-ID` resumes there, and nothing is missed.
+        Where there are no rows, an event `position` tells every 2 s how far the stream is.
+        """
+        stream = await agent.streams.get(name)
+        begin = stream.log.head if start is None else start
+        if last_event_id is not None:
+            begin = _number(last_event_id)
+        selector = Selector(stream, selection)
+        # A number beyond the head is refused while the status can tell.
+        await anext(reading.read(stream.log, selector, begin, begin))
+        return EventSourceResponse(
+            _events(agent, stream, selector, begin), ping=_PING_S, send_timeout=_SEND_S
+        )
+
+    return routes
+
+
+@dataclass(slots=True)
+class _Page:
+    """Rows so far, how many they are, and the position after them."""
+
+    parts: list[pa.RecordBatch]
+    rows: int
+    position: Position
+
+    def add(self, chunk: Chunk) -> None:
+        self.parts.append(chunk.rows)
+        self.rows += chunk.rows.num_rows
+        self.position = chunk.position
+
+
+async def _page(
+    log: StreamLog, selector: Selector, start: int, end: int | None, limit: int
+) -> _Page:
+    deadline = time.monotonic() + _LOOK_S
+    page = _Page([], 0, Position(start, 0))
+    while True:
+        # No more numbers than there is room for rows; where all are wanted, that is the page.
+        stop = page.position.next + limit - page.rows
+        near = stop if end is None else min(stop, end)
+        async for chunk in reading.read(log, selector, page.position.next, near):
+            page.add(chunk)
+        if page.rows == limit or time.monotonic() > deadline:
+            return page
+        async for chunk in reading.read(log, selector, page.position.next, end):
+            if page.rows + chunk.rows.num_rows > limit:
+                break
+            page.add(chunk)
+            if page.rows == limit or time.monotonic() > deadline:
+                return page
+        else:
+            return page
+        if page.rows:
+            return page
+
+
+async def _events(
+    agent: Agent, stream: Stream, selector: Selector, begin: int
+) -> AsyncIterator[ServerSentEvent]:
+    """Yield an event for each row, and one of the position now and then.
+
+    The stream is read on at the reader's pace, and little of it is held meanwhile.
+    """
+    log, position, span = stream.log, Position(begin, 0), _ROWS_AT_ONCE
+    told = time.monotonic()
+    with contextlib.suppress(MistbowError):  # the reader connects anew, and learns what is wrong
+        while await agent.streams.get(stream.name) is stream:
+            changed = log.ask()
+            found = 0
+            async for chunk in reading.read(log, selector, position.next, position.next + span):
+                for event in _of_chunk(position.next, chunk):
+                    yield event
+                    told = time.monotonic()
+                found += chunk.rows.num_rows
+                position = chunk.position
+            # Where few rows are wanted, more is looked at at once.
+            span = min(2 * span, _MOST_SPAN) if 2 * found < _ROWS_AT_ONCE else _ROWS_AT_ONCE
+            if time.monotonic() - told >= _BEAT_S:
+                yield _beat(position)
+                told = time.monotonic()
+            if position.next >= log.head:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(changed.wait(), _BEAT_S)
+
+
+def _beat(position: Position) -> ServerSentEvent:
+    told = {"next": position.next, "frontier": position.frontier}
+    return ServerSentEvent(encode(told).decode(), event="position", id=str(position.next))
+
+
+def _of_chunk(before: int, chunk: Chunk) -> Iterator[ServerSentEvent]:
+    """Yield the events of a chunk that begins at the number ``before``.
+
+    Where every number of it is a row, each event tells its own; else the last one does.
+    """
+    rows, after = chunk.rows, chunk.position.next
+    counted = rows.num_rows == after - before
+    for begin in range(0, rows.num_rows, _ROWS_AT_ONCE):
+        for place, row in enumerate(objects(rows.slice(begin, _ROWS_AT_ONCE)), begin + 1):
+            number = before + place if counted else after if place == rows.num_rows else None
+            told = None if number is None else str(number)
+            yield ServerSentEvent(encode(row).decode(), event="row", id=told)
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or int(text) > _MOST_TS:
+        raise InvalidRequestError(
+            f"Last-Event-ID: {text[:100]!r} is no number of a row",
+            hint="Send the id of an event of this stream.",
+        )
+    return int(text)

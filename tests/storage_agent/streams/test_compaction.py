@@ -1,0 +1,246 @@
+"""Merging commits into runs, deleting, expiring and evicting, on a real Ignite."""
+
+import random
+from collections.abc import Callable
+
+import pyarrow as pa
+import pytest
+
+from mistbow.streams.schemas import EVENTS, POINTS
+from storage_agent.ignite_client import HISTORICAL
+from storage_agent.monitoring.history import History
+from storage_agent.streams import compaction
+from storage_agent.streams.housekeeping import GRACE_MS, Bound, Housekeeper
+from storage_agent.streams.log import StreamLog
+from storage_agent.streams.reading import Selection, Selector, furthest, read
+from storage_agent.streams.streams import Stream
+from tests.storage_agent.conftest import HeldClock
+from tests.storage_agent.streams.opening import Opener, rows
+
+LATE_MS = 1000
+
+
+@pytest.fixture(autouse=True)
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Merge what is small already."""
+    monkeypatch.setattr(compaction, "COMMITS", 5)
+    monkeypatch.setattr(compaction, "FAN_IN", 3)
+
+
+def points(chance: random.Random, now: int, count: int) -> pa.RecordBatch:
+    metrics, entities = ([chance.choice(words) for _ in range(count)] for words in ("mn", "abcde"))
+    times = [now - chance.randrange(3000) for _ in range(count)]
+    values = [round(chance.uniform(0, 9), chance.choice((1, 17))) for _ in range(count)]
+    return pa.RecordBatch.from_arrays(
+        [
+            *(pa.array(c, pa.string()).dictionary_encode() for c in (metrics, entities, entities)),
+            pa.array(times, pa.int64()),
+            pa.array(values),
+        ],
+        schema=POINTS,
+    )
+
+
+def keeper(clock: HeldClock, *logs: StreamLog, bound: Callable[[], Bound] = Bound) -> Housekeeper:
+    return Housekeeper(lambda: list(logs), clock, bound, lambda _: True)
+
+
+async def keep_all(housekeeper: Housekeeper) -> None:
+    for _ in range(30):
+        await housekeeper.keep()
+
+
+async def everything(stream: Stream, start: int = 0, **selection: object) -> list[dict]:
+    """Return all rows from a number on; checks that positions and frontiers go up."""
+    found, frontier, position = [], 0, start
+    async for chunk in read(stream.log, Selector(stream, Selection(**selection)), start):
+        found += chunk.rows.to_pylist()
+        assert chunk.position.next >= position
+        assert chunk.position.frontier >= frontier
+        position, frontier = chunk.position.next, chunk.position.frontier
+    assert position == stream.log.head
+    return found
+
+
+def ordered(found: list[dict]) -> list[tuple]:
+    return sorted(tuple(row.values()) for row in found)
+
+
+async def filled(opener: Opener, clock: HeldClock, commits: int = 40) -> tuple[Stream, list[int]]:
+    """Return a stream of points, some late, and the numbers at which its commits begin."""
+    chance = random.Random(3)  # noqa: S311 - the same each time, by design
+    stream = await opener.open(POINTS, LATE_MS)
+    starts = []
+    for _ in range(commits):
+        clock.now += 500
+        starts.append(stream.log.head)
+        await stream.writer.append(points(chance, clock.now, chance.randrange(1, 9)))
+    return stream, starts
+
+
+async def test_a_merged_stream_reads_as_before(opener: Opener, clock: HeldClock) -> None:
+    stream, starts = await filled(opener, clock)
+    before = {start: ordered(await everything(stream, start)) for start in starts}
+    late = ordered(await everything(stream, late=True))
+    seeks = {
+        time: await stream.log.seek(time) for time in range(clock.now - 20_000, clock.now, 700)
+    }
+    steps = {start: await furthest(stream.log, start, 20) for start in starts}
+    await keep_all(keeper(clock, stream.log))
+    assert len(stream.log.index) < 10
+    assert stream.log.manifest.current.runs[0].level > 1
+    for each in (stream, await opener.open(POINTS, LATE_MS)):
+        assert {start: ordered(await everything(each, start)) for start in starts} == before
+        assert ordered(await everything(each, late=True)) == late
+        assert {time: await each.log.seek(time) for time in seeks} == seeks
+        assert {start: await furthest(each.log, start, 20) for start in starts} == steps
+
+
+async def test_history_reads_only_the_blocks_of_its_series(
+    opener: Opener, clock: HeldClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("storage_agent.streams.runs._ROWS_A_BLOCK", 16)
+    stream, _ = await filled(opener, clock)
+    history = History(stream.log)
+    start, end = clock.now - 12_000, clock.now - 4000
+    series = [("m", "a"), ("n", "c")]
+
+    async def read_now() -> list[tuple]:
+        return ordered((await history.read(series, start, end)).to_pylist())
+
+    before = await read_now()
+    assert before
+    await keep_all(keeper(clock, stream.log))
+    assert max(run.blocks for run in stream.log.manifest.current.runs) > 4
+    assert await read_now() == before
+
+
+async def test_deleted_rows_are_gone_at_once_and_for_good(opener: Opener, clock: HeldClock) -> None:
+    stream, _ = await filled(opener, clock)
+    await keep_all(keeper(clock, stream.log))
+    chance = random.Random(4)  # noqa: S311
+    for _ in range(7):
+        clock.now += 500
+        await stream.writer.append(points(chance, clock.now, 4))
+    limit = clock.now - 9000
+    expected = ordered(
+        row
+        for row in await everything(stream)
+        if not ((row["metric"], row["entity"]) in {("m", "a"), ("n", "b")} and row["ts"] <= limit)
+    )
+    keys = [("m", "a"), ("n", "b")]
+    await stream.writer.delete(("metric", "entity"), keys, None, limit)
+    assert ordered(await everything(stream)) == expected
+    again = await opener.open(POINTS, LATE_MS)
+    assert ordered(await everything(again)) == expected
+    for _ in range(6):
+        await stream.writer.append(points(chance, clock.now, 1))
+    expected = ordered(await everything(stream))
+    await keep_all(keeper(clock, stream.log))
+    assert not stream.log.manifest.current.deletions
+    assert ordered(await everything(await opener.open(POINTS, LATE_MS))) == expected
+
+
+async def test_expired_rows_vanish_inside_runs_too(opener: Opener, clock: HeldClock) -> None:
+    stream, starts = await filled(opener, clock)
+    housekeeper = keeper(clock, stream.log)
+    rest = ordered(await everything(stream, starts[25]))
+    await keep_all(housekeeper)
+    created = clock.now - 500 * (len(starts) - 1 - 25)
+    stream.log.expired_before = lambda: created
+    assert ordered(await everything(stream)) == rest
+    await keep_all(housekeeper)
+    assert stream.log.first > 0
+    assert ordered(await everything(stream)) == rest
+    again = ordered(await everything(await opener.open(POINTS, LATE_MS)))
+    assert set(rest) <= set(again)
+    assert len(again) < 2 * len(rest)
+
+
+async def test_what_is_not_needed_leaves_ignite(opener: Opener, clock: HeldClock) -> None:
+    stream, _ = await filled(opener, clock)
+    housekeeper = keeper(clock, stream.log)
+    await keep_all(housekeeper)
+    clock.now += GRACE_MS
+    await keep_all(housekeeper)
+    manifest = stream.log.manifest.current
+    assert not manifest.trash
+    kept = {
+        f"s/run/{run.id}/{part}"
+        for run in manifest.runs
+        for part in [*map(str, range(run.blocks)), "commits"]
+    }
+    stored = set(await opener.ignite.scan(HISTORICAL))
+    tail = {key for key in stored if "/run/" not in key}
+    assert stored - tail == kept
+    assert len(tail) < 10
+    await stream.log.remove_all()
+    assert not await opener.ignite.scan(HISTORICAL)
+
+
+async def test_a_merge_that_was_not_finished_leaves_nothing(
+    opener: Opener, clock: HeldClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream, _ = await filled(opener, clock)
+    before = ordered(await everything(stream))
+    put_part = stream.log.store.put_part
+    left = [3]
+
+    async def dies(*args: object) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise RuntimeError("the agent dies here")
+        await put_part(*args)
+
+    monkeypatch.setattr(stream.log.store, "put_part", dies)
+    await keeper(clock, stream.log).keep()
+    assert stream.log.manifest.current.building
+    again = await opener.open(POINTS, LATE_MS)
+    assert ordered(await everything(again)) == before
+    await keep_all(keeper(clock, again.log))
+    assert again.log.manifest.current.building is None
+    assert ordered(await everything(again)) == before
+    assert len(again.log.index) < 10
+
+
+async def test_idempotency_keys_survive_a_merge(opener: Opener, clock: HeldClock) -> None:
+    stream = await opener.open()
+    for i in range(22):
+        await stream.writer.append(rows(i), key=f"k{i}")
+    await keep_all(keeper(clock, stream.log))
+    again = await opener.open()
+    assert len(again.log.index) < 10
+    for i in range(22):
+        assert (await again.writer.append(rows(i), key=f"k{i}")).first == i
+    assert again.log.head == 22
+
+
+async def test_of_events_with_one_key_the_last_is_kept(opener: Opener, clock: HeldClock) -> None:
+    stream = await opener.open(EVENTS)
+    stream.log.by_key = True
+    for i in range(32):
+        row = pa.RecordBatch.from_arrays([[i], [f"k{i % 3}"], [str(i)]], schema=EVENTS)
+        await stream.writer.append(row)
+    await keep_all(keeper(clock, stream.log))
+    found = await everything(stream)
+    assert len(found) < 20
+    last = {row["key"]: row["event"] for row in found}
+    assert last == {"k0": "30", "k1": "31", "k2": "29"}
+    assert (await everything(stream, 31)) == [{"ts": 31, "key": "k1", "event": "31"}]
+
+
+async def test_the_oldest_goes_when_there_is_no_room(opener: Opener, clock: HeldClock) -> None:
+    stream, starts = await filled(opener, clock)
+    newest = ordered(await everything(stream, starts[-1]))
+    await keep_all(keeper(clock, stream.log))
+    taken = stream.log.index.bytes
+    refusing = keeper(clock, stream.log, bound=lambda: Bound(taken // 2, evict=False))
+    await refusing.keep()
+    assert refusing.full
+    assert stream.log.first == 0
+    evicting = keeper(clock, stream.log, bound=lambda: Bound(taken // 2))
+    await evicting.keep()
+    assert not evicting.full
+    assert stream.log.index.bytes <= taken // 2
+    assert stream.log.first > 0
+    assert set(newest) <= set(ordered(await everything(stream)))
