@@ -1,0 +1,86 @@
+"""An agent with a token of the fog and a file of others, asked over real HTTP."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from mistbow.auth.callers import Scope
+from mistbow.auth.token_file import new_token_file, read_token_file, write_token_file
+from mistbow.ignite.server import IgniteServer
+from mistbow.settings import AgentSettings
+from storage_agent.main import create_app
+from tests.storage_agent.conftest import empty
+from tests.support.serving import served
+from tests.support.waiting import eventually
+
+FOG = "t0ken-of-the-whole-fog"
+
+
+@dataclass
+class Guarded:
+    """An agent's address, and tokens by their names; ``fog`` is that of the fog."""
+
+    url: str
+    file: Path
+    tokens: dict[str, str] = field(default_factory=lambda: {"fog": FOG})
+
+    def add(self, name: str, *scopes: Scope, prefix: str = "") -> None:
+        """Make a token."""
+        content, token = read_token_file(self.file).added(name, frozenset(scopes), prefix, None)
+        write_token_file(self.file, content)
+        self.tokens[name] = token
+
+    def ask(self, name: str, method: str, path: str, body: Any = None) -> httpx.Response:
+        """Ask with a token, or without for the name of nobody."""
+        headers = {"Authorization": f"Bearer {self.tokens[name]}"} if name in self.tokens else {}
+        return httpx.request(method, self.url + path, json=body, headers=headers, timeout=10)
+
+    def status(self, name: str, method: str, path: str, body: Any = None) -> int:
+        """Return how it is answered."""
+        return self.ask(name, method, path, body).status_code
+
+
+@contextmanager
+def guarded(home: Path, ignite_port: int, port: int = 0, **settings: Any) -> Iterator[Guarded]:
+    """Serve an agent that asks for tokens, until it is left."""
+    home.mkdir(parents=True, exist_ok=True)
+    file = home / "tokens.json"
+    write_token_file(file, new_token_file())
+    given = {"home": home, "node": "n1", "ignite_port": ignite_port, "token": FOG, **settings}
+    with served(create_app(AgentSettings(tokens_file=file, **given)), port) as url:
+        agent = Guarded(url, file)
+        eventually(lambda: agent.status("fog", "GET", "/readyz") == 200, what="it is ready")
+        yield agent
+
+
+@pytest.fixture(scope="module")
+def agent(
+    ignite_server: IgniteServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Guarded]:
+    empty(ignite_server)
+    with guarded(tmp_path_factory.mktemp("agent"), ignite_server.port) as agent:
+        agent.add("sensor", "ingest")
+        agent.add("viewer", "read")
+        agent.add("bus", "ingest", "read", prefix="bus-")
+        agent.add("operator", "admin")
+        yield agent
+
+
+def put(*entities: str, value: float = 1.0) -> dict[str, Any]:
+    """Return a body with a point of each entity."""
+    items = [
+        {"entityID": entity, "metricID": "m", "val": value, "timestamp": 1_790_000_000_000}
+        for entity in entities
+    ]
+    return {"monitoring": items}
+
+
+def entities(answer: httpx.Response) -> list[str]:
+    """Return the entities that a /get answered with."""
+    assert answer.status_code == 200, answer.text
+    return sorted(item["entityID"] for node in answer.json()["monitoring"] for item in node["data"])

@@ -1,0 +1,96 @@
+"""Who may do what at an agent, by scope and by entity."""
+
+import httpx
+import pytest
+
+from mistbow.auth.token_file import read_token_file, write_token_file
+from tests.storage_agent.security.conftest import FOG, Guarded, entities, put
+
+LATEST = {"metricID": ["m"]}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "opens_to"),
+    [
+        ("POST", "/put", put("bus-1"), {"sensor", "bus", "operator", "fog"}),
+        ("POST", "/get", LATEST, {"viewer", "bus", "operator", "fog"}),
+        ("POST", "/query", {**LATEST, "agg": "sum"}, {"viewer", "bus", "operator", "fog"}),
+        ("POST", "/list", LATEST, {"viewer", "bus", "operator", "fog"}),
+        ("POST", "/nodes", None, {"viewer", "operator", "fog"}),
+        ("GET", "/streams", None, {"viewer", "operator", "fog"}),
+        ("GET", "/fabric", None, {"viewer", "operator", "fog"}),
+        ("GET", "/metrics", None, {"viewer", "operator", "fog"}),
+        ("DELETE", "/workers/w", None, {"operator", "fog"}),
+        ("GET", "/healthz", None, {"sensor", "viewer", "bus", "operator", "fog", "nobody"}),
+    ],
+)
+def test_a_route_opens_to_its_scope(
+    agent: Guarded, method: str, path: str, body: object, opens_to: set[str]
+) -> None:
+    for name in ("sensor", "viewer", "bus", "operator", "fog", "nobody"):
+        answer = agent.ask(name, method, path, body)
+        if name in opens_to:
+            # Also where the path is open to all, a prefix may close the route: see below.
+            assert answer.is_success or path == "/healthz", (name, answer.text)
+        elif name == "nobody":
+            assert answer.status_code == 401
+            assert answer.headers["WWW-Authenticate"] == "Bearer"
+        else:
+            assert answer.status_code == 403, (name, answer.text)
+            assert answer.json()["error"]["code"] == "forbidden"
+            assert name in answer.json()["error"]["message"]
+
+
+def test_a_prefix_bounds_what_is_written_and_read(agent: Guarded) -> None:
+    assert agent.status("fog", "POST", "/put", put("bus-1", "bus-2", "tram-1", value=5)) == 200
+    refused = agent.ask("bus", "POST", "/put", put("bus-1", "tram-1"))
+    assert refused.status_code == 403
+    assert "'tram-1' does not begin with 'bus-'" in refused.json()["error"]["message"]
+    assert {"bus-1", "bus-2", "tram-1"} <= set(
+        entities(agent.ask("viewer", "POST", "/get", LATEST))
+    )
+    for body in (LATEST, {**LATEST, "from": 0}, {**LATEST, "nodes": []}):
+        assert entities(agent.ask("bus", "POST", "/get", body)) == ["bus-1", "bus-2"]
+    asked = {**LATEST, "entityID": ["bus-1", "tram-1"]}
+    for path in ("/get", "/list", "/query"):
+        assert agent.status("bus", "POST", path, {**asked, "agg": "sum"}) == 403
+    total = {**LATEST, "agg": "sum"}
+    assert agent.ask("bus", "POST", "/query", total).json()["value"] == 10
+    listed = agent.ask("bus", "POST", "/list", LATEST).json()["metric"]
+    assert {item["entityID"] for item in listed} == {"bus-1", "bus-2"}
+
+
+def test_a_revoked_token_opens_nothing_from_then_on(agent: Guarded) -> None:
+    agent.add("brief", "read")
+    assert agent.status("brief", "GET", "/streams") == 200
+    write_token_file(agent.file, read_token_file(agent.file).without("brief"))
+    assert agent.status("brief", "GET", "/streams") == 401
+
+
+@pytest.mark.parametrize(
+    "header", ["", "Bearer", "Basic {}", "bearer{}", "Bearer x{}", "Bearer {} x", "{}"]
+)
+def test_what_is_not_quite_the_token_is_refused(agent: Guarded, header: str) -> None:
+    headers = {"Authorization": header.format(FOG)}
+    assert httpx.get(f"{agent.url}/streams", headers=headers).status_code == 401
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "Token"])
+def test_the_scheme_may_be_written_as_collectors_do(agent: Guarded, scheme: str) -> None:
+    headers = {"Authorization": f"{scheme} {FOG}"}
+    assert httpx.get(f"{agent.url}/streams", headers=headers).status_code == 200
+
+
+def test_what_agents_say_in_headers_is_believed_of_agents_only(agent: Guarded) -> None:
+    assert agent.status("fog", "POST", "/put", put("bus-9", "tram-9")) == 200
+
+    def seen(name: str) -> list[str]:
+        headers = {
+            "Authorization": f"Bearer {agent.tokens[name]}",
+            "Mistbow-Entity-Prefix": "tram-9",
+        }
+        return entities(httpx.post(f"{agent.url}/get", json=LATEST, headers=headers))
+
+    assert seen("fog") == ["tram-9"]
+    assert "bus-9" in seen("viewer")
+    assert all(entity.startswith("bus-") for entity in seen("bus"))
