@@ -1,0 +1,1 @@
+"""Records: values by key and time that are no metrics, of analytics, applications and routing."""

@@ -1,0 +1,168 @@
+"""The records of one kind: all of them in a stream, the latest of each key in memory."""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Sequence
+
+import msgspec
+import pyarrow as pa
+
+from mistbow.errors import InvalidRequestError, TooLargeError
+from mistbow.streams.schemas import RECORDS
+from storage_agent import metrics
+from storage_agent.monitoring.bodies import whole
+from storage_agent.records.bodies import Item, KeyValues, Value
+from storage_agent.records.latest import Latest, Record
+from storage_agent.streams import reading
+from storage_agent.streams.columns import as_list
+from storage_agent.streams.index import Entry
+from storage_agent.streams.reading import Selection, Selector
+from storage_agent.streams.segments import Segment
+from storage_agent.streams.streams import Stream, Streams
+
+PREFIX = "records/"
+
+_MOST_VALUES = 1_000_000
+_MOST_BYTES = 64 * 2**20
+"""Of the values of one answer."""
+
+
+class Kind:
+    """Makes its stream when first something is put."""
+
+    def __init__(self, name: str, streams: Streams) -> None:
+        self.name = name
+        self.latest = Latest()
+        self._streams = streams
+        self._stream: Stream | None = None
+        self._epoch: int | None = None
+        self._lock = asyncio.Lock()
+
+    async def recover(self) -> None:
+        """Read what was put before, chunk by chunk; to be called once."""
+        if PREFIX + self.name in [stream.name for stream in self._streams.all()]:
+            self._stream = await self._streams.get(PREFIX + self.name)
+            async for rows in self._read(Selection()):
+                self.latest.apply(rows)
+            self._stream.log.listener = self._follow
+
+    async def put(self, items: Sequence[Item], key: str | None, where: str) -> None:
+        """Store items, all or none; they are durable once this returns.
+
+        Raises ``InvalidRequestError`` for a time that is none, and for a text that is none.
+        """
+        rows = _rows(items, where)
+        stream = self._stream
+        if stream is None or self._epoch is None:
+            stream = await self._own()
+        await stream.writer.append(rows, epoch=self._epoch, key=key)
+        metrics.RECORDS.labels(self.name).inc(len(items))
+
+    def read_latest(
+        self, keys: Collection[str], start: str = "", limit: int | None = None
+    ) -> list[KeyValues]:
+        """Return the latest of keys, or of all from ``start`` on, in the order of keys."""
+        if keys:
+            chosen = sorted(key for key in keys if key >= start)
+            found = ((key, record) for key in chosen if (record := self.latest.get(key)))
+        else:
+            found = ((key, record) for key, record in self.latest.scan(start, limit))
+        answer: list[KeyValues] = []
+        room = _Room()
+        for key, record in found:
+            room.take(len(record.val))
+            answer.append(KeyValues(key, [_value(record.ts, record.val)]))
+            if len(answer) == limit:
+                break
+        return answer
+
+    async def read_past(
+        self,
+        keys: Collection[str],
+        first: int,
+        last: int,
+        start: str = "",
+        limit: int | None = None,
+    ) -> list[KeyValues]:
+        """Return what was put for keys, or all, with a time in between, in the order of keys."""
+        matches = {"key": sorted(keys)} if keys else {}
+        found: dict[str, dict[int, bytes]] = {}
+        room = _Room()
+        async for rows in self._read(Selection(matches, min_ts=first, max_ts=last)):
+            columns = (as_list(rows[name]) for name in ("key", "ts", "val"))
+            for key, ts, val in zip(*columns, strict=True):
+                if key >= start:
+                    room.take(len(val))
+                    # What was put again for a time counts in place of what was before.
+                    found.setdefault(key, {})[ts] = val.encode()
+        return [
+            KeyValues(key, [_value(ts, val) for ts, val in sorted(found[key].items())])
+            for key in sorted(found)[:limit]
+        ]
+
+    async def _read(self, selection: Selection) -> AsyncIterator[pa.RecordBatch]:
+        if self._stream is not None:
+            selector = Selector(self._stream, selection)
+            async for chunk in reading.read(self._stream.log, selector, 0):
+                if chunk.rows.num_rows:
+                    yield chunk.rows
+
+    async def _own(self) -> Stream:
+        async with self._lock:
+            if self._stream is None:
+                await self._streams.create(PREFIX + self.name, RECORDS)
+                stream = await self._streams.get(PREFIX + self.name)
+                stream.log.listener = self._follow
+                self._stream = stream
+            if self._epoch is None:
+                self._epoch = (await self._stream.writer.claim()).epoch
+            return self._stream
+
+    def _follow(self, segment: Segment, _: Entry) -> None:
+        self.latest.apply(segment.rows)
+
+
+class _Room:
+    """How much more fits in an answer."""
+
+    def __init__(self) -> None:
+        self._values, self._bytes = _MOST_VALUES, _MOST_BYTES
+
+    def take(self, size: int) -> None:
+        self._values -= 1
+        self._bytes -= size
+        if self._values < 0 or self._bytes < 0:
+            raise TooLargeError(
+                f"the answer has more than {_MOST_VALUES} values or {_MOST_BYTES} bytes",
+                hint="Ask for fewer keys, for less time, or with start and limit.",
+            )
+
+
+def _value(ts: int, val: bytes) -> Value:
+    return Value(ts, msgspec.Raw(val))
+
+
+def value_of(record: Record) -> Value:
+    """Return a record as it is answered."""
+    return _value(record.ts, record.val)
+
+
+def _rows(items: Sequence[Item], where: str) -> pa.RecordBatch:
+    times = [
+        item.timestamp
+        if isinstance(item.timestamp, int)
+        else whole(item.timestamp, f"{where}[{number}].timestamp")
+        for number, item in enumerate(items)
+    ]
+    values = []
+    for number, item in enumerate(items):
+        try:
+            values.append(str(item.val, "utf-8"))
+        except UnicodeDecodeError as error:
+            raise InvalidRequestError(f"{where}[{number}].val: it is not valid UTF-8") from error
+    columns = [
+        pa.array([item.key for item in items], pa.string()).dictionary_encode(),
+        pa.array(times, pa.int64()),
+        pa.array(values, pa.string()),
+        pa.array([item.schema for item in items], pa.string()).dictionary_encode(),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=RECORDS)

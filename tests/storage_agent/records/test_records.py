@@ -1,0 +1,105 @@
+"""Records by key and time: put, the latest, the past, scans, and what a restart finds again."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from mistbow.settings import AgentSettings
+from tests.storage_agent.records.conftest import NOW, Post, item, posting, told
+from tests.support.agents import running_agent
+
+VALUES: list[Any] = [
+    None,
+    True,
+    0,
+    -1.5,
+    "",
+    "é\n",
+    [],
+    [1, [2]],
+    {},
+    {"a": {"b": None}},
+    "x" * 9999,
+]
+
+
+def test_any_value_comes_back_as_it_was(post: Post) -> None:
+    items = [item(f"any-{number:02}", value) for number, value in enumerate(VALUES)]
+    post("/app/put", {"application": items})
+    keys = [each["key"] for each in items]
+    found = told(post("/app/get", {"key": keys}))
+    assert found == {key: [(NOW, value)] for key, value in zip(keys, VALUES, strict=True)}
+
+
+def test_the_latest_never_goes_back_and_of_equal_times_the_last_counts(post: Post) -> None:
+    for ts, val in [(NOW, 1), (NOW + 5, 2), (NOW - 5, 3), (NOW + 5, 4)]:
+        post("/analytics/put", {"analytics": [item("back", val, ts)]})
+    assert told(post("/analytics/get", {"key": "back"}), "analytics") == {"back": [(NOW + 5, 4)]}
+    past = told(post("/analytics/get", {"key": ["back"], "from": NOW - 5}), "analytics")
+    assert past == {"back": [(NOW - 5, 3), (NOW, 1), (NOW + 5, 4)]}
+    some = {"key": ["back"], "from": NOW - 4, "to": NOW}
+    assert told(post("/analytics/get", some), "analytics") == {"back": [(NOW, 1)]}
+    # Another kind is another room.
+    assert post("/app/get", {"key": ["back"]}) == {"application": []}
+
+
+def test_scans_go_in_the_order_of_keys(post: Post) -> None:
+    post("/app/put", {"app": [item(f"scan/{n}", n) for n in (5, 1, 3)]})
+    scan = {"start": "scan/2", "limit": 2}
+    assert list(told(post("/app/get", scan))) == ["scan/3", "scan/5"]
+    # Once there is an order, what is new finds its place in it.
+    post("/app/put", {"app": [item("scan/4", 4)]})
+    assert list(told(post("/app/get", scan))) == ["scan/3", "scan/4"]
+    assert list(told(post("/app/get", {**scan, "from": 0}))) == ["scan/3", "scan/4"]
+
+
+def test_a_put_is_all_or_nothing_and_may_be_repeated(url: str, post: Post) -> None:
+    bad = {"application": [item("whole", 1), {"key": "whole-2", "val": 1}]}
+    refused = httpx.post(f"{url}/app/put", json=bad)
+    assert refused.status_code == 400
+    assert refused.json()["error"]["message"].startswith("application[1]")
+    assert told(post("/app/get", {"key": ["whole"]})) == {}
+    for val in (1, 2):
+        again = {"application": [item("again", val)]}
+        httpx.post(f"{url}/app/put", json=again, headers={"Idempotency-Key": "k1"})
+    assert told(post("/app/get", {"key": ["again"]})) == {"again": [(NOW, 1)]}
+
+
+BAD: list[tuple[str, bytes, str]] = [
+    ("/app/put", b"{}", "application: it is missing"),
+    ("/app/put", b'{"app":[],"application":[]}', "app: application says it"),
+    ("/app/put", b'{"app":[{"key":"","val":1,"timestamp":1}]}', "app[0].key"),
+    ("/app/put", b'{"app":[{"key":"k","val":NaN,"timestamp":1}]}', "app[0].val"),
+    ("/app/put", b'{"app":[{"key":"k","val":"\xff","timestamp":1}]}', "application[0].val"),
+    ("/app/put", b'{"app":[{"key":"k","val":1,"timestamp":1.5}]}', "application[0].timestamp"),
+    ("/app/put", b'{"app":[{"key":"k","val":' + b"[" * 100_000, "deeply"),
+    ("/app/put", b'{"app":[{"key":"k","val":1,"timestamp":1,"schema":"no"}]}', "no schema no"),
+    ("/analytics/put", b'{"analytics":null}', "analytics"),
+    ("/app/get", b'{"limit":0}', "limit"),
+    ("/app/get", b'{"from":2,"to":1}', "from (2) is after to (1)"),
+    ("/routing/put", b'{"routing":[{"routes":[{}]}]}', "routing[0].routes[0]"),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "what"), BAD, ids=lambda value: str(value)[:50])
+def test_bad_bodies_are_refused_with_a_reason(url: str, path: str, body: bytes, what: str) -> None:
+    response = httpx.post(f"{url}{path}", content=body)
+    assert response.status_code == 400, response.text
+    assert what in response.json()["error"]["message"]
+
+
+def test_a_restart_finds_everything_again(url: str, records_settings: AgentSettings) -> None:
+    post = posting(url)
+    post("/app/put", {"app": [item("kept", 1), item("kept", 2, NOW + 1)]})
+    table = {"routes": [{"destination": "10.0.0.0/8"}], "node": "far", "timestamp": NOW}
+    post("/routing/put", {"routing": [table]})
+    before = post("/app/get", {})
+    with running_agent(records_settings) as again:
+        assert posting(again)("/app/get", {}) == before
+        posting(again)("/app/put", {"app": [item("kept", 0), item("kept", 3, NOW + 2)]})
+        assert told(posting(again)("/app/get", {"key": "kept"})) == {"kept": [(NOW + 2, 3)]}
+        value = {"timestamp": NOW, "routes": table["routes"]}
+        assert posting(again)("/routing/get", {}) == {
+            "routing": [{"node": "far", "values": [value]}]
+        }

@@ -1,0 +1,113 @@
+"""Schemas of application data: registered, checked on write, queried by fields, kept."""
+
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mistbow.settings import AgentSettings
+from storage_agent.records.index import FieldIndex, condition, term_of
+from tests.storage_agent.records.conftest import NOW, Post, item, told
+from tests.support.agents import running_agent
+
+ROOM = {
+    "type": "object",
+    "properties": {"floor": {"type": "integer"}, "name": {"type": "string", "pattern": "^[a-z]+$"}},
+    "required": ["floor"],
+}
+
+
+def register(url: str, name: str, schema: Any = ROOM, indexed: Any = ("floor",)) -> httpx.Response:
+    return httpx.put(f"{url}/app/schemas/{name}", json={"schema": schema, "indexed": indexed})
+
+
+def test_a_schema_is_kept_until_it_is_removed(url: str, records_settings: AgentSettings) -> None:
+    assert register(url, "kept").status_code == 201
+    assert register(url, "kept", indexed=["name"]).status_code == 200
+    told = {"name": "kept", "schema": ROOM, "indexed": ["name"]}
+    with running_agent(records_settings) as again:
+        assert httpx.get(f"{again}/app/schemas/kept").json() == told
+        assert told in httpx.get(f"{again}/app/schemas").json()["schemas"]
+        assert httpx.delete(f"{again}/app/schemas/kept").status_code == 204
+        assert httpx.get(f"{again}/app/schemas/kept").status_code == 404
+        assert httpx.delete(f"{again}/app/schemas/kept").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("schema", "what"),
+    [
+        ({"type": "nope"}, "nope"),
+        ({"$ref": "http://127.0.0.1:9/x"}, "127.0.0.1"),
+        ({"$ref": "#/nowhere"}, "nowhere"),
+        ({"pattern": "("}, "regex"),
+        ({"pattern": "(?=a)b"}, "regex"),
+        ({"$schema": "http://else.where/schema"}, "else.where"),
+        (5, "5"),
+    ],
+    ids=str,
+)
+def test_what_is_no_schema_is_refused(url: str, schema: Any, what: str) -> None:
+    response = register(url, "bad", schema)
+    assert response.status_code == 400, response.text
+    assert what in response.json()["error"]["message"]
+    assert httpx.get(f"{url}/app/schemas/bad").status_code == 404
+
+
+def test_a_value_that_is_not_as_its_schema_says_is_refused(url: str, post: Post) -> None:
+    register(url, "room")
+    items = [item("r1", {"floor": 1}, schema="room"), item("r2", {"floor": 1.5}, schema="room")]
+    response = httpx.post(f"{url}/app/put", json={"application": items})
+    assert response.status_code == 400
+    assert response.json()["error"]["message"].startswith("application[1].val.floor: 1.5 is not")
+    assert told(post("/app/get", {"key": ["r1"]})) == {}
+
+
+def test_records_are_found_by_fields(url: str, post: Post) -> None:
+    register(url, "flat")
+    rooms = [("q1", 1, "a"), ("q2", 2, "b"), ("q3", 3, "b"), ("q4", 2, "c")]
+    put = [item(key, {"floor": floor, "name": name}, schema="flat") for key, floor, name in rooms]
+    post("/app/put", {"application": [*put, item("q5", {"floor": 2})]})
+
+    def found(where: object, **more: object) -> list[str]:
+        return list(told(post("/app/query", {"schema": "flat", "where": where, **more})))
+
+    assert found({}) == ["q1", "q2", "q3", "q4"]
+    assert found({"floor": 2}) == ["q2", "q4"]
+    assert found({"floor": {"gte": 2}, "name": "b"}) == ["q2", "q3"]
+    assert found({"name": {"gte": "b", "lte": "b"}}, limit=1) == ["q2"]
+    assert found({"floor": {"lte": 1}}, **{"from": NOW + 1}) == []
+    assert found({"floor": "2"}) == found({"floor": True}) == found({"door": None}) == []
+    # The index follows what is put.
+    post("/app/put", {"application": [item("q2", {"floor": 9}, schema="flat", ts=NOW + 1)]})
+    assert found({"floor": 2}) == ["q4"]
+    assert found({"floor": {"gte": 9}}) == ["q2"]
+    # And what another schema makes of it.
+    register(url, "flat", indexed=["name"])
+    assert found({"floor": {"gte": 2}, "name": "b"}) == ["q3"]
+    for where in ({"floor": []}, {"floor": {}}, {"floor": {"gt": 1}}, {"floor": {"gte": None}}):
+        body = {"schema": "flat", "where": where}
+        assert httpx.post(f"{url}/app/query", json=body).status_code == 400, where
+    mixed = {"schema": "flat", "where": {"floor": {"gte": 1, "lte": "x"}}}
+    assert httpx.post(f"{url}/app/query", json=mixed).status_code == 400
+    assert httpx.post(f"{url}/app/query", json={"schema": "none"}).status_code == 404
+
+
+_VALUES = (
+    st.none() | st.booleans() | st.integers(-3, 3) | st.floats(-3, 3) | st.text("ab", max_size=2)
+)
+_WANTED = _VALUES | st.fixed_dictionaries(
+    {}, optional={"gte": st.integers(-3, 3), "lte": st.floats(-3, 3)}
+).filter(bool)
+
+
+@given(st.lists(st.tuples(st.sampled_from("klmn"), _VALUES)), _WANTED)
+def test_an_index_finds_what_a_scan_finds(changes: list[tuple[str, Any]], wanted: Any) -> None:
+    index, now = FieldIndex(()), {}
+    for key, value in changes:
+        index.remove(key)
+        index.add(key, term_of(value))
+        now[key] = value
+    asked = condition("f", wanted)
+    assert sorted(index.find(asked)) == sorted(k for k, v in now.items() if asked.holds(term_of(v)))
