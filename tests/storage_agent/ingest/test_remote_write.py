@@ -226,7 +226,7 @@ SERIES = st.tuples(LABELS, st.booleans(), st.lists(st.tuples(VALUES, TIMES), max
 run = iter(range(10**6))
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.lists(SERIES, max_size=5))
 def test_every_good_point_of_a_body_is_stored(
     url: str, client: AgentClient, drawn: list[tuple[dict[str, str], bool, Samples]]
