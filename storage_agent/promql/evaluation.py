@@ -213,7 +213,7 @@ class Evaluation:
             by = node.modifier.type == syntax.AggModifierType.By
         param = None if node.param is None else self.value(node.param, times)
         if op == "count_values":
-            functions.check_count_label(str(param))
+            functions.check_label(op, str(param))
         if isinstance(param, Vector):
             raise PromqlError(f"{op}() needs a scalar")
         return aggregated(op, vector, Grouping(names, by), param)

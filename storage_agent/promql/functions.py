@@ -6,7 +6,7 @@ import numpy as np
 
 from storage_agent.promql.labels import NAME, is_label_name, make_labels
 from storage_agent.promql.matching import Matcher, replace_all
-from storage_agent.promql.problems import PromqlError, bad_data
+from storage_agent.promql.problems import PromqlError
 from storage_agent.promql.vectors import Bools, Floats, Vector, distinct, without_name
 
 EACH: Mapping[str, Callable[[Floats], Floats]] = {
@@ -101,7 +101,7 @@ def in_order(vector: Vector, *, descending: bool) -> Vector:
 def label_replace(vector: Vector, texts: Sequence[str]) -> Vector:
     """Set a label to what a template makes of another one, where that matches."""
     target, template, source, pattern = texts
-    _check_label("label_replace", target)
+    check_label("label_replace", target)
     sources = [dict(labels).get(source, "") for labels in vector.labels]
     made = replace_all(pattern, template, sources)
     labels = [
@@ -115,7 +115,7 @@ def label_join(vector: Vector, texts: Sequence[str]) -> Vector:
     """Set a label to others, joined."""
     target, separator, *sources = texts
     for name in (target, *sources):
-        _check_label("label_join", name)
+        check_label("label_join", name)
     labels = []
     for given in vector.labels:
         known = dict(given)
@@ -124,7 +124,8 @@ def label_join(vector: Vector, texts: Sequence[str]) -> Vector:
     return distinct(Vector(labels, vector.values, vector.present))
 
 
-def _check_label(function: str, name: str) -> None:
+def check_label(function: str, name: str) -> None:
+    """Refuse what cannot name a label."""
     if not is_label_name(name):
         raise PromqlError(f"invalid label name in {function}(): {name}")
 
@@ -177,9 +178,3 @@ def _in_buckets(quantile: float, bounds: Floats, counts: Floats) -> float:
     low, below = (bounds[bucket - 1], counts[bucket - 1]) if bucket else (0.0, 0.0)
     share = (rank - below) / (counts[bucket] - below)
     return float(low + (bounds[bucket] - low) * share)
-
-
-def check_count_label(name: str) -> None:
-    """Refuse what cannot name the label of ``count_values``."""
-    if not is_label_name(name):
-        raise bad_data(f"invalid label name {name!r} in count_values()")

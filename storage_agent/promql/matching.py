@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storage_agent.promql.labels import NAME, RAW_NAME, Labels
-from storage_agent.promql.problems import bad_data
+from storage_agent.promql.problems import PromqlError
 
 Op = Literal["=", "!=", "=~", "!~"]
 
@@ -52,11 +52,11 @@ def fitting(selector: Selector, series: Sequence[Labels]) -> npt.NDArray[np.bool
 
 
 def full_match(pattern: str, texts: Iterable[str]) -> npt.NDArray[np.bool_]:
-    """Return of each text whether all of it matches; raises for a pattern that is none."""
+    """Return of each text whether all of it matches; raises ``PromqlError`` for no pattern."""
     try:
         matches = pc.match_substring_regex(pa.array(texts, pa.string()), anchored(pattern))
     except pa.ArrowInvalid as error:
-        raise bad_data(f"{pattern!r} is no regular expression (RE2): {error}") from error
+        raise PromqlError(f"{pattern!r} is no regular expression (RE2): {error}") from error
     array: npt.NDArray[np.bool_] = matches.to_numpy(zero_copy_only=False)
     return array.astype(np.bool_)
 
@@ -123,7 +123,7 @@ def _rewrite(template: str, groups: dict[str, int]) -> str:
         if number is None:
             return ""
         if number > 9:
-            raise bad_data("label_replace() takes no group after the ninth")
+            raise PromqlError("label_replace() takes no group after the ninth")
         return rf"\{number}"
 
     return _REFERENCE.sub(turned, template)
