@@ -1,5 +1,5 @@
-"""``python -m analytics_enabler``."""
+"""``python -m analytics_enabler`` is ``mistbow enabler``."""
 
-from analytics_enabler.main import main
+from mistbow.cli.app import main
 
-main()
+main("enabler")

@@ -1,5 +1,5 @@
-"""``python -m analytics_worker``: serve the worker with settings from the environment."""
+"""``python -m analytics_worker`` is ``mistbow worker``."""
 
-from analytics_worker.main import main
+from mistbow.cli.app import main
 
-main()
+main("worker")

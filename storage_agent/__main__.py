@@ -1,5 +1,5 @@
-"""``python -m storage_agent`` serves the storage agent."""
+"""``python -m storage_agent`` is ``mistbow agent``."""
 
-from storage_agent.main import main
+from mistbow.cli.app import main
 
-main()
+main("agent")

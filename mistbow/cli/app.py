@@ -84,11 +84,11 @@ app.add_typer(token, name="token")
 app.add_typer(fog, name="fog")
 
 
-def main() -> None:
-    """Run the command; an error of ours is told in words."""
+def main(*words: str) -> None:
+    """Run the command, of ``words`` and what follows on the line; our errors are told in words."""
     set_on_retry_hooks([])
     try:
-        app()
+        app(args=[*words, *sys.argv[1:]])
     except MistbowError as error:
         lines = [f"mistbow: {error.message}"]
         if error.hint:

@@ -4,6 +4,7 @@ The baseline is the set of nodes that hold the data. It grows when a new node is
 shrinks by itself: only so does a site that lost nodes wait for those that hold what it had.
 """
 
+import logging
 import subprocess
 from pathlib import Path
 
@@ -17,6 +18,9 @@ from mistbow.ignite.tls import client_tls
 from mistbow.telemetry import get_logger
 
 log = get_logger(__name__)
+
+# It writes a stack trace for every refused connection, and we knock until the server answers.
+logging.getLogger("pyignite").setLevel(logging.CRITICAL)
 
 CACHE_GROUP = "mistbow"
 """The group that all caches of an agent belong to."""

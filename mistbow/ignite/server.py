@@ -1,6 +1,5 @@
 """One Ignite server as a process of ours: start, activate once, stop, kill, restart."""
 
-import logging
 import subprocess
 import time
 from pathlib import Path
@@ -19,9 +18,6 @@ from mistbow.settings import Durability, IgniteSettings
 _START_S = 60.0
 _STOP_S = 20.0
 _PAUSE_S = 0.1
-
-# It writes a stack trace for every refused connection, and we knock until the server answers.
-logging.getLogger("pyignite").setLevel(logging.CRITICAL)
 
 
 class IgniteServer:
