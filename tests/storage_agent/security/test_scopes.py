@@ -60,6 +60,28 @@ def test_a_prefix_bounds_what_is_written_and_read(agent: Guarded) -> None:
     assert {item["entityID"] for item in listed} == {"bus-1", "bus-2"}
 
 
+@pytest.mark.parametrize("table", ["latest", "historical", "metadata"])
+def test_a_prefix_bounds_what_sql_sees(agent: Guarded, table: str) -> None:
+    assert agent.status("fog", "POST", "/put", put("bus-1", "tram-1")) == 200
+    query = {"query": f"SELECT DISTINCT entity FROM {table} ORDER BY 1"}  # noqa: S608
+    seen = {row[0] for row in agent.ask("bus", "POST", "/sql", query).json()["rows"]}
+    assert "bus-1" in seen
+    assert all(entity.startswith("bus-") for entity in seen)
+    assert ["tram-1"] in agent.ask("viewer", "POST", "/sql", query).json()["rows"]
+    assert agent.status("bus", "POST", "/sql", {"query": "SELECT * FROM raw"}) == 403
+
+
+def test_a_prefix_bounds_what_is_deleted(agent: Guarded) -> None:
+    agent.add("cleaner", "admin", prefix="bus-")
+    assert agent.status("fog", "POST", "/put", put("bus-d", "tram-d")) == 200
+    assert agent.status("bus", "DELETE", "/monitoring", LATEST) == 403
+    assert agent.status("cleaner", "DELETE", "/monitoring", {"entityID": ["tram-d"]}) == 403
+    assert agent.status("cleaner", "DELETE", "/monitoring", LATEST) == 200
+    left = entities(agent.ask("viewer", "POST", "/get", LATEST))
+    assert "tram-d" in left
+    assert not any(entity.startswith("bus-") for entity in left)
+
+
 def test_a_revoked_token_opens_nothing_from_then_on(agent: Guarded) -> None:
     agent.add("brief", "read")
     assert agent.status("brief", "GET", "/streams") == 200
