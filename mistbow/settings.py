@@ -346,6 +346,14 @@ class AgentSettings(ServiceSettings):
     max_disk_mb: int | None = Field(
         default=None, ge=1, description="What streams may take on disk, MB; PUT /config changes it."
     )
+    when_away: Literal["spool", "refuse"] = Field(
+        default="spool",
+        description="While Ignite is away: points wait on this node's disk (202), "
+        "or are refused (503).",
+    )
+    spool_mb: int = Field(
+        default=256, ge=1, description="What points that wait may take on disk, MB."
+    )
     when_full: Literal["evict", "refuse"] = Field(
         default="evict",
         description="When streams take that much: the oldest rows go, or writes are refused.",

@@ -9,17 +9,20 @@ from dataclasses import dataclass
 
 from mistbow.auth.callers import current_caller
 from mistbow.clock import Clock, system_clock
-from mistbow.errors import StorageFullError, TooLargeError, UnavailableError
+from mistbow.errors import UnavailableError
 from mistbow.settings import AgentSettings
 from mistbow.streams.schemas import METADATA as METADATA_STREAM
 from mistbow.streams.schemas import RAW, is_permanent
 from mistbow.telemetry import get_logger
 from storage_agent import metrics
+from storage_agent.cluster.guard import Guard
+from storage_agent.cluster.topology import Topology, topology
 from storage_agent.config import ConfigCell
 from storage_agent.fabric.gathering import gather
 from storage_agent.fabric.member import Member
 from storage_agent.fabric.relay import Relay
 from storage_agent.ignite_client import METADATA, IgniteClient
+from storage_agent.intake.intake import Accepted, Intake, Store
 from storage_agent.monitoring.aggregation import Aggregation, Sums, query
 from storage_agent.monitoring.bodies import GetBody, ListBody, Measurement, PutBody, QueryBody
 from storage_agent.monitoring.catalogue import Catalogue
@@ -76,25 +79,32 @@ class Agent:
         self._ignite = IgniteClient(
             settings.ignite_addresses, settings.ignite_backups, settings.ignite_tls_ca
         )
+        self.guard = Guard(settings.home, self._ignite, self.member, clock)
+        self._intake = Intake(settings, self._store)
         self._recovered: _Recovered | None = None
         self._running: asyncio.Task[None] | None = None
+        self._draining: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Begin to connect and to recover, in the background."""
         self._ignite.start()
         self.member.start()
         self._running = asyncio.create_task(self._run(), name="agent")
+        self._draining = asyncio.create_task(self._intake.drain(), name="spool")
 
     async def close(self) -> None:
         """Stop; what is not acknowledged is refused."""
-        if self._running is not None:
-            self._running.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._running
+        for task in (self._running, self._draining):
+            if task is not None:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+        await self._intake.close()
         await self.records.close()
         await self.sql.close()
         await self.replication.close()
         await self.member.close()
+        await self.guard.save()
         if self._recovered is not None:
             await self._recovered.streams.close()
         await self._ignite.close()
@@ -103,6 +113,8 @@ class Agent:
         """Say in words what the agent cannot do without, and does not have."""
         if not await self._ignite.answers():
             return [f"Ignite at {self._ignite.name}"]
+        if self.guard.losses:
+            return [loss.words for loss in self.guard.losses]
         if self._recovered is None:
             return ["the streams to be recovered"]
         if self._recovered.raw.log.epoch > self._recovered.epoch:
@@ -112,7 +124,9 @@ class Agent:
     @property
     def streams(self) -> Streams:
         """The streams; raises ``UnavailableError`` before they are recovered."""
-        return self._ready().streams
+        if self._recovered is None and self.guard.held is not None:
+            return self.guard.held
+        return self._recovered.streams if self._recovered else self._ready().streams
 
     @property
     def catalogue(self) -> Catalogue:
@@ -124,28 +138,23 @@ class Agent:
         """This site's points; raises ``UnavailableError`` before they are recovered."""
         return self._ready().history
 
-    async def put(self, body: PutBody, key: str | None) -> int:
-        """Store the points of a body, all or none; returns how many there are."""
-        ready = self._ready()
-        most = self._settings.max_points
-        if len(body.monitoring) > most:
-            raise TooLargeError(f"the body has more than {most} points", hint="Send fewer at once.")
-        if ready.housekeeper.full:
-            raise StorageFullError(
-                "the streams take as much room as they may",
-                hint="PUT /config: more most_bytes, a shorter retention, or when_full: evict.",
-            )
+    async def put(self, body: PutBody, key: str | None) -> Accepted:
+        """Take the points of a body, all or none."""
         current_caller().check_entities(item.entityID for item in body.monitoring)
-        if body.monitoring:
-            points = ready.maker.make(body.monitoring)
-            writer = ready.raw.writer
-            await writer.append(points.rows, epoch=ready.epoch, key=key, series=points.series)
-        metrics.POINTS.inc(len(body.monitoring))
-        return len(body.monitoring)
+        accepted = await self._intake.put(body, key)
+        metrics.POINTS.inc(accepted.points)
+        return accepted
+
+    def _store(self) -> Store | None:
+        ready = self._recovered
+        if ready is None or not self._ignite.connected:
+            return None
+        writer, full = ready.raw.writer, ready.housekeeper
+        return Store(ready.maker, writer, ready.epoch, lambda: full.full)
 
     def fits(self, item: Measurement) -> bool:
         """Tell whether what an item says beside its value and time is not too much."""
-        return self._ready().maker.fits(item)
+        return self._intake.fits(item)
 
     async def get(self, body: GetBody) -> bytes:
         """Return what is stored of the points that a body asks for, as JSON."""
@@ -177,7 +186,13 @@ class Agent:
         """Return the metadata of the series that a body asks for, as JSON."""
         return listed(body, self._settings.node, self._ready().catalogue, self.member)
 
+    async def topology(self) -> Topology:
+        """Return how this site's Ignite is."""
+        return await topology(self._ignite)
+
     def _ready(self) -> _Recovered:
+        self.guard.check(RAW)
+        self.guard.check(METADATA_STREAM)
         if self._recovered is None:
             raise UnavailableError("the agent is starting", hint="/readyz says what it waits for.")
         return self._recovered
@@ -195,7 +210,7 @@ class Agent:
                 log.error("cannot recover", exc_info=error)
                 await asyncio.sleep(_PAUSE_S)
         log.info("ready", head=self._recovered.raw.log.head)
-        await asyncio.gather(self._keep_checkpoints(), self._keep_house())
+        await asyncio.gather(self._keep_checkpoints(), self._keep_house(), self.guard.keep())
 
     async def _recover(self) -> _Recovered:
         config = ConfigCell(self._settings, self._ignite)
@@ -207,6 +222,7 @@ class Agent:
         try:
             metadata = await self._ignite.scan(METADATA)
             await streams.recover(metadata)
+            await self.guard.inspect(streams, metadata)
             raw = await streams.get(RAW)
             catalogue.expired_before = raw.log.expired_before
             await catalogue.recover(self._ignite, metadata, raw.log)

@@ -39,3 +39,13 @@ LINK_BYTES = Counter(
 MERGES = Counter("mistbow_agent_merges", "Runs made by compaction.", ["stream"])
 EVICTED_ROWS = Counter("mistbow_agent_evicted_rows", "Rows that expired or had to go.", ["stream"])
 STORED_BYTES = Gauge("mistbow_agent_stored_bytes", "Bytes of all streams as they are kept.")
+NODES = Gauge("mistbow_agent_ignite_nodes", "Nodes of this site's Ignite that are there.")
+COPIES = Gauge("mistbow_agent_ignite_copies", "Nodes that have all of each part, at least.")
+REBALANCING = Gauge("mistbow_agent_ignite_rebalancing", "1 while a node is brought up to date.")
+REFUSED = Gauge("mistbow_agent_refused_streams", "Streams that lost what was acknowledged.")
+SPOOLED_POINTS = Counter("mistbow_agent_spooled_points", "Points spooled while Ignite was away.")
+SPOOLED_BODIES = Gauge("mistbow_agent_spooled_bodies", "Bodies that wait in the spool.")
+SPOOLED_BYTES = Gauge("mistbow_agent_spooled_bytes", "Bytes that wait in the spool.")
+SPOOL_REFUSED_POINTS = Counter(
+    "mistbow_agent_spool_refused_points", "Points that waited in the spool and were refused then."
+)

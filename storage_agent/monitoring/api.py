@@ -65,15 +65,18 @@ def monitoring_routes(agent: Agent) -> APIRouter:
     ) -> Response:
         """Store all points of the body or none; they are durable once this answers.
 
-        With an `Idempotency-Key`, a repeat within ten minutes stores nothing again.
+        With an `Idempotency-Key`, a repeat within ten minutes stores nothing again. 202: Ignite is
+        away; the points are durable on this node's disk, and are stored when it is back.
         """
         begin = time.perf_counter()
         with _Counted("/put"):
             check_key(idempotency_key)
             body = read_body(_PUT, await request.body())
-            stored = await agent.put(body, idempotency_key)
+            accepted = await agent.put(body, idempotency_key)
         metrics.PUT_SECONDS.observe(time.perf_counter() - begin)
-        return _json(msgspec.json.encode({"result": "OK", "message": f"{stored} points stored"}))
+        what = "spooled until Ignite is back" if accepted.spooled else "stored"
+        answer = {"result": "OK", "message": f"{accepted.points} points {what}"}
+        return _json(msgspec.json.encode(answer), 202 if accepted.spooled else 200)
 
     @routes.post("/get", summary="Read points", openapi_extra=takes(GetBody, _EXAMPLE_GET))
     @requires("read", by_entity=True)
@@ -100,6 +103,23 @@ def _add_summaries(routes: APIRouter, agent: Agent) -> None:
         """
         with _Counted("/query"):
             return _json(await agent.query(read_body(_QUERY, await request.body())))
+
+    @routes.delete(
+        "/monitoring",
+        summary="Delete points",
+        openapi_extra=takes(GetBody, {"entityID": ["entity1"]}),
+    )
+    @requires("admin", by_entity=True)
+    async def delete(request: Request) -> Response:
+        """Delete the points that filters, `from` and `to` select; at least one filter is needed.
+
+        It is about this node, or the one of `site`.
+        """
+        body = read_body(_GET, await request.body())
+        check_deletion(body)
+        deleted = await agent.delete(body)
+        message = f"points of {deleted} series deleted"
+        return _json(msgspec.json.encode({"result": "OK", "message": message}))
 
     @routes.post(
         "/query/parts", summary="For other agents", openapi_extra=takes(QueryBody, _EXAMPLE_QUERY)
@@ -132,6 +152,20 @@ def check_key(key: str | None) -> None:
         raise InvalidRequestError(f"Idempotency-Key takes 1 to {_MOST_KEY} characters")
 
 
+def check_deletion(body: GetBody) -> None:
+    """Refuse a deletion that may be of more than was meant."""
+    filters = (
+        *(body.metricID, body.entityID, body.entityType, body.groupName),
+        *(body.podName, body.podNamespace, body.containerName),
+    )
+    if not any(filters):
+        raise InvalidRequestError("no filter says what to delete", hint='As {"metricID": ["cpu"]}.')
+    if body.nodes is not None:
+        raise InvalidRequestError(
+            "nodes: points are deleted at one site", hint="Name another one by ?site=NAME."
+        )
+
+
 class _Counted:
     """Counts a request by how it ends."""
 
@@ -156,5 +190,5 @@ def takes(body: type, example: dict[str, Any] | None = None) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": content}}
 
 
-def _json(data: bytes) -> Response:
-    return Response(data, media_type="application/json")
+def _json(data: bytes, status: int = 200) -> Response:
+    return Response(data, status, media_type="application/json")
