@@ -19,6 +19,7 @@ from storage_agent.records.api import records_routes
 from storage_agent.replication.api import replication_routes
 from storage_agent.sql.api import sql_routes
 from storage_agent.streams.api import streams_routes
+from storage_agent.streams.rows_api import rows_routes
 
 
 def create_app(settings: AgentSettings, clock: Clock = system_clock) -> FastAPI:
@@ -43,6 +44,7 @@ def create_app(settings: AgentSettings, clock: Clock = system_clock) -> FastAPI:
     )
     app.include_router(monitoring_routes(agent))
     app.include_router(records_routes(agent))
+    app.include_router(rows_routes(agent))
     app.include_router(streams_routes(agent))
     app.include_router(sql_routes(agent))
     app.include_router(ingest_routes(agent, settings, clock))

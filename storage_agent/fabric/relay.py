@@ -32,7 +32,7 @@ READER: ContextVar[str | None] = ContextVar("reader", default=None)
 
 Handler = Callable[[Request], Awaitable[Response]]
 
-_PASSED_ON = ("content-type", "content-length", "idempotency-key")
+_PASSED_ON = ("content-type", "content-length", "idempotency-key", "last-event-id")
 _PASSED_BACK = ("content-type", "content-length", "retry-after")
 _FOLLOW_S = 3.0
 _GET_S = 27.0
@@ -64,7 +64,7 @@ class Relay:
         body: AsyncIterator[bytes] | None = None if request.method == "GET" else request.stream()
         if via and body is not None:
             body = counted(body, site_of(via, self._neighbours), "received", kind)
-        follows = request.query_params.get("follow", "").lower() in ("true", "1", "yes", "on")
+        follows = _follows(request)
         call = Outgoing(
             site,
             request.method,
@@ -149,6 +149,12 @@ def _target(request: Request) -> bytes:
 
 def _some(headers: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
     return {name: headers[name] for name in names if name in headers}
+
+
+def _follows(request: Request) -> bool:
+    if request.url.path.endswith("/events"):
+        return True
+    return request.query_params.get("follow", "").lower() in ("true", "1", "yes", "on")
 
 
 def _wait_s(request: Request) -> float:

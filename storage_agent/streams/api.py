@@ -149,7 +149,7 @@ def _add_row_routes(routes: APIRouter, agent: Agent) -> None:
     @requires("read")
     async def subscribe(
         name: str,
-        selection: Annotated[Selection, Depends(_selection)],
+        selection: Annotated[Selection, Depends(chosen_rows)],
         start: Annotated[int, Query(alias="from", ge=0, le=_MOST_TS)] = 0,
         end: Annotated[int | None, Query(alias="to", ge=0, le=_MOST_TS)] = None,
         follow: bool = False,
@@ -167,13 +167,14 @@ def _add_row_routes(routes: APIRouter, agent: Agent) -> None:
         return StreamingResponse(_encoded(selector.schema, first, chunks), media_type=MEDIA_TYPE)
 
 
-def _selection(
+def chosen_rows(
     match: Annotated[list[str] | None, Query(description="column:value, repeatable")] = None,
     columns: Annotated[str | None, Query(description="names with commas between")] = None,
     late: Annotated[bool | None, Query(description="only late rows, or only others")] = None,
     min_ts: Time = None,
     max_ts: Time = None,
 ) -> Selection:
+    """Return the selection that a query's parameters make; raises ``InvalidRequestError``."""
     matches: dict[str, list[str]] = {}
     for text in match or []:
         column, colon, value = text.partition(":")

@@ -138,8 +138,8 @@ async def _page(
 
 async def _events(
     agent: Agent, stream: Stream, selector: Selector, begin: int
-) -> AsyncIterator[ServerSentEvent]:
-    """Yield an event for each row, and one of the position now and then.
+) -> AsyncIterator[bytes]:
+    """Yield the events of some rows at a time, and one of the position now and then.
 
     The stream is read on at the reader's pace, and little of it is held meanwhile.
     """
@@ -150,8 +150,9 @@ async def _events(
             changed = log.ask()
             found = 0
             async for chunk in reading.read(log, selector, position.next, position.next + span):
-                for event in _of_chunk(position.next, chunk):
-                    yield event
+                for text in _texts(position.next, chunk):
+                    yield text
+                    await asyncio.sleep(0)  # sending to who reads fast lets nobody have a turn
                     told = time.monotonic()
                 found += chunk.rows.num_rows
                 position = chunk.position
@@ -165,23 +166,30 @@ async def _events(
                     await asyncio.wait_for(changed.wait(), _BEAT_S)
 
 
-def _beat(position: Position) -> ServerSentEvent:
+def _beat(position: Position) -> bytes:
     told = {"next": position.next, "frontier": position.frontier}
-    return ServerSentEvent(encode(told).decode(), event="position", id=str(position.next))
+    return _event("position", encode(told), position.next)
 
 
-def _of_chunk(before: int, chunk: Chunk) -> Iterator[ServerSentEvent]:
-    """Yield the events of a chunk that begins at the number ``before``.
+def _texts(before: int, chunk: Chunk) -> Iterator[bytes]:
+    """Yield the events, some at a time, of a chunk that begins at the number ``before``.
 
     Where every number of it is a row, each event tells its own; else the last one does.
     """
     rows, after = chunk.rows, chunk.position.next
     counted = rows.num_rows == after - before
     for begin in range(0, rows.num_rows, _ROWS_AT_ONCE):
+        events = []
         for place, row in enumerate(objects(rows.slice(begin, _ROWS_AT_ONCE)), begin + 1):
             number = before + place if counted else after if place == rows.num_rows else None
-            told = None if number is None else str(number)
-            yield ServerSentEvent(encode(row).decode(), event="row", id=told)
+            events.append(_event("row", encode(row), number))
+        yield b"".join(events)
+
+
+def _event(kind: str, data: bytes, number: int | None) -> bytes:
+    return ServerSentEvent(
+        data.decode(), event=kind, id=None if number is None else str(number)
+    ).encode()
 
 
 def _number(text: str) -> int:

@@ -30,7 +30,7 @@ REPLICAS = "replicas/"
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._/-]{0,99}")
 _MOST_DECODED = 32 * 2**20
-_RESERVED = ("info", "claim", "seek", "offset")
+_RESERVED = ("info", "claim", "seek", "offset", "rows", "events")
 _PREFIX = "stream/"
 
 

@@ -1,0 +1,52 @@
+"""An agent with a few points, for queries that change nothing."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from mistbow.client.agent import AgentClient, Point
+from mistbow.clock import system_clock
+from mistbow.ignite.server import IgniteServer
+from mistbow.settings import AgentSettings
+from tests.storage_agent.conftest import HeldClock, empty
+from tests.support.agents import running_agent
+
+NOW = system_clock()
+RESULTS = pa.schema([pa.field("ts", pa.int64(), nullable=False), ("word", pa.string())])
+
+
+@pytest.fixture(scope="module")
+def agent(
+    ignite_server: IgniteServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[AgentClient]:
+    """Serve an agent with 2 metrics of 3 entities at 10 times, and a stream of 3 rows."""
+    empty(ignite_server)
+    settings = AgentSettings(
+        home=tmp_path_factory.mktemp("agent"),
+        node="n1",
+        ignite_port=ignite_server.port,
+        sql_seconds=1.5,
+        sql_memory_mb=64,
+        sql_max_rows=1_000,
+        sql_queries=1,
+    )
+    with running_agent(settings, HeldClock(NOW)) as url:
+        client = AgentClient(url)
+        fill(client)
+        yield client
+        client.close()
+
+
+def fill(client: AgentClient) -> None:
+    for step in range(10):
+        client.put(
+            [
+                Point(metric, entity, NOW - 10_000 + step * 1000, float(step), units="s")
+                for metric in ("cpu", "mem")
+                for entity in ("a", "b", "c\"'é")
+            ]
+        )
+    client.put([Point("cpu", "a", NOW + 10**9, 99.0)])
+    client.create_stream("results/all.fair", RESULTS)
+    client.append("results/all.fair", pa.table({"ts": [1, 2, 3], "word": ["x", None, "z"]}))
