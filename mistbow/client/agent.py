@@ -1,26 +1,34 @@
 """The clients of a storage agent: points, and streams."""
 
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from pathlib import Path
 from typing import Any, Self, TypeVar, Unpack
 
 import pyarrow as pa
+from httpx_sse import EventSource
 
 from mistbow.client import agent_calls
 from mistbow.client.agent_model import (
+    Aggregate,
+    Aggregated,
     Appended,
     Filters,
+    Node,
     NodeData,
     Offset,
     Point,
+    RowEvent,
     Rows,
+    RowsPage,
     Selection,
     StreamInfo,
     StreamState,
     Words,
 )
-from mistbow.client.transport import AsyncTransport, Call, Transport
+from mistbow.client.async_agent import AsyncAgentClient
+from mistbow.client.records import RecordsClient
+from mistbow.client.transport import Call, Transport
 from mistbow.errors import UnavailableError
 from mistbow.fabric import Fabric, Worker
 from mistbow.streams.wire import Chunk, ChunkDecoder
@@ -88,6 +96,69 @@ class AgentClient:
         node answers; an empty list asks all.
         """
         return self._send(agent_calls.get(metric, entity, start, end, latest, filters))
+
+    @property
+    def records(self) -> RecordsClient:
+        """What the same agent keeps by key: analytics, applications, routing tables."""
+        return RecordsClient(self._send)
+
+    def get_table(
+        self,
+        metric: Words | None = None,
+        entity: Words | None = None,
+        *,
+        start: int | None = None,
+        end: int | None = None,
+        latest: bool | None = None,
+        **filters: Unpack[Filters],
+    ) -> pa.Table:
+        """Do as ``get``, and return a table of the schema ``VALUES``."""
+        return self._send(agent_calls.get_table(metric, entity, start, end, latest, filters))
+
+    def query(
+        self,
+        agg: Aggregate,
+        metric: Words | None = None,
+        entity: Words | None = None,
+        *,
+        start: int | None = None,
+        end: int | None = None,
+        latest: bool | None = None,
+        **filters: Unpack[Filters],
+    ) -> Aggregated:
+        """Return what the values that ``get`` would return come to."""
+        return self._send(agent_calls.query(agg, metric, entity, start, end, latest, filters))
+
+    def list_series(
+        self,
+        metric: Words | None = None,
+        entity: Words | None = None,
+        *,
+        fields: Sequence[str] | None = None,
+        **filters: Unpack[Filters],
+    ) -> list[dict[str, Any]]:
+        """Return what is known of series, by the names of the REST interface; without values."""
+        return self._send(agent_calls.list_series(metric, entity, fields, filters))
+
+    def nodes(self) -> list[Node]:
+        """Return all nodes."""
+        return self._send(agent_calls.nodes())
+
+    def delete(
+        self,
+        metric: Words | None = None,
+        entity: Words | None = None,
+        *,
+        start: int | None = None,
+        end: int | None = None,
+        **filters: Unpack[Filters],
+    ) -> None:
+        """Delete the points that ``get`` would return with ``latest=False``."""
+        self._send(agent_calls.delete(metric, entity, start, end, filters))
+
+    def sql(self, query: str, parameters: Sequence[Any] = ()) -> pa.Table:
+        """Return the answer to one SELECT over what the agent keeps."""
+        return self._send(agent_calls.sql(query, parameters))
 
     def streams(self) -> list[StreamInfo]:
         """Return all streams."""
@@ -172,6 +243,32 @@ class AgentClient:
                 yield from decoder.feed(data)
         raise UnavailableError(f"the stream {name} broke off")
 
+    def rows(
+        self,
+        name: str,
+        start: int = 0,
+        end: int | None = None,
+        *,
+        limit: int | None = None,
+        **selection: Unpack[Selection],
+    ) -> RowsPage:
+        """Return a page of rows as JSON has them; go on at its ``next``."""
+        return self._send(agent_calls.rows(name, start, end, limit, selection))
+
+    def events(
+        self, name: str, start: int | None = None, **selection: Unpack[Selection]
+    ) -> Iterator[RowEvent]:
+        """Yield rows as JSON has them, from ``start`` or from now on, and all that come later.
+
+        Raises ``UnavailableError`` when the stream breaks off; go on from the last ``next``.
+        """
+        call = agent_calls.at(self._site, agent_calls.events(name, start, selection))
+        with self._transport.stream(call, read_timeout=_SILENCE_S) as response:
+            for event in EventSource(response).iter_sse():
+                if (row := agent_calls.row_event(event)) is not None:
+                    yield row
+        raise UnavailableError(f"the stream {name} broke off")
+
     def fabric(self) -> Fabric:
         """Return all sites that the agent knows, their workers, and the links."""
         return self._transport.send(agent_calls.fabric())
@@ -187,130 +284,3 @@ class AgentClient:
     def close(self) -> None:
         """Close all connections."""
         self._transport.close()
-
-
-class AsyncAgentClient:
-    """Does as ``AgentClient``, from coroutines."""
-
-    def __init__(self, url: str, token: str | None = None, *, ca: Path | str | None = None) -> None:
-        self._transport = AsyncTransport(url, token=token, ca=ca)
-        self._site: str | None = None
-
-    def at(self, site: str) -> Self:
-        """Do as ``AgentClient.at``."""
-        there = copy(self)
-        there._site = site
-        return there
-
-    async def _send(self, call: Call[T]) -> T:
-        return await self._transport.send(agent_calls.at(self._site, call))
-
-    async def put(self, points: Sequence[Point], idempotency_key: str | None = None) -> None:
-        """Do as ``AgentClient.put``."""
-        await self._send(agent_calls.put(points, idempotency_key))
-
-    async def get(
-        self,
-        metric: Words | None = None,
-        entity: Words | None = None,
-        *,
-        start: int | None = None,
-        end: int | None = None,
-        latest: bool | None = None,
-        **filters: Unpack[Filters],
-    ) -> list[NodeData]:
-        """Do as ``AgentClient.get``."""
-        return await self._send(agent_calls.get(metric, entity, start, end, latest, filters))
-
-    async def streams(self) -> list[StreamInfo]:
-        """Do as ``AgentClient.streams``."""
-        return await self._send(agent_calls.streams())
-
-    async def create_stream(self, name: str, schema: pa.Schema) -> StreamInfo:
-        """Do as ``AgentClient.create_stream``."""
-        return await self._send(agent_calls.create_stream(name, schema))
-
-    async def info(self, name: str) -> StreamInfo:
-        """Do as ``AgentClient.info``."""
-        return await self._send(agent_calls.info(name))
-
-    async def claim(self, name: str) -> StreamState:
-        """Do as ``AgentClient.claim``."""
-        return await self._send(agent_calls.claim(name))
-
-    async def append(
-        self,
-        name: str,
-        rows: pa.RecordBatch | pa.Table,
-        *,
-        epoch: int | None = None,
-        frontier: int | None = None,
-        idempotency_key: str | None = None,
-    ) -> Appended:
-        """Do as ``AgentClient.append``."""
-        return await self._send(agent_calls.append(name, rows, epoch, frontier, idempotency_key))
-
-    async def advance(
-        self,
-        name: str,
-        epoch: int | None = None,
-        *,
-        frontier: int | None = None,
-        attributes: Mapping[str, Any] | None = None,
-    ) -> StreamState:
-        """Do as ``AgentClient.advance``."""
-        return await self._send(agent_calls.advance(name, epoch, frontier, attributes))
-
-    async def seek(self, name: str, time: int) -> int:
-        """Do as ``AgentClient.seek``."""
-        return await self._send(agent_calls.seek(name, time))
-
-    async def offset(
-        self,
-        name: str,
-        start: int,
-        max_rows: int,
-        *,
-        wait_ms: int = 0,
-        after_frontier: int | None = None,
-    ) -> Offset:
-        """Do as ``AgentClient.offset``."""
-        return await self._send(agent_calls.offset(name, start, max_rows, wait_ms, after_frontier))
-
-    async def read(
-        self,
-        name: str,
-        start: int = 0,
-        end: int | None = None,
-        **selection: Unpack[Selection],
-    ) -> Rows:
-        """Do as ``AgentClient.read``."""
-        return await self._send(agent_calls.read(name, start, end, selection))
-
-    async def follow(
-        self, name: str, start: int = 0, **selection: Unpack[Selection]
-    ) -> AsyncGenerator[Chunk, None]:
-        """Do as ``AgentClient.follow``."""
-        decoder = ChunkDecoder()
-        call = agent_calls.at(self._site, agent_calls.follow(name, start, selection))
-        async with self._transport.stream(call, read_timeout=_SILENCE_S) as response:
-            async for data in response.aiter_bytes():
-                for chunk in decoder.feed(data):
-                    yield chunk
-        raise UnavailableError(f"the stream {name} broke off")
-
-    async def fabric(self) -> Fabric:
-        """Do as ``AgentClient.fabric``."""
-        return await self._transport.send(agent_calls.fabric())
-
-    async def announce(self, worker: Worker) -> None:
-        """Do as ``AgentClient.announce``."""
-        await self._transport.send(agent_calls.announce(worker))
-
-    async def leave(self, name: str) -> None:
-        """Do as ``AgentClient.leave``."""
-        await self._transport.send(agent_calls.leave(name))
-
-    async def close(self) -> None:
-        """Close all connections."""
-        await self._transport.close()

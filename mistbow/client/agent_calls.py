@@ -3,21 +3,28 @@
 import io
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, TypeVar
 from urllib.parse import quote
 
 import httpx
 import msgspec
 import pyarrow as pa
+from httpx_sse import ServerSentEvent
 
 from mistbow.client.agent_model import (
+    VALUES,
+    Aggregate,
+    Aggregated,
     Appended,
     Filters,
+    Node,
     NodeData,
     Offset,
     Point,
+    RowEvent,
     Rows,
+    RowsPage,
     Selection,
     StreamInfo,
     StreamState,
@@ -29,6 +36,7 @@ from mistbow.fabric import Fabric, Worker
 from mistbow.streams.wire import MEDIA_TYPE, decode, encode_rows
 
 T = TypeVar("T")
+A = TypeVar("A")
 
 _JSON = {"Content-Type": "application/json"}
 _ARROW = {"Content-Type": MEDIA_TYPE}
@@ -50,6 +58,19 @@ class _Missing(msgspec.Struct, frozen=True):
 class _Monitoring(msgspec.Struct, frozen=True):
     monitoring: list[NodeData]
     missing: list[_Missing] = []
+
+
+class _Value(msgspec.Struct, frozen=True):
+    value: float | None
+    missing: list[_Missing] = []
+
+
+class _Metric(msgspec.Struct, frozen=True):
+    metric: list[dict[str, Any]]
+
+
+class _Nodes(msgspec.Struct, frozen=True):
+    nodes: list[Node]
 
 
 class _Streams(msgspec.Struct, frozen=True):
@@ -81,6 +102,93 @@ def get(
     filters: Filters,
 ) -> Call[list[NodeData]]:
     """Read values in JSON."""
+    answer = _json(_Monitoring)
+    body = _asked(metric, entity, filters, start=start, end=end, latest=latest)
+    return _post("/get", body, lambda response: _node_data(answer(response)))
+
+
+def get_table(
+    metric: Words | None,
+    entity: Words | None,
+    start: int | None,
+    end: int | None,
+    latest: bool | None,
+    filters: Filters,
+) -> Call[pa.Table]:
+    """Read values as a table."""
+    return mapped(get(metric, entity, start, end, latest, filters), _values_table)
+
+
+def query(
+    agg: Aggregate,
+    metric: Words | None,
+    entity: Words | None,
+    start: int | None,
+    end: int | None,
+    latest: bool | None,
+    filters: Filters,
+) -> Call[Aggregated]:
+    """Aggregate values where they are."""
+    body = _asked(metric, entity, filters, start=start, end=end, latest=latest)
+    answer = _json(_Value)
+    return _post("/query", {**body, "agg": agg}, lambda response: _aggregated(answer(response)))
+
+
+def list_series(
+    metric: Words | None, entity: Words | None, wanted: Sequence[str] | None, filters: Filters
+) -> Call[list[dict[str, Any]]]:
+    """Read metadata."""
+    body = {**_asked(metric, entity, filters), **_given({"fields": wanted})}
+    answer = _json(_Metric)
+    return _post("/list", body, lambda response: answer(response).metric)
+
+
+def nodes() -> Call[list[Node]]:
+    """Ask for all nodes."""
+    answer = _json(_Nodes)
+    return _post("/nodes", {}, lambda response: answer(response).nodes)
+
+
+def delete(
+    metric: Words | None,
+    entity: Words | None,
+    start: int | None,
+    end: int | None,
+    filters: Filters,
+) -> Call[None]:
+    """Delete points; doing it twice does no more."""
+    body = _asked(metric, entity, filters, start=start, end=end)
+    return _post("/monitoring", body, lambda _: None, method="DELETE")
+
+
+def sql(query: str, parameters: Sequence[Any]) -> Call[pa.Table]:
+    """Query by SQL."""
+    body = {"query": query, "parameters": parameters, "format": "arrow"}
+    return _post("/sql", body, lambda response: pa.ipc.open_stream(response.content).read_all())
+
+
+def mapped(call: Call[A], made: Callable[[A], T]) -> Call[T]:
+    """Return a call whose answer something else is made of."""
+    given = {field.name: getattr(call, field.name) for field in fields(call)}
+    return Call(**{**given, "parse": lambda response: made(call.parse(response))})
+
+
+def _post(
+    path: str, body: Any, parse: Callable[[httpx.Response], T], *, method: str = "POST"
+) -> Call[T]:
+    content = msgspec.json.encode(body)
+    return Call(method, path, parse, content=content, headers=_JSON, repeatable=True)
+
+
+def _asked(
+    metric: Words | None,
+    entity: Words | None,
+    filters: Filters,
+    *,
+    start: int | None = None,
+    end: int | None = None,
+    latest: bool | None = None,
+) -> dict[str, Any]:
     body = {
         "metricID": metric,
         "entityID": entity,
@@ -89,15 +197,25 @@ def get(
         "latest": latest,
         **{_FILTERS[name]: value for name, value in filters.items()},
     }
-    answer = _json(_Monitoring)
-    return Call(
-        "POST",
-        "/get",
-        lambda response: _node_data(answer(response)),
-        content=msgspec.json.encode(_given(body)),
-        headers=_JSON,
-        repeatable=True,
-    )
+    return _given(body)
+
+
+def _values_table(nodes: Sequence[NodeData]) -> pa.Table:
+    rows = [
+        (each.node, series.metric, series.entity, value.ts, value.value)
+        for each in nodes
+        for series in each.data
+        for value in series.values
+    ]
+    columns = list(zip(*rows, strict=True)) or [()] * len(VALUES)
+    arrays = [pa.array(each, field.type) for each, field in zip(columns, VALUES, strict=True)]
+    missing = {each.node: each.missing for each in nodes if each.missing is not None}
+    schema = VALUES.with_metadata({"missing": msgspec.json.encode(missing)}) if missing else VALUES
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _aggregated(answer: "_Value") -> Aggregated:
+    return Aggregated(answer.value, {each.node: each.reason for each in answer.missing})
 
 
 def _node_data(answer: _Monitoring) -> list[NodeData]:
@@ -221,6 +339,30 @@ def follow(name: str, start: int, selection: Selection) -> Call[None]:
     """Read rows as they come; the answer is to be streamed."""
     params = {"from": start, "follow": "true", **_selection(selection)}
     return Call("GET", _path(name), lambda _: None, params=_given(params))
+
+
+def rows(
+    name: str, start: int, end: int | None, limit: int | None, selection: Selection
+) -> Call[RowsPage]:
+    """Read rows as JSON."""
+    params = {"from": start, "to": end, "limit": limit, **_selection(selection)}
+    path = _path(name, "rows")
+    return Call("GET", path, _json(RowsPage), params=_given(params), repeatable=True)
+
+
+def events(name: str, start: int | None, selection: Selection) -> Call[None]:
+    """Follow rows as server-sent events; the answer is to be streamed."""
+    params = _given({"from": start, **_selection(selection)})
+    headers = {"Accept": "text/event-stream"}
+    return Call("GET", _path(name, "events"), lambda _: None, params=params, headers=headers)
+
+
+def row_event(event: ServerSentEvent) -> RowEvent | None:
+    """Return the row that an event tells, or None if it tells none."""
+    if event.event != "row":
+        return None
+    # An event without an id has that of the one before it.
+    return RowEvent(msgspec.json.decode(event.data), int(event.id) if event.id else None)
 
 
 def _selection(selection: Selection) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 import msgspec
 import pyarrow as pa
@@ -92,6 +92,38 @@ class NodeData(msgspec.Struct, frozen=True):
     missing: str | None = None
 
 
+VALUES = pa.schema(
+    [
+        pa.field("node", pa.string(), nullable=False),
+        pa.field("metric", pa.string(), nullable=False),
+        pa.field("entity", pa.string(), nullable=False),
+        pa.field("ts", pa.int64(), nullable=False),
+        pa.field("value", pa.float64(), nullable=False),
+    ]
+)
+"""Values as a table; ``ts`` in milliseconds since the epoch.
+
+Its metadata have ``missing``, node to reason as JSON, where nodes do not answer.
+"""
+
+Aggregate = Literal["sum", "max", "min", "avg"]
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregated:
+    """What values come to, None if there are none; and which nodes have no part in it, and why."""
+
+    value: float | None
+    missing: Mapping[str, str]
+
+
+class Node(msgspec.Struct, frozen=True, rename={"name": "hostname"}):
+    """A node of the fog."""
+
+    name: str
+    cluster_head: bool
+
+
 class StreamField(msgspec.Struct, frozen=True):
     """A column of a stream; ``type`` in Arrow's words."""
 
@@ -103,7 +135,8 @@ class StreamInfo(msgspec.Struct, frozen=True):
     """A stream: numbers from ``first`` to before ``head``, event time up to ``frontier``.
 
     ``late`` rows came late; ``lateness_ms`` is None where no clock moves the frontier. ``bytes``
-    were appended, as they are kept, since the agent started.
+    were appended, as they are kept, since the agent started. Kept are now so many ``segments``,
+    ``rows`` and ``stored_bytes``, for ``retention_ms``; None: for ever.
     """
 
     name: str
@@ -116,6 +149,10 @@ class StreamInfo(msgspec.Struct, frozen=True):
     late: int
     lateness_ms: int | None
     bytes: int = 0
+    segments: int = 0
+    rows: int = 0
+    stored_bytes: int = 0
+    retention_ms: int | None = None
 
 
 class StreamState(msgspec.Struct, frozen=True):
@@ -153,6 +190,23 @@ class Rows:
 
     table: pa.Table
     position: Position
+
+
+class RowsPage(msgspec.Struct, frozen=True):
+    """Rows as objects, where to go on, and how far the stream is."""
+
+    rows: list[dict[str, Any]]
+    next: int
+    frontier: int
+    head: int
+
+
+@dataclass(frozen=True, slots=True)
+class RowEvent:
+    """A row that came; to go on after it, begin at ``next``. None: at that of the row before."""
+
+    row: dict[str, Any]
+    next: int | None
 
 
 class Selection(TypedDict, total=False):
