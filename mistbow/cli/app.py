@@ -13,6 +13,7 @@ from mistbow.cli.city import city
 from mistbow.cli.flags import command_of
 from mistbow.cli.fog import app as fog
 from mistbow.cli.insights import app as insights
+from mistbow.cli.storage import app as storage
 from mistbow.cli.token import app as token
 from mistbow.errors import MistbowError
 from mistbow.settings import (
@@ -21,7 +22,6 @@ from mistbow.settings import (
     IgniteSettings,
     MonitorSettings,
     RunSettings,
-    StorageSettings,
     WorkerSettings,
 )
 
@@ -47,12 +47,6 @@ def _run_suite(settings: RunSettings) -> None:
     run(settings)
 
 
-def _run_storage(settings: StorageSettings) -> None:
-    from mistbow.supervisor.storage import run
-
-    run(settings)
-
-
 def _set_up(settings: IgniteSettings) -> None:
     from mistbow.supervisor.preparation import prepare
 
@@ -72,9 +66,6 @@ app.command("run", help="Run the whole suite on this machine, and show its insig
 )
 for _name, (_settings, _help) in _SERVICES.items():
     app.command(_name, help=_help)(command_of(_settings, _service(_name)))
-app.command("storage", help="Run a site's storage: Ignite and a storage agent.")(
-    command_of(StorageSettings, _run_storage)
-)
 app.command("setup", help="Fetch and prepare what Mistbow needs beside Python's packages.")(
     command_of(IgniteSettings, _set_up)
 )
@@ -82,6 +73,7 @@ app.command("city")(city)
 app.add_typer(insights, name="insights")
 app.add_typer(token, name="token")
 app.add_typer(fog, name="fog")
+app.add_typer(storage, name="storage")
 
 
 def main(*words: str) -> None:
