@@ -7,7 +7,7 @@ from typing import Protocol
 
 import msgspec
 
-from mistbow.errors import UnavailableError
+from mistbow.errors import TooManyRequestsError, UnavailableError
 from mistbow.fabric import Site
 from storage_agent.fabric.member import Member
 from storage_agent.fabric.network import Outgoing
@@ -137,7 +137,7 @@ async def _ask(question: Question, site: Site, member: Member) -> bytes | Missin
     )
     try:
         return await (await member.network.send(call)).read()
-    except UnavailableError as error:
+    except (TooManyRequestsError, UnavailableError) as error:
         if stand_in is not None:
             return await stand_in.instead(site, error.message)
         return Missing(site.node, error.message)
