@@ -137,6 +137,7 @@ class _Replica(msgspec.Struct, frozen=True):
     state: str
     complete: bool
     position: int
+    rows: int
     stale_ms: int
 
 
@@ -170,6 +171,7 @@ def _state(replication: Replication) -> _State:
                 state=each.state,
                 complete=each.complete,
                 position=each.position,
+                rows=each.rows,
                 stale_ms=each.stale_ms,
             )
             for each in replication.puller.held()

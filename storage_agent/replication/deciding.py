@@ -58,7 +58,7 @@ class Decider:
         self._signs.tell(room, self._load)
         self._offers.review()
         if self._policy is not None:
-            decisions = self._policy.decide(self.view(raw.log.bytes))
+            decisions = self._policy.decide(self.view(raw.log.index.bytes))
             self._offers.decide(
                 Want(target=each.target, filter=each.filter, why=each.why) for each in decisions
             )

@@ -67,9 +67,9 @@ class Offers:
 
     def withdraw(self, copy_id: str, target: str | None) -> None:
         """Want a copy no more, at one site or at all; raises ``NotFoundError``."""
-        gone = {
-            each for each in self._copies if each.id == copy_id and target in (None, each.target)
-        }
+        gone = [
+            copy for copy in self._copies if copy.id == copy_id and target in (None, copy.target)
+        ]
         if not gone:
             raise NotFoundError(
                 f"there is no copy {copy_id}" + (f" at {target}" if target else ""),
@@ -131,12 +131,21 @@ class Offers:
                 f"target: {want.target} is no other site", hint=f"Known are: {known}."
             )
         if want.stream == METADATA or want.stream.startswith(REPLICAS):
-            raise InvalidRequestError(f"stream: {want.stream} is not copied in this way")
+            raise InvalidRequestError(
+                f"stream: {want.stream} is not copied in this way",
+                hint="Every site follows all metadata; a replica is copied from its source.",
+            )
         stream = await self._streams.get(want.stream)
         if not want.filter.all and not stream.log.schema.equals(POINTS):
-            raise InvalidRequestError(f"filter: the stream {want.stream} is not one of points")
+            raise InvalidRequestError(
+                f"filter: the stream {want.stream} is not one of points",
+                hint="Leave the filter out to copy all of it.",
+            )
         if len(name_of(site, self._made(want, manual=True))) > _MOST_NAME:
-            raise InvalidRequestError(f"stream: the name {want.stream} is too long for a replica")
+            raise InvalidRequestError(
+                f"stream: the name {want.stream} is too long for a replica",
+                hint=f"With the site's and the copy's, {_MOST_NAME} characters are the most.",
+            )
         for rule in self._restrictions.withheld(want.target):
             if covers(rule, want.filter):
                 raise ConflictError(

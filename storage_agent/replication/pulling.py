@@ -54,12 +54,8 @@ class Puller:
                 self._held[replica.of, replica.copy.id] = replica
 
     def held(self, of: str | None = None) -> list[Replica]:
-        """Return the replicas that are held, all or those of a site, that somebody wants."""
-        return [
-            replica
-            for _, replica in sorted(self._held.items())
-            if not replica.dropped and of in (None, replica.of)
-        ]
+        """Return the replicas that are held, all or those of a site."""
+        return [each for _, each in sorted(self._held.items()) if of in (None, each.of)]
 
     def count_read(self, replica: Replica) -> None:
         """Take note that a replica was read here."""
@@ -92,12 +88,11 @@ class Puller:
 
     async def _follow_wishes(self) -> None:
         wanted = self._wanted()
-        for key in [key for key in self._pulling if key not in wanted]:
-            self._pulling.pop(key).cancel()
         for key, replica in list(self._held.items()):
-            if key not in wanted and not replica.dropped and self._is_withdrawn(replica):
-                log.info("a replica is dropped", of=replica.of, stream=replica.name)
-                await replica.drop()
+            if key not in wanted:
+                await self._stop(key)
+                if self._is_withdrawn(replica):
+                    await self._drop(key, replica)
         for (site, copy_id), copy in wanted.items():
             if (site, copy_id) not in self._pulling:
                 try:
@@ -105,6 +100,17 @@ class Puller:
                 except MistbowError as error:
                     log.info("not replicated", of=site, stream=copy.stream, error=error.message)
         self._tell()
+
+    async def _drop(self, key: tuple[str, str], replica: Replica) -> None:
+        log.info("a replica is dropped", of=replica.of, stream=replica.name)
+        del self._held[key]
+        if self._streams is not None:
+            await self._streams.delete(replica.name)
+
+    async def _stop(self, key: tuple[str, str]) -> None:
+        if (pulling := self._pulling.pop(key, None)) is not None:
+            pulling.cancel()
+            await asyncio.gather(pulling, return_exceptions=True)
 
     def _begin(self, replica: Replica) -> None:
         pulling = keep_following(
@@ -124,7 +130,7 @@ class Puller:
     def _is_withdrawn(self, replica: Replica) -> bool:
         """Tell whether its site says no more that it wants it: not if that forgot all it said."""
         told = self._member.store(replica.of)
-        return told is not None and replica.store == told
+        return told is not None and replica.store in (None, told)
 
     async def _hold(self, site: str, copy: Copy) -> Replica:
         if (site, copy.id) not in self._held:

@@ -24,7 +24,6 @@ COPY = "copy"
 _BASE = "base"
 _COMPLETE = "complete"
 _COMPLETE_TO = "complete_to"
-_DROPPED = "dropped"
 
 _NOTE_S = 5.0
 
@@ -60,6 +59,11 @@ class Replica:
         return self._stream.log.frontier - int(self._attribute(_BASE, 0))
 
     @property
+    def rows(self) -> int:
+        """How many rows it has."""
+        return self._stream.log.head
+
+    @property
     def store(self) -> str | None:
         """The store that the position is one of."""
         store: str | None = self._attribute(STORE, None)
@@ -69,11 +73,6 @@ class Replica:
     def complete(self) -> bool:
         """Whether it once had all that there was."""
         return bool(self._attribute(_COMPLETE, False))
-
-    @property
-    def dropped(self) -> bool:
-        """Whether nobody wants it any more."""
-        return bool(self._attribute(_DROPPED, False))
 
     @property
     def complete_to(self) -> int:
@@ -99,8 +98,6 @@ class Replica:
         base = self._stream.log.frontier - position
         if (self.store, self._attribute(_BASE, 0)) != (store, base):
             changes |= {STORE: store, _BASE: base}
-        if self.dropped:
-            changes[_DROPPED] = None
         if changes:
             await self._note(changes)
         self._heard = self.position
@@ -136,10 +133,6 @@ class Replica:
         if COPY not in self._stream.log.attributes:
             text = msgspec.json.encode(self.copy).decode()
             await self._note({OF: self.of, COPY: text})
-
-    async def drop(self) -> None:
-        """Note that nobody wants it any more."""
-        await self._note({_DROPPED: True})
 
     def _attribute(self, name: str, default: Any) -> Any:
         return self._stream.log.attributes.get(name, default)

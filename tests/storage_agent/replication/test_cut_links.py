@@ -1,0 +1,175 @@
+"""Three sites whose links are cut and healed again and again, under load.
+
+``MISTBOW_ROUNDS`` is how often: 20 for the promise, 2 where time is short.
+"""
+
+import itertools
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import httpx
+import pyarrow as pa
+import pytest
+
+from mistbow.clock import system_clock
+from mistbow.fog_emulation.parts import Shape
+from mistbow.streams.events import events_of
+from tests.mistbow.fog_emulation.namespaces import needs_namespaces, standing
+from tests.support.fogs import NETWORKS, PORT, TOKEN, Fog, plan
+from tests.support.waiting import eventually
+
+pytestmark = [needs_namespaces, pytest.mark.timeout(900)]
+
+ROUNDS = int(os.environ.get("MISTBOW_ROUNDS", "2"))
+URL = f"http://127.0.0.1:{PORT}"
+HEADERS = {"Authorization": f"Bearer {TOKEN}"}
+COPIES = {"a": "b", "b": "c", "c": "a"}
+COLUMNS = ["metric", "entity", "ts", "value"]
+MOST_WAIT_S = 2.0
+"""What a write may take on a machine whose two processors also run three sites and other tests."""
+
+
+@pytest.fixture(scope="module")
+def fog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fog]:
+    with ExitStack() as stack:
+        backend = stack.enter_context(standing(plan()))
+        home = tmp_path_factory.mktemp("sites")
+        yield Fog(backend, home, replication_every_ms=500)
+
+
+class Load:
+    """Writes to one site from inside of it, and takes the time of each write."""
+
+    def __init__(self, fog: Fog, site: str) -> None:
+        self._fog = fog
+        self._site = site
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._write, name=f"load of {site}")
+        self.waits: list[float] = []
+        self.failures: list[str] = []
+        self.sent = 0
+
+    def __enter__(self) -> "Load":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self._thread.join()
+
+    def _write(self) -> None:
+        with self._fog.inside(self._site), httpx.Client(headers=HEADERS, timeout=30) as client:
+            for number in itertools.count():
+                items = [self._item(number, i) for i in range(20)]
+                begin = time.monotonic()
+                answer = client.post(f"{URL}/put", json={"monitoring": items})
+                self.waits.append(time.monotonic() - begin)
+                self.sent += len(items)
+                if not answer.is_success:
+                    self.failures.append(answer.text)
+                if self._end.wait(0.05):
+                    return
+
+    def _item(self, number: int, i: int) -> dict[str, Any]:
+        # A new series each second or so, for the metadata to move too.
+        entity = f"{self._site}-{i}-{number // 20}"
+        value = {"val": number, "timestamp": system_clock()}
+        return {"metricID": "load", "entityID": entity, "group": "g", **value}
+
+
+def all_reached(fog: Fog) -> bool:
+    return all(fog.reached(site) == {"a", "b", "c"} for site in NETWORKS)
+
+
+def ask(fog: Fog, site: str, method: str, path: str, **more: Any) -> Any:
+    with fog.inside(site):
+        answer = httpx.request(method, URL + path, headers=HEADERS, timeout=30, **more)
+    assert answer.is_success, answer.text
+    return answer.json()
+
+
+def stored(fog: Fog, site: str, stream: str) -> pa.Table:
+    with fog.at(site) as client:
+        assert stream in {each.name for each in client.streams()}
+        return client.read(stream).table.select(COLUMNS)
+
+
+def facts(fog: Fog, at: str, stream: str) -> dict[str, str]:
+    """Return what a stream of metadata comes to, but for what moves all the time."""
+    with fog.at(at) as client:
+        told = {key: event for _, key, event in events_of(client.read(stream).table)}
+    moving = ("link/", "health")
+    return {key: event for key, event in told.items() if not key.startswith(moving)}
+
+
+def agree(fog: Fog) -> bool:
+    """Tell whether every site knows of every other what that says of itself."""
+    return all(
+        facts(fog, at, f"replicas/{site}/metadata") == facts(fog, site, "metadata")
+        for site in NETWORKS
+        for at in NETWORKS
+        if at != site
+    )
+
+
+def complete(fog: Fog, source: str, target: str) -> bool:
+    kept = stored(fog, target, f"replicas/{source}/raw").to_pylist()
+    return bool(kept == stored(fog, source, "raw").to_pylist())
+
+
+def test_cut_and_healed_links_lose_nothing_and_hold_nobody_up(fog: Fog) -> None:
+    eventually(lambda: all_reached(fog), what="all reach all")
+    for source, target in COPIES.items():
+        ask(fog, source, "PUT", "/replication", json={"target": target})
+    with ExitStack() as stack:
+        loads = [stack.enter_context(Load(fog, site)) for site in NETWORKS]
+        for victim, _ in zip(itertools.cycle(("a", "b", "c")), range(ROUNDS), strict=False):
+            others = {"a", "b", "c"} - {victim}
+            fog.shape(victim, Shape(loss=1.0))
+            eventually(lambda: fog.reached(victim) == {victim})  # noqa: B023
+            eventually(lambda: all(victim not in fog.reached(each) for each in others))  # noqa: B023
+            if victim == "a":
+                read_without(fog, "a")
+            fog.shape(victim, Shape())
+            eventually(lambda: all_reached(fog), what="the links are healed")
+    waits = sorted(wait for load in loads for wait in load.waits)
+    print(
+        f"{ROUNDS} rounds, {len(waits)} writes: worst {1000 * waits[-1]:.0f} ms, "
+        f"median {1000 * waits[len(waits) // 2]:.1f} ms"
+    )
+    assert not [failure for load in loads for failure in load.failures]
+    assert waits[-1] < MOST_WAIT_S
+    assert [stored(fog, site, "raw").num_rows for site in NETWORKS] == [x.sent for x in loads]
+    for source, target in COPIES.items():
+        eventually(lambda: complete(fog, source, target), timeout=60)  # noqa: B023
+    eventually(lambda: agree(fog), timeout=60, what="all agree on metadata")
+
+
+def read_without(fog: Fog, away: str) -> None:
+    """Read a site that is cut off: at the holder of its replica, and by way of that."""
+    for at in ("b", "c"):
+        body = {"nodes": [away], "metricID": ["load"], "from": 0}
+        answer = ask(fog, at, "POST", "/get", json=body)
+        [instead] = answer["monitoring"]
+        assert (instead["node"], instead["from"]) == (f"node-{away}", COPIES[away])
+        assert instead["data"]
+        assert instead["stale_ms"] > 0
+
+
+def test_a_congested_link_makes_reads_across_it_worth_a_copy(fog: Fog) -> None:
+    eventually(lambda: all_reached(fog), what="all reach all")
+    ask(fog, "a", "POST", "/put", json={"monitoring": [
+        {"metricID": "hot", "entityID": "x", "val": 1, "timestamp": system_clock()}]})  # fmt: skip
+    body = {"nodes": ["a"], "metricID": ["hot"]}
+
+    def decided() -> list[str]:
+        copies = ask(fog, "a", "GET", "/replication")["copies"]
+        return [copy["why"] for copy in copies if copy.get("filter") == {"metric": ["hot"]}]
+
+    for _ in range(20):
+        assert ask(fog, "c", "POST", "/get", json=body)["monitoring"][0]["data"]
+    eventually(decided, what="a and c have no straight link, so that is enough")

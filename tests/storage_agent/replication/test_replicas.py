@@ -1,0 +1,260 @@
+"""Replicas of real agents: through restarts and kills, within restrictions, read for their site."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import httpx
+import pytest
+
+from mistbow.client.agent import AgentClient, Point
+from mistbow.clock import system_clock
+from tests.support.services import Service
+from tests.support.sites import TOKEN, Place, knows, site_of
+from tests.support.waiting import eventually
+
+HEADERS = {"Authorization": f"Bearer {TOKEN}"}
+RAW = "replicas/a/raw"
+CPU = {"metric": ["cpu"]}
+FAST: dict[str, Any] = {"replication_every_ms": 100}
+COLUMNS = ["metric", "entity", "attributes", "ts", "value"]
+
+
+def ask(client: AgentClient, method: str, path: str, **more: Any) -> Any:
+    """Make a request to an agent that is to be answered well; returns the answer's JSON."""
+    answer = httpx.request(method, client.url + path, headers=HEADERS, timeout=30, **more)
+    assert answer.is_success, answer.text
+    return answer.json() if answer.content else None
+
+
+def points(first: int, count: int, metric: str = "cpu", **more: Any) -> list[Point]:
+    now = system_clock() - 100_000
+    return [
+        Point(metric, f"e{i % 7}", now + i, float(i), **more) for i in range(first, first + count)
+    ]
+
+
+def stored(client: AgentClient, stream: str) -> list[dict[str, Any]]:
+    assert stream in {each.name for each in client.streams()}
+    rows: list[dict[str, Any]] = client.read(stream).table.select(COLUMNS).to_pylist()
+    return rows
+
+
+def copied(client: AgentClient, target: str, **more: Any) -> str:
+    copy = ask(client, "PUT", "/replication", json={"target": target, **more})
+    return str(copy["id"])
+
+
+def replica(client: AgentClient, of: str = "a") -> dict[str, Any]:
+    """Return the one replica that an agent holds of a site; fails while it is not complete."""
+    found = [each for each in ask(client, "GET", "/replication")["replicas"] if each["of"] == of]
+    assert [each["complete"] for each in found] == [True], found
+    return dict(found[0])
+
+
+def held_at(client: AgentClient, site: str) -> bool:
+    """Tell whether an agent knows of a complete replica at another site."""
+    held = ask(client, "GET", "/replication")["elsewhere"].get(site, [])
+    return any(each.get("complete") for each in held)
+
+
+def same(at_a: AgentClient, at_b: AgentClient) -> bool:
+    return stored(at_b, RAW) == stored(at_a, "raw")
+
+
+def test_a_replica_goes_on_after_restarts_of_both_ends(places: list[Place]) -> None:
+    a, b, _ = places
+    with ExitStack() as stack:
+        at_a = stack.enter_context(a.agent())
+        with b.agent(a) as at_b:
+            knows(at_a, "b")
+            at_a.put(points(0, 500, units="percent"))
+            copied(at_a, "b")
+            eventually(lambda: same(at_a, at_b), what="all is copied")
+        at_a.put(points(500, 500))
+        with b.agent(a) as at_b:
+            eventually(lambda: same(at_a, at_b), what="what came meanwhile is copied")
+            stack.close()
+            with a.agent(b) as at_a:
+                at_a.put(points(1000, 500))
+                eventually(lambda: same(at_a, at_b), what="the source was restarted")
+                assert len(stored(at_b, RAW)) == 1500
+                copy_id = replica(at_b)["id"]
+                assert replica(at_b)["stale_ms"] < 10_000
+                ask(at_a, "DELETE", f"/replication/copies/{copy_id}")
+                eventually(lambda: not ask(at_b, "GET", "/replication")["replicas"])
+
+
+def test_a_target_that_is_killed_holds_each_row_once(places: list[Place]) -> None:
+    a, b, _ = places
+    target = Service("storage_agent", b.port, {**b.settings(a), "agent_port": b.port})
+    with a.agent() as at_a:
+        at_a.put(points(0, 100))
+        target.start(ready=False)
+        eventually(lambda: site_of(at_a, "b").reachable)
+        copied(at_a, "b")
+        try:
+            at_b = AgentClient(b.url, TOKEN)
+            for kill in range(3):
+                before = 100 + kill * 2000
+                for begin in range(before, before + 2000, 100):
+                    at_a.put(points(begin, 100))
+                eventually(lambda: len(stored(at_b, RAW)) > before)  # noqa: B023
+                target.kill()
+                target.start(ready=False)
+            eventually(lambda: same(at_a, at_b), what="all is copied")
+        finally:
+            target.kill()
+
+
+@pytest.fixture
+def three(places: list[Place]) -> Iterator[tuple[ExitStack, list[AgentClient]]]:
+    """Agents of a, b and c; closing the stack stops a."""
+    a, b, c = places
+    with b.agent() as at_b, c.agent(b) as at_c, ExitStack() as stack:
+        at_a = stack.enter_context(a.agent(b))
+        for client in (at_a, at_b, at_c):
+            knows(client, *({"a", "b", "c"} - {client.fabric().site}))
+        yield stack, [at_a, at_b, at_c]
+
+
+def test_reads_of_a_site_that_is_away(three: tuple[ExitStack, list[AgentClient]]) -> None:
+    stack, (at_a, at_b, at_c) = three
+    at_a.put(points(0, 700, group="load"))
+    at_a.put([Point("mem", "e0", system_clock(), 1.0)])
+    copied(at_a, "b", filter=CPU)
+    eventually(lambda: replica(at_b)["rows"] == 700)
+    eventually(lambda: held_at(at_c, "b"), what="c knows of that")
+    whole = {"metricID": ["cpu"], "nodes": ["a"], "latest": False}
+    [straight] = ask(at_c, "POST", "/get", json=whole)["monitoring"]
+    assert "stale_ms" not in straight
+    eventually(lambda: "mem" in str(at_c.read("replicas/a/metadata").table["key"].to_pylist()))
+    stack.close()
+    eventually(lambda: not site_of(at_c, "a").reachable)
+    for client in (at_b, at_c):
+        answer = ask(client, "POST", "/get", json=whole)
+        [instead] = answer["monitoring"]
+        assert instead["data"] == straight["data"]
+        assert (instead["node"], instead["from"]) == ("node-a", "b")
+        assert 0 < instead["stale_ms"] < 60_000
+        assert "missing" not in answer
+    latest = ask(at_c, "POST", "/get", json={"nodes": ["a", "b"], "groupName": "load"})
+    of_a = next(each for each in latest["monitoring"] if each["node"] == "node-a")
+    values = {item["entityID"]: item["values"] for item in of_a["data"]}
+    assert {entity: len(found) for entity, found in values.items()} == {
+        f"e{i}": 1 for i in range(7)
+    }
+    assert values["e6"][0]["val"] == 699 - (699 - 6) % 7
+    everything = ask(at_c, "POST", "/get", json={"nodes": ["a"]})
+    assert len(everything["monitoring"][0]["data"]) == 7
+    [missing] = everything["missing"]
+    assert "the site a is silent since" in missing["reason"]
+    assert "no replica that can be reached has mem of e0" in missing["reason"]
+
+
+def test_a_near_replica_answers_what_is_past(
+    three: tuple[ExitStack, list[AgentClient]],
+) -> None:
+    _, (at_a, at_b, _) = three
+    at_a.put(points(0, 70))
+    copied(at_a, "b")
+    eventually(lambda: replica(at_b)["rows"] == 70)
+    end = system_clock() - 90_000
+    past = {"nodes": ["a"], "from": 0, "to": end}
+    [answer] = eventually(
+        lambda: [
+            each
+            for each in ask(at_b, "POST", "/get", json=past)["monitoring"]
+            if each.get("from") == "b"
+        ]
+    )
+    assert sum(len(item["values"]) for item in answer["data"]) == 70
+    [latest] = ask(at_b, "POST", "/get", json={"nodes": ["a"]})["monitoring"]
+    assert "from" not in latest
+    [latest] = ask(at_b, "POST", "/get", json={"nodes": ["a"], "max_stale_ms": 60_000})[
+        "monitoring"
+    ]
+    assert latest["from"] == "b"
+
+
+def test_restrictions_hold_where_the_data_is(
+    three: tuple[ExitStack, list[AgentClient]],
+) -> None:
+    _, (at_a, at_b, _) = three
+    secret = Point("pulse", "bed-1", system_clock(), 60.0, group="patients")
+    at_a.put([secret, *points(0, 10), *points(10, 5, labels={"ward": "7"})])
+    # The group was told once only; the points that do not tell it are of it all the same.
+    at_a.put([Point("pulse", "bed-1", system_clock(), 61.0)])
+    rules = [
+        {"match": {"group": ["patients"]}, "stay_in": ["elsewhere"]},
+        {"match": {"labels": {"ward": ["7"]}}, "stay_in": ["elsewhere", "c"]},
+    ]
+    ask(at_a, "PUT", "/replication/restrictions", json=rules)
+    refused = httpx.put(
+        at_a.url + "/replication",
+        json={"target": "b", "filter": {"group": ["patients"]}},
+        headers=HEADERS,
+    )
+    assert refused.status_code == 409
+    assert "patients" in refused.json()["error"]["message"]
+    copy_id = copied(at_a, "b")
+    eventually(lambda: replica(at_b)["rows"] == 10)
+    assert replica(at_b)["kept_in"] == f"{RAW}/{copy_id}"
+    assert {row["value"] for row in stored(at_b, f"{RAW}/{copy_id}")} == set(map(float, range(10)))
+    # Who may not have it does not get it by asking either.
+    feed = {"target": "b", "id": "0123456789ab", "from": 0}
+    answer = httpx.get(at_a.url + "/replication/feed", params=feed, headers=HEADERS)
+    assert answer.status_code == 409
+    ask(at_a, "PUT", "/replication/restrictions", json=rules[:1])
+    eventually(lambda: replica(at_b)["rows"] == 15, what="what may go now is copied")
+    ask(at_a, "PUT", "/replication/restrictions", json=[])
+    eventually(lambda: same(at_a, at_b), what="now all of it is")
+
+
+def test_a_hot_series_is_copied_and_then_read_where_it_is(places: list[Place]) -> None:
+    a, b, _ = places
+    with a.agent(**FAST) as at_a, b.agent(a, **FAST) as at_b:
+        knows(at_b, "a")
+        at_a.put(points(0, 7))
+        at_a.put([Point("mem", "e0", system_clock(), 1.0)])
+        for _ in range(60):
+            ask(at_b, "POST", "/get", json={"nodes": ["a"], "metricID": ["cpu"]})
+        assert eventually(lambda: replica(at_b)["rows"]) == 7
+        [copy] = ask(at_a, "GET", "/replication")["copies"]
+        assert copy["filter"] == CPU
+        assert "b reads it" in copy["why"]
+
+
+def test_a_fragile_site_is_copied_wholly_and_elsewhere_when_that_is_gone(
+    places: list[Place],
+) -> None:
+    a, b, c = places
+    with a.agent(labels="battery=true", **FAST) as at_a, c.agent(a, **FAST) as at_c:
+        knows(at_a, "c")
+        with b.agent(a, **FAST):
+            at_a.put(points(0, 10))
+            first = eventually(lambda: ask(at_a, "GET", "/replication")["copies"])
+            assert [copy["why"] for copy in first] == ["a is fragile"]
+        if first[0]["target"] == "b":
+            eventually(lambda: len(ask(at_a, "GET", "/replication")["copies"]) == 2)
+        eventually(lambda: same(at_a, at_c))
+
+
+REFUSED: list[tuple[str, Any, str]] = [
+    ("", {"target": "nowhere"}, "target: nowhere is no other site"),
+    ("", {"target": "a"}, "target: a is no other site"),
+    ("", {"target": "b", "stream": "metadata"}, "stream: metadata is not copied"),
+    ("", {"target": "b", "filter": {"metrics": ["x"]}}, "unknown field `metrics`"),
+    ("", {"target": "b", "filter": {"metric": "x"}}, "filter.metric: Expected `array`"),
+    ("/restrictions", [{"match": {}}], "missing required field `stay_in`"),
+    ("/restrictions", {}, "restrictions: Expected `array`"),
+]
+
+
+def test_what_cannot_be_is_refused(three: tuple[ExitStack, list[AgentClient]]) -> None:
+    at_a = three[1][0]
+    for path, body, message in REFUSED:
+        answer = httpx.put(f"{at_a.url}/replication{path}", json=body, headers=HEADERS)
+        assert answer.status_code == 400
+        assert message in answer.json()["error"]["message"]
+        assert answer.json()["error"]["hint"]
