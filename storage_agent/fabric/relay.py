@@ -36,7 +36,10 @@ _PASSED_ON = ("content-type", "content-length", "idempotency-key", "last-event-i
 _PASSED_BACK = ("content-type", "content-length", "retry-after")
 _FOLLOW_S = 3.0
 _GET_S = 27.0
-_LONG = ("/get", "/query", "/query/parts", "/app/get", "/app/query", "/analytics/get")
+_LONG = (
+    *("/get", "/query", "/query/parts", "/app/get", "/app/query", "/analytics/get"),
+    *("/api/v1/query", "/api/v1/query_range"),
+)
 _MOST_WAIT_S = 60.0
 
 
