@@ -15,6 +15,7 @@ from storage_agent.records import examples
 from storage_agent.records.bodies import (
     AnalyticsBody,
     AppBody,
+    DeleteBody,
     Item,
     QueryBody,
     ReadBody,
@@ -26,6 +27,7 @@ from storage_agent.records.bodies import (
 _ANALYTICS = msgspec.json.Decoder(AnalyticsBody)
 _APP = msgspec.json.Decoder(AppBody)
 _READ = msgspec.json.Decoder(ReadBody)
+_DELETE = msgspec.json.Decoder(DeleteBody)
 _QUERY = msgspec.json.Decoder(QueryBody)
 _SCHEMA = msgspec.json.Decoder(SchemaBody)
 _ROUTING = msgspec.json.Decoder(RoutingBody)
@@ -75,6 +77,16 @@ def _add_analytics_routes(routes: APIRouter, agent: Agent) -> None:
         """
         return _json(await agent.records.get("analytics", await _read(request)))
 
+    @routes.delete(
+        "/analytics",
+        summary="Delete results of analytics",
+        openapi_extra=takes(DeleteBody, examples.DELETE),
+    )
+    @requires("admin")
+    async def delete(request: Request) -> Response:
+        """Delete all of each `key`, or with `from` and `to` (ms, inclusive) what is in between."""
+        return await _delete(agent, "analytics", request)
+
 
 def _add_app_routes(routes: APIRouter, agent: Agent) -> None:
     @routes.post(
@@ -102,6 +114,14 @@ def _add_app_routes(routes: APIRouter, agent: Agent) -> None:
         `/get`.
         """
         return _json(await agent.records.get("application", await _read(request)))
+
+    @routes.delete(
+        "/app", summary="Delete application data", openapi_extra=takes(DeleteBody, examples.DELETE)
+    )
+    @requires("admin")
+    async def delete(request: Request) -> Response:
+        """Delete all of each `key`, or with `from` and `to` (ms, inclusive) what is in between."""
+        return await _delete(agent, "application", request)
 
     @routes.post(
         "/app/query",
@@ -178,6 +198,11 @@ def _add_routing_routes(routes: APIRouter, agent: Agent) -> None:
 
 async def _read(request: Request) -> ReadBody:
     return read_body(_READ, await request.body())
+
+
+async def _delete(agent: Agent, word: str, request: Request) -> Response:
+    await agent.records.delete(word, read_body(_DELETE, await request.body()))
+    return _json(msgspec.json.encode({"result": "OK", "message": "deleted"}))
 
 
 def _items(body: AppBody) -> list[Item]:

@@ -44,6 +44,14 @@ class ReadBody(msgspec.Struct, frozen=True, rename={"since": "from", "until": "t
     limit: _Limit | None = None
 
 
+class DeleteBody(msgspec.Struct, frozen=True, rename={"since": "from", "until": "to"}):
+    """The body of a delete: keys, and times, inclusive, or none for all of them."""
+
+    key: Some = None
+    since: Millis | None = None
+    until: Millis | None = None
+
+
 class QueryBody(msgspec.Struct, frozen=True, rename={"since": "from", "until": "to"}):
     """The body of an /app/query: what fields of the latest records of a schema must be."""
 

@@ -18,6 +18,7 @@ APP: Example = {
     ]
 }
 READ: Example = {"key": ["load", "room-7"], "from": 1795262400000, "to": 1795262460000}
+DELETE: Example = {"key": ["load", "room-7"]}
 SCHEMA: Example = {
     "schema": {
         "type": "object",

@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
+from itertools import pairwise
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from mistbow.errors import InvalidRequestError, TooLargeError
@@ -13,8 +15,9 @@ from storage_agent.monitoring.bodies import whole
 from storage_agent.records.bodies import Item, KeyValues, Value
 from storage_agent.records.latest import Latest, Record
 from storage_agent.streams import reading
-from storage_agent.streams.columns import as_list
+from storage_agent.streams.columns import as_list, is_in
 from storage_agent.streams.index import Entry
+from storage_agent.streams.log import StreamLog
 from storage_agent.streams.reading import Selection, Selector
 from storage_agent.streams.segments import Segment
 from storage_agent.streams.streams import Stream, Streams
@@ -31,18 +34,27 @@ class Kind:
 
     def __init__(self, name: str, streams: Streams) -> None:
         self.name = name
-        self.latest = Latest()
+        self._latest = Latest()
         self._streams = streams
         self._stream: Stream | None = None
         self._epoch: int | None = None
         self._lock = asyncio.Lock()
+        self._looking = asyncio.Lock()
+        # Keys whose latest record may be gone from the stream.
+        self._doubtful: set[str] = set()
+
+    @property
+    def latest(self) -> Latest:
+        """The latest records, as far as they have not expired."""
+        if self._stream is not None:
+            self._latest.hide(self._stream.log.first, self._stream.log.expired_before())
+        return self._latest
 
     async def recover(self) -> None:
-        """Read what was put before, chunk by chunk; to be called once."""
+        """Read what was put before, piece by piece; to be called once."""
         if PREFIX + self.name in [stream.name for stream in self._streams.all()]:
             self._stream = await self._streams.get(PREFIX + self.name)
-            async for rows in self._read(Selection()):
-                self.latest.apply(rows)
+            await _replay(self._stream.log, self._latest)
             self._stream.log.listener = self._follow
 
     async def put(self, items: Sequence[Item], key: str | None, where: str) -> None:
@@ -56,6 +68,19 @@ class Kind:
             stream = await self._own()
         await stream.writer.append(rows, epoch=self._epoch, key=key)
         metrics.RECORDS.labels(self.name).inc(len(items))
+
+    async def delete(self, keys: Collection[str], first: int | None, last: int | None) -> None:
+        """Delete the records of keys, of all times or of those in between, inclusive."""
+        if self._stream is not None:
+            self._doubtful.update(keys)
+            await self._stream.writer.delete(("key",), [(key,) for key in keys], first, last)
+            self._doubtful.update(keys)
+            await self._look_again()
+
+    async def expire(self) -> None:
+        """Correct what the latest records are after some are gone; to be called repeatedly."""
+        self._doubtful.update(self.latest.hidden())
+        await self._look_again()
 
     def read_latest(
         self, keys: Collection[str], start: str = "", limit: int | None = None
@@ -117,8 +142,37 @@ class Kind:
                 self._epoch = (await self._stream.writer.claim()).epoch
             return self._stream
 
+    async def _look_again(self) -> None:
+        """Find anew what is in doubt; raises ``UnavailableError``, and it stays in doubt."""
+        async with self._looking:
+            if self._stream is None or not self._doubtful:
+                return
+            keys, found = sorted(self._doubtful), Latest()
+            await _replay(self._stream.log, found, pa.array(keys, pa.string()))
+            self._latest.replace(keys, found)
+            self._doubtful.difference_update(keys)
+
     def _follow(self, segment: Segment, _: Entry) -> None:
-        self.latest.apply(segment.rows)
+        self._latest.apply(segment.rows, segment.header.first, segment.header.created)
+
+
+async def _replay(log: StreamLog, latest: Latest, keys: pa.Array | None = None) -> None:
+    """Follow all rows that there are, or those of some keys, up to the head when this returns."""
+    position = log.first
+    while position < log.head:
+        entry = log.index[log.index.at(position)]
+        [piece] = await log.pieces([entry])
+        rows = piece.between(position, entry.next)
+        if keys is not None:
+            rows = rows.filter(is_in(rows.batch["key"], keys))
+        ordinals = rows.ordinals
+        # The rows of a commit stand together, in the order of commits.
+        begins = np.flatnonzero(np.diff(ordinals, prepend=-1)).tolist()
+        for begin, end in pairwise([*begins, len(ordinals)]):
+            of, commits = int(ordinals[begin]), piece.commits
+            batch = rows.batch.slice(begin, end - begin)
+            latest.apply(batch, int(commits.first[of]), int(commits.created[of]))
+        position = entry.next
 
 
 class _Room:

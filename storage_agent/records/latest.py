@@ -9,14 +9,21 @@ import pyarrow as pa
 
 from storage_agent.records.index import FieldIndex, field_of
 from storage_agent.streams.columns import as_list
+from storage_agent.streams.index import EARLIEST
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """A value as JSON, its time, and the schema that it was checked by."""
+    """A value as JSON, its time, and the schema that it was checked by.
+
+    ``commit`` is the number at which the commit that it came with begins, ``created`` when that
+    was (ms).
+    """
 
     ts: int
     val: bytes
-    schema: str | None = None
+    schema: str | None
+    commit: int
+    created: int
 
 
 class Latest:
@@ -24,6 +31,7 @@ class Latest:
 
     def __init__(self) -> None:
         self._records: dict[str, Record] = {}
+        self._first, self._before = 0, EARLIEST
         # Both are made when they are first asked for: most uses need none of them.
         self._ordered: list[str] | None = None
         self._indexes: dict[tuple[str, str], FieldIndex] = {}
@@ -31,32 +39,40 @@ class Latest:
     def __len__(self) -> int:
         return len(self._records)
 
-    def apply(self, rows: pa.RecordBatch) -> None:
-        """Follow rows of the shape ``RECORDS``."""
+    def apply(self, rows: pa.RecordBatch, commit: int, created: int) -> None:
+        """Follow rows of the shape ``RECORDS`` that came with one commit."""
         keys, times, values = (as_list(rows[name]) for name in ("key", "ts", "val"))
         named = rows["schema"]
         schemas = [None] * len(keys) if named.null_count == len(keys) else named.to_pylist()
         for key, ts, val, schema in zip(keys, times, values, schemas, strict=True):
             known = self._records.get(key)
             if known is None or known.ts <= ts:
-                self._set(key, Record(ts, val.encode(), schema))
+                self._set(key, Record(ts, val.encode(), schema, commit, created))
+
+    def hide(self, first: int, before: int) -> None:
+        """Show no record that came with a commit before ``first``, or was created ``before``."""
+        self._first, self._before = first, before
+
+    def hidden(self) -> list[str]:
+        """Return the keys whose record is hidden; others that they have may not be."""
+        return [key for key, record in self._records.items() if not self._shown(record)]
 
     def get(self, key: str) -> Record | None:
         """Return the latest record of a key."""
-        return self._records.get(key)
+        record = self._records.get(key)
+        return record if record is not None and self._shown(record) else None
 
     def items(self) -> list[tuple[str, Record]]:
         """Return everything, as it is now."""
-        return list(self._records.items())
+        return [item for item in self._records.items() if self._shown(item[1])]
 
     def scan(self, start: str = "", limit: int | None = None) -> Iterator[tuple[str, Record]]:
         """Yield the records of the keys from ``start`` on, in their order."""
         if self._ordered is None:
             self._ordered = sorted(self._records)
-        begin = bisect_left(self._ordered, start)
-        end = None if limit is None else begin + limit
-        for key in islice(self._ordered, begin, end):
-            yield key, self._records[key]
+        keys = islice(self._ordered, bisect_left(self._ordered, start), None)
+        shown = ((key, record) for key in keys if (record := self.get(key)) is not None)
+        yield from islice(shown, limit)
 
     def index(self, schema: str, field: str) -> FieldIndex:
         """Return the index of a field over the records of a schema."""
@@ -72,15 +88,19 @@ class Latest:
         for name in [name for name in self._indexes if name[0] == schema]:
             del self._indexes[name]
 
-    def replace(self, keys: Iterable[str], found: dict[str, Record]) -> None:
-        """Set what the latest records of keys are, or that there are none any more."""
+    def replace(self, keys: Iterable[str], found: "Latest") -> None:
+        """Have the latest records of keys be those that were found, or none any more."""
         for key in keys:
             record = found.get(key)
             if record is not None:
                 self._set(key, record)
             elif (gone := self._records.pop(key, None)) is not None:
-                self._ordered = None
+                if self._ordered is not None:
+                    del self._ordered[bisect_left(self._ordered, key)]
                 self._index(key, gone, None)
+
+    def _shown(self, record: Record) -> bool:
+        return record.commit >= self._first and record.created >= self._before
 
     def _set(self, key: str, record: Record) -> None:
         known = self._records.get(key)

@@ -7,19 +7,30 @@ from dataclasses import dataclass
 import msgspec
 
 from mistbow.clock import Clock
-from mistbow.errors import TooLargeError, UnavailableError
+from mistbow.errors import InvalidRequestError, TooLargeError, UnavailableError
 from mistbow.settings import AgentSettings
+from mistbow.telemetry import get_logger
 from storage_agent.fabric.gathering import Missing, Question, ask
 from storage_agent.fabric.member import Member
 from storage_agent.monitoring.extraction import choice_of, times_between
 from storage_agent.records import collector
-from storage_agent.records.bodies import Item, KeyValues, QueryBody, ReadBody, SchemaBody
+from storage_agent.records.bodies import (
+    DeleteBody,
+    Item,
+    KeyValues,
+    QueryBody,
+    ReadBody,
+    SchemaBody,
+)
 from storage_agent.records.kind import Kind
 from storage_agent.records.query import Query
 from storage_agent.records.routing import Routing
 from storage_agent.records.schemas import Schemas
 from storage_agent.streams.streams import Streams
 
+log = get_logger(__name__)
+
+_LOOK_S = 1.0
 _KINDS = ("analytics", "application")
 
 _Parts = dict[str, list[KeyValues]]
@@ -31,7 +42,7 @@ class _Open:
     kinds: dict[str, Kind]
     schemas: Schemas
     routing: Routing
-    collecting: asyncio.Task[None] | None
+    tasks: tuple[asyncio.Task[None], ...]
 
 
 class RecordStore:
@@ -51,16 +62,18 @@ class RecordStore:
         await schemas.recover()
         for kind in (*kinds.values(), routing.kind):
             await kind.recover()
-        collecting = None
+        tasks = [_keep((*kinds.values(), routing.kind))]
         if self._settings.collect_routes:
-            collecting = asyncio.create_task(collector.collect(routing), name="routes")
-        self._opened = _Open(kinds, schemas, routing, collecting)
+            tasks.append(collector.collect(routing))
+        running = tuple(asyncio.create_task(task, name="records") for task in tasks)
+        self._opened = _Open(kinds, schemas, routing, running)
 
     async def close(self) -> None:
-        """Stop collecting."""
-        if self._opened is not None and self._opened.collecting is not None:
-            self._opened.collecting.cancel()
-            await asyncio.gather(self._opened.collecting, return_exceptions=True)
+        """Stop keeping things in order and collecting."""
+        if self._opened is not None:
+            for task in self._opened.tasks:
+                task.cancel()
+            await asyncio.gather(*self._opened.tasks, return_exceptions=True)
 
     @property
     def schemas(self) -> Schemas:
@@ -96,6 +109,14 @@ class RecordStore:
         ready.schemas.check(items, word)
         if items:
             await ready.kinds[word].put(items, key, word)
+
+    async def delete(self, word: str, body: DeleteBody) -> None:
+        """Delete the records of one kind that a body names; raises ``InvalidRequestError``."""
+        keys = choice_of(body.key)
+        if not keys:
+            raise InvalidRequestError("key: it names nothing", hint='Say which: {"key": ["load"]}.')
+        times = times_between(body.since, body.until, None)
+        await self._ready().kinds[word].delete(keys, *(times or (None, None)))
 
     async def get(self, word: str, body: ReadBody) -> bytes:
         """Return the records of one kind that a body asks for, as JSON."""
@@ -156,6 +177,19 @@ class RecordStore:
         if self._opened is None:
             raise UnavailableError("the agent is starting", hint="/readyz says what it waits for.")
         return self._opened
+
+
+async def _keep(kinds: Sequence[Kind]) -> None:
+    """Forget what has expired, for ever."""
+    while True:
+        await asyncio.sleep(_LOOK_S)
+        for kind in kinds:
+            try:
+                await kind.expire()
+            except UnavailableError:
+                continue  # the client of Ignite has told
+            except Exception as error:
+                log.error("records not kept in order", kind=kind.name, exc_info=error)
 
 
 def merged(parts: Sequence[list[KeyValues]], latest: bool) -> list[KeyValues]:

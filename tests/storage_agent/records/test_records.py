@@ -6,8 +6,10 @@ import httpx
 import pytest
 
 from mistbow.settings import AgentSettings
+from tests.storage_agent.conftest import HeldClock
 from tests.storage_agent.records.conftest import NOW, Post, item, posting, told
 from tests.support.agents import running_agent
+from tests.support.waiting import eventually
 
 VALUES: list[Any] = [
     None,
@@ -89,7 +91,52 @@ def test_bad_bodies_are_refused_with_a_reason(url: str, path: str, body: bytes, 
     assert what in response.json()["error"]["message"]
 
 
+def delete(url: str, path: str, body: object) -> httpx.Response:
+    return httpx.request("DELETE", f"{url}{path}", json=body)
+
+
+def test_what_is_deleted_is_gone_and_what_was_before_it_is_the_latest(url: str, post: Post) -> None:
+    items = [item(key, ts, NOW + ts) for key in ("del-1", "del-2") for ts in (1, 2, 3)]
+    post("/app/put", {"application": items})
+    assert post("/app/get", {"start": "del", "limit": 2})["application"]
+    some = {"key": ["del-1"], "from": NOW + 2, "to": NOW + 3}
+    assert delete(url, "/app", some).json() == {"result": "OK", "message": "deleted"}
+    delete(url, "/app", {"key": "del-2"})
+    asked = {"key": ["del-1", "del-2"]}
+    assert told(post("/app/get", asked)) == {"del-1": [(NOW + 1, 1)]}
+    assert told(post("/app/get", {**asked, "from": 0})) == {"del-1": [(NOW + 1, 1)]}
+    # What was deleted can be put again, also for an earlier time.
+    post("/app/put", {"application": [item("del-2", 0, NOW)]})
+    assert told(post("/app/get", asked)) == {"del-1": [(NOW + 1, 1)], "del-2": [(NOW, 0)]}
+    assert list(told(post("/app/get", {"start": "del", "limit": 2}))) == ["del-1", "del-2"]
+    for body in ({}, {"key": []}, {"key": ["k"], "from": 2, "to": 1}):
+        assert delete(url, "/app", body).status_code == 400
+        assert delete(url, "/analytics", body).status_code == 400
+
+
+def test_what_expires_is_gone_at_once(records_settings: AgentSettings) -> None:
+    clock = HeldClock(NOW)
+    with running_agent(records_settings, clock) as url:
+        post = posting(url)
+        kept = {"streams": {"records/analytics": 10_000}}
+        assert httpx.put(f"{url}/config", json=kept).status_code == 200
+        post("/analytics/put", {"analytics": [item("old", 1, NOW + 9), item("older", 1)]})
+        clock.now += 6000
+        post("/analytics/put", {"analytics": [item("old", 2)]})
+        asked = {"key": ["old", "older"]}
+        assert told(post("/analytics/get", asked), "analytics") == {
+            "old": [(NOW + 9, 1)],
+            "older": [(NOW, 1)],
+        }
+        clock.now += 6000
+        assert told(post("/analytics/get", {"key": ["older"]}), "analytics") == {}
+        # What came later is found again, although its time is earlier.
+        left = {"old": [(NOW, 2)]}
+        eventually(lambda: told(post("/analytics/get", asked), "analytics") == left)
+
+
 def test_a_restart_finds_everything_again(url: str, records_settings: AgentSettings) -> None:
+    # Comes last: the other agent takes the records over.
     post = posting(url)
     post("/app/put", {"app": [item("kept", 1), item("kept", 2, NOW + 1)]})
     table = {"routes": [{"destination": "10.0.0.0/8"}], "node": "far", "timestamp": NOW}
