@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from mistbow.errors import InvalidRequestError, TooLargeError
-from mistbow.streams.schemas import RECORDS
+from mistbow.streams.schemas import RECORDS as SCHEMA
 from storage_agent import metrics
 from storage_agent.monitoring.bodies import whole
 from storage_agent.records.bodies import Item, KeyValues, Value
@@ -20,9 +20,7 @@ from storage_agent.streams.index import Entry
 from storage_agent.streams.log import StreamLog
 from storage_agent.streams.reading import Selection, Selector
 from storage_agent.streams.segments import Segment
-from storage_agent.streams.streams import Stream, Streams
-
-PREFIX = "records/"
+from storage_agent.streams.streams import RECORDS, Stream, Streams
 
 _MOST_VALUES = 1_000_000
 _MOST_BYTES = 64 * 2**20
@@ -52,8 +50,8 @@ class Kind:
 
     async def recover(self) -> None:
         """Read what was put before, piece by piece; to be called once."""
-        if PREFIX + self.name in [stream.name for stream in self._streams.all()]:
-            self._stream = await self._streams.get(PREFIX + self.name)
+        if RECORDS + self.name in [stream.name for stream in self._streams.all()]:
+            self._stream = await self._streams.get(RECORDS + self.name)
             await _replay(self._stream.log, self._latest)
             self._stream.log.listener = self._follow
 
@@ -134,8 +132,8 @@ class Kind:
     async def _own(self) -> Stream:
         async with self._lock:
             if self._stream is None:
-                await self._streams.create(PREFIX + self.name, RECORDS)
-                stream = await self._streams.get(PREFIX + self.name)
+                await self._streams.create(RECORDS + self.name, SCHEMA)
+                stream = await self._streams.get(RECORDS + self.name)
                 stream.log.listener = self._follow
                 self._stream = stream
             if self._epoch is None:
@@ -219,4 +217,4 @@ def _rows(items: Sequence[Item], where: str) -> pa.RecordBatch:
         pa.array(values, pa.string()),
         pa.array([item.schema for item in items], pa.string()).dictionary_encode(),
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=RECORDS)
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)

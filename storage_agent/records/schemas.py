@@ -14,12 +14,11 @@ from mistbow.errors import InvalidRequestError, NotFoundError, TooLargeError
 from mistbow.streams.events import event_rows, events_of
 from mistbow.streams.schemas import EVENTS
 from storage_agent.records.bodies import Item, SchemaBody
-from storage_agent.records.kind import PREFIX
 from storage_agent.streams import reading
 from storage_agent.streams.reading import Selection, Selector
-from storage_agent.streams.streams import Stream, Streams
+from storage_agent.streams.streams import RECORDS, Stream, Streams
 
-STREAM = f"{PREFIX}schemas"
+STREAM = f"{RECORDS}schemas"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _MOST_BYTES = 64 * 2**10

@@ -20,7 +20,7 @@ from storage_agent.streams import reading
 from storage_agent.streams.arrow_bodies import read_table
 from storage_agent.streams.reading import Selection, Selector
 from storage_agent.streams.state import State
-from storage_agent.streams.streams import REPLICAS, Stream, conform, is_agents_own
+from storage_agent.streams.streams import RECORDS, REPLICAS, Stream, conform, is_agents_own
 
 _ARROW_BODY = {"requestBody": {"required": True, "content": {MEDIA_TYPE: {}}}}
 _ADVANCE = msgspec.json.Decoder(AdvanceBody)
@@ -115,7 +115,7 @@ def _add_row_routes(routes: APIRouter, agent: Agent) -> None:
     @requires("admin")
     async def create(name: str, request: Request, response: Response) -> dict[str, Any]:
         """The body is an Arrow IPC stream of the schema; the answer is 201 if the stream is new."""
-        if name.startswith(REPLICAS):
+        if name.startswith((REPLICAS, RECORDS)):
             _refuse_own(name)
         made = await agent.streams.create(name, read_table(await request.body()).schema)
         response.status_code = 201 if made else 200

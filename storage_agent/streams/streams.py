@@ -28,6 +28,9 @@ from storage_agent.streams.writer import Writer
 REPLICAS = "replicas/"
 """What this agent keeps of other sites' streams, by site."""
 
+RECORDS = "records/"
+"""What it keeps by key, by kind."""
+
 _NAME = re.compile(r"[a-z0-9][a-z0-9._/-]{0,99}")
 _MOST_DECODED = 32 * 2**20
 _RESERVED = ("info", "claim", "seek", "offset", "rows", "events")
@@ -220,7 +223,7 @@ def _decoded(stored: bytes) -> _Record:
 
 def is_agents_own(name: str) -> bool:
     """Tell whether only this agent itself writes a stream."""
-    return name in (RAW, schemas.METADATA) or name.startswith(REPLICAS)
+    return name in (RAW, schemas.METADATA) or name.startswith((REPLICAS, RECORDS))
 
 
 def _check_name(name: str) -> None:

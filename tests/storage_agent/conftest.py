@@ -51,7 +51,12 @@ def ignite(ignite_server: IgniteServer) -> IgniteServer:
 @pytest.fixture
 def settings(ignite: IgniteServer, tmp_path: Path) -> AgentSettings:
     return AgentSettings(
-        home=tmp_path, node="n1", region="r1", labels="rack=7", ignite_port=ignite.port
+        home=tmp_path,
+        node="n1",
+        region="r1",
+        labels="rack=7",
+        ignite_port=ignite.port,
+        collect_routes=False,
     )
 
 

@@ -43,6 +43,7 @@ class Place:
             "agent_url": self.url,
             "peers": ",".join(peer.url for peer in peers),
             "token": TOKEN,
+            "collect_routes": False,
         }
 
     @contextmanager
