@@ -95,6 +95,8 @@ def test_no_log_has_a_token(ignite_server: IgniteServer, tmp_path: Path) -> None
     written = [printed, *(tmp_path / "logs").iterdir()]
     said = "".join(path.read_text(errors="replace") for path in written)
     assert "ready" in said
+    # Nothing is written that the filter had to hide: that is for what nobody thought of.
+    assert "[hidden]" not in said
     assert FOG not in said
     assert token not in said
     # The file of tokens has hashes only, and what the agent keeps beside it has none either.
