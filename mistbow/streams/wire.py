@@ -6,7 +6,7 @@ only moves the position.
 
 import io
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -29,10 +29,14 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Rows of a stream in their order, and the position after them."""
+    """Rows of a stream in their order, and the position after them.
+
+    ``note``: what a feed of a replica says beside the rows, as JSON.
+    """
 
     rows: pa.RecordBatch
     position: Position
+    note: str = ""
 
 
 class ChunkEncoder:
@@ -48,6 +52,8 @@ class ChunkEncoder:
             "next": str(chunk.position.next),
             "frontier": str(chunk.position.frontier),
         }
+        if chunk.note:
+            position["note"] = chunk.note
         self._writer.write_batch(chunk.rows, custom_metadata=position)
         return self._taken()
 
@@ -71,7 +77,12 @@ def decode(source: pa.NativeFile | io.RawIOBase | io.BytesIO) -> Iterator[Chunk]
                 rows, metadata = reader.read_next_batch_with_custom_metadata()
             except StopIteration:
                 return
-            yield Chunk(rows, Position(int(metadata["next"]), int(metadata["frontier"])))
+            yield _chunk(rows, metadata)
+
+
+def _chunk(rows: pa.RecordBatch, metadata: Mapping[str, bytes]) -> Chunk:
+    position = Position(int(metadata["next"]), int(metadata["frontier"]))
+    return Chunk(rows, position, metadata["note"].decode() if "note" in metadata else "")
 
 
 def encode_rows(rows: pa.RecordBatch | pa.Table) -> bytes:
@@ -103,8 +114,7 @@ class ChunkDecoder:
             if kind == _SCHEMA:
                 self._reader = pa.ipc.open_stream(self._complete)
             elif kind == _RECORD_BATCH and self._reader is not None:
-                rows, metadata = self._reader.read_next_batch_with_custom_metadata()
-                yield Chunk(rows, Position(int(metadata["next"]), int(metadata["frontier"])))
+                yield _chunk(*self._reader.read_next_batch_with_custom_metadata())
 
 
 _SCHEMA = 1

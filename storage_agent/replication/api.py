@@ -111,9 +111,14 @@ def _add_agents_routes(routes: APIRouter, agent: Agent) -> None:
         target: str,
         copy_id: Annotated[str, Query(alias="id")],
         start: Annotated[int, Query(alias="from", ge=0, le=_MOST)],
+        deleted: Annotated[int | None, Query(ge=0, le=_MOST)] = None,
     ) -> StreamingResponse:
-        """What a site is to hold, from a number on, followed: restrictions are kept here."""
-        schema, chunks = await _open(agent).offers.feed(target, copy_id, start).open()
+        """What a site is to hold, from a number on, followed: restrictions are kept here.
+
+        `deleted` is the last deletion that the replica has heard of.
+        """
+        offers = _open(agent).offers
+        schema, chunks = await offers.feed(target, copy_id, start, deleted)
         first = await anext(chunks)
         return StreamingResponse(encoded(schema, first, chunks), media_type=MEDIA_TYPE)
 

@@ -1,7 +1,7 @@
 """What this site wants others to hold of its data, and giving it to them."""
 
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import msgspec
@@ -14,6 +14,7 @@ from mistbow.streams.schemas import METADATA, POINTS, RAW
 from mistbow.streams.wire import Chunk
 from storage_agent.fabric.member import Member
 from storage_agent.monitoring.catalogue import Catalogue
+from storage_agent.replication.deletions import with_deletions
 from storage_agent.replication.filters import EVERYTHING, SeriesFilter, among, covers, text_of
 from storage_agent.replication.restrictions import Restrictions
 from storage_agent.replication.told import COPIES_KEY, Copy, copies_of, id_of, name_of
@@ -88,10 +89,41 @@ class Offers:
         """Follow the restrictions, and what became known of targets."""
         self._tell(tuple(self._fitted(each) for each in self._copies))
 
-    def feed(self, target: str, copy_id: str, start: int) -> "Feed":
-        """Return what a site is to be given; raises ``ConflictError`` if nothing is wanted."""
+    async def feed(
+        self, target: str, copy_id: str, start: int, deleted: int | None
+    ) -> tuple[pa.Schema, AsyncIterator[Chunk]]:
+        """Return what a site is to be given, from a number and after a deletion, followed.
+
+        Raises ``ConflictError`` if nothing is wanted there; the first chunk raises what else is
+        wrong, if anything.
+        """
         assert self._streams is not None  # noqa: S101 - the API answers once all is open
-        return Feed(self, self._streams, self._catalogue, self.offered(target, copy_id), start)
+        copy = self.offered(target, copy_id)
+        stream = await self._streams.get(copy.stream)
+        log = stream.log
+        rows = reading.follow(log, Selector(stream, Selection()), start)
+        chunks = with_deletions(rows, lambda: log.manifest.current, log.schema, start, deleted)
+        return log.schema, self._fed(copy, chunks)
+
+    async def _fed(self, copy: Copy, chunks: AsyncIterator[Chunk]) -> AsyncIterator[Chunk]:
+        async for chunk in chunks:
+            try:
+                # Whatever changed meanwhile, nothing leaves that may not by now.
+                self.offered(copy.target, copy.id)
+            except ConflictError:
+                return
+            yield replace(chunk, rows=self._chosen(copy, chunk.rows))
+
+    def _chosen(self, copy: Copy, rows: pa.RecordBatch) -> pa.RecordBatch:
+        if rows.schema.names[: len(POINTS.names)] != POINTS.names:
+            # Of other streams it cannot be told what restrictions would keep back.
+            return rows.slice(0, 0) if copy.withheld else rows
+        rows = rows.select(POINTS.names)
+        masks = []
+        if not copy.filter.all:
+            masks.append(among(copy.filter, rows, self._catalogue))
+        masks += [pc.invert(among(each, rows, self._catalogue)) for each in copy.withheld]
+        return rows.filter(reduce(pc.and_, masks)) if masks and rows.num_rows else rows
 
     def offered(self, target: str, copy_id: str) -> Copy:
         """Return a copy, by the restrictions of now; raises ``ConflictError``."""
@@ -159,44 +191,6 @@ class Offers:
         if copies != self._copies:
             self._copies = copies
             self._member.tell(COPIES_KEY, copies)
-
-
-class Feed:
-    """What one copy holds of a stream, from a number on."""
-
-    def __init__(
-        self, offers: Offers, streams: Streams, catalogue: Catalogue, copy: Copy, start: int
-    ) -> None:
-        self._offers = offers
-        self._streams = streams
-        self._catalogue = catalogue
-        self._copy = copy
-        self._start = start
-
-    async def open(self) -> tuple[pa.Schema, AsyncIterator[Chunk]]:
-        """Return the schema and the chunks, the first of which says what is wrong, if anything."""
-        stream = await self._streams.get(self._copy.stream)
-        selector = Selector(stream, Selection())
-        return stream.log.schema, self._chunks(reading.follow(stream.log, selector, self._start))
-
-    async def _chunks(self, chunks: AsyncIterator[Chunk]) -> AsyncIterator[Chunk]:
-        async for chunk in chunks:
-            try:
-                # Whatever changed meanwhile, nothing leaves that may not by now.
-                self._offers.offered(self._copy.target, self._copy.id)
-            except ConflictError:
-                return
-            yield Chunk(self._chosen(chunk.rows), chunk.position)
-
-    def _chosen(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        if rows.schema.names[: len(POINTS.names)] != POINTS.names:
-            return rows.slice(0, 0) if self._copy.withheld else rows
-        rows = rows.select(POINTS.names)
-        masks = []
-        if not self._copy.filter.all:
-            masks.append(among(self._copy.filter, rows, self._catalogue))
-        masks += [pc.invert(among(each, rows, self._catalogue)) for each in self._copy.withheld]
-        return rows.filter(reduce(pc.and_, masks)) if masks and rows.num_rows else rows
 
 
 def _what(of: Copy | Want) -> tuple[str, str, str]:

@@ -169,6 +169,8 @@ class Puller:
             "from": replica.position,
             "follow": "true",
         }
+        if replica.deleted is not None:
+            question["deleted"] = replica.deleted
         target = f"/replication/feed?{urlencode(question)}".encode()
         try:
             async with aclosing(chunks_of(network, site, target)) as chunks:

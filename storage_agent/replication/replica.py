@@ -16,6 +16,7 @@ from mistbow.errors import UnavailableError
 from mistbow.streams.wire import Chunk
 from storage_agent.fabric.journal import STORE
 from storage_agent.monitoring.history import History
+from storage_agent.replication.deletions import Deleted
 from storage_agent.replication.told import Copy
 from storage_agent.streams.streams import Stream
 
@@ -24,6 +25,7 @@ COPY = "copy"
 _BASE = "base"
 _COMPLETE = "complete"
 _COMPLETE_TO = "complete_to"
+_DELETED = "deleted"
 
 _NOTE_S = 5.0
 
@@ -75,6 +77,12 @@ class Replica:
         return bool(self._attribute(_COMPLETE, False))
 
     @property
+    def deleted(self) -> int | None:
+        """The last deletion at the source that was done here too; None: there is nothing yet."""
+        last: int | None = self._attribute(_DELETED, None)
+        return last
+
+    @property
     def complete_to(self) -> int:
         """The time (ms) up to which it has all that did not come late."""
         return self._complete_to
@@ -91,7 +99,7 @@ class Replica:
         if self.store != store:
             # A first store, or another one: its numbers begin anew, what is kept stays.
             position = first
-            changes[_COMPLETE] = None
+            changes |= {_COMPLETE: None, _DELETED: None}
         elif position > head:
             position = head  # the source lost its end, which is only here now
         position = max(position, first)
@@ -105,6 +113,9 @@ class Replica:
 
     async def add(self, chunk: Chunk) -> None:
         """Keep rows, once whatever happens; raises ``UnavailableError`` to be read again."""
+        if chunk.note:
+            await self._delete(msgspec.json.decode(chunk.note, type=Deleted))
+            return
         log = self._stream.log
         reached = int(self._attribute(_BASE, 0)) + chunk.position.next
         if chunk.rows.num_rows:
@@ -133,6 +144,17 @@ class Replica:
         if COPY not in self._stream.log.attributes:
             text = msgspec.json.encode(self.copy).decode()
             await self._note({OF: self.of, COPY: text})
+
+    async def _delete(self, deleted: Deleted) -> None:
+        """Do what was deleted at the source; after a crash it is told, and done, again."""
+        writer = self._stream.writer
+        if deleted.anew:
+            await writer.delete()
+            await self._note({STORE: None, _COMPLETE: None, _DELETED: None})
+            raise UnavailableError("it missed what was deleted, and is copied anew")
+        for each in deleted.deletions:
+            await writer.delete(each.columns, each.keys, each.min_ts, each.max_ts)
+        await self._note({_DELETED: deleted.last})
 
     def _attribute(self, name: str, default: Any) -> Any:
         return self._stream.log.attributes.get(name, default)

@@ -95,7 +95,7 @@ def test_a_target_that_is_killed_holds_each_row_once(places: list[Place]) -> Non
         copied(at_a, "b")
         try:
             at_b = AgentClient(b.url, TOKEN)
-            for kill in range(3):
+            for kill in range(2):
                 before = 100 + kill * 2000
                 for begin in range(before, before + 2000, 100):
                     at_a.put(points(begin, 100))
@@ -175,6 +175,20 @@ def test_a_near_replica_answers_what_is_past(
         "monitoring"
     ]
     assert latest["from"] == "b"
+
+
+def test_what_is_deleted_is_deleted_in_replicas(
+    three: tuple[ExitStack, list[AgentClient]],
+) -> None:
+    _, (at_a, at_b, _) = three
+    at_a.put(points(0, 70))
+    copied(at_a, "b")
+    eventually(lambda: replica(at_b)["rows"] == 70)
+    at_a.delete(entity="e1")
+    again = points(1, 1)
+    at_a.put(again)
+    eventually(lambda: same(at_a, at_b), what="what was put after the deletion stays")
+    assert len(stored(at_b, RAW)) == 61
 
 
 def test_restrictions_hold_where_the_data_is(
