@@ -1,6 +1,6 @@
 """The records API: analytics, applications with their schemas, and routing tables."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from fastapi import APIRouter, Depends, Header, Request, Response
@@ -179,7 +179,7 @@ def _add_routing_routes(routes: APIRouter, agent: Agent) -> None:
         check_key(idempotency_key)
         body = read_body(_ROUTING, await request.body())
         await agent.records.routing.put(body.routing, idempotency_key)
-        return _stored(len(body.routing))
+        return _stored(len(body.routing), "tables")
 
     @routes.post(
         "/routing/get",
@@ -215,8 +215,8 @@ def _items(body: AppBody) -> list[Item]:
     return given[0]
 
 
-def _stored(count: int) -> Response:
-    message: dict[str, Any] = {"result": "OK", "message": f"{count} records stored"}
+def _stored(count: int, what: str = "records") -> Response:
+    message = {"result": "OK", "message": f"{count} {what} stored"}
     return _json(msgspec.json.encode(message))
 
 
