@@ -20,8 +20,9 @@ from mistbow.auth.rules import authorize, requires
 from mistbow.errors import InvalidRequestError, MistbowError, NotFoundError
 from mistbow.http.limits import BodyLimit, RequestLimit, headers_of
 from mistbow.http.protocol import BoundedHeads
-from mistbow.settings import ServiceSettings, TokenSettings
+from mistbow.settings import ServiceSettings
 from mistbow.telemetry import get_logger, set_up_logging
+from mistbow.trust_settings import TokenSettings
 
 log = get_logger(__name__)
 

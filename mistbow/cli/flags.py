@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings
 from rich.markup import escape
 
-from mistbow.settings import TokenSettings, TrustSettings
+from mistbow.trust_settings import TokenSettings, TrustSettings
 
 Settings = TypeVar("Settings", bound=BaseSettings)
 

@@ -10,9 +10,10 @@ from mistbow.ignite.cluster import make_ready
 from mistbow.ignite.config import IgniteConfig
 from mistbow.ignite.java import find_java
 from mistbow.ports import LOOPBACK
-from mistbow.settings import IgniteSettings, RunSettings, StorageSettings, TlsSettings, addresses
+from mistbow.settings import IgniteSettings, RunSettings, StorageSettings, addresses
 from mistbow.supervisor.keeper import Child
 from mistbow.tls import own_context
+from mistbow.trust_settings import TlsSettings
 
 _PROBE_S = 2.0
 
