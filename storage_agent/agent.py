@@ -5,7 +5,9 @@ import contextlib
 import functools
 import logging
 import os
+from collections.abc import Awaitable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from mistbow.auth.callers import current_caller
 from mistbow.clock import Clock, system_clock
@@ -41,6 +43,8 @@ from storage_agent.streams.segments import Segment
 from storage_agent.streams.streams import Stream, Streams, is_agents_own
 
 log = get_logger(__name__)
+
+T = TypeVar("T")
 
 _PAUSE_S = 1.0
 _HOUSE_S = 0.5
@@ -257,29 +261,36 @@ class Agent:
             await streams.close()
             raise
 
-    async def _keep_checkpoints(self) -> None:
+    async def keep_catalogue(self) -> float:
+        """Correct the catalogue where values expired, and write it; returns seconds."""
         ready = self._ready()
+        self.member.forget_series(await ready.keeping.expire())
+        return await ready.catalogue.checkpoint(self._ignite)
+
+    async def keep_streams(self) -> None:
+        """Merge and evict what is due in every stream."""
+        await self._ready().housekeeper.keep()
+
+    async def _keep_checkpoints(self) -> None:
         took = 0.0
         while True:
             await asyncio.sleep(max(_PAUSE_S, _REST * took))
-            try:
-                self.member.forget_series(await ready.keeping.expire())
-                took = await ready.catalogue.checkpoint(self._ignite)
-            except UnavailableError:
-                continue  # the client has told
-            except Exception as error:
-                log.error("no checkpoint", exc_info=error)
+            took = await _tried(self.keep_catalogue()) or 0.0
 
     async def _keep_house(self) -> None:
-        ready = self._ready()
         while True:
             await asyncio.sleep(_HOUSE_S)
-            try:
-                await ready.housekeeper.keep()
-            except UnavailableError:
-                continue  # the client has told
-            except Exception as error:
-                log.error("not kept in order", exc_info=error)
+            await _tried(self.keep_streams())
+
+
+async def _tried(work: Awaitable[T]) -> T | None:
+    try:
+        return await work
+    except UnavailableError:
+        return None  # the client has told
+    except Exception as error:
+        log.error("not kept in order", exc_info=error)
+        return None
 
 
 def _keep(config: ConfigCell, clock: Clock, log: StreamLog) -> None:
