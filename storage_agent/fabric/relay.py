@@ -2,11 +2,12 @@
 
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
 from contextvars import ContextVar
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Query, Request, Response
 from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
+from sse_starlette import EventSourceResponse
 from starlette.types import Message
 
 from mistbow.auth.rules import authorize
@@ -38,7 +39,7 @@ _FOLLOW_S = 3.0
 _GET_S = 27.0
 _LONG = (
     *("/get", "/query", "/query/parts", "/app/get", "/app/query", "/analytics/get"),
-    *("/api/v1/query", "/api/v1/query_range"),
+    *("/api/v1/query", "/api/v1/query_range", "/sql"),
 )
 _MOST_WAIT_S = 60.0
 
@@ -97,7 +98,7 @@ class Relay:
 
         READER.set(via[0])
         response = await here(Request(request.scope, receive))
-        if isinstance(response, StreamingResponse):
+        if isinstance(response, StreamingResponse | EventSourceResponse):
             response.body_iterator = _all_counted(response.body_iterator, site, kind)
         else:
             count(site, "sent", kind, len(response.body))
@@ -136,9 +137,7 @@ async def _until_broken(answer: Answer, site: str) -> AsyncIterator[bytes]:
         log.info("a relayed stream broke off", site=site, error=error.message)
 
 
-async def _all_counted(
-    parts: AsyncIterable[str | bytes | memoryview], site: str, kind: str
-) -> AsyncIterator[str | bytes | memoryview]:
+async def _all_counted(parts: AsyncIterable[Any], site: str, kind: str) -> AsyncIterator[Any]:
     async for part in parts:
         count(site, "sent", kind, len(part))
         yield part

@@ -2,17 +2,22 @@
 
 from collections.abc import Iterator
 
+import httpx
 import pyarrow as pa
 import pytest
+from pydantic import SecretStr
 
 from mistbow.client.agent import AgentClient, Point
 from mistbow.clock import system_clock
 from mistbow.ignite.server import IgniteServer
 from mistbow.settings import AgentSettings
+from storage_agent.main import create_app
 from tests.storage_agent.conftest import HeldClock, empty
-from tests.support.agents import running_agent
+from tests.support.serving import served
+from tests.support.waiting import eventually
 
 NOW = system_clock()
+TOKEN = "of-the-fog"  # noqa: S105 - of these tests only
 RESULTS = pa.schema([pa.field("ts", pa.int64(), nullable=False), ("word", pa.string())])
 
 
@@ -25,14 +30,18 @@ def agent(
     settings = AgentSettings(
         home=tmp_path_factory.mktemp("agent"),
         node="n1",
+        token=SecretStr(TOKEN),
         ignite_port=ignite_server.port,
         sql_seconds=1.5,
         sql_memory_mb=64,
         sql_max_rows=1_000,
         sql_queries=1,
     )
-    with running_agent(settings, HeldClock(NOW)) as url:
-        client = AgentClient(url)
+    with served(create_app(settings, HeldClock(NOW))) as url:
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        ready = f"{url}/readyz"
+        eventually(lambda: httpx.get(ready, headers=headers).is_success, what="it is ready")
+        client = AgentClient(url, TOKEN)
         fill(client)
         yield client
         client.close()

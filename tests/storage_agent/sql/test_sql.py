@@ -9,13 +9,15 @@ import pyarrow as pa
 import pytest
 
 from mistbow.client.agent import AgentClient
-from tests.storage_agent.sql.conftest import NOW
+from tests.storage_agent.sql.conftest import NOW, TOKEN
 from tests.support.waiting import eventually
+
+AUTHORIZED = {"Authorization": f"Bearer {TOKEN}"}
 
 
 def ask(agent: AgentClient, query: str, *parameters: object, **more: object) -> httpx.Response:
     body = {"query": query, "parameters": parameters, **more}
-    return httpx.post(f"{agent.url}/sql", json=body, timeout=60)
+    return httpx.post(f"{agent.url}/sql", json=body, headers=AUTHORIZED, timeout=60)
 
 
 def rows(agent: AgentClient, query: str, *parameters: object) -> list[list[Any]]:
@@ -196,7 +198,20 @@ def test_bad_bodies(agent: AgentClient) -> None:
         {"query": "SELECT 1", "format": "xml"},
         {"query": "SELECT 1", "limit": 1},
     ):
-        assert httpx.post(f"{agent.url}/sql", json=body).status_code == 400, body
+        answer = httpx.post(f"{agent.url}/sql", json=body, headers=AUTHORIZED)
+        assert answer.status_code == 400, body
+
+
+def test_a_token_for_some_entities_sees_no_others(agent: AgentClient) -> None:
+    def asked(query: str) -> httpx.Response:
+        headers = {**AUTHORIZED, "Mistbow-Entity-Prefix": "a"}
+        return httpx.post(f"{agent.url}/sql", json={"query": query}, headers=headers)
+
+    for table in ("latest", "metadata", "historical"):
+        query = "SELECT DISTINCT entity FROM latest WHERE entity >= 'a'"
+        assert asked(query.replace("latest", table)).json()["rows"] == [["a"]], table
+    assert asked("SELECT 1 FROM raw").status_code == 403
+    assert asked("SELECT * FROM historical WHERE entity = 'b'").json()["rows"] == []
 
 
 @pytest.mark.parametrize(
