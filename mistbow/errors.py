@@ -113,6 +113,12 @@ class UnavailableError(MistbowError):
     status = 503
 
 
+class LostDataError(UnavailableError):
+    """Ignite has lost rows of this stream that it had acknowledged; it is refused until repaired."""
+
+    code = "lost_data"
+
+
 class StorageFullError(MistbowError):
     """The streams take as much room as they may, and nothing may be evicted."""
 
@@ -136,6 +142,7 @@ _BY_CODE: dict[str, type[MistbowError]] = {
         UnsupportedError,
         TooManyRequestsError,
         UnavailableError,
+        LostDataError,
         StorageFullError,
     )
 }

@@ -115,6 +115,11 @@ class IgniteClient:
         return ", ".join(f"{host}:{port}" for host, port in self._addresses)
 
     @property
+    def several(self) -> bool:
+        """Whether Ignite has several nodes, of which another may fail than the one dialled."""
+        return len(self._addresses) > 1
+
+    @property
     def connected(self) -> bool:
         """Whether there is a connection, as far as is known."""
         return self._connection is not None
@@ -132,6 +137,15 @@ class IgniteClient:
         except UnavailableError:
             return False
         return True
+
+    async def look(self) -> None:
+        """Look for what is expected; raises ``UnavailableError``."""
+
+        connection = self._connection
+        if connection is None:
+            raise UnavailableError("Ignite is away", hint="Try again in a moment.")
+        client = connection.client
+        await self._call(lambda _: self._check(client))
 
     async def insist(self, operation: Callable[[], Awaitable[T]], seconds: float) -> T:
         """Try an operation that may be repeated until it succeeds or the time is over."""
@@ -293,8 +307,8 @@ class IgniteClient:
     def _cache_settings(self, name: str) -> dict[int, Any]:
         # Of an atomic cache, a node that died with writes under way may keep some that the others
         # never had, and miss as many when it returns; where it is alone, atomic costs less.
-        alone = len(self._addresses) == 1
-        atomicity = CacheAtomicityMode.ATOMIC if alone else CacheAtomicityMode.TRANSACTIONAL
+        mode = CacheAtomicityMode
+        atomicity = mode.TRANSACTIONAL if self.several else mode.ATOMIC
         return {
             PROP_NAME: name,
             PROP_CACHE_MODE: CacheMode.PARTITIONED,

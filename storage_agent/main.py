@@ -9,6 +9,7 @@ from mistbow.clock import Clock, system_clock
 from mistbow.service import create_service, serve
 from mistbow.settings import AgentSettings
 from storage_agent.agent import Agent
+from storage_agent.cluster.api import cluster_routes
 from storage_agent.config_api import config_routes
 from storage_agent.fabric.api import fabric_routes
 from storage_agent.ingest.api import ingest_routes
@@ -44,6 +45,7 @@ def create_app(settings: AgentSettings, clock: Clock = system_clock) -> FastAPI:
     )
     app.include_router(monitoring_routes(agent))
     app.include_router(records_routes(agent))
+    app.include_router(cluster_routes(agent))
     app.include_router(rows_routes(agent))
     app.include_router(streams_routes(agent))
     app.include_router(sql_routes(agent))

@@ -29,6 +29,7 @@ _HEAP_MB = 64
 _CALL_S = 3.0
 _CONTROL_S = 60.0
 _UTILITY = "org.apache.ignite.internal.commandline.CommandHandler"
+_LOST = "SELECT COUNT(*) FROM SYS.PARTITION_STATES WHERE STATE = 'LOST'"
 _BASELINE = "SELECT CONSISTENT_ID, ONLINE FROM SYS.BASELINE_NODES"
 
 
@@ -50,7 +51,7 @@ def make_ready(config: IgniteConfig, jars: Path) -> bool:
                 active = cluster.get_state() == ClusterState.ACTIVE
             if active:
                 activated.touch()
-            return active and (not config.nodes or _enter_baseline(client, config, jars))
+            return active and (not config.nodes or _take_part(client, config, jars))
     except Exception:  # pyignite's have no common base; what is wrong, Ignite's log tells
         return False
 
@@ -123,9 +124,17 @@ def _is_whole(config: IgniteConfig, jars: Path) -> bool:
     return sum(" false " in line for line in there.splitlines()) >= len(config.nodes)
 
 
-def _enter_baseline(client: Client, config: IgniteConfig, jars: Path) -> bool:
-    if config.durability == "memory" or config.node in baseline(client):
+def _take_part(client: Client, config: IgniteConfig, jars: Path) -> bool:
+    if config.durability == "memory":
         return True
-    log.info("this node is new: it gets its part of the data", node=config.node)
-    control(config, jars, "--baseline", "add", config.node)
-    return config.node in baseline(client)
+    members = baseline(client)
+    if config.node not in members:
+        log.info("this node is new: it gets its part of the data", node=config.node)
+        control(config, jars, "--baseline", "add", config.node)
+        members = baseline(client)
+    with client.sql(_LOST) as rows:
+        [[lost]] = rows
+    if lost and all(members.values()):
+        # All who ever had them are back, but Ignite keeps them closed until it is told to open.
+        control(config, jars, "--cache", "reset_lost_partitions", CACHE_GROUP)
+    return config.node in members

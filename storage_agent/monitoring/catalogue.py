@@ -26,7 +26,9 @@ Metadata = dict[str, Any]
 SERIES = "series/"
 """What the key of a series' metadata begins with."""
 
-_APPLIED = "applied/raw"
+APPLIED = "applied/raw"
+"""The number up to which what is written holds."""
+
 _AT_ONCE = 500
 _REPLAY = 32
 
@@ -116,7 +118,7 @@ class Catalogue:
                 self._metadata[_series(key.removeprefix(SERIES))] = msgspec.json.decode(stored)
         for key, stored in (await ignite.scan(LATEST)).items():
             self._latest[_series(key)] = msgspec.json.decode(stored, type=LatestValue)
-        self._applied = self._written = int(metadata.get(_APPLIED, b"0"))
+        self._applied = self._written = int(metadata.get(APPLIED, b"0"))
         entries = list(raw.index.from_number(self._applied))
         for begin in range(0, len(entries), _REPLAY):
             for segment in await raw.segments(entries[begin : begin + _REPLAY]):
@@ -136,7 +138,7 @@ class Catalogue:
             await ignite.remove_all(METADATA, map(series_key, forgotten))
             await ignite.remove_all(LATEST, map(_key, forgotten))
             if applied != self._written:
-                await ignite.put(METADATA, _APPLIED, str(applied).encode())
+                await ignite.put(METADATA, APPLIED, str(applied).encode())
             self._written = applied
             self._forgotten -= forgotten
         except BaseException:

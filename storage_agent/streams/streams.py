@@ -22,7 +22,7 @@ from mistbow.streams.schemas import HORIZON, POINTS, RAW
 from storage_agent.ignite_client import HISTORICAL, METADATA, IgniteClient
 from storage_agent.streams.log import StreamLog
 from storage_agent.streams.segment_store import SegmentStore
-from storage_agent.streams.segments import no_rows
+from storage_agent.streams.segments import no_rows, segment_key
 from storage_agent.streams.writer import Writer
 
 REPLICAS = "replicas/"
@@ -32,6 +32,7 @@ RECORDS = "records/"
 """What it keeps by key, by kind."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._/-]{0,99}")
+_LAST = 16
 _MOST_DECODED = 32 * 2**20
 _RESERVED = ("info", "claim", "seek", "offset", "rows", "events")
 _PREFIX = "stream/"
@@ -99,10 +100,14 @@ class Stream:
 
 
 class Streams:
-    """Makes, finds and recovers streams; raises ``UnavailableError`` while Ignite is away."""
+    """Makes, finds and recovers streams; raises ``UnavailableError`` while Ignite is away.
+
+    ``check`` raises for the name of a stream that is not to be served.
+    """
 
     def __init__(self, ignite: IgniteClient, clock: Clock, lateness_ms: int, keep: Keep) -> None:
         self.epoch = 0
+        self.check: Callable[[str], None] = lambda _: None
         self._ignite = ignite
         self._clock = clock
         self._lateness_ms = lateness_ms
@@ -140,13 +145,14 @@ class Streams:
         manifests = [log.manifest.key for log in logs if log.manifest.exists]
         return {
             METADATA: [log.state.key for log in logs] + manifests,
-            HISTORICAL: [log.last_segment for log in logs if log.last_segment is not None],
+            HISTORICAL: [key for log in logs for key in _last_keys(log)],
         }
 
     async def create(self, name: str, schema: pa.Schema) -> bool:
         """Make a stream unless there is one with this schema; returns whether it was made."""
         _check_name(name)
         _check_schema(schema)
+        self.check(name)
         made = await self._record(name, schema)
         if not (await self.get(name)).log.schema.equals(schema):
             raise ConflictError(f"the stream {name} exists with another schema")
@@ -154,6 +160,10 @@ class Streams:
 
     async def get(self, name: str) -> Stream:
         """Return a stream; raises ``NotFoundError`` if there is none."""
+        self.check(name)
+        return await self._opened(name)
+
+    async def _opened(self, name: str) -> Stream:
         if name in self._open:
             return self._open[name]
         record = await self._recorded(name)
@@ -166,6 +176,15 @@ class Streams:
             self._open[name] = Stream(log, Writer(log, self._ignite, self._clock, timed))
             self._open[name].writer.start()
         return self._open[name]
+
+    def opened(self, name: str) -> Stream | None:
+        """Return a stream that is recovered, served or not."""
+        return self._open.get(name)
+
+    async def restore(self, name: str, schema: pa.Schema) -> Stream:
+        """Make a stream of which nothing is left, not to be served yet."""
+        await self._record(name, schema)
+        return await self._opened(name)
 
     async def delete(self, name: str) -> None:
         """Have a stream be no more; another of its name may be made."""
@@ -215,6 +234,13 @@ class Streams:
         record = msgspec.structs.replace(record, incarnation=earlier.incarnation + 1)
         await self._ignite.put(METADATA, _PREFIX + name, msgspec.msgpack.encode(record))
         return True
+
+
+def _last_keys(log: StreamLog) -> list[str]:
+    """Return keys of commits that end a log: each is in another part of Ignite's."""
+    last = range(max(0, len(log.index) - _LAST), len(log.index))
+    entries = (log.index[position] for position in last)
+    return [segment_key(log.key, entry.first) for entry in entries if not entry.blocks]
 
 
 def _decoded(stored: bytes) -> _Record:

@@ -1,0 +1,1 @@
+"""A site of several Ignite nodes: how it is, and what it lost when too many of them failed."""

@@ -1,0 +1,298 @@
+"""Refusing streams that are shorter than they were known to be, until they are whole again.
+
+A node of Ignite that was away comes back with what it had; when the others die before it has caught
+up, Ignite serves that, without an error. So an agent compares each stream's head with the highest
+that it, or a replica of the stream at another site, remembers. A stream that is below is neither
+read nor written; all others are.
+"""
+
+import asyncio
+import contextlib
+import math
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from mistbow.client.agent_model import StreamInfo
+from mistbow.clock import Clock
+from mistbow.errors import (
+    ConflictError,
+    InvalidRequestError,
+    LostDataError,
+    MistbowError,
+    NotFoundError,
+    UnavailableError,
+)
+from mistbow.streams.events import event_rows
+from mistbow.streams.schemas import METADATA, RAW
+from mistbow.telemetry import get_logger
+from storage_agent import metrics
+from storage_agent.cluster.heads import Heads
+from storage_agent.cluster.repair import Repair, Repaired, as_part, nothing
+from storage_agent.cluster.replica_rows import Part, ReplicaRows
+from storage_agent.cluster.topology import keeps_on_disk, topology
+from storage_agent.fabric.facts import Facts, read_facts
+from storage_agent.fabric.following import ask
+from storage_agent.fabric.journal import STORE
+from storage_agent.fabric.member import Member
+from storage_agent.ignite_client import METADATA as METADATA_CACHE
+from storage_agent.ignite_client import IgniteClient
+from storage_agent.monitoring.catalogue import APPLIED, SERIES
+from storage_agent.streams.log import StreamLog
+from storage_agent.streams.streams import REPLICAS, Stream, Streams
+
+log = get_logger(__name__)
+
+_SAVE_S = 1.0
+_LOOK_S = 0.5
+_TOPOLOGY_S = 5.0
+_STREAM = "stream/"
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A stream that ends at ``head``, although ``by`` remembers it to go up to ``known``."""
+
+    stream: str
+    key: str
+    head: int
+    known: int
+    by: str
+
+    @property
+    def words(self) -> str:
+        """What is wrong."""
+        return (
+            f"the stream {self.stream} ends at {self.head}, but {self.by} remembers it up to "
+            f"{self.known}: Ignite has lost what it had acknowledged"
+        )
+
+    def error(self) -> LostDataError:
+        """Return what readers and writers are told."""
+        return LostDataError(
+            self.words,
+            hint="docs/operations.md, 'A site of several machines', says how to repair it.",
+            details={"stream": self.stream, "head": self.head, "remembered": self.known},
+        )
+
+
+class Guard:
+    """Knows which streams are refused; ``home`` is the agent's folder."""
+
+    def __init__(self, home: Path, ignite: IgniteClient, member: Member, clock: Clock) -> None:
+        self._heads = Heads(home / "agent" / "heads.json")
+        self._ignite = ignite
+        self._member = member
+        self._clock = clock
+        self._streams: Streams | None = None
+        self._losses: dict[str, Loss] = {}
+        self._waiting = False
+        self._due = 0.0
+        self._whole = asyncio.Event()
+        self._repairing = asyncio.Lock()
+
+    @property
+    def losses(self) -> list[Loss]:
+        """What is refused, by name."""
+        return [loss for _, loss in sorted(self._losses.items())]
+
+    @property
+    def held(self) -> Streams | None:
+        """The streams, while the agent waits for some of its own to be whole again."""
+        return self._streams if self._waiting else None
+
+    def check(self, name: str) -> None:
+        """Raise ``LostDataError`` for a stream that is refused."""
+        if name in self._losses:
+            raise self._losses[name].error()
+
+    async def inspect(self, streams: Streams, metadata: dict[str, Any]) -> None:
+        """Compare streams that were recovered from ``metadata`` with what is remembered.
+
+        Returns once those are whole that the agent itself cannot do without. Raises
+        ``MistbowError``, also when it repaired some, for then all is to be recovered anew.
+        """
+        self._losses.clear()
+        self._streams = streams
+        streams.check = self.check
+        logs = {stream.log.key: stream.log for stream in streams.all()}
+        for key, known in (await self._remembered()).items():
+            name = key.partition("@")[0]
+            if key in logs:
+                self._compare(logs[key], known, "this agent")
+            elif _STREAM + name not in metadata:
+                self._lose(Loss(name, key, 0, known, "this agent"))
+        if not self._needed():
+            return
+        self._waiting = True
+        try:
+            while self._needed():
+                self._whole.clear()
+                await self._whole.wait()
+        finally:
+            self._waiting = False
+        raise UnavailableError("the streams are whole again; they are recovered anew")
+
+    async def keep(self) -> None:
+        """Remember heads, and ask other sites what they remember, for ever."""
+        asked: set[str] = set()
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            await self.save()
+            with contextlib.suppress(UnavailableError):
+                await self._look()
+            reachable = {each.site for each in self._member.neighbours if each.address}
+            asked &= reachable
+            for site in sorted(reachable - asked):
+                try:
+                    await self._ask(site)
+                    asked.add(site)
+                except MistbowError as error:
+                    log.info("not asked what it remembers", site=site, error=error.message)
+            await asyncio.sleep(_SAVE_S - _LOOK_S)
+
+    async def _look(self) -> None:
+        """See whether Ignite has lost anything, where that can be without this agent noticing."""
+        if self._ignite.several:
+            await self._ignite.look()
+        now = time.monotonic()
+        if now >= self._due:
+            self._due = now + (_TOPOLOGY_S if self._ignite.several else math.inf)
+            await topology(self._ignite)
+
+    async def save(self) -> None:
+        """Remember the heads as they are now; of what is refused, as they were."""
+        if self._streams is None:
+            return
+        heads = {
+            stream.log.key: stream.log.head
+            for stream in self._streams.all()
+            if stream.name not in self._losses
+        }
+        known = {loss.key: loss.known for loss in self._losses.values()}
+        try:
+            await asyncio.to_thread(self._heads.save, {**heads, **known})
+        except OSError as error:
+            log.warning("the heads of the streams are not remembered", error=repr(error))
+
+    async def repair(self, name: str, site: str | None) -> Repaired:
+        """Make a stream whole from its replica at a site; None: what is lost is lost.
+
+        Raises ``ConflictError`` for a stream that lost nothing, ``MistbowError`` if it cannot.
+        """
+        async with self._repairing:
+            if self._streams is None or name not in self._losses:
+                raise ConflictError(f"the stream {name} is not known to have lost anything")
+            loss = self._losses[name]
+            rows = None if site is None else await self._replica(site, name)
+            stream = await self._stream(name, rows)
+            done = Repaired() if stream is None else await self._fill(stream.log, loss, rows)
+            if name == RAW:
+                await self._ignite.put(METADATA_CACHE, APPLIED, str(loss.head).encode())
+            log.warning("repaired", stream=name, missing=done.missing, restored=done.restored)
+            del self._losses[name]
+            metrics.REFUSED.set(len(self._losses))
+            self._whole.set()
+            return done
+
+    async def _fill(self, stream: StreamLog, loss: Loss, rows: ReplicaRows | None) -> Repaired:
+        if rows is None:
+            return await Repair(stream, self._ignite, self._clock, loss.known).fill(nothing())
+        facts = await rows.facts()
+        if loss.stream == METADATA:
+            parts = _of_one(await self._facts_missing(facts), stream.head, loss.known)
+            return await Repair(stream, self._ignite, self._clock, loss.known).fill(parts)
+        series = [] if loss.stream != RAW else _series(facts)
+        repair = Repair(stream, self._ignite, self._clock, loss.known, series)
+        return await repair.fill(rows.parts(stream.head))
+
+    async def _facts_missing(self, facts: Facts) -> pa.RecordBatch:
+        stream = await self._stream(METADATA, None)
+        now = {} if stream is None else await read_facts(stream)
+        changed = {key: event for key, event in facts.items() if now.get(key) != event}
+        return event_rows(self._clock(), changed)
+
+    async def _replica(self, site: str, name: str) -> ReplicaRows:
+        if site == self._member.site:
+            raise InvalidRequestError("from: it is this site itself")
+        try:
+            rows = await ReplicaRows(self._member.network, site, name).open()
+        except NotFoundError as error:
+            raise NotFoundError(
+                f"{site} has no replica of {name}: {error.message}",
+                hint="GET /replication tells which sites have one.",
+            ) from error
+        own = await self._store()
+        if own is not None and rows.store != own:
+            raise ConflictError(f"the replica at {site} is of another store than this one")
+        return rows
+
+    async def _stream(self, name: str, rows: ReplicaRows | None) -> Stream | None:
+        """Return a stream; None if nothing is left of it, not even what its rows are."""
+        assert self._streams is not None  # noqa: S101 - asked before
+        found = self._streams.opened(name)
+        if found is None and rows is not None:
+            return await self._streams.restore(name, await rows.schema())
+        return found
+
+    async def _ask(self, site: str) -> None:
+        """Hear how far a site's replicas of this site's streams are."""
+        if self._streams is None:
+            return
+        target = f"/streams?site={site}".encode()
+        told = await ask(self._member.network, site, target, dict[str, list[StreamInfo]])
+        prefix, own = f"{REPLICAS}{self._member.site}/", await self._store()
+        for each in told.get("streams", ()):
+            name = each.name.removeprefix(prefix)
+            stream = self._streams.opened(name)
+            if not each.name.startswith(prefix) or stream is None:
+                continue
+            if own is not None and each.attributes.get(STORE) == own:
+                self._compare(stream.log, _position(each), site)
+
+    async def _store(self) -> str | None:
+        assert self._streams is not None  # noqa: S101 - asked before
+        about = self._streams.opened(METADATA)
+        return None if about is None else about.log.attributes.get(STORE)
+
+    async def _remembered(self) -> dict[str, int]:
+        on_disk, outlives_power = await keeps_on_disk(self._ignite)
+        if not on_disk:
+            return {}
+        # Without FSYNC, a power cut may have taken what was acknowledged: that was agreed.
+        return self._heads.load(of_this_boot=not outlives_power)
+
+    def _compare(self, stream: StreamLog, known: int, by: str) -> None:
+        if stream.head < known:
+            self._lose(Loss(stream.name, stream.key, stream.head, known, by))
+
+    def _lose(self, loss: Loss) -> None:
+        before = self._losses.get(loss.stream)
+        if before is None or before.known < loss.known:
+            log.critical(loss.words)
+            self._losses[loss.stream] = loss
+            metrics.REFUSED.set(len(self._losses))
+
+    def _needed(self) -> bool:
+        return bool({RAW, METADATA} & self._losses.keys())
+
+
+def _position(replica: StreamInfo) -> int:
+    """Return the number of the source up to which a replica is."""
+    noted = replica.attributes
+    if "position" in noted:
+        return int(noted["position"])
+    return replica.frontier - int(noted.get("base", 0)) if "of" in noted else 0
+
+
+def _series(facts: Facts) -> list[dict[str, Any]]:
+    return [msgspec.json.decode(event) for key, event in facts.items() if key.startswith(SERIES)]
+
+
+async def _of_one(rows: pa.RecordBatch, start: int, stop: int) -> AsyncIterator[Part]:
+    yield as_part(rows.slice(0, stop - start), start)

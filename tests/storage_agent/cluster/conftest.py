@@ -1,0 +1,88 @@
+"""A site of two Ignite nodes and an agent over both; and a site beside it that keeps a replica."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from mistbow.ignite.server import IgniteServer
+from mistbow.ports import free_ports
+from tests.support.waiting import eventually
+
+
+class KeptAgent:
+    """``python -m storage_agent``, started again whenever it ends itself, as a supervisor would."""
+
+    def __init__(self, home: Path, **settings: object) -> None:
+        [port] = free_ports(1)
+        self.url = f"http://127.0.0.1:{port}"
+        given = {"home": home, "agent_port": port, "agent_url": self.url, **settings}
+        self._environment = {f"MISTBOW_{name.upper()}": str(it) for name, it in given.items()}
+        self._log = home / "agent.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it, without waiting."""
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "storage_agent"],
+                env={**os.environ, **self._environment},
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+
+    def keep(self) -> None:
+        """Start it again if it ended itself."""
+        if self._process is not None and self._process.poll() is not None:
+            self.start()
+
+    def stop(self) -> None:
+        """End it."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(30)
+
+    def waiting_for(self) -> list[str]:
+        """Return what it waits for; fails while it does not answer."""
+        self.keep()
+        try:
+            waiting: list[str] = httpx.get(f"{self.url}/readyz", timeout=10).json()["waiting_for"]
+        except (httpx.TransportError, ValueError) as error:
+            raise AssertionError(str(error)) from error
+        return waiting
+
+    def ready(self) -> None:
+        """Wait until it serves."""
+        eventually(lambda: self.waiting_for() == [], timeout=60, what="the agent is ready")
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> Iterator[list[IgniteServer]]:
+    ports = free_ports(2)
+    site = tuple(f"127.0.0.1:{port}" for port in ports)
+    servers = [
+        IgniteServer(tmp_path / f"node{number}", nodes=site, discovery_port=port)
+        for number, port in enumerate(ports)
+    ]
+    for server in servers:
+        server.launch()
+    for server in servers:
+        server.wait()
+    yield servers
+    for server in servers:
+        server.kill()
+
+
+@pytest.fixture
+def agent(nodes: list[IgniteServer], tmp_path: Path) -> Iterator[KeptAgent]:
+    hosts = ",".join(f"127.0.0.1:{server.port}" for server in nodes)
+    agent = KeptAgent(tmp_path / "a", node="n", site="a", ignite_host=hosts)
+    agent.start()
+    agent.ready()
+    yield agent
+    agent.stop()
