@@ -39,6 +39,7 @@ _FOLLOW_S = 3.0
 _GET_S = 27.0
 _LONG = (
     *("/get", "/query", "/query/parts", "/app/get", "/app/query", "/analytics/get"),
+    "/replication/get",
     *("/api/v1/query", "/api/v1/query_range", "/sql"),
 )
 _MOST_WAIT_S = 60.0

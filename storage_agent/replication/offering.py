@@ -190,7 +190,7 @@ class Offers:
     def _tell(self, copies: tuple[Copy, ...]) -> None:
         if copies != self._copies:
             self._copies = copies
-            self._member.tell(COPIES_KEY, copies)
+            self._member.tell(COPIES_KEY, copies or None)
 
 
 def _what(of: Copy | Want) -> tuple[str, str, str]:

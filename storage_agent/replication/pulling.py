@@ -196,7 +196,7 @@ class Puller:
             )
             for replica in self.held()
         )
-        self._member.tell(KEPT_KEY, kept)
+        self._member.tell(KEPT_KEY, kept or None)
 
     def _reads_of(self, replica: Replica) -> int:
         count = self._reads.get((replica.of, replica.copy.id), Decaying())

@@ -29,7 +29,7 @@ class Restrictions:
     def declare(self, rules: tuple[Rule, ...]) -> None:
         """Replace what was declared."""
         self.declared = rules
-        self._member.tell(RULES_KEY, rules)
+        self._member.tell(RULES_KEY, rules or None)
 
     @property
     def rules(self) -> tuple[Rule, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from mistbow.errors import MistbowError, NotFoundError
+from mistbow.errors import NotFoundError, UnavailableError
 from mistbow.fabric import Site
 from mistbow.streams.schemas import RAW
 from storage_agent.fabric.gathering import Missing
@@ -46,7 +46,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, rename={"at": "from"}):
 
 
 class _Found(msgspec.Struct, frozen=True, omit_defaults=True):
-    monitoring: tuple[msgspec.Raw, ...] = ()
+    monitoring: tuple[msgspec.Raw, ...]
     missing: tuple[Missing, ...] = ()
 
 
@@ -63,9 +63,10 @@ class StandIns:
         So it is if it goes to the end of the time that is asked for, or is as fresh as
         ``max_stale_ms`` in the body.
         """
-        wanted = self._wanted(site.name, body)
+        held = self._held(site.name)
+        wanted = self._wanted(site.name, body) if held else {}
         times = times_of(body)
-        for replica in self._held(site.name):
+        for replica in held:
             closed = times is not None and times[1] <= replica.complete_to
             fresh = body.max_stale_ms is not None and replica.stale_ms <= body.max_stale_ms
             if (closed or fresh) and len(_covered(replica.copy, wanted)) == len(wanted) > 0:
@@ -87,7 +88,7 @@ class StandIns:
                 continue
             try:
                 parts.append(await self._ask(holder, kept, body, covered))
-            except MistbowError:
+            except (UnavailableError, NotFoundError):
                 continue
             left = {series: told for series, told in left.items() if series not in covered}
         if wanted and not left:

@@ -85,11 +85,24 @@ def all_reached(fog: Fog) -> bool:
     return all(fog.reached(site) == {"a", "b", "c"} for site in NETWORKS)
 
 
+def clear(fog: Fog) -> None:
+    """Heal all links, and wait until all reach all."""
+    for site in NETWORKS:
+        fog.shape(site, Shape())
+    eventually(lambda: all_reached(fog), what="all reach all")
+
+
 def ask(fog: Fog, site: str, method: str, path: str, **more: Any) -> Any:
     with fog.inside(site):
         answer = httpx.request(method, URL + path, headers=HEADERS, timeout=30, **more)
     assert answer.is_success, answer.text
     return answer.json()
+
+
+def has_all(fog: Fog, source: str, target: str) -> bool:
+    """Tell whether a target once had all that there was at its source."""
+    replicas = ask(fog, target, "GET", "/replication")["replicas"]
+    return any(each["of"] == source and each["complete"] for each in replicas)
 
 
 def stored(fog: Fog, site: str, stream: str) -> pa.Table:
@@ -122,9 +135,10 @@ def complete(fog: Fog, source: str, target: str) -> bool:
 
 
 def test_cut_and_healed_links_lose_nothing_and_hold_nobody_up(fog: Fog) -> None:
-    eventually(lambda: all_reached(fog), what="all reach all")
+    clear(fog)
     for source, target in COPIES.items():
         ask(fog, source, "PUT", "/replication", json={"target": target})
+    eventually(lambda: all(has_all(fog, *each) for each in COPIES.items()), what="copies are made")
     with ExitStack() as stack:
         loads = [stack.enter_context(Load(fog, site)) for site in NETWORKS]
         for victim, _ in zip(itertools.cycle(("a", "b", "c")), range(ROUNDS), strict=False):
@@ -161,7 +175,7 @@ def read_without(fog: Fog, away: str) -> None:
 
 
 def test_a_congested_link_makes_reads_across_it_worth_a_copy(fog: Fog) -> None:
-    eventually(lambda: all_reached(fog), what="all reach all")
+    clear(fog)
     ask(fog, "a", "POST", "/put", json={"monitoring": [
         {"metricID": "hot", "entityID": "x", "val": 1, "timestamp": system_clock()}]})  # fmt: skip
     body = {"nodes": ["a"], "metricID": ["hot"]}

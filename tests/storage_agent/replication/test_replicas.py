@@ -148,6 +148,8 @@ def test_reads_of_a_site_that_is_away(three: tuple[ExitStack, list[AgentClient]]
     everything = ask(at_c, "POST", "/get", json={"nodes": ["a"]})
     assert len(everything["monitoring"][0]["data"]) == 7
     [missing] = everything["missing"]
+    nothing = ask(at_c, "POST", "/get", json={"nodes": ["a"], "metricID": "mem"})
+    assert nothing == {"monitoring": [], "missing": [missing]}
     assert "the site a is silent since" in missing["reason"]
     assert "no replica that can be reached has mem of e0" in missing["reason"]
 
