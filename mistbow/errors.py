@@ -114,7 +114,7 @@ class UnavailableError(MistbowError):
 
 
 class LostDataError(UnavailableError):
-    """Ignite has lost rows of this stream that it had acknowledged; it is refused until repaired."""
+    """Ignite lost acknowledged rows of this stream, which is refused until it is repaired."""
 
     code = "lost_data"
 

@@ -20,6 +20,7 @@ from mistbow.auth.rules import authorize, requires
 from mistbow.errors import InvalidRequestError, MistbowError, NotFoundError
 from mistbow.http.limits import BodyLimit, RequestLimit, headers_of
 from mistbow.http.protocol import BoundedHeads
+from mistbow.http.shortcut import Shortcut, Shortcuts
 from mistbow.settings import ServiceSettings
 from mistbow.telemetry import get_logger, set_up_logging
 from mistbow.trust_settings import TokenSettings
@@ -39,8 +40,13 @@ def create_service(
     readiness: Readiness,
     lifespan: Lifespan | None = None,
     description: str = "",
+    shortcuts: Mapping[str, Shortcut] | None = None,
+    but_with: bytes = b"",
 ) -> FastAPI:
-    """Build a FastAPI application with everything that Mistbow's services have in common."""
+    """Build a FastAPI application with everything that Mistbow's services have in common.
+
+    ``shortcuts`` answer POSTs by path, but those with a header ``but_with``.
+    """
     app = FastAPI(
         title=title,
         version=__version__,
@@ -51,6 +57,8 @@ def create_service(
     _add_operations(app, readiness)
     _add_error_handlers(app)
     # The last one is asked first: who is not known takes nobody's place.
+    if shortcuts:
+        app.add_middleware(Shortcuts, by_path=shortcuts, but_with=but_with)
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes, seconds=settings.body_seconds)
     app.add_middleware(
         RequestLimit, max_requests=settings.max_requests, max_followers=settings.max_followers

@@ -12,9 +12,10 @@ from storage_agent.agent import Agent
 from storage_agent.cluster.api import cluster_routes
 from storage_agent.config_api import config_routes
 from storage_agent.fabric.api import fabric_routes
+from storage_agent.fabric.network import VIA
 from storage_agent.ingest.api import ingest_routes
 from storage_agent.ingest.mqtt import running_bridge
-from storage_agent.monitoring.api import monitoring_routes
+from storage_agent.monitoring.api import monitoring_routes, monitoring_shortcuts
 from storage_agent.promql.api import promql_routes
 from storage_agent.records.api import records_routes
 from storage_agent.replication.api import replication_routes
@@ -42,6 +43,8 @@ def create_app(settings: AgentSettings, clock: Clock = system_clock) -> FastAPI:
         readiness=agent.waiting_for,
         lifespan=lifespan,
         description="Keeps monitoring data and streams in Ignite, and answers for them.",
+        shortcuts=monitoring_shortcuts(agent),
+        but_with=VIA.lower().encode(),
     )
     app.include_router(monitoring_routes(agent))
     app.include_router(records_routes(agent))

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from fastapi import Request
 
-from mistbow.auth.callers import Scope, current_caller
+from mistbow.auth.callers import Caller, Scope, current_caller
 from mistbow.errors import ForbiddenError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -44,9 +44,14 @@ def rule_of(route: Any) -> Rule | None:
 
 async def authorize(request: Request) -> None:
     """Refuse a caller whose token does not open the route; raises ``ForbiddenError``."""
-    rule, caller = rule_of(request.scope["route"]), current_caller()
+    rule = rule_of(request.scope["route"])
     if rule is None:
         raise ForbiddenError("this route says not what it requires, so it opens to nobody")
+    check(rule, current_caller())
+
+
+def check(rule: Rule, caller: Caller) -> None:
+    """Refuse a caller whose token is not what a rule requires; raises ``ForbiddenError``."""
     if not caller.may(rule.scope):
         has = ", ".join(sorted(caller.scopes))
         raise ForbiddenError(

@@ -6,8 +6,9 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import APIRouter, Depends, Header, Request, Response
 
-from mistbow.auth.rules import requires
+from mistbow.auth.rules import Rule, requires
 from mistbow.errors import InvalidRequestError, MistbowError
+from mistbow.http.shortcut import Headers, Shortcut
 from storage_agent import metrics
 from storage_agent.agent import Agent
 from storage_agent.fabric.relay import relayed, takes_site
@@ -68,15 +69,8 @@ def monitoring_routes(agent: Agent) -> APIRouter:
         With an `Idempotency-Key`, a repeat within ten minutes stores nothing again. 202: Ignite is
         away; the points are durable on this node's disk, and are stored when it is back.
         """
-        begin = time.perf_counter()
-        with _Counted("/put"):
-            check_key(idempotency_key)
-            body = read_body(_PUT, await request.body())
-            accepted = await agent.put(body, idempotency_key)
-        metrics.PUT_SECONDS.observe(time.perf_counter() - begin)
-        what = "spooled until Ignite is back" if accepted.spooled else "stored"
-        answer = {"result": "OK", "message": f"{accepted.points} points {what}"}
-        return _json(msgspec.json.encode(answer), 202 if accepted.spooled else 200)
+        status, answer = await _put(agent, await request.body(), idempotency_key)
+        return _json(answer, status)
 
     @routes.post("/get", summary="Read points", openapi_extra=takes(GetBody, _EXAMPLE_GET))
     @requires("read", by_entity=True)
@@ -86,11 +80,42 @@ def monitoring_routes(agent: Agent) -> APIRouter:
         `latest: false` without times asks for everything. `nodes` names nodes or sites, and an
         empty list all of them; `missing` says which of them do not answer, and why.
         """
-        with _Counted("/get"):
-            return _json(await agent.get(read_body(_GET, await request.body())))
+        return _json(await _get(agent, await request.body()))
 
     _add_summaries(routes, agent)
     return routes
+
+
+def monitoring_shortcuts(agent: Agent) -> dict[str, Shortcut]:
+    """Return the short ways to ``/put`` and ``/get``."""
+
+    async def put(body: bytes, headers: Headers) -> tuple[int, bytes]:
+        key = headers.get(b"idempotency-key")
+        return await _put(agent, body, None if key is None else key.decode("latin-1"))
+
+    async def get(body: bytes, _: Headers) -> tuple[int, bytes]:
+        return 200, await _get(agent, body)
+
+    return {
+        "/put": Shortcut(Rule("ingest", by_entity=True), put),
+        "/get": Shortcut(Rule("read", by_entity=True), get),
+    }
+
+
+async def _put(agent: Agent, content: bytes, key: str | None) -> tuple[int, bytes]:
+    begin = time.perf_counter()
+    with _Counted("/put"):
+        check_key(key)
+        accepted = await agent.put(read_body(_PUT, content), key)
+    metrics.PUT_SECONDS.observe(time.perf_counter() - begin)
+    what = "spooled until Ignite is back" if accepted.spooled else "stored"
+    answer = {"result": "OK", "message": f"{accepted.points} points {what}"}
+    return 202 if accepted.spooled else 200, msgspec.json.encode(answer)
+
+
+async def _get(agent: Agent, content: bytes) -> bytes:
+    with _Counted("/get"):
+        return await agent.get(read_body(_GET, content))
 
 
 def _add_summaries(routes: APIRouter, agent: Agent) -> None:
