@@ -141,6 +141,7 @@ def test_cut_and_healed_links_lose_nothing_and_hold_nobody_up(fog: Fog) -> None:
     eventually(lambda: all(has_all(fog, *each) for each in COPIES.items()), what="copies are made")
     with ExitStack() as stack:
         loads = [stack.enter_context(Load(fog, site)) for site in NETWORKS]
+        eventually(lambda: all(knows_load(fog, site) for site in "bc"), what="the load is known")
         for victim, _ in zip(itertools.cycle(("a", "b", "c")), range(ROUNDS), strict=False):
             others = {"a", "b", "c"} - {victim}
             fog.shape(victim, Shape(loss=1.0))
@@ -161,6 +162,15 @@ def test_cut_and_healed_links_lose_nothing_and_hold_nobody_up(fog: Fog) -> None:
     for source, target in COPIES.items():
         eventually(lambda: complete(fog, source, target), timeout=60)  # noqa: B023
     eventually(lambda: agree(fog), timeout=60, what="all agree on metadata")
+
+
+def knows_load(fog: Fog, at: str) -> bool:
+    """Tell whether a site has heard of series of a, and of who has a replica of them."""
+    told = facts(fog, at, "replicas/a/metadata")
+    state = ask(fog, at, "GET", "/replication")
+    held = [*state["replicas"], *state["elsewhere"].get(COPIES["a"], [])]
+    complete = any(each["of"] == "a" and each.get("complete") for each in held)
+    return complete and any("load" in key for key in told)
 
 
 def read_without(fog: Fog, away: str) -> None:
