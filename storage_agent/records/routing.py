@@ -78,22 +78,17 @@ class Routing:
         # Any site may have been told of any node.
         question = Question("/routing/get", msgspec.json.encode(alone), here)
         answers = await ask(frozenset(), self._member, question)
-        names = choice_of(body.nodes)
-        found = {
-            site: [
-                each
-                for each in _ANSWER.decode(answer).routing
-                if not names or site in names or each.node in names
-            ]
-            for site, answer in answers.found.items()
-        }
-        known = {each.node for tables in found.values() for each in tables} | found.keys()
-        away = tuple(each for each in answers.missing if not names or names - known)
+        # A site's name stands for its agent's node.
+        agents = {site.name: site.node for site in self._member.fabric().sites}
+        names = {agents.get(name, name) for name in choice_of(body.nodes)}
+        told = [each for part in answers.found.values() for each in _ANSWER.decode(part).routing]
+        tables = [each for each in told if not names or each.node in names]
+        unknown = names - {each.node for each in tables}
+        away = tuple(each for each in answers.missing if not names or unknown)
         nobody = (
             Missing(name, "no node of this name has told its routing table")
-            for name in sorted(names - known - {each.node for each in away})
+            for name in sorted(unknown - {each.node for each in away})
         )
-        tables = [each for _, part in found.items() for each in part]
         return msgspec.json.encode(_Answer(tables, (*away, *nobody)))
 
     async def _read(self, body: RoutingReadBody) -> list[_Node]:

@@ -223,7 +223,7 @@ def test_routing(url: str) -> None:
     assert ask(url, "/routing/get", {}) == {"routing": [far, own]}
     assert ask(url, "/routing/get", {"nodes": []}) == {"routing": [far, own]}
     assert ask(url, "/routing/get", {"nodes": ["far"]}) == {"routing": [far]}
-    assert ask(url, "/routing/get", {"nodes": ["server-1"]}) == {"routing": [far, own]}
+    assert ask(url, "/routing/get", {"nodes": ["server-1"]}) == {"routing": [own]}
     assert ask(url, "/routing/get", {"nodes": ["none"]}) == {
         "routing": [],
         "missing": [{"node": "none", "reason": "no node of this name has told its routing table"}],

@@ -68,3 +68,28 @@ def test_monitoring_over_sites(places: list[Place]) -> None:
         nobody = [{"node": "z", "reason": "no node or site has this name"}]
         assert ask("/list", {"nodes": ["z"]}) == {"metric": [], "missing": nobody}
         assert ask("/query", {"nodes": ["z"], "agg": "sum"}) == {"value": None, "missing": nobody}
+
+
+def test_records_over_sites(places: list[Place]) -> None:
+    a, b, _ = places
+    at, there = asking(a), asking(b)
+    both = {"nodes": [], "key": ["k", "only-b"]}
+    with a.agent(b) as at_a:
+        with b.agent():
+            knows(at_a, "b")
+            at("/app/put", {"app": [{"key": "k", "val": 1, "timestamp": 5}]})
+            newer = [{"key": key, "val": 2, "timestamp": 6} for key in ("k", "only-b")]
+            there("/app/put", {"app": newer})
+            values = [{"timestamp": 6, "val": 2}]
+            latest = [{"key": key, "values": values} for key in ("k", "only-b")]
+            assert at("/app/get", both) == {"application": latest}
+            past = at("/app/get", {**both, "from": 0})["application"]
+            assert [value["val"] for value in past[0]["values"]] == [1, 2]
+            far = {"node": "far", "routes": [{"destination": "::/0"}], "timestamp": 7}
+            there("/routing/put", {"routing": [far]})
+            found = at("/routing/get", {"nodes": ["far"]})
+            assert [each["node"] for each in found["routing"]] == ["far"]
+        eventually(lambda: not site_of(at_a, "b").reachable)
+        left = at("/app/get", both)
+        assert [each["key"] for each in left["application"]] == ["k"]
+        assert [each["node"] for each in left["missing"]] == ["node-b"]
