@@ -110,6 +110,11 @@ class FragmentRunner:
             self._epochs, self._fenced, self._error = Epochs(self._agent), False, None
 
     @property
+    def fragment(self) -> Fragment:
+        """The fragment that is to run."""
+        return self._wanted
+
+    @property
     def target(self) -> Place:
         """The stream that it writes."""
         return self._wanted.target

@@ -3,11 +3,13 @@
 import os
 import threading
 import time
+from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 
 from analytics_worker.announcing import Announcer, announcement
 from analytics_worker.class_archive import java_options
+from analytics_worker.holding import Holder
 from analytics_worker.runner import FragmentRunner, Turns
 from analytics_worker.spark.session import is_alive, start_session, warm_up
 from mistbow.client.agent import AgentClient
@@ -29,6 +31,7 @@ class Worker:
         self._settings = settings
         self._agent = AgentClient(settings.agent_url, settings.secret, ca=settings.tls_ca)
         self._announcer = Announcer(self._agent, announcement(settings))
+        self._holder = Holder(self._agent, self._fragments)
         self._spark: SparkSession | None = None
         self._runners: dict[str, FragmentRunner] = {}
         self._turns = Turns()
@@ -56,6 +59,7 @@ class Worker:
             if not is_alive(spark):
                 log.critical("Spark's JVM has died: this process ends, to be started again")
                 os._exit(1)
+            self._holder.hold()
 
     def stop(self) -> None:
         """Stop all fragments, and Spark."""
@@ -104,6 +108,9 @@ class Worker:
             runner = self._runner(fragment_id)
             del self._runners[fragment_id]
         runner.stop()
+
+    def _fragments(self) -> Sequence[Fragment]:
+        return [runner.fragment for runner in list(self._runners.values())]
 
     def _runner(self, fragment_id: str) -> FragmentRunner:
         runner = self._runners.get(fragment_id)

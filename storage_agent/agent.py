@@ -298,7 +298,7 @@ def _keep(config: ConfigCell, clock: Clock, log: StreamLog) -> None:
     log.by_key = log.name.rpartition("/")[2] == METADATA_STREAM and is_agents_own(log.name)
     if not is_permanent(log.name):
         log.retention_ms = lambda: config.current.retention_of(log.name)
-        log.expired_before = config.expired_before(log.name, lambda: log.held_ms, clock)
+        log.expired_before = lambda: config.expired_before(log, clock)
 
 
 def _end() -> None:

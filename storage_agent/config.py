@@ -1,15 +1,17 @@
 """What can be changed while an agent runs: how long streams are kept, and in how much room."""
 
-from collections.abc import Callable
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from mistbow.clock import Clock
 from mistbow.errors import InvalidRequestError
 from mistbow.settings import AgentSettings
 from storage_agent.ignite_client import METADATA, IgniteClient
 from storage_agent.streams.housekeeping import Bound
+from storage_agent.streams.index import EARLIEST
+from storage_agent.streams.log import StreamLog
 
 _KEY = "config"
 _DAY_MS = 86_400_000
@@ -100,19 +102,14 @@ class ConfigCell:
         """Return how much room streams may take."""
         return Bound(self.current.most_bytes, self.current.when_full == "evict")
 
-    def expired_before(
-        self, stream: str, held_ms: Callable[[], int], clock: Callable[[], int]
-    ) -> Callable[[], int]:
-        """Return what tells the time (ms) before which what was created has expired.
-
-        ``held_ms``: for so long rows are needed anyway.
-        """
-
-        def before() -> int:
-            retention = self.current.retention_of(stream)
-            return -(2**63) if retention is None else clock() - max(retention, held_ms())
-
-        return before
+    def expired_before(self, log: StreamLog, clock: Clock) -> int:
+        """Return the time (ms) before which what came to a stream has expired."""
+        retention = self.current.retention_of(log.name)
+        if retention is None:
+            return EARLIEST
+        now = clock()
+        held = [keep_ms for keep_ms, _ in log.holds(now).values()]
+        return now - max(retention, *held, 0)
 
     def _made(self, changed: dict[str, object]) -> Config:
         return msgspec.convert({**self._settings, **changed}, Config)

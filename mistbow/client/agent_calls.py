@@ -303,6 +303,12 @@ def advance(
     return Call("PATCH", _path(name), _json(StreamState), json=body, repeatable=True)
 
 
+def hold(name: str, holder: str, keep_ms: int, for_ms: int) -> Call[None]:
+    """Ask for rows to be kept."""
+    body = {"holder": holder, "keep_ms": keep_ms, "for_ms": for_ms}
+    return Call("PUT", _path(name, "hold"), lambda _: None, json=body, repeatable=True)
+
+
 def seek(name: str, time: int) -> Call[int]:
     """Find where a time begins."""
     answer = _json(_Number)

@@ -173,6 +173,10 @@ class AsyncAgentClient:
         """Do as ``AgentClient.advance``."""
         return await self._send(agent_calls.advance(name, epoch, frontier, attributes))
 
+    async def hold(self, name: str, holder: str, keep_ms: int, for_ms: int) -> None:
+        """Do as ``AgentClient.hold``."""
+        await self._send(agent_calls.hold(name, holder, keep_ms, for_ms))
+
     async def seek(self, name: str, time: int) -> int:
         """Do as ``AgentClient.seek``."""
         return await self._send(agent_calls.seek(name, time))

@@ -15,6 +15,7 @@ LATEST_MS = 253_402_300_799_999
 """The end of the year 9999."""
 
 _DEEPEST = 32
+_MOST_HOLD_MS = 366 * 86_400_000
 _FINITE = Meta(ge=-1.7976931348623157e308, le=1.7976931348623157e308)
 Id = Annotated[str, Meta(min_length=1, max_length=512)]
 Text = Annotated[str, Meta(max_length=4096)]
@@ -106,6 +107,14 @@ class AdvanceBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     epoch: Count | None = None
     frontier: Count | None = None
     attributes: Annotated[dict[str, Any], Meta(max_length=1000)] = {}
+
+
+class HoldBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Who needs rows of a stream for how long after they came, and until when that holds."""
+
+    holder: Id
+    keep_ms: Annotated[int, Meta(ge=1, le=_MOST_HOLD_MS)]
+    for_ms: Annotated[int, Meta(ge=1, le=_MOST_HOLD_MS)]
 
 
 def check_notes(value: Any, where: str = "attributes", depth: int = 0) -> None:

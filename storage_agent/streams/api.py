@@ -15,7 +15,7 @@ from mistbow.streams.wire import MEDIA_TYPE, Chunk, ChunkEncoder
 from storage_agent.agent import Agent
 from storage_agent.fabric.relay import relayed, takes_site
 from storage_agent.monitoring.api import check_key, takes
-from storage_agent.monitoring.bodies import AdvanceBody, check_notes, read_body
+from storage_agent.monitoring.bodies import AdvanceBody, HoldBody, check_notes, read_body
 from storage_agent.streams import reading
 from storage_agent.streams.arrow_bodies import read_table
 from storage_agent.streams.reading import Selection, Selector
@@ -24,6 +24,7 @@ from storage_agent.streams.streams import RECORDS, REPLICAS, Stream, conform, is
 
 _ARROW_BODY = {"requestBody": {"required": True, "content": {MEDIA_TYPE: {}}}}
 _ADVANCE = msgspec.json.Decoder(AdvanceBody)
+_HOLD = msgspec.json.Decoder(HoldBody)
 _MOST_TS = 2**63 - 1
 
 Number = Annotated[int, Query(ge=0, le=_MOST_TS)]
@@ -40,6 +41,7 @@ def streams_routes(agent: Agent) -> APIRouter:
     )
     _add_state_routes(routes, agent)
     _add_position_routes(routes, agent)
+    _add_hold_route(routes, agent)
     _add_row_routes(routes, agent)
     _add_delete_route(routes, agent)
     return routes
@@ -83,6 +85,24 @@ def _add_delete_route(routes: APIRouter, agent: Agent) -> None:
         """Its rows are gone at once; who follows it is told. Another of its name may be made."""
         await _writable(agent, name)
         await agent.streams.delete(name)
+
+
+def _add_hold_route(routes: APIRouter, agent: Agent) -> None:
+    @routes.put(
+        "/{name:path}/hold",
+        status_code=204,
+        summary="Have rows kept",
+        openapi_extra=takes(HoldBody),
+    )
+    @requires("admin")
+    async def hold(name: str, request: Request) -> None:
+        """Keep rows for `keep_ms` after they came, however short the retention is.
+
+        It holds for `for_ms`, and is to be asked for again before that.
+        """
+        body = read_body(_HOLD, await request.body())
+        stream = await agent.streams.get(name)
+        await stream.writer.hold(body.holder, body.keep_ms, body.for_ms)
 
 
 def _add_position_routes(routes: APIRouter, agent: Agent) -> None:

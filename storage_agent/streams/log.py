@@ -22,7 +22,9 @@ from storage_agent.streams.segments import Segment, no_rows, segment_key
 from storage_agent.streams.state import StateCell
 
 _ASKED_S = 60.0
-_HOLD = "hold."
+HOLD = "hold."
+"""What the attributes begin with that say who needs rows."""
+
 
 Listener = Callable[[Segment, Entry], None]
 """Is told of each segment, in their order, after it is stored or found in Ignite."""
@@ -80,15 +82,14 @@ class StreamLog:
         """The first number that may still be there."""
         return self.index.first if len(self.index) else self._begin
 
-    @property
-    def held_ms(self) -> int:
-        """For how long rows are needed by whoever noted ``hold.NAME`` among the attributes."""
-        holds = [
-            value
-            for name, value in self.attributes.items()
-            if name.startswith(_HOLD) and isinstance(value, int)
-        ]
-        return max(holds, default=0)
+    def holds(self, now: int) -> dict[str, tuple[int, int]]:
+        """Return by who needs rows for how long (ms) that is, and until when it holds."""
+        found = {}
+        for name, value in self.attributes.items():
+            match value:
+                case [int(keep_ms), int(until)] if name.startswith(HOLD) and until > now:
+                    found[name.removeprefix(HOLD)] = (keep_ms, until)
+        return found
 
     @property
     def attributes(self) -> dict[str, Any]:

@@ -118,12 +118,13 @@ async def _page(
     page = _Page([], 0, Position(start, 0))
     while True:
         # No more numbers than there is room for rows; where all are wanted, that is the page.
-        stop = page.position.next + limit - page.rows
+        before, stop = page.rows, page.position.next + limit - page.rows
         near = stop if end is None else min(stop, end)
         async for chunk in reading.read(log, selector, page.position.next, near):
             page.add(chunk)
         if page.rows == limit or time.monotonic() > deadline:
             return page
+        most_are_wanted = 2 * (page.rows - before) >= limit - before
         async for chunk in reading.read(log, selector, page.position.next, end):
             if page.rows + chunk.rows.num_rows > limit:
                 break
@@ -132,7 +133,7 @@ async def _page(
                 return page
         else:
             return page
-        if page.rows:
+        if page.rows and not most_are_wanted:
             return page
 
 

@@ -34,7 +34,7 @@ RECORDS = "records/"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._/-]{0,99}")
 _LAST = 16
 _MOST_DECODED = 32 * 2**20
-_RESERVED = ("info", "claim", "seek", "offset", "rows", "events")
+_RESERVED = ("info", "claim", "seek", "offset", "rows", "events", "hold")
 _PREFIX = "stream/"
 
 

@@ -26,7 +26,7 @@ from storage_agent.streams.commit import (
     segment_of_claim,
     segment_of_released,
 )
-from storage_agent.streams.log import StreamLog
+from storage_agent.streams.log import HOLD, StreamLog
 from storage_agent.streams.manifest import Deletion, Manifest
 from storage_agent.streams.segments import Appended, Segment, encode_segment
 from storage_agent.streams.state import State
@@ -130,6 +130,19 @@ class Writer:
             return await self._update(epoch or 0, frontier or 0, attributes or {})
 
         return await self._in_turn(move)
+
+    async def hold(self, holder: str, keep_ms: int, for_ms: int) -> State:
+        """Have rows kept for so long after they came at least, until ``for_ms`` from now."""
+
+        async def note() -> State:
+            now = self._clock()
+            held = self._log.holds(now)
+            over = {name: None for name in self._log.attributes if name.startswith(HOLD)}
+            kept = {HOLD + name: list(each) for name, each in held.items()}
+            new = {HOLD + holder: [keep_ms, now + for_ms]}
+            return await self._update(self._log.epoch, 0, {**over, **kept, **new})
+
+        return await self._in_turn(note)
 
     async def delete(
         self,

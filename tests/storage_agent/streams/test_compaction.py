@@ -6,7 +6,9 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
+from mistbow.settings import AgentSettings
 from mistbow.streams.schemas import EVENTS, POINTS
+from storage_agent.config import ConfigCell, ConfigChange
 from storage_agent.ignite_client import HISTORICAL
 from storage_agent.monitoring.history import History
 from storage_agent.streams import compaction
@@ -155,6 +157,29 @@ async def test_expired_rows_vanish_inside_runs_too(opener: Opener, clock: HeldCl
     again = ordered(await everything(await opener.open(POINTS, LATE_MS)))
     assert set(rest) <= set(again)
     assert len(again) < 2 * len(rest)
+
+
+async def test_rows_that_somebody_needs_are_kept(
+    opener: Opener, clock: HeldClock, settings: AgentSettings
+) -> None:
+    stream = await opener.open()
+    config = ConfigCell(settings.model_copy(update={"retention_s": 10}), opener.ignite)
+    begin = clock.now
+
+    def expired_before() -> int:
+        return config.expired_before(stream.log, clock) - begin
+
+    assert expired_before() == -10_000
+    await stream.writer.hold("one", 60_000, 5000)
+    await stream.writer.hold("two", 20_000, 50_000)
+    assert expired_before() == -60_000
+    clock.now += 6000
+    assert expired_before() == 6000 - 20_000
+    await config.change(ConfigChange(streams={"s": None}))
+    assert expired_before() < -(2**60)
+    again = ConfigCell(settings, opener.ignite)
+    await again.load()
+    assert again.current.streams == {"s": None}
 
 
 async def test_what_is_not_needed_leaves_ignite(opener: Opener, clock: HeldClock) -> None:

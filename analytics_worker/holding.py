@@ -1,0 +1,56 @@
+"""Asking agents to keep what fragments still need, however short streams are kept."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+
+from mistbow.client.agent import AgentClient
+from mistbow.errors import MistbowError
+from mistbow.plan.fragments import Fragment, Merge, Partial, Place
+from mistbow.telemetry import get_logger
+
+log = get_logger(__name__)
+
+_AGAIN_S = 600.0
+_FOR_MS = 3_600_000
+_SPARE_MS = 600_000
+"""So much more than a window: who restarts, or was cut off, reads from before."""
+
+
+class Holder:
+    """Holds the streams of the fragments that ``fragments`` returns, again and again."""
+
+    def __init__(self, agent: AgentClient, fragments: Callable[[], Iterable[Fragment]]) -> None:
+        self._agent = agent
+        self._fragments = fragments
+        self._held: dict[tuple[str, Place], tuple[int, float]] = {}
+
+    def hold(self) -> None:
+        """Ask for what is new, or was asked for long ago; who is away is asked again later."""
+        now = time.monotonic()
+        wanted = {
+            (fragment.id, place): keep_ms
+            for fragment in self._fragments()
+            for place, keep_ms in needs(fragment)
+        }
+        self._held = {key: held for key, held in self._held.items() if key in wanted}
+        for (holder, place), keep_ms in wanted.items():
+            before = self._held.get((holder, place))
+            if before is not None and before[0] == keep_ms and now - before[1] < _AGAIN_S:
+                continue
+            try:
+                self._agent.at(place.site).hold(place.stream, holder, keep_ms, _FOR_MS)
+            except MistbowError as error:
+                log.info("not held", stream=place.stream, site=place.site, reason=error.message)
+            self._held[holder, place] = (keep_ms, now)
+
+
+def needs(fragment: Fragment) -> Iterator[tuple[Place, int]]:
+    """Yield the streams that a fragment reads, and for how long (ms) it needs their rows."""
+    match fragment:
+        case Merge(plan=plan):
+            for source in fragment.sources:
+                yield source, plan.reach_ms + _SPARE_MS
+        case Partial():
+            yield fragment.source, fragment.reach_ms + _SPARE_MS
+        case _:
+            yield fragment.source, fragment.plan.reach_ms + _SPARE_MS
