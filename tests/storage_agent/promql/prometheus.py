@@ -33,8 +33,15 @@ def running_prometheus(
     ]
     url = f"http://127.0.0.1:{port}"
     with running(argv, folder / "log.txt"):
-        eventually(lambda: httpx.get(f"{url}/-/ready").is_success, what="Prometheus is ready")
+        eventually(lambda: _is_ready(url), what="Prometheus is ready")
         yield url
+
+
+def _is_ready(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/-/ready").is_success
+    except httpx.TransportError:
+        return False
 
 
 def _lines(series: Fleet, common: Mapping[str, str]) -> str:

@@ -81,7 +81,7 @@ def test_results_are_as_they_stand(api: httpx.Client) -> None:
     expected = {**told, "__name__": "insight:mean_load"}
     assert asked(api, "insight:mean_load") == {tuple(sorted(expected.items())): "12"}
     assert asked(api, '{__name__="insight:d1/mean load/1",rack="7"} offset 3s') == {}
-    assert list(asked(api, "delta(insight:mean_load[1s])").values()) == ["2"]
+    assert list(asked(api, "idelta(insight:mean_load[2s])").values()) == ["2"]
 
 
 def test_what_there_is(api: httpx.Client) -> None:

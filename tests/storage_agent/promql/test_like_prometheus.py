@@ -81,18 +81,6 @@ def test_all_queries_of_the_list(prometheus: httpx.Client, agent: httpx.Client) 
     assert differing == []
 
 
-_VECTORS = st.deferred(
-    lambda: st.one_of(
-        _SELECTORS,
-        st.builds("{}({}[{}])".format, _RANGE_FUNCTIONS, _SELECTORS, _DURATIONS),
-        st.builds("{}({}[{}:{}])".format, _RANGE_FUNCTIONS, _VECTORS, _DURATIONS, _STEPS),
-        st.builds("{}{}({})".format, _AGGREGATIONS, _GROUPINGS, _VECTORS),
-        st.builds("({} {} {})".format, _VECTORS, _OPERATORS, _NUMBERS),
-        st.builds("({} {}{} {})".format, _VECTORS, _OPERATORS, _MATCHINGS, _VECTORS),
-        st.builds("({} {}{} {})".format, _VECTORS, _SETS, _MATCHINGS, _VECTORS),
-        st.builds("{}({})".format, st.sampled_from(["abs", "-", "floor", "sgn"]), _VECTORS),
-    )
-)
 _SELECTORS = st.sampled_from(
     [
         *("temperature", 'temperature{room!="r0"}', "requests_total", "slow", "once"),
@@ -115,12 +103,27 @@ _MATCHINGS = st.sampled_from([" ", " on (entityID)", " ignoring (code, room, lev
 _NUMBERS = st.sampled_from(["0", "1", "-2.5", "1e9"])
 
 
+def _composed(vectors: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    return st.one_of(
+        st.builds("{}({}[{}])".format, _RANGE_FUNCTIONS, _SELECTORS, _DURATIONS),
+        st.builds("{}({}[{}:{}])".format, _RANGE_FUNCTIONS, vectors, _DURATIONS, _STEPS),
+        st.builds("{}{}({})".format, _AGGREGATIONS, _GROUPINGS, vectors),
+        st.builds("({} {} {})".format, vectors, _OPERATORS, _NUMBERS),
+        st.builds("({} {}{} {})".format, vectors, _OPERATORS, _MATCHINGS, vectors),
+        st.builds("({} {}{} {})".format, vectors, _SETS, _MATCHINGS, vectors),
+        st.builds("{}({})".format, st.sampled_from(["abs", "-", "floor", "sgn"]), vectors),
+    )
+
+
+_QUERIES = st.recursive(_SELECTORS, _composed, max_leaves=6)
+
+
 @settings(
-    max_examples=100,
+    max_examples=60,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-@given(query=_VECTORS)
+@given(query=_QUERIES)
 def test_any_query(prometheus: httpx.Client, agent: httpx.Client, query: str) -> None:
     asked = Asked(BEGIN + 20 * MINUTE, BEGIN + 140 * MINUTE, 311_000)
     expected, found = asked.of(prometheus, query), asked.of(agent, query)
