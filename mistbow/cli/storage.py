@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from mistbow.cli.flags import authorities, bearer, command_of
+from mistbow.cli.loss import accept_loss, repair
 from mistbow.settings import StorageSettings
 
 if TYPE_CHECKING:
@@ -161,3 +162,5 @@ app.callback(invoke_without_command=True, help="Run a site's storage: Ignite and
     _callback()
 )
 app.command("inspect")(inspect_storage)
+app.command("repair")(repair)
+app.command("accept-loss")(command_of(StorageSettings, accept_loss))

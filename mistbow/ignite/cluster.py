@@ -59,8 +59,9 @@ def make_ready(config: IgniteConfig, jars: Path) -> bool:
 def accept_loss(config: IgniteConfig, jars: Path) -> list[str]:
     """Have the nodes that are there go on without the others, for good; return who is away.
 
-    What only those that are away held is lost, and what they bring when they are back is not looked
-    at. Raises ``ConflictError`` if all are there, ``UnavailableError`` if no node answers.
+    What only those that are away held is lost. They hold nothing of this site any more: who comes
+    back, with an empty folder, is a new node. Raises ``ConflictError`` if all are there, and
+    ``UnavailableError`` if no node answers.
     """
     try:
         client = client_of(config)
@@ -77,6 +78,7 @@ def accept_loss(config: IgniteConfig, jars: Path) -> list[str]:
     if not away:
         raise ConflictError("all nodes of this site are there", hint="There is no loss to accept.")
     control(config, jars, "--cache", "reset_lost_partitions", CACHE_GROUP)
+    control(config, jars, "--baseline", "remove", ",".join(away))
     return away
 
 

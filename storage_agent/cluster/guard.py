@@ -106,6 +106,10 @@ class Guard:
         """The streams, while the agent waits for some of its own to be whole again."""
         return self._streams if self._waiting else None
 
+    def refuses(self, name: str) -> bool:
+        """Tell whether a stream is refused."""
+        return name in self._losses
+
     def check(self, name: str) -> None:
         """Raise ``LostDataError`` for a stream that is refused."""
         if name in self._losses:
