@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-import pyarrow as pa
 
 from mistbow.errors import InvalidRequestError
 from mistbow.labels import parse_labels
@@ -13,6 +12,7 @@ from mistbow.settings import AgentSettings
 from mistbow.streams.schemas import POINTS
 from storage_agent.monitoring.bodies import Measurement, whole
 from storage_agent.monitoring.catalogue import Catalogue, Metadata, Series
+from storage_agent.streams.columns import Columns
 
 _MOST_ATTRIBUTES = 8 * 2**10
 """Bytes of one point's attributes, as JSON."""
@@ -38,7 +38,7 @@ class _Description:
 class Points:
     """Rows for the raw stream, and the metadata of those of their series that it changes."""
 
-    rows: pa.RecordBatch
+    rows: Columns
     series: list[Metadata]
 
 
@@ -75,15 +75,14 @@ class PointMaker:
         for number, time in enumerate(times):
             if isinstance(time, float):
                 times[number] = whole(time, f"monitoring[{number}].timestamp")
-        columns = [
-            pa.array([item.metricID for item in items], pa.string()).dictionary_encode(),
-            pa.array([item.entityID for item in items], pa.string()).dictionary_encode(),
-            pa.array(attributes, pa.string()).dictionary_encode(),
-            pa.array(times, pa.int64()),
-            pa.array([item.val for item in items], pa.float64()),
-        ]
-        rows = pa.RecordBatch.from_arrays(columns, schema=POINTS)
-        return Points(rows, list(changed.values()))
+        columns = (
+            [item.metricID for item in items],
+            [item.entityID for item in items],
+            attributes,
+            times,
+            [item.val for item in items],
+        )
+        return Points(Columns(POINTS, columns), list(changed.values()))
 
     def fits(self, item: Measurement) -> bool:
         """Tell whether an item's attributes take no more than they may."""
@@ -108,7 +107,7 @@ class PointMaker:
             item.pod,
             item.container,
             # Without the types, 1 and true would be the same.
-            item.labels and tuple((name, type(v), v) for name, v in item.labels.items()),
+            tuple((name, type(v), v) for name, v in (item.labels or {}).items()),
         )
         known = self._known.get(key)
         if known is None:

@@ -137,7 +137,8 @@ def test_odd_idempotency_keys_are_refused(url: str, key: str) -> None:
 def test_nothing_and_unknown_fields_and_integral_floats_are_taken(url: str) -> None:
     empty = httpx.post(f"{url}/put", json={"monitoring": []})
     assert empty.json() == {"result": "OK", "message": "0 points stored"}
-    body = {"monitoring": [item(timestamp=float(NOW), colour="red", pod=None)], "by": "hand"}
+    odd = item(timestamp=float(NOW), colour="red", pod=None, labels={})
+    body = {"monitoring": [odd], "by": "hand"}
     assert httpx.post(f"{url}/put", json=body).status_code == 200
     [series] = stored(url)
     assert series["values"] == [{"timestamp": NOW, "val": 1.0}]
