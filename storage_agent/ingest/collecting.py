@@ -21,6 +21,14 @@ _MOST_TEXT = 200
 
 
 @dataclass(frozen=True, slots=True)
+class Fault:
+    """Why a point is not stored: in one word, to be counted by, and in a few."""
+
+    reason: Reason
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
 class Refusal:
     """A point that is not stored: where it is in its body, of which series it is, and why."""
 
@@ -65,25 +73,25 @@ class Collector:
             raise ValueError(error.message) from error
         return found
 
-    def add(self, series: Measurement, value: float, time: int, where: str, named: str) -> None:
-        """Take a value of a series at a time (ms), or refuse it.
+    def add(self, series: Measurement, value: float, time: int) -> Fault | None:
+        """Take a value of a series at a time (ms), or return why that cannot be.
 
         Raises ``TooLargeError`` when there are more points than a body may have.
         """
         if not math.isfinite(value):
-            self.refuse("value", where, named, f"{value} is not a finite number")
-        elif not 0 <= time <= LATEST_MS:
-            self.refuse("time", where, named, f"the time {time} is not from 1970 to 9999, in ms")
-        elif len(self.points) >= self._most:
+            return Fault("value", f"{value} is not a finite number")
+        if not 0 <= time <= LATEST_MS:
+            return Fault("time", f"the time {time} is not from 1970 to 9999, in ms")
+        if len(self.points) >= self._most:
             raise TooLargeError(f"the body has more than {self._most} points", hint="Send fewer.")
-        else:
-            self.points.append(msgspec.structs.replace(series, val=value, timestamp=time))
+        self.points.append(msgspec.structs.replace(series, val=value, timestamp=time))
+        return None
 
-    def refuse(self, reason: Reason, where: str, series: str, what: str, points: int = 1) -> None:
+    def refuse(self, fault: Fault, where: str, series: str, points: int = 1) -> None:
         """Note that points of a series are not stored."""
-        self._reasons[reason] += points
+        self._reasons[fault.reason] += points
         if len(self.refusals) < MOST_TOLD:
-            self.refusals.append(Refusal(where[:_MOST_TEXT], series[:_MOST_TEXT], what))
+            self.refusals.append(Refusal(where, series[:_MOST_TEXT], fault.what))
 
     def count(self, source: Source) -> None:
         """Count, once the points are stored, what became of this body."""

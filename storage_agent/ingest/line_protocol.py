@@ -7,7 +7,7 @@ from typing import Any
 from line_protocol_parser import LineFormatError, parse_line  # type: ignore[import-untyped]
 
 from mistbow.errors import InvalidRequestError
-from storage_agent.ingest.collecting import Collector
+from storage_agent.ingest.collecting import Collector, Fault
 
 _NANOSECONDS: Mapping[str, int] = {
     "ns": 1,
@@ -21,6 +21,7 @@ _NANOSECONDS: Mapping[str, int] = {
     "h": 3600 * 10**9,
 }
 _MILLISECOND = 10**6
+_TEXT = Fault("text", "its value is text, and only numbers are stored")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +55,10 @@ def collect(body: bytes, reading: Reading, into: Collector) -> bool:
         try:
             found = parse_line(text.decode())
         except UnicodeDecodeError:
-            into.refuse("syntax", f"line {number}", "?", "it is not valid UTF-8")
+            into.refuse(Fault("syntax", "it is not valid UTF-8"), f"line {number}", "?")
         except LineFormatError as error:
             shown = text.decode(errors="replace")
-            into.refuse("syntax", f"line {number}", shown, f"unable to parse: {error}")
+            into.refuse(Fault("syntax", f"unable to parse: {error}"), f"line {number}", shown)
         else:
             timed = timed and found["time"] is not None
             _collect_line(f"line {number}", found, reading, into)
@@ -70,15 +71,12 @@ def _collect_line(where: str, line: Mapping[str, Any], reading: Reading, into: C
     time = reading.now if given is None else given * reading.unit // _MILLISECOND
     for field, value in line["fields"].items():
         metric = measurement if field == "value" else f"{measurement}_{field}"
-        named = f"{metric} of {entity}"
-        if isinstance(value, str):
-            into.refuse("text", where, named, "its value is text, and only numbers are stored")
-            continue
+        fault = _TEXT if isinstance(value, str) else None
         try:
-            described = into.describe(
-                {"metricID": metric, "entityID": entity, "labels": tags or None}
-            )
+            if fault is None:
+                described = into.describe({"metricID": metric, "entityID": entity, "labels": tags})
+                fault = into.add(described, float(value), time)
         except ValueError as error:
-            into.refuse("series", where, named, str(error))
-            continue
-        into.add(described, float(value), time, where, named)
+            fault = Fault("series", str(error))
+        if fault is not None:
+            into.refuse(fault, where, f"{metric} of {entity}")

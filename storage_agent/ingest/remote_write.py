@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 from google.protobuf.message import DecodeError
 
 from mistbow.errors import InvalidRequestError
-from storage_agent.ingest.collecting import Collector
+from storage_agent.ingest.collecting import Collector, Fault
 from storage_agent.ingest.protocol import remote_v1_pb2, remote_v2_pb2
 from storage_agent.ingest.unpacking import unsupported
 
@@ -89,25 +89,25 @@ def collect(body: bytes, version: Version, naming: Naming, into: Collector) -> B
 def _collect_series(
     where: str, series: _Series, naming: Naming, into: Collector, beside: Beside
 ) -> None:
-    named = _named(series.labels)
     beside.exemplars += series.exemplars
     if series.histograms:
-        what = "native histograms are not stored"
-        into.refuse("histogram", f"{where}.histograms", named, what, series.histograms)
+        fault = Fault("histogram", "native histograms are not stored")
+        into.refuse(fault, f"{where}.histograms", _named(series.labels), series.histograms)
     if not series.samples:
         return
     try:
         described = into.describe(_fields(series, naming))
     except ValueError as error:
-        into.refuse("series", where, named, str(error), len(series.samples))
+        fault = Fault("series", str(error))
+        into.refuse(fault, where, _named(series.labels), len(series.samples))
         return
     for number, sample in enumerate(series.samples):
         value = sample.value
         # Only a NaN differs from itself, and few values are to be looked at bit by bit.
         if value != value and struct.pack(">d", value) == _STALE:
             beside.stale += 1
-        else:
-            into.add(described, value, sample.timestamp, f"{where}.samples[{number}]", named)
+        elif refused := into.add(described, value, sample.timestamp):
+            into.refuse(refused, f"{where}.samples[{number}]", _named(series.labels))
 
 
 def _fields(series: _Series, naming: Naming) -> dict[str, Any]:
