@@ -1,6 +1,7 @@
 """Taking points in, wherever they can be kept now."""
 
 import asyncio
+import itertools
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -58,6 +59,8 @@ class Intake:
         self._store = store
         self._spools = settings.when_away == "spool"
         self._spool = Spool(settings.home / "agent" / "spool.db", settings.spool_mb * 2**20)
+        self._run = secrets.token_hex(8)
+        self._numbers = itertools.count()
         # Knows no series: it only tells what is wrong with a body.
         self._check = PointMaker(settings, Catalogue())
 
@@ -84,7 +87,7 @@ class Intake:
             await _there(store).put(body, key)
             return Accepted(count)
         # A body whose storing is in doubt is told by its key when it is stored from the spool.
-        key = key or secrets.token_hex(16)
+        key = key or f"{self._run}-{next(self._numbers)}"
         if store is not None and not self._spool.bodies:
             try:
                 await store.put(body, key)

@@ -1,6 +1,8 @@
 """Arrow columns: what is done to them often enough to be done fast."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -29,6 +31,45 @@ def index_in(column: pa.Array, values: pa.Array) -> pa.Array:
     if not isinstance(column, pa.DictionaryArray):
         return pc.index_in(column, values)
     return pc.index_in(column.dictionary, values).take(column.indices)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Rows that are not in Arrow's form yet, column by column.
+
+    Making Arrow arrays takes much longer than filling them: it is done once for a whole commit.
+    """
+
+    schema: pa.Schema
+    values: tuple[list[Any], ...]
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows these are."""
+        return len(self.values[0])
+
+
+def as_batch(parts: Sequence[pa.RecordBatch | Columns]) -> pa.RecordBatch:
+    """Return rows of one schema, in whichever form they are, as one batch."""
+    if all(isinstance(part, Columns) for part in parts):
+        return _made(parts)
+    batches = [_made([part]) if isinstance(part, Columns) else part for part in parts]
+    return pa.concat_batches(batches) if len(batches) > 1 else batches[0]
+
+
+def _made(parts: Sequence[Columns]) -> pa.RecordBatch:
+    schema = parts[0].schema
+    columns = (
+        list(chain.from_iterable(each)) for each in zip(*(p.values for p in parts), strict=True)
+    )
+    arrays = [_array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
+    if pa.types.is_dictionary(kind):
+        return pa.array(values, kind.value_type).dictionary_encode()
+    return pa.array(values, kind)
 
 
 class Keys:

@@ -1,5 +1,6 @@
 """Making the next segment of a stream out of what waits for it; nothing here does I/O."""
 
+import itertools
 import secrets
 from asyncio import Future
 from collections.abc import Sequence
@@ -9,8 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from storage_agent.streams.columns import Columns, as_batch
 from storage_agent.streams.index import time_range
 from storage_agent.streams.segments import Appended, Header, Segment, no_rows
+
+# A nonce of its own for each commit of each run of an agent.
+_RUN = secrets.token_hex(8)
+_NUMBERS = itertools.count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +27,7 @@ class Append:
     with these rows, stored with them or not at all.
     """
 
-    rows: pa.RecordBatch
+    rows: pa.RecordBatch | Columns
     epoch: int | None
     key: str | None
     done: Future[Appended]
@@ -50,13 +56,13 @@ class Place:
 def segment_of_appends(place: Place, appends: Sequence[Append]) -> tuple[Segment, list[Appended]]:
     """Return one segment with the rows of all appends, and what it makes of each."""
     parts = [append.rows for append in appends]
-    rows = pa.concat_batches(parts) if len(parts) > 1 else parts[0]
+    rows = as_batch(parts)
     ahead = no_rows(place.schema)
     counts = [part.num_rows for part in parts]
     place = replace(place, frontier=max(place.frontier, *(one.frontier for one in appends)))
     limit = place.limit
     if limit is not None and rows.num_rows and time_range(rows)[1] > limit:
-        counts = [_up_to(part, limit).num_rows for part in parts]
+        counts = [_up_to(as_batch([part]), limit).num_rows for part in parts]
         ahead = rows.filter(pc.greater(rows["ts"], limit))
         rows = _up_to(rows, limit)
     answers = _numbered(place, counts)
@@ -87,7 +93,7 @@ def _header(place: Place, count: int, **more: Any) -> Header:
         first=place.first,
         count=count,
         epoch=place.epoch,
-        nonce=secrets.token_hex(8),
+        nonce=f"{_RUN}-{next(_NUMBERS)}",
         frontier=place.frontier,
         horizon=place.horizon,
         created=place.created,

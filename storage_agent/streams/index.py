@@ -3,7 +3,7 @@
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Self
 
 import numpy as np
@@ -55,12 +55,14 @@ class Entry:
     def of(cls, segment: Segment, size: int = 0) -> Self:
         """Sum a segment up, which is kept in so many bytes."""
         header = segment.header
+        least, most = time_range(segment.rows)
         return cls(
             header.first,
             header.count,
             segment.rows.num_rows,
-            _late_rows(segment),
-            *time_range(segment.rows),
+            _late_rows(segment, least),
+            least,
+            most,
             header.frontier,
             header.created,
             *time_range(segment.ahead),
@@ -99,7 +101,7 @@ class Index:
     def append(self, entry: Entry) -> None:
         """Add the entry of the segment at the head, all of it or nothing."""
         # This raises for what does not fit before any column has grown.
-        values = array("q", astuple(entry))
+        values = array("q", [getattr(entry, name) for name in _COLUMNS])
         for name, value in zip(_COLUMNS, values, strict=True):
             self._columns[name].append(value)
         self._count(entry, 1)
@@ -112,7 +114,8 @@ class Index:
             self._count(self[position], -1)
         self._count(entry, 1)
         part = slice(span.start, span.stop)
-        for name, value in zip(_COLUMNS, astuple(entry), strict=True):
+        for name in _COLUMNS:
+            value: int = getattr(entry, name)
             self._columns[name][part] = array("q", [value])
         self._top[part] = array("q", [self._top[span.stop - 1]])
 
@@ -190,13 +193,18 @@ def time_range(rows: pa.RecordBatch) -> tuple[int, int]:
     """Return the least and greatest ``ts`` of rows; nothing at all reads as (latest, earliest)."""
     if rows.num_rows == 0 or "ts" not in rows.schema.names:
         return LATEST, EARLIEST
-    ends = pc.min_max(rows["ts"]).as_py()
+    column = rows["ts"]
+    if column.null_count == 0 and column.type == pa.int64():
+        # A commit has few rows: for those this is ten times faster than Arrow's own functions.
+        times = column.to_numpy()
+        return int(times.min()), int(times.max())
+    ends = pc.min_max(column).as_py()
     if not isinstance(ends["min"], int):
         return LATEST, EARLIEST
     return ends["min"], ends["max"]
 
 
-def _late_rows(segment: Segment) -> int:
-    if time_range(segment.rows)[0] > segment.header.horizon:
+def _late_rows(segment: Segment, least: int) -> int:
+    if least > segment.header.horizon:
         return 0
     return int(pc.sum(pc.less_equal(segment.rows["ts"], segment.header.horizon)).as_py() or 0)

@@ -63,7 +63,7 @@ class Segment:
     @property
     def size(self) -> int:
         """Bytes of its rows in memory."""
-        return int(self.rows.nbytes + self.ahead.nbytes)
+        return int(self.rows.get_total_buffer_size() + self.ahead.get_total_buffer_size())
 
 
 def segment_key(stream: str, first: int) -> str:

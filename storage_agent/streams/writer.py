@@ -19,6 +19,7 @@ from mistbow.errors import ConflictError, FencedError, MistbowError, Unavailable
 from mistbow.telemetry import get_logger
 from storage_agent.ignite_client import IgniteClient
 from storage_agent.streams.ahead import AHEAD_MS
+from storage_agent.streams.columns import Columns
 from storage_agent.streams.commit import (
     Append,
     Place,
@@ -83,7 +84,7 @@ class Writer:
 
     async def append(
         self,
-        rows: pa.RecordBatch,
+        rows: pa.RecordBatch | Columns,
         *,
         epoch: int | None = None,
         key: str | None = None,
