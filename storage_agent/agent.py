@@ -151,7 +151,7 @@ class Agent:
 
     def _store(self) -> Store | None:
         ready = self._recovered
-        if ready is None or not self._ignite.connected:
+        if ready is None or not self._ignite.connected or self.guard.refuses(RAW):
             return None
         writer, full = ready.raw.writer, ready.housekeeper
         return Store(ready.maker, writer, ready.epoch, lambda: full.full)
