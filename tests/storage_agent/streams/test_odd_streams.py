@@ -15,7 +15,7 @@ from mistbow.streams import schemas
 from mistbow.streams.schemas import RAW
 from mistbow.streams.wire import encode_rows
 from storage_agent.agent import Agent
-from storage_agent.ignite_client import METADATA, _cache_settings
+from storage_agent.ignite_client import METADATA, IgniteClient
 from storage_agent.streams.index import Entry, Index
 from tests.support.agents import running_agent
 from tests.support.waiting import aeventually
@@ -153,9 +153,14 @@ def test_odd_texts_elsewhere_are_refused(client: AgentClient, url: str) -> None:
 async def test_what_cannot_be_recovered_is_tried_again(
     settings: AgentSettings, ignite: IgniteServer
 ) -> None:
+    # Makes the caches, if no other test did.
+    own_client = IgniteClient([("127.0.0.1", ignite.port)])
+    own_client.start()
+    assert await own_client.wait_connected(20)
+    await own_client.close()
     ignite_client = Client(timeout=10)
     with ignite_client.connect("127.0.0.1", ignite.port):
-        metadata = ignite_client.get_or_create_cache(dict(_cache_settings(METADATA)))
+        metadata = ignite_client.get_cache(METADATA)
         metadata.put("state/raw", "rubbish")
         agent = Agent(settings)
         agent.start()
