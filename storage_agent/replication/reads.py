@@ -12,6 +12,7 @@ from storage_agent.replication.filters import SeriesFilter, text_of
 
 HALF_LIFE_MS = 60_000
 _MOST = 1000
+_MOST_NAME = 512
 _MOST_NAMED = 100
 """A read that names more metrics, entities or groups counts as one of any of them."""
 
@@ -50,5 +51,6 @@ def asked_by(body: GetBody) -> SeriesFilter:
 
 
 def _few(values: Some) -> tuple[str, ...]:
-    choice = choice_of(values)
-    return tuple(sorted(choice)) if len(choice) <= _MOST_NAMED else ()
+    # A /get may ask for names that no series can have.
+    choice = sorted(name for name in choice_of(values) if 1 <= len(name) <= _MOST_NAME)
+    return tuple(choice) if len(choice) <= _MOST_NAMED else ()
