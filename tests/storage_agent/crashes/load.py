@@ -1,0 +1,138 @@
+"""Senders that never rest: small bodies, each again under its key until it is acknowledged."""
+
+import random
+import threading
+import uuid
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+
+from mistbow.client.agent import AgentClient, Point
+from mistbow.clock import system_clock
+from mistbow.errors import StorageFullError, UnavailableError
+from tests.storage_agent.crashes.ledger import Body, Ledger, check
+from tests.support.waiting import eventually
+
+_METRICS = 4
+_NUMBERS = pa.schema([pa.field("number", pa.int64(), nullable=False)])
+
+Send = Callable[[AgentClient, Body], object]
+
+
+def put(client: AgentClient, body: Body) -> None:
+    """Send a body's numbers as points of now."""
+    now = system_clock()
+    points = [
+        Point(f"m{number % _METRICS}", body.source, now, float(number))
+        for number in range(body.first, body.next)
+    ]
+    client.put(points, idempotency_key=body.key)
+
+
+def append(client: AgentClient, body: Body) -> None:
+    """Send them as rows of the stream that the source is named after."""
+    rows = pa.table({"number": range(body.first, body.next)}, _NUMBERS)
+    if body.first == 0:
+        client.create_stream(body.source, _NUMBERS)
+    client.append(body.source, rows, idempotency_key=body.key)
+
+
+class Load:
+    """Threads that send numbers to an agent: ``points`` of them by /put, one to each stream.
+
+    A body has up to ``most`` numbers. Of errors one in ``patience`` makes a sender give its body
+    up, so that nobody knows whether it is stored; 0: none does.
+    """
+
+    def __init__(
+        self, url: str, *, points: int = 3, streams: int = 1, most: int = 5, patience: int = 4
+    ) -> None:
+        self.ledger = Ledger()
+        self.refusals = 0
+        self._url = url
+        self._most = most
+        self._patience = patience
+        self._stopped = threading.Event()
+        self._broken = threading.Event()
+        self._errors: list[Exception] = []
+        name = uuid.uuid4().hex[:6]
+        senders: list[tuple[str, Send]] = [(f"{name}-{i}", put) for i in range(points)]
+        senders += [(f"{name}/{i}", append) for i in range(streams)]
+        self._threads = [
+            threading.Thread(target=self._run, args=each, daemon=True) for each in senders
+        ]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is not None:
+            self._broken.set()
+        self.stop()
+
+    def stop(self) -> None:
+        """Have every sender end with the body that it is at."""
+        self._stopped.set()
+        for thread in self._threads:
+            thread.join(60)
+        if not self._broken.is_set():
+            assert not any(thread.is_alive() for thread in self._threads)
+            assert not self._errors
+
+    def progress(self, by: int = 20) -> None:
+        """Wait until so many more bodies are acknowledged."""
+        goal = len(self.ledger) + by
+        eventually(
+            lambda: self._errors or len(self.ledger) >= goal, timeout=60, what="more progress"
+        )
+        assert not self._errors
+
+    def check(self, url: str | None = None, *, within: float = 0.01) -> int:
+        """Have all be there that was acknowledged, once; returns how many points and rows.
+
+        ``within``: seconds that it may take, where points may lie in a spool.
+        """
+        due = self.ledger.acknowledged
+        assert due
+        client = AgentClient(url or self._url)
+        try:
+            return eventually(lambda: check(self.ledger, client, due), timeout=within)
+        finally:
+            client.close()
+
+    def _run(self, source: str, send: Send) -> None:
+        client = AgentClient(self._url)
+        chance = random.Random(source)  # noqa: S311 - the source is in what fails
+        try:
+            number = 0
+            while not self._stopped.is_set():
+                body = Body(source, number, number + chance.randint(1, self._most))
+                self._insist(client, body, send, chance)
+                number = body.next
+        except Exception as error:
+            self._errors.append(error)
+        finally:
+            client.close()
+
+    def _insist(self, client: AgentClient, body: Body, send: Send, chance: random.Random) -> None:
+        self.ledger.send(body)
+        while not self._broken.is_set():
+            try:
+                send(client, body)
+            except (UnavailableError, StorageFullError):
+                self.refusals += 1
+                # The first makes the stream, so it has to be.
+                if body.first and self._patience and not chance.randrange(self._patience):
+                    return
+            else:
+                self.ledger.acknowledge(body)
+                return

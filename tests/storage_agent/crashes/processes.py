@@ -1,0 +1,86 @@
+"""A storage agent as a process of its own, so that it can be killed."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import msgspec
+from pyignite import Client
+
+from mistbow.ignite.server import IgniteServer
+from mistbow.ports import free_ports
+from storage_agent.ignite_client import METADATA
+from tests.support.waiting import eventually
+
+_MERGES = re.compile(r"^mistbow_agent_merges_total\{.*\} (\S+)$", re.MULTILINE)
+_MERGE_S = 20.0
+
+
+class AgentProcess:
+    """``python -m storage_agent`` on a port that it keeps, with settings by their names."""
+
+    def __init__(self, home: Path, ignite: IgniteServer, **settings: str) -> None:
+        [port] = free_ports(1)
+        self.url = f"http://127.0.0.1:{port}"
+        self._environment = {
+            **os.environ,
+            "MISTBOW_HOME": str(home),
+            "MISTBOW_NODE": "n1",
+            "MISTBOW_AGENT_PORT": str(port),
+            "MISTBOW_IGNITE_PORT": str(ignite.port),
+            **{f"MISTBOW_{name.upper()}": value for name, value in settings.items()},
+        }
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def launch(self) -> None:
+        """Start it."""
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "storage_agent"],
+            env=self._environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def start(self) -> None:
+        """Start it and wait until it is ready."""
+        self.launch()
+        eventually(self._ready, timeout=60, what="the agent is ready")
+
+    def kill(self) -> None:
+        """End it at once, as a crash would."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def ends(self) -> bool:
+        """Tell whether it has ended by itself."""
+        return self._process is not None and self._process.poll() is not None
+
+    def merges(self) -> int:
+        """Return how many runs it has made since it was started."""
+        text = httpx.get(f"{self.url}/metrics").text
+        return int(sum(float(count) for count in _MERGES.findall(text)))
+
+    def _ready(self) -> bool:
+        try:
+            return httpx.get(f"{self.url}/readyz").is_success
+        except httpx.TransportError as error:
+            raise AssertionError(str(error)) from error
+
+
+def until_a_merge(ignite: IgniteServer, stream: str = "raw") -> None:
+    """Wait until the agent is at building a run of a stream."""
+    client = Client(timeout=10)
+    with client.connect("127.0.0.1", ignite.port):
+        manifests = client.get_cache(METADATA)
+        end = time.monotonic() + _MERGE_S
+        # Without a pause: it lasts some ten milliseconds.
+        while time.monotonic() < end:
+            manifest = manifests.get(f"manifest/{stream}")
+            if manifest is not None and msgspec.json.decode(manifest)["building"] is not None:
+                return
+    raise AssertionError(f"no run of {stream} was begun within {_MERGE_S} s")

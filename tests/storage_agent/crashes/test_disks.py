@@ -1,0 +1,113 @@
+"""Power that is cut, and a disk that is full."""
+
+import os
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from mistbow.ignite.server import IgniteServer
+from tests.storage_agent.crashes.disks import Disk, needs_disks
+from tests.storage_agent.crashes.limits import POWER_CUTS
+from tests.storage_agent.crashes.load import Load
+from tests.storage_agent.crashes.processes import AgentProcess, until_a_merge
+from tests.support.waiting import eventually
+
+pytestmark = needs_disks
+
+_MOST_BODIES = 200
+_DRAINED_S = 60.0
+_DISK_MB = 400
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node whose data, and whose agent's spool, are on a disk of its own."""
+
+    disk: Disk
+    ignite: IgniteServer
+    agent: AgentProcess
+
+    def start(self) -> None:
+        """Start both, as the supervisor does."""
+        self.ignite.start()
+        self.agent.start()
+
+    def kill(self) -> None:
+        """End both at once."""
+        self.agent.kill()
+        self.ignite.kill()
+
+    def keep_ignite(self) -> None:
+        """Start Ignite again if it has ended itself."""
+        if psutil.Process(self.ignite.pid).status() == psutil.STATUS_ZOMBIE:
+            self.ignite.kill()
+            self.ignite.start()
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    with Disk(tmp_path_factory.mktemp("power"), _DISK_MB) as disk:
+        ignite = IgniteServer(disk.root, durability="fsync")
+        node = Node(disk, ignite, AgentProcess(disk.root, ignite))
+        try:
+            node.start()
+            yield node
+        finally:
+            node.kill()
+
+
+def test_what_is_not_synced_is_lost_with_the_power(tmp_path: Path) -> None:
+    """Else the next test would show nothing."""
+    with Disk(tmp_path, 16) as disk:
+        for name in ("synced", "not"):
+            with (disk.root / name).open("wb") as file:
+                file.write(b"data")
+                file.flush()
+                if name == "synced":
+                    os.fsync(file.fileno())
+        disk.cut_power()
+        disk.come_back()
+        stored = {path.name: path.read_bytes() for path in disk.root.iterdir() if path.is_file()}
+        assert stored.get("synced") == b"data"
+        assert stored.get("not", b"") == b""
+
+
+@pytest.mark.timeout(120 + 40 * POWER_CUTS)
+def test_the_power_is_cut(node: Node) -> None:
+    chance = random.Random()  # noqa: S311 - any moment will do
+    with Load(node.agent.url) as load:
+        for number in range(POWER_CUTS):
+            load.progress(chance.randint(1, _MOST_BODIES))
+            if number % 2:
+                until_a_merge(node.ignite)
+            node.disk.cut_power()
+            node.kill()
+            node.disk.come_back()
+            node.start()
+            load.progress(1)
+            items = load.check(within=_DRAINED_S)
+            print(f"cut {number + 1}: {items} points and rows are there")
+    load.check(within=_DRAINED_S)
+
+
+def test_the_disk_is_full(node: Node) -> None:
+    with Load(node.agent.url, most=500) as load:
+        load.progress()
+        node.disk.fill()
+        eventually(lambda: load.refusals > 0, timeout=60, what="a write is refused")
+        body = {"monitoring": [{"entityID": "e", "metricID": "m", "val": 1, "timestamp": 1}]}
+        refused = eventually(
+            lambda: (r := httpx.post(f"{node.agent.url}/put", json=body)).is_error and r
+        )
+        assert refused.status_code in (503, 507)
+        assert refused.json()["error"]["hint"]
+        node.disk.make_room()
+        node.keep_ignite()
+        load.progress()
+        load.check(within=_DRAINED_S)
+    load.check(within=_DRAINED_S)

@@ -1,0 +1,50 @@
+"""kill -9, of the agent and of Ignite, under load: what was acknowledged is there, once."""
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from mistbow.ignite.server import IgniteServer
+from tests.storage_agent.crashes.limits import ROUNDS
+from tests.storage_agent.crashes.load import Load
+from tests.storage_agent.crashes.processes import AgentProcess, until_a_merge
+
+_MOST_BODIES = 400
+_DRAINED_S = 60.0
+
+
+def rounds(load: Load, ignite: IgniteServer, crash: Callable[[], None], within: float) -> None:
+    """Crash something again and again: at any moment, or while commits are being merged."""
+    chance = random.Random()  # noqa: S311 - any moment will do
+    for number in range(ROUNDS):
+        load.progress(chance.randint(1, _MOST_BODIES))
+        if number % 2:
+            until_a_merge(ignite)
+        crash()
+        load.progress(1)
+        print(f"round {number + 1}: {load.check(within=within)} points and rows are there")
+
+
+@pytest.mark.timeout(120 + 20 * ROUNDS)
+def test_the_agent_is_killed(agent: AgentProcess, ignite: IgniteServer) -> None:
+    def crash() -> None:
+        agent.kill()
+        agent.start()
+
+    with Load(agent.url) as load:
+        # What is acknowledged can be read at once.
+        rounds(load, ignite, crash, 0.01)
+    load.check()
+
+
+@pytest.mark.timeout(120 + 40 * ROUNDS)
+@pytest.mark.parametrize("when_away", ["spool"])
+def test_ignite_is_killed(agent: AgentProcess, ignite: IgniteServer) -> None:
+    def crash() -> None:
+        ignite.kill()
+        ignite.start()
+
+    with Load(agent.url) as load:
+        rounds(load, ignite, crash, _DRAINED_S)
+    load.check(within=_DRAINED_S)
