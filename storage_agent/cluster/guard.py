@@ -40,11 +40,12 @@ from storage_agent.fabric.facts import Facts, read_facts
 from storage_agent.fabric.following import ask
 from storage_agent.fabric.journal import STORE
 from storage_agent.fabric.member import Member
+from storage_agent.fabric.replicas import POSITION
 from storage_agent.ignite_client import METADATA as METADATA_CACHE
 from storage_agent.ignite_client import IgniteClient
 from storage_agent.monitoring.catalogue import APPLIED, SERIES
 from storage_agent.streams.log import StreamLog
-from storage_agent.streams.streams import REPLICAS, Stream, Streams
+from storage_agent.streams.streams import REPLICAS, Stream, Streams, is_agents_own
 
 log = get_logger(__name__)
 
@@ -131,6 +132,8 @@ class Guard:
                 self._compare(logs[key], known, "this agent")
             elif _STREAM + name not in metadata:
                 self._lose(Loss(name, key, 0, known, "this agent"))
+        for loss in [loss for loss in self.losses if _is_followed(loss.stream)]:
+            await self._follow_anew(loss)
         if not self._needed():
             return
         self._waiting = True
@@ -199,8 +202,7 @@ class Guard:
             if name == RAW:
                 await self._ignite.put(METADATA_CACHE, APPLIED, str(loss.head).encode())
             log.warning("repaired", stream=name, missing=done.missing, restored=done.restored)
-            del self._losses[name]
-            metrics.REFUSED.set(len(self._losses))
+            self._settle(name)
             self._whole.set()
             return done
 
@@ -282,15 +284,35 @@ class Guard:
             self._losses[loss.stream] = loss
             metrics.REFUSED.set(len(self._losses))
 
+    async def _follow_anew(self, loss: Loss) -> None:
+        """Have what another site says of itself read again from its begin: that site has it all."""
+        stream = await self._stream(loss.stream, None)
+        if stream is not None:
+            await self._fill(stream.log, loss, None)
+            noted = {STORE: None, POSITION: 0}
+            await stream.writer.advance(stream.log.epoch, attributes=noted)
+        self._settle(loss.stream)
+
+    def _settle(self, name: str) -> None:
+        del self._losses[name]
+        metrics.REFUSED.set(len(self._losses))
+
     def _needed(self) -> bool:
-        return bool({RAW, METADATA} & self._losses.keys())
+        """Tell whether a stream is refused that the agent itself writes: without it, it cannot."""
+        own = (name for name in self._losses if is_agents_own(name))
+        return any(not name.startswith(REPLICAS) for name in own)
+
+
+def _is_followed(name: str) -> bool:
+    """Tell whether a stream holds what another site says of itself."""
+    return name.startswith(REPLICAS) and name.endswith(f"/{METADATA}")
 
 
 def _position(replica: StreamInfo) -> int:
     """Return the number of the source up to which a replica is."""
     noted = replica.attributes
-    if "position" in noted:
-        return int(noted["position"])
+    if POSITION in noted:
+        return int(noted[POSITION])
     return replica.frontier - int(noted.get("base", 0)) if "of" in noted else 0
 
 

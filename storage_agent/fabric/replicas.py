@@ -17,7 +17,7 @@ from storage_agent.fabric.neighbours import Neighbours
 from storage_agent.fabric.network import Network
 from storage_agent.streams.streams import REPLICAS, Stream, Streams
 
-_POSITION = "position"
+POSITION = "position"
 
 
 class Replica:
@@ -31,7 +31,7 @@ class Replica:
     @property
     def position(self) -> int:
         """The number from which to read on."""
-        return int(self._stream.log.attributes.get(_POSITION, 0))
+        return int(self._stream.log.attributes.get(POSITION, 0))
 
     @property
     def store(self) -> str | None:
@@ -44,7 +44,7 @@ class Replica:
             return
         if self.facts:
             await self._append(dict.fromkeys(self.facts, GONE))
-        await self._note({STORE: store, _POSITION: 0})
+        await self._note({STORE: store, POSITION: 0})
 
     async def add(self, chunk: Chunk) -> None:
         """Keep rows; after a crash the last ones may be there twice, which comes to the same."""
@@ -52,7 +52,7 @@ class Replica:
             await self._stream.writer.append(chunk.rows, epoch=self._stream.log.epoch)
             learn(self.facts, chunk.rows)
         if chunk.position.next != self.position:
-            await self._note({_POSITION: chunk.position.next})
+            await self._note({POSITION: chunk.position.next})
 
     async def _append(self, events: Facts) -> None:
         rows = event_rows(self._clock(), events)

@@ -22,6 +22,7 @@ class KeptAgent:
         self.url = f"http://127.0.0.1:{port}"
         given = {"home": home, "agent_port": port, "agent_url": self.url, **settings}
         self._environment = {f"MISTBOW_{name.upper()}": str(it) for name, it in given.items()}
+        self.home = home
         self._log = home / "agent.log"
         self._process: subprocess.Popen[bytes] | None = None
 
