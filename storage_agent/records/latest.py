@@ -55,6 +55,8 @@ class Latest:
 
     def hidden(self) -> list[str]:
         """Return the keys whose record is hidden; others that they have may not be."""
+        if self._first == 0 and self._before == EARLIEST:
+            return []
         return [key for key, record in self._records.items() if not self._shown(record)]
 
     def get(self, key: str) -> Record | None:

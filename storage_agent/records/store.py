@@ -30,7 +30,7 @@ from storage_agent.streams.streams import Streams
 
 log = get_logger(__name__)
 
-_LOOK_S = 1.0
+_LOOK_S = 5.0
 _KINDS = ("analytics", "application")
 
 _Parts = dict[str, list[KeyValues]]
