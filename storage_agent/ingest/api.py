@@ -77,9 +77,10 @@ def _add_remote_write(routes: APIRouter, agent: Agent, settings: AgentSettings) 
         )
         collected.count("remote write")
         metrics.SKIPPED.labels("stale marker").inc(beside.stale)
+        metrics.SKIPPED.labels("NaN").inc(beside.nan)
         metrics.SKIPPED.labels("exemplar").inc(beside.exemplars)
-        # A stale marker is taken: a sender that heard of 0 would hold the request for failed.
-        written = len(collected.points) + beside.stale
+        # What is skipped is taken: a sender that heard of 0 would hold the request for failed.
+        written = len(collected.points) + beside.stale + beside.nan
         headers = {
             _WRITTEN.format("Samples"): str(written),
             _WRITTEN.format("Histograms"): "0",

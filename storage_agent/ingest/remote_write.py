@@ -46,6 +46,7 @@ class Beside:
     """How many of what is no point came: it is taken, and not kept."""
 
     stale: int = 0
+    nan: int = 0
     exemplars: int = 0
 
 
@@ -103,9 +104,12 @@ def _collect_series(
         return
     for number, sample in enumerate(series.samples):
         value = sample.value
-        # Only a NaN differs from itself, and few values are to be looked at bit by bit.
-        if value != value and struct.pack(">d", value) == _STALE:
-            beside.stale += 1
+        # Only a NaN differs from itself. A summary without observations is one, and no fault.
+        if value != value:
+            if struct.pack(">d", value) == _STALE:
+                beside.stale += 1
+            else:
+                beside.nan += 1
         elif refused := into.add(described, value, sample.timestamp):
             into.refuse(refused, f"{where}.samples[{number}]", _named(series.labels))
 

@@ -72,7 +72,7 @@ def test_bad_points_are_named_and_the_good_ones_stored(url: str, client: AgentCl
     good = {"__name__": "b_good", "instance": "e"}
     message = v1.Request(
         timeseries=[
-            series(good, (1, NOW), (math.nan, NOW), (math.inf, NOW), (2, -1), (3, 2**62)),
+            series(good, (1, NOW), (-math.inf, NOW), (math.inf, NOW), (2, -1), (3, 2**62)),
             series({"instance": "nameless"}, (1, NOW)),
             series({"__name__": "b_labels", "big": "x" * 5000}, (1, NOW), (2, NOW)),
             v1.TimeSeries(labels=[v1.Label(name="__name__", value="b")] * 2, samples=[v1.Sample()]),
@@ -88,7 +88,7 @@ def test_bad_points_are_named_and_the_good_ones_stored(url: str, client: AgentCl
     assert answer.headers[WRITTEN] == "2"
     error = answer.json()["error"]
     assert error["message"].startswith(
-        '11 of 13 points are not stored: timeseries[0].samples[1] (b_good{instance="e"}): nan is'
+        '11 of 13 points are not stored: timeseries[0].samples[1] (b_good{instance="e"}): -inf is'
     )
     assert [(each["where"], each["series"]) for each in error["details"]] == [
         *((f"timeseries[0].samples[{n}]", 'b_good{instance="e"}') for n in (1, 2, 3, 4)),
@@ -113,15 +113,16 @@ def test_at_most_twenty_are_named(url: str) -> None:
     assert len(error["details"]) == 20
 
 
-def test_stale_markers_and_exemplars_are_taken_and_not_kept(url: str, client: AgentClient) -> None:
+def test_stale_markers_nans_and_exemplars_are_taken_and_not_kept(url: str, client: AgentClient) -> None:
     name = "mistbow_agent_remote_write_skipped_total"
-    before = [counted(url, name, kind=kind) for kind in ("stale marker", "exemplar")]
-    ended = series({"__name__": "d"}, (1, NOW), (STALE, NOW + 1), exemplars=[v1.Counted()] * 3)
+    before = [counted(url, name, kind=kind) for kind in ("stale marker", "NaN", "exemplar")]
+    samples = [(1, NOW), (STALE, NOW + 1), (math.nan, NOW + 2), (math.nan, NOW + 3)]
+    ended = series({"__name__": "d"}, *samples, exemplars=[v1.Counted()] * 3)
     answer = send(url, v1.Request(timeseries=[ended]))
-    assert (answer.status_code, answer.headers[WRITTEN]) == (204, "2")
+    assert (answer.status_code, answer.headers[WRITTEN]) == (204, "4")
     assert stored(client, "d") == {("d", "n1"): [(NOW, 1)]}
-    after = [counted(url, name, kind=kind) for kind in ("stale marker", "exemplar")]
-    assert [b - a for a, b in zip(before, after, strict=True)] == [1, 3]
+    after = [counted(url, name, kind=kind) for kind in ("stale marker", "NaN", "exemplar")]
+    assert [b - a for a, b in zip(before, after, strict=True)] == [1, 2, 3]
 
 
 def test_version_2_has_symbols_and_metadata(url: str, client: AgentClient) -> None:
