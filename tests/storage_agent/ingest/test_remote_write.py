@@ -113,7 +113,7 @@ def test_at_most_twenty_are_named(url: str) -> None:
     assert len(error["details"]) == 20
 
 
-def test_stale_markers_nans_and_exemplars_are_taken_and_not_kept(url: str, client: AgentClient) -> None:
+def test_what_is_skipped_is_taken_and_not_kept(url: str, client: AgentClient) -> None:
     name = "mistbow_agent_remote_write_skipped_total"
     before = [counted(url, name, kind=kind) for kind in ("stale marker", "NaN", "exemplar")]
     samples = [(1, NOW), (STALE, NOW + 1), (math.nan, NOW + 2), (math.nan, NOW + 3)]
