@@ -81,7 +81,10 @@ class Agent:
         self.records = RecordStore(settings, self.member, clock)
         self.sql = Sql(settings)
         self._ignite = IgniteClient(
-            settings.ignite_addresses, settings.ignite_backups, settings.ignite_tls_ca
+            settings.ignite_addresses,
+            settings.ignite_backups,
+            settings.ignite_tls_ca,
+            settings.home / "ignite",
         )
         self.guard = Guard(settings.home, self._ignite, self.member, clock)
         self._intake = Intake(settings, self._store)

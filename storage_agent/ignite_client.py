@@ -31,6 +31,7 @@ from pyignite.datatypes.prop_codes import (
 
 from mistbow.errors import UnavailableError
 from mistbow.ignite.cluster import CACHE_GROUP
+from mistbow.ignite.descriptions import sync_descriptions
 from mistbow.ignite.tls import client_tls
 from mistbow.telemetry import get_logger
 from storage_agent import metrics
@@ -70,15 +71,21 @@ class IgniteClient:
 
     After such an error the outcome of a write is unknown: it may have happened, or happen later.
     Values are bytes, but those that ``replace`` compares, which are text. Of several ``addresses``
-    the first that serves is used; caches are made with so many ``backups``.
+    the first that serves is used; caches are made with so many ``backups``. ``folder`` is Ignite's,
+    where that is on this machine.
     """
 
     def __init__(
-        self, addresses: Sequence[tuple[str, int]], backups: int = 1, ca: Path | None = None
+        self,
+        addresses: Sequence[tuple[str, int]],
+        backups: int = 1,
+        ca: Path | None = None,
+        folder: Path | None = None,
     ) -> None:
         self._addresses = addresses
         self._backups = backups
         self._tls = client_tls(ca)
+        self._folder = folder
         self._expected: Expected = dict
         self._on_loss: Callable[[], None] = _carry_on
         self._connection: _Connection | None = None
@@ -289,6 +296,8 @@ class IgniteClient:
                     name: await client.get_or_create_cache(self._cache_settings(name))
                     for name in _CACHES
                 }
+                if self._folder is not None:
+                    await asyncio.to_thread(sync_descriptions, self._folder)
         except BaseException:
             await _close(client)
             raise
