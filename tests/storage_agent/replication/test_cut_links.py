@@ -12,7 +12,6 @@ from contextlib import ExitStack
 from typing import Any
 
 import httpx
-import pyarrow as pa
 import pytest
 
 from mistbow.clock import system_clock
@@ -29,8 +28,8 @@ URL = f"http://127.0.0.1:{PORT}"
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
 COPIES = {"a": "b", "b": "c", "c": "a"}
 COLUMNS = ["metric", "entity", "ts", "value"]
-MOST_WAIT_S = 2.0
-"""What a write may take on a machine whose two processors also run three sites and other tests."""
+MOST_WAIT_S = 3.0
+"""What waits for a silent site waits so long; two processors run three sites and other tests."""
 
 
 @pytest.fixture(scope="module")
@@ -44,12 +43,13 @@ def fog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fog]:
 class Load:
     """Writes to one site from inside of it, and takes the time of each write."""
 
-    def __init__(self, fog: Fog, site: str) -> None:
+    def __init__(self, fog: Fog, site: str, cut: threading.Event) -> None:
         self._fog = fog
+        self._cut = cut
         self._site = site
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._write, name=f"load of {site}")
-        self.waits: list[float] = []
+        self.waits: dict[bool, list[float]] = {True: [], False: []}
         self.failures: list[str] = []
         self.sent = 0
 
@@ -65,9 +65,9 @@ class Load:
         with self._fog.inside(self._site), httpx.Client(headers=HEADERS, timeout=30) as client:
             for number in itertools.count():
                 items = [self._item(number, i) for i in range(20)]
-                begin = time.monotonic()
+                begin, cut = time.monotonic(), self._cut.is_set()
                 answer = client.post(f"{URL}/put", json={"monitoring": items})
-                self.waits.append(time.monotonic() - begin)
+                self.waits[cut].append(time.monotonic() - begin)
                 self.sent += len(items)
                 if not answer.is_success:
                     self.failures.append(answer.text)
@@ -105,10 +105,12 @@ def has_all(fog: Fog, source: str, target: str) -> bool:
     return any(each["of"] == source and each["complete"] for each in replicas)
 
 
-def stored(fog: Fog, site: str, stream: str) -> pa.Table:
+def stored(fog: Fog, site: str, stream: str) -> list[tuple[Any, ...]]:
+    """Return the rows of a stream, sorted: those of one commit change places in a merge."""
     with fog.at(site) as client:
         assert stream in {each.name for each in client.streams()}
-        return client.read(stream).table.select(COLUMNS)
+        table = client.read(stream).table
+    return sorted(zip(*(table[name].to_pylist() for name in COLUMNS), strict=True))
 
 
 def facts(fog: Fog, at: str, stream: str) -> dict[str, str]:
@@ -130,8 +132,36 @@ def agree(fog: Fog) -> bool:
 
 
 def complete(fog: Fog, source: str, target: str) -> bool:
-    kept = stored(fog, target, f"replicas/{source}/raw").to_pylist()
-    return bool(kept == stored(fog, source, "raw").to_pylist())
+    return stored(fog, target, f"replicas/{source}/raw") == stored(fog, source, "raw")
+
+
+def position(fog: Fog, source: str, target: str) -> int:
+    """Return how far a target has read its source."""
+    replicas = ask(fog, target, "GET", "/replication")["replicas"]
+    return int(next(each["position"] for each in replicas if each["of"] == source))
+
+
+def catch_up(fog: Fog) -> None:
+    """Wait until all replicas have what is at their sources now."""
+    for source, target in COPIES.items():
+        with fog.at(source) as client:
+            head = client.info("raw").head
+        eventually(lambda: position(fog, source, target) >= head)  # noqa: B023
+
+
+def test_a_congested_link_makes_reads_across_it_worth_a_copy(fog: Fog) -> None:
+    clear(fog)
+    ask(fog, "a", "POST", "/put", json={"monitoring": [
+        {"metricID": "hot", "entityID": "x", "val": 1, "timestamp": system_clock()}]})  # fmt: skip
+    body = {"nodes": ["a"], "metricID": ["hot"]}
+
+    def decided() -> list[str]:
+        copies = ask(fog, "a", "GET", "/replication")["copies"]
+        return [copy["why"] for copy in copies if copy.get("filter") == {"metric": ["hot"]}]
+
+    for _ in range(20):
+        assert ask(fog, "c", "POST", "/get", json=body)["monitoring"][0]["data"]
+    eventually(decided, what="a and c have no straight link, so that is enough")
 
 
 def test_cut_and_healed_links_lose_nothing_and_hold_nobody_up(fog: Fog) -> None:
@@ -140,10 +170,12 @@ def test_cut_and_healed_links_lose_nothing_and_hold_nobody_up(fog: Fog) -> None:
         ask(fog, source, "PUT", "/replication", json={"target": target})
     eventually(lambda: all(has_all(fog, *each) for each in COPIES.items()), what="copies are made")
     with ExitStack() as stack:
-        loads = [stack.enter_context(Load(fog, site)) for site in NETWORKS]
+        cut = threading.Event()
+        loads = [stack.enter_context(Load(fog, site, cut)) for site in NETWORKS]
         eventually(lambda: all(knows_load(fog, site) for site in "bc"), what="the load is known")
         for victim, _ in zip(itertools.cycle(("a", "b", "c")), range(ROUNDS), strict=False):
             others = {"a", "b", "c"} - {victim}
+            cut.set()
             fog.shape(victim, Shape(loss=1.0))
             eventually(lambda: fog.reached(victim) == {victim})  # noqa: B023
             eventually(lambda: all(victim not in fog.reached(each) for each in others))  # noqa: B023
@@ -151,14 +183,18 @@ def test_cut_and_healed_links_lose_nothing_and_hold_nobody_up(fog: Fog) -> None:
                 read_without(fog, "a")
             fog.shape(victim, Shape())
             eventually(lambda: all_reached(fog), what="the links are healed")
-    waits = sorted(wait for load in loads for wait in load.waits)
-    print(
-        f"{ROUNDS} rounds, {len(waits)} writes: worst {1000 * waits[-1]:.0f} ms, "
-        f"median {1000 * waits[len(waits) // 2]:.1f} ms"
-    )
+            cut.clear()
+            catch_up(fog)
+    for while_cut, links in ((True, "cut"), (False, "whole")):
+        waits = sorted(wait for load in loads for wait in load.waits[while_cut])
+        print(
+            f"{ROUNDS} rounds, {len(waits)} writes while links were {links}: worst "
+            f"{1000 * waits[-1]:.0f} ms, median {1000 * waits[len(waits) // 2]:.1f} ms"
+        )
+        assert waits[-1] < MOST_WAIT_S
     assert not [failure for load in loads for failure in load.failures]
-    assert waits[-1] < MOST_WAIT_S
-    assert [stored(fog, site, "raw").num_rows for site in NETWORKS] == [x.sent for x in loads]
+    for site, load in zip(NETWORKS, loads, strict=True):
+        assert sum(metric == "load" for metric, *_ in stored(fog, site, "raw")) == load.sent
     for source, target in COPIES.items():
         eventually(lambda: complete(fog, source, target), timeout=60)  # noqa: B023
     eventually(lambda: agree(fog), timeout=60, what="all agree on metadata")
@@ -179,21 +215,8 @@ def read_without(fog: Fog, away: str) -> None:
         body = {"nodes": [away], "metricID": ["load"], "from": 0}
         answer = ask(fog, at, "POST", "/get", json=body)
         [instead] = answer["monitoring"]
-        assert (instead["node"], instead["from"]) == (f"node-{away}", COPIES[away])
+        assert instead["node"] == f"node-{away}"
+        # After some cuts a is fragile, and c may have a copy too.
+        assert instead["from"] in ("b", "c")
         assert instead["data"]
         assert instead["stale_ms"] > 0
-
-
-def test_a_congested_link_makes_reads_across_it_worth_a_copy(fog: Fog) -> None:
-    clear(fog)
-    ask(fog, "a", "POST", "/put", json={"monitoring": [
-        {"metricID": "hot", "entityID": "x", "val": 1, "timestamp": system_clock()}]})  # fmt: skip
-    body = {"nodes": ["a"], "metricID": ["hot"]}
-
-    def decided() -> list[str]:
-        copies = ask(fog, "a", "GET", "/replication")["copies"]
-        return [copy["why"] for copy in copies if copy.get("filter") == {"metric": ["hot"]}]
-
-    for _ in range(20):
-        assert ask(fog, "c", "POST", "/get", json=body)["monitoring"][0]["data"]
-    eventually(decided, what="a and c have no straight link, so that is enough")
