@@ -19,7 +19,7 @@ from tests.support.waiting import eventually
 
 pytestmark = needs_disks
 
-_MOST_BODIES = 200
+_MOST_BODIES = 100
 _DRAINED_S = 60.0
 _DISK_MB = 400
 

@@ -1,0 +1,82 @@
+"""A proxy that passes every request on, and cuts off most of the answers."""
+
+import asyncio
+import random
+import re
+import threading
+from asyncio import StreamReader, StreamWriter
+from typing import Self
+from urllib.parse import urlsplit
+
+_LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
+_WAYS = ("whole", "before it comes", "when it comes", "in its middle")
+
+
+class CuttingProxy:
+    """Serves on a free port inside the ``with``; ``cuts`` counts the answers that were cut off."""
+
+    def __init__(self, upstream: str) -> None:
+        self.cuts = 0
+        self.url = ""
+        self._upstream = urlsplit(upstream)
+        self._chance = random.Random()  # noqa: S311 - any way will do
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        listening = asyncio.start_server(self._serve, "127.0.0.1", 0)
+        server = asyncio.run_coroutine_threadsafe(listening, self._loop).result(10)
+        self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(10)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+        self._loop.close()
+
+    async def _end(self) -> None:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _serve(self, sender: StreamReader, answers: StreamWriter) -> None:
+        host, port = self._upstream.hostname, self._upstream.port
+        agent, requests = await asyncio.open_connection(host, port)
+        try:
+            while await self._pass_on(sender, requests, agent, answers):
+                pass
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass  # one of the two has gone
+        finally:
+            # The agent gets all that was written; the sender may lose even that.
+            requests.close()
+            answers.transport.abort()
+
+    async def _pass_on(
+        self,
+        sender: StreamReader,
+        requests: StreamWriter,
+        agent: StreamReader,
+        answers: StreamWriter,
+    ) -> bool:
+        """Pass one request on, and its answer or a part of it; returns whether all went on."""
+        requests.write(await _message(sender))
+        await requests.drain()
+        way = self._chance.choice(_WAYS)
+        if way != "before it comes":
+            answer = await _message(agent)
+            kept = {"whole": len(answer), "in its middle": len(answer) // 2}.get(way, 0)
+            answers.write(answer[:kept])
+            await answers.drain()
+        self.cuts += way != "whole"
+        return way == "whole"
+
+
+async def _message(reader: StreamReader) -> bytes:
+    """Return a request or an answer, head and body."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = _LENGTH.search(head)
+    return head + await reader.readexactly(int(length[1]) if length else 0)

@@ -1,0 +1,186 @@
+"""Ignite is frozen, gone, or has forgotten everything."""
+
+import asyncio
+import contextlib
+import functools
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from mistbow.auth.rules import requires
+from mistbow.client.agent import AgentClient, Point
+from mistbow.clock import system_clock
+from mistbow.ignite.server import IgniteServer
+from mistbow.settings import AgentSettings
+from mistbow.streams.schemas import RAW
+from storage_agent.main import create_app
+from tests.storage_agent.crashes.limits import FROZEN_S
+from tests.storage_agent.crashes.load import Load
+from tests.storage_agent.crashes.processes import AgentProcess
+from tests.support.serving import served
+from tests.support.waiting import eventually
+
+_ASKING = 8
+_USUAL_S = 6.0
+_LONGEST_S = 9.0
+_SOCKETS = 8
+_TASKS = 100
+_BODY = {"monitoring": [{"entityID": "e", "metricID": "m", "val": 1, "timestamp": 1}]}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How a request ended."""
+
+    path: str
+    status: int
+    seconds: float
+    retry_after: str | None
+
+
+class Asking:
+    """Threads that put, get and ask whether the agent is ready, one request after the other."""
+
+    def __init__(self, url: str) -> None:
+        self.answers: list[Answer] = []
+        self._url = url
+        self._stopped = threading.Event()
+        self._threads = [threading.Thread(target=self._ask, daemon=True) for _ in range(_ASKING)]
+
+    def __enter__(self) -> "Asking":
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        for thread in self._threads:
+            thread.join(30)
+
+    def _ask(self) -> None:
+        requests = [("POST", "/put", _BODY), ("POST", "/get", {}), ("GET", "/readyz", None)]
+        with httpx.Client(base_url=self._url, timeout=30) as client:
+            while not self._stopped.wait(0.05):
+                for method, path, body in requests:
+                    answer = client.request(method, path, json=body)
+                    seconds = answer.elapsed.total_seconds()
+                    after = answer.headers.get("Retry-After")
+                    self.answers.append(Answer(path, answer.status_code, seconds, after))
+
+
+@requires("read")
+async def tasks() -> int:
+    """Tell how many tasks there are in the agent."""
+    return len(asyncio.all_tasks())
+
+
+@contextmanager
+def frozen(ignite: IgniteServer) -> Iterator[None]:
+    assert ignite.pid is not None
+    os.kill(ignite.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(ignite.pid, signal.SIGCONT)
+
+
+def sockets_to(ignite: IgniteServer) -> int:
+    connections = psutil.Process().net_connections("tcp")
+    return sum(bool(each.raddr) and each.raddr.port == ignite.port for each in connections)
+
+
+@pytest.mark.timeout(120 + 2 * FROZEN_S)
+def test_a_frozen_ignite_holds_nobody_up(settings: AgentSettings, ignite: IgniteServer) -> None:
+    app = create_app(settings.model_copy(update={"when_away": "refuse"}))
+    app.add_api_route("/tasks", tasks)
+    with served(app) as url:
+        eventually(lambda: httpx.get(f"{url}/readyz").is_success)
+        with Load(url, points=4) as load:
+            load.progress()
+            before = httpx.get(f"{url}/tasks").json()
+            with frozen(ignite), Asking(url) as asking:
+                end = time.monotonic() + FROZEN_S
+                while time.monotonic() < end:
+                    assert sockets_to(ignite) <= _SOCKETS
+                    assert httpx.get(f"{url}/tasks", timeout=10).json() <= before + _TASKS
+                    time.sleep(0.25)
+            load.progress()
+        load.check()
+    for path in ("/put", "/get", "/readyz"):
+        answers = [answer for answer in asking.answers if answer.path == path]
+        taken = sorted(answer.seconds for answer in answers)
+        usual = taken[len(taken) * 99 // 100]
+        print(f"{path}: {len(taken)} answers, p99 {usual:.2f} s, longest {taken[-1]:.2f} s")
+        assert usual <= _USUAL_S
+        assert taken[-1] <= _LONGEST_S
+        assert {answer.status for answer in answers} <= {200, 503}
+    refused = [each for each in asking.answers if (each.path, each.status) == ("/put", 503)]
+    assert refused
+    assert all(each.retry_after for each in refused)
+
+
+def test_a_put_that_was_given_up_is_not_doubled(agent: AgentProcess, ignite: IgniteServer) -> None:
+    headers = {"Idempotency-Key": "once"}
+    with frozen(ignite):
+        given_up = httpx.post(f"{agent.url}/put", json=_BODY, headers=headers, timeout=20)
+        assert given_up.status_code == 503
+    # It may have landed.
+    again = functools.partial(httpx.post, f"{agent.url}/put", json=_BODY, headers=headers)
+    eventually(lambda: again(timeout=20).is_success)
+    client = AgentClient(agent.url)
+    assert client.read(RAW).table.num_rows == 1
+    client.close()
+
+
+def test_without_ignite_the_agent_says_so(agent: AgentProcess, ignite: IgniteServer) -> None:
+    client = AgentClient(agent.url)
+    client.put([Point("m", "e", system_clock(), 1.0)])
+    ignite.kill()
+    try:
+        response = httpx.post(f"{agent.url}/put", json=_BODY, timeout=20)
+        assert response.status_code == 503
+        assert response.headers["Retry-After"]
+        assert response.elapsed.total_seconds() < _LONGEST_S
+        assert client.get("m")[0].data[0].values[0].value == 1.0
+        assert "Ignite" in httpx.get(f"{agent.url}/readyz").json()["waiting_for"][0]
+        assert httpx.get(f"{agent.url}/healthz").is_success
+    finally:
+        ignite.start()
+    eventually(lambda: httpx.get(f"{agent.url}/readyz").is_success)
+    client.put([Point("m", "e", system_clock(), 3.0)])
+    assert client.get("m")[0].data[0].values[0].value == 3.0
+    client.close()
+
+
+def test_an_ignite_that_forgot_everything_is_begun_again(tmp_path: Path) -> None:
+    with (
+        IgniteServer(tmp_path / "ignite", durability="memory") as forgetful,
+        contextlib.ExitStack() as ending,
+    ):
+        agent = AgentProcess(tmp_path, forgetful, when_away="refuse")
+        ending.callback(agent.kill)
+        agent.start()
+        client = AgentClient(agent.url)
+        ending.callback(client.close)
+        for number in range(3):
+            client.put([Point("m", "e", system_clock(), number)])
+        forgetful.kill()
+        forgetful.start()
+        # Nothing is acknowledged behind the gap; whoever keeps the agent starts it again.
+        with contextlib.suppress(httpx.TransportError):
+            answer = httpx.post(f"{agent.url}/put", json=_BODY, timeout=20)
+            assert answer.status_code == 503
+        eventually(agent.ends, what="the agent ends")
+        agent.start()
+        assert client.read(RAW).table.num_rows == 0
+        client.put([Point("m", "e", system_clock(), 10.0)])
+        assert client.read(RAW).table["value"].to_pylist() == [10.0]
