@@ -102,6 +102,8 @@ def control(config: IgniteConfig, jars: Path, *arguments: str) -> str:
     """
     argv = [
         *java_argv(find_java(), _HEAP_MB),
+        # Otherwise it makes a folder where it is started.
+        f"-DIGNITE_HOME={config.folder.absolute()}",
         *class_path(jars),
         _UTILITY,
         *("--host", config.address, "--port", str(config.port), "--yes"),
