@@ -31,7 +31,7 @@ JARS = IgniteSettings().jars_folder
 
 def things(server, new=()):
     """Put new things, and return all that there are."""
-    client = Client(timeout=10)
+    client = Client(timeout=30)
     with client.connect(LOOPBACK, server.port):
         cache = client.get_or_create_cache(THINGS)
         for name in new:
@@ -41,13 +41,13 @@ def things(server, new=()):
 
 
 def asked(server, question):
-    client = Client(timeout=10)
+    client = Client(timeout=30)
     with client.connect(LOOPBACK, server.port), client.sql(question) as rows:
         return list(rows)
 
 
 def members(server):
-    client = Client(timeout=10)
+    client = Client(timeout=30)
     with client.connect(LOOPBACK, server.port):
         return baseline(client)
 
@@ -73,7 +73,7 @@ def test_a_site_of_one_node_grows_and_goes_on_without_the_first(tmp_path):
         # By itself it waits for the other, however often it starts.
         second.kill()
         second.launch()
-        client = Client(timeout=10)
+        client = Client(timeout=30)
 
         def waits():
             try:
