@@ -7,7 +7,7 @@ BIN := .venv/bin
 # The image's base: an ordinary public Python image, or `mistbow-base` after `make base`.
 BASE ?= python:3.12-slim-bookworm
 
-.PHONY: run test lint bench docs base images token up down
+.PHONY: run test crash lint bench docs base images token up down
 
 run: .venv/stamp ## start the suite on this machine
 	$(BIN)/mistbow run
@@ -16,6 +16,11 @@ test: .venv/stamp ## run every test
 	$(BIN)/mistbow setup
 	$(BIN)/pytest -n 2 --dist loadfile -m "not alone"
 	$(BIN)/pytest -m alone
+
+crash: .venv/stamp ## kill, freeze, fill up and cut the power of storage as often as is promised (as root)
+	$(BIN)/mistbow setup
+	MISTBOW_ROUNDS=50 MISTBOW_FROZEN_S=60 MISTBOW_CUT_REPLIES=1000 \
+		$(BIN)/pytest -rA tests/storage_agent/crashes
 
 lint: .venv/stamp ## check style, types and who imports whom
 	$(BIN)/ruff check
