@@ -1,4 +1,4 @@
-"""Senders that never rest: small bodies, each again under its key until it is acknowledged."""
+"""Senders that hardly rest: small bodies, each again under its key until it is acknowledged."""
 
 import random
 import threading
@@ -16,6 +16,8 @@ from tests.storage_agent.crashes.ledger import Body, Ledger, check
 from tests.support.waiting import eventually
 
 _METRICS = 4
+# More would only keep the machine from starting again what was killed.
+_PAUSE_S = 0.01
 _NUMBERS = pa.schema([pa.field("number", pa.int64(), nullable=False)])
 
 Send = Callable[[AgentClient, Body], object]
@@ -114,7 +116,7 @@ class Load:
         chance = random.Random(source)  # noqa: S311 - the source is in what fails
         try:
             number = 0
-            while not self._stopped.is_set():
+            while not self._stopped.wait(_PAUSE_S):
                 body = Body(source, number, number + chance.randint(1, self._most))
                 self._insist(client, body, send, chance)
                 number = body.next

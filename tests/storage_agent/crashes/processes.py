@@ -1,7 +1,6 @@
 """A storage agent as a process of its own, so that it can be killed."""
 
 import os
-import re
 import subprocess
 import sys
 import time
@@ -16,7 +15,6 @@ from mistbow.ports import free_ports
 from storage_agent.ignite_client import METADATA
 from tests.support.waiting import eventually
 
-_MERGES = re.compile(r"^mistbow_agent_merges_total\{.*\} (\S+)$", re.MULTILINE)
 _MERGE_S = 20.0
 
 
@@ -60,11 +58,6 @@ class AgentProcess:
         """Tell whether it has ended by itself."""
         return self._process is not None and self._process.poll() is not None
 
-    def merges(self) -> int:
-        """Return how many runs it has made since it was started."""
-        text = httpx.get(f"{self.url}/metrics").text
-        return int(sum(float(count) for count in _MERGES.findall(text)))
-
     def _ready(self) -> bool:
         try:
             return httpx.get(f"{self.url}/readyz").is_success
@@ -78,9 +71,10 @@ def until_a_merge(ignite: IgniteServer, stream: str = "raw") -> None:
     with client.connect("127.0.0.1", ignite.port):
         manifests = client.get_cache(METADATA)
         end = time.monotonic() + _MERGE_S
-        # Without a pause: it lasts some ten milliseconds.
         while time.monotonic() < end:
             manifest = manifests.get(f"manifest/{stream}")
             if manifest is not None and msgspec.json.decode(manifest)["building"] is not None:
                 return
+            # It lasts some ten milliseconds.
+            time.sleep(0.002)
     raise AssertionError(f"no run of {stream} was begun within {_MERGE_S} s")

@@ -10,7 +10,7 @@ from tests.storage_agent.crashes.limits import ROUNDS
 from tests.storage_agent.crashes.load import Load
 from tests.storage_agent.crashes.processes import AgentProcess, until_a_merge
 
-_MOST_BODIES = 300
+_MOST_BODIES = 200
 _DRAINED_S = 60.0
 
 
