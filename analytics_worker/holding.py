@@ -41,6 +41,7 @@ class Holder:
                 self._agent.at(place.site).hold(place.stream, holder, keep_ms, _FOR_MS)
             except MistbowError as error:
                 log.info("not held", stream=place.stream, site=place.site, reason=error.message)
+                continue
             self._held[holder, place] = (keep_ms, now)
 
 

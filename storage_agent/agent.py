@@ -5,7 +5,7 @@ import contextlib
 import functools
 import logging
 import os
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -152,6 +152,9 @@ class Agent:
         metrics.POINTS.inc(accepted.points)
         return accepted
 
+    def _is_full(self) -> bool:
+        return self._recovered is not None and self._recovered.housekeeper.full
+
     def _store(self) -> Store | None:
         ready = self._recovered
         if ready is None or not self._ignite.connected or self.guard.refuses(RAW):
@@ -171,6 +174,11 @@ class Agent:
     async def delete(self, body: GetBody) -> int:
         """Delete the points of this node that a body asks for; returns of how many series."""
         ready = self._ready()
+        if self._intake.waiting:
+            raise UnavailableError(
+                "points wait to be stored, which this would not delete",
+                hint="Try again when mistbow_agent_spooled_bodies is 0.",
+            )
         wanted = chosen(ready.catalogue, body)
         start, end = limits_of(body)
         self.member.forget_series(await ready.keeping.delete(wanted, start, end))
@@ -222,7 +230,7 @@ class Agent:
     async def _recover(self) -> _Recovered:
         config = ConfigCell(self._settings, self._ignite)
         await config.load()
-        keep = functools.partial(_keep, config, self._clock)
+        keep = functools.partial(_keep, config, self._clock, self._is_full)
         streams = Streams(self._ignite, self._clock, self._settings.lateness_ms, keep)
         self._ignite.expect(streams.stored, _end)
         catalogue = Catalogue()
@@ -236,12 +244,14 @@ class Agent:
             raw.log.listener = _Listener(catalogue, self.member)
             raw.log.merge_limit = catalogue.written
             epoch = streams.epoch = await raw.writer.own()
+            await streams.stamp()
             keeping = Keeping(raw, catalogue)
             await keeping.settle()
+            await self.records.open(streams)
+            # What begins to work on these streams comes last: nothing after it may fail.
             await self.member.open(streams, catalogue)
             history = History(raw.log)
             self.replication.open(streams, catalogue)
-            await self.records.open(streams)
             return _Recovered(
                 streams=streams,
                 raw=raw,
@@ -296,12 +306,13 @@ async def _tried(work: Awaitable[T]) -> T | None:
         return None
 
 
-def _keep(config: ConfigCell, clock: Clock, log: StreamLog) -> None:
-    """Tell a stream how long it is kept."""
+def _keep(config: ConfigCell, clock: Clock, is_full: Callable[[], bool], log: StreamLog) -> None:
+    """Tell a stream how long it is kept, and whether there is room."""
     log.by_key = log.name.rpartition("/")[2] == METADATA_STREAM and is_agents_own(log.name)
     if not is_permanent(log.name):
         log.retention_ms = lambda: config.current.retention_of(log.name)
         log.expired_before = lambda: config.expired_before(log, clock)
+        log.full = is_full
 
 
 def _end() -> None:
@@ -322,7 +333,6 @@ class _Listener:
     member: Member
 
     def __call__(self, segment: Segment, entry: Entry) -> None:
-        self.catalogue.apply(segment)
-        self.member.tell_series(segment.header.series)
+        self.member.tell_series(self.catalogue.apply(segment))
         metrics.LATE_POINTS.inc(entry.late)
         metrics.AHEAD_POINTS.inc(segment.ahead.num_rows)

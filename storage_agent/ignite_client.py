@@ -29,7 +29,7 @@ from pyignite.datatypes.prop_codes import (
     PROP_WRITE_SYNCHRONIZATION_MODE,
 )
 
-from mistbow.errors import UnavailableError
+from mistbow.errors import TooLargeError, UnavailableError
 from mistbow.ignite.cluster import CACHE_GROUP
 from mistbow.ignite.descriptions import sync_descriptions
 from mistbow.ignite.tls import client_tls
@@ -50,6 +50,8 @@ _DIAL_S = 10.0
 _SCAN_S = 60.0
 _BACK_OFF_S = (0.05, 0.1, 0.25, 0.5, 1.0)
 _SCAN_PAGE = 1024
+_MOST_BYTES = 7 * 2**20
+"""Of one value: less than a segment of Ignite's log, which is 8 MiB (``server.xml``)."""
 
 
 Expected = Callable[[], Mapping[str, Sequence[str]]]
@@ -178,7 +180,8 @@ class IgniteClient:
         return found
 
     async def put(self, cache: str, key: str, value: bytes) -> None:
-        """Store a value."""
+        """Store a value; raises ``TooLargeError`` for one that Ignite cannot take."""
+        _check_size(value)
         await self._call(lambda caches: caches[cache].put(key, value))
 
     async def put_all(self, cache: str, values: Mapping[str, bytes]) -> None:
@@ -187,10 +190,12 @@ class IgniteClient:
 
     async def put_if_absent(self, cache: str, key: str, value: bytes | str) -> bool:
         """Store a value unless ``key`` has one; returns whether it was stored."""
+        _check_size(value)
         return bool(await self._call(lambda caches: caches[cache].put_if_absent(key, value)))
 
     async def replace(self, cache: str, key: str, old: str, new: str) -> bool:
         """Store ``new`` if the value is ``old``; returns whether it was."""
+        _check_size(new)
         return bool(await self._call(lambda caches: caches[cache].replace_if_equals(key, old, new)))
 
     async def remove_all(self, cache: str, keys: Iterable[str]) -> None:
@@ -330,6 +335,15 @@ class IgniteClient:
             # checkpoint.
             PROP_GROUP_NAME: CACHE_GROUP,
         }
+
+
+def _check_size(value: bytes | str) -> None:
+    """Refuse what is larger than a segment of Ignite's log: it would be tried for ever."""
+    if len(value) > _MOST_BYTES:
+        raise TooLargeError(
+            f"this takes {len(value)} bytes in one piece, more than the {_MOST_BYTES} that fit",
+            hint="Send less at once.",
+        )
 
 
 def _carry_on() -> None:

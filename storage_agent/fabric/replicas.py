@@ -86,6 +86,7 @@ class Replicas:
     async def open(self, streams: Streams) -> list[str]:
         """Recover what is kept, and return whose it is; raises ``UnavailableError``."""
         self._streams = streams
+        self._kept.clear()
         for stream in streams.all():
             parts = stream.name.split("/")
             if stream.name.startswith(REPLICAS) and len(parts) == 3 and parts[2] == METADATA:

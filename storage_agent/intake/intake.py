@@ -8,7 +8,12 @@ from dataclasses import dataclass
 
 import msgspec
 
-from mistbow.errors import MistbowError, StorageFullError, TooLargeError, UnavailableError
+from mistbow.errors import (
+    InvalidRequestError,
+    StorageFullError,
+    TooLargeError,
+    UnavailableError,
+)
 from mistbow.settings import AgentSettings
 from mistbow.telemetry import get_logger
 from storage_agent import metrics
@@ -22,6 +27,7 @@ log = get_logger(__name__)
 
 _BODY = msgspec.json.Decoder(PutBody)
 _AT_ONCE = 50
+_BYTES_AT_ONCE = 4 * 2**20
 _PAUSE_S = 0.5
 
 
@@ -94,8 +100,7 @@ class Intake:
                 return Accepted(count)
             except UnavailableError as error:
                 log.info("spooling", because=error.message)
-        if store is None:
-            self._check.make(body.monitoring)
+        (self._check if store is None else store.maker).make(body.monitoring)
         await self._spool.append(key, msgspec.json.encode(body), count)
         metrics.SPOOLED_POINTS.inc(count)
         return Accepted(count, spooled=True)
@@ -107,18 +112,26 @@ class Intake:
 
     async def drain(self) -> None:
         """Store what was spooled, in its order, whenever Ignite is there; for ever."""
-        await self._spool.open()
+        opened = False
         while True:
             try:
+                if not opened:
+                    await self._spool.open()
+                    opened = True
                 store = self._store()
                 if store is not None and self._spool.bodies:
-                    await self._drain(store, await self._spool.next(_AT_ONCE))
+                    await self._drain(store, await self._spool.next(_AT_ONCE, _BYTES_AT_ONCE))
                     continue
             except UnavailableError:
                 pass  # it is away again
             except Exception as error:
                 log.error("the spool is not drained", exc_info=error)
             await asyncio.sleep(_PAUSE_S)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether bodies wait to be stored."""
+        return self._spool.bodies > 0
 
     async def close(self) -> None:
         """Close the spool; what is in it waits for the next start."""
@@ -131,7 +144,7 @@ class Intake:
             return_exceptions=True,
         )
         for each, answer in zip(bodies, answers, strict=True):
-            if isinstance(answer, MistbowError) and answer.status < 500:
+            if isinstance(answer, InvalidRequestError | TooLargeError):
                 log.error("a spooled body is refused", points=each.points, error=answer.message)
                 metrics.SPOOL_REFUSED_POINTS.inc(each.points)
             elif isinstance(answer, BaseException):

@@ -70,9 +70,9 @@ class Spool:
             ) from error
         self._count(1, len(body))
 
-    async def next(self, most: int) -> list[Spooled]:
-        """Return the oldest bodies."""
-        return await self._run(self._select, most)
+    async def next(self, most: int, most_bytes: int) -> list[Spooled]:
+        """Return the oldest bodies, at least one, and no more bytes than that together."""
+        return await self._run(self._select, most, most_bytes)
 
     async def remove(self, done: Sequence[Spooled]) -> None:
         """Forget bodies, which are stored elsewhere."""
@@ -113,9 +113,17 @@ class Spool:
             "insert into bodies (key, points, body) values (?, ?, ?)", (key, points, body)
         )
 
-    def _select(self, most: int) -> list[Spooled]:
+    def _select(self, most: int, most_bytes: int) -> list[Spooled]:
         query = "select id, key, points, body from bodies order by id limit ?"
-        return [Spooled(*row) for row in self._open().execute(query, (most,))]
+        found: list[Spooled] = []
+        size = 0
+        for row in self._open().execute(query, (most,)):
+            each = Spooled(*row)
+            size += len(each.body)
+            if found and size > most_bytes:
+                break
+            found.append(each)
+        return found
 
     def _delete(self, last: int) -> None:
         self._open().execute("delete from bodies where id <= ?", (last,))

@@ -67,6 +67,10 @@ class Catalogue:
         latest = self._latest.get(series)
         return None if latest is None or latest.created < self.expired_before() else latest
 
+    def stored(self, series: Series) -> LatestValue | None:
+        """Return the latest value of a series, expired or not."""
+        return self._latest.get(series)
+
     def written(self) -> int:
         """Return the number up to which Ignite has what follows from the segments."""
         return self._written
@@ -101,15 +105,17 @@ class Catalogue:
         """Yield every series."""
         yield from list(self._metadata.items())
 
-    def apply(self, segment: Segment) -> None:
-        """Follow a segment of the raw stream."""
+    def apply(self, segment: Segment) -> list[Metadata]:
+        """Follow a segment of the raw stream; returns the metadata that is new or changed."""
+        told = list(segment.header.series)
         for metadata in segment.header.series:
             series = series_of(metadata)
             self._metadata[series] = metadata
             self._described.add(series)
         for rows in (segment.rows, segment.ahead):
-            self._apply_values(rows, segment.header.created)
+            told += self._apply_values(rows, segment.header.created)
         self._applied = segment.next
+        return told
 
     async def recover(self, ignite: IgniteClient, metadata: dict[str, Any], raw: StreamLog) -> None:
         """Read what is written (``metadata`` is that cache's content), and replay the rest."""
@@ -133,8 +139,11 @@ class Catalogue:
         # A series that came back is written, not removed.
         forgotten = self._forgotten - self._metadata.keys()
         try:
-            await _put(ignite, METADATA, {series_key(s): self._metadata[s] for s in described})
-            await _put(ignite, LATEST, {_key(s): self._latest[s] for s in valued})
+            # What is forgotten while Ignite answers is removed the next time.
+            told = {series_key(s): self._metadata[s] for s in described if s in self._metadata}
+            await _put(ignite, METADATA, told)
+            values = {_key(s): self._latest[s] for s in valued if s in self._latest}
+            await _put(ignite, LATEST, values)
             await ignite.remove_all(METADATA, map(series_key, forgotten))
             await ignite.remove_all(LATEST, map(_key, forgotten))
             if applied != self._written:
@@ -147,10 +156,16 @@ class Catalogue:
             raise
         return time.monotonic() - begin
 
-    def _apply_values(self, rows: pa.RecordBatch, created: int) -> None:
+    def _apply_values(self, rows: pa.RecordBatch, created: int) -> list[Metadata]:
+        found = []
         columns = (as_list(rows[name]) for name in ("metric", "entity", "ts", "value"))
         for metric, entity, ts, value in zip(*columns, strict=True):
             series = (metric, entity)
+            if series not in self._metadata:
+                # It was deleted while these points, which say nothing new of it, were on their way.
+                self._metadata[series] = {"metricID": metric, "entityID": entity}
+                self._described.add(series)
+                found.append(self._metadata[series])
             known = self._latest.get(series)
             if known is None or known.ts <= ts:
                 self._latest[series] = LatestValue(ts, value, created, created)
@@ -158,6 +173,7 @@ class Catalogue:
             elif known.seen < created:
                 self._latest[series] = LatestValue(known.ts, known.value, known.created, created)
                 self._valued.add(series)
+        return found
 
 
 async def _put(ignite: IgniteClient, cache: str, values: dict[str, Any]) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator
 
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 from storage_agent.monitoring.catalogue import Catalogue, LatestValue, Series
 from storage_agent.streams.columns import Keys, as_list
@@ -55,10 +56,19 @@ class Keeping:
 
     async def _recheck(self, series: Collection[Series], since: int) -> list[Series]:
         """Find the latest values of series anew, among numbers from ``since`` on."""
-        latest = await _latest(self._raw.log, series, since)
-        for each in series:
-            self._catalogue.correct(each, latest.get(each))
-        return [each for each in series if each not in latest]
+        gone = []
+        left = list(series)
+        while left:
+            before = {each: self._catalogue.stored(each) for each in left}
+            latest = await _latest(self._raw.log, left, since)
+            # Of those of which more came meanwhile, this is not the last word.
+            same = [each for each in left if self._catalogue.stored(each) is before[each]]
+            for each in same:
+                self._catalogue.correct(each, latest.get(each))
+            gone += [each for each in same if each not in latest]
+            done = set(same)
+            left = [each for each in left if each not in done]
+        return gone
 
 
 async def _latest(
@@ -79,7 +89,7 @@ async def _latest(
             known = found.get(each)
             # Of equal times the later number counts, and that was met before.
             if known is None or known.ts < latest.ts:
-                found[each] = latest
+                found[each] = replace(latest, seen=max(latest.seen, known.seen if known else 0))
     return found
 
 

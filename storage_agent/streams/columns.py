@@ -49,6 +49,14 @@ class Columns:
         return len(self.values[0])
 
 
+def size_of(rows: pa.RecordBatch | Columns) -> int:
+    """Return about how many bytes rows take, each word once."""
+    if not isinstance(rows, Columns):
+        return int(rows.get_total_buffer_size())
+    words = (set(values) for values in rows.values if values and isinstance(values[0], str))
+    return sum(sum(map(len, each)) for each in words) + 32 * rows.num_rows
+
+
 def as_batch(parts: Sequence[pa.RecordBatch | Columns]) -> pa.RecordBatch:
     """Return rows of one schema, in whichever form they are, as one batch."""
     if all(isinstance(part, Columns) for part in parts):

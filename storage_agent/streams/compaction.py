@@ -35,7 +35,11 @@ FAN_IN = 8
 """So many runs of one level are merged into one of the next."""
 
 MOST_ROWS = 600_000
+MOST_BYTES = 5 * 2**20
+"""No value may be larger than a segment of Ignite's log: it would never be written."""
+
 _MOST_COMMITS = 2**16
+_SWAP_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +59,16 @@ def next_merge(index: Index, levels: Sequence[int], limit: int) -> Merge | None:
 
 
 def _merge_of_commits(index: Index, begin: int, limit: int) -> Merge | None:
-    rows = 0
+    rows = size = 0
     for position in range(begin, len(index) - 1):
         entry = index[position]
         if entry.next > limit:
             return None
         rows += entry.rows
-        if rows >= ROWS or position - begin + 1 >= COMMITS:
-            return Merge(range(begin, position + 1), 1)
+        size += entry.bytes
+        full = size > MOST_BYTES and position > begin
+        if full or rows >= ROWS or position - begin + 1 >= COMMITS:
+            return Merge(range(begin, position if full else position + 1), 1)
     return None
 
 
@@ -82,13 +88,14 @@ def _merge_of_runs(index: Index, levels: Sequence[int]) -> Merge | None:
 def _fitting(index: Index, begin: int, end: int) -> range | None:
     """Return the first runs side by side that are not too large together, at least two."""
     while end - begin > 1:
-        rows = commits = 0
+        rows = commits = size = 0
         stop = begin
         for position in range(begin, min(end, begin + FAN_IN)):
             entry = index[position]
             rows += entry.rows
             commits += entry.commits
-            if rows > MOST_ROWS or commits > _MOST_COMMITS:
+            size += entry.bytes
+            if rows > MOST_ROWS or commits > _MOST_COMMITS or size > MOST_BYTES:
                 break
             stop = position + 1
         if stop - begin > 1:
@@ -104,27 +111,42 @@ async def compact(log: StreamLog, merge: Merge, clock: Clock) -> None:
     the stream.
     """
     entries = [log.index[position] for position in merge.span]
-    manifest = log.manifest.current
     name = f"{entries[0].first}-{entries[-1].next}-{secrets.token_hex(4)}"
     rows = sum(entry.rows for entry in entries)
-    blocks = runs.blocks_for(rows, log.schema)
-    await log.manifest.update(lambda m: msgspec.structs.replace(m, building=(name, blocks)))
+    # Never fewer than before: each block of an earlier run goes into those that it divides into.
+    blocks = max(runs.blocks_for(rows, log.schema), *(entry.blocks for entry in entries))
+    manifest = await log.manifest.update(
+        lambda m: msgspec.structs.replace(m, building=(name, blocks))
+    )
     segments = await log.segments([entry for entry in entries if not entry.blocks])
     build = _Build(log, name, blocks, entries, segments, clock())
     built = await build.build(merge.level, manifest.deleted)
-    merged = (name,) if segments else ()
-    await log.manifest.update(lambda now: _replaced(now, built, merged, clock()))
+    trash = Trash(
+        since=clock(),
+        merged=(name,) if segments else (),
+        claims=tuple(each.header.first for each in segments if is_claim(Entry.of(each))),
+        runs=tuple((log.run_of(e).id, e.blocks) for e in entries if e.blocks),
+    )
+    await log.store.ignite.insist(
+        lambda: log.manifest.update(lambda now: _replaced(now, built, trash)), _SWAP_S
+    )
     log.put_in_place(merge.span, entries, built)
 
 
-def _replaced(manifest: Manifest, built: Run, merged: tuple[str, ...], now: int) -> Manifest:
+def is_claim(entry: Entry) -> bool:
+    """Tell whether a commit is one that begins an epoch: a number without any row."""
+    return entry.rows == 0 and entry.count == 1 and entry.ahead_max_ts < entry.ahead_min_ts
+
+
+def _replaced(manifest: Manifest, built: Run, trash: Trash) -> Manifest:
+    if any(run.id == built.id for run in manifest.runs):
+        return manifest  # what was taken for lost had landed
     before = tuple(run for run in manifest.runs if run.next <= built.first)
     inside = tuple(run for run in manifest.runs if built.first <= run.first < built.next)
     after = tuple(run for run in manifest.runs if run.first >= built.next)
     begin = before[-1].next if before else manifest.first
     if begin != built.first or len(before) + len(inside) + len(after) != len(manifest.runs):
         raise ConflictError("the runs changed while they were merged")
-    trash = Trash(since=now, merged=merged, runs=tuple((run.id, run.blocks) for run in inside))
     return msgspec.structs.replace(
         manifest,
         runs=(*before, built, *after),

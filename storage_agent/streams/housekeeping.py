@@ -12,9 +12,10 @@ from mistbow.clock import Clock
 from mistbow.errors import ConflictError, FencedError, UnavailableError
 from mistbow.telemetry import get_logger
 from storage_agent import metrics
-from storage_agent.streams.compaction import Merge, compact, next_merge
+from storage_agent.streams.compaction import Merge, compact, is_claim, next_merge
 from storage_agent.streams.log import StreamLog
-from storage_agent.streams.manifest import Manifest, Trash
+from storage_agent.streams.manifest import Deletion, Manifest, Trash
+from storage_agent.streams.runs import Run
 
 log = get_logger(__name__)
 
@@ -51,21 +52,30 @@ class Housekeeper:
         self._clock = clock
         self._bound = bound
         self._evictable = evictable
-        self._fenced = False
+        self._fenced: set[str] = set()
+        self._doubtful: set[str] = set()
 
     async def keep(self) -> None:
         """Look at each stream once; raises ``UnavailableError``."""
         for each in self._logs():
-            if self._fenced:
-                return
+            if each.key in self._fenced or each.deleted:
+                continue
             try:
+                if each.key in self._doubtful:
+                    await each.reconcile()
+                    self._doubtful.discard(each.key)
                 await self._keep(each)
             except (FencedError, ConflictError) as error:
-                log.error("another agent keeps the streams; stop this one", error=error.message)
-                self._fenced = True
-            except UnavailableError:
-                raise
+                log.error("another agent keeps this stream", stream=each.name, error=error.message)
+                self._fenced.add(each.key)
+            except UnavailableError as error:
+                # What was on its way may have landed.
+                self._doubtful.add(each.key)
+                if not each.store.ignite.connected:
+                    raise
+                log.info("not kept in order yet", stream=each.name, error=error.message)
             except Exception as error:
+                self._doubtful.add(each.key)
                 log.error("not kept in order", stream=each.name, exc_info=error)
         await self._make_room()
 
@@ -87,7 +97,7 @@ class Housekeeper:
         if found is not None:
             return found
         for position, run in enumerate(runs):
-            if each.gone(run.first, run).deletions:
+            if any(_touches(d, run) for d in each.gone(run.first, run).deletions):
                 return Merge(range(position, position + 1), run.level)
         return None
 
@@ -96,8 +106,12 @@ class Housekeeper:
         manifest = each.manifest.current
         if not manifest.deletions:
             return
-        purged = min((run.purged for run in manifest.runs), default=manifest.deleted)
-        kept = tuple(d for d in manifest.deletions if d.id > purged or manifest.next < d.before)
+        kept = tuple(
+            d
+            for d in manifest.deletions
+            if manifest.next < d.before
+            or any(run.purged < d.id and _touches(d, run) for run in manifest.runs)
+        )
         if kept != manifest.deletions:
             await each.manifest.update(lambda m: msgspec.structs.replace(m, deletions=kept))
 
@@ -107,7 +121,7 @@ class Housekeeper:
         gone = [each.index[position] for position in range(entries)]
         trash = Trash(
             since=self._clock(),
-            commits=tuple(entry.first for entry in gone if not entry.blocks),
+            commits=tuple(e.first for e in gone if not e.blocks and not is_claim(e)),
             runs=tuple(
                 (run.id, run.blocks) for run in map(each.run_of, (e for e in gone if e.blocks))
             ),
@@ -115,6 +129,8 @@ class Housekeeper:
         begin = gone[-1].next
 
         def without(manifest: Manifest) -> Manifest:
+            if manifest.first >= begin:
+                return manifest  # what was taken for lost had landed
             return msgspec.structs.replace(
                 manifest,
                 first=begin,
@@ -128,10 +144,9 @@ class Housekeeper:
 
     async def _empty(self, each: StreamLog) -> None:
         """Remove what has been of no use for long enough."""
-        if (left := each.manifest.current.building) is not None:
+        if each.manifest.current.building is not None:
             # Of a run that was not finished before a restart or an error.
-            await each.store.remove_run(each.key, *left)
-            await each.manifest.update(lambda m: msgspec.structs.replace(m, building=None))
+            await each.manifest.update(lambda m: _abandoned(m, self._clock()))
         for trash in each.manifest.current.trash:
             if 0 <= self._clock() - trash.since < GRACE_MS:
                 return
@@ -141,9 +156,8 @@ class Housekeeper:
     async def _remove(self, each: StreamLog, trash: Trash) -> None:
         for run in trash.merged:
             commits, _ = await each.store.commits(each.key, run)
-            # A claim stays where it is: an agent that was fenced by it may still look for it.
-            plain = (commits.rows > 0) | (commits.next - commits.first > 1)
-            await each.store.remove_commits(each.key, commits.first[plain].tolist())
+            firsts = commits.first.tolist()
+            await each.store.remove_commits(each.key, [n for n in firsts if n not in trash.claims])
         await each.store.remove_commits(each.key, trash.commits)
         for run, blocks in trash.runs:
             await each.store.remove_run(each.key, run, blocks)
@@ -170,6 +184,20 @@ class Housekeeper:
                 return
             taken -= oldest.index[0].bytes
             await self._evict(oldest, 1)
+
+
+def _abandoned(manifest: Manifest, now: int) -> Manifest:
+    """Have the parts of a run removed that was not finished, unless it is in its place."""
+    left = manifest.building
+    if left is None or any(run.id == left[0] for run in manifest.runs):
+        return msgspec.structs.replace(manifest, building=None)
+    trash = Trash(since=now, runs=(left,))
+    return msgspec.structs.replace(manifest, building=None, trash=(*manifest.trash, trash))
+
+
+def _touches(deletion: Deletion, run: Run) -> bool:
+    least = min(run.min_ts, run.ahead_min_ts)
+    return deletion.touches(run.first, least, max(run.max_ts, run.ahead_max_ts))
 
 
 def _expired(each: StreamLog) -> int:

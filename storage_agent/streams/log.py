@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mistbow.errors import UnavailableError
+from mistbow.errors import ConflictError, UnavailableError
 from storage_agent import metrics
-from storage_agent.streams.ahead import Ahead
+from storage_agent.streams.ahead import Ahead, between
 from storage_agent.streams.index import EARLIEST, Entry, Index
 from storage_agent.streams.manifest import Fence, ManifestCell
 from storage_agent.streams.pieces import Gone, Piece
@@ -66,6 +66,7 @@ class StreamLog:
         self.manifest = ManifestCell(store.ignite, self.key, fence)
         self.runs: dict[tuple[int, int], Run] = {}
         self.expired_before: Callable[[], int] = _nothing_expires
+        self.full: Callable[[], bool] = lambda: False
         self.retention_ms: Callable[[], int | None] = lambda: None
         self.merge_limit: Callable[[], int] = lambda: self.head
         self._begin = 0
@@ -107,11 +108,12 @@ class StreamLog:
             return self.frontier
         position = self.index.at(number)
         entry = self.index[position]
+        before = self.index[position - 1].frontier if position else 0
         if entry.blocks and number > entry.first:
             commits = await self.commits(entry)
             if commit := commits.at(number):
                 return int(commits.frontier[commit - 1])
-        return self.index[position - 1].frontier if position else 0
+        return before
 
     def gone(self, first: int, run: Run | None) -> Gone:
         """Return what is not there any more of a run, or of a commit that begins at ``first``."""
@@ -203,8 +205,20 @@ class StreamLog:
 
     async def waiting(self, entries: Sequence[Entry], released: int) -> list[pa.RecordBatch]:
         """Return the points ahead of entries that were not released up to a time."""
-        late = [entry for entry in entries if entry.ahead_max_ts > released]
-        return [piece.waiting(released) for piece in await self.pieces(late)]
+        found = []
+        for entry in entries:
+            if entry.ahead_max_ts <= released:
+                continue
+            if entry.blocks:
+                run = self.run_of(entry)
+                gone = self.gone(run.first, run)
+                if run.created >= gone.before:
+                    ahead = gone.left(await self._ahead_of(run), run.first)
+                    found.append(between(ahead, released, None))
+            else:
+                [piece] = await self.pieces([entry])
+                found.append(piece.waiting(released))
+        return found
 
     async def commits(self, entry: Entry) -> Commits:
         """Return the commits of an entry that is a run."""
@@ -286,21 +300,45 @@ class StreamLog:
         self.deleted = True
         self._announce()
 
+    async def reconcile(self) -> None:
+        """Follow the manifest as Ignite has it, after a change of it whose outcome is not known."""
+        await self.manifest.load()
+        manifest = self.manifest.current
+        evicted = 0
+        while evicted < len(self.index) - 1 and self.index[evicted].next <= manifest.first:
+            evicted += 1
+        if evicted:
+            self.forget(evicted)
+        for run in manifest.runs:
+            known = self.runs.get((run.first, run.next))
+            if known is not None and known.id == run.id:
+                continue
+            begin, end = self.index.at(run.first), self.index.at(run.next)
+            entries = [self.index[position] for position in range(begin, end)]
+            if not entries or (entries[0].first, entries[-1].next) != (run.first, run.next):
+                raise ConflictError("the runs are not those of this agent")
+            self.put_in_place(range(begin, end), entries, run)
+
     async def remove_all(self) -> None:
-        """Remove everything of a stream that is deleted."""
+        """Remove everything of a stream that is deleted; what is gone already does no harm."""
+        await self.manifest.load()
         manifest = self.manifest.current
         trash = [run for each in manifest.trash for run in each.runs]
         if manifest.building is not None:
             trash.append(manifest.building)
-        for run in manifest.runs:
-            firsts = (await self.store.commits(self.key, run.id))[0].first
-            await self.store.remove_commits(self.key, firsts.tolist())
-        entries = [self.index[position] for position in range(len(self.index))]
-        await self.store.remove_commits(
-            self.key, [entry.first for entry in entries if not entry.blocks]
-        )
-        for run_id, blocks in [*trash, *((run.id, run.blocks) for run in manifest.runs)]:
-            await self.store.remove_run(self.key, run_id, blocks)
+        tail = []
+        number = manifest.next
+        while (segment := await self.store.get(self.key, number)) is not None:
+            tail.append(number)
+            number = segment.next
+        # The last first: so what is left of it can always be found again.
+        await self.store.remove_commits(self.key, tail[::-1])
+        merged = {name for each in manifest.trash for name in each.merged}
+        for name in merged | {run.id for run in manifest.runs}:
+            firsts = await self.store.firsts_of(self.key, name)
+            await self.store.remove_commits(self.key, firsts)
+        for name, blocks in [*trash, *((run.id, run.blocks) for run in manifest.runs)]:
+            await self.store.remove_run(self.key, name, blocks)
 
     def drop_run(self, name: str) -> None:
         """Forget a run that is removed: who still wants it has to look again."""

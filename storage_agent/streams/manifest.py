@@ -44,12 +44,14 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
 class Trash(msgspec.Struct, frozen=True, kw_only=True):
     """Keys of Ignite's that nothing needs any more; readers may still be on their way to them.
 
-    ``merged``: names of the runs that commits were merged into; ``commits``: first numbers of
+    ``merged``: names of the runs that commits were merged into, but ``claims``, which stay where
+    they are: an agent that was fenced by one may still look for it. ``commits``: first numbers of
     others; ``runs``: names of runs and how many blocks each has.
     """
 
     since: int
     merged: tuple[str, ...] = ()
+    claims: tuple[int, ...] = ()
     commits: tuple[int, ...] = ()
     runs: tuple[tuple[str, int], ...] = ()
 

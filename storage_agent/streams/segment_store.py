@@ -68,6 +68,12 @@ class SegmentStore:
         loaded: tuple[Commits, dict[str, Appended]] = found
         return loaded
 
+    async def firsts_of(self, stream: str, run: str) -> list[int]:
+        """Return the first numbers of a run's commits; none if the run is removed already."""
+        key = _run_key(stream, run, "commits")
+        found = await self._all([key], runs.decode_commits, lambda it: len(it[0]) * 56)
+        return list(found[key][0].first.tolist()) if found else []
+
     async def points(self, stream: str, run: str, blocks: Iterable[int]) -> list[pa.Table]:
         """Return some blocks of a run of points."""
         keys = [_run_key(stream, run, str(block)) for block in blocks]

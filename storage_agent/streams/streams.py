@@ -19,6 +19,7 @@ from mistbow.errors import (
 )
 from mistbow.streams import schemas
 from mistbow.streams.schemas import HORIZON, POINTS, RAW
+from mistbow.telemetry import get_logger
 from storage_agent.ignite_client import HISTORICAL, METADATA, IgniteClient
 from storage_agent.streams.log import StreamLog
 from storage_agent.streams.segment_store import SegmentStore
@@ -36,6 +37,9 @@ _LAST = 16
 _MOST_DECODED = 32 * 2**20
 _RESERVED = ("info", "claim", "seek", "offset", "rows", "events", "hold")
 _PREFIX = "stream/"
+_INSIST_S = 5.0
+
+log = get_logger(__name__)
 
 
 Keep = Callable[[StreamLog], None]
@@ -125,7 +129,10 @@ class Streams:
         }
         for name, record in records.items():
             if record.deleted and not record.dropped:
-                await self._drop(name, record)
+                try:
+                    await self._drop(name, record)
+                except UnavailableError as error:
+                    log.error("not all of a stream is removed", stream=name, error=error.message)
         there = {name for name, record in records.items() if not record.deleted}
         for name in {RAW, *there} - set(self._open):
             await self.get(name)
@@ -190,17 +197,25 @@ class Streams:
         """Have a stream be no more; another of its name may be made."""
         stream = await self.get(name)
         record = msgspec.structs.replace(await self._existing(name), deleted=True)
-        await self._ignite.put(METADATA, _PREFIX + name, msgspec.msgpack.encode(record))
+        # Nothing is acknowledged any more before it is said that the stream is no more.
+        await stream.writer.close()
         self._open.pop(name, None)
         stream.log.end()
-        await stream.writer.close()
+        data = msgspec.msgpack.encode(record)
+        await self._ignite.insist(
+            lambda: self._ignite.put(METADATA, _PREFIX + name, data), _INSIST_S
+        )
         await self._drop(name, record)
+
+    async def stamp(self) -> None:
+        """Have this agent, and no older one, keep the streams in order; to be called once."""
+        for stream in self.all():
+            await stream.log.manifest.update(lambda manifest: manifest)
+            await stream.log.reconcile()
 
     async def _drop(self, name: str, record: _Record) -> None:
         """Remove the rows of a stream that is deleted; may be repeated."""
-        log = self._log(name, record)
-        await log.recover()
-        await log.remove_all()
+        await self._log(name, record).remove_all()
         record = msgspec.structs.replace(record, dropped=True)
         await self._ignite.put(METADATA, _PREFIX + name, msgspec.msgpack.encode(record))
 

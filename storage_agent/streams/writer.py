@@ -15,11 +15,17 @@ import pyarrow as pa
 from msgspec.structs import replace as replace_fields
 
 from mistbow.clock import Clock
-from mistbow.errors import ConflictError, FencedError, MistbowError, UnavailableError
+from mistbow.errors import (
+    ConflictError,
+    FencedError,
+    MistbowError,
+    StorageFullError,
+    UnavailableError,
+)
 from mistbow.telemetry import get_logger
 from storage_agent.ignite_client import IgniteClient
 from storage_agent.streams.ahead import AHEAD_MS
-from storage_agent.streams.columns import Columns
+from storage_agent.streams.columns import Columns, size_of
 from storage_agent.streams.commit import (
     Append,
     Place,
@@ -39,6 +45,7 @@ TICK_S = 0.25
 
 _COMMIT_S = 5.0
 _COMMIT_ROWS = 20_000
+_COMMIT_BYTES = 4 * 2**20
 _QUEUED_ROWS = 400_000
 
 
@@ -64,6 +71,7 @@ class Writer:
         self._log = stream
         self._ignite = ignite
         self._clock = clock
+        self._closed = False
         self._owned: int | None = None
         self._queue: deque[Append | _Turn] = deque()
         self._queued_rows = 0
@@ -75,7 +83,8 @@ class Writer:
         self._task = asyncio.create_task(self._write(), name=f"writer of {self._log.name}")
 
     async def close(self) -> None:
-        """Stop writing; who still waits is refused."""
+        """Stop writing; who still waits is refused, and whoever comes later."""
+        self._closed = True
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -98,6 +107,12 @@ class Writer:
         Raises ``FencedError`` for an older epoch, and ``UnavailableError`` when Ignite is away:
         then the rows may be stored all the same.
         """
+        self._check_open()
+        if self._log.full():
+            raise StorageFullError(
+                "the streams take as much room as they may",
+                hint="PUT /config: more most_bytes, a shorter retention, or when_full: evict.",
+            )
         if self._queued_rows > _QUEUED_ROWS:
             raise UnavailableError("too much waits to be stored", hint="Send more slowly.")
         done: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
@@ -182,10 +197,15 @@ class Writer:
         return await self._in_turn(delete)
 
     async def _in_turn(self, run: Callable[[], Awaitable[State]]) -> State:
+        self._check_open()
         turn = _Turn(run, asyncio.get_running_loop().create_future())
         self._queue.append(turn)
         self._log.work.set()
         return await turn.done
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise UnavailableError(f"the stream {self._log.name} is closed", hint="Try again.")
 
     # What follows runs in the writer's task only.
 
@@ -237,8 +257,11 @@ class Writer:
 
     def _next_appends(self) -> list[Append]:
         taken: list[Append] = []
-        rows = 0
+        rows = size = 0
         while self._queue and rows < _COMMIT_ROWS and isinstance(it := self._queue[0], Append):
+            size += size_of(it.rows)
+            if taken and size > _COMMIT_BYTES:
+                break
             self._queue.popleft()
             taken.append(it)
             rows += it.rows.num_rows
@@ -342,7 +365,8 @@ class Writer:
         ahead = self._log.ahead
         limit = self._clock() + AHEAD_MS
         while self._owned == self._log.epoch and (due := ahead.due(limit)):
-            entries = [self._log.index[self._log.index.at(first)] for first in due]
+            places = sorted({self._log.index.at(first) for first in due})
+            entries = [self._log.index[place] for place in places]
             pieces = await self._log.pieces(entries)
             rows = [piece.waiting(ahead.released, limit) for piece in pieces]
             if any(part.num_rows for part in rows):
@@ -350,7 +374,9 @@ class Writer:
                 if not await self._store(segment_of_released(place, rows)):
                     continue
             for entry, piece in zip(entries, pieces, strict=True):
-                ahead.settle(entry.first, piece.ahead)
+                # What was merged meanwhile waits under the run's name.
+                if self._log.index[self._log.index.at(entry.first)] == entry:
+                    ahead.settle(entry.first, piece.ahead)
 
     def _place(self, epoch: int | None = None) -> Place:
         now = self._clock()

@@ -170,11 +170,14 @@ class AgentMachine(RuleBasedStateMachine):
         async def settled() -> bool:
             stream = await self.agent.streams.get(RAW)
             stream.log.ask()
-            rows = []
+            rows, frontier = [], 0
             async for chunk in read(stream.log, Selector(stream, Selection()), 0):
                 rows += chunk.rows.select(["metric", "entity", "ts", "value"]).to_pylist()
-                assert chunk.position.frontier >= self.frontier
-                self.frontier = max(self.frontier, chunk.position.frontier)
+                assert chunk.position.frontier >= frontier
+                frontier = chunk.position.frontier
+            # At the head, whoever reads again is never told less.
+            assert frontier >= self.frontier
+            self.frontier = frontier
             found = [(row["metric"], row["entity"], row["ts"], row["value"]) for row in rows]
             due = {point for point in self.stored if point[2] <= self.clock.now + 10_000}
             assert len(found) == len(set(found))

@@ -1,11 +1,13 @@
 """Merging commits into runs, deleting, expiring and evicting, on a real Ignite."""
 
+import asyncio
 import random
 from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
 
+from mistbow.errors import TooLargeError, UnavailableError
 from mistbow.settings import AgentSettings
 from mistbow.streams.schemas import EVENTS, POINTS
 from storage_agent.config import ConfigCell, ConfigChange
@@ -269,3 +271,88 @@ async def test_the_oldest_goes_when_there_is_no_room(opener: Opener, clock: Held
     assert stream.log.index.bytes <= taken // 2
     assert stream.log.first > 0
     assert set(newest) <= set(ordered(await everything(stream)))
+
+
+async def test_a_run_that_shrank_keeps_all_that_is_left(
+    opener: Opener, clock: HeldClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("storage_agent.streams.runs._ROWS_A_BLOCK", 16)
+    stream, _ = await filled(opener, clock)
+    await keep_all(keeper(clock, stream.log))
+    for keys in ([(m, e) for m in "mn" for e in "abc"], [("nothing", "at all")], [("m", "d")]):
+        await stream.writer.delete(("metric", "entity"), keys)
+        expected = ordered(await everything(stream))
+        await keep_all(keeper(clock, stream.log))
+        assert expected
+        assert ordered(await everything(stream)) == expected
+
+
+@pytest.mark.parametrize("lost", [2, 3])
+async def test_a_swap_that_landed_without_an_answer_does_no_harm(
+    opener: Opener, clock: HeldClock, monkeypatch: pytest.MonkeyPatch, lost: int
+) -> None:
+    stream, _ = await filled(opener, clock)
+    before = ordered(await everything(stream))
+    replace = opener.ignite.replace
+    calls = [0]
+
+    async def unanswered(cache: str, key: str, old: str, new: str) -> bool:
+        landed = await replace(cache, key, old, new)
+        if key.startswith("manifest/"):
+            calls[0] += 1
+            if calls[0] == lost:
+                raise UnavailableError("the answer is lost")
+        return landed
+
+    monkeypatch.setattr(opener.ignite, "replace", unanswered)
+    housekeeper = keeper(clock, stream.log)
+    await keep_all(housekeeper)
+    clock.now += GRACE_MS
+    await keep_all(housekeeper)
+    assert calls[0] > lost
+    assert len(stream.log.index) < 10
+    for each in (stream, await opener.open(POINTS, LATE_MS)):
+        assert ordered(await everything(each)) == before
+
+
+async def test_what_is_too_large_for_one_value_is_kept_in_several(
+    opener: Opener, clock: HeldClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = pa.schema([pa.field("data", pa.binary(), nullable=False)])
+    stream = await opener.open(schema)
+    data = [random.Random(number).randbytes(900_000) for number in range(16)]  # noqa: S311
+    appends = [
+        stream.writer.append(pa.RecordBatch.from_arrays([[each]], schema=schema)) for each in data
+    ]
+    await asyncio.gather(*appends)
+    await keep_all(keeper(clock, stream.log))
+    stored = await opener.ignite.scan(HISTORICAL)
+    assert max(map(len, stored.values())) < 7 * 2**20
+    assert [row["data"] for row in await everything(stream)] == data
+    with pytest.raises(TooLargeError):
+        await stream.writer.append(
+            pa.RecordBatch.from_arrays([[random.Random(1).randbytes(8_000_000)]], schema=schema)  # noqa: S311
+        )
+
+
+async def test_deleting_a_stream_may_be_interrupted(
+    opener: Opener, clock: HeldClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream, _ = await filled(opener, clock)
+    await keep_all(keeper(clock, stream.log))
+    remove_all = opener.ignite.remove_all
+    for calls in range(1, 4):
+        left = [calls]
+
+        async def dies(cache: str, keys: list[str], left: list[int] = left) -> None:
+            left[0] -= 1
+            if left[0] < 0:
+                raise UnavailableError("the agent dies here")
+            await remove_all(cache, keys)
+
+        monkeypatch.setattr(opener.ignite, "remove_all", dies)
+        with pytest.raises(UnavailableError):
+            await stream.log.remove_all()
+    monkeypatch.setattr(opener.ignite, "remove_all", remove_all)
+    await stream.log.remove_all()
+    assert not await opener.ignite.scan(HISTORICAL)
