@@ -161,6 +161,9 @@ class Guard:
                     asked.add(site)
                 except MistbowError as error:
                     log.info("not asked what it remembers", site=site, error=error.message)
+                except Exception as error:
+                    # Whatever another agent answers: heads must go on being remembered.
+                    log.error("not asked what it remembers", site=site, exc_info=error)
             await asyncio.sleep(_SAVE_S - _LOOK_S)
 
     async def _look(self) -> None:

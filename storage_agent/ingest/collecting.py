@@ -50,6 +50,7 @@ class Collector:
         self._most = most
         self._fits = fits
         self._reasons: Counter[Reason] = Counter()
+        self._looked = 0
         self.points: list[Measurement] = []
         self.refusals: list[Refusal] = []
 
@@ -57,6 +58,15 @@ class Collector:
     def refused(self) -> int:
         """How many points are refused; the first ``MOST_TOLD`` of them are named."""
         return self._reasons.total()
+
+    def look_at(self, parts: int) -> None:
+        """Count series or lines of a body, with points or without: to look at each takes time.
+
+        Raises ``TooLargeError`` when there are more than points in a body may be.
+        """
+        self._looked += parts
+        if max(self._looked, len(self.points) + self.refused) > self._most:
+            raise TooLargeError(f"the body has more than {self._most} points", hint="Send fewer.")
 
     def describe(self, fields: Mapping[str, Any]) -> Measurement:
         """Return a point of a series, to be copied; raises ``ValueError`` that says what is bad."""
@@ -88,8 +98,9 @@ class Collector:
         return None
 
     def refuse(self, fault: Fault, where: str, series: str, points: int = 1) -> None:
-        """Note that points of a series are not stored."""
+        """Note that points of a series are not stored; raises ``TooLargeError`` for too many."""
         self._reasons[fault.reason] += points
+        self.look_at(0)
         if len(self.refusals) < MOST_TOLD:
             self.refusals.append(Refusal(where, series[:_MOST_TEXT], fault.what))
 

@@ -49,6 +49,7 @@ def collect(body: bytes, reading: Reading, into: Collector) -> bool:
     """Gather the points of a body, and tell whether every line of them has a time of its own."""
     timed = True
     for number, line in enumerate(body.split(b"\n"), 1):
+        into.look_at(1)
         text = line.strip()
         if not text or text.startswith(b"#"):
             continue

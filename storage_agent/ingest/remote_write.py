@@ -83,6 +83,7 @@ def collect(body: bytes, version: Version, naming: Naming, into: Collector) -> B
         ) from error
     beside = Beside()
     for number, series in enumerate(found):
+        into.look_at(1)
         _collect_series(f"timeseries[{number}]", series, naming, into, beside)
     return beside
 

@@ -1,6 +1,7 @@
 """Holding what other sites want to be held here: their metadata says what."""
 
 import asyncio
+import contextlib
 import shutil
 from contextlib import aclosing
 from pathlib import Path
@@ -10,7 +11,7 @@ import pyarrow as pa
 
 from mistbow.client.agent_model import StreamInfo
 from mistbow.clock import Clock
-from mistbow.errors import MistbowError, UnavailableError
+from mistbow.errors import MistbowError, NotFoundError, UnavailableError
 from mistbow.streams.schemas import METADATA, POINTS, RAW
 from mistbow.telemetry import get_logger
 from storage_agent.fabric.following import ask, chunks_of, keep_following
@@ -103,9 +104,11 @@ class Puller:
 
     async def _drop(self, key: tuple[str, str], replica: Replica) -> None:
         log.info("a replica is dropped", of=replica.of, stream=replica.name)
-        del self._held[key]
         if self._streams is not None:
-            await self._streams.delete(replica.name)
+            with contextlib.suppress(NotFoundError):
+                await self._streams.delete(replica.name)
+        # Only now: what could not be deleted is to be tried again.
+        self._held.pop(key, None)
 
     async def _stop(self, key: tuple[str, str]) -> None:
         if (pulling := self._pulling.pop(key, None)) is not None:
