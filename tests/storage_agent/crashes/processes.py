@@ -15,7 +15,7 @@ from mistbow.ports import free_ports
 from storage_agent.ignite_client import METADATA
 from tests.support.waiting import eventually
 
-_MERGE_S = 20.0
+_MERGE_S = 60.0
 
 
 class AgentProcess:

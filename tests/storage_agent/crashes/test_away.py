@@ -30,8 +30,9 @@ from tests.support.serving import served
 from tests.support.waiting import eventually
 
 _ASKING = 8
-_USUAL_S = 6.0
-_LONGEST_S = 9.0
+# Five seconds for a commit, and what a busy machine adds.
+_USUAL_S = 8.0
+_LONGEST_S = 12.0
 _SOCKETS = 8
 _TASKS = 100
 _BODY = {"monitoring": [{"entityID": "e", "metricID": "m", "val": 1, "timestamp": 1}]}

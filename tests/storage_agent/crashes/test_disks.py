@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,7 +52,8 @@ class Node:
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    with Disk(tmp_path_factory.mktemp("power"), _DISK_MB) as disk:
+    folder = tmp_path_factory.mktemp("power")
+    with Disk(folder, _DISK_MB) as disk:
         ignite = IgniteServer(disk.root, durability="fsync")
         node = Node(disk, ignite, AgentProcess(disk.root, ignite))
         try:
@@ -59,6 +61,8 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
             yield node
         finally:
             node.kill()
+            # The disk is gone after this.
+            shutil.copy(ignite.log, folder)
 
 
 def test_what_is_not_synced_is_lost_with_the_power(tmp_path: Path) -> None:
@@ -77,7 +81,7 @@ def test_what_is_not_synced_is_lost_with_the_power(tmp_path: Path) -> None:
         assert stored.get("not", b"") == b""
 
 
-@pytest.mark.timeout(120 + 40 * POWER_CUTS)
+@pytest.mark.timeout(180 + 60 * POWER_CUTS)
 def test_the_power_is_cut(node: Node) -> None:
     chance = random.Random()  # noqa: S311 - any moment will do
     with Load(node.agent.url) as load:
@@ -95,6 +99,7 @@ def test_the_power_is_cut(node: Node) -> None:
     load.check(within=_DRAINED_S)
 
 
+@pytest.mark.timeout(300)
 def test_the_disk_is_full(node: Node) -> None:
     with Load(node.agent.url, most=200) as load:
         load.progress()

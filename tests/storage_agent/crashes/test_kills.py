@@ -26,7 +26,7 @@ def rounds(load: Load, ignite: IgniteServer, crash: Callable[[], None], within: 
         print(f"round {number + 1}: {load.check(within=within)} points and rows are there")
 
 
-@pytest.mark.timeout(120 + 20 * ROUNDS)
+@pytest.mark.timeout(180 + 40 * ROUNDS)
 def test_the_agent_is_killed(agent: AgentProcess, ignite: IgniteServer) -> None:
     def crash() -> None:
         agent.kill()
@@ -38,7 +38,7 @@ def test_the_agent_is_killed(agent: AgentProcess, ignite: IgniteServer) -> None:
     load.check()
 
 
-@pytest.mark.timeout(120 + 40 * ROUNDS)
+@pytest.mark.timeout(180 + 60 * ROUNDS)
 @pytest.mark.parametrize("when_away", ["spool"])
 def test_ignite_is_killed(agent: AgentProcess, ignite: IgniteServer) -> None:
     def crash() -> None:
