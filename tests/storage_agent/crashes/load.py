@@ -4,9 +4,11 @@ import random
 import threading
 import uuid
 from collections.abc import Callable
+from contextlib import closing
 from types import TracebackType
 from typing import Self
 
+import httpx
 import pyarrow as pa
 
 from mistbow.client.agent import AgentClient, Point
@@ -18,6 +20,7 @@ from tests.support.waiting import eventually
 _METRICS = 4
 # More would only keep the machine from starting again what was killed.
 _PAUSE_S = 0.01
+_SPOOLED = "mistbow_agent_spooled_bodies"
 _NUMBERS = pa.schema([pa.field("number", pa.int64(), nullable=False)])
 
 Send = Callable[[AgentClient, Body], object]
@@ -39,6 +42,10 @@ def append(client: AgentClient, body: Body) -> None:
     if body.first == 0:
         client.create_stream(body.source, _NUMBERS)
     client.append(body.source, rows, idempotency_key=body.key)
+
+
+def _is_drained(http: httpx.Client) -> bool:
+    return f"{_SPOOLED} 0.0" in http.get("/metrics").text.splitlines()
 
 
 class Load:
@@ -103,13 +110,14 @@ class Load:
 
         ``within``: seconds that it may take, where points may lie in a spool.
         """
+        url = url or self._url
         due = self.ledger.acknowledged
         assert due
-        client = AgentClient(url or self._url)
-        try:
-            return eventually(lambda: check(self.ledger, client, due), timeout=within)
-        finally:
-            client.close()
+        client = AgentClient(url)
+        with closing(client), httpx.Client(base_url=url, timeout=10) as http:
+            return eventually(
+                lambda: _is_drained(http) and check(self.ledger, client, due), timeout=within
+            )
 
     def _run(self, source: str, send: Send) -> None:
         client = AgentClient(self._url)

@@ -33,6 +33,8 @@ class AgentProcess:
             **{f"MISTBOW_{name.upper()}": value for name, value in settings.items()},
         }
         self._process: subprocess.Popen[bytes] | None = None
+        # One for all questions: to make one takes longer than to ask.
+        self._http = httpx.Client(base_url=self.url, timeout=10)
 
     def launch(self) -> None:
         """Start it."""
@@ -60,7 +62,7 @@ class AgentProcess:
 
     def _ready(self) -> bool:
         try:
-            return httpx.get(f"{self.url}/readyz").is_success
+            return self._http.get("/readyz").is_success
         except httpx.TransportError as error:
             raise AssertionError(str(error)) from error
 
@@ -76,5 +78,5 @@ def until_a_merge(ignite: IgniteServer, stream: str = "raw") -> None:
             if manifest is not None and msgspec.json.decode(manifest)["building"] is not None:
                 return
             # It lasts some ten milliseconds.
-            time.sleep(0.002)
+            time.sleep(0.004)
     raise AssertionError(f"no run of {stream} was begun within {_MERGE_S} s")

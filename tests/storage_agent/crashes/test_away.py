@@ -26,6 +26,7 @@ from storage_agent.main import create_app
 from tests.storage_agent.crashes.limits import FROZEN_S
 from tests.storage_agent.crashes.load import Load
 from tests.storage_agent.crashes.processes import AgentProcess
+from tests.support.agents import running_agent
 from tests.support.serving import served
 from tests.support.waiting import eventually
 
@@ -99,9 +100,20 @@ def sockets_to(ignite: IgniteServer) -> int:
     return sum(bool(each.raddr) and each.raddr.port == ignite.port for each in connections)
 
 
+@pytest.fixture
+def refusing(settings: AgentSettings) -> AgentSettings:
+    return settings.model_copy(update={"when_away": "refuse"})
+
+
+@pytest.fixture
+def url(refusing: AgentSettings) -> Iterator[str]:
+    with running_agent(refusing) as url:
+        yield url
+
+
 @pytest.mark.timeout(120 + 2 * FROZEN_S)
-def test_a_frozen_ignite_holds_nobody_up(settings: AgentSettings, ignite: IgniteServer) -> None:
-    app = create_app(settings.model_copy(update={"when_away": "refuse"}))
+def test_a_frozen_ignite_holds_nobody_up(refusing: AgentSettings, ignite: IgniteServer) -> None:
+    app = create_app(refusing)
     app.add_api_route("/tasks", tasks)
     with served(app) as url:
         eventually(lambda: httpx.get(f"{url}/readyz").is_success)
@@ -129,34 +141,34 @@ def test_a_frozen_ignite_holds_nobody_up(settings: AgentSettings, ignite: Ignite
     assert all(each.retry_after for each in refused)
 
 
-def test_a_put_that_was_given_up_is_not_doubled(agent: AgentProcess, ignite: IgniteServer) -> None:
+def test_a_put_that_was_given_up_is_not_doubled(url: str, ignite: IgniteServer) -> None:
     headers = {"Idempotency-Key": "once"}
     with frozen(ignite):
-        given_up = httpx.post(f"{agent.url}/put", json=_BODY, headers=headers, timeout=20)
+        given_up = httpx.post(f"{url}/put", json=_BODY, headers=headers, timeout=20)
         assert given_up.status_code == 503
     # It may have landed.
-    again = functools.partial(httpx.post, f"{agent.url}/put", json=_BODY, headers=headers)
+    again = functools.partial(httpx.post, f"{url}/put", json=_BODY, headers=headers)
     eventually(lambda: again(timeout=20).is_success)
-    client = AgentClient(agent.url)
+    client = AgentClient(url)
     assert client.read(RAW).table.num_rows == 1
     client.close()
 
 
-def test_without_ignite_the_agent_says_so(agent: AgentProcess, ignite: IgniteServer) -> None:
-    client = AgentClient(agent.url)
+def test_without_ignite_the_agent_says_so(url: str, ignite: IgniteServer) -> None:
+    client = AgentClient(url)
     client.put([Point("m", "e", system_clock(), 1.0)])
     ignite.kill()
     try:
-        response = httpx.post(f"{agent.url}/put", json=_BODY, timeout=20)
+        response = httpx.post(f"{url}/put", json=_BODY, timeout=20)
         assert response.status_code == 503
         assert response.headers["Retry-After"]
         assert response.elapsed.total_seconds() < _LONGEST_S
         assert client.get("m")[0].data[0].values[0].value == 1.0
-        assert "Ignite" in httpx.get(f"{agent.url}/readyz").json()["waiting_for"][0]
-        assert httpx.get(f"{agent.url}/healthz").is_success
+        assert "Ignite" in httpx.get(f"{url}/readyz").json()["waiting_for"][0]
+        assert httpx.get(f"{url}/healthz").is_success
     finally:
         ignite.start()
-    eventually(lambda: httpx.get(f"{agent.url}/readyz").is_success)
+    eventually(lambda: httpx.get(f"{url}/readyz").is_success)
     client.put([Point("m", "e", system_clock(), 3.0)])
     assert client.get("m")[0].data[0].values[0].value == 3.0
     client.close()

@@ -33,7 +33,7 @@ def test_the_agent_is_killed(agent: AgentProcess, ignite: IgniteServer) -> None:
         agent.start()
 
     with Load(agent.url) as load:
-        # What is acknowledged can be read at once.
+        # As nothing is spooled, what is acknowledged can be read at once.
         rounds(load, ignite, crash, 0.01)
     load.check()
 
