@@ -101,7 +101,7 @@ class Load:
         """Wait until so many more bodies are acknowledged."""
         goal = len(self.ledger) + by
         eventually(
-            lambda: self._errors or len(self.ledger) >= goal, timeout=60, what="more progress"
+            lambda: self._errors or len(self.ledger) >= goal, timeout=120, what="more progress"
         )
         assert not self._errors
 

@@ -10,6 +10,7 @@ import httpx
 import msgspec
 from pyignite import Client
 
+from mistbow.errors import UnavailableError
 from mistbow.ignite.server import IgniteServer
 from mistbow.ports import free_ports
 from storage_agent.ignite_client import METADATA
@@ -48,7 +49,7 @@ class AgentProcess:
     def start(self) -> None:
         """Start it and wait until it is ready."""
         self.launch()
-        eventually(self._ready, timeout=60, what="the agent is ready")
+        eventually(self._ready, timeout=120, what="the agent is ready")
 
     def kill(self) -> None:
         """End it at once, as a crash would."""
@@ -65,6 +66,14 @@ class AgentProcess:
             return self._http.get("/readyz").is_success
         except httpx.TransportError as error:
             raise AssertionError(str(error)) from error
+
+
+def start_again(ignite: IgniteServer) -> None:
+    """Start Ignite as a supervisor does: once more if it does not come up in its time."""
+    try:
+        ignite.start()
+    except UnavailableError:
+        ignite.start()
 
 
 def until_a_merge(ignite: IgniteServer, stream: str = "raw") -> None:

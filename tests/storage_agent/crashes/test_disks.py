@@ -15,13 +15,13 @@ from mistbow.ignite.server import IgniteServer
 from tests.storage_agent.crashes.disks import Disk, needs_disks
 from tests.storage_agent.crashes.limits import POWER_CUTS
 from tests.storage_agent.crashes.load import Load
-from tests.storage_agent.crashes.processes import AgentProcess, until_a_merge
+from tests.storage_agent.crashes.processes import AgentProcess, start_again, until_a_merge
 from tests.support.waiting import eventually
 
 pytestmark = needs_disks
 
 _MOST_BODIES = 100
-_DRAINED_S = 60.0
+_DRAINED_S = 120.0
 _DISK_MB = 400
 
 
@@ -35,7 +35,7 @@ class Node:
 
     def start(self) -> None:
         """Start both, as the supervisor does."""
-        self.ignite.start()
+        start_again(self.ignite)
         self.agent.start()
 
     def kill(self) -> None:
@@ -47,7 +47,7 @@ class Node:
         """Start Ignite again if it has ended itself."""
         if psutil.Process(self.ignite.pid).status() == psutil.STATUS_ZOMBIE:
             self.ignite.kill()
-            self.ignite.start()
+            start_again(self.ignite)
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,10 @@ import pytest
 from mistbow.ignite.server import IgniteServer
 from tests.storage_agent.crashes.limits import ROUNDS
 from tests.storage_agent.crashes.load import Load
-from tests.storage_agent.crashes.processes import AgentProcess, until_a_merge
+from tests.storage_agent.crashes.processes import AgentProcess, start_again, until_a_merge
 
 _MOST_BODIES = 200
-_DRAINED_S = 60.0
+_DRAINED_S = 120.0
 
 
 def rounds(load: Load, ignite: IgniteServer, crash: Callable[[], None], within: float) -> None:
@@ -43,7 +43,7 @@ def test_the_agent_is_killed(agent: AgentProcess, ignite: IgniteServer) -> None:
 def test_ignite_is_killed(agent: AgentProcess, ignite: IgniteServer) -> None:
     def crash() -> None:
         ignite.kill()
-        ignite.start()
+        start_again(ignite)
 
     with Load(agent.url) as load:
         rounds(load, ignite, crash, _DRAINED_S)
