@@ -12,15 +12,17 @@ BASE ?= python:3.12-slim-bookworm
 run: .venv/stamp ## start the suite on this machine
 	$(BIN)/mistbow run
 
-test: .venv/stamp ## run every test
+test: .venv/stamp ## run every test, but the rounds of faults that `crash` runs
 	$(BIN)/mistbow setup
-	$(BIN)/pytest -n 2 --dist loadfile -m "not alone"
+	$(BIN)/pytest -n 2 --dist loadfile -m "not alone and not soak"
 	$(BIN)/pytest -m alone
 
 crash: .venv/stamp ## kill, freeze, fill up and cut the power of storage as often as is promised (as root)
 	$(BIN)/mistbow setup
 	MISTBOW_ROUNDS=50 MISTBOW_FROZEN_S=60 MISTBOW_CUT_REPLIES=1000 \
 		$(BIN)/pytest -rA tests/storage_agent/crashes
+	MISTBOW_ROUNDS=10 $(BIN)/pytest -rA tests/storage_agent/cluster
+	MISTBOW_ROUNDS=20 $(BIN)/pytest -rA tests/storage_agent/replication
 
 lint: .venv/stamp ## check style, types and who imports whom
 	$(BIN)/ruff check

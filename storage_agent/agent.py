@@ -88,6 +88,7 @@ class Agent:
         )
         self.guard = Guard(settings.home, self._ignite, self.member, clock)
         self._intake = Intake(settings, self._store)
+        self._checkpointing = asyncio.Lock()
         self._recovered: _Recovered | None = None
         self._running: asyncio.Task[None] | None = None
         self._draining: asyncio.Task[None] | None = None
@@ -277,8 +278,9 @@ class Agent:
     async def keep_catalogue(self) -> float:
         """Correct the catalogue where values expired, and write it; returns seconds."""
         ready = self._ready()
-        self.member.forget_series(await ready.keeping.expire())
-        return await ready.catalogue.checkpoint(self._ignite)
+        async with self._checkpointing:
+            self.member.forget_series(await ready.keeping.expire())
+            return await ready.catalogue.checkpoint(self._ignite)
 
     async def keep_streams(self) -> None:
         """Merge and evict what is due in every stream."""

@@ -3,6 +3,7 @@
 One stream after the other, in one task, beside reading and writing.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -52,11 +53,17 @@ class Housekeeper:
         self._clock = clock
         self._bound = bound
         self._evictable = evictable
+        # One at a time, whoever calls: it counts on nobody else changing the runs.
+        self._turn = asyncio.Lock()
         self._fenced: set[str] = set()
         self._doubtful: set[str] = set()
 
     async def keep(self) -> None:
         """Look at each stream once; raises ``UnavailableError``."""
+        async with self._turn:
+            await self._keep_all()
+
+    async def _keep_all(self) -> None:
         for each in self._logs():
             if each.key in self._fenced or each.deleted:
                 continue

@@ -10,6 +10,8 @@ from tests.storage_agent.cluster.conftest import KeptAgent
 from tests.storage_agent.crashes.load import Load
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.soak
+
 ROUNDS = int(os.environ.get("MISTBOW_ROUNDS", "2"))
 
 

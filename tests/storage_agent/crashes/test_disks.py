@@ -18,7 +18,7 @@ from tests.storage_agent.crashes.load import Load
 from tests.storage_agent.crashes.processes import AgentProcess, start_again, until_a_merge
 from tests.support.waiting import eventually
 
-pytestmark = needs_disks
+pytestmark = [needs_disks, pytest.mark.soak]
 
 _MOST_BODIES = 100
 _DRAINED_S = 120.0

@@ -21,7 +21,7 @@ from tests.mistbow.fog_emulation.namespaces import needs_namespaces, standing
 from tests.support.fogs import NETWORKS, PORT, TOKEN, Fog, plan
 from tests.support.waiting import eventually
 
-pytestmark = [needs_namespaces, pytest.mark.timeout(900)]
+pytestmark = [needs_namespaces, pytest.mark.soak, pytest.mark.timeout(900)]
 
 ROUNDS = int(os.environ.get("MISTBOW_ROUNDS", "2"))
 URL = f"http://127.0.0.1:{PORT}"
