@@ -121,11 +121,19 @@ def fog(
         edge_agent = stack.enter_context(ExitStack())
         edge_agent.enter_context(served(create_app(edge), edge_port))
         agent_client = AgentClient(urls[0])
-        eventually(lambda: len([s for s in agent_client.fabric().sites if s.reachable]) == 2)
+        eventually(
+            lambda: len([s for s in agent_client.fabric().sites if s.reachable]) == 2,
+            timeout=90,
+            what="both sites are there",
+        )
         fog = Fog(tmp_path, *urls, workers, {}, edge_agent)
         for name in workers:
             fog.start(name)
-        eventually(lambda: sum(len(s.workers) for s in agent_client.fabric().sites) == 3)
+        eventually(
+            lambda: sum(len(s.workers) for s in agent_client.fabric().sites) == 3,
+            timeout=90,
+            what="all workers are there",
+        )
         yield fog
         for each in fog.alive.values():
             each.close()
