@@ -25,7 +25,7 @@ def test_the_smart_city_is_read_whole() -> None:
     assert internet == model.Quality.model_validate(
         {"bandwidth": "100Mbps", "latency": {"delay": "50ms", "deviation": "5ms"}, "drop": "0.1%"}
     )
-    assert city.nodes[0].capabilities.memory == 512 * 2**20
+    assert city.nodes[0].capabilities.memory == 608 * 2**20
     assert [each.name for each in city.scenarios] == [
         "cut-and-heal",
         "rush-hour",
