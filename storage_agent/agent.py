@@ -160,8 +160,7 @@ class Agent:
         ready = self._recovered
         if ready is None or not self._ignite.connected or self.guard.refuses(RAW):
             return None
-        writer, full = ready.raw.writer, ready.housekeeper
-        return Store(ready.maker, writer, ready.epoch, lambda: full.full)
+        return Store(ready.maker, ready.raw.writer, ready.epoch)
 
     def fits(self, item: Measurement) -> bool:
         """Tell whether what an item says beside its value and time is not too much."""

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from mistbow.client.agent import AgentClient
     from mistbow.client.agent_model import StreamInfo
 
-_out = Console()
-
 _URL = "http://127.0.0.1:50000"
 _LAST = 50
 """How many numbers from the head back a row is looked for: a claim takes one without a row."""
@@ -68,14 +66,14 @@ def inspect_storage(
     finally:
         client.close()
     if as_json:
-        _out.print(
+        Console().print(
             msgspec.json.encode({"streams": figures}).decode(),
             highlight=False,
             markup=False,
             soft_wrap=True,
         )
     else:
-        _out.print(_table(figures))
+        Console().print(_table(figures))
 
 
 def _figures(client: "AgentClient", info: "StreamInfo") -> StreamFigures:

@@ -8,12 +8,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from mistbow.errors import (
-    InvalidRequestError,
-    StorageFullError,
-    TooLargeError,
-    UnavailableError,
-)
+from mistbow.errors import InvalidRequestError, TooLargeError, UnavailableError
 from mistbow.settings import AgentSettings
 from mistbow.telemetry import get_logger
 from storage_agent import metrics
@@ -33,12 +28,11 @@ _PAUSE_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Where points go when Ignite is there; ``full`` tells whether there is no room."""
+    """Where points go when Ignite is there."""
 
     maker: PointMaker
     writer: Writer
     epoch: int
-    full: Callable[[], bool]
 
     async def put(self, body: PutBody, key: str | None) -> None:
         """Store the points of a body, all or none; raises ``UnavailableError``."""
@@ -84,11 +78,8 @@ class Intake:
         if not count:
             return Accepted(0)
         store = self._store()
-        if store is not None and store.full():
-            raise StorageFullError(
-                "the streams take as much room as they may",
-                hint="PUT /config: more most_bytes, a shorter retention, or when_full: evict.",
-            )
+        if store is not None:
+            store.writer.check_room()
         if not self._spools:
             await _there(store).put(body, key)
             return Accepted(count)

@@ -1,6 +1,6 @@
 """Keeping the catalogue true to the points: what is deleted or expires is not the latest."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -44,12 +44,12 @@ class Keeping:
 
     async def settle(self) -> None:
         """Do what a crash kept from being done after deletions."""
-        deletions = self._raw.log.manifest.current.deletions
+        deletions = [(d, frozenset(d.keys)) for d in self._raw.log.manifest.current.deletions]
         hit = [
             series
             for series, _ in self._catalogue.all()
             if (latest := self._catalogue.latest(series)) is not None
-            and any(_hits(deletion, series, latest) for deletion in deletions)
+            and any(_hits(each, keys, series, latest) for each, keys in deletions)
         ]
         if hit:
             await self._recheck(hit, 0)
@@ -115,10 +115,12 @@ def _values(
             )
 
 
-def _hits(deletion: Deletion, series: Series, latest: LatestValue) -> bool:
+def _hits(
+    deletion: Deletion, keys: Collection[Sequence[str]], series: Series, latest: LatestValue
+) -> bool:
     return (
         latest.created <= deletion.created
-        and (not deletion.keys or series in deletion.keys)
+        and (not keys or series in keys)
         and (deletion.min_ts is None or latest.ts >= deletion.min_ts)
         and (deletion.max_ts is None or latest.ts <= deletion.max_ts)
     )

@@ -124,7 +124,7 @@ async def compact(log: StreamLog, merge: Merge, clock: Clock) -> None:
     trash = Trash(
         since=clock(),
         merged=(name,) if segments else (),
-        claims=tuple(each.header.first for each in segments if is_claim(Entry.of(each))),
+        claims=tuple(e.first for e in entries if not e.blocks and is_claim(e)),
         runs=tuple((log.run_of(e).id, e.blocks) for e in entries if e.blocks),
     )
     await log.store.ignite.insist(

@@ -103,6 +103,8 @@ class Housekeeper:
         found = next_merge(each.index, levels, each.merge_limit())
         if found is not None:
             return found
+        if not each.manifest.current.deletions:
+            return None
         for position, run in enumerate(runs):
             if any(_touches(d, run) for d in each.gone(run.first, run).deletions):
                 return Merge(range(position, position + 1), run.level)

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from mistbow.errors import ConflictError, UnavailableError
 from storage_agent import metrics
-from storage_agent.streams.ahead import Ahead, between
+from storage_agent.streams.ahead import Ahead
 from storage_agent.streams.index import EARLIEST, Entry, Index
 from storage_agent.streams.manifest import Fence, ManifestCell
 from storage_agent.streams.pieces import Gone, Piece
@@ -211,10 +211,9 @@ class StreamLog:
                 continue
             if entry.blocks:
                 run = self.run_of(entry)
+                ahead = await self._ahead_of(run)
                 gone = self.gone(run.first, run)
-                if run.created >= gone.before:
-                    ahead = gone.left(await self._ahead_of(run), run.first)
-                    found.append(between(ahead, released, None))
+                found.append(gone.waiting(ahead, run.first, run.created, released))
             else:
                 [piece] = await self.pieces([entry])
                 found.append(piece.waiting(released))
@@ -303,6 +302,13 @@ class StreamLog:
     async def reconcile(self) -> None:
         """Follow the manifest as Ignite has it, after a change of it whose outcome is not known."""
         await self.manifest.load()
+        self.follow_manifest()
+
+    def follow_manifest(self) -> None:
+        """Have runs and evictions that the manifest tells of stand in the index too.
+
+        Raises ``ConflictError`` where they are of commits that this agent has otherwise.
+        """
         manifest = self.manifest.current
         evicted = 0
         while evicted < len(self.index) - 1 and self.index[evicted].next <= manifest.first:

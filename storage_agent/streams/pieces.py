@@ -7,11 +7,11 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from storage_agent.streams.index import EARLIEST
+from storage_agent.streams.ahead import between
+from storage_agent.streams.index import EARLIEST, time_range
 from storage_agent.streams.manifest import Deletion, remaining
-from storage_agent.streams.runs import Commits, newest_top
+from storage_agent.streams.runs import Commits
 from storage_agent.streams.segments import Segment
 
 Ordinals = npt.NDArray[np.int32]
@@ -31,6 +31,19 @@ class Gone:
         """Return the rows that are not deleted, where all are numbered from ``first``."""
         kept = remaining(rows, first, self.deletions)
         return rows if kept is None else rows.filter(kept)
+
+    def waiting(
+        self,
+        ahead: pa.RecordBatch,
+        first: int,
+        created: int,
+        released: int,
+        limit: int | None = None,
+    ) -> pa.RecordBatch:
+        """Return what is there of points ahead, of commits from ``first``, the last ``created``."""
+        if ahead.num_rows == 0 or created < self.before:
+            return ahead.slice(0, 0)
+        return self.left(between(ahead, released, limit), first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +106,8 @@ class Piece:
 
     def waiting(self, released: int, limit: int | None = None) -> pa.RecordBatch:
         """Return what is there of the points ahead with ``released < ts <= limit``."""
-        if self.ahead.num_rows == 0 or int(self.commits.created[-1]) < self.gone.before:
-            return self.ahead.slice(0, 0)
-        chosen = pc.greater(self.ahead["ts"], released)
-        if limit is not None:
-            chosen = pc.and_(chosen, pc.less_equal(self.ahead["ts"], limit))
-        return self.gone.left(self.ahead.filter(chosen), int(self.commits.first[0]))
+        first, created = int(self.commits.first[0]), int(self.commits.created[-1])
+        return self.gone.waiting(self.ahead, first, created, released, limit)
 
     def _row(self, number: int) -> int:
         """Return how many rows come before a number."""
@@ -121,6 +130,6 @@ def commits_of(segments: Sequence[Segment]) -> Commits:
         [header.frontier for header in headers],
         [header.horizon for header in headers],
         [header.created for header in headers],
-        [newest_top(segment.rows, EARLIEST) for segment in segments],
+        [time_range(segment.rows)[1] for segment in segments],
     )
     return Commits(*(np.array(column, np.int64) for column in columns))

@@ -38,11 +38,3 @@ class RecentKeys:
             if len(self._known) <= MOST and now - learned < AGE_S:
                 return
             self._known.popitem(last=False)
-
-    def between(self, first: int, end: int) -> dict[str, Appended]:
-        """Return the known keys whose rows begin at ``first`` or later, before ``end``."""
-        return {
-            key: appended
-            for key, (appended, _) in self._known.items()
-            if first <= appended.first < end
-        }

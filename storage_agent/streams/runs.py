@@ -18,7 +18,6 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mistbow.errors import MistbowError
@@ -240,14 +239,6 @@ def offsets(counts: Sequence[int]) -> list[int]:
     [0, 3, 5]
     """
     return [0, *accumulate(counts)][:-1]
-
-
-def newest_top(rows: pa.RecordBatch, nothing: int) -> int:
-    """Return the greatest ``ts`` of rows, or ``nothing``."""
-    if rows.num_rows == 0 or "ts" not in rows.schema.names:
-        return nothing
-    top = pc.max(rows["ts"]).as_py()
-    return top if isinstance(top, int) else nothing
 
 
 def _parquet(table: pa.Table, encodings: dict[str, str], dictionary: list[str]) -> bytes:

@@ -211,7 +211,7 @@ class Streams:
         """Have this agent, and no older one, keep the streams in order; to be called once."""
         for stream in self.all():
             await stream.log.manifest.update(lambda manifest: manifest)
-            await stream.log.reconcile()
+            stream.log.follow_manifest()
 
     async def _drop(self, name: str, record: _Record) -> None:
         """Remove the rows of a stream that is deleted; may be repeated."""

@@ -108,11 +108,7 @@ class Writer:
         then the rows may be stored all the same.
         """
         self._check_open()
-        if self._log.full():
-            raise StorageFullError(
-                "the streams take as much room as they may",
-                hint="PUT /config: more most_bytes, a shorter retention, or when_full: evict.",
-            )
+        self.check_room()
         if self._queued_rows > _QUEUED_ROWS:
             raise UnavailableError("too much waits to be stored", hint="Send more slowly.")
         done: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
@@ -120,6 +116,14 @@ class Writer:
         self._queue.append(Append(rows, epoch, key, done, series, frontier))
         self._log.work.set()
         return await done
+
+    def check_room(self) -> None:
+        """Raise ``StorageFullError`` while streams take as much room as they may."""
+        if self._log.full():
+            raise StorageFullError(
+                "the streams take as much room as they may",
+                hint="PUT /config: more most_bytes, a shorter retention, or when_full: evict.",
+            )
 
     async def claim(self) -> State:
         """Begin a new epoch: from then on appends of older ones are refused."""

@@ -105,7 +105,7 @@ def fog(
 
     def agent(site: str, url: str, ignite: int, peers: str) -> AgentSettings:
         return AgentSettings(
-            home=tmp_path,
+            home=tmp_path / site,
             node=f"{site}-1",
             site=site,
             ignite_port=ignite,
