@@ -7,7 +7,7 @@ from typing import Protocol
 
 import msgspec
 
-from mistbow.errors import TooManyRequestsError, UnavailableError
+from mistbow.errors import NotFoundError, TooManyRequestsError, UnavailableError
 from mistbow.fabric import Site
 from storage_agent.fabric.member import Member
 from storage_agent.fabric.network import Outgoing
@@ -55,21 +55,27 @@ class StandIn(Protocol):
 class Question:
     """What each site's agent is asked: a POST of the JSON ``body`` to ``path``.
 
-    ``here`` answers the same for this node, ``stand_in`` for others, if it is there.
+    ``here`` answers the same for this node, ``stand_in`` for others, if it is there. With
+    ``may_lack`` a site that does not know what is asked about simply has none of it.
     """
 
     path: str
     body: bytes
     here: Callable[[], Awaitable[bytes]]
     stand_in: StandIn | None = None
+    may_lack: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What sites answered, as JSON, by name and this one first; and who did not, and why."""
+    """What sites answered, as JSON, by name and this one first; and who did not, and why.
+
+    ``lacking``: how those answered that do not know what was asked about.
+    """
 
     found: dict[str, bytes]
     missing: tuple[Missing, ...]
+    lacking: tuple[NotFoundError, ...] = ()
 
 
 class _Gathered(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -111,14 +117,30 @@ def chosen_sites(nodes: Some, member: Member) -> tuple[list[Site], tuple[Missing
 async def ask(nodes: Some, member: Member, question: Question) -> Answers:
     """Ask the sites of nodes, all at once; a site that does not answer is told as missing."""
     sites, unknown = chosen_sites(nodes, member)
-    answers = await asyncio.gather(*(_ask(question, site, member) for site in sites))
-    found, missing = {}, []
+    answers = await asyncio.gather(*(_answer(question, site, member) for site in sites))
+    found: dict[str, bytes] = {}
+    missing: list[Missing] = []
+    lacking: list[NotFoundError] = []
     for site, answer in zip(sites, answers, strict=True):
-        if isinstance(answer, Missing):
-            missing.append(answer)
-        else:
-            found[site.name] = answer
-    return Answers(found, (*missing, *unknown))
+        match answer:
+            case Missing():
+                missing.append(answer)
+            case NotFoundError():
+                lacking.append(answer)
+            case _:
+                found[site.name] = answer
+    return Answers(found, (*missing, *unknown), tuple(lacking))
+
+
+async def _answer(
+    question: Question, site: Site, member: Member
+) -> bytes | Missing | NotFoundError:
+    try:
+        return await _ask(question, site, member)
+    except NotFoundError as error:
+        if not question.may_lack:
+            raise
+        return error
 
 
 async def _ask(question: Question, site: Site, member: Member) -> bytes | Missing:

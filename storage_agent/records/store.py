@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import msgspec
 
 from mistbow.clock import Clock
-from mistbow.errors import InvalidRequestError, TooLargeError, UnavailableError
+from mistbow.errors import InvalidRequestError, NotFoundError, TooLargeError, UnavailableError
 from mistbow.settings import AgentSettings
 from mistbow.telemetry import get_logger
-from storage_agent.fabric.gathering import Missing, Question, ask
+from storage_agent.fabric.gathering import Answers, Missing, Question, ask
 from storage_agent.fabric.member import Member
 from storage_agent.monitoring.extraction import choice_of, times_between
 from storage_agent.records import collector
@@ -145,7 +145,7 @@ class RecordStore:
         async def here() -> bytes:
             return await self.query(alone)
 
-        question = Question("/app/query", msgspec.json.encode(alone), here)
+        question = Question("/app/query", msgspec.json.encode(alone), here, may_lack=True)
         return await self._gathered("application", body.nodes, question, True, body.limit)
 
     async def _read(self, word: str, body: ReadBody) -> list[KeyValues]:
@@ -165,6 +165,8 @@ class RecordStore:
         limit: int | None,
     ) -> bytes:
         answers = await ask(nodes, self._member, question)
+        if answers.lacking and not answers.found:
+            raise _nowhere(answers)
         parts = [_PARTS.decode(part)[word] for part in answers.found.values()]
         answer: dict[str, list[KeyValues] | tuple[Missing, ...]] = {
             word: merged(parts, latest)[:limit]
@@ -190,6 +192,13 @@ async def _keep(kinds: Sequence[Kind]) -> None:
                 continue  # the client of Ignite has told
             except Exception as error:
                 log.error("records not kept in order", kind=kind.name, exc_info=error)
+
+
+def _nowhere(answers: Answers) -> NotFoundError:
+    """Return the error where nobody who answered knows what was asked about."""
+    first = answers.lacking[0]
+    details = {"missing": msgspec.to_builtins(answers.missing)} if answers.missing else None
+    return NotFoundError(first.message, hint=first.hint, details=details)
 
 
 def merged(parts: Sequence[list[KeyValues]], latest: bool) -> list[KeyValues]:

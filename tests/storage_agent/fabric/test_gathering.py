@@ -93,3 +93,30 @@ def test_records_over_sites(places: list[Place]) -> None:
         left = at("/app/get", both)
         assert [each["key"] for each in left["application"]] == ["k"]
         assert [each["node"] for each in left["missing"]] == ["node-b"]
+
+
+def test_a_schema_that_not_all_sites_know(places: list[Place]) -> None:
+    a, b, _ = places
+    at, there = asking(a), asking(b)
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+
+    def refused(**more: Any) -> dict[str, Any]:
+        response = httpx.post(
+            f"{a.url}/app/query", json={"schema": "s", "nodes": [], **more}, headers=headers
+        )
+        assert response.status_code == 404, response.text
+        error: dict[str, Any] = response.json()["error"]
+        return error
+
+    with a.agent(b) as at_a:
+        with b.agent():
+            knows(at_a, "b")
+            assert "there is no schema s" in refused()["message"]
+            url = f"{b.url}/app/schemas/s"
+            httpx.put(url, json={"schema": {}}, headers=headers).raise_for_status()
+            there("/app/put", {"app": [{"key": "k", "val": 1, "timestamp": 5, "schema": "s"}]})
+            found = at("/app/query", {"schema": "s", "nodes": []})
+            assert found == {"application": [{"key": "k", "values": [{"timestamp": 5, "val": 1}]}]}
+            assert refused(nodes=["a"])["message"] == "there is no schema s"
+        eventually(lambda: not site_of(at_a, "b").reachable)
+        assert [each["node"] for each in refused()["details"]["missing"]] == ["node-b"]
