@@ -1,10 +1,11 @@
 """Asking agents to keep what fragments still need, however short streams are kept."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from mistbow.client.agent import AgentClient
 from mistbow.errors import MistbowError
+from mistbow.panes.routing import metrics_needed
 from mistbow.plan.fragments import Fragment, Merge, Partial, Place
 from mistbow.telemetry import get_logger
 
@@ -28,21 +29,32 @@ class Holder:
         """Ask for what is new, or was asked for long ago; who is away is asked again later."""
         now = time.monotonic()
         wanted = {
-            (fragment.id, place): keep_ms
+            (fragment.id, place): (keep_ms, metrics_of(fragment))
             for fragment in self._fragments()
             for place, keep_ms in needs(fragment)
         }
         self._held = {key: held for key, held in self._held.items() if key in wanted}
-        for (holder, place), keep_ms in wanted.items():
+        for (holder, place), (keep_ms, metrics) in wanted.items():
             before = self._held.get((holder, place))
             if before is not None and before[0] == keep_ms and now - before[1] < _AGAIN_S:
                 continue
             try:
-                self._agent.at(place.site).hold(place.stream, holder, keep_ms, _FOR_MS)
+                self._agent.at(place.site).hold(place.stream, holder, keep_ms, _FOR_MS, metrics)
             except MistbowError as error:
                 log.info("not held", stream=place.stream, site=place.site, reason=error.message)
                 continue
             self._held[holder, place] = (keep_ms, now)
+
+
+def metrics_of(fragment: Fragment) -> Sequence[str]:
+    """Return the metrics of which a fragment reads points; a merge reads none."""
+    match fragment:
+        case Merge():
+            return ()
+        case Partial(panes=panes):
+            return metrics_needed(panes)
+        case _:
+            return metrics_needed(fragment.plan.panes)
 
 
 def needs(fragment: Fragment) -> Iterator[tuple[Place, int]]:

@@ -251,7 +251,7 @@ class Agent:
             # What begins to work on these streams comes last: nothing after it may fail.
             await self.member.open(streams, catalogue)
             history = History(raw.log)
-            self.replication.open(streams, catalogue)
+            self.replication.open(streams, catalogue, config.bound)
             return _Recovered(
                 streams=streams,
                 raw=raw,

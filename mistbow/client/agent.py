@@ -202,9 +202,14 @@ class AgentClient:
         """Move the frontier, never back, and merge attributes; a None removes one."""
         return self._send(agent_calls.advance(name, epoch, frontier, attributes))
 
-    def hold(self, name: str, holder: str, keep_ms: int, for_ms: int) -> None:
-        """Have rows kept for ``keep_ms`` after they came; to be asked again within ``for_ms``."""
-        self._send(agent_calls.hold(name, holder, keep_ms, for_ms))
+    def hold(
+        self, name: str, holder: str, keep_ms: int, for_ms: int, metrics: Sequence[str] = ()
+    ) -> None:
+        """Have rows kept for ``keep_ms`` after they came; to be asked again within ``for_ms``.
+
+        ``metrics``: those of which points are needed; none: all.
+        """
+        self._send(agent_calls.hold(name, holder, keep_ms, for_ms, metrics))
 
     def seek(self, name: str, time: int) -> int:
         """Return the greatest segment start before which every row has ``ts <= time``."""

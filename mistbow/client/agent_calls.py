@@ -303,9 +303,11 @@ def advance(
     return Call("PATCH", _path(name), _json(StreamState), json=body, repeatable=True)
 
 
-def hold(name: str, holder: str, keep_ms: int, for_ms: int) -> Call[None]:
+def hold(
+    name: str, holder: str, keep_ms: int, for_ms: int, metrics: Sequence[str] = ()
+) -> Call[None]:
     """Ask for rows to be kept."""
-    body = {"holder": holder, "keep_ms": keep_ms, "for_ms": for_ms}
+    body = {"holder": holder, "keep_ms": keep_ms, "for_ms": for_ms, "metrics": list(metrics)}
     return Call("PUT", _path(name, "hold"), lambda _: None, json=body, repeatable=True)
 
 

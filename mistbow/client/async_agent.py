@@ -173,9 +173,11 @@ class AsyncAgentClient:
         """Do as ``AgentClient.advance``."""
         return await self._send(agent_calls.advance(name, epoch, frontier, attributes))
 
-    async def hold(self, name: str, holder: str, keep_ms: int, for_ms: int) -> None:
+    async def hold(
+        self, name: str, holder: str, keep_ms: int, for_ms: int, metrics: Sequence[str] = ()
+    ) -> None:
         """Do as ``AgentClient.hold``."""
-        await self._send(agent_calls.hold(name, holder, keep_ms, for_ms))
+        await self._send(agent_calls.hold(name, holder, keep_ms, for_ms, metrics))
 
     async def seek(self, name: str, time: int) -> int:
         """Do as ``AgentClient.seek``."""

@@ -110,11 +110,15 @@ class AdvanceBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class HoldBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Who needs rows of a stream for how long after they came, and until when that holds."""
+    """Who needs rows of a stream for how long after they came, and until when that holds.
+
+    ``metrics``: of which metrics, where the rows are points; none: of all.
+    """
 
     holder: Id
     keep_ms: Annotated[int, Meta(ge=1, le=_MOST_HOLD_MS)]
     for_ms: Annotated[int, Meta(ge=1, le=_MOST_HOLD_MS)]
+    metrics: Annotated[tuple[Id, ...], Meta(max_length=1000)] = ()
 
 
 def check_notes(value: Any, where: str = "attributes", depth: int = 0) -> None:

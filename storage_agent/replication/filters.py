@@ -64,6 +64,12 @@ def covers(wider: SeriesFilter, narrower: SeriesFilter) -> bool:
     return all(not wide or (narrow and set(narrow) <= set(wide)) for wide, narrow in pairs)
 
 
+def may_overlap(one: SeriesFilter, other: SeriesFilter) -> bool:
+    """Tell whether a point can be meant by both filters."""
+    pairs = ((one.metric, other.metric), (one.entity, other.entity))
+    return all(not a or not b or not set(a).isdisjoint(b) for a, b in pairs)
+
+
 def surely_holds(wanted: SeriesFilter, metadata: Metadata) -> bool:
     """Tell whether every point of a series is meant; what a point's labels are is not known."""
     return not wanted.labels and may_hold(wanted, metadata)

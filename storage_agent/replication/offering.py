@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, replace
 from functools import reduce
+from typing import Self
 
 import msgspec
 import pyarrow as pa
@@ -17,7 +18,16 @@ from storage_agent.monitoring.catalogue import Catalogue
 from storage_agent.replication.deletions import with_deletions
 from storage_agent.replication.filters import EVERYTHING, SeriesFilter, among, covers, text_of
 from storage_agent.replication.restrictions import Restrictions
-from storage_agent.replication.told import COPIES_KEY, Copy, copies_of, id_of, name_of
+from storage_agent.replication.told import (
+    COPIES_KEY,
+    Copy,
+    Kept,
+    copies_of,
+    id_of,
+    kept_by,
+    name_of,
+)
+from storage_agent.replication.view import Decision
 from storage_agent.streams import reading
 from storage_agent.streams.reading import Selection, Selector
 from storage_agent.streams.streams import REPLICAS, Streams
@@ -35,6 +45,19 @@ class Want:
     filter: SeriesFilter = EVERYTHING
     why: str = "asked for"
 
+    cause: str = ""
+    move: bool = False
+
+    @classmethod
+    def of(cls, decision: Decision) -> Self:
+        """Return what a policy decided as what it asks for."""
+        return cls(
+            target=decision.target,
+            filter=decision.filter,
+            why=decision.why,
+            cause=decision.cause,
+            move=decision.move,
+        )
 
 class Offers:
     """The copies, told in this site's metadata; who is to hold one sees that and subscribes."""
@@ -167,6 +190,8 @@ class Offers:
                 f"stream: {want.stream} is not copied in this way",
                 hint="Every site follows all metadata; a replica is copied from its source.",
             )
+                cause=want.cause,
+                move=want.move,
         stream = await self._streams.get(want.stream)
         if not want.filter.all and not stream.log.schema.equals(POINTS):
             raise InvalidRequestError(

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from mistbow.clock import Clock
@@ -10,9 +10,10 @@ from mistbow.settings import AgentSettings
 from mistbow.telemetry import get_logger
 from storage_agent.fabric.member import Member
 from storage_agent.fabric.relay import READER
-from storage_agent.monitoring.bodies import GetBody
+from storage_agent.monitoring.bodies import GetBody, HoldBody
 from storage_agent.monitoring.catalogue import Catalogue
 from storage_agent.replication.deciding import Decider
+from storage_agent.replication.insights import Insights
 from storage_agent.replication.offering import Offers
 from storage_agent.replication.policy import load
 from storage_agent.replication.pulling import Puller
@@ -20,6 +21,7 @@ from storage_agent.replication.reads import Reads, asked_by
 from storage_agent.replication.restrictions import Restrictions
 from storage_agent.replication.standing_in import GetStandIn, StandIns
 from storage_agent.replication.vital_signs import VitalSigns
+from storage_agent.streams.housekeeping import Bound
 from storage_agent.streams.streams import Streams
 
 log = get_logger(__name__)
@@ -37,21 +39,25 @@ class Replication:
         self.offers = Offers(member, self.restrictions, clock)
         self.puller = Puller(member, settings.home, settings.replica_free_mb * _MB, clock)
         self.reads = Reads(clock)
+        self.insights = Insights(member, clock)
         self.stand_ins = StandIns(member, self.puller)
         signs = VitalSigns(member, clock)
-        parts = self.offers, self.puller, self.reads, self.restrictions, signs
+        parts = self.offers, self.puller, self.reads, self.insights, self.restrictions, signs
         self.decider = Decider(member, parts, policy, settings.replication_every_ms, clock)
         self._signs = signs
         self._tasks: list[asyncio.Task[None]] = []
 
-    def open(self, streams: Streams, catalogue: Catalogue) -> None:
-        """Go on from what was told before; the member must be open."""
+    def open(self, streams: Streams, catalogue: Catalogue, bound: Callable[[], Bound]) -> None:
+        """Go on from what was told before; the member must be open.
+
+        ``bound`` returns the room that streams may take.
+        """
         self.restrictions.open()
         self._signs.open()
         self.offers.open(streams, catalogue)
         self.puller.open(streams)
         self._spawn(self.puller.run())
-        self._spawn(self.decider.run(streams))
+        self._spawn(self.decider.run(streams, bound))
 
     @property
     def is_open(self) -> bool:
@@ -69,6 +75,11 @@ class Replication:
     def count_read(self, body: GetBody) -> None:
         """Take note of who reads what here: the site whose agent asked, or this one."""
         self.reads.count(READER.get() or self.member.site, asked_by(body))
+
+    def count_insight(self, body: HoldBody) -> None:
+        """Take note of an insight that has this site's points held."""
+        site = READER.get() or self.member.site
+        self.insights.note(body.holder, site, body.for_ms, body.metrics)
 
     def stand_in(self, body: GetBody) -> GetStandIn:
         """Return what stands in for sites that a /get asks."""

@@ -31,7 +31,8 @@ class Copy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A copy of one of the teller's streams that ``target`` is to hold.
 
     ``withheld``: what restrictions keep from it. ``since`` in milliseconds. ``id`` says what is in
-    it: copies with other content have other ids.
+    it: copies with other content have other ids. ``cause``: what the policy went by. ``move``: what
+    is there is to be forgotten here; ``moved_to``: the time (ms) up to which that was begun.
     """
 
     id: str
@@ -42,6 +43,9 @@ class Copy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     why: str
     since: int
     manual: bool = False
+    cause: str = ""
+    move: bool = False
+    moved_to: int | None = None
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

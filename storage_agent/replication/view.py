@@ -4,9 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from storage_agent.replication.filters import SeriesFilter, covers
+from storage_agent.replication.filters import SeriesFilter, covers, may_overlap
 from storage_agent.replication.restrictions import withheld
 from storage_agent.replication.told import Copy, Rule
+
+LEAST_AGE_MS = 300_000
+"""No copy that was decided is given up sooner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +44,21 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
+class Insight:
+    """Which of this site's points an insight reads, and the site whose worker runs it."""
+
+    id: str
+    site: str
+    filter: SeriesFilter
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """The fog as the site ``here`` sees it when it decides about its own points.
 
-    ``load``: points a second that it takes; ``stored``: bytes that its points take. ``copies``:
+    ``load``: points a second that it takes; ``busy``: for which part of its time its agent works.
+    ``stored``: bytes that its points take, ``taken`` that all streams take, of ``most`` that they
+    may, if that is bounded. ``workerless_ms``: how long there has been no worker here. ``copies``:
     what there is already, with ``since`` in milliseconds, as ``now``; ``rules``: the restrictions.
     """
 
@@ -52,8 +66,13 @@ class View:
     here: SiteView
     others: tuple[SiteView, ...] = ()
     reads: tuple[Read, ...] = ()
+    insights: tuple[Insight, ...] = ()
     load: float = 0.0
+    busy: float = 0.0
     stored: int = 0
+    taken: int = 0
+    most: int | None = None
+    workerless_ms: int = 0
     copies: tuple[Copy, ...] = ()
     rules: tuple[Rule, ...] = ()
 
@@ -62,14 +81,40 @@ class View:
         kept_back = withheld(self.rules, site.name, site.region)
         return not any(covers(each, wanted) for each in kept_back)
 
+    def may_have_all(self, site: SiteView, wanted: SeriesFilter) -> bool:
+        """Tell whether restrictions leave all of what is wanted to a site, as moving needs it."""
+        kept_back = withheld(self.rules, site.name, site.region)
+        return not any(may_overlap(each, wanted) for each in kept_back)
+
+    def decided(self, cause: str, target: str | None = None) -> list[Copy]:
+        """Return the copies that were decided for a cause, for one site or all."""
+        return [
+            copy
+            for copy in self.copies
+            if copy.cause == cause and not copy.manual and target in (None, copy.target)
+        ]
+
+    @property
+    def fullness(self) -> float:
+        """Which part of the room that it may have, and that its disk has, this site takes."""
+        there = [] if self.here.room is None else [self.taken + self.here.room]
+        bounds = there if self.most is None else [*there, self.most]
+        return self.taken / max(1, min(bounds)) if bounds else 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A copy of this site's points that ``target`` is to hold, and why, in words."""
+    """A copy of this site's points that ``target`` is to hold, and why, in words.
+
+    ``cause`` names what the policy went by, so that it knows its copies again. ``move``: what the
+    target has is to be forgotten here once it is old enough.
+    """
 
     target: str
     filter: SeriesFilter
     why: str
+    cause: str = ""
+    move: bool = False
 
 
 class Policy(Protocol):

@@ -103,6 +103,8 @@ def _add_hold_route(routes: APIRouter, agent: Agent) -> None:
         body = read_body(_HOLD, await request.body())
         stream = await agent.streams.get(name)
         await stream.writer.hold(body.holder, body.keep_ms, body.for_ms)
+        if name == RAW:
+            agent.replication.count_insight(body)
 
 
 def _add_position_routes(routes: APIRouter, agent: Agent) -> None:

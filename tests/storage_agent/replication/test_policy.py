@@ -7,10 +7,12 @@ import pytest
 
 from mistbow.errors import InvalidRequestError
 from storage_agent.replication.filters import EVERYTHING, SeriesFilter
-from storage_agent.replication.fragile_first import KEEP, LEAST_AGE_MS, START, FragileFirst
+from storage_agent.replication.fragile_first import FRAGILITY, FragileFirst
+from storage_agent.replication.frequent_reads import KEEP, KEEP_LOADED, START, START_LOADED
 from storage_agent.replication.policy import load
+from storage_agent.replication.rebalancing import DISK, ROOMY, SCARCE, WORKERLESS_MS
 from storage_agent.replication.told import Copy, Rule
-from storage_agent.replication.view import Decision, Read, SiteView, View
+from storage_agent.replication.view import LEAST_AGE_MS, Decision, Insight, Read, SiteView, View
 
 NOW = 1_800_000_000_000
 CPU = SeriesFilter(metric=("cpu",))
@@ -26,7 +28,8 @@ def view(*others: SiteView, **more: Any) -> View:
 
 
 def copy(target: str, wanted: SeriesFilter = EVERYTHING, **more: Any) -> Copy:
-    return Copy(**{"id": "1", "target": target, "filter": wanted, "why": "", "since": 0, **more})
+    made = {"id": "1", "target": target, "filter": wanted, "why": "", "since": 0}
+    return Copy(**{**made, "cause": FRAGILITY, **more})
 
 
 def decided(seen: View) -> dict[str, list[SeriesFilter]]:
@@ -38,7 +41,10 @@ def decided(seen: View) -> dict[str, list[SeriesFilter]]:
 
 def after(seen: View, decisions: tuple[Decision, ...]) -> View:
     """Return the view once what was decided is done."""
-    made = tuple(copy(each.target, each.filter, since=seen.now) for each in decisions)
+    made = tuple(
+        copy(each.target, each.filter, since=seen.now, cause=each.cause, move=each.move)
+        for each in decisions
+    )
     return replace(seen, copies=made)
 
 
@@ -114,6 +120,67 @@ def test_decisions_do_not_flap() -> None:
     below = (Read("b", CPU, KEEP - 1),)
     assert decided(replace(running, reads=below)) == {"b": [CPU]}
     assert decided(replace(old, reads=below)) == {}
+
+
+def test_an_overloaded_site_hands_over_what_is_read_of_it() -> None:
+    reads = (Read("b", CPU, START_LOADED + 1), Read("c", CPU, START_LOADED - 1))
+    calm = view(site("b"), site("c"), reads=reads)
+    assert decided(calm) == {}
+    busy = replace(calm, busy=0.9)
+    [decision] = FragileFirst().decide(busy)
+    assert (decision.target, decision.filter) == ("b", CPU)
+    assert decision.why == "b reads it 7 times a minute, and a is overloaded"
+    # That it is not overloaded any more is what the copy is for.
+    old = replace(after(busy, (decision,)), now=NOW + LEAST_AGE_MS, busy=0.1)
+    assert decided(replace(old, reads=(Read("b", CPU, KEEP_LOADED),))) == {"b": [CPU]}
+    assert decided(replace(old, reads=(Read("b", CPU, KEEP_LOADED - 1),))) == {}
+
+
+def test_history_moves_from_a_site_that_is_short_of_disk() -> None:
+    others = site("b"), site("c", latency_ms=1.0)
+    roomy = view(*others, most=1000, taken=int(1000 * (ROOMY + SCARCE) / 2))
+    assert decided(roomy) == {}
+    short = replace(roomy, taken=900)
+    [decision] = FragileFirst().decide(short)
+    assert decision == Decision("c", EVERYTHING, "a has filled 90% of its disk", DISK, move=True)
+    # Until it is clearly less, and always to one place.
+    moving = after(replace(roomy, taken=800), (decision,))
+    assert [each.move for each in FragileFirst().decide(moving)] == [True]
+    assert decided(replace(moving, taken=int(1000 * ROOMY) - 1)) == {}
+    begun = (copy("b", cause=DISK, moved_to=NOW),)
+    assert decided(replace(short, copies=begun)) == {"b": [EVERYTHING]}
+    # Without a bound the disk is one, whoever fills it; only who may have all of it is asked.
+    full = replace(short, most=None, here=site("a", room=10))
+    assert decided(full) == {"c": [EVERYTHING]}
+    stay = (Rule(match=CPU, stay_in=("b",)),)
+    assert decided(replace(full, rules=stay)) == {"b": [EVERYTHING]}
+
+
+def test_what_insights_read_is_copied_to_their_workers() -> None:
+    insights = (Insight("i1", "b", CPU), Insight("i2", "a", SeriesFilter(metric=("mem",))))
+    seen = view(site("b"), site("c", latency_ms=1.0, workers=1), insights=insights)
+    [decision] = FragileFirst().decide(seen)
+    assert decision.why == "i1 read it; at b"
+    assert (decision.target, decision.filter) == ("b", CPU)
+    ended = replace(after(seen, (decision,)), insights=())
+    assert decided(ended) == {"b": [CPU]}
+    assert decided(replace(ended, now=NOW + LEAST_AGE_MS)) == {}
+    assert decided(replace(seen, rules=(Rule(match=CPU, stay_in=("c",)),))) == {}
+
+
+def test_a_site_that_lost_its_workers_is_copied_to_the_nearest_with_some() -> None:
+    insights = (Insight("i1", "a", CPU),)
+    others = site("b", workers=2), site("c", workers=1, latency_ms=1.0), site("d", latency_ms=0.1)
+    seen = view(*others, insights=insights, workerless_ms=WORKERLESS_MS)
+    assert decided(seen) == {}
+    gone = replace(seen, workerless_ms=WORKERLESS_MS + 1)
+    decisions = FragileFirst().decide(gone)
+    assert [each.target for each in decisions] == ["c"]
+    # A place is not given up for one that has come nearer.
+    nearer = site("b", workers=2, latency_ms=0.5)
+    moved = replace(after(gone, decisions), others=(nearer, *others[1:]), now=NOW + LEAST_AGE_MS)
+    assert decided(moved) == {"c": [CPU]}
+    assert decided(replace(moved, workerless_ms=0)) == {}
 
 
 def test_many_parts_of_a_metric_are_copied_as_one() -> None:
