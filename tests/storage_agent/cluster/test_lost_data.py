@@ -124,7 +124,10 @@ def test_what_is_lost_is_refused_and_repaired_from_a_replica(
     eventually(lambda: may_fail(agent), timeout=60, what="one node may fail")
     nodes[1].kill()
     put(agent, 150, 160)
-    values = stored(agent, RAW)["value"].to_pylist()
-    assert sorted(values) == [float(number) for number in range(160)]
+    # Some may be in the agent's spool, as the node that it was connected to has just died.
+    eventually(
+        lambda: sorted(stored(agent, RAW)["value"].to_pylist()) == [float(n) for n in range(160)],
+        what="all is there",
+    )
     assert client.get("m", "e70")[0].data[0].values[0].value == 70.0
     client.close()
