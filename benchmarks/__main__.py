@@ -1,4 +1,4 @@
-"""Run every benchmark, or those named: ``python -m benchmarks [ingest] [live] [fog]``."""
+"""Run every benchmark, or those named: ``python -m benchmarks [storage] [live] [fog]``."""
 
 import sys
 import tempfile
@@ -7,13 +7,14 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import fog, ingest, live
+from benchmarks import fog, live
 from benchmarks.report import Report
+from benchmarks.storage.run import run as storage
 from tests.support.suite import Suite, running_suite
 
-_OF_A_SUITE: dict[str, Callable[[Suite], Report]] = {"ingest": ingest.run, "live": live.run}
-_OF_A_FOG: dict[str, Callable[[], Report]] = {"fog": fog.run}
-_NAMES = (*_OF_A_SUITE, *_OF_A_FOG)
+_OF_A_SUITE: dict[str, Callable[[Suite], Report]] = {"live": live.run}
+_BY_ITSELF: dict[str, Callable[[], Report]] = {"storage": storage, "fog": fog.run}
+_NAMES = (*_OF_A_SUITE, *_BY_ITSELF)
 _RESULTS = Path(__file__).parent / "results"
 _INSIGHTS = Path(__file__).parents[1] / "examples" / "host.insights"
 
@@ -44,8 +45,8 @@ def _reports(names: list[str]) -> Iterator[tuple[str, Report]]:
             for name in of_a_suite:
                 yield name, _OF_A_SUITE[name](suite)
     for name in names:
-        if name in _OF_A_FOG:
-            yield name, _OF_A_FOG[name]()
+        if name in _BY_ITSELF:
+            yield name, _BY_ITSELF[name]()
 
 
 main(sys.argv[1:])

@@ -15,17 +15,25 @@ class Figure:
     unit: str
     runs: Sequence[float]
     at_most: float | None = None
+    at_least: float | None = None
 
     @property
     def missed(self) -> bool:
         """Whether the median is beyond the goal."""
-        return self.at_most is not None and statistics.median(self.runs) > self.at_most
+        median = statistics.median(self.runs)
+        return (self.at_most is not None and median > self.at_most) or (
+            self.at_least is not None and median < self.at_least
+        )
 
     def cells(self) -> tuple[str, ...]:
         """Return the row of a table: what, unit, minimum, median, maximum, goal."""
         values = (min(self.runs), statistics.median(self.runs), max(self.runs))
-        goal = "" if self.at_most is None else f"≤ {_number(self.at_most)}"
-        return (self.what, self.unit, *(_number(value) for value in values), goal)
+        return (self.what, self.unit, *(_number(value) for value in values), self._goal())
+
+    def _goal(self) -> str:
+        bounds = [("≤", self.at_most), ("≥", self.at_least)]
+        goal = ", ".join(f"{sign} {_number(bound)}" for sign, bound in bounds if bound is not None)
+        return f"{goal}: missed" if self.missed else goal
 
 
 @dataclass(frozen=True)

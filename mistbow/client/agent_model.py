@@ -203,10 +203,10 @@ class RowsPage(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class RowEvent:
-    """A row that came; to go on after it, begin at ``next``. None: at that of the row before."""
+    """A row that came; to go on after it, begin at ``next``."""
 
     row: dict[str, Any]
-    next: int | None
+    next: int
 
 
 class Selection(TypedDict, total=False):

@@ -99,7 +99,7 @@ def _values(
     """Yield the latest values in a piece by series, the greatest time first."""
     rows = piece.between(entry.first, entry.next)
     parts = [
-        (rows.batch, piece.commits.created[rows.ordinals]),
+        (rows.batch, piece.commits.created[piece.commits.of(rows.numbers)]),
         (waiting := piece.waiting(released), np.full(waiting.num_rows, entry.created)),
     ]
     for batch, created in parts:

@@ -163,11 +163,12 @@ async def _replay(log: StreamLog, latest: Latest, keys: pa.Array | None = None) 
         rows = piece.between(position, entry.next)
         if keys is not None:
             rows = rows.filter(is_in(rows.batch["key"], keys))
-        ordinals = rows.ordinals
+        commits = piece.commits
+        of_commit = commits.of(rows.numbers)
         # The rows of a commit stand together, in the order of commits.
-        begins = np.flatnonzero(np.diff(ordinals, prepend=-1)).tolist()
-        for begin, end in pairwise([*begins, len(ordinals)]):
-            of, commits = int(ordinals[begin]), piece.commits
+        begins = np.flatnonzero(np.diff(of_commit, prepend=-1)).tolist()
+        for begin, end in pairwise([*begins, len(of_commit)]):
+            of = int(of_commit[begin])
             batch = rows.batch.slice(begin, end - begin)
             latest.apply(batch, int(commits.first[of]), int(commits.created[of]))
         position = entry.next

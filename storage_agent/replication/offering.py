@@ -124,7 +124,8 @@ class Offers:
         copy = self.offered(target, copy_id)
         stream = await self._streams.get(copy.stream)
         log = stream.log
-        rows = reading.follow(log, Selector(stream, Selection()), start)
+        found = reading.follow(log, Selector(stream, Selection()), start)
+        rows = (each.chunk async for each in found)
         chunks = with_deletions(rows, lambda: log.manifest.current, log.schema, start, deleted)
         return log.schema, self._fed(copy, chunks)
 

@@ -183,7 +183,7 @@ def _add_row_routes(routes: APIRouter, agent: Agent) -> None:
         stream = await agent.streams.get(name)
         selector = Selector(stream, selection)
         read = reading.follow if follow else reading.read
-        chunks = read(stream.log, selector, start, end)
+        chunks = (found.chunk async for found in read(stream.log, selector, start, end))
         # What is wrong with the request shows at the first chunk, while the status can tell.
         first = await anext(chunks)
         return StreamingResponse(_encoded(selector.schema, first, chunks), media_type=MEDIA_TYPE)

@@ -169,13 +169,12 @@ class _Build:
     async def build(self, level: int, purged: int) -> Run:
         parts = await self._commits()
         commits = Commits.joined([commits for commits, _ in parts])
-        shifts = runs.offsets([len(commits) for commits, _ in parts])
         ahead = await self._ahead()
         size = await self._put_ahead(ahead)
         if runs.is_sorted(self.log.schema):
-            counts, written = await self._put_blocks(shifts, len(commits))
+            counts, written = await self._put_blocks(commits)
         else:
-            counts, written = await self._put_rows(shifts, len(commits))
+            counts, written = await self._put_rows(commits)
         commits = replace(commits, rows=counts)
         keys = self._recent([keys for _, keys in parts], commits)
         encoded = runs.encode_commits(commits, keys)
@@ -225,60 +224,41 @@ class _Build:
         await self.log.store.put_part(self.log.key, self.name, "ahead", data)
         return len(data)
 
-    async def _put_blocks(self, shifts: Sequence[int], commits: int) -> tuple[runs.Int64s, int]:
+    async def _put_blocks(self, commits: Commits) -> tuple[runs.Int64s, int]:
         """Write the blocks of points one after the other; returns the rows of each commit."""
-        counts = np.zeros(commits, np.int64)
+        counts = np.zeros(len(commits), np.int64)
         size = 0
         # Small commits are joined once, not for every block.
-        small = [
-            (shift, entry)
-            for shift, entry in zip(shifts, self.entries, strict=True)
-            if not entry.blocks
-        ]
+        small = [entry for entry in self.entries if not entry.blocks]
         joined = [await self._joined(small)] if small else []
         for block in range(self.blocks):
             tables = [runs.in_block(table, block, self.blocks) for table in joined]
-            for shift, entry in zip(shifts, self.entries, strict=True):
+            for entry in self.entries:
                 if entry.blocks:
-                    tables.append(await self._shifted(entry, shift, block))
-            data, ordinals = await asyncio.to_thread(_encoded, tables)
-            counts += np.bincount(ordinals, minlength=commits)
+                    table = await self.log.block(entry, block % entry.blocks)
+                    tables.append(runs.in_block(table, block, self.blocks))
+            data, numbers = await asyncio.to_thread(_encoded, tables)
+            counts += _counted(numbers, commits)
             await self.log.store.put_part(self.log.key, self.name, str(block), data)
             size += len(data)
         return counts, size
 
-    async def _joined(self, small: Sequence[tuple[int, Entry]]) -> pa.Table:
-        pieces = await self.log.pieces([entry for _, entry in small])
-        batches, ordinals = [], []
-        for (shift, entry), piece in zip(small, pieces, strict=True):
-            rows = piece.between(entry.first, entry.next)
-            batches.append(rows.batch)
-            ordinals.append(rows.ordinals + shift)
-        joined = pa.concat_batches(batches)
-        return runs.with_ordinals(joined, np.concatenate(ordinals).astype(np.int32))
+    async def _joined(self, small: Sequence[Entry]) -> pa.Table:
+        living = [_living(piece) for piece in await self.log.pieces(small)]
+        joined = pa.concat_batches([rows.batch for rows in living])
+        return runs.with_numbers(joined, np.concatenate([rows.numbers for rows in living]))
 
-    async def _shifted(self, entry: Entry, shift: int, block: int) -> pa.Table:
-        """Return what an earlier run adds to a block, with its ordinals in the new run."""
-        table = await self.log.block(entry, block % entry.blocks)
-        table = runs.in_block(table, block, self.blocks)
-        ordinals = pa.array(table[runs.ORDINAL].to_numpy() + np.int32(shift), pa.int32())
-        at = table.schema.get_field_index(runs.ORDINAL)
-        return table.set_column(at, table.schema.field(at), ordinals)
-
-    async def _put_rows(self, shifts: Sequence[int], commits: int) -> tuple[runs.Int64s, int]:
-        counts = np.zeros(commits, np.int64)
-        batches = []
+    async def _put_rows(self, commits: Commits) -> tuple[runs.Int64s, int]:
         pieces = await self.log.pieces(self.entries)
-        last = _LastOfKey(pieces) if self.log.by_key else None
-        for shift, piece in zip(shifts, pieces, strict=True):
-            rows = _living(piece)
-            if last is not None:
-                rows = rows.filter(last.among(rows.batch))
-            counts += np.bincount(rows.ordinals + shift, minlength=commits)
-            batches.append(rows.batch)
-        data = await asyncio.to_thread(runs.encode_rows, batches, self.log.schema)
+        living = [_living(piece) for piece in pieces]
+        if self.log.by_key:
+            last = _LastOfKey(living)
+            living = [rows.filter(last.among(rows.batch)) for rows in living]
+        numbers = np.concatenate([rows.numbers for rows in living])
+        joined = runs.numbered(pa.concat_batches([rows.batch for rows in living]), numbers)
+        data = await asyncio.to_thread(runs.encode_rows, [joined], joined.schema)
         await self.log.store.put_part(self.log.key, self.name, "0", data)
-        return counts, len(data)
+        return _counted(numbers, commits), len(data)
 
     def _recent(
         self, parts: Sequence[dict[str, Appended]], commits: Commits
@@ -295,8 +275,8 @@ class _LastOfKey:
     An event that removes a key stays, for a run before this one may still have the key.
     """
 
-    def __init__(self, pieces: Sequence[Piece]) -> None:
-        keys = (key for piece in pieces for key in _living(piece).batch["key"].to_pylist())
+    def __init__(self, parts: Sequence[Rows]) -> None:
+        keys = (key for rows in parts for key in rows.batch["key"].to_pylist())
         self._last = {key: number for number, key in enumerate(keys)}
         self._number = 0
 
@@ -321,4 +301,8 @@ def _from(parts: Sequence[dict[str, Appended]], oldest: int) -> Iterator[tuple[s
 
 def _encoded(tables: Sequence[pa.Table]) -> tuple[bytes, runs.Int64s]:
     table = pa.concat_tables(tables)
-    return runs.encode_points(table), table[runs.ORDINAL].to_numpy()
+    return runs.encode_points(table), table[runs.NUMBER].to_numpy()
+
+
+def _counted(numbers: runs.Int64s, commits: Commits) -> runs.Int64s:
+    return np.bincount(commits.of(numbers), minlength=len(commits))

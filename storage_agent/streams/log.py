@@ -16,7 +16,7 @@ from storage_agent.streams.index import EARLIEST, Entry, Index
 from storage_agent.streams.manifest import Fence, ManifestCell
 from storage_agent.streams.pieces import Gone, Piece
 from storage_agent.streams.recent_keys import AGE_S, RecentKeys
-from storage_agent.streams.runs import ORDINAL, Commits, Run, by_number, is_sorted, ordinals_of
+from storage_agent.streams.runs import NUMBER, Commits, Run, by_number, is_sorted, numbers_of
 from storage_agent.streams.segment_store import SegmentStore
 from storage_agent.streams.segments import Segment, no_rows, segment_key
 from storage_agent.streams.state import StateCell
@@ -163,7 +163,7 @@ class StreamLog:
         return [batch for table in tables for batch in table.select(self.schema.names).to_batches()]
 
     async def block(self, entry: Entry, block: int) -> pa.Table:
-        """Return what is there of a block of a run of points, with the rows' ordinals."""
+        """Return what is there of a block of a run of points, with the rows' numbers."""
         run = self.run_of(entry)
         [table] = await self._blocks(run, [block])
         return await self._living(table, run)
@@ -176,7 +176,8 @@ class StreamLog:
         if run.oldest < gone.before:
             commits, _ = await self.store.commits(self.key, run.id)
             living = int(np.searchsorted(commits.created, gone.before))
-            table = table.filter(pc.field(ORDINAL) >= living)
+            begin = int(commits.first[living]) if living < len(commits) else run.next
+            table = table.filter(pc.field(NUMBER) >= begin)
         if gone.deletions:
             batches = [gone.left(batch, run.first) for batch in table.to_batches()]
             table = pa.Table.from_batches(batches, table.schema)
@@ -190,11 +191,10 @@ class StreamLog:
         commits, _ = await self.store.commits(self.key, run.id)
         if is_sorted(self.schema):
             blocks = await self.store.points(self.key, run.id, range(run.blocks))
-            rows, ordinals = await asyncio.to_thread(by_number, blocks)
+            rows, numbers = await asyncio.to_thread(by_number, blocks)
         else:
-            rows = await self.store.rows(self.key, run.id)
-            ordinals = ordinals_of(commits)
-        piece = Piece(rows, ordinals, commits, await self._ahead_of(run), gone)
+            rows, numbers = numbers_of(await self.store.rows(self.key, run.id))
+        piece = Piece(rows, numbers, commits, await self._ahead_of(run), gone)
         self.store.cache.put(f"{self.key}/piece/{run.id}", piece, piece.size)
         return piece
 

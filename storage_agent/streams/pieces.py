@@ -5,16 +5,13 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from storage_agent.streams.ahead import between
 from storage_agent.streams.index import EARLIEST, time_range
 from storage_agent.streams.manifest import Deletion, remaining
-from storage_agent.streams.runs import Commits
+from storage_agent.streams.runs import Commits, Int64s
 from storage_agent.streams.segments import Segment
-
-Ordinals = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,28 +45,28 @@ class Gone:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Some rows, and of each or of all: how far event time was when they came."""
+    """Some rows, their numbers, and of each or of all: how far event time was when they came."""
 
     batch: pa.RecordBatch
     horizon: Any
-    ordinals: Ordinals
+    numbers: Int64s
 
     def filter(self, kept: pa.BooleanArray) -> Self:
         """Return those that are kept."""
         horizon = self.horizon if isinstance(self.horizon, int) else self.horizon.filter(kept)
-        ordinals = self.ordinals[kept.to_numpy(zero_copy_only=False)]
-        return type(self)(self.batch.filter(kept), horizon, ordinals)
+        numbers = self.numbers[kept.to_numpy(zero_copy_only=False)]
+        return type(self)(self.batch.filter(kept), horizon, numbers)
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """All rows of a commit or a run, the commit of each (``ordinals``), and who waits (``ahead``).
+    """All rows of a commit or a run in the order of their numbers, and who waits (``ahead``).
 
     ``gone`` is not yet taken away.
     """
 
     rows: pa.RecordBatch
-    ordinals: Ordinals
+    numbers: Int64s
     commits: Commits
     ahead: pa.RecordBatch
     gone: Gone
@@ -79,7 +76,7 @@ class Piece:
         """Return the piece that one commit is."""
         return cls(
             segment.rows,
-            np.zeros(segment.rows.num_rows, np.int32),
+            np.arange(segment.rows.num_rows) + segment.header.first,
             commits_of([segment]),
             segment.ahead,
             gone,
@@ -88,19 +85,19 @@ class Piece:
     @property
     def size(self) -> int:
         """Bytes in memory."""
-        return int(self.rows.nbytes + self.ordinals.nbytes + len(self.commits) * 56)
+        return int(self.rows.nbytes + self.numbers.nbytes + len(self.commits) * 56)
 
     def between(self, start: int, end: int) -> Rows:
         """Return what is there of the rows numbered from ``start`` to before ``end``."""
         commits = self.commits
         living = int(np.searchsorted(commits.created, self.gone.before))
         start = max(start, int(commits.first[living]) if living < len(commits) else end)
-        low, high = self._row(start), self._row(end)
-        ordinals = self.ordinals[low : max(low, high)]
+        low, high = np.searchsorted(self.numbers, [start, max(start, end)]).tolist()
+        numbers = self.numbers[low:high]
         horizon: Any = int(commits.horizon[0])
         if len(commits) > 1:
-            horizon = pa.array(commits.horizon[ordinals], pa.int64())
-        rows = Rows(self.rows.slice(low, max(0, high - low)), horizon, ordinals)
+            horizon = pa.array(commits.horizon[commits.of(numbers)])
+        rows = Rows(self.rows.slice(low, high - low), horizon, numbers)
         kept = remaining(rows.batch, int(commits.first[0]), self.gone.deletions)
         return rows if kept is None else rows.filter(kept)
 
@@ -108,16 +105,6 @@ class Piece:
         """Return what is there of the points ahead with ``released < ts <= limit``."""
         first, created = int(self.commits.first[0]), int(self.commits.created[-1])
         return self.gone.waiting(self.ahead, first, created, released, limit)
-
-    def _row(self, number: int) -> int:
-        """Return how many rows come before a number."""
-        commits = self.commits
-        commit = commits.at(number)
-        if commit == len(commits):
-            return int(self.rows.num_rows)
-        before = int(np.searchsorted(self.ordinals, commit, side="left"))
-        inside = max(0, number - int(commits.first[commit]))
-        return int(before + min(inside, int(commits.rows[commit])))
 
 
 def commits_of(segments: Sequence[Segment]) -> Commits:

@@ -18,8 +18,8 @@ from mistbow.streams.wire import Chunk, Position
 from storage_agent.streams.columns import is_in
 from storage_agent.streams.index import Entry, Index
 from storage_agent.streams.log import StreamLog
-from storage_agent.streams.pieces import Ordinals, Piece
-from storage_agent.streams.runs import Commits
+from storage_agent.streams.pieces import Piece
+from storage_agent.streams.runs import Commits, Int64s
 from storage_agent.streams.segments import no_rows
 from storage_agent.streams.streams import Stream
 from storage_agent.streams.writer import TICK_S
@@ -46,6 +46,20 @@ class Selection:
     late: bool | None = None
     min_ts: int | None = None
     max_ts: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Rows that are wanted, the number of each, and the position after all that was looked at."""
+
+    rows: pa.RecordBatch
+    numbers: Int64s
+    position: Position
+
+    @property
+    def chunk(self) -> Chunk:
+        """What of it goes to a subscriber."""
+        return Chunk(self.rows, self.position)
 
 
 class Selector:
@@ -82,8 +96,8 @@ class Selector:
         asked = self._selection
         return index.holding(span, asked.min_ts, asked.max_ts, late=bool(asked.late))
 
-    def choose(self, piece: Piece, start: int, end: int) -> tuple[pa.RecordBatch, Ordinals]:
-        """Return the wanted rows among those numbered ``start`` to ``end``, and their ordinals."""
+    def choose(self, piece: Piece, start: int, end: int) -> tuple[pa.RecordBatch, Int64s]:
+        """Return the wanted rows among those numbered ``start`` to ``end``, and their numbers."""
         rows = piece.between(start, end)
         conditions = self._conditions(rows.batch, rows.horizon)
         if conditions:
@@ -94,7 +108,7 @@ class Selector:
             if isinstance(horizon, int):
                 horizon = pa.repeat(pa.scalar(horizon, pa.int64()), rows.batch.num_rows)
             columns.append(horizon)
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema), rows.ordinals
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema), rows.numbers
 
     def _times(self) -> list[str]:
         asked = self._selection
@@ -115,10 +129,10 @@ class Selector:
 
 async def read(
     log: StreamLog, selector: Selector, start: int, end: int | None = None
-) -> AsyncIterator[Chunk]:
+) -> AsyncIterator[Found]:
     """Yield the wanted rows from ``start`` up to ``end`` or the head as it is now.
 
-    The last chunk, perhaps without rows, tells the position reached.
+    The last of them, perhaps without rows, tells the position reached.
     """
     log.ask()
     _check_start(log, start)
@@ -127,43 +141,43 @@ async def read(
     while True:
         entries, reached = _next_entries(log, selector, position, stop)
         if entries and entries[0].blocks:
-            async for chunk in _read_run(log, selector, entries[0], position, stop):
-                yield chunk
-                position = chunk.position.next
+            async for found in _read_run(log, selector, entries[0], position, stop):
+                yield found
+                position = found.position.next
         else:
             if not entries:
                 await asyncio.sleep(0)  # nothing else here lets others have a turn
             pieces = await log.pieces(entries)
-            batches = [selector.choose(piece, position, stop)[0] for piece in pieces]
+            chosen = [selector.choose(piece, position, stop) for piece in pieces]
             position = reached
-            yield Chunk(_joined(batches, selector.schema), await _position(log, position))
+            rows, numbers = _joined(chosen, selector.schema)
+            yield Found(rows, numbers, await _position(log, position))
         if position >= stop:
             return
 
 
 async def _read_run(
     log: StreamLog, selector: Selector, entry: Entry, start: int, stop: int
-) -> AsyncIterator[Chunk]:
+) -> AsyncIterator[Found]:
     """Yield the wanted rows of a run, some whole commits at a time."""
     [piece] = await log.pieces([entry])
     stop = min(entry.next, stop)
-    rows, ordinals = await asyncio.to_thread(selector.choose, piece, start, stop)
+    rows, numbers = await asyncio.to_thread(selector.choose, piece, start, stop)
     begin = 0
     while rows.num_rows - begin > _CHUNK_ROWS:
-        commit = int(ordinals[begin + _CHUNK_ROWS - 1])
-        end = int(np.searchsorted(ordinals, commit, side="right"))
+        commit = piece.commits.at(int(numbers[begin + _CHUNK_ROWS - 1]))
+        position = Position(int(piece.commits.next[commit]), int(piece.commits.frontier[commit]))
+        end = int(np.searchsorted(numbers, position.next))
         if end == rows.num_rows:
             break
-        commits = piece.commits
-        position = Position(int(commits.next[commit]), int(commits.frontier[commit]))
-        yield Chunk(rows.slice(begin, end - begin), position)
+        yield Found(rows.slice(begin, end - begin), numbers[begin:end], position)
         begin = end
-    yield Chunk(rows.slice(begin), await _position(log, stop))
+    yield Found(rows.slice(begin), numbers[begin:], await _position(log, stop))
 
 
 async def follow(
     log: StreamLog, selector: Selector, start: int, end: int | None = None
-) -> AsyncIterator[Chunk]:
+) -> AsyncIterator[Found]:
     """Do as ``read``, and go on at the head, with a heartbeat whenever the frontier moves."""
     position = Position(start, -1)
     beat = 0.0
@@ -171,12 +185,12 @@ async def follow(
         changed = log.ask()
         if log.deleted:
             raise NotFoundError(f"the stream {log.name} is deleted")
-        async for chunk in read(log, selector, position.next, end):
+        async for found in read(log, selector, position.next, end):
             idle = time.monotonic() - beat
-            moved = chunk.position != position and idle >= TICK_S
-            if chunk.rows.num_rows or moved or idle >= _AWAKE_S:
-                position, beat = chunk.position, time.monotonic()
-                yield chunk
+            moved = found.position != position and idle >= TICK_S
+            if found.rows.num_rows or moved or idle >= _AWAKE_S:
+                position, beat = found.position, time.monotonic()
+                yield found
         if end is not None and position.next >= end:
             return
         behind = position != await _position(log, position.next) or position.next < log.head
@@ -261,11 +275,16 @@ async def _position(log: StreamLog, number: int) -> Position:
     return Position(number, await log.frontier_at(number))
 
 
-def _joined(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
-    filled = [batch for batch in batches if batch.num_rows]
+def _joined(
+    chosen: Sequence[tuple[pa.RecordBatch, Int64s]], schema: pa.Schema
+) -> tuple[pa.RecordBatch, Int64s]:
+    filled = [(rows, numbers) for rows, numbers in chosen if rows.num_rows]
     if not filled:
-        return no_rows(schema)
-    return pa.concat_batches(filled) if len(filled) > 1 else filled[0]
+        return no_rows(schema), np.empty(0, np.int64)
+    if len(filled) == 1:
+        return filled[0]
+    rows = pa.concat_batches([rows for rows, _ in filled])
+    return rows, np.concatenate([numbers for _, numbers in filled])
 
 
 def _values(column: pa.Field, texts: Sequence[str]) -> pa.Array:

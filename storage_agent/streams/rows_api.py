@@ -13,14 +13,14 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from mistbow.auth.rules import requires
 from mistbow.errors import InvalidRequestError, MistbowError
-from mistbow.streams.wire import Chunk, Position
+from mistbow.streams.wire import Position
 from storage_agent.agent import Agent
 from storage_agent.fabric.relay import relayed, takes_site
 from storage_agent.streams import reading
 from storage_agent.streams.api import chosen_rows
 from storage_agent.streams.json_values import encode, objects
 from storage_agent.streams.log import StreamLog
-from storage_agent.streams.reading import Selection, Selector
+from storage_agent.streams.reading import Found, Selection, Selector
 from storage_agent.streams.streams import Stream
 
 _MOST_TS = 2**63 - 1
@@ -105,10 +105,10 @@ class _Page:
     rows: int
     position: Position
 
-    def add(self, chunk: Chunk) -> None:
-        self.parts.append(chunk.rows)
-        self.rows += chunk.rows.num_rows
-        self.position = chunk.position
+    def add(self, rows: pa.RecordBatch, position: Position) -> None:
+        self.parts.append(rows)
+        self.rows += rows.num_rows
+        self.position = position
 
 
 async def _page(
@@ -116,25 +116,24 @@ async def _page(
 ) -> _Page:
     deadline = time.monotonic() + _LOOK_S
     page = _Page([], 0, Position(start, 0))
+    span = limit
     while True:
-        # No more numbers than there is room for rows; where all are wanted, that is the page.
-        before, stop = page.rows, page.position.next + limit - page.rows
+        stop = page.position.next + span
         near = stop if end is None else min(stop, end)
-        async for chunk in reading.read(log, selector, page.position.next, near):
-            page.add(chunk)
-        if page.rows == limit or time.monotonic() > deadline:
-            return page
-        most_are_wanted = 2 * (page.rows - before) >= limit - before
-        async for chunk in reading.read(log, selector, page.position.next, end):
-            if page.rows + chunk.rows.num_rows > limit:
-                break
-            page.add(chunk)
+        async for found in reading.read(log, selector, page.position.next, near):
+            room = limit - page.rows
+            if found.rows.num_rows > room:
+                after = int(found.numbers[room - 1]) + 1
+                position = Position(after, await log.frontier_at(after))
+                page.add(found.rows.slice(0, room), position)
+            else:
+                page.add(found.rows, found.position)
             if page.rows == limit or time.monotonic() > deadline:
                 return page
-        else:
+        if near == end or page.position.next >= log.head:
             return page
-        if page.rows and not most_are_wanted:
-            return page
+        # Where few rows are wanted, more is looked at at once.
+        span = min(2 * span, _MOST_SPAN)
 
 
 async def _events(
@@ -149,16 +148,16 @@ async def _events(
     with contextlib.suppress(MistbowError):  # the reader connects anew, and learns what is wrong
         while await agent.streams.get(stream.name) is stream:
             changed = log.ask()
-            found = 0
-            async for chunk in reading.read(log, selector, position.next, position.next + span):
-                for text in _texts(position.next, chunk):
+            rows = 0
+            async for found in reading.read(log, selector, position.next, position.next + span):
+                for text in _texts(found):
                     yield text
                     await asyncio.sleep(0)  # sending to who reads fast lets nobody have a turn
                     told = time.monotonic()
-                found += chunk.rows.num_rows
-                position = chunk.position
+                rows += found.rows.num_rows
+                position = found.position
             # Where few rows are wanted, more is looked at at once.
-            span = min(2 * span, _MOST_SPAN) if 2 * found < _ROWS_AT_ONCE else _ROWS_AT_ONCE
+            span = min(2 * span, _MOST_SPAN) if 2 * rows < _ROWS_AT_ONCE else _ROWS_AT_ONCE
             if time.monotonic() - told >= _BEAT_S:
                 yield _beat(position)
                 told = time.monotonic()
@@ -172,25 +171,17 @@ def _beat(position: Position) -> bytes:
     return _event("position", encode(told), position.next)
 
 
-def _texts(before: int, chunk: Chunk) -> Iterator[bytes]:
-    """Yield the events, some at a time, of a chunk that begins at the number ``before``.
-
-    Where every number of it is a row, each event tells its own; else the last one does.
-    """
-    rows, after = chunk.rows, chunk.position.next
-    counted = rows.num_rows == after - before
-    for begin in range(0, rows.num_rows, _ROWS_AT_ONCE):
-        events = []
-        for place, row in enumerate(objects(rows.slice(begin, _ROWS_AT_ONCE)), begin + 1):
-            number = before + place if counted else after if place == rows.num_rows else None
-            events.append(_event("row", encode(row), number))
+def _texts(found: Found) -> Iterator[bytes]:
+    """Yield events of rows, some at a time; the id of each is the number to go on from."""
+    after = (found.numbers + 1).tolist()
+    for begin in range(0, found.rows.num_rows, _ROWS_AT_ONCE):
+        rows = objects(found.rows.slice(begin, _ROWS_AT_ONCE))
+        events = (_event("row", encode(row), after[at]) for at, row in enumerate(rows, begin))
         yield b"".join(events)
 
 
-def _event(kind: str, data: bytes, number: int | None) -> bytes:
-    return ServerSentEvent(
-        data.decode(), event=kind, id=None if number is None else str(number)
-    ).encode()
+def _event(kind: str, data: bytes, after: int) -> bytes:
+    return ServerSentEvent(data.decode(), event=kind, id=str(after)).encode()
 
 
 def _number(text: str) -> int:

@@ -1,8 +1,8 @@
 """A run: the rows of many commits in one place, in a few blocks.
 
 Where rows are points, a block holds some series, chosen by hash, sorted by series and time and
-compressed: reading an hour of one series touches one small block of each run. A row's *ordinal*
-says which commit of the run it came in, so numbers, frontiers and lateness stay what they were.
+compressed: reading an hour of one series touches one small block of each run. Each row keeps its
+number, and so the commit it came in: positions, frontiers and lateness stay what they were.
 The layout is that of a log-structured merge tree (O'Neil et al., 1996) whose levels are runs.
 """
 
@@ -10,7 +10,6 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate
 from typing import Self
 from zlib import crc32
 
@@ -26,7 +25,7 @@ from storage_agent.streams.columns import as_list
 from storage_agent.streams.decimals import as_floats, as_integers
 from storage_agent.streams.segments import Appended, no_rows
 
-ORDINAL = "ordinal"
+NUMBER = "number"
 MOST_BLOCKS = 64
 
 _ROWS_A_BLOCK = 2**14
@@ -35,7 +34,8 @@ _IPC = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
 _DELTA = "DELTA_BINARY_PACKED"
 _DIGITS = b"digits"
 _VALUE = POINTS.get_field_index("value")
-_BLOCK = POINTS.append(pa.field(ORDINAL, pa.int32(), nullable=False))
+_NUMBER = pa.field(NUMBER, pa.int64(), nullable=False)
+_BLOCK = POINTS.append(_NUMBER)
 
 Int64s = npt.NDArray[np.int64]
 
@@ -92,6 +92,10 @@ class Commits:
         """Return the commit that holds a number; the length if none does."""
         return int(np.searchsorted(self.next, number, side="right"))
 
+    def of(self, numbers: Int64s) -> Int64s:
+        """Return the commit that holds each of some numbers."""
+        return np.searchsorted(self.next, numbers, side="right")
+
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
         """Return the commits of several runs as one."""
@@ -137,10 +141,9 @@ def hash_of(metric: str, entity: str) -> int:
     return crc32(f"{metric}\0{entity}".encode("utf-8", "surrogatepass")) % MOST_BLOCKS
 
 
-def with_ordinals(rows: pa.RecordBatch, ordinals: npt.NDArray[np.int32]) -> pa.Table:
-    """Return rows of points with a column that says which commit each came in."""
-    table = pa.Table.from_batches([rows])
-    return table.append_column(ORDINAL, pa.array(ordinals, pa.int32()))
+def with_numbers(rows: pa.RecordBatch, numbers: Int64s) -> pa.Table:
+    """Return points with a last column that says each one's number."""
+    return pa.Table.from_batches([rows]).append_column(_NUMBER, pa.array(numbers))
 
 
 def in_block(rows: pa.Table, block: int, blocks: int) -> pa.Table:
@@ -161,19 +164,19 @@ def _hashes(rows: pa.Table) -> Int64s:
 
 
 def encode_points(rows: pa.Table) -> bytes:
-    """Return the points of a block, with their ordinals, sorted and as Parquet."""
+    """Return the points of a block, with their numbers, sorted and as Parquet."""
     rows = rows.unify_dictionaries().combine_chunks()
     metric, entity = (rows[name].combine_chunks() for name in ("metric", "entity"))
     order = np.lexsort(
         (
-            rows[ORDINAL].to_numpy(),
+            rows[NUMBER].to_numpy(),
             rows["ts"].to_numpy(),
             entity.indices.to_numpy(),
             metric.indices.to_numpy(),
         )
     )
     rows = rows.take(pa.array(order))
-    encodings = {"ts": _DELTA, ORDINAL: _DELTA, "value": "BYTE_STREAM_SPLIT"}
+    encodings = {"ts": _DELTA, NUMBER: _DELTA, "value": "BYTE_STREAM_SPLIT"}
     if (decimals := as_integers(rows["value"].to_numpy())) is not None:
         integers, digits = decimals
         rows = rows.set_column(_VALUE, "value", pa.array(integers, pa.int64()))
@@ -193,6 +196,22 @@ def decode_points(data: bytes) -> pa.Table:
         values = as_floats(rows["value"].to_numpy(), int(digits))
         rows = rows.set_column(_VALUE, POINTS.field("value"), pa.array(values))
     return rows.cast(_BLOCK)
+
+
+def numbered(rows: pa.RecordBatch, numbers: Int64s) -> pa.RecordBatch:
+    """Return rows of any schema with a last column that tells their numbers, by the steps between.
+
+    Steps are 1 but where rows are gone, and so take no room.
+    """
+    steps = pa.array(np.diff(numbers, prepend=np.int64(0)))
+    fields = [*rows.schema, _NUMBER]
+    return pa.RecordBatch.from_arrays([*rows.columns, steps], schema=pa.schema(fields))
+
+
+def numbers_of(rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Int64s]:
+    """Take that column off again."""
+    names = range(rows.num_columns - 1)
+    return rows.select(list(names)), np.cumsum(rows.column(rows.num_columns - 1).to_numpy())
 
 
 def encode_rows(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> bytes:
@@ -217,28 +236,14 @@ def decode_rows(data: bytes) -> pa.RecordBatch:
     return pa.concat_batches(batches) if len(batches) > 1 else batches[0]
 
 
-def ordinals_of(commits: Commits) -> npt.NDArray[np.int32]:
-    """Return the ordinal of each row where rows are in the order of their commits."""
-    return np.repeat(np.arange(len(commits), dtype=np.int32), commits.rows)
-
-
-def by_number(parts: Sequence[pa.Table]) -> tuple[pa.RecordBatch, npt.NDArray[np.int32]]:
-    """Return the points of some blocks in the order of their commits, and their ordinals."""
+def by_number(parts: Sequence[pa.Table]) -> tuple[pa.RecordBatch, Int64s]:
+    """Return the points of some blocks in the order of their numbers, and these."""
     table = pa.concat_tables(parts).unify_dictionaries().combine_chunks()
-    ordinals = table[ORDINAL].to_numpy()
-    order = np.argsort(ordinals, kind="stable")
+    numbers = table[NUMBER].to_numpy()
+    order = np.argsort(numbers, kind="stable")
     rows = table.select(POINTS.names).take(pa.array(order)).combine_chunks()
     batches = rows.to_batches()
-    return (batches[0] if batches else no_rows(POINTS)), ordinals[order]
-
-
-def offsets(counts: Sequence[int]) -> list[int]:
-    """Return where each of some parts begins when they are laid one after the other.
-
-    >>> offsets([3, 2, 4])
-    [0, 3, 5]
-    """
-    return [0, *accumulate(counts)][:-1]
+    return (batches[0] if batches else no_rows(POINTS)), numbers[order]
 
 
 def _parquet(table: pa.Table, encodings: dict[str, str], dictionary: list[str]) -> bytes:

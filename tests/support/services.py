@@ -23,6 +23,12 @@ class Service:
         self._process: subprocess.Popen[bytes] | None = None
         self.url = f"http://127.0.0.1:{port}"
 
+    @property
+    def pid(self) -> int:
+        """The process id; it is running."""
+        assert self._process is not None
+        return self._process.pid
+
     def start(self, *, ready: bool = True) -> None:
         """Start the process and wait until it is ready, or only until it answers."""
         self._process = subprocess.Popen(

@@ -55,15 +55,17 @@ async def keep_all(housekeeper: Housekeeper) -> None:
 
 
 async def everything(stream: Stream, start: int = 0, **selection: object) -> list[dict]:
-    """Return all rows from a number on; checks that positions and frontiers go up."""
-    found, frontier, position = [], 0, start
-    async for chunk in read(stream.log, Selector(stream, Selection(**selection)), start):
-        found += chunk.rows.to_pylist()
-        assert chunk.position.next >= position
-        assert chunk.position.frontier >= frontier
-        position, frontier = chunk.position.next, chunk.position.frontier
+    """Return all rows from a number on, with theirs; checks that positions and frontiers go up."""
+    rows, frontier, position = [], 0, start
+    async for found in read(stream.log, Selector(stream, Selection(**selection)), start):
+        for row, number in zip(found.rows.to_pylist(), found.numbers.tolist(), strict=True):
+            assert position <= number < found.position.next
+            rows.append({**row, "number": number})
+        assert found.position.next >= position
+        assert found.position.frontier >= frontier
+        position, frontier = found.position.next, found.position.frontier
     assert position == stream.log.head
-    return found
+    return rows
 
 
 def ordered(found: list[dict]) -> list[tuple]:
@@ -84,8 +86,10 @@ async def filled(opener: Opener, clock: HeldClock, commits: int = 40) -> tuple[S
 
 async def test_a_merged_stream_reads_as_before(opener: Opener, clock: HeldClock) -> None:
     stream, starts = await filled(opener, clock)
-    before = {start: ordered(await everything(stream, start)) for start in starts}
-    late = ordered(await everything(stream, late=True))
+    numbers = range(stream.log.head)
+    before = await everything(stream)
+    assert [row["number"] for row in before] == list(numbers)
+    late = await everything(stream, late=True)
     seeks = {
         time: await stream.log.seek(time) for time in range(clock.now - 20_000, clock.now, 700)
     }
@@ -94,8 +98,9 @@ async def test_a_merged_stream_reads_as_before(opener: Opener, clock: HeldClock)
     assert len(stream.log.index) < 10
     assert stream.log.manifest.current.runs[0].level > 1
     for each in (stream, await opener.open(POINTS, LATE_MS)):
-        assert {start: ordered(await everything(each, start)) for start in starts} == before
-        assert ordered(await everything(each, late=True)) == late
+        for number in numbers:
+            assert await everything(each, number) == before[number:]
+        assert await everything(each, late=True) == late
         assert {time: await each.log.seek(time) for time in seeks} == seeks
         assert {start: await furthest(each.log, start, 20) for start in starts} == steps
 
@@ -253,7 +258,7 @@ async def test_of_events_with_one_key_the_last_is_kept(opener: Opener, clock: He
     assert len(found) < 20
     last = {row["key"]: row["event"] for row in found}
     assert last == {"k0": "30", "k1": "31", "k2": "29"}
-    assert (await everything(stream, 31)) == [{"ts": 31, "key": "k1", "event": "31"}]
+    assert (await everything(stream, 31)) == [{"ts": 31, "key": "k1", "event": "31", "number": 31}]
 
 
 async def test_the_oldest_goes_when_there_is_no_room(opener: Opener, clock: HeldClock) -> None:

@@ -1,0 +1,1 @@
+"""What a storage agent does, and what it takes: the figures that are promised of it."""

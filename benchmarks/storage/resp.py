@@ -1,0 +1,60 @@
+"""As little of Redis' protocol as clients need that send commands and count the answers."""
+
+import asyncio
+import socket
+import time
+from collections.abc import Sequence
+
+
+def command(*words: str) -> bytes:
+    """Return a command.
+
+    >>> command("GET", "a")
+    b'*2\\r\\n$3\\r\\nGET\\r\\n$1\\r\\na\\r\\n'
+    """
+    parts = [f"*{len(words)}\r\n".encode()]
+    for word in words:
+        data = word.encode()
+        parts += [b"$%d\r\n" % len(data), data, b"\r\n"]
+    return b"".join(parts)
+
+
+def answers(port: int) -> bool:
+    """Tell whether Redis is there."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), 1) as connection:
+            connection.sendall(command("PING"))
+            return connection.recv(64).startswith(b"+PONG")
+    except OSError:
+        return False
+
+
+def run(port: int, commands: Sequence[Sequence[bytes]]) -> float:
+    """Have each client send its commands one after the other; returns commands per second."""
+    return asyncio.run(_run(port, commands))
+
+
+async def _run(port: int, commands: Sequence[Sequence[bytes]]) -> float:
+    began = time.perf_counter()
+    await asyncio.gather(*(_client(port, each) for each in commands))
+    return sum(map(len, commands)) / (time.perf_counter() - began)
+
+
+async def _client(port: int, commands: Sequence[bytes]) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**24)
+    for each in commands:
+        writer.write(each)
+        await _answer(reader)
+    writer.close()
+
+
+async def _answer(reader: asyncio.StreamReader) -> None:
+    line = await reader.readuntil(b"\r\n")
+    kind, rest = line[:1], line[1:-2]
+    if kind == b"-":
+        raise AssertionError(line.decode())
+    if kind == b"$" and rest != b"-1":
+        await reader.readexactly(int(rest) + 2)
+    if kind == b"*":
+        for _ in range(int(rest)):
+            await _answer(reader)

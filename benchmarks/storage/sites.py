@@ -1,0 +1,86 @@
+"""An average over four sites, asked at one of them, against each of them asked by itself."""
+
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+from benchmarks.report import Figure
+from benchmarks.storage.connections import ask, post
+from benchmarks.storage.fleet import Site, item, site
+from mistbow.client.agent import AgentClient
+from mistbow.ports import free_ports
+from tests.support.waiting import eventually
+
+_SITES = 4
+_SERIES = 100
+_SECONDS = 3600
+_BODY = 5000
+_RUNS = 5
+_ASKED = 20
+
+
+def figures(home: Path) -> list[Figure]:
+    """Store an hour of points of 100 series, one a second, at each site; ask for the average."""
+    ports = free_ports(_SITES)
+    urls = [f"http://127.0.0.1:{port}" for port in ports]
+    with ExitStack() as stack:
+        running = [
+            stack.enter_context(
+                site(
+                    home / f"site-{number}",
+                    node=f"node-{number}",
+                    site=f"site-{number}",
+                    agent_port=ports[number],
+                    agent_url=urls[number],
+                    peers="" if number == 0 else urls[0],
+                )
+            )
+            for number in range(_SITES)
+        ]
+        first = AgentClient(urls[0])
+        eventually(
+            lambda: sum(each.reachable for each in first.fabric().sites) == _SITES,
+            timeout=60,
+            what="all sites know of each other",
+        )
+        now = time.time_ns() // 1_000_000
+        for each in running:
+            _fill(each, now)
+        alone = [max(_average(urls, at, [at], now) for at in range(_SITES)) for _ in range(_RUNS)]
+        together = [_average(urls, 0, range(_SITES), now) for _ in range(_RUNS)]
+        first.close()
+    ratios = [both / one for both, one in zip(together, alone, strict=True)]
+    return [
+        Figure(
+            f"average over one hour of {_SITES} sites, {_SERIES * _SECONDS:,} points each, p50",
+            "ms",
+            together,
+        ),
+        Figure("the same of the slowest single site", "ms", alone),
+        Figure("four sites : the slowest", "ratio", ratios, at_most=2.0),
+    ]
+
+
+def _fill(each: Site, now: int) -> None:
+    begin = now - _SECONDS * 1000
+    seconds = _BODY // _SERIES
+    for second in range(0, _SECONDS, seconds):
+        items = [
+            item(series, begin + (second + step) * 1000, (series + step) % 100 / 2)
+            for step in range(seconds)
+            for series in range(_SERIES)
+        ]
+        body = post(each.url, "/put", {"monitoring": items})
+        ask(each.url, lambda _, __, body=body: body, clients=1, each=1)  # type: ignore[misc]
+
+
+def _average(urls: list[str], at: int, sites: "list[int] | range", now: int) -> float:
+    body = {
+        "metricID": [],
+        "from": now - _SECONDS * 1000,
+        "to": now,
+        "agg": "avg",
+        "nodes": [f"node-{number}" for number in sites],
+    }
+    request = post(urls[at], "/query", body)
+    return ask(urls[at], lambda _, __: request, clients=1, each=_ASKED).milliseconds(0.5)

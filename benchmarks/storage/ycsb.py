@@ -1,0 +1,219 @@
+"""The core workloads of YCSB on /app, beside Redis, as in the specification's section 3.2.3.
+
+The workloads, their shares and the skew of 0.99 are those of Cooper et al., "Benchmarking cloud
+serving systems with YCSB" (2010), section 4. Clients of both sides are alike and do no more than
+sending and counting, so that servers are compared, and Redis answers at its own speed.
+"""
+
+import random
+import shutil
+import string
+import subprocess
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import Literal, Protocol
+
+from benchmarks.report import Figure
+from benchmarks.storage import resp
+from benchmarks.storage.connections import ask, post
+from benchmarks.storage.fleet import site
+from mistbow.ports import free_ports
+from tests.support.waiting import eventually
+
+_RECORDS = 1000
+_BYTES = 1000
+_OPERATIONS = (1000, 5000, 10_000, 20_000)
+_CLIENTS = 4
+_SKEW = 0.99
+_LONGEST_SCAN = 100
+
+Operation = Literal["read", "update", "insert", "scan", "modify"]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Shares of operations; ``newest``: keys that were inserted last are read most."""
+
+    name: str
+    shares: dict[Operation, float]
+    newest: bool = False
+
+
+WORKLOADS = (
+    Workload("A", {"read": 0.5, "update": 0.5}),
+    Workload("B", {"read": 0.95, "update": 0.05}),
+    Workload("C", {"read": 1.0}),
+    Workload("D", {"read": 0.95, "insert": 0.05}, newest=True),
+    Workload("E", {"scan": 0.95, "insert": 0.05}),
+    Workload("F", {"read": 0.5, "modify": 0.5}),
+)
+
+
+class Server(Protocol):
+    """A store of records, by the requests that it understands."""
+
+    def read(self, key: str) -> bytes:
+        """Return the request to read a record."""
+        ...
+
+    def write(self, key: str, value: str) -> bytes:
+        """Return the request to write one."""
+        ...
+
+    def scan(self, key: str, count: int) -> bytes:
+        """Return the request to read so many from a key on."""
+        ...
+
+    def run(self, requests: Sequence[Sequence[bytes]]) -> float:
+        """Send each client's requests one after the other; returns requests per second."""
+        ...
+
+
+@dataclass(frozen=True)
+class Mistbow:
+    """The /app of a storage agent."""
+
+    url: str
+
+    def read(self, key: str) -> bytes:
+        """See ``Server``."""
+        return post(self.url, "/app/get", {"key": [key]})
+
+    def write(self, key: str, value: str) -> bytes:
+        """See ``Server``; of one time, what is put last counts."""
+        item = {"key": key, "val": value, "timestamp": 1}
+        return post(self.url, "/app/put", {"application": [item]})
+
+    def scan(self, key: str, count: int) -> bytes:
+        """See ``Server``."""
+        return post(self.url, "/app/get", {"start": key, "limit": count})
+
+    def run(self, requests: Sequence[Sequence[bytes]]) -> float:
+        """See ``Server``."""
+        return ask(
+            self.url,
+            lambda client, number: requests[client][number],
+            clients=len(requests),
+            each=len(requests[0]),
+        ).rate
+
+
+@dataclass(frozen=True)
+class Redis:
+    """Redis with the records as strings, and their keys in a sorted set to scan."""
+
+    port: int
+
+    def read(self, key: str) -> bytes:
+        """See ``Server``."""
+        return resp.command("GET", key)
+
+    def write(self, key: str, value: str) -> bytes:
+        """See ``Server``; one script, as a client would do it in one round."""
+        return resp.command("EVAL", _WRITE, "2", key, "keys", value)
+
+    def scan(self, key: str, count: int) -> bytes:
+        """See ``Server``."""
+        return resp.command("EVAL", _SCAN, "1", "keys", f"[{key}", str(count))
+
+    def run(self, requests: Sequence[Sequence[bytes]]) -> float:
+        """See ``Server``."""
+        return resp.run(self.port, requests)
+
+
+_WRITE = "redis.call('ZADD',KEYS[2],0,KEYS[1]) return redis.call('SET',KEYS[1],ARGV[1])"
+_SCAN = (
+    "return redis.call('MGET',unpack("
+    "redis.call('ZRANGEBYLEX',KEYS[1],ARGV[1],'+','LIMIT',0,ARGV[2])))"
+)
+
+
+def figures(home: Path) -> list[Figure]:
+    """Run all workloads against both, in memory and durable."""
+    found = []
+    for words, durability, arguments, goal in (
+        ("in memory", "memory", ("--appendonly", "no"), 0.5),
+        ("durable", "fsync", ("--appendonly", "yes", "--appendfsync", "always"), 1.0),
+    ):
+        with site(home / durability, durability) as running, _redis(home, arguments) as port:
+            for workload in WORKLOADS:
+                ours = _rates(Mistbow(running.url), workload)
+                theirs = _rates(Redis(port), workload)
+                what = f"YCSB {workload.name}, {words}"
+                ratios = [one / other for one, other in zip(ours, theirs, strict=True)]
+                found += [
+                    Figure(f"{what}: /app", "1/s", ours),
+                    Figure(f"{what}: Redis", "1/s", theirs),
+                    Figure(f"{what}: /app : Redis", "ratio", ratios, at_least=goal),
+                ]
+    return found
+
+
+def _rates(server: Server, workload: Workload) -> list[float]:
+    chance = random.Random(workload.name)
+    value = "".join(chance.choices(string.ascii_letters, k=_BYTES))
+    load = [server.write(_key(number), value) for number in range(_RECORDS)]
+    server.run([load])
+    made = _Requests(server, workload, chance, value)
+    rates = []
+    for operations in _OPERATIONS:
+        clients: list[list[bytes]] = [[] for _ in range(_CLIENTS)]
+        for number in range(operations):
+            clients[number % _CLIENTS] += made.next()
+        shortest = min(map(len, clients))
+        # An operation may be two requests: what counts are operations.
+        share = operations / sum(map(len, clients))
+        rates.append(server.run([each[:shortest] for each in clients]) * share)
+    return rates
+
+
+@dataclass
+class _Requests:
+    """The operations of a workload, each as the requests that it takes."""
+
+    server: Server
+    workload: Workload
+    chance: random.Random
+    value: str
+    keys: int = _RECORDS
+
+    def next(self) -> list[bytes]:
+        shares = self.workload.shares
+        [operation] = self.chance.choices(list(shares), list(shares.values()))
+        if operation == "insert":
+            self.keys += 1
+            return [self.server.write(_key(self.keys - 1), self.value)]
+        rank = bisect_left(_ZIPF, self.chance.random() * _ZIPF[-1])
+        key = _key(self.keys - 1 - rank if self.workload.newest else rank * 7919 % _RECORDS)
+        if operation == "scan":
+            return [self.server.scan(key, self.chance.randint(1, _LONGEST_SCAN))]
+        read = [self.server.read(key)] if operation != "update" else []
+        written = [self.server.write(key, self.value)] if operation != "read" else []
+        return read + written
+
+
+_ZIPF = list(accumulate(1 / rank**_SKEW for rank in range(1, _RECORDS + 1)))
+
+
+def _key(number: int) -> str:
+    return f"user{number:010d}"
+
+
+@contextmanager
+def _redis(home: Path, arguments: Sequence[str]) -> Iterator[int]:
+    program = shutil.which("redis-server")
+    if program is None:
+        raise SystemExit("redis-server is not installed: install your system's package for it")
+    (port,) = free_ports(1)
+    argv = [program, "--port", str(port), "--dir", str(home), "--save", "", *arguments]
+    process = subprocess.Popen(argv, stdout=subprocess.DEVNULL)
+    try:
+        eventually(lambda: resp.answers(port), what="Redis answers")
+        yield port
+    finally:
+        process.terminate()
+        process.wait(10)
