@@ -59,6 +59,7 @@ class Want:
             move=decision.move,
         )
 
+
 class Offers:
     """The copies, told in this site's metadata; who is to hold one sees that and subscribes."""
 
@@ -168,6 +169,8 @@ class Offers:
                 stream=want.stream,
                 filter=want.filter,
                 why=want.why,
+                cause=want.cause,
+                move=want.move,
                 since=since,
                 manual=manual,
             )
@@ -191,8 +194,6 @@ class Offers:
                 f"stream: {want.stream} is not copied in this way",
                 hint="Every site follows all metadata; a replica is copied from its source.",
             )
-                cause=want.cause,
-                move=want.move,
         stream = await self._streams.get(want.stream)
         if not want.filter.all and not stream.log.schema.equals(POINTS):
             raise InvalidRequestError(
