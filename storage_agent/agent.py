@@ -12,6 +12,7 @@ from typing import TypeVar
 from mistbow.auth.callers import current_caller
 from mistbow.clock import Clock, system_clock
 from mistbow.errors import UnavailableError
+from mistbow.http.shortcut import Content
 from mistbow.settings import AgentSettings
 from mistbow.streams.schemas import METADATA as METADATA_STREAM
 from mistbow.streams.schemas import RAW, is_permanent
@@ -166,7 +167,7 @@ class Agent:
         """Tell whether what an item says beside its value and time is not too much."""
         return self._intake.fits(item)
 
-    async def get(self, body: GetBody) -> bytes:
+    async def get(self, body: GetBody) -> Content:
         """Return what is stored of the points that a body asks for, as JSON."""
         ready = self._ready()
         return await gather(body, self.member, ready.extraction.get, self.replication)

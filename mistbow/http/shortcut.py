@@ -6,11 +6,12 @@ query, or passed on by another service) take the long way to that route.
 """
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from starlette.requests import ClientDisconnect
+from starlette.responses import StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mistbow.auth.callers import current_caller
@@ -19,7 +20,10 @@ from mistbow.errors import MistbowError
 from mistbow.http.limits import headers_of
 
 Headers = Mapping[bytes, bytes]
-Handler = Callable[[bytes, Headers], Awaitable[tuple[int, bytes]]]
+Content = bytes | Iterator[bytes]
+"""JSON: whole, or where it is long piece by piece."""
+
+Handler = Callable[[bytes, Headers], Awaitable[tuple[int, Content]]]
 """Takes a body and headers (in lower case), returns a status and JSON; raises ``MistbowError``."""
 
 _JSON = (b"content-type", b"application/json")
@@ -51,6 +55,7 @@ class Shortcuts:
             await self._app(scope, receive, send)
             return
         more: dict[str, str] = {}
+        content: Content
         try:
             check(shortcut.rule, current_caller())
             status, content = await shortcut.handler(await _body(receive), headers)
@@ -58,7 +63,11 @@ class Shortcuts:
             # All in ASCII: what an error quotes may be no valid text.
             status, content = error.status, json.dumps(error.body()).encode()
             more = headers_of(error)
-        await _send(send, status, content, more)
+        if isinstance(content, bytes):
+            await _send(send, status, content, more)
+        else:
+            answer = StreamingResponse(content, status, media_type="application/json")
+            await answer(scope, receive, send)
 
 
 async def _body(receive: Receive) -> bytes:

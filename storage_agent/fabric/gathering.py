@@ -9,6 +9,7 @@ import msgspec
 
 from mistbow.errors import NotFoundError, TooManyRequestsError, UnavailableError
 from mistbow.fabric import Site
+from mistbow.http.shortcut import Content
 from storage_agent.fabric.member import Member
 from storage_agent.fabric.network import Outgoing
 from storage_agent.monitoring.bodies import GetBody, Some
@@ -16,7 +17,7 @@ from storage_agent.monitoring.extraction import choice_of
 
 _READ_S = 27.0
 
-Here = Callable[[GetBody], Awaitable[bytes]]
+Here = Callable[[GetBody], Awaitable[Content]]
 """Answers for this node."""
 
 
@@ -88,15 +89,20 @@ class _Gathered(msgspec.Struct, frozen=True, omit_defaults=True):
 _GATHERED = msgspec.json.Decoder(_Gathered)
 
 
-async def gather(body: GetBody, member: Member, here: Here, replicas: Replicas) -> bytes:
+async def gather(body: GetBody, member: Member, here: Here, replicas: Replicas) -> Content:
     """Return the JSON answer of the nodes that a body names; none but this one if it names none."""
     if body.nodes is None:
         replicas.count_read(body)
         return await here(body)
     alone = msgspec.structs.replace(body, nodes=None)
-    question = Question(
-        "/get", msgspec.json.encode(alone), lambda: here(alone), replicas.stand_in(alone)
-    )
+
+    async def whole() -> bytes:
+        content = await here(alone)
+        if isinstance(content, bytes):
+            return content
+        return await asyncio.to_thread(b"".join, content)
+
+    question = Question("/get", msgspec.json.encode(alone), whole, replicas.stand_in(alone))
     answers = await ask(body.nodes, member, question)
     parts = [_GATHERED.decode(part) for part in answers.found.values()]
     items = tuple(item for part in parts for item in part.monitoring)

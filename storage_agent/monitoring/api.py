@@ -5,10 +5,11 @@ from typing import Annotated, Any
 
 import msgspec
 from fastapi import APIRouter, Depends, Header, Request, Response
+from fastapi.responses import StreamingResponse
 
 from mistbow.auth.rules import Rule, requires
 from mistbow.errors import InvalidRequestError, MistbowError
-from mistbow.http.shortcut import Headers, Shortcut
+from mistbow.http.shortcut import Content, Headers, Shortcut
 from storage_agent import metrics
 from storage_agent.agent import Agent
 from storage_agent.fabric.relay import relayed, takes_site
@@ -93,7 +94,7 @@ def monitoring_shortcuts(agent: Agent) -> dict[str, Shortcut]:
         key = headers.get(b"idempotency-key")
         return await _put(agent, body, None if key is None else key.decode("latin-1"))
 
-    async def get(body: bytes, _: Headers) -> tuple[int, bytes]:
+    async def get(body: bytes, _: Headers) -> tuple[int, Content]:
         return 200, await _get(agent, body)
 
     return {
@@ -113,7 +114,7 @@ async def _put(agent: Agent, content: bytes, key: str | None) -> tuple[int, byte
     return 202 if accepted.spooled else 200, msgspec.json.encode(answer)
 
 
-async def _get(agent: Agent, content: bytes) -> bytes:
+async def _get(agent: Agent, content: bytes) -> Content:
     with _Counted("/get"):
         return await agent.get(read_body(_GET, content))
 
@@ -215,5 +216,7 @@ def takes(body: type, example: dict[str, Any] | None = None) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": content}}
 
 
-def _json(data: bytes, status: int = 200) -> Response:
-    return Response(data, status, media_type="application/json")
+def _json(data: Content, status: int = 200) -> Response:
+    if isinstance(data, bytes):
+        return Response(data, status, media_type="application/json")
+    return StreamingResponse(data, status, media_type="application/json")

@@ -1,19 +1,23 @@
 """Answering a /get: which series are wanted, and their latest or past values."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from operator import itemgetter
 from typing import Any
 
 import msgspec
-import pyarrow as pa
 
 from mistbow.auth.callers import current_caller
 from mistbow.errors import InvalidRequestError
+from mistbow.http.shortcut import Content
 from storage_agent.monitoring.bodies import LATEST_MS, GetBody, whole
 from storage_agent.monitoring.catalogue import Catalogue, Metadata, Series
 from storage_agent.monitoring.history import History
-from storage_agent.streams.columns import as_list
+from storage_agent.monitoring.values import item_of
+
+_WHOLE = 10_000
+"""An answer of no more values is made at once."""
 
 
 class Extraction:
@@ -24,7 +28,7 @@ class Extraction:
         self._catalogue = catalogue
         self._history = history
 
-    async def get(self, body: GetBody) -> bytes:
+    async def get(self, body: GetBody) -> Content:
         """Return the JSON answer; raises ``InvalidRequestError`` and ``TooLargeError``.
 
         That ``body`` may ask for other nodes too is not looked at here.
@@ -33,38 +37,21 @@ class Extraction:
         times = times_of(body)
         if times is None:
             data = [self._latest(series, metadata) for series, metadata in wanted.items()]
-            return self._answer([item for item in data if item is not None])
-        points = await self._history.read(wanted, *times)
-        return await asyncio.to_thread(lambda: self._answer(grouped(points, wanted)))
+            told = msgspec.json.encode([item for item in data if item is not None])
+            return b"".join(self._answer((told,)))
+        values = await self._history.values(wanted, *times)
+        pieces = self._answer(await asyncio.to_thread(values.json))
+        return pieces if len(values) > _WHOLE else b"".join(pieces)
 
-    def _answer(self, data: Sequence[dict[str, Any]]) -> bytes:
-        return msgspec.json.encode({"monitoring": [{"node": self._node, "data": data}]})
+    def _answer(self, data: Iterable[bytes]) -> Iterator[bytes]:
+        node = msgspec.json.encode(self._node)
+        return chain((b'{"monitoring":[{"node":' + node + b',"data":',), data, (b"}]}",))
 
     def _latest(self, series: Series, metadata: Metadata) -> dict[str, Any] | None:
         latest = self._catalogue.latest(series)
         if latest is None:
             return None
         return item_of(metadata, [{"timestamp": latest.ts, "val": latest.value}])
-
-
-def grouped(points: pa.Table, wanted: Mapping[Series, Metadata]) -> list[dict[str, Any]]:
-    """Return points by series, as items of an answer."""
-    values: dict[Series, list[dict[str, Any]]] = {}
-    for part in points.to_batches():
-        columns = (as_list(part[name]) for name in points.column_names)
-        for metric, entity, ts, value in zip(*columns, strict=True):
-            values.setdefault((metric, entity), []).append({"timestamp": ts, "val": value})
-    return [
-        # Sorting keeps the order of their numbers where times are equal.
-        item_of(metadata, sorted(values[series], key=itemgetter("timestamp")))
-        for series, metadata in wanted.items()
-        if series in values
-    ]
-
-
-def item_of(metadata: Metadata, values: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return a series as an item of an answer."""
-    return {**metadata, "values": values}
 
 
 def chosen(catalogue: Catalogue, body: GetBody) -> dict[Series, Metadata]:

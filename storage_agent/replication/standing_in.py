@@ -15,7 +15,8 @@ from storage_agent.fabric.member import Member
 from storage_agent.fabric.network import Outgoing
 from storage_agent.monitoring.bodies import LATEST_MS, GetBody
 from storage_agent.monitoring.catalogue import Metadata, Series
-from storage_agent.monitoring.extraction import fitting, grouped, item_of, times_of
+from storage_agent.monitoring.extraction import fitting, times_of
+from storage_agent.monitoring.values import item_of
 from storage_agent.replication.filters import may_hold, surely_holds
 from storage_agent.replication.pulling import Puller
 from storage_agent.replication.replica import Replica
@@ -42,7 +43,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, rename={"at": "from"}):
     node: str
     at: str
     stale_ms: int
-    data: list[dict[str, Any]]
+    data: msgspec.Raw
 
 
 class _Found(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -144,12 +145,15 @@ class StandIns:
         times = times_of(body)
         if times is None:
             latest = await _latest(replica, set(wanted))
-            data = [item_of(wanted[series], [value]) for series, value in latest.items()]
+            items = [item_of(wanted[series], [value]) for series, value in latest.items()]
+            data = msgspec.json.encode(items)
         else:
-            points = await replica.history.read(wanted, *times)
-            data = await asyncio.to_thread(grouped, points, wanted)
+            values = await replica.history.values(wanted, *times)
+            data = await asyncio.to_thread(lambda: b"".join(values.json()))
         node = next(s.node for s in self._member.fabric().sites if s.name == replica.of)
-        part = Part(node=node, at=self._member.site, stale_ms=replica.stale_ms, data=data)
+        part = Part(
+            node=node, at=self._member.site, stale_ms=replica.stale_ms, data=msgspec.Raw(data)
+        )
         return msgspec.json.encode(part)
 
 

@@ -1,7 +1,7 @@
 """The log of one stream: what Ignite holds of it, as far as this agent knows."""
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -139,28 +139,6 @@ class StreamLog:
             else Piece.of(next(commits), self.gone(entry.first, None))
             for entry in entries
         ]
-
-    async def points(
-        self, entries: Sequence[Entry], parts: Collection[int]
-    ) -> list[pa.RecordBatch]:
-        """Return points; of runs only those of the series in some of their ``MOST_BLOCKS`` parts.
-
-        Where two of a series have the same time, they come in the order of their numbers.
-        """
-        commits = iter(await self.segments([entry for entry in entries if not entry.blocks]))
-        found: list[pa.RecordBatch] = []
-        for entry in entries:
-            if entry.blocks:
-                found += await self._run_points(self.run_of(entry), parts)
-            else:
-                piece = Piece.of(next(commits), self.gone(entry.first, None))
-                found.append(piece.between(entry.first, entry.next).batch)
-        return found
-
-    async def _run_points(self, run: Run, parts: Collection[int]) -> list[pa.RecordBatch]:
-        blocks = sorted({part % run.blocks for part in parts})
-        tables = [await self._living(table, run) for table in await self._blocks(run, blocks)]
-        return [batch for table in tables for batch in table.select(self.schema.names).to_batches()]
 
     async def block(self, entry: Entry, block: int) -> pa.Table:
         """Return what is there of a block of a run of points, with the rows' numbers."""

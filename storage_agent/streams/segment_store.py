@@ -1,5 +1,6 @@
 """Where commits and runs are: in Ignite, and the last used ones in memory too."""
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -21,6 +22,8 @@ from storage_agent.streams.segments import (
 
 _CACHED_BYTES = 48 * 2**20
 _REMOVED_AT_ONCE = 500
+_HERE_BYTES = 32 * 2**10
+"""So much is decoded between other requests; more is in a thread of its own."""
 
 Decode = Callable[[bytes], Any]
 Size = Callable[[Any], int]
@@ -110,16 +113,25 @@ class SegmentStore:
         # What was cached may leave the cache while Ignite answers.
         found = {key: value for key, value in known.items() if value is not None}
         missing = [key for key in keys if key not in found]
-        for key, data in (await self.ignite.get_all(HISTORICAL, missing)).items():
-            found[key] = decode(data)
-            self.cache.put(key, found[key], size(found[key]))
-        return found
+        read = await _decoded(await self.ignite.get_all(HISTORICAL, missing), decode)
+        for key, value in read.items():
+            self.cache.put(key, value, size(value))
+        return found | read
 
     async def _parts(self, keys: Sequence[str], decode: Decode, size: Size) -> list[Any]:
         found = await self._all(keys, decode, size)
         if len(found) < len(keys):
             raise UnavailableError("a run was replaced while it was read", hint="Try again.")
         return [found[key] for key in keys]
+
+
+async def _decoded(stored: dict[str, bytes], decode: Decode) -> dict[str, Any]:
+    def work() -> dict[str, Any]:
+        return {key: decode(data) for key, data in stored.items()}
+
+    if sum(map(len, stored.values())) <= _HERE_BYTES:
+        return work()
+    return await asyncio.to_thread(work)
 
 
 def _run_key(stream: str, run: str, part: str) -> str:

@@ -74,6 +74,32 @@ def test_the_specifications_snippets(url: str) -> None:
     assert answer == {"monitoring": [{"node": "n1", "data": [first, second]}]}
 
 
+def test_a_long_answer_comes_piece_by_piece(
+    url: str, client: AgentClient, clock: HeldClock
+) -> None:
+    times = range(clock.now - 12_000, clock.now)
+    client.put([Point("cpu", f"e{ts % 3}", ts, ts / 7) for ts in times])
+    data = [
+        {
+            "metricID": "cpu",
+            "entityID": f"e{of}",
+            "values": [{"timestamp": ts, "val": ts / 7} for ts in times if ts % 3 == of],
+        }
+        for of in (times[0] % 3, times[1] % 3, times[2] % 3)
+    ]
+    asked = {"metricID": ["cpu"], "from": 0}
+    for path in ("/get", "/get?site=n1"):
+        response = httpx.post(f"{url}{path}", json=asked)
+        assert response.headers["Content-Type"] == "application/json"
+        assert response.headers["Transfer-Encoding"] == "chunked"
+        assert response.json() == {"monitoring": [{"node": "n1", "data": data}]}
+    everywhere = post(url, "/get", {**asked, "nodes": []})
+    assert everywhere == {"monitoring": [{"node": "n1", "data": data}]}
+    one = httpx.post(f"{url}/get", json={**asked, "entityID": "e1"})
+    assert one.headers["Content-Length"]
+    assert len(one.json()["monitoring"][0]["data"][0]["values"]) == 4000
+
+
 def test_filters(client: AgentClient, clock: HeldClock) -> None:
     client.put(
         [
