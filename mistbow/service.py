@@ -19,7 +19,7 @@ from mistbow.auth.keyring import Keyring
 from mistbow.auth.rules import authorize, requires
 from mistbow.errors import InvalidRequestError, MistbowError, NotFoundError
 from mistbow.http.limits import BodyLimit, RequestLimit, headers_of
-from mistbow.http.protocol import BoundedHeads
+from mistbow.http.protocol import BoundedProtocol
 from mistbow.http.shortcut import Shortcut, Shortcuts
 from mistbow.settings import ServiceSettings
 from mistbow.telemetry import get_logger, set_up_logging
@@ -77,7 +77,7 @@ def serve(app: FastAPI, name: str, port: int, settings: ServiceSettings) -> None
         app,
         host=settings.host,
         port=port,
-        http=BoundedHeads,
+        http=BoundedProtocol,
         ws="none",
         ssl_certfile=settings.tls_cert,
         ssl_keyfile=settings.tls_key,

@@ -12,7 +12,7 @@ from mistbow.errors import MistbowError, SlowRequestError, TooLargeError, TooMan
 
 # Whoever watches, greets or says that it lives must be heard above all when there is much to do.
 _ALWAYS = ("/healthz", "/readyz", "/metrics", "/fabric/greet", "/workers/")
-_YES = ("true", "1", "yes", "on")
+_YES = ("true", "t", "1", "yes", "y", "on")
 
 
 class BodyLimit:
@@ -121,14 +121,21 @@ class _Places:
 
 
 def _follows(scope: Scope) -> bool:
-    """Tell whether a request is one that waits for what is yet to come."""
+    """Tell whether a request is one that waits for what is yet to come: of a stream, or results."""
+    if scope["method"] != "GET":
+        return False
     if scope["path"].endswith(("/follow", "/events")):
         return True
     query: bytes = scope["query_string"]
-    if b"follow=" not in query and b"wait_ms=" not in query:
+    if not scope["path"].startswith("/streams/") or not query:
         return False
     asked = parse_qs(query.decode("latin-1"))
-    return asked.get("follow", [""])[-1].lower() in _YES or "wait_ms" in asked
+    return says_yes(asked.get("follow", [""])[-1]) or "wait_ms" in asked
+
+
+def says_yes(value: str) -> bool:
+    """Tell whether a value in a query is one that routes take for true."""
+    return value.lower() in _YES
 
 
 async def _answer(error: MistbowError, scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,24 +1,35 @@
-"""uvicorn's protocol, with a bound on the head of a request, for which it has none of its own."""
+"""uvicorn's protocol, with bounds for which it has none: on heads, and on readers that stall."""
 
 import asyncio
+import fcntl
+import sys
+import termios
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 _MOST_BYTES = 64 * 2**10
 _MOST_S = 20.0
+_READER_S = 30.0
 
 _TOO_LARGE = b"431 Request Header Fields Too Large"
 _TOO_SLOW = b"408 Request Timeout"
 
 
-class BoundedHeads(HttpToolsProtocol):
-    """Ends connections whose next request line and headers are too large or too slow."""
+class BoundedProtocol(HttpToolsProtocol):
+    """Ends connections whose next request line and headers are too large or too slow.
+
+    And those of whose answer nothing is taken for ``reader_seconds``: it would hold its place,
+    and what it is made of, for ever.
+    """
 
     head_seconds = _MOST_S
+    reader_seconds = _READER_S
 
     _head_bytes = 0
     _head_is_open = True
     _head_timer: asyncio.TimerHandle | None = None
+    _untaken = 0
+    _reader_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -26,6 +37,7 @@ class BoundedHeads(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._close_head()
+        self._leave_reader()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -43,6 +55,14 @@ class BoundedHeads(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._close_head()
         super().on_headers_complete()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._watch_reader()
+
+    def resume_writing(self) -> None:
+        self._leave_reader()
+        super().resume_writing()
 
     def _open_head(self) -> None:
         self._close_head()
@@ -62,3 +82,26 @@ class BoundedHeads(HttpToolsProtocol):
             answer = b"HTTP/1.1 %b\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
             self.transport.write(answer % status)
             self.transport.close()
+
+    def _watch_reader(self) -> None:
+        self._leave_reader()
+        self._untaken = self._left()
+        self._reader_timer = self.loop.call_later(self.reader_seconds, self._look_at_reader)
+
+    def _leave_reader(self) -> None:
+        if self._reader_timer is not None:
+            self._reader_timer.cancel()
+            self._reader_timer = None
+
+    def _look_at_reader(self) -> None:
+        if self._left() < self._untaken:
+            self._watch_reader()
+        else:
+            # What is left would be waited for if it were closed.
+            self.transport.abort()
+
+    def _left(self) -> int:
+        """Return how many bytes the other side has not taken: those here, and the kernel's."""
+        socket = self.transport.get_extra_info("socket").fileno()
+        sent = fcntl.ioctl(socket, termios.TIOCOUTQ, bytes(4))
+        return self.transport.get_write_buffer_size() + int.from_bytes(sent, sys.byteorder)

@@ -12,6 +12,7 @@ from starlette.types import Message
 
 from mistbow.auth.rules import authorize
 from mistbow.errors import UnavailableError
+from mistbow.http.limits import says_yes
 from mistbow.telemetry import get_logger
 from storage_agent.fabric.neighbours import Neighbours
 from storage_agent.fabric.network import (
@@ -39,7 +40,7 @@ _FOLLOW_S = 3.0
 _GET_S = 27.0
 _LONG = (
     *("/get", "/query", "/query/parts", "/app/get", "/app/query", "/analytics/get"),
-    "/replication/get",
+    *("/replication/get", "/replication/points"),
     *("/api/v1/query", "/api/v1/query_range", "/sql"),
 )
 _MOST_WAIT_S = 60.0
@@ -157,7 +158,7 @@ def _some(headers: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
 def _follows(request: Request) -> bool:
     if request.url.path.endswith("/events"):
         return True
-    return request.query_params.get("follow", "").lower() in ("true", "1", "yes", "on")
+    return says_yes(request.query_params.get("follow", ""))
 
 
 def _wait_s(request: Request) -> float:

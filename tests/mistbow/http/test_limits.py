@@ -16,7 +16,7 @@ from fastapi.responses import StreamingResponse
 from mistbow.auth.rules import requires
 from mistbow.client.transport import Call, Transport
 from mistbow.errors import TooManyRequestsError, UnavailableError
-from mistbow.http.protocol import BoundedHeads
+from mistbow.http.protocol import BoundedProtocol
 from mistbow.service import create_service
 from mistbow.settings import AgentSettings
 from tests.support.certificates import Authority
@@ -38,19 +38,25 @@ def service(**settings: Any) -> FastAPI:
     async def body(request: Request) -> int:
         return len(await request.body())
 
+    async def parts(part: bytes) -> AsyncIterator[bytes]:
+        held.append(1)
+        try:
+            while True:
+                yield part
+                await asyncio.sleep(0.02)
+        finally:
+            held.pop()
+
     @app.get("/held")
+    @app.get("/streams/held")
     @requires("read")
     async def hold(follow: bool = False) -> StreamingResponse:
-        async def parts() -> AsyncIterator[bytes]:
-            held.append(1)
-            try:
-                while True:
-                    yield b"."
-                    await asyncio.sleep(0.02)
-            finally:
-                held.pop()
+        return StreamingResponse(parts(b"."))
 
-        return StreamingResponse(parts())
+    @app.get("/much")
+    @requires("read")
+    async def much() -> StreamingResponse:
+        return StreamingResponse(parts(b"." * 2**20))
 
     @app.get("/count")
     @requires("read")
@@ -71,13 +77,13 @@ def answer_to(url: str, *parts: bytes) -> bytes:
 
 def test_a_body_that_does_not_come_is_answered_408() -> None:
     with served(service(body_seconds=0.2)) as url:
-        head = b"POST /body HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n"
-        answer = answer_to(url, head, b"a few bytes")
+        head = b"POST /body HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
+        answer = answer_to(url, head % 100, b"a few bytes")
         assert answer.startswith(b"HTTP/1.1 408")
         assert b"did not come within 0.2 s" in answer
         assert b"MISTBOW_BODY_SECONDS" in answer
         # What comes in time is not touched, and neither is an answer that takes longer.
-        assert httpx.post(f"{url}/body", content=b"x" * 5).json() == 5
+        assert answer_to(url, head % 5 + b"bytes").endswith(b"\r\n\r\n5")
         with httpx.stream("GET", f"{url}/held") as held:
             assert sum(len(part) for part in islice(held.iter_raw(), 20)) >= 20
 
@@ -101,8 +107,14 @@ def test_too_many_requests_are_answered_429_and_followers_are_counted_apart() ->
         # Whoever watches must still be answered, and who follows has places of its own.
         for path in ("/healthz", "/readyz", "/metrics"):
             assert httpx.get(url + path).status_code == 200
-        stack.enter_context(httpx.stream("GET", f"{url}/held?follow=true"))
-        assert "MISTBOW_MAX_FOLLOWERS" in httpx.get(f"{url}/held?follow=true").text
+        stack.enter_context(httpx.stream("GET", f"{url}/streams/held?follow=true"))
+        for yes in ("true", "t", "On"):
+            refused = httpx.get(f"{url}/streams/held?follow={yes}")
+            assert (refused.status_code, refused.headers["Retry-After"]) == (429, "1")
+            assert "MISTBOW_MAX_FOLLOWERS" in refused.text
+        # What does not follow has no more places by saying so.
+        for answer in (httpx.get(f"{url}/held?follow=true"), httpx.post(f"{url}/body?follow=true")):
+            assert "MISTBOW_MAX_REQUESTS" in answer.text
         stack.close()
         eventually(lambda: httpx.get(f"{url}/count").is_success, what="places are free again")
 
@@ -117,8 +129,20 @@ def test_the_client_repeats_what_found_no_place_and_tells_the_rest() -> None:
         transport.close()
 
 
-class Hasty(BoundedHeads):
+def test_a_reader_that_takes_nothing_is_cut_off_and_its_place_is_free() -> None:
+    with served(service(max_requests=1), http=Hasty) as url, socket.socket() as idle:
+        idle.connect(("127.0.0.1", httpx.URL(url).port))
+        idle.sendall(b"GET /much HTTP/1.1\r\nHost: h\r\n\r\n")
+        assert idle.recv(15) == b"HTTP/1.1 200 OK"
+        eventually(lambda: httpx.get(f"{url}/count").is_success, what="its place is free")
+        with contextlib.suppress(ConnectionResetError):
+            while idle.recv(2**20):
+                pass
+
+
+class Hasty(BoundedProtocol):
     head_seconds = 0.3
+    reader_seconds = 0.3
 
 
 @pytest.fixture(scope="module")
