@@ -88,7 +88,7 @@ class Agent:
             settings.home / "ignite",
         )
         self.guard = Guard(settings.home, self._ignite, self.member, clock)
-        self._intake = Intake(settings, self._store)
+        self._intake = Intake(settings, self._store, self._is_stored)
         self._checkpointing = asyncio.Lock()
         self._recovered: _Recovered | None = None
         self._running: asyncio.Task[None] | None = None
@@ -162,6 +162,9 @@ class Agent:
         if ready is None or not self._ignite.connected or self.guard.refuses(RAW):
             return None
         return Store(ready.maker, ready.raw.writer, ready.epoch)
+
+    def _is_stored(self, key: str) -> bool:
+        return self._recovered is not None and key in self._recovered.raw.log.keys
 
     def fits(self, item: Measurement) -> bool:
         """Tell whether what an item says beside its value and time is not too much."""

@@ -16,6 +16,7 @@ from storage_agent.intake.spool import Spool, Spooled
 from storage_agent.monitoring.bodies import Measurement, PutBody
 from storage_agent.monitoring.catalogue import Catalogue
 from storage_agent.monitoring.points import PointMaker
+from storage_agent.streams.recent_keys import OWN
 from storage_agent.streams.writer import Writer
 
 log = get_logger(__name__)
@@ -51,15 +52,22 @@ class Accepted:
 class Intake:
     """Stores points; while it cannot, it spools or refuses them, as the settings say.
 
-    ``store`` returns where they go, or None while Ignite is away.
+    ``store`` returns where they go, or None while Ignite is away; ``is_stored`` tells of a key
+    whether its points went there lately.
     """
 
-    def __init__(self, settings: AgentSettings, store: Callable[[], Store | None]) -> None:
+    def __init__(
+        self,
+        settings: AgentSettings,
+        store: Callable[[], Store | None],
+        is_stored: Callable[[str], bool],
+    ) -> None:
         self._settings = settings
         self._store = store
+        self._is_stored = is_stored
         self._spools = settings.when_away == "spool"
         self._spool = Spool(settings.home / "agent" / "spool.db", settings.spool_mb * 2**20)
-        self._run = secrets.token_hex(8)
+        self._run = OWN + secrets.token_hex(8)
         self._numbers = itertools.count()
         # Knows no series: it only tells what is wrong with a body.
         self._check = PointMaker(settings, Catalogue())
@@ -77,6 +85,9 @@ class Intake:
             )
         if not count:
             return Accepted(0)
+        known = await self._spool.known(key) if self._spools and key is not None else None
+        if known is not None:
+            return Accepted(count, spooled=known == "waiting")
         store = self._store()
         if store is not None:
             store.writer.check_room()
@@ -91,6 +102,8 @@ class Intake:
                 return Accepted(count)
             except UnavailableError as error:
                 log.info("spooling", because=error.message)
+        if self._is_stored(key):
+            return Accepted(count)
         (self._check if store is None else store.maker).make(body.monitoring)
         await self._spool.append(key, msgspec.json.encode(body), count)
         metrics.SPOOLED_POINTS.inc(count)
@@ -103,7 +116,7 @@ class Intake:
 
     async def drain(self) -> None:
         """Store what was spooled, in its order, whenever Ignite is there; for ever."""
-        opened = False
+        opened = settled = False
         while True:
             try:
                 if not opened:
@@ -111,6 +124,11 @@ class Intake:
                     opened = True
                 store = self._store()
                 if store is not None and self._spool.bodies:
+                    if not settled:
+                        # What was spooled while nobody knew the keys from before this start.
+                        await self._spool.settle(self._is_stored)
+                        settled = True
+                        continue
                     await self._drain(store, await self._spool.next(_AT_ONCE, _BYTES_AT_ONCE))
                     continue
             except UnavailableError:

@@ -1,30 +1,46 @@
 """The spool: bodies of points on this node's disk, in the order in which they came.
 
 A SQLite file in WAL mode with full synchronisation: what ``append`` returned from survives a power
-cut, and a disk that is full refuses without harm to what is there.
+cut, and a disk that is full refuses without harm to what is there. The keys of bodies stay for a
+while after these are stored elsewhere, so that a repeat is told from a new body, however many there
+are.
 """
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from mistbow.errors import StorageFullError, UnavailableError
+from mistbow.telemetry import get_logger
 from storage_agent import metrics
+
+log = get_logger(__name__)
 
 T = TypeVar("T")
 
-_TABLE = """
+_AGE_S = 600.0
+_KEYS_AT_ONCE = 1000
+_TABLES = """
     create table if not exists bodies (
         id integer primary key autoincrement,
-        key text not null,
+        key text not null unique,
         points integer not null,
         body blob not null
-    )
+    );
+    create table if not exists stored (
+        key text primary key,
+        since real not null
+    );
+    create index if not exists stored_since on stored (since);
 """
+
+Known = Literal["waiting", "stored"]
+"""What of a body is known by its key: it waits here, or came out of here lately."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +58,8 @@ class Spool:
 
     def __init__(self, path: Path, most_bytes: int) -> None:
         self.bodies = 0
+        self._looked = False
+        self._keys = 0  # of bodies that are stored
         self._path = path
         self._most = most_bytes
         self._bytes = 0
@@ -52,41 +70,59 @@ class Spool:
     async def open(self) -> None:
         """Find what waits from before."""
         if self._path.exists():
-            await self._run(self._open)
+            await self._work(self._open)
+        self._looked = True
+
+    async def known(self, key: str) -> Known | None:
+        """Return what is known of the body of a key."""
+        if not self._looked:
+            await self.open()
+        return await self._work(self._find, key) if self.bodies or self._keys else None
 
     async def append(self, key: str, body: bytes, points: int) -> None:
-        """Keep a body; raises ``StorageFullError`` when it does not fit."""
+        """Keep a body unless its key is known; raises ``StorageFullError`` when it does not fit."""
         if self._bytes + len(body) > self._most:
             raise StorageFullError(
                 f"Ignite is away, and what waits for it takes the {self._most} bytes that it may",
                 hint="Try again when Ignite is back, or raise MISTBOW_SPOOL_MB.",
             )
-        try:
-            await self._run(self._insert, key, body, points)
-        except sqlite3.Error as error:
-            raise UnavailableError(
-                f"Ignite is away, and this node's disk takes nothing: {error}",
-                hint="Try again in a moment.",
-            ) from error
-        self._count(1, len(body))
+        if await self._work(self._insert, key, body, points):
+            self._count(1, len(body))
 
     async def next(self, most: int, most_bytes: int) -> list[Spooled]:
         """Return the oldest bodies, at least one, and no more bytes than that together."""
-        return await self._run(self._select, most, most_bytes)
+        return await self._work(self._select, most, most_bytes)
 
     async def remove(self, done: Sequence[Spooled]) -> None:
-        """Forget bodies, which are stored elsewhere."""
-        await self._run(self._delete, done[-1].id)
+        """Forget bodies, which are stored elsewhere; their keys are known for a while yet."""
+        await self._work(self._delete, [each.id for each in done])
         self._count(-len(done), -sum(len(each.body) for each in done))
+
+    async def settle(self, is_stored: Callable[[str], bool]) -> None:
+        """Forget the bodies of keys that are stored elsewhere already."""
+        after = 0
+        while some := await self._work(self._keys_after, after):
+            after = some[-1][0]
+            done = [(each, size) for each, key, size in some if is_stored(key)]
+            await self._work(self._delete, [each for each, _ in done])
+            self._count(-len(done), -sum(size for _, size in done))
 
     async def close(self) -> None:
         """Close the file."""
         if self._file is not None:
-            await self._run(self._file.close)
+            await self._work(self._file.close)
         self._thread.shutdown()
 
-    async def _run(self, work: Callable[..., T], *arguments: Any) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work, *arguments)
+    async def _work(self, work: Callable[..., T], *arguments: Any) -> T:
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._thread, work, *arguments)
+        except sqlite3.Error as error:
+            log.warning("the spool does not work", error=str(error))
+            raise UnavailableError(
+                f"this node's disk, where points wait for Ignite, does not work: {error}",
+                hint="Try again in a moment.",
+            ) from error
 
     def _count(self, bodies: int, size: int) -> None:
         self.bodies += bodies
@@ -102,16 +138,30 @@ class Spool:
             file = sqlite3.connect(self._path, check_same_thread=False, isolation_level=None)
             file.execute("pragma journal_mode=wal")
             file.execute("pragma synchronous=full")
-            file.execute(_TABLE)
+            file.executescript(_TABLES)
             found = file.execute("select count(*), coalesce(sum(length(body)), 0) from bodies")
             self._count(*found.fetchone())
+            # The time before this start counts for nothing: nobody could repeat anything.
+            file.execute("update stored set since = ?", (time.monotonic(),))
+            [self._keys] = file.execute("select count(*) from stored").fetchone()
             self._file = file
         return self._file
 
-    def _insert(self, key: str, body: bytes, points: int) -> None:
+    def _insert(self, key: str, body: bytes, points: int) -> bool:
+        if self._find(key):
+            return False
         self._open().execute(
             "insert into bodies (key, points, body) values (?, ?, ?)", (key, points, body)
         )
+        return True
+
+    def _find(self, key: str) -> Known | None:
+        file = self._open()
+        if file.execute("select 1 from bodies where key = ?", (key,)).fetchone():
+            return "waiting"
+        self._forget_keys()
+        found = file.execute("select 1 from stored where key = ?", (key,)).fetchone()
+        return "stored" if found else None
 
     def _select(self, most: int, most_bytes: int) -> list[Spooled]:
         query = "select id, key, points, body from bodies order by id limit ?"
@@ -125,5 +175,22 @@ class Spool:
             found.append(each)
         return found
 
-    def _delete(self, last: int) -> None:
-        self._open().execute("delete from bodies where id <= ?", (last,))
+    def _keys_after(self, after: int) -> list[tuple[int, str, int]]:
+        query = "select id, key, length(body) from bodies where id > ? order by id limit ?"
+        return self._open().execute(query, (after, _KEYS_AT_ONCE)).fetchall()
+
+    def _delete(self, ids: Sequence[int]) -> None:
+        """Have only the keys of bodies be left."""
+        now = time.monotonic()
+        with self._open() as file:
+            file.execute("begin")
+            file.executemany(
+                "insert or replace into stored select key, ? from bodies where id = ?",
+                [(now, each) for each in ids],
+            )
+            file.executemany("delete from bodies where id = ?", [(each,) for each in ids])
+        self._keys += len(ids)
+
+    def _forget_keys(self) -> None:
+        before = time.monotonic() - _AGE_S
+        self._keys -= self._open().execute("delete from stored where since < ?", (before,)).rowcount
