@@ -1,5 +1,6 @@
 """What can be changed while an agent runs: how long streams are kept, and in how much room."""
 
+import asyncio
 from typing import Annotated, Literal
 
 import msgspec
@@ -13,7 +14,8 @@ from storage_agent.streams.housekeeping import Bound
 from storage_agent.streams.index import EARLIEST
 from storage_agent.streams.log import StreamLog
 
-_KEY = "config"
+_KEY = "configuration"
+_STORE_S = 5.0
 _DAY_MS = 86_400_000
 _MOST_MS = 36_525 * _DAY_MS
 
@@ -66,6 +68,8 @@ class ConfigCell:
 
     def __init__(self, settings: AgentSettings, ignite: IgniteClient) -> None:
         self._ignite = ignite
+        self._lock = asyncio.Lock()
+        self._stored: str | None = None
         self._changed: dict[str, object] = {}
         self._settings: dict[str, object] = {
             "retention_ms": settings.retention_s and settings.retention_s * 1000,
@@ -77,12 +81,14 @@ class ConfigCell:
 
     async def load(self) -> None:
         """Read what was changed."""
-        stored = await self._ignite.get(METADATA, _KEY)
-        self._changed = {} if stored is None else msgspec.json.decode(stored)
-        self.current = self._made(self._changed)
+        self._adopt(await self._ignite.get(METADATA, _KEY))
 
     async def change(self, change: ConfigChange) -> Config:
-        """Change something, for good; raises ``InvalidRequestError`` for a name that fits none."""
+        """Change something, for good, whoever changes something else at the same time.
+
+        Raises ``InvalidRequestError`` for a name that fits none, and ``UnavailableError``: then it
+        may be stored all the same.
+        """
         given = {
             name: value
             for name in change.__struct_fields__
@@ -92,11 +98,31 @@ class ConfigCell:
             if not name or "*" in name.removesuffix("*"):
                 hint = "A stream's name, or how several begin and a *: results/*"
                 raise InvalidRequestError(f"streams: {name!r} names no streams", hint=hint)
-        changed = {**self._changed, **given}
-        await self._ignite.put(METADATA, _KEY, msgspec.json.encode(changed))
-        self._changed = changed
-        self.current = self._made(changed)
-        return self.current
+        async with self._lock:
+            await self._ignite.insist(lambda: self._store(given), _STORE_S)
+            return self.current
+
+    async def _store(self, given: dict[str, object]) -> None:
+        """Store what is given beside what others changed; may be repeated after an error.
+
+        By compare-and-set: a change that was given up, and lands late, undoes none after it.
+        """
+        while True:
+            text = msgspec.json.encode({**self._changed, **given}, order="deterministic").decode()
+            if text == self._stored or await self._swap(text):
+                self._adopt(text)
+                return
+            await self.load()
+
+    async def _swap(self, text: str) -> bool:
+        if self._stored is None:
+            return await self._ignite.put_if_absent(METADATA, _KEY, text)
+        return await self._ignite.replace(METADATA, _KEY, self._stored, text)
+
+    def _adopt(self, stored: str | None) -> None:
+        self._stored = stored
+        self._changed = {} if stored is None else msgspec.json.decode(stored)
+        self.current = self._made(self._changed)
 
     def bound(self) -> Bound:
         """Return how much room streams may take."""
