@@ -6,6 +6,7 @@ now and then with the number up to which they hold, from which a restart goes on
 
 import time
 from collections.abc import Callable, Iterator
+from itertools import takewhile
 from typing import Any
 
 import msgspec
@@ -13,7 +14,7 @@ import pyarrow as pa
 
 from storage_agent.ignite_client import LATEST, METADATA, IgniteClient
 from storage_agent.streams.columns import as_list
-from storage_agent.streams.index import EARLIEST
+from storage_agent.streams.index import EARLIEST, Entry
 from storage_agent.streams.log import StreamLog
 from storage_agent.streams.segments import Segment
 
@@ -126,9 +127,26 @@ class Catalogue:
             self._latest[_series(key)] = msgspec.json.decode(stored, type=LatestValue)
         self._applied = self._written = int(metadata.get(APPLIED, b"0"))
         entries = list(raw.index.from_number(self._applied))
-        for begin in range(0, len(entries), _REPLAY):
-            for segment in await raw.segments(entries[begin : begin + _REPLAY]):
+        while entries:
+            if entries[0].blocks:
+                await self._replay_run(raw, entries.pop(0))
+                continue
+            commits = list(takewhile(lambda entry: not entry.blocks, entries[:_REPLAY]))
+            for segment in await raw.segments(commits):
                 self.apply(segment)
+            del entries[: len(commits)]
+
+    async def _replay_run(self, raw: StreamLog, entry: Entry) -> None:
+        """Follow what a run holds from where this is: all of its commits but their metadata."""
+        [piece] = await raw.pieces([entry])
+        commits = piece.commits
+        columns = (each.tolist() for each in (commits.first, commits.next, commits.created))
+        for first, end, created in zip(*columns, strict=True):
+            if end > self._applied:
+                rows = piece.between(max(first, self._applied), end)
+                self._apply_values(rows.batch, created)
+        self._apply_values(piece.waiting(raw.ahead.released), entry.created)
+        self._applied = entry.next
 
     async def checkpoint(self, ignite: IgniteClient) -> float:
         """Write what changed; returns how many seconds it took. Nothing is lost by an error."""

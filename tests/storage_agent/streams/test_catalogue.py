@@ -1,0 +1,67 @@
+"""What is known of the series after a restart that finds commits merged, on a real Ignite."""
+
+import pyarrow as pa
+import pytest
+
+from mistbow.streams.schemas import POINTS
+from storage_agent.ignite_client import METADATA
+from storage_agent.monitoring.catalogue import APPLIED, Catalogue
+from storage_agent.streams import compaction
+from storage_agent.streams.housekeeping import GRACE_MS, Bound, Housekeeper
+from tests.storage_agent.conftest import HeldClock
+from tests.storage_agent.streams.opening import Opener
+
+
+def points(*rows: tuple[str, int, float]) -> pa.RecordBatch:
+    entities, times, values = zip(*rows, strict=True)
+    words = [pa.array(c).dictionary_encode() for c in (["m"] * len(rows), entities, entities)]
+    columns = [*words, pa.array(times, pa.int64()), pa.array(values)]
+    return pa.RecordBatch.from_arrays(columns, schema=POINTS)
+
+
+def latest(catalogue: Catalogue) -> dict[str, tuple[object, ...]]:
+    """Return by entity its latest value; of points ahead a run does not know when each came."""
+    found = {}
+    for series, _ in catalogue.all():
+        value = catalogue.latest(series)
+        assert value is not None
+        came = () if series[1] == "ahead" else (value.created, value.seen)
+        found[series[1]] = (value.ts, value.value, *came)
+    return found
+
+
+async def test_recovery_from_inside_a_run(
+    opener: Opener, clock: HeldClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction, "COMMITS", 5)
+    stream = await opener.open(POINTS, 1000)
+    before = Catalogue()
+    stream.log.listener = lambda segment, _: before.apply(segment)
+    now = clock.now
+    told = [{"metricID": "m", "entityID": "a", "units": "W"}]
+    await stream.writer.append(points(("a", now, 1.0)), series=told)
+    await stream.writer.append(points(("b", now, 2.0), ("a", now, 3.0)))
+    await before.checkpoint(opener.ignite)
+    for rows in (
+        points(("a", now, 4.0), ("c", now - 5, 5.0)),
+        points(("ahead", now + 60_000, 6.0)),
+        points(("a", now - 1, 7.0), ("c", now - 5, 8.0)),
+        points(("d", now, 9.0)),
+    ):
+        clock.now += 10
+        await stream.writer.append(rows)
+    housekeeper = Housekeeper(lambda: [stream.log], clock, Bound, lambda _: True)
+    await housekeeper.keep()
+    clock.now += GRACE_MS
+    await housekeeper.keep()
+    assert [entry.blocks > 0 for entry in stream.log.index.from_number(0)] == [True, False]
+
+    stored = await opener.ignite.scan(METADATA)
+    inside = int(stored[APPLIED])
+    assert 0 < inside < stream.log.manifest.current.runs[0].next
+    again = (await opener.open(POINTS, 1000)).log
+    for metadata in (stored, {**stored, APPLIED: b"0"}):
+        after = Catalogue()
+        await after.recover(opener.ignite, metadata, again)
+        assert dict(after.all()) == dict(before.all())
+        assert latest(after) == latest(before)
