@@ -1,11 +1,12 @@
 """GET and PUT /config: what can be changed while the agent runs."""
 
 import msgspec
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 
 from mistbow.auth.rules import requires
 from storage_agent.agent import Agent
 from storage_agent.config import Config, ConfigChange
+from storage_agent.fabric.relay import relayed, takes_site
 from storage_agent.monitoring.api import takes
 from storage_agent.monitoring.bodies import read_body
 
@@ -20,7 +21,9 @@ _EXAMPLE = {
 
 def config_routes(agent: Agent) -> APIRouter:
     """Return the routes of an agent."""
-    routes = APIRouter(tags=["operations"])
+    routes = APIRouter(
+        tags=["operations"], route_class=relayed(agent.relay), dependencies=[Depends(takes_site)]
+    )
 
     @routes.get("/config", summary="How long and in how much room streams are kept")
     @requires("read")

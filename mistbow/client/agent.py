@@ -27,6 +27,7 @@ from mistbow.client.agent_model import (
     Words,
 )
 from mistbow.client.async_agent import AsyncAgentClient
+from mistbow.client.operations import OperationsClient
 from mistbow.client.records import RecordsClient
 from mistbow.client.transport import Call, Transport
 from mistbow.errors import UnavailableError
@@ -101,6 +102,11 @@ class AgentClient:
     def records(self) -> RecordsClient:
         """What the same agent keeps by key: analytics, applications, routing tables."""
         return RecordsClient(self._send)
+
+    @property
+    def operations(self) -> OperationsClient:
+        """How the same agent keeps its data: configuration, Ignite's nodes, copies."""
+        return OperationsClient(self._send)
 
     def get_table(
         self,

@@ -26,6 +26,7 @@ from mistbow.client.agent_model import (
     StreamState,
     Words,
 )
+from mistbow.client.operations import AsyncOperationsClient
 from mistbow.client.records import AsyncRecordsClient
 from mistbow.client.transport import AsyncTransport, Call
 from mistbow.errors import UnavailableError
@@ -75,6 +76,11 @@ class AsyncAgentClient:
     def records(self) -> AsyncRecordsClient:
         """Do as ``AgentClient.records``."""
         return AsyncRecordsClient(self._send)
+
+    @property
+    def operations(self) -> AsyncOperationsClient:
+        """Do as ``AgentClient.operations``."""
+        return AsyncOperationsClient(self._send)
 
     async def get_table(
         self,

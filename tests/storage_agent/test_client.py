@@ -4,6 +4,7 @@ import pytest
 
 from mistbow.client.agent import AgentClient, AsyncAgentClient, Point
 from mistbow.client.agent_model import Aggregated, Node
+from mistbow.client.operation_model import Restrictions, Rule, SeriesFilter
 from mistbow.client.record_model import AppSchema, Record, RecordValue, Route, RoutingTable
 from mistbow.errors import InvalidRequestError, NotFoundError
 from tests.storage_agent.conftest import HeldClock
@@ -73,4 +74,16 @@ async def test_from_coroutines(url: str, client: AgentClient, clock: HeldClock) 
     assert seen == ["a", "a", "a", "b", "b", "b"]
     await other.records.put("analytics", [Record("k", 1, 1)])
     assert (await other.records.get("analytics", "k")).values == {"k": [RecordValue(1, 1)]}
+    operations = other.operations
+    assert (await operations.change_config(retention_ms=None)).retention_ms is None
+    assert await operations.config() == client.operations.config()
+    assert (await operations.cluster()).nodes[0].online
+    rule = Rule(SeriesFilter(group=("g",)), ("north",))
+    assert (await operations.restrict([rule])).declared == (rule,)
+    assert await operations.restrictions() == Restrictions((), (rule,))
+    assert (await operations.replication()).copies == ()
+    with pytest.raises(NotFoundError):
+        await operations.withdraw_copy("none")
+    with pytest.raises(InvalidRequestError):
+        await operations.ask_copy("")
     await other.close()
