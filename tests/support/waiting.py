@@ -12,11 +12,12 @@ _PAUSE = 0.02
 def eventually(probe: Callable[[], T], *, timeout: float = 30.0, what: str = "") -> T:
     """Call ``probe`` until it returns something true, and return that; fail after ``timeout`` s.
 
+    It is called at least once, however late that is: a timeout of 0 asks for it to be true now.
     An ``AssertionError`` or ``OSError`` from the probe counts as "not yet".
     """
     deadline = time.monotonic() + timeout
     last: object = None
-    while time.monotonic() < deadline:
+    while True:
         try:
             value = probe()
             if value:
@@ -24,6 +25,8 @@ def eventually(probe: Callable[[], T], *, timeout: float = 30.0, what: str = "")
             last = value
         except (AssertionError, OSError) as error:
             last = error
+        if time.monotonic() >= deadline:
+            break
         time.sleep(_PAUSE)
     raise AssertionError(f"not within {timeout} s: {what or probe}; last: {last!r}")
 
@@ -34,7 +37,7 @@ async def aeventually(
     """Do as ``eventually``, for a coroutine function."""
     deadline = time.monotonic() + timeout
     last: object = None
-    while time.monotonic() < deadline:
+    while True:
         try:
             value = await probe()
             if value:
@@ -42,5 +45,7 @@ async def aeventually(
             last = value
         except (AssertionError, OSError) as error:
             last = error
+        if time.monotonic() >= deadline:
+            break
         await asyncio.sleep(_PAUSE)
     raise AssertionError(f"not within {timeout} s: {what or probe}; last: {last!r}")

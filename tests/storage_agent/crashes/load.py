@@ -105,10 +105,10 @@ class Load:
         )
         assert not self._errors
 
-    def check(self, url: str | None = None, *, within: float = 0.01) -> int:
+    def check(self, url: str | None = None, *, within: float = 0.0) -> int:
         """Have all be there that was acknowledged, once; returns how many points and rows.
 
-        ``within``: seconds that it may take, where points may lie in a spool.
+        ``within``: seconds that it may take, where points may lie in a spool; 0: it is so now.
         """
         url = url or self._url
         due = self.ledger.acknowledged

@@ -34,7 +34,7 @@ def test_the_agent_is_killed(agent: AgentProcess, ignite: IgniteServer) -> None:
 
     with Load(agent.url) as load:
         # As nothing is spooled, what is acknowledged can be read at once.
-        rounds(load, ignite, crash, 0.01)
+        rounds(load, ignite, crash, 0.0)
     load.check()
 
 

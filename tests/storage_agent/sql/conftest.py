@@ -32,7 +32,7 @@ def agent(
         node="n1",
         token=SecretStr(TOKEN),
         ignite_port=ignite_server.port,
-        sql_seconds=1.5,
+        sql_seconds=50,
         sql_memory_mb=64,
         sql_max_rows=1_000,
         sql_queries=1,
