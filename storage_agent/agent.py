@@ -266,6 +266,7 @@ class Agent:
                     self._clock,
                     config.bound,
                     lambda name: not is_permanent(name),
+                    self.replication.offers.unheard,
                 ),
                 keeping=keeping,
                 catalogue=catalogue,

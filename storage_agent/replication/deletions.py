@@ -1,6 +1,7 @@
 """Telling a replica what was deleted at its source, each deletion at its place among the rows."""
 
 from collections.abc import AsyncIterator, Callable
+from itertools import takewhile
 
 import msgspec
 import pyarrow as pa
@@ -11,14 +12,14 @@ from storage_agent.streams.segments import no_rows
 
 
 class Deleted(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Deletions up to the number ``last``, to be done in turn.
+    """Deletions to be done in turn; those up to the number ``last`` will not be told again.
 
-    ``anew``: the source has forgotten some of those that the replica has not heard of.
+    ``missed``: the source has forgotten some of those that the replica has not heard of.
     """
 
     last: int
     deletions: tuple[Deletion, ...] = ()
-    anew: bool = False
+    missed: bool = False
 
 
 async def with_deletions(
@@ -31,7 +32,8 @@ async def with_deletions(
     """Yield chunks from a number on, and between them what was deleted after ``told``.
 
     A deletion is of all rows before a number. Chunks that end at or before that may have been read
-    before it: it comes after them. All others were read after it: it comes before them, and so
+    before it, however much later they are sent: it is done for good where they end, and until then
+    once for what is held already. All others were read after it: it comes before them, and so
     leaves alone what was stored since. None is told where nothing is held yet.
     """
     position = Position(start, 0)
@@ -39,23 +41,36 @@ async def with_deletions(
         # What is read from now on is without all that was deleted so far.
         told = manifest().deleted
         yield _noted(schema, position, Deleted(told))
+    elif told > manifest().deleted:
+        told = 0  # the source lost its deletions, and counts anew
+    early = told
     async for chunk in chunks:
-        news = _news(manifest(), told)
-        before = [each for each in news.deletions if each.before < chunk.position.next]
-        if news.anew or before:
-            told = news.last if news.anew else before[-1].id
-            yield _noted(schema, position, Deleted(told, tuple(before), news.anew))
+        end, new = chunk.position.next, _after(manifest(), told)
+        if new is None:
+            told, new = manifest().deleted, ()
+            yield _noted(schema, position, Deleted(told, missed=True))
+        if over := _up_to(end - 1, new):
+            told = over[-1].id
+            yield _noted(schema, position, Deleted(told, over))
         position = chunk.position
         yield chunk
-        after = [each for each in news.deletions if each.before >= chunk.position.next]
-        if after and not news.anew:
-            told = after[-1].id
-            yield _noted(schema, position, Deleted(told, tuple(after)))
+        left = new[len(over) :]
+        if ends := _up_to(end, left):
+            told = ends[-1].id
+        if now := tuple(each for each in left if each.id > early or each in ends):
+            early = now[-1].id
+            yield _noted(schema, position, Deleted(told, now))
 
 
-def _news(manifest: Manifest, told: int) -> Deleted:
+def _up_to(number: int, deletions: tuple[Deletion, ...]) -> tuple[Deletion, ...]:
+    """Return the first of them that are of rows before at most this number."""
+    return tuple(takewhile(lambda each: each.before <= number, deletions))
+
+
+def _after(manifest: Manifest, told: int) -> tuple[Deletion, ...] | None:
+    """Return what was deleted after ``told``; None: that is not known any more."""
     new = tuple(each for each in manifest.deletions if each.id > told)
-    return Deleted(manifest.deleted, new, anew=len(new) < manifest.deleted - told)
+    return None if len(new) < manifest.deleted - told else new
 
 
 def _noted(schema: pa.Schema, position: Position, deleted: Deleted) -> Chunk:

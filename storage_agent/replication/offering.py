@@ -1,6 +1,6 @@
 """What this site wants others to hold of its data, and giving it to them."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Self
@@ -29,6 +29,7 @@ from storage_agent.replication.told import (
 )
 from storage_agent.replication.view import Decision
 from storage_agent.streams import reading
+from storage_agent.streams.manifest import Deletion
 from storage_agent.streams.reading import Selection, Selector
 from storage_agent.streams.streams import REPLICAS, Streams
 
@@ -112,6 +113,25 @@ class Offers:
     def review(self) -> None:
         """Follow the restrictions, and what became known of targets."""
         self._tell(tuple(self._fitted(each) for each in self._copies))
+
+    def unheard(self, stream: str) -> Callable[[Deletion], bool]:
+        """Return what tells which deletions of a stream some replica may not have heard of."""
+        last = []
+        for copy in self._copies:
+            if copy.stream == stream:
+                kept = self._kept(copy)
+                last.append((copy.since, None if kept is None else kept.deleted))
+        return lambda deletion: any(
+            deletion.created >= since if heard is None else deletion.id > heard
+            for since, heard in last
+        )
+
+    def _kept(self, copy: Copy) -> Kept | None:
+        """Return what its target last said of a copy."""
+        for kept in kept_by(self._member.told_by(copy.target)):
+            if (kept.of, kept.id) == (self._member.site, copy.id):
+                return kept
+        return None
 
     async def feed(
         self, target: str, copy_id: str, start: int, deleted: int | None

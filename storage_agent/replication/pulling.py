@@ -29,6 +29,7 @@ log = get_logger(__name__)
 _LOOK_S = 0.5
 _ROOM_S = 5.0
 _NO_ROOM = "no room on the disk"
+_MISSED = "its source has forgotten what was deleted; withdraw it, and ask for it again"
 
 _Wanted = dict[tuple[str, str], Copy]
 """Copies by the site that wants them and their id."""
@@ -157,8 +158,8 @@ class Puller:
 
     async def _pull(self, replica: Replica) -> None:
         network, site, copy = self._member.network, replica.of, replica.copy
-        if self.room() < self._least_free:
-            replica.state = _NO_ROOM
+        if replica.missed or self.room() < self._least_free:
+            replica.state = _MISSED if replica.missed else _NO_ROOM
             await asyncio.sleep(_ROOM_S)
             return
         replica.state = "waiting for its site"
@@ -194,7 +195,8 @@ class Puller:
                 filter=replica.copy.filter,
                 withheld=replica.copy.withheld,
                 complete=replica.complete,
-                state=_NO_ROOM if replica.state == _NO_ROOM else "following",
+                deleted=replica.deleted,
+                state=replica.state if replica.state in (_NO_ROOM, _MISSED) else "following",
                 reads=self._reads_of(replica),
             )
             for replica in self.held()

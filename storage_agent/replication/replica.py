@@ -18,6 +18,7 @@ from storage_agent.fabric.journal import STORE
 from storage_agent.monitoring.history import History
 from storage_agent.replication.deletions import Deleted
 from storage_agent.replication.told import Copy
+from storage_agent.streams.segments import no_rows
 from storage_agent.streams.streams import Stream
 
 OF = "of"
@@ -26,6 +27,7 @@ _BASE = "base"
 _COMPLETE = "complete"
 _COMPLETE_TO = "complete_to"
 _DELETED = "deleted"
+_MISSED = "missed"
 
 _NOTE_S = 5.0
 
@@ -63,7 +65,7 @@ class Replica:
     @property
     def rows(self) -> int:
         """How many rows it has."""
-        return self._stream.log.head
+        return self._stream.log.index.rows
 
     @property
     def store(self) -> str | None:
@@ -83,6 +85,11 @@ class Replica:
         return last
 
     @property
+    def missed(self) -> bool:
+        """Whether its source has forgotten what was deleted before this replica heard of it."""
+        return bool(self._attribute(_MISSED, False))
+
+    @property
     def complete_to(self) -> int:
         """The time (ms) up to which it has all that did not come late."""
         return self._complete_to
@@ -99,7 +106,7 @@ class Replica:
         if self.store != store:
             # A first store, or another one: its numbers begin anew, what is kept stays.
             position = first
-            changes |= {_COMPLETE: None, _DELETED: None}
+            changes |= {_COMPLETE: None, _DELETED: None, _MISSED: None}
         elif position > head:
             position = head  # the source lost its end, which is only here now
         position = max(position, first)
@@ -147,14 +154,23 @@ class Replica:
 
     async def _delete(self, deleted: Deleted) -> None:
         """Do what was deleted at the source; after a crash it is told, and done, again."""
-        writer = self._stream.writer
-        if deleted.anew:
-            await writer.delete()
-            await self._note({STORE: None, _COMPLETE: None, _DELETED: None})
-            raise UnavailableError("it missed what was deleted, and is copied anew")
+        if deleted.missed:
+            # Nothing is removed for that: the source may have less than there is here.
+            await self._note({_MISSED: True, _COMPLETE: None})
+            raise UnavailableError("its source has forgotten what was deleted meanwhile")
+        if deleted.deletions:
+            await self._close_place()
         for each in deleted.deletions:
+            writer = self._stream.writer
             await writer.delete(each.columns, each.keys, each.min_ts, each.max_ts)
         await self._note({_DELETED: deleted.last})
+
+    async def _close_place(self) -> None:
+        """Keep rows that were sent before, and are still on their way to Ignite, from landing."""
+        log, before = self._stream.log, self._stream.log.frontier
+        await self._stream.writer.append(no_rows(log.schema), epoch=log.epoch)
+        if log.frontier != before:
+            raise UnavailableError("rows were stored before; what follows is read again")
 
     def _attribute(self, name: str, default: Any) -> Any:
         return self._stream.log.attributes.get(name, default)

@@ -51,8 +51,8 @@ class Copy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A replica that the teller holds of the site ``of``.
 
-    ``complete``: it has once had all that there was. ``reads``: how often a minute it is read
-    there, in steps of a factor of 2.
+    ``complete``: it has once had all that there was. ``deleted``: the last deletion at its source
+    that was done in it. ``reads``: how often a minute it is read there, in steps of a factor of 2.
     """
 
     of: str
@@ -61,6 +61,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     filter: SeriesFilter = SeriesFilter()
     withheld: tuple[SeriesFilter, ...] = ()
     complete: bool = False
+    deleted: int | None = None
     state: str = "following"
     reads: int = 0
 

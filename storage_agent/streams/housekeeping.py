@@ -4,7 +4,7 @@ One stream after the other, in one task, beside reading and writing.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -23,6 +23,9 @@ log = get_logger(__name__)
 GRACE_MS = 60_000
 """What was replaced is removed so much later: who began to read it has finished."""
 
+MOST_UNHEARD = 10_000
+"""So many deletions, and keys of theirs, are kept at most for who has not heard of them."""
+
 _MERGES = 4
 """So many merges of a stream before the next stream has its turn."""
 
@@ -38,7 +41,8 @@ class Bound:
 class Housekeeper:
     """Keeps the logs of an agent; ``logs`` and ``bound`` return them as they are now.
 
-    ``evictable`` tells of a stream's name whether what is oldest of it may go for want of room.
+    ``evictable`` tells of a stream's name whether what is oldest of it may go for want of room,
+    ``unheard`` which of its deletions some replica of it may not have heard of.
     """
 
     def __init__(
@@ -47,12 +51,14 @@ class Housekeeper:
         clock: Clock,
         bound: Callable[[], Bound],
         evictable: Callable[[str], bool],
+        unheard: Callable[[str], Callable[[Deletion], bool]] = lambda _: lambda _: False,
     ) -> None:
         self.full = False
         self._logs = logs
         self._clock = clock
         self._bound = bound
         self._evictable = evictable
+        self._unheard = unheard
         # One at a time, whoever calls: it counts on nobody else changing the runs.
         self._turn = asyncio.Lock()
         self._fenced: set[str] = set()
@@ -111,14 +117,16 @@ class Housekeeper:
         return None
 
     async def _settle(self, each: StreamLog) -> None:
-        """Forget deletions that no commit and no run needs any more."""
+        """Forget deletions that no commit, no run and no replica needs any more."""
         manifest = each.manifest.current
         if not manifest.deletions:
             return
+        unheard = _newest(filter(self._unheard(each.name), manifest.deletions))
         kept = tuple(
             d
             for d in manifest.deletions
             if manifest.next < d.before
+            or d.id in unheard
             or any(run.purged < d.id and _touches(d, run) for run in manifest.runs)
         )
         if kept != manifest.deletions:
@@ -202,6 +210,18 @@ def _abandoned(manifest: Manifest, now: int) -> Manifest:
         return msgspec.structs.replace(manifest, building=None)
     trash = Trash(since=now, runs=(left,))
     return msgspec.structs.replace(manifest, building=None, trash=(*manifest.trash, trash))
+
+
+def _newest(deletions: Iterable[Deletion]) -> set[int]:
+    """Return the ids of the last deletions that are not too many, nor of too many keys."""
+    room = MOST_UNHEARD
+    newest = set()
+    for each in reversed(list(deletions)):
+        room -= 1 + len(each.keys)
+        if room < 0:
+            break
+        newest.add(each.id)
+    return newest
 
 
 def _touches(deletion: Deletion, run: Run) -> bool:

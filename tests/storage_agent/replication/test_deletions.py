@@ -58,7 +58,24 @@ async def test_it_comes_before_what_was_stored_since() -> None:
 async def test_each_has_its_place() -> None:
     one, two = deletion(1, before=10), deletion(2, before=20)
     heard = await Source(5, one, two, 15, 20, 25).heard(0)
-    assert heard == [5, Deleted(1, (one,)), 15, Deleted(2, (two,)), 20, 25]
+    assert heard == [5, Deleted(1, (one,)), 15, Deleted(1, (two,)), 20, Deleted(2, (two,)), 25]
+
+
+async def test_what_was_read_before_it_and_is_sent_after_it_is_deleted_too() -> None:
+    one = deletion(1, before=20)
+    # A run is read whole, and sent in parts: the rows of all three were read before the deletion.
+    heard = await Source(5, one, 10, 20, 25).heard(0)
+    assert heard == [5, 10, Deleted(0, (one,)), 20, Deleted(1, (one,)), 25]
+    # It broke off in between, at either side: what was told at once does not count.
+    again = Source(10, 20)
+    again.delete(one)
+    assert await again.heard(0) == [10, Deleted(0, (one,)), 20, Deleted(1, (one,))]
+
+
+async def test_a_source_that_lost_its_deletions_counts_anew() -> None:
+    source = Source(5)
+    source.delete(one := deletion(1, before=5))
+    assert await source.heard(7) == [5, Deleted(1, (one,))]
 
 
 async def test_who_has_nothing_needs_to_hear_of_none() -> None:
@@ -68,9 +85,9 @@ async def test_who_has_nothing_needs_to_hear_of_none() -> None:
     assert await source.heard(1) == [5]
 
 
-async def test_who_missed_one_that_is_forgotten_begins_anew() -> None:
+async def test_who_missed_one_that_is_forgotten_hears_that() -> None:
     source = Source(5)
     source.manifest = Manifest(deletions=(deletion(3, before=4),), deleted=3)
     first, *_ = await source.heard(1)
     assert isinstance(first, Deleted)
-    assert first.anew
+    assert first.missed
