@@ -13,7 +13,8 @@ from benchmarks.storage.fleet import METRICS, Site, item, site
 from mistbow.client.agent import AgentClient
 from mistbow.ignite.server import IgniteServer
 from mistbow.streams.schemas import POINTS, RAW
-from storage_agent.ignite_client import IgniteClient
+from storage_agent.ignite_client import METADATA, IgniteClient
+from storage_agent.monitoring.catalogue import APPLIED
 from storage_agent.streams.housekeeping import Bound, Housekeeper
 from storage_agent.streams.streams import Streams
 
@@ -91,6 +92,8 @@ async def _fill(port: int, began: int) -> float:
         if raw.log.manifest.current == before:
             break
     took = time.perf_counter() - took
+    # As an agent would have noted: nothing is to be replayed when one starts.
+    await ignite.put(METADATA, APPLIED, str(raw.log.head).encode())
     await streams.close()
     await ignite.close()
     return took

@@ -72,8 +72,8 @@ def service(module: str, port_setting: str, **settings: object) -> Iterator[Serv
     own = {port_setting.replace("_port", "_url"): f"http://127.0.0.1:{port}"}
     given = {port_setting: port, **own, "log_level": "warning", **settings}
     running = Service(module, port, given)
-    running.start()
     try:
+        running.start()
         yield running
     finally:
         running.stop()
