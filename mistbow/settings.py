@@ -311,6 +311,13 @@ class AgentSettings(ServiceSettings):
     replica_free_mb: int = Field(
         default=1024, ge=0, description="Replicas grow no more when less disk than this is free."
     )
+    durability: Durability = Field(
+        default="fsync",
+        description="What a write to this site's Ignite survives; to memory nothing is moved.",
+    )
+    move_after_s: int = Field(
+        default=3600, ge=1, description="Points that are to move stay here for so long at least, s."
+    )
     restrictions: str = Field(
         default="",
         description="Data that may not be copied everywhere, as JSON: "

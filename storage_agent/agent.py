@@ -249,12 +249,12 @@ class Agent:
             raw.log.merge_limit = catalogue.written
             epoch = streams.epoch = await raw.writer.own()
             await streams.stamp()
-            keeping = Keeping(raw, catalogue)
+            keeping = Keeping(raw, catalogue, self.replication.moved.latest)
             await keeping.settle()
             await self.records.open(streams)
             # What begins to work on these streams comes last: nothing after it may fail.
             await self.member.open(streams, catalogue)
-            history = History(raw.log)
+            history = History(raw.log, self.replication.moved)
             self.replication.open(streams, catalogue, config.bound)
             return _Recovered(
                 streams=streams,
@@ -273,7 +273,7 @@ class Agent:
                 maker=PointMaker(self._settings, catalogue),
                 extraction=Extraction(self._settings.node, catalogue, history),
                 history=history,
-                aggregation=Aggregation(catalogue, history),
+                aggregation=Aggregation(self._settings.node, catalogue, history),
             )
         except BaseException:
             await streams.close()

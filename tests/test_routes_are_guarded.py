@@ -58,6 +58,7 @@ def test_what_changes_something_takes_more_than_reading(tmp_path: Path) -> None:
         "POST /app/query",
         "POST /routing/get",
         "POST /replication/get",
+        "POST /replication/points",
         "POST /api/v1/query",
         "POST /api/v1/query_range",
         "POST /api/v1/labels",

@@ -18,13 +18,14 @@ from storage_agent.monitoring.history import History
 class Sums(msgspec.Struct, frozen=True):
     """What values come to; without any, ``min`` and ``max`` are None.
 
-    A ``sum`` of None is beyond what a number can be.
+    A ``sum`` of None is beyond what a number can be. ``missing``: what could not be read.
     """
 
     count: int = 0
     sum: float | None = 0.0
     min: float | None = None
     max: float | None = None
+    missing: tuple[Missing, ...] = ()
 
 
 class _Value(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -38,7 +39,8 @@ _SUMS = msgspec.json.Decoder(Sums)
 class Aggregation:
     """Aggregates what is stored on this node."""
 
-    def __init__(self, catalogue: Catalogue, history: History) -> None:
+    def __init__(self, node: str, catalogue: Catalogue, history: History) -> None:
+        self._node = node
         self._catalogue = catalogue
         self._history = history
 
@@ -50,12 +52,15 @@ class Aggregation:
             latest = (self._catalogue.latest(series) for series in wanted)
             return merged(Sums(1, each.value, each.value, each.value) for each in latest if each)
         found = Sums()
-        async for part in self._history.batches(wanted, *times, columns=("value",)):
+        lost: list[str] = []
+        parts = self._history.batches(wanted, *times, columns=("value",), missing=lost)
+        async for part in parts:
             if part.num_rows:
                 ends = pc.min_max(part["value"]).as_py()
                 sums = Sums(part.num_rows, pc.sum(part["value"]).as_py(), ends["min"], ends["max"])
                 found = merged((found, sums))
-        return found
+        missing = tuple(Missing(self._node, reason) for reason in lost)
+        return msgspec.structs.replace(found, missing=missing)
 
 
 async def query(body: QueryBody, member: Member, here: Aggregation) -> bytes:
@@ -63,6 +68,7 @@ async def query(body: QueryBody, member: Member, here: Aggregation) -> bytes:
     missing: tuple[Missing, ...] = ()
     if body.nodes is None:
         sums = await here.sums(body)
+        missing = sums.missing
     else:
         alone = msgspec.structs.replace(body, nodes=None)
 
@@ -72,7 +78,7 @@ async def query(body: QueryBody, member: Member, here: Aggregation) -> bytes:
         question = Question("/query/parts", msgspec.json.encode(alone), parts)
         answers = await ask(body.nodes, member, question)
         sums = merged(_SUMS.decode(part) for part in answers.found.values())
-        missing = answers.missing
+        missing = (*sums.missing, *answers.missing)
     return msgspec.json.encode(_Value(value_of(sums, body.agg), missing))
 
 
@@ -80,8 +86,9 @@ def merged(parts: Iterable[Sums]) -> Sums:
     """Return what the values of all parts come to.
 
     >>> merged([Sums(1, 2.0, 2.0, 2.0), Sums(), Sums(2, 9.0, 4.0, 5.0)])
-    Sums(count=3, sum=11.0, min=2.0, max=5.0)
+    Sums(count=3, sum=11.0, min=2.0, max=5.0, missing=())
     """
+    parts = tuple(parts)
     filled = [part for part in parts if part.count]
     total = sum(math.inf if part.sum is None else part.sum for part in filled)
     return Sums(
@@ -89,6 +96,7 @@ def merged(parts: Iterable[Sums]) -> Sums:
         total if math.isfinite(total) else None,
         min((part.min for part in filled if part.min is not None), default=None),
         max((part.max for part in filled if part.max is not None), default=None),
+        tuple(each for part in parts for each in part.missing),
     )
 
 

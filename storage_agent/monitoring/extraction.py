@@ -39,13 +39,16 @@ class Extraction:
             data = [self._latest(series, metadata) for series, metadata in wanted.items()]
             told = msgspec.json.encode([item for item in data if item is not None])
             return b"".join(self._answer((told,)))
-        values = await self._history.values(wanted, *times)
-        pieces = self._answer(await asyncio.to_thread(values.json))
+        lost: list[str] = []
+        values = await self._history.values(wanted, *times, lost)
+        pieces = self._answer(await asyncio.to_thread(values.json), lost)
         return pieces if len(values) > _WHOLE else b"".join(pieces)
 
-    def _answer(self, data: Iterable[bytes]) -> Iterator[bytes]:
+    def _answer(self, data: Iterable[bytes], lost: Iterable[str] = ()) -> Iterator[bytes]:
         node = msgspec.json.encode(self._node)
-        return chain((b'{"monitoring":[{"node":' + node + b',"data":',), data, (b"}]}",))
+        missing = [{"node": self._node, "reason": reason} for reason in lost]
+        end = b',"missing":' + msgspec.json.encode(missing) + b"}" if missing else b"}"
+        return chain((b'{"monitoring":[{"node":' + node + b',"data":',), data, (b"}]", end))
 
     def _latest(self, series: Series, metadata: Metadata) -> dict[str, Any] | None:
         latest = self._catalogue.latest(series)
@@ -57,7 +60,8 @@ class Extraction:
 def chosen(catalogue: Catalogue, body: GetBody) -> dict[Series, Metadata]:
     """Return the series that the filters of a body ask for, and their metadata."""
     fits = fitting(body)
-    return {series: metadata for series, metadata in catalogue.all() if fits(metadata)}
+    known = catalogue.among(choice_of(body.metricID), choice_of(body.entityID))
+    return {series: metadata for series, metadata in known if fits(metadata)}
 
 
 def fitting(body: GetBody) -> Callable[[Metadata], bool]:

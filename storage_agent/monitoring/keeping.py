@@ -1,6 +1,6 @@
 """Keeping the catalogue true to the points: what is deleted or expires is not the latest."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -17,12 +17,19 @@ from storage_agent.streams.streams import Stream
 _COLUMNS = ("metric", "entity", "ts", "value")
 
 
-class Keeping:
-    """Deletes points, and corrects the catalogue when some are gone."""
+Latest = Callable[[Collection[Series]], Awaitable[dict[Series, tuple[int, float]]]]
 
-    def __init__(self, raw: Stream, catalogue: Catalogue) -> None:
+
+class Keeping:
+    """Deletes points, and corrects the catalogue when some are gone.
+
+    ``elsewhere`` returns the last times and values of points that have moved.
+    """
+
+    def __init__(self, raw: Stream, catalogue: Catalogue, elsewhere: Latest) -> None:
         self._raw = raw
         self._catalogue = catalogue
+        self._elsewhere = elsewhere
 
     async def delete(
         self, series: Collection[Series], start: int | None, end: int | None
@@ -35,7 +42,10 @@ class Keeping:
             return []
         head = self._raw.log.head
         await self._raw.writer.delete(("metric", "entity"), series, start, end)
-        return await self._recheck(series, head if start is None and end is None else 0)
+        if start is None and end is None:
+            return await self._recheck(series, head)
+        # Of a series all that is left may have moved.
+        return await self._recheck(series, 0, self._elsewhere)
 
     async def expire(self) -> list[Series]:
         """Look again at series whose latest value has expired; returns those that are no more."""
@@ -44,7 +54,9 @@ class Keeping:
 
     async def settle(self) -> None:
         """Do what a crash kept from being done after deletions."""
-        deletions = [(d, frozenset(d.keys)) for d in self._raw.log.manifest.current.deletions]
+        # The latest value of a series stays known where it is not here any more.
+        done = (d for d in self._raw.log.manifest.current.deletions if not d.forgotten)
+        deletions = [(d, frozenset(d.keys)) for d in done]
         hit = [
             series
             for series, _ in self._catalogue.all()
@@ -54,13 +66,20 @@ class Keeping:
         if hit:
             await self._recheck(hit, 0)
 
-    async def _recheck(self, series: Collection[Series], since: int) -> list[Series]:
+    async def _recheck(
+        self, series: Collection[Series], since: int, elsewhere: Latest | None = None
+    ) -> list[Series]:
         """Find the latest values of series anew, among numbers from ``since`` on."""
         gone = []
         left = list(series)
         while left:
             before = {each: self._catalogue.stored(each) for each in left}
             latest = await _latest(self._raw.log, left, since)
+            if elsewhere is not None:
+                moved = await elsewhere([each for each in left if each not in latest])
+                for each, (ts, value) in moved.items():
+                    seen = known.seen if (known := before[each]) is not None else 0
+                    latest[each] = LatestValue(ts, value, seen, seen)
             # Of those of which more came meanwhile, this is not the last word.
             same = [each for each in left if self._catalogue.stored(each) is before[each]]
             for each in same:

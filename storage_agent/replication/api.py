@@ -16,6 +16,7 @@ from storage_agent.fabric.relay import relayed, takes_site
 from storage_agent.monitoring.api import takes
 from storage_agent.monitoring.bodies import read_body
 from storage_agent.replication.filters import SeriesFilter
+from storage_agent.replication.moved import MovedAsk
 from storage_agent.replication.offering import Want
 from storage_agent.replication.replication import Replication
 from storage_agent.replication.restrictions import read_rules
@@ -28,14 +29,19 @@ _MOST = 2**63 - 1
 
 
 class WantBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A copy that is asked for; without a filter, of the whole stream."""
+    """A copy that is asked for; without a filter, of the whole stream.
+
+    ``move``: what is there is forgotten here, once it is old enough.
+    """
 
     target: Annotated[str, Meta(min_length=1, max_length=40)]
     stream: Annotated[str, Meta(min_length=1, max_length=100)] = RAW
     filter: SeriesFilter = SeriesFilter()
+    move: bool = False
 
 
 _WANT = msgspec.json.Decoder(WantBody)
+_MOVED_ASK = msgspec.json.Decoder(MovedAsk)
 _REPLICA_GET = msgspec.json.Decoder(ReplicaGet)
 _EXAMPLE = {"target": "cloud", "filter": {"metric": ["delay"], "labels": {"region": ["north"]}}}
 _EXAMPLE_RULES = [{"match": {"group": ["patients"]}, "stay_in": ["north"]}]
@@ -65,10 +71,15 @@ def _add_state_routes(routes: APIRouter, agent: Agent) -> None:
     @routes.put("", summary="Ask for a copy", openapi_extra=takes(WantBody, _EXAMPLE))
     @requires("admin")
     async def ask(request: Request) -> Response:
-        """Have another site hold a copy of a stream of this one, until that is withdrawn."""
+        """Have another site hold a copy of a stream of this one, until that is withdrawn.
+
+        With `move`, points that it has for sure go from here when they are older than
+        `MISTBOW_MOVE_AFTER_S`; reads of this node get them from there.
+        """
         want = read_body(_WANT, await request.body())
         offers = _open(agent).offers
-        copy = await offers.ask(Want(want.target.lower(), want.stream, want.filter))
+        asked = Want(want.target.lower(), want.stream, want.filter, move=want.move)
+        copy = await offers.ask(asked)
         return _json(copy)
 
     @routes.delete("/copies/{copy_id}", status_code=204, summary="Withdraw a copy")
@@ -76,9 +87,10 @@ def _add_state_routes(routes: APIRouter, agent: Agent) -> None:
     async def withdraw(
         copy_id: str,
         target: Annotated[str | None, Query(description="only at this site")] = None,
+        force: Annotated[bool, Query(description="even if points have moved to it")] = False,
     ) -> None:
         """What the policy decided comes back as long as it has reason to."""
-        _open(agent).offers.withdraw(copy_id, target)
+        await _open(agent).offers.withdraw(copy_id, target, force=force)
 
 
 def _add_rule_routes(routes: APIRouter, agent: Agent) -> None:
@@ -99,6 +111,7 @@ def _add_rule_routes(routes: APIRouter, agent: Agent) -> None:
         """Replace what was declared; copies that hold what they may not are made anew."""
         rules = read_rules(await request.body())
         replication = _open(agent)
+        replication.offers.check_rules(rules)
         replication.restrictions.declare(rules)
         replication.offers.review()
         return _json({"fixed": replication.restrictions.fixed, "declared": rules})
@@ -120,6 +133,25 @@ def _add_agents_routes(routes: APIRouter, agent: Agent) -> None:
         offers = _open(agent).offers
         schema, chunks = await offers.feed(target, copy_id, start, deleted)
         first = await anext(chunks)
+        return StreamingResponse(encoded(schema, first, chunks), media_type=MEDIA_TYPE)
+
+    @routes.get("/held", summary="For other agents")
+    @requires("admin")
+    async def held(of: str, copy_id: Annotated[str, Query(alias="id")]) -> Response:
+        """What a replica that is held here has for sure, so that its source may forget it."""
+        return _json(_open(agent).moved_here.held(of, copy_id))
+
+    @routes.post(
+        "/points",
+        summary="For other agents",
+        openapi_extra=takes(MovedAsk),
+        response_class=StreamingResponse,
+    )
+    @requires("read", by_entity=True)
+    async def points(request: Request) -> StreamingResponse:
+        """Points that have moved here, as Arrow, for the agent of the site that they are of."""
+        asked = read_body(_MOVED_ASK, await request.body())
+        schema, first, chunks = await _open(agent).moved_here.points(asked)
         return StreamingResponse(encoded(schema, first, chunks), media_type=MEDIA_TYPE)
 
     @routes.post("/get", summary="For other agents", openapi_extra=takes(ReplicaGet))

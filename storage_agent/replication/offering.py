@@ -10,18 +10,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mistbow.clock import Clock
-from mistbow.errors import ConflictError, InvalidRequestError, NotFoundError
+from mistbow.errors import ConflictError, InvalidRequestError, MistbowError, NotFoundError
 from mistbow.streams.schemas import METADATA, POINTS, RAW
 from mistbow.streams.wire import Chunk
 from storage_agent.fabric.member import Member
 from storage_agent.monitoring.catalogue import Catalogue
 from storage_agent.replication.deletions import with_deletions
-from storage_agent.replication.filters import EVERYTHING, SeriesFilter, among, covers, text_of
+from storage_agent.replication.filters import (
+    EVERYTHING,
+    SeriesFilter,
+    among,
+    covers,
+    may_overlap,
+    text_of,
+)
+from storage_agent.replication.moved import MovedPoints
 from storage_agent.replication.restrictions import Restrictions
 from storage_agent.replication.told import (
     COPIES_KEY,
     Copy,
     Kept,
+    Rule,
     copies_of,
     id_of,
     kept_by,
@@ -35,6 +44,7 @@ from storage_agent.streams.streams import REPLICAS, Streams
 
 _MOST = 200
 _MOST_NAME = 100
+_MOST_MOVED = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +74,12 @@ class Want:
 class Offers:
     """The copies, told in this site's metadata; who is to hold one sees that and subscribes."""
 
-    def __init__(self, member: Member, restrictions: Restrictions, clock: Clock) -> None:
+    def __init__(
+        self, member: Member, restrictions: Restrictions, moved: MovedPoints, clock: Clock
+    ) -> None:
         self._member = member
         self._restrictions = restrictions
+        self._moved = moved
         self._clock = clock
         self._copies: tuple[Copy, ...] = ()
         self._streams: Streams | None = None
@@ -86,13 +99,18 @@ class Offers:
     async def ask(self, want: Want) -> Copy:
         """Want a copy until it is withdrawn; raises a ``MistbowError`` for one that cannot be."""
         await self._check(want)
+        if want.move:
+            self._check_move(want, self._copies)
         copy = self._made(want, manual=True)
         others = [each for each in self._copies if _what(each) != _what(copy)]
         self._tell((*others, copy))
         return copy
 
-    def withdraw(self, copy_id: str, target: str | None) -> None:
-        """Want a copy no more, at one site or at all; raises ``NotFoundError``."""
+    async def withdraw(self, copy_id: str, target: str | None, *, force: bool = False) -> None:
+        """Want a copy no more, at one site or at all; raises ``NotFoundError``.
+
+        Raises ``ConflictError`` if points have moved there, unless ``force`` is.
+        """
         gone = [
             copy for copy in self._copies if copy.id == copy_id and target in (None, copy.target)
         ]
@@ -101,6 +119,14 @@ class Offers:
                 f"there is no copy {copy_id}" + (f" at {target}" if target else ""),
                 hint="GET /replication lists them.",
             )
+        for each in gone:
+            if (moved := self._moved.of(each)) is not None:
+                if not force:
+                    raise ConflictError(
+                        f"points up to {moved.to} have moved to {each.target}, and are not here",
+                        hint="To give them up for good, add ?force=true.",
+                    )
+                await self._moved.note(moved.end())
         self._tell(tuple(each for each in self._copies if each not in gone))
 
     def decide(self, wants: Iterable[Want]) -> None:
@@ -108,7 +134,10 @@ class Offers:
         manual = [each for each in self._copies if each.manual]
         taken = {_what(each) for each in manual}
         decided = [self._made(want, manual=False) for want in wants]
-        self._tell((*manual, *(each for each in decided if _what(each) not in taken)))
+        wanted = (*manual, *(each for each in decided if _what(each) not in taken))
+        taken = {_what(each) for each in wanted}
+        left = (each for each in self._copies if _what(each) not in taken)
+        self._tell((*wanted, *(each for each in left if each.moved_to is not None)))
 
     def review(self) -> None:
         """Follow the restrictions, and what became known of targets."""
@@ -173,30 +202,33 @@ class Offers:
     def offered(self, target: str, copy_id: str) -> Copy:
         """Return a copy, by the restrictions of now; raises ``ConflictError``."""
         for copy in self._copies:
-            if (copy.target, copy.id) == (target, copy_id) and self._fitted(copy) == copy:
+            asked = (copy.target, copy.id) == (target, copy_id)
+            barred = copy.moved_to is not None and self._kept_back(target, copy.filter)
+            if asked and not barred and self._fitted(copy).id == copy.id:
                 return copy
         raise ConflictError(f"{self._member.site} wants no copy {copy_id} at {target}")
 
     def _made(self, want: Want, *, manual: bool) -> Copy:
-        since = self._clock()
-        for each in self._copies:
-            if _what(each) == _what(want):
-                since = each.since
-        return self._fitted(
-            Copy(
+        known = next((each for each in self._copies if _what(each) == _what(want)), None)
+        if known is None:
+            known = Copy(
                 id="",
                 target=want.target,
                 stream=want.stream,
                 filter=want.filter,
                 why=want.why,
-                cause=want.cause,
-                move=want.move,
-                since=since,
-                manual=manual,
+                since=self._clock(),
+            )
+        return self._fitted(
+            msgspec.structs.replace(
+                known, why=want.why, manual=manual, cause=want.cause, move=want.move
             )
         )
 
     def _fitted(self, copy: Copy) -> Copy:
+        if (moved := self._moved.of(copy)) is not None:
+            # What it holds is nowhere else: it stays what it is, but is fed no more if it may not.
+            return msgspec.structs.replace(copy, moved_to=moved.to)
         withheld = self._restrictions.withheld(copy.target)
         made = id_of(copy.stream, copy.filter, withheld)
         return msgspec.structs.replace(copy, id=made, withheld=withheld)
@@ -233,6 +265,60 @@ class Offers:
                 )
         if len(self._copies) >= _MOST:
             raise ConflictError(f"there are {_MOST} copies already", hint="Withdraw some.")
+
+    def check_rules(self, rules: tuple[Rule, ...]) -> None:
+        """Raise ``ConflictError`` for rules that keep back what has moved."""
+        for copy in self._copies:
+            kept_back = self._restrictions.withheld(copy.target, rules)
+            if self._moved.of(copy) is not None and any(
+                may_overlap(each, copy.filter) for each in kept_back
+            ):
+                raise ConflictError(
+                    f"points have moved to {copy.target}, which these restrictions keep from it",
+                    hint=f"DELETE /replication/copies/{copy.id}?force=true gives them up.",
+                )
+
+    def may_move(self, copy: Copy) -> bool:
+        """Tell whether a copy may move, or go on to, by all that is so now."""
+        before = self._copies[: self._copies.index(copy)] if copy in self._copies else self._copies
+        begun = tuple(each for each in self._copies if self._moved.of(each) is not None)
+        try:
+            self._check_move(
+                Want(copy.target, copy.stream, copy.filter),
+                (*begun, *(each for each in before if each.move)),
+            )
+        except MistbowError:
+            return False
+        return True
+
+    def _check_move(self, want: Want, others: Iterable[Copy]) -> None:
+        wanted = want.filter
+        if want.stream != RAW or wanted.group or wanted.labels:
+            raise InvalidRequestError(
+                "move: only points move, and only by metric and entity",
+                hint="Of groups and labels it cannot be told later which points were copied.",
+            )
+        if len(wanted.metric) * len(wanted.entity) > _MOST_MOVED:
+            raise InvalidRequestError(
+                f"move: metrics and entities make more than {_MOST_MOVED} series",
+                hint="Name only metrics or only entities, or ask for several moves.",
+            )
+        if self._kept_back(want.target, wanted):
+            raise ConflictError(
+                f"move: restrictions keep some of it from {want.target}",
+                hint="GET /replication/restrictions lists them.",
+            )
+        for other in others:
+            moves = other.move or other.moved_to is not None
+            if moves and _what(other) != _what(want) and may_overlap(other.filter, wanted):
+                raise ConflictError(
+                    f"move: {text_of(other.filter)} moves to {other.target} already",
+                    hint="What moves to several sites must differ in metrics or entities.",
+                )
+
+    def _kept_back(self, target: str, wanted: SeriesFilter) -> bool:
+        """Tell whether restrictions keep some of what is wanted from a site."""
+        return any(may_overlap(each, wanted) for each in self._restrictions.withheld(target))
 
     def _tell(self, copies: tuple[Copy, ...]) -> None:
         if copies != self._copies:

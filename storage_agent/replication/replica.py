@@ -85,6 +85,11 @@ class Replica:
         return last
 
     @property
+    def heard(self) -> int:
+        """The number before which everything was heard of the source, and what it had is stored."""
+        return self._heard
+
+    @property
     def missed(self) -> bool:
         """Whether its source has forgotten what was deleted before this replica heard of it."""
         return bool(self._attribute(_MISSED, False))
@@ -161,8 +166,9 @@ class Replica:
         if deleted.deletions:
             await self._close_place()
         for each in deleted.deletions:
-            writer = self._stream.writer
-            await writer.delete(each.columns, each.keys, each.min_ts, each.max_ts)
+            if not each.forgotten:
+                writer = self._stream.writer
+                await writer.delete(each.columns, each.keys, each.min_ts, each.max_ts)
         await self._note({_DELETED: deleted.last})
 
     async def _close_place(self) -> None:

@@ -14,6 +14,8 @@ from storage_agent.monitoring.bodies import GetBody, HoldBody
 from storage_agent.monitoring.catalogue import Catalogue
 from storage_agent.replication.deciding import Decider
 from storage_agent.replication.insights import Insights
+from storage_agent.replication.moved import MovedPoints, MovedReplicas
+from storage_agent.replication.moving import Mover
 from storage_agent.replication.offering import Offers
 from storage_agent.replication.policy import load
 from storage_agent.replication.pulling import Puller
@@ -36,14 +38,19 @@ class Replication:
         policy = load(settings.replication_policy) if settings.replication_policy else None
         self.member = member
         self.restrictions = Restrictions(settings.restrictions, member)
-        self.offers = Offers(member, self.restrictions, clock)
+        self.moved = MovedPoints(member)
+        self.offers = Offers(member, self.restrictions, self.moved, clock)
         self.puller = Puller(member, settings.home, settings.replica_free_mb * _MB, clock)
         self.reads = Reads(clock)
         self.insights = Insights(member, clock)
+        self.moved_here = MovedReplicas(self.puller, durable=settings.durability != "memory")
         self.stand_ins = StandIns(member, self.puller)
         signs = VitalSigns(member, clock)
         parts = self.offers, self.puller, self.reads, self.insights, self.restrictions, signs
         self.decider = Decider(member, parts, policy, settings.replication_every_ms, clock)
+        after_ms = settings.move_after_s * 1000
+        self._mover = Mover(member, self.offers, self.moved, after_ms, clock)
+        self._every_s = settings.replication_every_ms / 1000
         self._signs = signs
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -54,10 +61,12 @@ class Replication:
         """
         self.restrictions.open()
         self._signs.open()
+        self.moved.open(streams)
         self.offers.open(streams, catalogue)
         self.puller.open(streams)
         self._spawn(self.puller.run())
         self._spawn(self.decider.run(streams, bound))
+        self._spawn(self._mover.run(streams, self._every_s))
 
     @property
     def is_open(self) -> bool:

@@ -36,10 +36,16 @@ class Restrictions:
         """All rules that hold."""
         return self.fixed + self.declared
 
-    def withheld(self, target: str) -> tuple[SeriesFilter, ...]:
-        """Return what a site may not have; one of which nothing was heard is in no region."""
+    def withheld(
+        self, target: str, declared: tuple[Rule, ...] | None = None
+    ) -> tuple[SeriesFilter, ...]:
+        """Return what a site may not have; one of which nothing was heard is in no region.
+
+        ``declared``: were these declared.
+        """
         about = site_facts(self._member.told_by(target))
-        return withheld(self.rules, target, "" if about is None else about.region)
+        rules = self.rules if declared is None else self.fixed + declared
+        return withheld(rules, target, "" if about is None else about.region)
 
 
 def withheld(rules: Iterable[Rule], site: str, region: str) -> tuple[SeriesFilter, ...]:

@@ -16,16 +16,15 @@ from storage_agent.fabric.network import Outgoing
 from storage_agent.monitoring.bodies import LATEST_MS, GetBody
 from storage_agent.monitoring.catalogue import Metadata, Series
 from storage_agent.monitoring.extraction import fitting, times_of
+from storage_agent.monitoring.history import last_values
 from storage_agent.monitoring.values import item_of
 from storage_agent.replication.filters import may_hold, surely_holds
 from storage_agent.replication.pulling import Puller
 from storage_agent.replication.replica import Replica
-from storage_agent.replication.told import Copy, Kept, kept_by, series_told
-from storage_agent.streams.columns import as_list
+from storage_agent.replication.told import Copy, Kept, copies_of, kept_by, series_told
 
 _READ_S = 27.0
 _NAMED = 5
-_LOOK_BACK_MS = (60_000, 600_000, 7_200_000, 86_400_000, 30 * 86_400_000, LATEST_MS)
 
 
 class ReplicaGet(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +69,8 @@ class StandIns:
         for replica in held:
             closed = times is not None and times[1] <= replica.complete_to
             fresh = body.max_stale_ms is not None and replica.stale_ms <= body.max_stale_ms
-            if (closed or fresh) and len(_covered(replica.copy, wanted)) == len(wanted) > 0:
+            covered = self._covered(self._member.site, site.name, replica.copy, wanted, times)
+            if (closed or fresh) and len(covered) == len(wanted) > 0:
                 self._puller.count_read(replica)
                 return _json([await self._part(replica, body, wanted)], ())
         return None
@@ -81,7 +81,7 @@ class StandIns:
         parts: list[bytes] = []
         unfinished = False
         for holder, kept in self._holders(site.name):
-            covered = _covered(kept, left)
+            covered = self._covered(holder, site.name, kept, left, times_of(body))
             if not covered:
                 continue
             if not kept.complete:
@@ -110,6 +110,28 @@ class StandIns:
         fits = fitting(body)
         told = series_told(self._member.told_by(site))
         return {series: metadata for series, metadata in told if fits(metadata)}
+
+    def _covered(
+        self,
+        holder: str,
+        of: str,
+        kept: Kept | Copy,
+        wanted: dict[Series, Metadata],
+        times: tuple[int, int] | None,
+    ) -> dict[Series, Metadata]:
+        """Return the series of which a replica has every point; what has moved only one has."""
+        moved = [
+            copy.filter
+            for copy in copies_of(self._member.told_by(of))
+            if copy.moved_to is not None
+            and (copy.target, copy.id) != (holder, kept.id)
+            and (times is None or times[0] <= copy.moved_to)
+        ]
+        return {
+            series: metadata
+            for series, metadata in _covered(kept, wanted).items()
+            if not any(may_hold(each, metadata) for each in moved)
+        }
 
     def _held(self, of: str) -> list[Replica]:
         return [each for each in self._puller.held(of) if each.copy.stream == RAW and each.complete]
@@ -174,22 +196,9 @@ class GetStandIn:
 
 
 async def _latest(replica: Replica, series: Collection[Series]) -> dict[Series, dict[str, Any]]:
-    """Return the value of each series with the greatest time, looking back further and further."""
-    found: dict[Series, dict[str, Any]] = {}
-    end = LATEST_MS
-    for back in _LOOK_BACK_MS:
-        begin = max(0, replica.complete_to - back)
-        left = [each for each in series if each not in found]
-        async for rows in replica.history.batches(left, begin, end):
-            columns = (as_list(rows[name]) for name in ("metric", "entity", "ts", "value"))
-            for metric, entity, ts, value in zip(*columns, strict=True):
-                known = found.get((metric, entity))
-                if known is None or known["timestamp"] <= ts:
-                    found[metric, entity] = {"timestamp": ts, "val": value}
-        end = begin - 1
-        if len(found) == len(series) or begin == 0:
-            break
-    return found
+    """Return the value of each series with the greatest time."""
+    found = await last_values(replica.history.batches, series, replica.complete_to, LATEST_MS)
+    return {each: {"timestamp": ts, "val": value} for each, (ts, value) in found.items()}
 
 
 def _covered(kept: Kept | Copy, wanted: dict[Series, Metadata]) -> dict[Series, Metadata]:

@@ -21,7 +21,8 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
     """Rows that are deleted: those before a number whose key and time are as said.
 
     ``keys``: values of ``columns``, of which any will do; none: all rows. Times are inclusive.
-    ``created``: when this was asked for, milliseconds.
+    ``created``: when this was asked for, milliseconds. ``forgotten``: only here, for a replica has
+    them.
     """
 
     id: int
@@ -31,6 +32,7 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
     keys: tuple[tuple[str, ...], ...] = ()
     min_ts: int | None = None
     max_ts: int | None = None
+    forgotten: bool = False
 
     def touches(self, first: int, min_ts: int, max_ts: int) -> bool:
         """Tell whether rows from a number on, within some times, may be among the deleted."""

@@ -170,27 +170,32 @@ class Writer:
         keys: Collection[Sequence[str]] = (),
         min_ts: int | None = None,
         max_ts: int | None = None,
+        *,
+        before: int | None = None,
+        forgotten: bool = False,
     ) -> State:
-        """Delete the rows that are there now, whose key and time are as said.
+        """Delete the rows that are there now, or before a number, whose key and time are as said.
 
         ``keys``: values of ``columns``, any of which will do; none: all rows. Times are in
-        milliseconds, inclusive. When this returns no reader gets these rows any more.
+        milliseconds, inclusive. When this returns no reader gets these rows any more; with
+        ``forgotten`` replicas keep them.
         """
 
         async def delete() -> State:
             cell = self._log.manifest
-            before, now = self._log.head, self._clock()
+            end, now = self._log.head if before is None else before, self._clock()
 
             def change(manifest: Manifest) -> Manifest:
                 number = manifest.deleted + 1
                 deletion = Deletion(
                     id=number,
-                    before=before,
+                    before=end,
                     created=now,
                     columns=tuple(columns),
                     keys=tuple(map(tuple, keys)),
                     min_ts=min_ts,
                     max_ts=max_ts,
+                    forgotten=forgotten,
                 )
                 deletions = (*manifest.deletions, deletion)
                 return replace_fields(manifest, deletions=deletions, deleted=number)

@@ -1,0 +1,109 @@
+"""Moving points: forgetting here what a target has confirmed, once nothing here needs it."""
+
+import asyncio
+import itertools
+from urllib.parse import urlencode
+
+import msgspec
+
+from mistbow.clock import Clock
+from mistbow.errors import MistbowError
+from mistbow.streams.schemas import RAW
+from mistbow.telemetry import get_logger
+from storage_agent.fabric.following import ask
+from storage_agent.fabric.member import Member
+from storage_agent.replication.moved import Held, Moved, MovedPoints
+from storage_agent.replication.offering import Offers
+from storage_agent.replication.told import Copy
+from storage_agent.streams.housekeeping import GRACE_MS
+from storage_agent.streams.index import Index
+from storage_agent.streams.streams import Stream, Streams
+
+log = get_logger(__name__)
+
+_STEPS = 6
+"""What has become old enough moves in so many steps while as much again becomes old."""
+
+
+class Mover:
+    """Goes on with the moves, step by step: notes how far, lets readers finish, and forgets.
+
+    From when it is noted, that part is read at the target. ``after_ms``: the age from which on
+    points may move.
+    """
+
+    def __init__(
+        self, member: Member, offers: Offers, moved: MovedPoints, after_ms: int, clock: Clock
+    ) -> None:
+        self._member = member
+        self._offers = offers
+        self._moved = moved
+        self._after_ms = after_ms
+        self._clock = clock
+
+    async def run(self, streams: Streams, every_s: float) -> None:
+        """Look after the moves, for ever."""
+        while True:
+            for copy in self._offers.all():
+                try:
+                    await self._go_on(await streams.get(RAW), copy)
+                except MistbowError as error:
+                    log.info("not moved yet", to=copy.target, copy=copy.id, error=error.message)
+                except Exception as error:
+                    log.error("not moved", to=copy.target, copy=copy.id, exc_info=error)
+            self._offers.review()
+            await asyncio.sleep(every_s)
+
+    async def _go_on(self, raw: Stream, copy: Copy) -> None:
+        moved = self._moved.of(copy)
+        if moved is not None and moved.forgotten < moved.before:
+            await self._forget(raw, moved)
+        elif copy.move and self._offers.may_move(copy):
+            await self._begin(raw, copy, moved)
+
+    async def _begin(self, raw: Stream, copy: Copy, moved: Moved | None) -> None:
+        now = self._clock()
+        keep = max([self._after_ms, *(keep_ms for keep_ms, _ in raw.log.holds(now).values())])
+        to = now - keep
+        if moved is not None and to - moved.to < keep // _STEPS:
+            return
+        question = urlencode({"site": copy.target, "of": self._member.site, "id": copy.id})
+        path = f"/replication/held?{question}".encode()
+        held = await ask(self._member.network, copy.target, path, Held)
+        kept = self._member.store(copy.target)
+        if kept is None or (moved is not None and moved.kept != kept):
+            return
+        if not (held.complete and held.durable and held.store == self._moved.store):
+            return
+        begin = 0 if moved is None else moved.before
+        before = _end(raw.log.index, begin, to, held.position)
+        if before > begin:
+            step = Moved(copy.id, copy.target, kept, to, before, now, copy.filter, begin)
+            await self._moved.note(step.note())
+
+    async def _forget(self, raw: Stream, moved: Moved) -> None:
+        # Who began to read before it was noted has finished by then.
+        if self._clock() - moved.since < min(GRACE_MS, self._after_ms):
+            return
+        columns, keys = _keys(moved)
+        await raw.writer.delete(columns, keys, None, moved.to, before=moved.before, forgotten=True)
+        done = msgspec.structs.replace(moved, forgotten=moved.before)
+        await self._moved.note(done.note())
+        log.info("moved", to=moved.target, copy=moved.id, until=moved.to, before=moved.before)
+
+
+def _end(index: Index, begin: int, created: int, position: int) -> int:
+    """Return the end of the entries that came before a time, and are confirmed up to a position."""
+    end = begin
+    for entry in index.from_number(begin):
+        if entry.created >= created or entry.next > position:
+            break
+        end = entry.next
+    return end
+
+
+def _keys(moved: Moved) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return the columns and keys of what a move is of; none: of everything."""
+    asked = {"metric": moved.filter.metric, "entity": moved.filter.entity}
+    given = {name: values for name, values in asked.items() if values}
+    return tuple(given), list(itertools.product(*given.values())) if given else []
