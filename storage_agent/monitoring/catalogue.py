@@ -5,8 +5,9 @@ now and then with the number up to which they hold, from which a restart goes on
 """
 
 import time
-from collections.abc import Callable, Iterator
-from itertools import takewhile
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import chain, product, takewhile
 from typing import Any
 
 import msgspec
@@ -51,6 +52,8 @@ class Catalogue:
 
     def __init__(self) -> None:
         self._metadata: dict[Series, Metadata] = {}
+        self._of_metric: defaultdict[str, dict[Series, None]] = defaultdict(dict)
+        self._of_entity: defaultdict[str, dict[Series, None]] = defaultdict(dict)
         self._latest: dict[Series, LatestValue] = {}
         self._applied = 0
         self._written = 0
@@ -96,7 +99,11 @@ class Catalogue:
             self._latest[series] = latest
             self._valued.add(series)
             return
-        self._metadata.pop(series, None)
+        if self._metadata.pop(series, None) is not None:
+            for index, name in zip((self._of_metric, self._of_entity), series, strict=True):
+                del index[name][series]
+                if not index[name]:
+                    del index[name]
         self._latest.pop(series, None)
         self._described.discard(series)
         self._valued.discard(series)
@@ -106,13 +113,29 @@ class Catalogue:
         """Yield every series."""
         yield from list(self._metadata.items())
 
+    def among(
+        self, metrics: Collection[str], entities: Collection[str]
+    ) -> Iterator[tuple[Series, Metadata]]:
+        """Yield the series of some metrics and of some entities; none of either asks for all."""
+        if metrics and entities and len(metrics) * len(entities) <= len(self._metadata):
+            asked: Iterable[Series] = product(metrics, entities)
+        elif entities:
+            asked = chain.from_iterable(self._of_entity.get(each, ()) for each in entities)
+        elif metrics:
+            asked = chain.from_iterable(self._of_metric.get(each, ()) for each in metrics)
+        else:
+            asked = self._metadata
+        for series in list(asked):
+            metadata = self._metadata.get(series)
+            if metadata is not None:
+                yield series, metadata
+
     def apply(self, segment: Segment) -> list[Metadata]:
         """Follow a segment of the raw stream; returns the metadata that is new or changed."""
         told = list(segment.header.series)
         for metadata in segment.header.series:
             series = series_of(metadata)
-            self._metadata[series] = metadata
-            self._described.add(series)
+            self._tell(series, metadata)
         for rows in (segment.rows, segment.ahead):
             told += self._apply_values(rows, segment.header.created)
         self._applied = segment.next
@@ -122,7 +145,7 @@ class Catalogue:
         """Read what is written (``metadata`` is that cache's content), and replay the rest."""
         for key, stored in metadata.items():
             if key.startswith(SERIES):
-                self._metadata[_series(key.removeprefix(SERIES))] = msgspec.json.decode(stored)
+                self._index(_series(key.removeprefix(SERIES)), msgspec.json.decode(stored))
         for key, stored in (await ignite.scan(LATEST)).items():
             self._latest[_series(key)] = msgspec.json.decode(stored, type=LatestValue)
         self._applied = self._written = int(metadata.get(APPLIED, b"0"))
@@ -174,6 +197,16 @@ class Catalogue:
             raise
         return time.monotonic() - begin
 
+    def _tell(self, series: Series, metadata: Metadata) -> None:
+        self._index(series, metadata)
+        self._described.add(series)
+
+    def _index(self, series: Series, metadata: Metadata) -> None:
+        metric, entity = series
+        self._metadata[series] = metadata
+        self._of_metric[metric][series] = None
+        self._of_entity[entity][series] = None
+
     def _apply_values(self, rows: pa.RecordBatch, created: int) -> list[Metadata]:
         found = []
         columns = (as_list(rows[name]) for name in ("metric", "entity", "ts", "value"))
@@ -181,8 +214,7 @@ class Catalogue:
             series = (metric, entity)
             if series not in self._metadata:
                 # It was deleted while these points, which say nothing new of it, were on their way.
-                self._metadata[series] = {"metricID": metric, "entityID": entity}
-                self._described.add(series)
+                self._tell(series, {"metricID": metric, "entityID": entity})
                 found.append(self._metadata[series])
             known = self._latest.get(series)
             if known is None or known.ts <= ts:
