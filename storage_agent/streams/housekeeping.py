@@ -13,9 +13,9 @@ from mistbow.clock import Clock
 from mistbow.errors import ConflictError, FencedError, UnavailableError
 from mistbow.telemetry import get_logger
 from storage_agent import metrics
-from storage_agent.streams.compaction import Merge, compact, is_claim, next_merge
+from storage_agent.streams.compaction import MOST_BYTES, Merge, compact, is_claim, next_merge
 from storage_agent.streams.log import StreamLog
-from storage_agent.streams.manifest import Deletion, Manifest, Trash
+from storage_agent.streams.manifest import Deletion, Manifest, Trash, hitting
 from storage_agent.streams.runs import Run
 
 log = get_logger(__name__)
@@ -25,6 +25,15 @@ GRACE_MS = 60_000
 
 MOST_UNHEARD = 10_000
 """So many deletions, and keys of theirs, are kept at most for who has not heard of them."""
+
+_MOST_DELETIONS = 256
+"""With more of them, commits are merged early, so that deletions need not be kept for them."""
+
+_MOST_LOOKED_AT = 4
+"""So few commits that are left then are looked at, for which deletions they still need."""
+
+_EVICTED = 5000
+"""So many entries are evicted at once: the manifest names each."""
 
 _MERGES = 4
 """So many merges of a stream before the next stream has its turn."""
@@ -94,7 +103,7 @@ class Housekeeper:
 
     async def _keep(self, each: StreamLog) -> None:
         await self._empty(each)
-        await self._evict(each, _expired(each))
+        await self._evict(each, min(_expired(each), _EVICTED))
         for _ in range(_MERGES):
             merge = self._next(each)
             if merge is None:
@@ -111,6 +120,8 @@ class Housekeeper:
             return found
         if not each.manifest.current.deletions:
             return None
+        if len(_of_commits(each)) > _MOST_DELETIONS and (tail := _tail(each)):
+            return Merge(tail, 1)
         for position, run in enumerate(runs):
             if any(_touches(d, run) for d in each.gone(run.first, run).deletions):
                 return Merge(range(position, position + 1), run.level)
@@ -121,16 +132,22 @@ class Housekeeper:
         manifest = each.manifest.current
         if not manifest.deletions:
             return
-        unheard = _newest(filter(self._unheard(each.name), manifest.deletions))
-        kept = tuple(
-            d
+        needed = await _needed_by_commits(each)
+        needed |= _newest(filter(self._unheard(each.name), manifest.deletions))
+        over = {
+            d.id
             for d in manifest.deletions
-            if manifest.next < d.before
-            or d.id in unheard
-            or any(run.purged < d.id and _touches(d, run) for run in manifest.runs)
-        )
-        if kept != manifest.deletions:
-            await each.manifest.update(lambda m: msgspec.structs.replace(m, deletions=kept))
+            if d.id not in needed
+            and not any(run.purged < d.id and _touches(d, run) for run in manifest.runs)
+        }
+
+        def without(now: Manifest) -> Manifest:
+            # Others may have come meanwhile.
+            left = tuple(d for d in now.deletions if d.id not in over)
+            return msgspec.structs.replace(now, deletions=left)
+
+        if over:
+            await each.manifest.update(without)
 
     async def _evict(self, each: StreamLog, entries: int) -> None:
         if not entries:
@@ -224,9 +241,40 @@ def _newest(deletions: Iterable[Deletion]) -> set[int]:
     return newest
 
 
+def _of_commits(each: StreamLog) -> list[Deletion]:
+    """Return the deletions that may hit commits which are in no run."""
+    manifest = each.manifest.current
+    return [d for d in manifest.deletions if manifest.next < d.before]
+
+
+async def _needed_by_commits(each: StreamLog) -> set[int]:
+    """Return the ids of deletions that such commits need: if they are many, as few as can be."""
+    deletions = _of_commits(each)
+    behind = range(len(each.manifest.current.runs), len(each.index))
+    if len(deletions) <= _MOST_DELETIONS or len(behind) > _MOST_LOOKED_AT:
+        return {d.id for d in deletions}
+    needed: set[int] = set()
+    for segment in await each.segments([each.index[position] for position in behind]):
+        parts = [segment.rows, segment.ahead]
+        needed |= await asyncio.to_thread(hitting, parts, segment.header.first, deletions)
+    return needed
+
+
 def _touches(deletion: Deletion, run: Run) -> bool:
     least = min(run.min_ts, run.ahead_min_ts)
     return deletion.touches(run.first, least, max(run.max_ts, run.ahead_max_ts))
+
+
+def _tail(each: StreamLog) -> range | None:
+    """Return the positions of the commits behind the runs that may be merged, but the last."""
+    begin = end = len(each.manifest.current.runs)
+    size = 0
+    while end < len(each.index) - 1 and each.index[end].next <= each.merge_limit():
+        size += each.index[end].bytes
+        if size > MOST_BYTES and end > begin:
+            break
+        end += 1
+    return range(begin, end) if end > begin else None
 
 
 def _expired(each: StreamLog) -> int:

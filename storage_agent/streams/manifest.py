@@ -8,10 +8,16 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mistbow.errors import FencedError
+from mistbow.errors import FencedError, StorageFullError, TooLargeError, UnavailableError
 from storage_agent.ignite_client import METADATA, IgniteClient
 from storage_agent.streams.columns import Keys
 from storage_agent.streams.runs import Run
+
+MOST_BYTES = 5 * 2**20
+"""With more, nothing is taken that needs more yet; what Ignite takes beyond is for housekeeping.
+
+A run takes up to 400 bytes, so a stream has up to 13,000 runs: of 600,000 rows or 5 MiB each.
+"""
 
 Fence = Callable[[], int]
 """Returns the epoch of this agent: of two at one site, the one with the higher keeps house."""
@@ -102,6 +108,27 @@ class ManifestCell:
         """Whether Ignite has it."""
         return self._stored is not None
 
+    def check_room(self, deletion: Deletion | None = None) -> None:
+        """Raise a ``MistbowError`` where there is no room for more runs, or for a deletion."""
+        taken = len(self._stored or "")
+        if deletion is None:
+            if taken > MOST_BYTES:
+                raise StorageFullError(
+                    f"the stream of {self.key} has as many runs as fit: {len(self.current.runs)}",
+                    hint="PUT /config: a shorter retention for it; or write to another stream.",
+                )
+            return
+        needed = len(msgspec.json.encode(deletion))
+        if needed > MOST_BYTES // 2:
+            raise TooLargeError(
+                f"what is to be deleted takes {needed} bytes to say, more than {MOST_BYTES // 2}",
+                hint="Delete less at once: fewer series or keys, or all of them.",
+            )
+        if taken + needed > MOST_BYTES:
+            raise UnavailableError(
+                "too many deletions wait for the rows to be removed", hint="Try again in a minute."
+            )
+
     async def update(self, change: Callable[[Manifest], Manifest]) -> Manifest:
         """Store what ``change`` makes of the manifest; may be repeated after an error.
 
@@ -127,6 +154,18 @@ class ManifestCell:
     def _adopt(self, stored: str | None) -> None:
         self._stored = stored
         self.current = Manifest() if stored is None else msgspec.json.decode(stored, type=Manifest)
+
+
+def hitting(parts: Sequence[pa.RecordBatch], first: int, deletions: Sequence[Deletion]) -> set[int]:
+    """Return the ids of deletions without which more of a commit's rows would be there."""
+    found = set()
+    for deletion in deletions:
+        if first < deletion.before:
+            hits = [_hit(rows, deletion) for rows in parts]
+            if any(pc.any(hit).as_py() for hit in hits):
+                found.add(deletion.id)
+            parts = [rows.filter(pc.invert(hit)) for rows, hit in zip(parts, hits, strict=True)]
+    return found
 
 
 def remaining(

@@ -18,6 +18,7 @@ from mistbow.clock import Clock
 from mistbow.errors import (
     ConflictError,
     FencedError,
+    LostDataError,
     MistbowError,
     StorageFullError,
     UnavailableError,
@@ -61,13 +62,20 @@ class Writer:
     """Appends to a stream, claims it, moves its frontier.
 
     With ``lateness_ms`` the frontier trails the clock by so much and points ahead of the clock
-    wait; without, the frontier is where ``advance`` moves it.
+    wait; without, the frontier is where ``advance`` moves it. ``check`` raises while the stream is
+    not to be written.
     """
 
     def __init__(
-        self, stream: StreamLog, ignite: IgniteClient, clock: Clock, lateness_ms: int | None = None
+        self,
+        stream: StreamLog,
+        ignite: IgniteClient,
+        clock: Clock,
+        lateness_ms: int | None = None,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
         self.lateness_ms = lateness_ms
+        self._check = check
         self._log = stream
         self._ignite = ignite
         self._clock = clock
@@ -109,6 +117,7 @@ class Writer:
         """
         self._check_open()
         self.check_room()
+        self._log.manifest.check_room()
         if self._queued_rows > _QUEUED_ROWS:
             raise UnavailableError("too much waits to be stored", hint="Send more slowly.")
         done: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
@@ -183,21 +192,21 @@ class Writer:
 
         async def delete() -> State:
             cell = self._log.manifest
-            end, now = self._log.head if before is None else before, self._clock()
+            deletion = Deletion(
+                id=0,
+                before=self._log.head if before is None else before,
+                created=self._clock(),
+                columns=tuple(columns),
+                keys=tuple(map(tuple, keys)),
+                min_ts=min_ts,
+                max_ts=max_ts,
+                forgotten=forgotten,
+            )
+            cell.check_room(deletion)
 
             def change(manifest: Manifest) -> Manifest:
                 number = manifest.deleted + 1
-                deletion = Deletion(
-                    id=number,
-                    before=end,
-                    created=now,
-                    columns=tuple(columns),
-                    keys=tuple(map(tuple, keys)),
-                    min_ts=min_ts,
-                    max_ts=max_ts,
-                    forgotten=forgotten,
-                )
-                deletions = (*manifest.deletions, deletion)
+                deletions = (*manifest.deletions, replace_fields(deletion, id=number))
                 return replace_fields(manifest, deletions=deletions, deleted=number)
 
             await self._ignite.insist(lambda: cell.update(change), _COMMIT_S)
@@ -215,6 +224,7 @@ class Writer:
     def _check_open(self) -> None:
         if self._closed:
             raise UnavailableError(f"the stream {self._log.name} is closed", hint="Try again.")
+        self._check()
 
     # What follows runs in the writer's task only.
 
@@ -229,12 +239,15 @@ class Writer:
                 log.error("not written", stream=self._log.name, exc_info=error)
             try:
                 await self._keep_house()
+            except LostDataError:
+                pass  # the guard has told
             except Exception as error:
                 log.warning("not kept in order", stream=self._log.name, error=repr(error))
 
     async def _keep_house(self) -> None:
         if not self._ignite.connected:
             return
+        self._check()
         await self._release()
         if not self._queue:
             await self._tick()
@@ -250,6 +263,7 @@ class Writer:
     async def _do_next(self) -> None:
         if not self._queue:
             return
+        self._check()
         if isinstance(turn := self._queue[0], _Turn):
             self._queue.popleft()
             await self._take(turn)
