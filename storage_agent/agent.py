@@ -122,8 +122,8 @@ class Agent:
         """Say in words what the agent cannot do without, and does not have."""
         if not await self._ignite.answers():
             return [f"Ignite at {self._ignite.name}"]
-        if self.guard.losses:
-            return [loss.words for loss in self.guard.losses]
+        if self.guard.words:
+            return self.guard.words
         if self._recovered is None:
             return ["the streams to be recovered"]
         if self._recovered.raw.log.epoch > self._recovered.epoch:
@@ -240,6 +240,7 @@ class Agent:
         catalogue = Catalogue()
         try:
             metadata = await self._ignite.scan(METADATA)
+            await self.guard.meet(metadata)
             await streams.recover(metadata)
             await self.guard.inspect(streams, metadata)
             raw = await streams.get(RAW)
@@ -287,8 +288,10 @@ class Agent:
             return await ready.catalogue.checkpoint(self._ignite)
 
     async def keep_streams(self) -> None:
-        """Merge and evict what is due in every stream."""
-        await self._ready().housekeeper.keep()
+        """Merge and evict what is due in every stream, and remove what is deleted."""
+        ready = self._ready()
+        await ready.housekeeper.keep()
+        await ready.streams.finish_deleting()
 
     async def _keep_checkpoints(self) -> None:
         took = 0.0

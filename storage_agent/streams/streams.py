@@ -1,5 +1,6 @@
 """The streams of this agent, by name."""
 
+import asyncio
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -118,6 +119,8 @@ class Streams:
         self._keep = keep
         self._store = SegmentStore(ignite)
         self._open: dict[str, Stream] = {}
+        self._ending: dict[str, _Record] = {}
+        self._removing = asyncio.Lock()
 
     async def recover(self, metadata: dict[str, Any]) -> None:
         """Open every stream that ``metadata``, the content of that cache, tells of, and raw."""
@@ -127,12 +130,11 @@ class Streams:
             for key, value in metadata.items()
             if key.startswith(_PREFIX)
         }
-        for name, record in records.items():
-            if record.deleted and not record.dropped:
-                try:
-                    await self._drop(name, record)
-                except UnavailableError as error:
-                    log.error("not all of a stream is removed", stream=name, error=error.message)
+        self._ending = {
+            name: record
+            for name, record in records.items()
+            if record.deleted and not record.dropped
+        }
         there = {name for name, record in records.items() if not record.deleted}
         for name in {RAW, *there} - set(self._open):
             await self.get(name)
@@ -173,6 +175,8 @@ class Streams:
     async def _opened(self, name: str) -> Stream:
         if name in self._open:
             return self._open[name]
+        if name in self._ending and not self._ending[name].deleted:
+            raise _being_deleted(name)
         record = await self._recorded(name)
         if record is None or record.deleted:
             raise NotFoundError(f"there is no stream {name}", hint="PUT /streams/{name} makes one.")
@@ -180,7 +184,8 @@ class Streams:
         await log.recover()
         if name not in self._open:  # somebody may have been faster
             timed = self._lateness_ms if name == RAW else None
-            self._open[name] = Stream(log, Writer(log, self._ignite, self._clock, timed))
+            writer = Writer(log, self._ignite, self._clock, timed, lambda: self.check(name))
+            self._open[name] = Stream(log, writer)
             self._open[name].writer.start()
         return self._open[name]
 
@@ -194,18 +199,30 @@ class Streams:
         return await self._opened(name)
 
     async def delete(self, name: str) -> None:
-        """Have a stream be no more; another of its name may be made."""
+        """Have a stream be no more; another of its name may be made once its rows are removed.
+
+        Raises ``UnavailableError`` if Ignite is not told yet; ``finish_deleting`` tells it.
+        """
         stream = await self.get(name)
-        record = msgspec.structs.replace(await self._existing(name), deleted=True)
+        record = await self._existing(name)
+        if self._open.get(name) is not stream:
+            raise _being_deleted(name)
+        # From here on it is deleted, whatever becomes of this request.
+        self._ending[name] = record
+        del self._open[name]
+        stream.log.end()
         # Nothing is acknowledged any more before it is said that the stream is no more.
         await stream.writer.close()
-        self._open.pop(name, None)
-        stream.log.end()
-        data = msgspec.msgpack.encode(record)
-        await self._ignite.insist(
-            lambda: self._ignite.put(METADATA, _PREFIX + name, data), _INSIST_S
-        )
-        await self._drop(name, record)
+        await self._ignite.insist(lambda: self._tell_deleted(name), _INSIST_S)
+        try:
+            await self._finish(name)
+        except UnavailableError as error:
+            log.info("not all of a stream is removed yet", stream=name, error=error.message)
+
+    async def finish_deleting(self) -> None:
+        """Remove what is left of streams that are deleted; raises ``UnavailableError``."""
+        for name in list(self._ending):
+            await self._finish(name)
 
     async def stamp(self) -> None:
         """Have this agent, and no older one, keep the streams in order; to be called once."""
@@ -213,9 +230,29 @@ class Streams:
             await stream.log.manifest.update(lambda manifest: manifest)
             stream.log.follow_manifest()
 
-    async def _drop(self, name: str, record: _Record) -> None:
+    async def _tell_deleted(self, name: str) -> None:
+        """Have Ignite know that a stream is no more; may be repeated."""
+        async with self._removing:
+            record = self._ending.get(name)
+            if record is None or record.deleted:
+                return
+            record = msgspec.structs.replace(record, deleted=True)
+            await self._ignite.put(METADATA, _PREFIX + name, msgspec.msgpack.encode(record))
+            self._ending[name] = record
+
+    async def _finish(self, name: str) -> None:
         """Remove the rows of a stream that is deleted; may be repeated."""
-        await self._log(name, record).remove_all()
+        await self._tell_deleted(name)
+        async with self._removing:
+            # Somebody else may have finished, here or in an agent that took over.
+            if name in self._ending and await self._recorded(name) == self._ending[name]:
+                await self._drop(name, self._ending[name])
+            self._ending.pop(name, None)
+
+    async def _drop(self, name: str, record: _Record) -> None:
+        dropped = self._log(name, record)
+        await dropped.remove_all()
+        await self._ignite.remove_all(METADATA, [dropped.manifest.key, dropped.state.key])
         record = msgspec.structs.replace(record, dropped=True)
         await self._ignite.put(METADATA, _PREFIX + name, msgspec.msgpack.encode(record))
 
@@ -245,7 +282,7 @@ class Streams:
         if not earlier.deleted:
             return False
         if not earlier.dropped:
-            raise UnavailableError(f"the stream {name} is being deleted", hint="Try again.")
+            raise _being_deleted(name)
         record = msgspec.structs.replace(record, incarnation=earlier.incarnation + 1)
         await self._ignite.put(METADATA, _PREFIX + name, msgspec.msgpack.encode(record))
         return True
@@ -258,8 +295,22 @@ def _last_keys(log: StreamLog) -> list[str]:
     return [segment_key(log.key, entry.first) for entry in entries if not entry.blocks]
 
 
+def _being_deleted(name: str) -> UnavailableError:
+    return UnavailableError(f"the stream {name} is being deleted", hint="Try again in a moment.")
+
+
 def _decoded(stored: bytes) -> _Record:
     return msgspec.msgpack.decode(stored, type=_Record)
+
+
+def is_over(metadata: dict[str, Any], key: str) -> bool:
+    """Tell whether ``metadata``, the content of that cache, says that a log's stream is deleted."""
+    name, _, incarnation = key.partition("@")
+    stored = metadata.get(_PREFIX + name)
+    if stored is None:
+        return False
+    record = _decoded(stored)
+    return record.deleted or record.incarnation > int(incarnation or 0)
 
 
 def is_agents_own(name: str) -> bool:

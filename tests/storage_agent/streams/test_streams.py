@@ -1,0 +1,142 @@
+"""The streams of an agent by name: refused wherever they are held, deleted whatever happens."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+
+import pytest
+
+from mistbow.errors import LostDataError, NotFoundError, UnavailableError
+from mistbow.ignite.server import IgniteServer
+from storage_agent.ignite_client import HISTORICAL, METADATA, IgniteClient
+from storage_agent.streams.streams import Streams
+from tests.storage_agent.conftest import HeldClock
+from tests.storage_agent.streams.opening import SCHEMA, rows
+from tests.support.waiting import aeventually
+
+
+class Failing(IgniteClient):
+    """A client of an Ignite that takes no ``put``, or removes nothing, while a test says so."""
+
+    puts = True
+    removes = True
+
+    async def put(self, cache: str, key: str, value: bytes) -> None:
+        if not self.puts:
+            await asyncio.Event().wait()
+        await super().put(cache, key, value)
+
+    async def remove_all(self, cache: str, keys: Iterable[str]) -> None:
+        if not self.removes:
+            raise UnavailableError("Ignite is away")
+        await super().remove_all(cache, keys)
+
+
+@pytest.fixture
+async def failing(ignite: IgniteServer) -> AsyncIterator[Failing]:
+    client = Failing([("127.0.0.1", ignite.port)])
+    client.start()
+    assert await client.wait_connected(20)
+    yield client
+    await client.close()
+
+
+@pytest.fixture
+async def streams(failing: Failing, clock: HeldClock) -> AsyncIterator[Streams]:
+    streams = Streams(failing, clock, 0, lambda _: None)
+    yield streams
+    await streams.close()
+
+
+async def left(ignite: IgniteClient) -> list[str]:
+    """Return the keys that there are of the stream s, beside the record that it was."""
+    keys = [key for cache in (HISTORICAL, METADATA) for key in await ignite.keys(cache, "")]
+    return [key for key in keys if "s" in key.split("/")[:2] and key != "stream/s"]
+
+
+async def test_a_refused_stream_is_not_written_by_who_held_it_before(streams: Streams) -> None:
+    refused = {"s"}
+
+    def check(name: str) -> None:
+        if name in refused:
+            raise LostDataError("lost")
+
+    await streams.create("s", SCHEMA)
+    held = await streams.get("s")
+    streams.check = check
+    with pytest.raises(LostDataError):
+        await held.writer.append(rows(1))
+    with pytest.raises(LostDataError):
+        await held.writer.claim()
+    with pytest.raises(LostDataError):
+        await held.writer.delete()
+    assert held.log.head == 0
+    refused.clear()
+    assert (await held.writer.append(rows(1))).first == 0
+
+
+async def test_what_waits_when_a_stream_is_refused_is_not_written(streams: Streams) -> None:
+    await streams.create("s", SCHEMA)
+    held = await streams.get("s")
+    # The append is taken, and its turn comes after.
+    waiting = held.writer.append(rows(1))
+    calls = 0
+
+    def check(_: str) -> None:
+        nonlocal calls
+        calls += 1
+        if calls > 1:
+            raise LostDataError("lost")
+
+    streams.check = check
+    with pytest.raises(LostDataError):
+        await waiting
+    assert held.log.head == 0
+
+
+async def test_what_could_not_be_removed_is_removed_later(
+    streams: Streams, failing: Failing, clock: HeldClock
+) -> None:
+    await streams.create("s", SCHEMA)
+    await (await streams.get("s")).writer.append(rows(1))
+    failing.removes = False
+    await streams.delete("s")
+    with pytest.raises(NotFoundError):
+        await streams.get("s")
+    with pytest.raises(UnavailableError, match="is being deleted"):
+        await streams.create("s", SCHEMA)
+    # So it is for an agent that starts meanwhile.
+    another = Streams(failing, clock, 0, lambda _: None)
+    await another.recover(await failing.scan(METADATA))
+    with pytest.raises(UnavailableError):
+        await another.finish_deleting()
+    failing.removes = True
+    await streams.finish_deleting()
+    assert await left(failing) == []
+    assert await streams.create("s", SCHEMA)
+    # What it still has in mind does not harm the new one.
+    await another.finish_deleting()
+    assert (await (await streams.get("s")).writer.append(rows(2))).first == 0
+    await another.close()
+
+
+async def test_a_deletion_goes_on_after_who_asked_for_it_has_gone(
+    streams: Streams, failing: Failing
+) -> None:
+    await streams.create("s", SCHEMA)
+    await (await streams.get("s")).writer.append(rows(1))
+    failing.puts = False
+
+    async def is_gone() -> bool:
+        return streams.opened("s") is None
+
+    asked = asyncio.create_task(streams.delete("s"))
+    await aeventually(is_gone)
+    for call in (streams.get("s"), streams.create("s", SCHEMA), streams.delete("s")):
+        with pytest.raises(UnavailableError, match="is being deleted"):
+            await call
+    asked.cancel()
+    await asyncio.wait([asked])
+    failing.puts = True
+    await streams.finish_deleting()
+    assert await left(failing) == []
+    assert await streams.create("s", SCHEMA)
