@@ -32,7 +32,7 @@ from mistbow.streams.events import event_rows
 from mistbow.streams.schemas import METADATA, RAW
 from mistbow.telemetry import get_logger
 from storage_agent import metrics
-from storage_agent.cluster.heads import Heads
+from storage_agent.cluster.heads import Heads, Remembered
 from storage_agent.cluster.repair import Repair, Repaired, as_part, nothing
 from storage_agent.cluster.replica_rows import Part, ReplicaRows
 from storage_agent.cluster.topology import keeps_on_disk, topology
@@ -44,15 +44,18 @@ from storage_agent.fabric.replicas import POSITION
 from storage_agent.ignite_client import METADATA as METADATA_CACHE
 from storage_agent.ignite_client import IgniteClient
 from storage_agent.monitoring.catalogue import APPLIED, SERIES
+from storage_agent.replication.told import copies_of
 from storage_agent.streams.log import StreamLog
-from storage_agent.streams.streams import REPLICAS, Stream, Streams, is_agents_own
+from storage_agent.streams.state import State, StateCell
+from storage_agent.streams.streams import REPLICAS, Stream, Streams, is_agents_own, is_over
 
 log = get_logger(__name__)
 
 _SAVE_S = 1.0
 _LOOK_S = 0.5
 _TOPOLOGY_S = 5.0
-_STREAM = "stream/"
+_HOLDERS_S = 3.0
+"""Sites that hold replicas have so long to say what they remember before anything is claimed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,12 @@ class Guard:
     """Knows which streams are refused; ``home`` is the agent's folder."""
 
     def __init__(self, home: Path, ignite: IgniteClient, member: Member, clock: Clock) -> None:
-        self._heads = Heads(home / "agent" / "heads.json")
+        self._path = home / "agent" / "heads.json"
+        self._heads = Heads(self._path)
+        self._kept: Remembered | None = None
+        self._of_this_boot = False
+        self._over: set[str] = set()
+        self._strange: str | None = None
         self._ignite = ignite
         self._member = member
         self._clock = clock
@@ -107,6 +115,12 @@ class Guard:
         """The streams, while the agent waits for some of its own to be whole again."""
         return self._streams if self._waiting else None
 
+    @property
+    def words(self) -> list[str]:
+        """What is wrong with what Ignite has."""
+        strange = [] if self._strange is None else [self._strange]
+        return strange + [loss.words for loss in self.losses]
+
     def refuses(self, name: str) -> bool:
         """Tell whether a stream is refused."""
         return name in self._losses
@@ -116,25 +130,55 @@ class Guard:
         if name in self._losses:
             raise self._losses[name].error()
 
+    async def meet(self, metadata: dict[str, Any]) -> None:
+        """Remember what there was of the store that ``metadata``, the content of that cache, is of.
+
+        Raises ``UnavailableError`` if it is another store: nothing may be compared, nor written.
+        """
+        on_disk, outlives_power = await keeps_on_disk(self._ignite)
+        # Without FSYNC, a power cut may have taken what was acknowledged: that was agreed.
+        self._of_this_boot = not outlives_power
+        self._kept = self._heads.load(of_this_boot=self._of_this_boot) if on_disk else None
+        store, known = self._store_in(metadata), self._kept and self._kept.store
+        self._strange = None
+        if known is None or store == known:
+            return
+        there = "no store" if store is None else f"the store {store}"
+        self._strange = (
+            f"Ignite at {self._ignite.name} has {there}, but this agent remembers the store "
+            f"{known}: it is another Ignite, or all that it had is gone. To begin with this one "
+            f"as it is, remove {self._path}"
+        )
+        if store is not None:
+            raise UnavailableError(self._strange)
+
+    def _store_in(self, metadata: dict[str, Any]) -> str | None:
+        state = metadata.get(StateCell(self._ignite, METADATA).key)
+        return None if state is None else _store_of(msgspec.json.decode(state, type=State))
+
     async def inspect(self, streams: Streams, metadata: dict[str, Any]) -> None:
         """Compare streams that were recovered from ``metadata`` with what is remembered.
 
-        Returns once those are whole that the agent itself cannot do without. Raises
-        ``MistbowError``, also when it repaired some, for then all is to be recovered anew.
+        What is remembered here, and by the sites that hold replicas. Returns once those are whole
+        that the agent itself cannot do without. Raises ``MistbowError``, also when it repaired
+        some, for then all is to be recovered anew.
         """
         self._losses.clear()
         self._streams = streams
         streams.check = self.check
         logs = {stream.log.key: stream.log for stream in streams.all()}
-        for key, known in (await self._remembered()).items():
-            name = key.partition("@")[0]
+        for key, known in ({} if self._kept is None else self._kept.heads).items():
             if key in logs:
                 self._compare(logs[key], known, "this agent")
-            elif _STREAM + name not in metadata:
-                self._lose(Loss(name, key, 0, known, "this agent"))
+            elif is_over(metadata, key):
+                self._over.add(key)
+            else:
+                self._lose(Loss(key.partition("@")[0], key, 0, known, "this agent"))
+        await self._ask_holders()
         for loss in [loss for loss in self.losses if _is_followed(loss.stream)]:
             await self._follow_anew(loss)
         if not self._needed():
+            await self._name_store()
             return
         self._waiting = True
         try:
@@ -153,17 +197,9 @@ class Guard:
             await self.save()
             with contextlib.suppress(UnavailableError):
                 await self._look()
-            reachable = {each.site for each in self._member.neighbours if each.address}
+            reachable = self._reachable()
             asked &= reachable
-            for site in sorted(reachable - asked):
-                try:
-                    await self._ask(site)
-                    asked.add(site)
-                except MistbowError as error:
-                    log.info("not asked what it remembers", site=site, error=error.message)
-                except Exception as error:
-                    # Whatever another agent answers: heads must go on being remembered.
-                    log.error("not asked what it remembers", site=site, exc_info=error)
+            asked |= {site for site in sorted(reachable - asked) if await self._heard(site)}
             await asyncio.sleep(_SAVE_S - _LOOK_S)
 
     async def _look(self) -> None:
@@ -177,7 +213,9 @@ class Guard:
 
     async def save(self) -> None:
         """Remember the heads as they are now; of what is refused, as they were."""
-        if self._streams is None:
+        store = None if self._streams is None else await self._store()
+        # What is in memory only is not remembered; what has no name yet has nothing to lose.
+        if self._streams is None or store is None or self._kept is None:
             return
         heads = {
             stream.log.key: stream.log.head
@@ -185,10 +223,13 @@ class Guard:
             if stream.name not in self._losses
         }
         known = {loss.key: loss.known for loss in self._losses.values()}
+        now, over, boot = {**heads, **known}, self._over, self._of_this_boot
         try:
-            await asyncio.to_thread(self._heads.save, {**heads, **known})
-        except OSError as error:
+            await asyncio.to_thread(self._heads.save, store, now, over, of_this_boot=boot)
+        except (OSError, MistbowError) as error:
             log.warning("the heads of the streams are not remembered", error=repr(error))
+        else:
+            self._over = set()
 
     async def repair(self, name: str, site: str | None) -> Repaired:
         """Make a stream whole from its replica at a site; None: what is lost is lost.
@@ -249,6 +290,37 @@ class Guard:
             return await self._streams.restore(name, await rows.schema())
         return found
 
+    async def _ask_holders(self) -> None:
+        """Ask the sites that there are, and wait a little for those that hold replicas."""
+        if await self._store() is None:
+            return  # nobody can have a replica of a store without a name
+        about = await self._stream(METADATA, None)
+        facts = {} if about is None else await read_facts(about)
+        holders = {copy.target for copy in copies_of(facts)}
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_HOLDERS_S):
+                while not holders <= self._reachable():
+                    await self._member.neighbours.changed().wait()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_HOLDERS_S):
+                await asyncio.gather(*map(self._heard, sorted(self._reachable())))
+
+    def _reachable(self) -> set[str]:
+        return {each.site for each in self._member.neighbours if each.address}
+
+    async def _heard(self, site: str) -> bool:
+        """Ask a site what it remembers; returns whether it said so."""
+        try:
+            await self._ask(site)
+        except MistbowError as error:
+            log.info("not asked what it remembers", site=site, error=error.message)
+            return False
+        except Exception as error:
+            # Whatever another agent answers: heads must go on being remembered.
+            log.error("not asked what it remembers", site=site, exc_info=error)
+            return False
+        return True
+
     async def _ask(self, site: str) -> None:
         """Hear how far a site's replicas of this site's streams are."""
         if self._streams is None:
@@ -267,14 +339,15 @@ class Guard:
     async def _store(self) -> str | None:
         assert self._streams is not None  # noqa: S101 - asked before
         about = self._streams.opened(METADATA)
-        return None if about is None else about.log.attributes.get(STORE)
+        return None if about is None else _store_of(about.log.state.current)
 
-    async def _remembered(self) -> dict[str, int]:
-        on_disk, outlives_power = await keeps_on_disk(self._ignite)
-        if not on_disk:
-            return {}
-        # Without FSYNC, a power cut may have taken what was acknowledged: that was agreed.
-        return self._heads.load(of_this_boot=not outlives_power)
+    async def _name_store(self) -> None:
+        """Have a store that lost even its name be known by it again: its numbers go on."""
+        about = await self._stream(METADATA, None)
+        known = None if self._kept is None else self._kept.store
+        if about is not None and known is not None and await self._store() is None:
+            await _note(about, {STORE: known})
+        self._strange = None
 
     def _compare(self, stream: StreamLog, known: int, by: str) -> None:
         if stream.head < known:
@@ -291,9 +364,9 @@ class Guard:
         """Have what another site says of itself read again from its begin: that site has it all."""
         stream = await self._stream(loss.stream, None)
         if stream is not None:
+            # First: once it is filled, nothing shows any more that it is to be read again.
+            await _note(stream, {STORE: None, POSITION: 0})
             await self._fill(stream.log, loss, None)
-            noted = {STORE: None, POSITION: 0}
-            await stream.writer.advance(stream.log.epoch, attributes=noted)
         self._settle(loss.stream)
 
     def _settle(self, name: str) -> None:
@@ -309,6 +382,22 @@ class Guard:
 def _is_followed(name: str) -> bool:
     """Tell whether a stream holds what another site says of itself."""
     return name.startswith(REPLICAS) and name.endswith(f"/{METADATA}")
+
+
+async def _note(stream: Stream, attributes: dict[str, str | int | None]) -> None:
+    """Change attributes of a stream whose writer may refuse."""
+
+    def change(state: State) -> State:
+        merged = {**state.attributes, **attributes}
+        kept = {name: value for name, value in merged.items() if value is not None}
+        return msgspec.structs.replace(state, attributes=kept)
+
+    await stream.log.state.update(change)
+
+
+def _store_of(state: State) -> str | None:
+    store: str | None = state.attributes.get(STORE)
+    return store
 
 
 def _position(replica: StreamInfo) -> int:

@@ -1,12 +1,7 @@
-"""Filling what is missing of a log, and what is remembered of it, on one real Ignite."""
+"""Filling what is missing of a log, on one real Ignite."""
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
-import pytest
-
-from mistbow.errors import MistbowError
-from storage_agent.cluster.heads import Heads
 from storage_agent.cluster.repair import Repair, nothing
 from storage_agent.cluster.replica_rows import Part
 from storage_agent.ignite_client import HISTORICAL
@@ -53,16 +48,3 @@ async def test_what_nobody_has_stands_for_no_row(opener: Opener, clock: HeldCloc
     again = await opener.open()
     assert await times(again.log) == [0, 1, 2, 3, 6, 7]
     assert (await again.writer.append(rows(12))).first == 12
-
-
-def test_heads_are_remembered_and_a_torn_file_is_no_empty_one(tmp_path: Path) -> None:
-    heads = Heads(tmp_path / "agent" / "heads.json")
-    assert heads.load(of_this_boot=False) == {}
-    heads.save({"raw": 7})
-    assert Heads(tmp_path / "agent" / "heads.json").load(of_this_boot=True) == {"raw": 7}
-    (tmp_path / "agent" / "heads.json").write_bytes(b'{"boot":"another","heads":{"raw":7}}')
-    assert heads.load(of_this_boot=False) == {"raw": 7}
-    assert heads.load(of_this_boot=True) == {}
-    (tmp_path / "agent" / "heads.json").write_bytes(b'{"boot"')
-    with pytest.raises(MistbowError, match="cannot be read"):
-        heads.load(of_this_boot=False)
