@@ -19,16 +19,18 @@ STORE = "store"
 
 _AT_ONCE = 5000
 _PAUSE_S = 0.5
+_SETTLE_S = 5.0
 
 
 class Journal:
-    """Writes what changes; whoever tells something never waits for that."""
+    """Writes what changes; whoever tells something waits for that only if it has to be sure."""
 
     def __init__(self, clock: Clock) -> None:
         self.facts: Facts = {}
         self._clock = clock
         self._told: Facts = {}
         self._woken = asyncio.Event()
+        self._waiting: list[asyncio.Future[None]] = []
         self._stream: Stream | None = None
         self._epoch = 0
 
@@ -36,6 +38,19 @@ class Journal:
         """Say what is so now; None: the key is no more. What was said last counts."""
         self._told[key] = as_event(event)
         self._woken.set()
+
+    async def settled(self) -> None:
+        """Return when all that was told is stored; raises ``UnavailableError`` if it is not yet."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(done)
+        self._woken.set()
+        try:
+            await asyncio.wait_for(done, _SETTLE_S)
+        except TimeoutError as error:
+            raise UnavailableError(
+                "this is not stored yet: a restart of the agent would undo it",
+                hint="It will be stored once Ignite answers. Try again to be sure.",
+            ) from error
 
     async def open(self, streams: Streams) -> None:
         """Recover what was said, and own the stream; raises ``UnavailableError``."""
@@ -52,9 +67,15 @@ class Journal:
         while True:
             await self._woken.wait()
             self._woken.clear()
+            # Who comes to wait while this writes has told something since, perhaps.
+            waiting, self._waiting = self._waiting, []
             try:
                 await self._write_all()
+                for done in waiting:
+                    if not done.done():
+                        done.set_result(None)
             except UnavailableError:
+                self._waiting += waiting
                 self._woken.set()
                 await asyncio.sleep(_PAUSE_S)
             except FencedError:

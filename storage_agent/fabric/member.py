@@ -110,6 +110,10 @@ class Member:
         """Say what is so now of this site; None: the key is no more."""
         self._journal.tell(key, event)
 
+    async def settled(self) -> None:
+        """Return when all that was told is stored; raises ``UnavailableError`` if it is not yet."""
+        await self._journal.settled()
+
     def told_by(self, site: str) -> facts.Facts:
         """Return what a site, this one or another, says of itself as far as it is known."""
         return self._journal.facts if site == self.site else self._replicas.facts(site)

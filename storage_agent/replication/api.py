@@ -80,6 +80,7 @@ def _add_state_routes(routes: APIRouter, agent: Agent) -> None:
         offers = _open(agent).offers
         asked = Want(want.target.lower(), want.stream, want.filter, move=want.move)
         copy = await offers.ask(asked)
+        await agent.member.settled()
         return _json(copy)
 
     @routes.delete("/copies/{copy_id}", status_code=204, summary="Withdraw a copy")
@@ -87,10 +88,16 @@ def _add_state_routes(routes: APIRouter, agent: Agent) -> None:
     async def withdraw(
         copy_id: str,
         target: Annotated[str | None, Query(description="only at this site")] = None,
-        force: Annotated[bool, Query(description="even if points have moved to it")] = False,
+        force: Annotated[
+            bool,
+            Query(
+                description="even if it is a fragile site's only one, or points have moved to it"
+            ),
+        ] = False,
     ) -> None:
         """What the policy decided comes back as long as it has reason to."""
         await _open(agent).offers.withdraw(copy_id, target, force=force)
+        await agent.member.settled()
 
 
 def _add_rule_routes(routes: APIRouter, agent: Agent) -> None:
@@ -114,6 +121,7 @@ def _add_rule_routes(routes: APIRouter, agent: Agent) -> None:
         replication.offers.check_rules(rules)
         replication.restrictions.declare(rules)
         replication.offers.review()
+        await agent.member.settled()
         return _json({"fixed": replication.restrictions.fixed, "declared": rules})
 
 

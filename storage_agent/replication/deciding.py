@@ -11,6 +11,7 @@ from mistbow.fabric import Site
 from mistbow.streams.schemas import RAW
 from mistbow.telemetry import get_logger
 from storage_agent.fabric.member import Member
+from storage_agent.replication.fragile_first import is_fragile
 from storage_agent.replication.insights import Insights
 from storage_agent.replication.offering import Offers, Want
 from storage_agent.replication.pulling import Puller
@@ -76,9 +77,10 @@ class Decider:
         room = await asyncio.to_thread(self._puller.room)
         self._signs.tell(room, self._load)
         self._offers.review()
+        taken = sum(stream.log.index.bytes for stream in streams.all())
+        seen = self.view(raw.log.index.bytes, taken, most)
+        self._offers.fragile = is_fragile(seen)
         if self._policy is not None:
-            taken = sum(stream.log.index.bytes for stream in streams.all())
-            seen = self.view(raw.log.index.bytes, taken, most)
             wants = (Want.of(decision) for decision in self._policy.decide(seen))
             self._offers.decide(wants)
 

@@ -35,6 +35,7 @@ from storage_agent.replication.told import (
     id_of,
     kept_by,
     name_of,
+    replaces,
 )
 from storage_agent.replication.view import Decision
 from storage_agent.streams import reading
@@ -55,7 +56,6 @@ class Want:
     stream: str = RAW
     filter: SeriesFilter = EVERYTHING
     why: str = "asked for"
-
     cause: str = ""
     move: bool = False
 
@@ -72,7 +72,10 @@ class Want:
 
 
 class Offers:
-    """The copies, told in this site's metadata; who is to hold one sees that and subscribes."""
+    """The copies, told in this site's metadata; who is to hold one sees that and subscribes.
+
+    ``fragile``: this site's data may be gone at any time; its only complete copy is not given up.
+    """
 
     def __init__(
         self, member: Member, restrictions: Restrictions, moved: MovedPoints, clock: Clock
@@ -84,6 +87,7 @@ class Offers:
         self._copies: tuple[Copy, ...] = ()
         self._streams: Streams | None = None
         self._catalogue = Catalogue()
+        self.fragile = False
 
     def open(self, streams: Streams, catalogue: Catalogue) -> None:
         """Recover what was wanted before."""
@@ -109,7 +113,8 @@ class Offers:
     async def withdraw(self, copy_id: str, target: str | None, *, force: bool = False) -> None:
         """Want a copy no more, at one site or at all; raises ``NotFoundError``.
 
-        Raises ``ConflictError`` if points have moved there, unless ``force`` is.
+        Raises ``ConflictError`` if nothing else holds a fragile site's data, or what has moved,
+        unless ``force`` is.
         """
         gone = [
             copy for copy in self._copies if copy.id == copy_id and target in (None, copy.target)
@@ -119,6 +124,12 @@ class Offers:
                 f"there is no copy {copy_id}" + (f" at {target}" if target else ""),
                 hint="GET /replication lists them.",
             )
+        left = tuple(each for each in self._copies if each not in gone)
+        if self.fragile and not force and any(self._is_last(each, left) for each in gone):
+            raise ConflictError(
+                f"{self._member.site} is fragile, and no other copy of this is complete",
+                hint="Ask for another copy and wait until it is complete, or add ?force=true.",
+            )
         for each in gone:
             if (moved := self._moved.of(each)) is not None:
                 if not force:
@@ -127,17 +138,41 @@ class Offers:
                         hint="To give them up for good, add ?force=true.",
                     )
                 await self._moved.note(moved.end())
-        self._tell(tuple(each for each in self._copies if each not in gone))
+        self._tell(left)
 
     def decide(self, wants: Iterable[Want]) -> None:
-        """Want what the policy says, beside what was asked for."""
+        """Want what the policy says, beside what was asked for.
+
+        What it wants no more stays until what takes its place is complete; of a fragile site, until
+        something does.
+        """
         manual = [each for each in self._copies if each.manual]
         taken = {_what(each) for each in manual}
         decided = [self._made(want, manual=False) for want in wants]
         wanted = (*manual, *(each for each in decided if _what(each) not in taken))
         taken = {_what(each) for each in wanted}
         left = (each for each in self._copies if _what(each) not in taken)
-        self._tell((*wanted, *(each for each in left if each.moved_to is not None)))
+        self._tell((*wanted, *(each for each in left if self._is_needed(each, wanted))))
+
+    def _is_needed(self, copy: Copy, wanted: tuple[Copy, ...]) -> bool:
+        if copy.moved_to is not None:
+            return True
+        replaced = self.fragile or any(replaces(each, copy) for each in wanted)
+        kept_back = any(covers(rule, copy.filter) for rule in copy.withheld)
+        return replaced and not kept_back and self._is_last(copy, wanted)
+
+    def _is_last(self, copy: Copy, others: tuple[Copy, ...]) -> bool:
+        """Tell whether a copy is complete, and no other that can be reached holds the same."""
+        return self._is_complete(copy) and not any(
+            replaces(each, copy)
+            and self._is_complete(each)
+            and self._member.neighbours.reachable(each.target)
+            for each in others
+        )
+
+    def _is_complete(self, copy: Copy) -> bool:
+        kept = self._kept(copy)
+        return kept is not None and kept.complete
 
     def review(self) -> None:
         """Follow the restrictions, and what became known of targets."""
@@ -171,6 +206,7 @@ class Offers:
         wrong, if anything.
         """
         assert self._streams is not None  # noqa: S101 - the API answers once all is open
+        self.review()
         copy = self.offered(target, copy_id)
         stream = await self._streams.get(copy.stream)
         log = stream.log
@@ -229,9 +265,13 @@ class Offers:
         if (moved := self._moved.of(copy)) is not None:
             # What it holds is nowhere else: it stays what it is, but is fed no more if it may not.
             return msgspec.structs.replace(copy, moved_to=moved.to)
-        withheld = self._restrictions.withheld(copy.target)
-        made = id_of(copy.stream, copy.filter, withheld)
-        return msgspec.structs.replace(copy, id=made, withheld=withheld)
+        stream = None if self._streams is None else self._streams.opened(copy.stream)
+        fitted = msgspec.structs.replace(
+            copy,
+            incarnation=copy.incarnation if stream is None else stream.incarnation,
+            withheld=self._restrictions.withheld(copy.target),
+        )
+        return msgspec.structs.replace(fitted, id=id_of(fitted))
 
     async def _check(self, want: Want) -> None:
         assert self._streams is not None  # noqa: S101 - the API answers once all is open

@@ -21,7 +21,7 @@ from storage_agent.fabric.network import Outgoing
 from storage_agent.replication.decaying import Decaying
 from storage_agent.replication.reads import HALF_LIFE_MS
 from storage_agent.replication.replica import Replica, kept_in
-from storage_agent.replication.told import KEPT_KEY, Copy, Kept, copies_of, name_of
+from storage_agent.replication.told import KEPT_KEY, Copy, Kept, copies_of, name_of, replaces
 from storage_agent.streams.streams import Streams
 
 log = get_logger(__name__)
@@ -93,7 +93,7 @@ class Puller:
         for key, replica in list(self._held.items()):
             if key not in wanted:
                 await self._stop(key)
-                if self._is_withdrawn(replica):
+                if self._is_withdrawn(replica) and self._is_replaced(replica, wanted):
                     await self._drop(key, replica)
         for (site, copy_id), copy in wanted.items():
             if (site, copy_id) not in self._pulling:
@@ -135,6 +135,16 @@ class Puller:
         """Tell whether its site says no more that it wants it: not if that forgot all it said."""
         told = self._member.store(replica.of)
         return told is not None and replica.store in (None, told)
+
+    def _is_replaced(self, replica: Replica, wanted: _Wanted) -> bool:
+        """Tell whether what is wanted here in its place, if anything, is complete."""
+        places = [
+            (site, copy.id)
+            for (site, _), copy in wanted.items()
+            if site == replica.of and replaces(copy, replica.copy)
+        ]
+        held = [self._held[place] for place in places if place in self._held]
+        return not places or any(each.complete for each in held)
 
     async def _hold(self, site: str, copy: Copy) -> Replica:
         if (site, copy.id) not in self._held:

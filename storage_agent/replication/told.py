@@ -11,7 +11,7 @@ from mistbow.streams.schemas import RAW
 from storage_agent.fabric.facts import Facts
 from storage_agent.monitoring.bodies import Id
 from storage_agent.monitoring.catalogue import SERIES, Metadata, Series, series_of
-from storage_agent.replication.filters import SeriesFilter, text_of
+from storage_agent.replication.filters import SeriesFilter, covers, text_of
 from storage_agent.streams.streams import REPLICAS
 
 COPIES_KEY = "copies"
@@ -30,14 +30,17 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class Copy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A copy of one of the teller's streams that ``target`` is to hold.
 
-    ``withheld``: what restrictions keep from it. ``since`` in milliseconds. ``id`` says what is in
-    it: copies with other content have other ids. ``cause``: what the policy went by. ``move``: what
-    is there is to be forgotten here; ``moved_to``: the time (ms) up to which that was begun.
+    ``incarnation``: how many streams of this name were deleted at the teller before this one was
+    made. ``withheld``: what restrictions keep from it. ``since`` in milliseconds. ``id`` says what
+    is in it: copies with other content have other ids. ``cause``: what the policy went by.
+    ``move``: what is there is to be forgotten here; ``moved_to``: the time (ms) up to which that
+    was begun.
     """
 
     id: str
     target: str
     stream: str = RAW
+    incarnation: int = 0
     filter: SeriesFilter = SeriesFilter()
     withheld: tuple[SeriesFilter, ...] = ()
     why: str
@@ -110,9 +113,18 @@ def series_told(facts: Facts) -> Iterator[tuple[Series, Metadata]]:
             yield series_of(metadata), metadata
 
 
-def id_of(stream: str, wanted: SeriesFilter, withheld: tuple[SeriesFilter, ...]) -> str:
+def replaces(new: Copy, old: Copy) -> bool:
+    """Tell whether all that one copy holds is held by another too, and may be where the old is."""
+    same = (new.stream, new.incarnation) == (old.stream, old.incarnation)
+    kept_back = all(any(covers(each, rule) for each in old.withheld) for rule in new.withheld)
+    return same and kept_back and covers(new.filter, old.filter)
+
+
+def id_of(copy: Copy) -> str:
     """Return the id of a copy: the same for the same content."""
-    texts = [stream, text_of(wanted), *sorted(text_of(each) for each in withheld)]
+    texts = [copy.stream, text_of(copy.filter), *sorted(map(text_of, copy.withheld))]
+    if copy.incarnation:
+        texts.append(str(copy.incarnation))
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:12]
 
 
@@ -124,5 +136,5 @@ def name_of(site: str, copy: Copy) -> str:
     >>> name_of("a", Copy(id="4f", target="b", why="", since=0, filter=SeriesFilter(metric=("m",))))
     'replicas/a/raw/4f'
     """
-    whole = copy.filter.all and not copy.withheld
+    whole = copy.filter.all and not copy.withheld and not copy.incarnation
     return f"{REPLICAS}{site}/{copy.stream}" + ("" if whole else f"/{copy.id}")

@@ -73,6 +73,11 @@ class Stream:
         return self.log.name
 
     @property
+    def incarnation(self) -> int:
+        """How many streams of this name there were before."""
+        return int(self.log.key.partition("@")[2] or 0)
+
+    @property
     def timed(self) -> bool:
         """Whether this agent's clock moves its frontier."""
         return self.writer.lateness_ms is not None
