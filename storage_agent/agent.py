@@ -195,7 +195,7 @@ class Agent:
 
     async def query(self, body: QueryBody) -> bytes:
         """Return an aggregate of the points that a body asks for, as JSON."""
-        return await query(body, self.member, self._ready().aggregation)
+        return await query(body, self.member, self._ready().aggregation, self.replication)
 
     async def sums(self, body: QueryBody) -> Sums:
         """Return what the points of this node that a body asks for come to."""
@@ -203,7 +203,8 @@ class Agent:
 
     def listed(self, body: ListBody) -> bytes:
         """Return the metadata of the series that a body asks for, as JSON."""
-        return listed(body, self._settings.node, self._ready().catalogue, self.member)
+        catalogue = self._ready().catalogue
+        return listed(body, self._settings.node, catalogue, self.member, self._clock())
 
     async def topology(self) -> Topology:
         """Return how this site's Ignite is."""

@@ -28,6 +28,14 @@ class Missing(msgspec.Struct, frozen=True):
     reason: str
 
 
+class Source(msgspec.Struct, frozen=True, kw_only=True, rename={"at": "from"}, omit_defaults=True):
+    """A node for which what is at another site answered: all that is not younger than that."""
+
+    node: str
+    at: str
+    stale_ms: int | None = None
+
+
 class Replicas(Protocol):
     """What gathering asks of replication."""
 
@@ -36,7 +44,7 @@ class Replicas(Protocol):
         ...
 
     def stand_in(self, body: GetBody) -> "StandIn":
-        """Return what stands in for sites that a /get asks."""
+        """Return what stands in for sites that a /get or a /query asks."""
         ...
 
 

@@ -5,8 +5,9 @@ from typing import Any
 
 import msgspec
 
+from mistbow.fabric import Site
 from storage_agent.fabric.facts import series
-from storage_agent.fabric.gathering import Missing, chosen_sites
+from storage_agent.fabric.gathering import Missing, Source, chosen_sites
 from storage_agent.fabric.member import Member
 from storage_agent.monitoring.bodies import ListBody
 from storage_agent.monitoring.catalogue import Catalogue, Metadata
@@ -24,25 +25,37 @@ _ALWAYS = ("metricID", "entityID")
 
 class _Listed(msgspec.Struct, frozen=True, omit_defaults=True):
     metric: tuple[dict[str, Any], ...]
+    replicas: tuple[Source, ...] = ()
     missing: tuple[Missing, ...] = ()
 
 
-def listed(body: ListBody, node: str, catalogue: Catalogue, member: Member) -> bytes:
+def listed(body: ListBody, node: str, catalogue: Catalogue, member: Member, now: int) -> bytes:
     """Return the JSON answer: the metadata of this node's series, or of those of other nodes."""
     own = (metadata for _, metadata in catalogue.all())
     if body.nodes is None:
         return msgspec.json.encode(_Listed(tuple(_items(body, node, own))))
     sites, missing = chosen_sites(body.nodes, member)
     items: list[dict[str, Any]] = []
+    stood: list[Source] = []
     for site in sites:
         told = member.told_by(site.name)
         if site.name == member.site:
             items += _items(body, site.node, own)
         elif told:
             items += _items(body, site.node, series(told))
+            if not site.reachable:
+                stood.append(_instead(site, member, now))
         else:
             missing = (*missing, Missing(site.node, "what it has was never heard of yet"))
-    return msgspec.json.encode(_Listed(tuple(items), missing))
+    return msgspec.json.encode(_Listed(tuple(items), tuple(stood), missing))
+
+
+def _instead(site: Site, member: Member, now: int) -> Source:
+    """Return how old what is known here of a silent site is, if it was heard since the start."""
+    known = member.neighbours.get(site.name)
+    heard = None if known is None else known.heard
+    stale_ms = None if heard is None else max(0, now - heard)
+    return Source(node=site.node, at=member.site, stale_ms=stale_ms)
 
 
 def nodes(member: Member) -> bytes:

@@ -8,9 +8,10 @@ from typing import Any
 from mistbow.clock import Clock
 from mistbow.settings import AgentSettings
 from mistbow.telemetry import get_logger
+from storage_agent.fabric.gathering import StandIn
 from storage_agent.fabric.member import Member
 from storage_agent.fabric.relay import READER
-from storage_agent.monitoring.bodies import GetBody, HoldBody
+from storage_agent.monitoring.bodies import GetBody, HoldBody, QueryBody
 from storage_agent.monitoring.catalogue import Catalogue
 from storage_agent.replication.deciding import Decider
 from storage_agent.replication.insights import Insights
@@ -21,7 +22,7 @@ from storage_agent.replication.policy import load
 from storage_agent.replication.pulling import Puller
 from storage_agent.replication.reads import Reads, asked_by
 from storage_agent.replication.restrictions import Restrictions
-from storage_agent.replication.standing_in import GetStandIn, StandIns
+from storage_agent.replication.standing_in import GetStandIn, QueryStandIn, StandIns
 from storage_agent.replication.vital_signs import VitalSigns
 from storage_agent.streams.housekeeping import Bound
 from storage_agent.streams.streams import Streams
@@ -90,8 +91,10 @@ class Replication:
         site = READER.get() or self.member.site
         self.insights.note(body.holder, site, body.for_ms, body.metrics)
 
-    def stand_in(self, body: GetBody) -> GetStandIn:
-        """Return what stands in for sites that a /get asks."""
+    def stand_in(self, body: GetBody) -> StandIn:
+        """Return what stands in for sites that a /get or a /query asks."""
+        if isinstance(body, QueryBody):
+            return QueryStandIn(self.stand_ins, body)
         return GetStandIn(self.stand_ins, body)
 
     def _spawn(self, part: Coroutine[Any, Any, None]) -> None:

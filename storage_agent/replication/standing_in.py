@@ -7,13 +7,14 @@ from typing import Any
 
 import msgspec
 
-from mistbow.errors import NotFoundError, UnavailableError
+from mistbow.errors import NotFoundError, TooManyRequestsError, UnavailableError
 from mistbow.fabric import Site
 from mistbow.streams.schemas import RAW
-from storage_agent.fabric.gathering import Missing
+from storage_agent.fabric.gathering import Missing, Source
 from storage_agent.fabric.member import Member
 from storage_agent.fabric.network import Outgoing
-from storage_agent.monitoring.bodies import LATEST_MS, GetBody
+from storage_agent.monitoring.aggregation import Sums, merged, sums_between
+from storage_agent.monitoring.bodies import LATEST_MS, GetBody, QueryBody
 from storage_agent.monitoring.catalogue import Metadata, Series
 from storage_agent.monitoring.extraction import fitting, times_of
 from storage_agent.monitoring.history import last_values
@@ -28,12 +29,16 @@ _NAMED = 5
 
 
 class ReplicaGet(msgspec.Struct, frozen=True, kw_only=True):
-    """What one agent asks another: of its replica ``id`` of the site ``of``, these series."""
+    """What one agent asks another: of its replica ``id`` of the site ``of``, these series.
+
+    ``sums``: what their values come to rather than each.
+    """
 
     of: str
     id: str
     series: tuple[Series, ...]
     body: GetBody
+    sums: bool = False
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, rename={"at": "from"}):
@@ -43,6 +48,14 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, rename={"at": "from"}):
     at: str
     stale_ms: int
     data: msgspec.Raw
+
+
+@dataclass(frozen=True, slots=True)
+class Stood:
+    """What replicas have in place of a site: parts as JSON, and what is missing."""
+
+    parts: list[bytes]
+    missing: tuple[Missing, ...] = ()
 
 
 class _Found(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -57,7 +70,7 @@ class StandIns:
         self._member = member
         self._puller = puller
 
-    async def near(self, site: Site, body: GetBody) -> bytes | None:
+    async def near(self, site: Site, body: GetBody) -> Stood | None:
         """Answer for a site that may well be there from what is here, if that is good enough.
 
         So it is if it goes to the end of the time that is asked for, or is as fresh as
@@ -71,11 +84,10 @@ class StandIns:
             fresh = body.max_stale_ms is not None and replica.stale_ms <= body.max_stale_ms
             covered = self._covered(self._member.site, site.name, replica.copy, wanted, times)
             if (closed or fresh) and len(covered) == len(wanted) > 0:
-                self._puller.count_read(replica)
-                return _json([await self._part(replica, body, wanted)], ())
+                return Stood([await self._part(replica, body, wanted, sums=_sums(body))])
         return None
 
-    async def instead(self, site: Site, body: GetBody, reason: str) -> bytes:
+    async def instead(self, site: Site, body: GetBody, reason: str) -> Stood:
         """Answer for a site that does not, and say what of it is missing, and why."""
         wanted = left = self._wanted(site.name, body)
         parts: list[bytes] = []
@@ -89,12 +101,12 @@ class StandIns:
                 continue
             try:
                 parts.append(await self._ask(holder, kept, body, covered))
-            except (UnavailableError, NotFoundError):
+            except (UnavailableError, NotFoundError, TooManyRequestsError):
                 continue
             left = {series: told for series, told in left.items() if series not in covered}
         if wanted and not left:
-            return _json(parts, ())
-        return _json(parts, (Missing(site.node, _reason(reason, left, wanted, unfinished)),))
+            return Stood(parts)
+        return Stood(parts, (Missing(site.node, _reason(reason, left, wanted, unfinished)),))
 
     async def read(self, asked: ReplicaGet) -> bytes:
         """Answer another agent; raises ``NotFoundError`` if there is no such replica here."""
@@ -103,7 +115,7 @@ class StandIns:
             if replica.copy.id == asked.id and replica.complete and site is not None:
                 told = self._wanted(asked.of, asked.body)
                 wanted = {series: told[series] for series in asked.series if series in told}
-                return await self._part(replica, asked.body, wanted)
+                return await self._part(replica, asked.body, wanted, sums=asked.sums)
         raise NotFoundError(f"{self._member.site} has no complete replica {asked.id} of {asked.of}")
 
     def _wanted(self, site: str, body: GetBody) -> dict[Series, Metadata]:
@@ -149,7 +161,8 @@ class StandIns:
     async def _ask(
         self, holder: str, kept: Kept, body: GetBody, wanted: dict[Series, Metadata]
     ) -> bytes:
-        asked = ReplicaGet(of=kept.of, id=kept.id, series=tuple(wanted), body=body)
+        series = tuple(wanted)
+        asked = ReplicaGet(of=kept.of, id=kept.id, series=series, body=body, sums=_sums(body))
         if holder == self._member.site:
             return await self.read(asked)
         call = Outgoing(
@@ -162,9 +175,16 @@ class StandIns:
         )
         return await (await self._member.network.send(call)).read()
 
-    async def _part(self, replica: Replica, body: GetBody, wanted: dict[Series, Metadata]) -> bytes:
+    async def _part(
+        self, replica: Replica, body: GetBody, wanted: dict[Series, Metadata], *, sums: bool
+    ) -> bytes:
         self._puller.count_read(replica)
         times = times_of(body)
+        node = next(s.node for s in self._member.fabric().sites if s.name == replica.of)
+        source = Source(node=node, at=self._member.site, stale_ms=replica.stale_ms)
+        if sums:
+            found = await _sums_of(replica, wanted, times)
+            return msgspec.json.encode(msgspec.structs.replace(found, replicas=(source,)))
         if times is None:
             latest = await _latest(replica, set(wanted))
             items = [item_of(wanted[series], [value]) for series, value in latest.items()]
@@ -172,11 +192,8 @@ class StandIns:
         else:
             values = await replica.history.values(wanted, *times)
             data = await asyncio.to_thread(lambda: b"".join(values.json()))
-        node = next(s.node for s in self._member.fabric().sites if s.name == replica.of)
-        part = Part(
-            node=node, at=self._member.site, stale_ms=replica.stale_ms, data=msgspec.Raw(data)
-        )
-        return msgspec.json.encode(part)
+        told = msgspec.structs.asdict(source)
+        return msgspec.json.encode(Part(**told, data=msgspec.Raw(data)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,11 +205,38 @@ class GetStandIn:
 
     async def near(self, site: Site) -> bytes | None:
         """Answer in place of a site that may well be there; None: ask it."""
-        return await self.replicas.near(site, self.body)
+        stood = await self.replicas.near(site, self.body)
+        return None if stood is None else _json(stood)
 
     async def instead(self, site: Site, reason: str) -> bytes:
         """Answer in place of a site that does not, for a reason."""
-        return await self.replicas.instead(site, self.body, reason)
+        return _json(await self.replicas.instead(site, self.body, reason))
+
+
+@dataclass(frozen=True, slots=True)
+class QueryStandIn:
+    """Stands in for sites that a /query with ``body`` asks; only what values come to crosses."""
+
+    replicas: StandIns
+    body: QueryBody
+
+    async def near(self, site: Site) -> bytes | None:
+        """Answer in place of a site that may well be there; None: ask it."""
+        stood = await self.replicas.near(site, self.body)
+        return None if stood is None else _summed(stood)
+
+    async def instead(self, site: Site, reason: str) -> bytes:
+        """Answer in place of a site that does not, for a reason."""
+        return _summed(await self.replicas.instead(site, self.body, reason))
+
+
+async def _sums_of(
+    replica: Replica, wanted: dict[Series, Metadata], times: tuple[int, int] | None
+) -> Sums:
+    if times is not None:
+        return await sums_between(replica.history, wanted, *times)
+    latest = (value["val"] for value in (await _latest(replica, set(wanted))).values())
+    return merged(Sums(1, value, value, value) for value in latest)
 
 
 async def _latest(replica: Replica, series: Collection[Series]) -> dict[Series, dict[str, Any]]:
@@ -222,5 +266,15 @@ def _reason(
     return f"{reason}; {why} that can be reached has {named}{more}"
 
 
-def _json(parts: list[bytes], missing: tuple[Missing, ...]) -> bytes:
-    return msgspec.json.encode(_Found(tuple(msgspec.Raw(part) for part in parts), missing))
+def _sums(body: GetBody) -> bool:
+    return isinstance(body, QueryBody)
+
+
+def _json(stood: Stood) -> bytes:
+    parts = tuple(msgspec.Raw(part) for part in stood.parts)
+    return msgspec.json.encode(_Found(parts, stood.missing))
+
+
+def _summed(stood: Stood) -> bytes:
+    found = merged(msgspec.json.decode(part, type=Sums) for part in stood.parts)
+    return msgspec.json.encode(msgspec.structs.replace(found, missing=stood.missing))

@@ -5,6 +5,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import httpx
+import pyarrow as pa
 import pytest
 
 from mistbow.client.agent import AgentClient, Point
@@ -44,6 +45,10 @@ def stored(client: AgentClient, stream: str) -> list[tuple[Any, ...]]:
 def copied(client: AgentClient, target: str, **more: Any) -> str:
     copy = ask(client, "PUT", "/replication", json={"target": target, **more})
     return str(copy["id"])
+
+
+def declared(client: AgentClient) -> Any:
+    return ask(client, "GET", "/replication/restrictions")["declared"]
 
 
 def replica(client: AgentClient, of: str = "a") -> dict[str, Any]:
@@ -101,8 +106,11 @@ def test_a_target_that_is_killed_holds_each_row_once(places: list[Place]) -> Non
                 for begin in range(before, before + 2000, 100):
                     at_a.put(points(begin, 100))
                 eventually(lambda: len(stored(at_b, RAW)) > before)  # noqa: B023
+                rules = [{"match": {"group": [f"g{kill}"]}, "stay_in": ["b"]}]
+                ask(at_b, "PUT", "/replication/restrictions", json=rules)
                 target.kill()
                 target.start(ready=False)
+                eventually(lambda: declared(at_b) == rules, what="what is answered is stored")  # noqa: B023
             eventually(lambda: same(at_a, at_b), what="all is copied")
         finally:
             target.kill()
@@ -146,11 +154,26 @@ def test_reads_of_a_site_that_is_away(three: tuple[ExitStack, list[AgentClient]]
         f"e{i}": 1 for i in range(7)
     }
     assert values["e6"][0]["val"] == 699 - (699 - 6) % 7
+    values = [value["val"] for item in straight["data"] for value in item["values"]]
+    for agg, value in (("sum", sum(values)), ("avg", sum(values) / 700), ("max", 699.0)):
+        for client in (at_b, at_c):
+            answer = ask(client, "POST", "/query", json={**whole, "agg": agg})
+            [source] = answer.pop("replicas")
+            assert (source["node"], source["from"]) == ("node-a", "b")
+            assert 0 < source["stale_ms"] < 60_000
+            assert answer == {"value": pytest.approx(value)}
+    listed = ask(at_c, "POST", "/list", json={"nodes": ["a"], "fields": ["group"]})
+    assert len(listed["metric"]) == 8
+    [source] = listed["replicas"]
+    assert (source["node"], source["from"]) == ("node-a", "c")
+    assert 0 <= source["stale_ms"] < 60_000
     everything = ask(at_c, "POST", "/get", json={"nodes": ["a"]})
     assert len(everything["monitoring"][0]["data"]) == 7
     [missing] = everything["missing"]
     nothing = ask(at_c, "POST", "/get", json={"nodes": ["a"], "metricID": "mem"})
     assert nothing == {"monitoring": [], "missing": [missing]}
+    query = {"nodes": ["a"], "metricID": "mem", "agg": "max"}
+    assert ask(at_c, "POST", "/query", json=query) == {"value": None, "missing": [missing]}
     assert "the site a is silent since" in missing["reason"]
     assert "no replica that can be reached has mem of e0" in missing["reason"]
 
@@ -192,6 +215,32 @@ def test_what_is_deleted_is_deleted_in_replicas(
     at_a.put(again)
     eventually(lambda: same(at_a, at_b), what="what was put after the deletion stays")
     assert len(stored(at_b, RAW)) == 61
+
+    def heard() -> bool:
+        [kept] = ask(at_a, "GET", "/replication")["elsewhere"]["b"]
+        return bool(kept.get("deleted") == 1)
+
+    eventually(heard, what="a need not remember the deletion for b")
+
+
+def test_a_stream_that_is_made_again_is_another(
+    three: tuple[ExitStack, list[AgentClient]],
+) -> None:
+    _, (at_a, at_b, _) = three
+    fields = [("metric", pa.string()), ("ts", pa.int64())]
+    for rows in ([["old", 1], ["old", 2], ["old", 3]], [["new", 4]]):
+        at_a.create_stream("notes", pa.schema(fields))
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        at_a.append("notes", pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields)))
+        if rows[0][0] == "old":
+            copied(at_a, "b", stream="notes")
+
+        def is_there(rows: list[list[Any]] = rows) -> bool:
+            table = at_b.read(replica(at_b)["kept_in"]).table
+            return [list(row.values()) for row in table.to_pylist()] == rows
+
+        eventually(is_there, what="the rows of this one, and no others, are there")
+        ask(at_a, "DELETE", "/streams/notes")
 
 
 def test_restrictions_hold_where_the_data_is(
