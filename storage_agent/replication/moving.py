@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from mistbow.clock import Clock
-from mistbow.errors import MistbowError
+from mistbow.errors import ConflictError, MistbowError
 from mistbow.streams.schemas import RAW
 from mistbow.telemetry import get_logger
 from storage_agent.fabric.following import ask
@@ -86,7 +86,14 @@ class Mover:
         if self._clock() - moved.since < min(GRACE_MS, self._after_ms):
             return
         columns, keys = _keys(moved)
-        await raw.writer.delete(columns, keys, None, moved.to, before=moved.before, forgotten=True)
+        try:
+            await raw.writer.delete(
+                columns, keys, None, moved.to, before=moved.before, forgotten=True
+            )
+        except ConflictError:
+            # It is merged with what came later: the next step takes both.
+            await self._moved.note(msgspec.structs.replace(moved, before=moved.forgotten).note())
+            raise
         done = msgspec.structs.replace(moved, forgotten=moved.before)
         await self._moved.note(done.note())
         log.info("moved", to=moved.target, copy=moved.id, until=moved.to, before=moved.before)

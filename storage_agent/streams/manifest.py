@@ -8,7 +8,13 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mistbow.errors import FencedError, StorageFullError, TooLargeError, UnavailableError
+from mistbow.errors import (
+    ConflictError,
+    FencedError,
+    StorageFullError,
+    TooLargeError,
+    UnavailableError,
+)
 from storage_agent.ignite_client import METADATA, IgniteClient
 from storage_agent.streams.columns import Keys
 from storage_agent.streams.runs import Run
@@ -83,6 +89,14 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     def next(self) -> int:
         """The number at which commits follow."""
         return self.runs[-1].next if self.runs else self.first
+
+    def check_border(self, number: int) -> None:
+        """Raise ``ConflictError`` if a number is inside of a run, or will perhaps be.
+
+        A deletion is of all rows of a run or of none.
+        """
+        if self.building is not None or any(r.first < number < r.next for r in self.runs):
+            raise ConflictError(f"what came before {number} is merged with what came later")
 
 
 class ManifestCell:

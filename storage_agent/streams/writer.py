@@ -187,7 +187,8 @@ class Writer:
 
         ``keys``: values of ``columns``, any of which will do; none: all rows. Times are in
         milliseconds, inclusive. When this returns no reader gets these rows any more; with
-        ``forgotten`` replicas keep them.
+        ``forgotten`` replicas keep them. Raises ``ConflictError`` where rows before the number are
+        merged with others.
         """
 
         async def delete() -> State:
@@ -205,6 +206,8 @@ class Writer:
             cell.check_room(deletion)
 
             def change(manifest: Manifest) -> Manifest:
+                if before is not None:
+                    manifest.check_border(before)
                 number = manifest.deleted + 1
                 deletions = (*manifest.deletions, replace_fields(deletion, id=number))
                 return replace_fields(manifest, deletions=deletions, deleted=number)
