@@ -137,7 +137,8 @@ class Catalogue:
             series = series_of(metadata)
             self._tell(series, metadata)
         for rows in (segment.rows, segment.ahead):
-            told += self._apply_values(rows, segment.header.created)
+            if rows.num_rows:
+                told += self._apply_values(rows, segment.header.created)
         self._applied = segment.next
         return told
 

@@ -91,12 +91,14 @@ class Index:
         return len(self._top)
 
     def __getitem__(self, position: int) -> Entry:
-        return Entry(*(self._columns[name][position] for name in _COLUMNS))
+        return Entry(*[column[position] for column in self._columns.values()])
 
     @property
     def head(self) -> int:
         """The next number of the stream."""
-        return self[-1].next if self._top else 0
+        if not self._top:
+            return 0
+        return self._columns["first"][-1] + self._columns["count"][-1]
 
     def append(self, entry: Entry) -> None:
         """Add the entry of the segment at the head, all of it or nothing."""
