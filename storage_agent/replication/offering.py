@@ -152,7 +152,8 @@ class Offers:
         wanted = (*manual, *(each for each in decided if _what(each) not in taken))
         taken = {_what(each) for each in wanted}
         left = (each for each in self._copies if _what(each) not in taken)
-        self._tell((*wanted, *(each for each in left if self._is_needed(each, wanted))))
+        kept = (each for each in left if self._is_needed(each, wanted))
+        self._tell((*wanted, *(msgspec.structs.replace(each, move=False) for each in kept)))
 
     def _is_needed(self, copy: Copy, wanted: tuple[Copy, ...]) -> bool:
         if copy.moved_to is not None:
