@@ -85,10 +85,11 @@ class IgniteServer:
         """Wait until the server serves; raises ``UnavailableError`` if it does not."""
         deadline = time.monotonic() + _START_S
         while not make_ready(self.config, self._jars):
-            ended = self._process is None or self._process.poll() is not None
-            if ended or time.monotonic() > deadline:
+            code = None if self._process is None else self._process.poll()
+            if self._process is None or code is not None or time.monotonic() > deadline:
                 self.kill()
-                raise UnavailableError("Ignite did not start", hint=f"its log: {self.log}")
+                how = f"not within {_START_S:.0f} s" if code is None else f"ended with code {code}"
+                raise UnavailableError(f"Ignite did not start: {how}", hint=f"its log: {self.log}")
             time.sleep(_PAUSE_S)
 
     def stop(self) -> None:

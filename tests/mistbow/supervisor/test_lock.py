@@ -2,6 +2,7 @@ import os
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -28,6 +29,14 @@ def test_lock_outlives_its_holder_in_what_inherited_it(tmp_path):
     heir.communicate(b"\n")
     with only_run(tmp_path):
         pass
+
+
+def test_free_ports_are_none_that_the_system_gives_away_itself():
+    given = Path("/proc/sys/net/ipv4/ip_local_port_range")
+    first = int(given.read_text().split()[0])
+    found = free_ports(50)
+    assert len(set(found)) == 50
+    assert all(1024 < port < first for port in found)
 
 
 def test_taken_port_is_told_with_its_setting():
