@@ -9,6 +9,7 @@ import pytest
 
 from mistbow.client.agent import AgentClient, Point
 from mistbow.clock import system_clock
+from mistbow.errors import UnavailableError
 from tests.storage_agent.replication.test_replicas import HEADERS, ask, copied, points, stored
 from tests.support.sites import Place, knows, site_of
 from tests.support.waiting import eventually
@@ -107,6 +108,12 @@ def test_who_does_not_answer_is_missing(
     assert [each["val"] for each in item["values"]] == [1.0]
     summed = total(at_a)
     assert (summed["value"], len(summed["missing"])) == (1.0, 1)
+    with pytest.raises(UnavailableError, match="have moved to b"):
+        at_a.sql("SELECT count(*) FROM historical WHERE metric = 'cpu'")
+    asked = {"query": "sum_over_time(cpu[1h])"}
+    query = httpx.get(f"{at_a.url}/api/v1/query", params=asked, headers=HEADERS)
+    assert query.status_code == 503
+    assert "have moved to b" in query.text
     # The latest values, and what has not moved, are here.
     assert len(ask(at_a, "POST", "/get", json={"metricID": "cpu"})["monitoring"][0]["data"]) == 7
     assert len(values(at_a, metricID=["mem"])) == 7

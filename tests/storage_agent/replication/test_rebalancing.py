@@ -1,0 +1,125 @@
+"""Acceptance: a hot series, a congested link and a fragile site, each followed by its copies."""
+
+import random
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from mistbow.client.agent import AgentClient, Point
+from mistbow.clock import system_clock
+from tests.storage_agent.replication.test_replicas import ask, points, stored
+from tests.support.sites import Place, knows, site_of
+from tests.support.slow_link import SlowLink
+from tests.support.waiting import eventually
+
+FAST: dict[str, Any] = {"replication_every_ms": 100}
+RULES = [{"match": {"metric": ["pulse"]}, "stay_in": ["c"]}]
+READS = 14
+"""Too few a minute for a copy, but for four times as much across a bad link."""
+
+
+def read(client: AgentClient, metric: str) -> list[tuple[str, list[float]]]:
+    """Return a's points of a metric as an agent answers for it."""
+    body = {"nodes": ["a"], "metricID": metric, "latest": False}
+    answer = ask(client, "POST", "/get", json=body)
+    assert "missing" not in answer, answer
+    [node] = answer["monitoring"]
+    found = [(each["entityID"], [v["val"] for v in each["values"]]) for each in node["data"]]
+    return sorted(found)
+
+
+def copies(client: AgentClient) -> set[tuple[str, str, str]]:
+    """Return the copies of a site: where, for which cause, and of what."""
+    found = ask(client, "GET", "/replication")["copies"]
+    return {(c["target"], c["cause"], ",".join(c["filter"].get("metric", "*"))) for c in found}
+
+
+def complete(client: AgentClient) -> list[str]:
+    """Return the streams in which an agent holds replicas of a that are complete."""
+    held = ask(client, "GET", "/replication")["replicas"]
+    return [each["kept_in"] for each in held if each["of"] == "a" and each["complete"]]
+
+
+@contextmanager
+def read_all_the_time(client: AgentClient, expected: Any) -> Iterator[None]:
+    """Read a's points of cpu again and again; whoever answers, they must all be there."""
+    over = threading.Event()
+    wrong: list[Any] = []
+
+    def look() -> None:
+        while not over.wait(0.2):
+            try:
+                if (found := read(client, "cpu")) != expected:
+                    wrong.append(found)
+            except AssertionError as error:
+                wrong.append(error)
+
+    reader = threading.Thread(target=look)
+    reader.start()
+    try:
+        yield
+    finally:
+        over.set()
+        reader.join()
+    assert not wrong, wrong[:3]
+
+
+def test_data_goes_where_it_is_needed(places: list[Place]) -> None:
+    a, b, c = places
+    with SlowLink(b.port) as link, c.agent(**FAST) as at_c:
+        with b.agent(c, agent_url=link.url, **FAST) as at_b, a.agent(c, **FAST) as at_a:
+            knows(at_a, "b", "c")
+            knows(at_b, "a")
+            knows(at_c, "a")
+            ask(at_a, "PUT", "/replication/restrictions", json=RULES)
+            at_a.put([*points(0, 70), *points(0, 7, "mem"), *points(0, 7, "pulse")])
+            expected = read(at_a, "cpu")
+            with read_all_the_time(at_c, expected):
+                # A hot series.
+                for _ in range(60):
+                    assert read(at_c, "cpu") == expected
+                eventually(lambda: ("c", "reads", "cpu") in copies(at_a))
+                # A congested link; and what may not be there is not, however often it is read.
+                for metric in ("mem", "pulse"):
+                    for _ in range(READS):
+                        read(at_b, metric)
+                link.delay_s = 0.06
+                eventually(lambda: ("b", "reads", "mem") in copies(at_a))
+                [copy] = [
+                    e for e in ask(at_a, "GET", "/replication")["copies"] if e["target"] == "b"
+                ]
+                assert copy["why"].endswith("times a minute across a bad link")
+                eventually(lambda: len(complete(at_b)) == 1)
+                eventually(lambda: len(complete(at_c)) == 1)
+                assert {target for target, _, what in copies(at_a) if what == "pulse"} == set()
+            link.delay_s = 0.0
+        with a.agent(c, labels="battery=true", **FAST) as at_a:
+            # A fragile site: all of it goes to where all of it may be.
+            knows(at_c, "a")
+            at_a.put([Point("cpu", "e9", system_clock(), 9.0)])
+            eventually(lambda: ("c", "fragility", "*") in copies(at_a))
+            eventually(lambda: "replicas/a/raw" in complete(at_c))
+            eventually(lambda: len(stored(at_c, "replicas/a/raw")) == 85)
+        eventually(lambda: not site_of(at_c, "a").reachable)
+        assert read(at_c, "cpu") == [*expected, ("e9", [9.0])]
+        assert len(read(at_c, "pulse")) == 7
+        with b.agent(c, **FAST) as at_b:
+            kept = [s.name for s in at_b.streams() if s.name.startswith("replicas/a/raw")]
+            assert {row[0] for name in kept for row in stored(at_b, name)} == {"mem"}
+
+
+def test_history_moves_from_a_site_that_is_short_of_disk(places: list[Place]) -> None:
+    a, b, _ = places
+    small = {"max_disk_mb": 1, "when_full": "refuse", "move_after_s": 1}
+    chance = random.Random(5)  # noqa: S311 - the same each time, by design
+    with b.agent(**FAST), a.agent(b, **FAST, **small) as at_a:
+        knows(at_a, "b")
+        sent = 0
+        while not copies(at_a):
+            now = system_clock() - 60_000
+            at_a.put([Point("cpu", f"e{i % 7}", now + i, chance.random()) for i in range(1000)])
+            sent += 1000
+        assert copies(at_a) == {("b", "disk", "*")}
+        eventually(lambda: not stored(at_a, "raw"), what="all of it has moved")
+        assert sum(len(values) for _, values in read(at_a, "cpu")) == sent
