@@ -45,6 +45,7 @@ TICK_S = 0.25
 """Least time between two moves of an idle stream's frontier."""
 
 _COMMIT_S = 5.0
+_GATHER_S = 0.002
 _COMMIT_ROWS = 20_000
 _COMMIT_BYTES = 4 * 2**20
 _QUEUED_ROWS = 400_000
@@ -83,6 +84,7 @@ class Writer:
         self._owned: int | None = None
         self._queue: deque[Append | _Turn] = deque()
         self._queued_rows = 0
+        self._together = 1
         self._moved = 0.0
         self._task: asyncio.Task[None] | None = None
 
@@ -271,6 +273,7 @@ class Writer:
             self._queue.popleft()
             await self._take(turn)
         else:
+            await self._gather()
             await self._commit(self._next_appends())
 
     async def _take(self, turn: _Turn) -> None:
@@ -280,6 +283,19 @@ class Writer:
             _fail(turn.done, error)
             if isinstance(error, UnavailableError) or not isinstance(error, MistbowError):
                 raise
+
+    async def _gather(self) -> None:
+        """Wait a moment for as many appends as came together the last time.
+
+        Who was answered together sends its next one at about the same time; a commit for the first
+        of them alone would keep the others waiting for two.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_GATHER_S):
+                while len(self._queue) < self._together:
+                    self._log.work.clear()
+                    await self._log.work.wait()
+        self._together = len(self._queue)
 
     def _next_appends(self) -> list[Append]:
         taken: list[Append] = []
