@@ -79,6 +79,7 @@ def serve(app: FastAPI, name: str, port: int, settings: ServiceSettings) -> None
         port=port,
         http=BoundedProtocol,
         ws="none",
+        proxy_headers=False,
         ssl_certfile=settings.tls_cert,
         ssl_keyfile=settings.tls_key,
         log_config=None,
