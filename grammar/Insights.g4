@@ -4,34 +4,43 @@ grammar Insights;
 
 options { caseInsensitive = true; }
 
+// Words that are keywords only where a name cannot stand, so that they remain usable as names:
+// grammar/words.py makes these tokens of IDs. UNIT is a word behind a number: "s", "MINUTES", "K";
+// JOINT is an AND between two options.
+tokens {
+    ADAM, ALGORITHM, ALLOW, AT, AWARENESS, CONFIDENCE, COST_CAP, DEDICATED, FUNCTION, INSIGHT,
+    JOINT, K, MAX_ERROR, ON, PER, PLACEMENT_ON, R, SALIENCE, SAMPLE, SCHEDULER, SIGNATURE, STREAM,
+    UNIT
+}
+
 statement
-    : name=ID ASSIGN COMPUTE value=term by=grouping? (WHEN when=term)? (EVERY every=interval)?
-      options=settings? EOF
+    : ( FUNCTION name=ID LPAR takes+=ID (COMMA takes+=ID)* RPAR LBRACE body=scope RBRACE
+      | name=ID ( COLON STREAM FROM provider=ID given=settings
+                | ASSIGN COMPUTE value=term by=grouping? (WHEN when=term)? (EVERY every=rhythm)?
+                  (WITH chosen+=option (JOINT chosen+=option)*)?
+                )
+      ) EOF
     ;
 
 grouping
     : BY attributes+=(ID | STRING) (COMMA attributes+=(ID | STRING))*
     ;
 
-// Options are words, not keywords: "scheduler" remains usable as a name.
-settings
-    : WITH chosen+=option (AND chosen+=option)*
-    ;
-
-option
-    : name=ID ASSIGN value=setting
-    ;
-
-setting
-    : name=(ID | STRING)
+// What stands in parentheses: a value or a condition, and what it is taken by and of.
+scope
+    : value=term by=grouping? (WHEN when=term)?
     ;
 
 // Values and conditions are one rule: a parser that told "(a + b) > c" from "(a > b) AND c" by
-// looking ahead would be slow, and its messages poor. grammar/build.py tells them apart.
+// looking ahead would be slow, and its messages poor. grammar/terms.py tells them apart.
 term
-    : LPAR inner=term RPAR                                                          # Group
-    | word=ID (LPAR source=stream (COMMA window=interval)? RPAR)?                   # Word
-    | value=(NUMBER | STRING | TRUE | FALSE)                                        # Literal
+    : LPAR inner=scope RPAR                                                         # Group
+    | INSIGHT name=ID                                                               # Reference
+    | word=ID (in_=parameters? LPAR pieces+=piece (COMMA pieces+=piece)* RPAR
+              | FROM from_=entities)?                                               # Word
+    | word=STRING (FROM from_=entities)?                                            # Quoted
+    | value=NUMBER unit=UNIT?                                                       # Amount
+    | value=(TRUE | FALSE)                                                          # Truth
     | MINUS operand=term                                                            # Negation
     | left=term operator=(STAR | SLASH) right=term                                  # Arithmetic
     | left=term operator=(PLUS | MINUS) right=term                                  # Arithmetic
@@ -44,8 +53,19 @@ term
     | left=term OR right=term                                                       # Disjunction
     ;
 
-stream
-    : metric=(ID | STRING) (FROM from_=entities)? (WHEN when=term)?
+parameters
+    : LBRACKET given+=parameter (COMMA given+=parameter)* RBRACKET
+    ;
+
+parameter
+    : amount=number unit=UNIT?
+    | name=ID
+    ;
+
+// What stands between the commas of a call: an argument, a stretch of time, or one more attribute
+// of a BY. Which, grammar/terms.py says: a parser would have to look ahead to the end.
+piece
+    : value=term (BY by=(ID | STRING))? (WHEN when=term)?
     ;
 
 entities
@@ -57,13 +77,46 @@ members
     ;
 
 member
-    : minus=MINUS? value=NUMBER
+    : amount=number
     | value=(STRING | TRUE | FALSE)
     ;
 
-// Units are words, not keywords: "s" and "minutes" remain usable as names.
 interval
-    : minus=MINUS? count=NUMBER unit=ID
+    : amount=number unit=UNIT
+    ;
+
+rhythm
+    : every=interval (AT hour=NUMBER COLON minute=NUMBER zone=(ID | STRING)?)?
+    ;
+
+number
+    : (PLUS | minus=MINUS)? value=NUMBER
+    ;
+
+settings
+    : LPAR (pairs+=setting (COMMA pairs+=setting)*)? RPAR
+    ;
+
+setting
+    : key=(ID | STRING) ASSIGN (value=member | values=members)
+    ;
+
+// CONFIDENCE, K and R belong to the option before them.
+option
+    : SALIENCE level=number                                                         # Salience
+    | SAMPLE amount=number                                                          # Sample
+    | MAX_ERROR share=number                                                        # MaxError
+    | CONFIDENCE share=number                                                       # Confidence
+    | AWARENESS ON what=ID                                                          # Awareness
+    | ADAM                                                                          # Adam
+    | ALGORITHM name=(ID | STRING)                                                  # Algorithm
+    | K ASSIGN count=number                                                         # Neighbours
+    | R ASSIGN range_=number                                                        # Range
+    | SCHEDULER ASSIGN name=(ID | STRING) given=settings?                           # Scheduler
+    | COST_CAP amount=number PER per=interval                                       # CostCap
+    | PLACEMENT_ON key=(ID | STRING) ASSIGN value=member count=number? own=DEDICATED?  # PlacementOn
+    | ALLOW WHEN when=term                                                          # Allow
+    | SIGNATURE name=STRING                                                         # Signature
     ;
 
 AND     : 'and' ;
@@ -80,9 +133,14 @@ WHEN    : 'when' ;
 WITH    : 'with' ;
 
 SEMICOLON : ';' ;
+COLON     : ':' ;
 COMMA     : ',' ;
 LPAR      : '(' ;
 RPAR      : ')' ;
+LBRACKET  : '[' ;
+RBRACKET  : ']' ;
+LBRACE    : '{' ;
+RBRACE    : '}' ;
 ASSIGN    : '=' ;
 PLUS      : '+' ;
 MINUS     : '-' ;

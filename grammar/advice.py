@@ -3,28 +3,39 @@
 import difflib
 from collections.abc import Callable
 
-from grammar.failure import CLAUSES, COMPARATORS, KEYWORDS, Failure
+from grammar.failure import ARITHMETIC, CLAUSES, KEYWORDS, Failure
 from grammar.generated.InsightsParser import InsightsParser as Tree
 from grammar.problems import clip
-from grammar.units import MILLIS, millis_per
+from grammar.units import MILLIS, is_unit, nearest_unit
+from grammar.words import OPTION_WORDS, OPTIONS
 
 _SHAPE = "`name = COMPUTE AVG(metric, 10 SECONDS) EVERY 5 SECONDS`"
 _SQL = {"WHERE": "WHEN", "HAVING": "WHEN", "IF": "WHEN", "FILTER": "WHEN", "GROUP": "BY"}
-_NAMING = (Tree.RULE_stream, Tree.RULE_grouping, Tree.RULE_entities)
-_COMING = {"INSIGHT", "STREAM", "FUNCTION", "SAMPLE", "SALIENCE"}
+_NAMING = (Tree.RULE_grouping, Tree.RULE_entities, Tree.RULE_piece, Tree.RULE_setting)
+_LISTED = (Tree.RULE_members, Tree.RULE_member)
+_OPENING = {Tree.RPAR: Tree.LPAR, Tree.RBRACKET: Tree.LBRACKET, Tree.RBRACE: Tree.LBRACE}
+_DEPENDENT = ("CONFIDENCE", "K", "R")
+_EXAMPLES = {
+    Tree.ADAM: "ADAM AND CONFIDENCE 0.95",
+    Tree.ALGORITHM: "ALGORITHM pmcod AND K=50 AND R=0.5",
+    Tree.ALLOW: "ALLOW WHEN > 100",
+    Tree.AWARENESS: "AWARENESS ON ACCURACY",
+    Tree.CONFIDENCE: "MAX_ERROR 0.05 AND CONFIDENCE 0.95",
+    Tree.COST_CAP: "COST_CAP 2.5 PER 1 HOUR",
+    Tree.K: "ALGORITHM pmcod AND K=50 AND R=0.5",
+    Tree.MAX_ERROR: "MAX_ERROR 0.05 AND CONFIDENCE 0.95",
+    Tree.PLACEMENT_ON: 'PLACEMENT_ON region="north" 2 DEDICATED',
+    Tree.R: "ALGORITHM pmcod AND K=50 AND R=0.5",
+    Tree.SALIENCE: "SALIENCE 5",
+    Tree.SAMPLE: "SAMPLE 0.2",
+    Tree.SCHEDULER: "SCHEDULER=latency",
+    Tree.SIGNATURE: "SIGNATURE 'board'",
+}
 
 
 def advice(failure: Failure) -> str | None:
     """Return a hint for the likely mistake behind a failure, if one is known."""
     return next((hint for advise in _ADVISERS if (hint := advise(failure))), None)
-
-
-def _not_yet(failure: Failure) -> str | None:
-    before = failure.tokens[failure.index - 1].text.upper() if failure.index else ""
-    for word in (before, failure.word):
-        if word in _COMING:
-            return f"{word} is not supported yet."
-    return None
 
 
 def _sql(failure: Failure) -> str | None:
@@ -35,16 +46,27 @@ def _sql(failure: Failure) -> str | None:
 
 
 def _separator(failure: Failure) -> str | None:
-    starts_insight = (
-        failure.found.type == Tree.ID
-        and failure.kind(1) == Tree.ASSIGN
-        and failure.kind(2) == Tree.COMPUTE
+    kinds = (failure.found.type, failure.kind(1), failure.kind(2))
+    starts = failure.word == "FUNCTION" or kinds in (
+        (Tree.ID, Tree.ASSIGN, Tree.COMPUTE),
+        (Tree.ID, Tree.COLON, Tree.STREAM),
     )
-    return "Put a `;` between two insights." if starts_insight and failure.index else None
+    return "Put a `;` between two statements." if starts and failure.index else None
+
+
+def _definition(failure: Failure) -> str | None:
+    first, second = failure.tokens[0], failure.tokens[min(1, len(failure.tokens) - 1)]
+    if second.type == Tree.COLON:
+        if failure.found.type == Tree.COMPUTE:
+            return "An insight is defined by `=`, a stream by `:`."
+        return 'A stream looks like this: `name: STREAM FROM storage(region="north")`.'
+    if first.text.upper() == "FUNCTION" and second.type != Tree.ASSIGN:
+        return _parenthesis(failure) or "A function looks like this: `FUNCTION twice(x) { 2 * x }`."
+    return None
 
 
 def _header(failure: Failure) -> str | None:
-    if failure.expected == {Tree.ASSIGN}:
+    if failure.expected == {Tree.ASSIGN, Tree.COLON}:
         if failure.kind(0) == Tree.COMPUTE or failure.kind(1) == Tree.COMPUTE:
             return "Write a single `=` between the name and COMPUTE."
         return f"An insight looks like this: {_SHAPE}."
@@ -60,18 +82,33 @@ def _header(failure: Failure) -> str | None:
 
 
 def _option(failure: Failure) -> str | None:
-    if failure.rule in (Tree.RULE_settings, Tree.RULE_option, Tree.RULE_setting):
-        return "An option looks like this: `WITH SCHEDULER=latency`."
-    return None
+    seen = [token.type for token in failure.tokens[: failure.index + 1]]
+    begun = [kind for kind in seen if kind in OPTION_WORDS]
+    if failure.expected >= OPTION_WORDS:
+        near = difflib.get_close_matches(failure.word, OPTIONS, n=1)
+        if near:
+            return f"Did you mean {near[0]}?"
+        if begun and begun[-1] == Tree.ALLOW:
+            return "A condition with AND stands in parentheses: `ALLOW WHEN (x > 1 AND y > 1)`."
+        return f"The options are {', '.join(w for w in OPTIONS if w not in _DEPENDENT)}."
+    within = failure.rule not in (Tree.RULE_term, Tree.RULE_scope, Tree.RULE_statement)
+    known = begun and Tree.WITH in seen and Tree.EOF not in failure.expected
+    if known and within and failure.found.type not in CLAUSES:
+        return f"It is written like this: `{_EXAMPLES[begun[-1]]}`."
+    comma = failure.found.type == Tree.COMMA and Tree.WITH in seen
+    return "Options are joined by AND." if comma and Tree.JOINT in failure.expected else None
 
 
 def _unit(failure: Failure) -> str | None:
-    if failure.rule != Tree.RULE_interval:
-        return None
-    if failure.expected == {Tree.ID}:
-        return f"Write a unit after the number: {', '.join(MILLIS)}."
-    if millis_per(failure.found.text):
+    if Tree.NUMBER in failure.expected and is_unit(failure.found.text):
         return f"Write how many: `1 {clip(failure.found.text)}`."
+    if failure.kind(-1) != Tree.NUMBER or failure.kind(-2) == Tree.COLON:
+        return None
+    near = nearest_unit(failure.found.text) if failure.found.type == Tree.ID else None
+    if near and not _near(failure):
+        return f"Did you mean `{near}`?"
+    if failure.expected == {Tree.UNIT}:
+        return f"Write a unit after the number: {', '.join(MILLIS)}."
     return None
 
 
@@ -81,19 +118,28 @@ def _clause_order(failure: Failure) -> str | None:
     return None
 
 
+def _inner_clause(failure: Failure) -> str | None:
+    grouped = any(token.type == Tree.BY for token in failure.tokens[: failure.index])
+    if failure.found.type in ARITHMETIC and Tree.STAR not in failure.expected and grouped:
+        return "An expression with a BY of its own stands in parentheses: `(… BY node) / 2`."
+    return None
+
+
 def _parenthesis(failure: Failure) -> str | None:
     opened = []
     for token in failure.tokens[: failure.index]:
-        if token.type == Tree.LPAR:
+        if token.type in _OPENING.values():
             opened.append(token)
-        elif token.type == Tree.RPAR:
+        elif token.type in _OPENING:
             opened.pop()
-    if failure.found.type == Tree.RPAR and not opened:
-        return "No parenthesis is open here."
-    closes = failure.found.type in CLAUSES | {Tree.EOF} and Tree.RPAR in failure.expected
-    if closes and opened:
+    closing = failure.found.type in _OPENING
+    if closing and not opened:
+        sign = "parenthesis" if failure.found.type == Tree.RPAR else "bracket"
+        return f"No {sign} is open here."
+    ends = closing or failure.found.type in CLAUSES | {Tree.EOF, Tree.LPAR}
+    if ends and failure.expected & {Tree.RPAR, Tree.RBRACKET, Tree.RBRACE} and opened:
         where = opened[-1]
-        return f"Close the `(` of line {where.line}, column {where.column}."
+        return f"Close the `{where.text}` of line {where.line}, column {where.column}."
     return None
 
 
@@ -103,13 +149,7 @@ def _window(failure: Failure) -> str | None:
     return None
 
 
-def _stream(failure: Failure) -> str | None:
-    if {Tree.COMMA, Tree.RPAR} <= failure.expected:
-        if failure.found.type in COMPARATORS:
-            shown = failure.found.text
-            return f"A condition on a metric stands behind WHEN: `metric WHEN {shown} …`."
-        if failure.found.type == Tree.LPAR:
-            return "Aggregates of aggregates are not supported yet."
+def _entities(failure: Failure) -> str | None:
     if failure.rule == Tree.RULE_entities and failure.expected == {Tree.LPAR}:
         return f"Put the entities into parentheses: `FROM ({clip(failure.found.text)})`."
     return None
@@ -118,7 +158,10 @@ def _stream(failure: Failure) -> str | None:
 def _quotes(failure: Failure) -> str | None:
     if failure.found.type in KEYWORDS and failure.rule in _NAMING:
         return f'A name that is a keyword needs quotes: `"{clip(failure.found.text)}"`.'
-    if failure.found.type == Tree.ID and failure.rule in (Tree.RULE_members, Tree.RULE_member):
+    if failure.kind(-1) == Tree.IN and failure.kind(-2) in (Tree.LPAR, Tree.COMMA, Tree.COMPUTE):
+        return 'A name that is a keyword needs quotes: `"in"`.'
+    wants_text = failure.rule in _LISTED or Tree.STRING in failure.expected - {Tree.ID}
+    if failure.found.type == Tree.ID and wants_text and Tree.ID not in failure.expected:
         return f'A text needs quotes: `"{clip(failure.found.text)}"`.'
     odd = failure.found.type in (Tree.MINUS, Tree.SLASH, Tree.ID)
     if odd and not failure.after_value and failure.kind(-1) == Tree.ID:
@@ -135,21 +178,23 @@ def _near(failure: Failure) -> str | None:
     """Return the expected keyword that the word found resembles, if any does."""
     if failure.found.type != Tree.ID:
         return None
-    possible = [Tree.literalNames[kind].strip("'").upper() for kind in failure.expected & KEYWORDS]
+    kinds = failure.expected & (KEYWORDS | {Tree.STREAM, Tree.PER, Tree.ON})
+    possible = [Tree.symbolicNames[kind] for kind in kinds]
     return next(iter(difflib.get_close_matches(failure.word, possible, n=1)), None)
 
 
 _ADVISERS: tuple[Callable[[Failure], str | None], ...] = (
-    _not_yet,
     _sql,
     _separator,
-    _option,
+    _definition,
     _header,
     _unit,
     _clause_order,
     _parenthesis,
     _window,
-    _stream,
+    _entities,
+    _inner_clause,
     _keyword,
     _quotes,
+    _option,
 )

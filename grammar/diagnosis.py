@@ -1,47 +1,56 @@
 """What to tell about text that does not parse: what was found, and what was expected."""
 
 from grammar.advice import advice
-from grammar.failure import ARITHMETIC, CLAUSES, COMPARATORS, KEYWORDS, LITERALS, Failure
+from grammar.failure import ARITHMETIC, COMPARATORS, KEYWORDS, LITERALS, Failure
 from grammar.generated.InsightsParser import InsightsParser as Tree
 from grammar.problems import Problem, clip, problem_at
 from grammar.scanner import Token
+from grammar.words import OPTION_WORDS
 
-_VALUE_STARTERS = LITERALS | COMPARATORS | {Tree.LPAR, Tree.ID, Tree.MINUS, Tree.NOT, Tree.IN}
+_VALUE_STARTERS = (
+    LITERALS | COMPARATORS | {Tree.LPAR, Tree.ID, Tree.INSIGHT, Tree.MINUS, Tree.NOT, Tree.IN}
+)
 _INFIXES = ARITHMETIC | COMPARATORS | {Tree.IN, Tree.NOT, Tree.AND, Tree.OR}
 _NAMED = {
     Tree.RULE_statement: "the name of an insight",
-    Tree.RULE_stream: "a metric",
+    Tree.RULE_term: "the name of an insight",
+    Tree.RULE_parameter: "a parameter",
+    Tree.RULE_piece: "an attribute",
     Tree.RULE_grouping: "an attribute",
     Tree.RULE_entities: "an entity",
-    Tree.RULE_interval: "a unit of time",
-    Tree.RULE_settings: "an option",
-    Tree.RULE_option: "an option",
-    Tree.RULE_setting: "a name",
+    Tree.RULE_settings: "a key",
+    Tree.RULE_setting: "a key",
+    Tree.RULE_option: "a name",
+    Tree.RULE_rhythm: "a time zone",
 }
 _IN_ORDER = (
     Tree.ASSIGN,
+    Tree.COLON,
+    Tree.STREAM,
     Tree.COMPUTE,
     Tree.IN,
     Tree.FROM,
+    Tree.ON,
+    Tree.PER,
     Tree.COMMA,
     Tree.LPAR,
+    Tree.LBRACE,
     Tree.RPAR,
+    Tree.RBRACKET,
     Tree.BY,
     Tree.WHEN,
     Tree.EVERY,
     Tree.WITH,
-    Tree.AND,
+    Tree.JOINT,
+    Tree.RBRACE,
 )
 _MEANT = {
-    ":": "An insight is defined by `=`; STREAM definitions are not supported yet.",
     "&": "Write AND.",
     "|": "Write OR.",
     "!": "Write NOT.",
     "#": "Comments start with `//`.",
     "%": "Write a share as a number: 0.2 is 20 percent.",
 }
-_MEANT |= dict.fromkeys("[]", "Parameters in brackets are not supported yet.")
-_MEANT |= dict.fromkeys("{}", "FUNCTION definitions are not supported yet.")
 _MEANT |= dict.fromkeys("“”„‘’`´", 'Use straight quotes: `"`.')
 _MEANT |= dict.fromkeys("‐‑‒–—−", "Use a plain minus: `-`.")
 _FOREIGN = "Names are made of a-z, 0-9, `_` and `.`; a metric that has others needs quotes."
@@ -88,19 +97,44 @@ def _expectation(failure: Failure) -> str:
     if failure.after_value or Tree.STAR in expected:
         phrases.append("an operator")
         expected -= _INFIXES
-    if Tree.NUMBER in expected:
-        phrases.append("a number" if failure.rule == Tree.RULE_interval else "a value")
+    if expected >= OPTION_WORDS:
+        phrases.append("an option")
+    if {Tree.NUMBER, Tree.STRING} <= expected:
+        phrases.append("a value")
+    elif Tree.NUMBER in expected:
+        phrases.append("a number")
     elif Tree.ID in expected:
-        phrases.append(_NAMED[failure.rule])
+        phrases.append(_name_expected(failure))
+    elif Tree.STRING in expected:
+        phrases.append("a text in quotes")
+    if expected == {Tree.UNIT}:
+        phrases.append("a unit of time")
     phrases.extend(_spelled(kind) for kind in _IN_ORDER if kind in expected)
     if Tree.EOF in expected:
-        phrases.append("the end of the insight")
+        phrases.append(f"the end of the {_statement(failure)}")
     return _either(phrases)
 
 
+def _name_expected(failure: Failure) -> str:
+    if failure.rule == Tree.RULE_statement and failure.index:
+        kinds = {Tree.FROM: "a provider", Tree.FUNCTION: "the name of a function"}
+        return kinds.get(failure.kind(-1) or 0, "a parameter")
+    if failure.kind(-1) == Tree.ON:
+        return "COMPUTATIONS or ACCURACY"
+    return _NAMED[failure.rule]
+
+
+def _statement(failure: Failure) -> str:
+    kinds = {token.type for token in failure.tokens[:3]}
+    if Tree.STREAM in kinds:
+        return "stream definition"
+    return "function" if Tree.FUNCTION in kinds else "insight"
+
+
 def _spelled(kind: int) -> str:
-    literal = Tree.literalNames[kind].strip("'")
-    return literal.upper() if kind in CLAUSES or literal.isalpha() else f"`{literal}`"
+    if Tree.COLON <= kind <= Tree.NE:  # the signs
+        return f"`{Tree.literalNames[kind][1:-1]}`"
+    return "AND" if kind == Tree.JOINT else str(Tree.symbolicNames[kind])
 
 
 def _either(phrases: list[str]) -> str:

@@ -19,7 +19,7 @@ KEYWORDS = CLAUSES | {
     Tree.OR,
     Tree.TRUE,
 }
-_LEADS = CLAUSES | {Tree.COMPUTE}
+_LEADS = CLAUSES | {Tree.COMPUTE, Tree.LBRACE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,8 @@ class Failure:
     @property
     def after_value(self) -> bool:
         """Whether a complete value or condition, outside parentheses, stands before the token."""
-        if Tree.EOF not in self.expected:
+        if not self.expected & {Tree.EOF, Tree.RBRACE}:
             return False
         before = (token.type for token in reversed(self.tokens[: self.index]))
-        return next((kind in (Tree.COMPUTE, Tree.WHEN) for kind in before if kind in _LEADS), False)
+        leads = (kind for kind in before if kind in _LEADS)
+        return next(leads, Tree.EOF) in (Tree.COMPUTE, Tree.WHEN, Tree.LBRACE)

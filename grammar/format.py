@@ -6,15 +6,23 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from grammar.ast import (
-    Aggregate,
+    Accuracy,
+    Adam,
+    Allow,
     And,
+    Awareness,
     Binary,
     Boolean,
+    Call,
     Compare,
     Condition,
+    CostCap,
+    Daily,
     Elided,
     Expression,
+    FunctionDefinition,
     Insight,
+    InsightReference,
     Interval,
     Membership,
     MetricStream,
@@ -22,8 +30,21 @@ from grammar.ast import (
     Negate,
     Not,
     Number,
+    Option,
     Or,
+    Outliers,
+    PlacementOn,
+    Points,
+    Rhythm,
+    Salience,
+    Sample,
+    Scheduler,
+    Scoped,
     Script,
+    Setting,
+    Signature,
+    Statement,
+    StreamDefinition,
     Text,
 )
 from grammar.failure import KEYWORDS
@@ -32,40 +53,111 @@ from grammar.units import in_words
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z_0-9]*(\.[A-Za-z_0-9]+)*", re.ASCII)
 _LEVELS = {"+": 1, "-": 1, "*": 2, "/": 2}
-_TIGHTEST = 3
+_LOOSEST, _TIGHTEST = 0, 3
 RESERVED = frozenset(Tree.literalNames[kind].strip("'").upper() for kind in KEYWORDS)
 
 
 def format_script(script: Script) -> str:
     """Return the text that parses to ``script``, one statement a line, without comments."""
-    return "".join(f"{format_insight(insight)};\n" for insight in script.statements)
+    return "".join(f"{format_statement(statement)};\n" for statement in script.statements)
 
 
-def format_insight(insight: Insight) -> str:
-    """Return one insight on one line, without a semicolon."""
-    parts = [f"{insight.name} = COMPUTE {format_node(insight.expression)}"]
-    if insight.by:
-        parts.append(f"BY {_names(insight.by)}")
-    if insight.when is not None:
-        parts.append(f"WHEN {format_node(insight.when)}")
-    if insight.every is not None:
-        parts.append(f"EVERY {in_words(insight.every.millis)}")
-    if insight.scheduler is not None:
-        parts.append(f"WITH SCHEDULER={_name(insight.scheduler.value)}")
-    return " ".join(parts)
+def format_statement(statement: Statement) -> str:
+    """Return one statement on one line, without a semicolon."""
+    return " ".join(clauses_of(statement))
 
 
-def format_node(node: Expression | Condition | MetricStream | Interval) -> str:
+def clauses_of(statement: Statement) -> list[str]:
+    """Return the parts of a statement that a line may begin with."""
+    match statement:
+        case Insight():
+            return _insight(statement)
+        case StreamDefinition(name, provider, settings):
+            return [f"{name}: STREAM FROM {provider}({', '.join(map(_setting, settings))})"]
+        case FunctionDefinition(name, parameters, body):
+            return [f"FUNCTION {name}({', '.join(parameters)}) {{ {_expression(body)} }}"]
+        case _:
+            assert_never(statement)
+
+
+def format_node(node: Expression | Condition | Interval) -> str:
     """Return a part of an insight, with no more parentheses than it needs."""
     match node:
-        case MetricStream():
-            return _stream(node)
         case Interval(millis):
             return in_words(millis)
         case Compare() | Membership() | And() | Or() | Not():
             return _condition(node)
         case _:
             return _expression(node)
+
+
+def _insight(insight: Insight) -> list[str]:
+    computed = _expression(insight.expression)
+    # What stands behind a bare expression would belong to the insight.
+    parts = [f"{insight.name} = COMPUTE {_enclosed(computed, _is_scope(insight.expression))}"]
+    if insight.by:
+        parts.append(f"BY {_names(insight.by)}")
+    if insight.when is not None:
+        parts.append(f"WHEN {_condition(insight.when)}")
+    if insight.every is not None:
+        parts.append(f"EVERY {_rhythm(insight.every)}")
+    if insight.options:
+        parts.append(f"WITH {' AND '.join(map(_option, insight.options))}")
+    return parts
+
+
+def _rhythm(rhythm: Rhythm) -> str:
+    match rhythm:
+        case Interval(millis):
+            return in_words(millis)
+        case Points(count):
+            return f"{count} {'POINT' if count == 1 else 'POINTS'}"
+        case Daily(days, at, zone):
+            return f"{days} {'DAY' if days == 1 else 'DAYS'} AT {at:%H:%M} {_name(zone)}"
+        case _:
+            assert_never(rhythm)
+
+
+def _setting(setting: Setting) -> str:
+    values = ", ".join(map(_expression, setting.values))
+    return f"{_name(setting.key)}={_enclosed(values, len(setting.values) > 1)}"
+
+
+def _option(option: Option) -> str:
+    match option:
+        case Salience(level):
+            return f"SALIENCE {level}"
+        case Sample(size, share):
+            return f"SAMPLE {size if share is None else _number(share)}"
+        case Accuracy(max_error, confidence):
+            return f"MAX_ERROR {_number(max_error)}{_confidence(confidence)}"
+        case Awareness(of):
+            return f"AWARENESS ON {of}"
+        case Adam(confidence):
+            return f"ADAM{_confidence(confidence)}"
+        case Outliers(algorithm, k, r):
+            neighbours = "" if k is None else f" AND K={k}"
+            within = "" if r is None else f" AND R={_number(r)}"
+            return f"ALGORITHM {_name(algorithm)}{neighbours}{within}"
+        case Scheduler(name, settings):
+            given = f"({', '.join(map(_setting, settings))})" if settings else ""
+            return f"SCHEDULER={_name(name)}{given}"
+        case CostCap(amount, per):
+            return f"COST_CAP {_number(amount)} PER {in_words(per.millis)}"
+        case PlacementOn(key, value, count, dedicated):
+            nodes = ("" if count is None else f" {count}") + (" DEDICATED" if dedicated else "")
+            return f"PLACEMENT_ON {_name(key)}={_expression(value)}{nodes}"
+        case Allow(when):
+            # An AND outside parentheses would be that of the options.
+            return f"ALLOW WHEN {_enclosed(_condition(when), isinstance(when, And | Or))}"
+        case Signature(name):
+            return f"SIGNATURE {_quoted(name)}"
+        case _:
+            assert_never(option)
+
+
+def _confidence(confidence: float | None) -> str:
+    return "" if confidence is None else f" AND CONFIDENCE {_number(confidence)}"
 
 
 def _stream(stream: MetricStream) -> str:
@@ -80,38 +172,71 @@ def _stream(stream: MetricStream) -> str:
 def _expression(node: Expression) -> str:
     match node:
         case Number(value):
-            return repr(value).removesuffix(".0")
+            return _number(value)
         case Text(value):
             return _quoted(value)
         case Boolean(value):
             return "true" if value else "false"
         case Name(name):
-            return name
+            return _name(name)
         case Elided():
             return ""
-        case Aggregate(function, stream, window):
-            span = f", {in_words(window.millis)}" if window is not None else ""
-            return f"{function}({_stream(stream)}{span})"
+        case MetricStream():
+            return _stream(node)
+        case InsightReference(name):
+            return f"INSIGHT {name}"
+        case Call():
+            return _call(node)
         case Negate(operand):
-            ambiguous = isinstance(operand, Number | Negate | Binary)
+            ambiguous = isinstance(operand, Number | Negate | Binary) or _is_scope(operand)
             return f"-{_enclosed(_expression(operand), ambiguous)}"
         case Binary(operator, left, right):
             level = _LEVELS[operator]
-            return (
-                f"{_enclosed(_expression(left), _level(left) < level)} {operator} "
-                f"{_enclosed(_expression(right), _level(right) <= level)}"
-            )
+            return f"{_operand(left, level)} {operator} {_operand(right, level + 1)}"
+        case Scoped(expression, by, when):
+            parts = [_operand(expression, _LEVELS["+"])]
+            parts += [f"BY {_names(by)}"] if by else []
+            parts += [] if when is None else [f"WHEN {_condition(when)}"]
+            return " ".join(parts)
         case _:
             assert_never(node)
+
+
+def _call(call: Call) -> str:
+    *others, last = call.arguments
+    pieces = [_enclosed(_expression(each), _ends_with_by(each)) for each in others]
+    pieces.append(_expression(last))
+    pieces += [in_words(each.millis) for each in (call.window, call.offset) if each is not None]
+    given = f"[{', '.join(map(format_node, call.parameters))}]" if call.parameters else ""
+    return f"{call.function}{given}({', '.join(pieces)})"
+
+
+def _ends_with_by(node: Expression) -> bool:
+    """Say whether a name behind ``node`` and a comma would be one more attribute of its BY."""
+    return isinstance(node, Scoped) and node.when is None
+
+
+def _is_scope(node: Expression) -> bool:
+    """Say whether ``node`` ends with clauses, and so needs parentheses within an expression."""
+    return isinstance(node, Scoped) or (isinstance(node, MetricStream) and node.when is not None)
+
+
+def _operand(node: Expression, least: int) -> str:
+    """Return an operand, in parentheses if it binds less than the level ``least``."""
+    return _enclosed(_expression(node), _level(node) < least)
+
+
+def _number(value: float) -> str:
+    return repr(value).removesuffix(".0")
 
 
 def _condition(node: Condition) -> str:
     match node:
         case Compare(operator, left, right):
-            return f"{_expression(left)} {operator} {_expression(right)}".lstrip()
+            return f"{_compared(left)} {operator} {_compared(right)}".lstrip()
         case Membership(operand, members, negated):
             choice = f"{'NOT ' if negated else ''}IN ({', '.join(map(_expression, members))})"
-            return f"{_expression(operand)} {choice}".lstrip()
+            return f"{_compared(operand)} {choice}".lstrip()
         case And(terms):
             return " AND ".join(_enclosed(_condition(t), isinstance(t, And | Or)) for t in terms)
         case Or(terms):
@@ -120,6 +245,10 @@ def _condition(node: Condition) -> str:
             return f"NOT {_enclosed(_condition(operand), _needs_distance(operand))}"
         case _:
             assert_never(node)
+
+
+def _compared(node: Expression) -> str:
+    return _operand(node, _LEVELS["+"])
 
 
 def _needs_distance(operand: Condition) -> bool:
@@ -132,7 +261,9 @@ def _needs_distance(operand: Condition) -> bool:
 
 
 def _level(node: Expression) -> int:
-    return _LEVELS[node.operator] if isinstance(node, Binary) else _TIGHTEST
+    if isinstance(node, Binary):
+        return _LEVELS[node.operator]
+    return _LOOSEST if _is_scope(node) else _TIGHTEST
 
 
 def _enclosed(text: str, needed: bool) -> str:

@@ -2,15 +2,19 @@
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import Any
 
-from grammar.ast import Insight, Script, Span
+from grammar.ast import Script, Span, Statement
 from grammar.build import Builder
 from grammar.diagnosis import diagnose, diagnose_token
 from grammar.failure import ARITHMETIC, CLAUSES, COMPARATORS, Failure
+from grammar.format import format_statement
+from grammar.functions import OPERATORS
 from grammar.generated.InsightsParser import InsightsParser as Tree
 from grammar.problems import ParseError, Problem, problem_at
 from grammar.recognizer import Recognizer
 from grammar.scanner import Token, scan
+from grammar.words import tell_keywords
 
 MAX_BYTES = 1_000_000
 MAX_STATEMENTS = 10_000
@@ -19,6 +23,7 @@ MAX_PROBLEMS = 100
 
 _OPERATORS = ARITHMETIC | COMPARATORS | {Tree.NOT, Tree.IN}
 _LEVELLING = CLAUSES | {Tree.COMMA, Tree.AND, Tree.OR}
+_DEEPENING = frozenset({*OPERATORS, "ALLOW"})
 
 
 def parse(text: str) -> Script:
@@ -28,34 +33,34 @@ def parse(text: str) -> Script:
     MAX_PROBLEMS of them.
     """
     problems: list[Problem] = []
-    insights = list(_insights(text, problems))
+    statements = list(_statements(text, problems))
     if problems:
         raise ParseError(tuple(problems[:MAX_PROBLEMS]))
-    return Script(tuple(insights), span=Span(1, 1, 0, len(text)))
+    return Script(tuple(statements), span=Span(1, 1, 0, len(text)))
 
 
-def _insights(text: str, problems: list[Problem]) -> Iterator[Insight]:
-    """Yield the sound insights of a text and append what is wrong with the others."""
+def _statements(text: str, problems: list[Problem]) -> Iterator[Statement]:
+    """Yield the sound statements of a text and append what is wrong with the others."""
     if len(text.encode(errors="surrogatepass")) > MAX_BYTES:
         problems.append(Problem(1, 1, 0, f"the text is longer than {MAX_BYTES:,} bytes"))
         return
     recognizer = Recognizer()
     count = 0
-    for count, tokens in enumerate(_statements(scan(text)), start=1):
+    for count, tokens in enumerate(_cut(scan(text)), start=1):
         if count > MAX_STATEMENTS:
             message = f"there are more than {MAX_STATEMENTS:,} statements"
             problems.append(problem_at(tokens[0].span, message, "Submit them in several texts."))
         if len(problems) >= MAX_PROBLEMS or count > MAX_STATEMENTS:
             return
-        insight = _insight(tokens, recognizer, problems)
-        if insight is not None:
-            yield insight
+        statement = _statement(tokens, recognizer, problems)
+        if statement is not None:
+            yield statement
     if count == 0:
         hint = "Write, for example, `load = COMPUTE AVG(cpu.util, 10 SECONDS) EVERY 5 SECONDS`."
         problems.append(Problem(1, 1, 0, "there is no insight in this text", hint))
 
 
-def _statements(tokens: Iterable[Token]) -> Iterator[list[Token]]:
+def _cut(tokens: Iterable[Token]) -> Iterator[list[Token]]:
     """Yield each statement's tokens, with an EOF token where it ends; empty ones are left out."""
     statement: list[Token] = []
     for token in tokens:
@@ -76,9 +81,9 @@ def _end(last: Token) -> Token:
     return Token(Tree.EOF, "", last.offset + length, last.line, last.column + length)
 
 
-def _insight(
+def _statement(
     tokens: list[Token], recognizer: Recognizer, problems: list[Problem]
-) -> Insight | None:
+) -> Statement | None:
     unreadable = list(islice(_unreadable(tokens), MAX_PROBLEMS))
     if unreadable:
         problems.extend(unreadable)
@@ -88,13 +93,25 @@ def _insight(
         problems.append(_too_deep(deep))
         return None
     try:
-        tree = recognizer.recognize(tokens)
+        tree = recognizer.recognize(tell_keywords(tokens))
         if not isinstance(tree, Failure):
-            return Builder(problems).insight(tree)
+            return _built(tree, tokens, problems)
         problems.append(diagnose(tree))
     except RecursionError:  # the caller's own stack was nearly full
         problems.append(_too_deep(tokens[0]))
     return None
+
+
+def _built(tree: Any, tokens: list[Token], problems: list[Problem]) -> Statement:
+    known = len(problems)
+    statement = Builder(problems).statement(tree)
+    # Some statements are deeper in their canonical text, which must parse too.
+    deeper = next((token for token in tokens if token.text.upper() in _DEEPENING), None)
+    if deeper is not None and len(problems) == known:
+        canonical = [*scan(format_statement(statement))]
+        if _first_too_deep(canonical) is not None:
+            problems.append(_too_deep(deeper))
+    return statement
 
 
 def _unreadable(tokens: list[Token]) -> Iterator[Problem]:

@@ -10,7 +10,8 @@ from antlr4.atn.LexerATNSimulator import LexerATNSimulator
 from grammar.ast import Span
 from grammar.generated.InsightsLexer import InsightsLexer
 
-_SKIPPED = frozenset({InsightsLexer.SPACE, InsightsLexer.LINE_COMMENT, InsightsLexer.BLOCK_COMMENT})
+_COMMENTS = frozenset({InsightsLexer.LINE_COMMENT, InsightsLexer.BLOCK_COMMENT})
+_SKIPPED = _COMMENTS | {InsightsLexer.SPACE}
 _MODE = 0
 _FOREIGN_SPACE = re.compile("[\u00a0\ufeff]")  # what editors and web pages slip in
 _FOREIGN = re.compile("[^\x00-\x7f]")
@@ -43,6 +44,11 @@ def scan(text: str) -> Iterator[Token]:
         elif newlines := text.count("\n", start, end):
             line += newlines
             line_start = text.rindex("\n", start, end) + 1
+
+
+def comments(text: str) -> list[tuple[int, int]]:
+    """Return where the comments of ``text`` stand, as offsets of start and end, in its order."""
+    return [(start, end) for kind, start, end in _cut(text) if kind in _COMMENTS]
 
 
 def _cut(text: str) -> Iterator[tuple[int, int, int]]:

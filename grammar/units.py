@@ -1,4 +1,4 @@
-"""The units of time, their spellings and their lengths."""
+"""The units of intervals, their spellings and their lengths."""
 
 import difflib
 
@@ -7,6 +7,9 @@ MILLIS = {"MILLIS": 1, "SECONDS": 1_000, "MINUTES": 60_000, "HOURS": 3_600_000, 
 
 LONGEST = 36_500 * MILLIS["DAYS"]
 """No interval is longer: 36,500 days, in milliseconds."""
+
+MOST_POINTS = 1_000_000_000
+"""No insight waits for more data points than these."""
 
 _WORDS = {
     "MS": "MILLIS",
@@ -24,8 +27,9 @@ _WORDS = {
     "DAY": "DAYS",
     "DAYS": "DAYS",
 }
-# One-letter units are lower case only: M stands for a million elsewhere.
+# One-letter units are case-sensitive: m is a minute, M a million points.
 _LETTERS = {"s": "SECONDS", "m": "MINUTES", "h": "HOURS", "d": "DAYS"}
+_POINTS = {"K": 1_000, "M": 1_000_000}
 
 
 def millis_per(unit: str) -> int | None:
@@ -34,12 +38,23 @@ def millis_per(unit: str) -> int | None:
     return None if name is None else MILLIS[name]
 
 
+def points_per(unit: str) -> int | None:
+    """Return how many data points a unit stands for, or None for a word that counts none."""
+    return 1 if unit.upper() in ("POINT", "POINTS") else _POINTS.get(unit)
+
+
+def is_unit(word: str) -> bool:
+    """Return whether a word behind a number is a unit, of time or of data points."""
+    return millis_per(word) is not None or points_per(word) is not None
+
+
 def nearest_unit(word: str) -> str | None:
     """Return the unit that ``word`` most likely stands for, if any is near."""
-    if word.lower() in _LETTERS:
-        return word.lower()
-    near = difflib.get_close_matches(word.upper(), _WORDS, n=1, cutoff=0.7)
-    return _WORDS[near[0]] if near else None
+    for letter in (word.lower(), word.upper()):
+        if letter in _LETTERS or letter in _POINTS:
+            return letter
+    near = difflib.get_close_matches(word.upper(), [*_WORDS, "POINTS"], n=1, cutoff=0.7)
+    return _WORDS.get(near[0], near[0]) if near else None
 
 
 def in_words(millis: int) -> str:

@@ -2,26 +2,20 @@
 
 import math
 from dataclasses import dataclass
-from typing import get_args
 
 from analytics_enabler.limits import MOST_PANES
+from analytics_enabler.semantics.computed import COMPUTED_FUNCTIONS
 from analytics_enabler.semantics.conditions import translate_condition
 from analytics_enabler.semantics.findings import Findings, beginning, did_you_mean, nearest
 from analytics_enabler.semantics.scopes import PointScope
 from grammar import ast
+from grammar.functions import FUNCTIONS
 from grammar.units import in_words
 from mistbow.plan.expressions import Aggregate, And, Expression, Function, Source
 
 SHORTEST_MS = 100
 LONGEST_MS = 366 * 86_400_000
 STAND_IN_MS = 1000
-
-FUNCTIONS: dict[str, Function] = {
-    **{name: name for name in get_args(Function)},
-    "ARITHMETIC_MEAN": "AVG",
-    "MEAN": "AVG",
-}
-"""The functions of the language, aliases too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,25 +31,25 @@ class Aggregates:
     every_ms: int | None
     predicate: Expression | None
 
-    def translate(self, node: ast.Aggregate) -> Aggregate:
+    def translate(self, node: ast.Call) -> Aggregate:
         """Return the plan's aggregate; where something is wrong, a stand-in for it."""
         return Aggregate(
             self._function(node),
-            self._source(node.stream),
+            self._source(stream_of(node)),
             self._size(node),
             self.every_ms or STAND_IN_MS,
             self.by,
         )
 
-    def _function(self, node: ast.Aggregate) -> Function:
-        function = FUNCTIONS.get(node.function)
-        if function is not None:
-            return function
+    def _function(self, node: ast.Call) -> Function:
+        for function in COMPUTED_FUNCTIONS:
+            if function == node.function:
+                return function
         near = nearest(node.function, FUNCTIONS)
         self.findings.error(
             beginning(node.span, len(node.function)),
             f"there is no function `{node.function}`",
-            did_you_mean(near) if near else f"There are {', '.join(FUNCTIONS)}.",
+            did_you_mean(near) if near else f"There are {', '.join(COMPUTED_FUNCTIONS)}.",
         )
         return "AVG"
 
@@ -71,7 +65,7 @@ class Aggregates:
             And(*predicates) if len(predicates) == 2 else next(iter(predicates), None),
         )
 
-    def _size(self, node: ast.Aggregate) -> int:
+    def _size(self, node: ast.Call) -> int:
         if node.window is None:
             return self.every_ms or STAND_IN_MS
         size = node.window.millis
@@ -86,6 +80,17 @@ class Aggregates:
                 "Choose a window that is a multiple of the EVERY interval.",
             )
         return size
+
+
+def stream_of(call: ast.Call) -> ast.MetricStream:
+    """Return the metric that an aggregate is of; where it is of something else, a stand-in."""
+    match call.arguments[0]:
+        case ast.MetricStream() as stream:
+            return stream
+        case ast.Name(name) as bare:
+            return ast.MetricStream(name, span=bare.span)
+        case other:
+            return ast.MetricStream(call.function, span=other.span)
 
 
 def check_length(interval: ast.Interval, what: str, findings: Findings) -> bool:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from analytics_enabler.limits import MOST_NAME
+from analytics_enabler.semantics.aggregates import stream_of
+from analytics_enabler.semantics.computed import refusals
 from analytics_enabler.semantics.definition import DEFAULT_SCHEDULER, Definition
 from analytics_enabler.semantics.findings import Findings, beginning, did_you_mean, nearest
 from analytics_enabler.semantics.insights import define
@@ -46,11 +48,12 @@ def check(
         return Checked((), error.problems)
     findings = Findings()
     _check_names(script, findings)
-    definitions = tuple(define(insight, findings, scheduler) for insight in script.statements)
+    insights = list(_computed(script, findings))
+    definitions = tuple(define(insight, findings, scheduler) for insight in insights)
     if sites is not None:
-        _look_up_sites(script, definitions, sites, findings)
+        _look_up_sites(insights, definitions, sites, findings)
     if metrics is not None:
-        _look_up_metrics(script, metrics, findings)
+        _look_up_metrics(insights, metrics, findings)
     problems = tuple(sorted(findings.problems, key=lambda p: (p.line, p.column)))
     checked = Checked(definitions, problems, script)
     return checked if checked.ok else replace(checked, definitions=())
@@ -59,6 +62,8 @@ def check(
 def _check_names(script: Script, findings: Findings) -> None:
     seen: Counter[str] = Counter()
     for insight in script.statements:
+        if not isinstance(insight, ast.Insight):
+            continue
         seen[insight.name] += 1
         if seen[insight.name] == 2:
             findings.error(
@@ -74,10 +79,24 @@ def _check_names(script: Script, findings: Findings) -> None:
             )
 
 
-def _look_up_metrics(script: Script, metrics: frozenset[str], findings: Findings) -> None:
+def _computed(script: Script, findings: Findings) -> Iterator[ast.Insight]:
+    """Yield the insights that are computed, and say what is not computed of the others."""
+    functions = (each for each in script.statements if isinstance(each, ast.FunctionDefinition))
+    own = frozenset(function.name for function in functions)
+    for statement in script.statements:
+        refused = list(refusals(statement, own))
+        for refusal in refused:
+            findings.error(refusal.span, f"{refusal.what} is not computed yet", refusal.hint)
+        if isinstance(statement, ast.Insight) and not refused:
+            yield statement
+
+
+def _look_up_metrics(
+    insights: list[ast.Insight], metrics: frozenset[str], findings: Findings
+) -> None:
     """Warn of each metric that is not known, once, where it is named first."""
     seen = set(metrics)
-    for stream in _streams(script):
+    for stream in _streams(insights):
         if stream.metric not in seen:
             seen.add(stream.metric)
             near = nearest(stream.metric, metrics)
@@ -89,9 +108,12 @@ def _look_up_metrics(script: Script, metrics: frozenset[str], findings: Findings
 
 
 def _look_up_sites(
-    script: Script, definitions: tuple[Definition, ...], sites: Sites, findings: Findings
+    insights: list[ast.Insight],
+    definitions: tuple[Definition, ...],
+    sites: Sites,
+    findings: Findings,
 ) -> None:
-    for insight, definition in zip(script.statements, definitions, strict=True):
+    for insight, definition in zip(insights, definitions, strict=True):
         site = demanded_site(definition, sites)
         if site is None or site in sites.names:
             continue
@@ -103,9 +125,9 @@ def _look_up_sites(
         )
 
 
-def _streams(script: Script) -> Iterator[ast.MetricStream]:
-    for insight in script.statements:
+def _streams(insights: list[ast.Insight]) -> Iterator[ast.MetricStream]:
+    for insight in insights:
         parts = (insight.expression, *([insight.when] if insight.when is not None else []))
         for leaf in chain.from_iterable(map(leaves, parts)):
-            if isinstance(leaf, ast.Aggregate):
-                yield leaf.stream
+            if isinstance(leaf, ast.Call):
+                yield stream_of(leaf)

@@ -27,8 +27,10 @@ def translate_value(node: ast.Expression, scope: Scope, findings: Findings) -> E
             return Negation(translate_value(operand, scope, findings))
         case ast.Binary():
             return _translate_arithmetic(node, scope, findings)
-        case _:
+        case ast.Name() | ast.Elided() | ast.Call():
             return scope.meaning(node)
+        case _:  # not computed, and refused before
+            raise AssertionError(node)
 
 
 def translate_condition(node: ast.Condition, scope: Scope, findings: Findings) -> Expression:

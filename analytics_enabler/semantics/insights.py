@@ -9,7 +9,7 @@ from analytics_enabler.semantics.conditions import (
 from analytics_enabler.semantics.definition import Definition
 from analytics_enabler.semantics.findings import Findings, beginning, did_you_mean, nearest
 from analytics_enabler.semantics.scopes import ComputeScope, PointScope, ResultScope, leaves
-from grammar import ast, format_insight
+from grammar import ast, format_statement
 from mistbow.plan.attributes import canonical
 from mistbow.plan.expressions import Aggregate, Expression, walk
 from mistbow.schedulers.registry import names
@@ -32,28 +32,32 @@ def define(insight: ast.Insight, findings: Findings, scheduler: str) -> Definiti
     filters = [translate_condition(term, result_scope, findings) for term in on_results]
     return Definition(
         name=insight.name,
-        text=format_insight(insight),
+        text=format_statement(insight),
         expression=expression,
         by=by,
         every_ms=aggregates.every_ms or STAND_IN_MS,
         filter=conjunction(filters) if filters else None,
-        scheduler=scheduler
-        if insight.scheduler is None
-        else _scheduler(insight.scheduler, findings),
+        scheduler=_scheduler(insight, findings) or scheduler,
     )
 
 
-def _scheduler(named: ast.Text, findings: Findings) -> str:
+def _scheduler(insight: ast.Insight, findings: Findings) -> str | None:
+    schedulers = [option for option in insight.options if isinstance(option, ast.Scheduler)]
+    for other in schedulers[1:]:
+        findings.error(other.span, "SCHEDULER is given twice", "Name one scheduler.")
+    if not schedulers:
+        return None
+    named = schedulers[0]
     # Looked up each time: a package that is installed now counts from now on.
     installed = names()
-    if named.value not in installed:
-        near = nearest(named.value, installed)
+    if named.name not in installed:
+        near = nearest(named.name, installed)
         findings.error(
             named.span,
-            f"there is no scheduler `{named.value}`",
+            f"there is no scheduler `{named.name}`",
             did_you_mean(near) if near else f"There are {', '.join(installed)}.",
         )
-    return named.value
+    return named.name
 
 
 def _every(insight: ast.Insight, findings: Findings) -> int | None:
@@ -65,6 +69,8 @@ def _every(insight: ast.Insight, findings: Findings) -> int | None:
             "Add `EVERY 5 SECONDS`, say; continuous insights come later.",
         )
         return None
+    if not isinstance(insight.every, ast.Interval):  # not computed, and refused before
+        raise AssertionError(insight.every)
     if not check_length(insight.every, "an EVERY interval", findings):
         return None
     return insight.every.millis

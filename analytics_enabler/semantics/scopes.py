@@ -9,7 +9,7 @@ from grammar import ast
 from mistbow.plan.attributes import canonical
 from mistbow.plan.expressions import Attribute, Expression, Literal, Value
 
-Leaf = ast.Name | ast.Elided | ast.Aggregate
+Leaf = ast.Name | ast.Elided | ast.Call
 
 STAND_IN = Literal(0.0)
 """Takes the place of what has no meaning, so that the check can go on."""
@@ -43,7 +43,7 @@ class PointScope:
                 return STAND_IN
             case ast.Name(name):
                 return Attribute(canonical(name))
-            case ast.Aggregate():
+            case ast.Call():
                 self.findings.error(
                     leaf.span,
                     "a condition inside an aggregate is about single points",
@@ -54,13 +54,13 @@ class PointScope:
 
 @dataclass(frozen=True, slots=True)
 class ComputeScope:
-    """The expression after COMPUTE, in which the parser lets no leaves be but aggregates."""
+    """The expression after COMPUTE, in which no leaves are computed but aggregates."""
 
-    aggregate: Callable[[ast.Aggregate], Expression]
+    aggregate: Callable[[ast.Call], Expression]
 
     def meaning(self, leaf: Leaf) -> Expression:
         """Return the aggregate."""
-        if not isinstance(leaf, ast.Aggregate):
+        if not isinstance(leaf, ast.Call):
             raise AssertionError(leaf)
         return self.aggregate(leaf)
 
@@ -70,7 +70,7 @@ class ResultScope:
     """A condition on results, whose names are attributes of their keys."""
 
     elided: Expression
-    aggregate: Callable[[ast.Aggregate], Expression]
+    aggregate: Callable[[ast.Call], Expression]
 
     def meaning(self, leaf: Leaf) -> Expression:
         """Return the insight's expression, an attribute of its key, or an aggregate."""
@@ -79,14 +79,14 @@ class ResultScope:
                 return self.elided
             case ast.Name(name):
                 return Attribute(canonical(name))
-            case ast.Aggregate():
+            case ast.Call():
                 return self.aggregate(leaf)
 
 
 def leaves(node: ast.Expression | ast.Condition) -> Iterator[Leaf]:
     """Yield what a scope gives a meaning to, from left to right."""
     match node:
-        case ast.Name() | ast.Elided() | ast.Aggregate():
+        case ast.Name() | ast.Elided() | ast.Call():
             yield node
         case ast.Binary() | ast.Compare():
             yield from leaves(node.left)

@@ -1,17 +1,27 @@
-"""Hypothesis strategies for syntax trees that some text parses to."""
+"""Hypothesis strategies for syntax trees that some text parses to: the whole language."""
+
+from datetime import time
 
 from hypothesis import strategies as st
 
 from grammar.ast import (
-    Aggregate,
+    Accuracy,
+    Adam,
+    Allow,
     And,
+    Awareness,
     Binary,
     Boolean,
+    Call,
     Compare,
     Condition,
+    CostCap,
+    Daily,
     Elided,
     Expression,
+    FunctionDefinition,
     Insight,
+    InsightReference,
     Interval,
     Membership,
     MetricStream,
@@ -19,29 +29,44 @@ from grammar.ast import (
     Negate,
     Not,
     Number,
+    Option,
     Or,
+    Outliers,
+    PlacementOn,
+    Points,
+    Salience,
+    Sample,
+    Scheduler,
+    Scoped,
     Script,
+    Setting,
+    Signature,
+    StreamDefinition,
     Text,
 )
 from grammar.format import RESERVED
-from grammar.units import LONGEST
+from grammar.functions import ALIASES, FUNCTIONS, OPERATORS, WINDOWED
+from grammar.units import LONGEST, MOST_POINTS
+from grammar.words import OPTIONS
 
-words = st.text("abM_", min_size=1, max_size=4).filter(lambda word: word.upper() not in RESERVED)
+# Words that are keywords or units somewhere, and names everywhere else.
+_double_agents = (
+    st.sampled_from([*OPTIONS])
+    | st.sampled_from(
+        ["s", "m", "M", "minutes", "points", "at", "on", "per", "dedicated", "insight", "function"]
+    )
+    | st.sampled_from(["stream", "top", "add"])
+)
+words = (
+    st.text("abM_", min_size=1, max_size=4).filter(lambda word: word.upper() not in RESERVED)
+    | _double_agents
+)
 dotted = words | st.sampled_from(["cpu", "cpu.util", "pod.name", "core.0"])
 names = dotted | st.text(min_size=1, max_size=12) | st.sampled_from(sorted(RESERVED))
+name_lists = st.lists(names, max_size=3).map(tuple)
 intervals = st.builds(Interval, st.integers(1, LONGEST) | st.integers(1, 100).map((60_000).__mul__))
 numbers = st.builds(Number, st.floats(allow_nan=False, allow_infinity=False))
 values = numbers | st.builds(Text, st.text(max_size=12)) | st.builds(Boolean, st.booleans())
-
-
-def _streams(conditions: st.SearchStrategy[Condition]) -> st.SearchStrategy[MetricStream]:
-    members = st.lists(names, max_size=3).map(tuple)
-    return st.builds(MetricStream, names, members, st.none() | conditions)
-
-
-def _aggregates(conditions: st.SearchStrategy[Condition]) -> st.SearchStrategy[Aggregate]:
-    functions = words.map(str.upper)
-    return st.builds(Aggregate, functions, _streams(conditions), st.none() | intervals)
 
 
 def _arithmetic(leaves: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]:
@@ -75,17 +100,112 @@ def _row(
     return st.builds(kind, st.lists(others, min_size=2, max_size=4).map(tuple))
 
 
-_plain_conditions = _conditions(_arithmetic(values | st.builds(Name, dotted)))
-aggregates = _aggregates(_plain_conditions)
-conditions = _conditions(_arithmetic(values | st.builds(Name, dotted) | aggregates))
-expressions = _arithmetic(numbers | aggregates)
+def _streams(conditions: st.SearchStrategy[Condition]) -> st.SearchStrategy[MetricStream]:
+    streams = st.builds(MetricStream, names, name_lists, st.none() | conditions)
+    return streams.filter(lambda stream: bool(stream.members) or stream.when is not None)
+
+
+def _scoped(
+    expressions: st.SearchStrategy[Expression], conditions: st.SearchStrategy[Condition]
+) -> st.SearchStrategy[Scoped]:
+    return st.builds(Scoped, expressions, name_lists, st.none() | conditions).filter(_is_canonical)
+
+
+def _is_canonical(scoped: Scoped) -> bool:
+    if scoped.by:
+        return True
+    metric = isinstance(scoped.expression, Name) or (
+        isinstance(scoped.expression, MetricStream) and scoped.expression.when is None
+    )
+    return scoped.when is not None and not metric
+
+
+def _calls(arguments: st.SearchStrategy[Expression]) -> st.SearchStrategy[Call]:
+    other = dotted.map(str.upper).filter(lambda word: word not in {*ALIASES, *OPERATORS})
+    parameters = numbers | intervals | st.builds(Name, dotted)
+    stretches = st.tuples() | st.tuples(intervals) | st.tuples(intervals, intervals)
+    return st.builds(
+        lambda function, given, parameters, stretches: Call(
+            function, given, parameters, *stretches
+        ),
+        st.sampled_from(sorted(FUNCTIONS)) | other,
+        st.lists(arguments, min_size=1, max_size=3).map(tuple),
+        st.just(()) | st.lists(parameters, max_size=2).map(tuple),
+        stretches,
+    ).filter(lambda call: not _lacks_a_unit(call))
+
+
+def _lacks_a_unit(call: Call) -> bool:
+    windowed = call.function in WINDOWED and len(call.arguments) > 1
+    return windowed and isinstance(call.arguments[-1], Number)
+
+
+_simple = numbers | st.builds(Name, names) | st.builds(InsightReference, words)
+_simple_in_conditions = values | st.builds(Name, dotted) | st.builds(InsightReference, words)
+_plain_conditions = _conditions(_arithmetic(_simple_in_conditions))
+expressions: st.SearchStrategy[Expression] = st.recursive(
+    _arithmetic(_simple | _streams(_plain_conditions)),
+    lambda inner: _arithmetic(_simple | _calls(inner) | _scoped(inner, _plain_conditions)),
+    max_leaves=4,
+)
+conditions = _conditions(
+    _arithmetic(
+        _simple_in_conditions
+        | expressions.filter(lambda node: isinstance(node, Call | MetricStream | Scoped))
+    )
+)
+
+_shares = st.floats(0, 1, exclude_min=True, exclude_max=True)
+_counts = st.integers(1, 1_000_000_000)
+settings = st.lists(
+    st.builds(Setting, names, st.lists(values, min_size=1, max_size=3).map(tuple)), max_size=3
+).map(tuple)
+options: st.SearchStrategy[Option] = st.one_of(
+    st.builds(Salience, st.integers(0, 100)),
+    st.builds(Sample, size=_counts),
+    st.builds(Sample, share=_shares),
+    st.builds(Accuracy, _shares, st.none() | _shares),
+    st.builds(Awareness, st.sampled_from(["COMPUTATIONS", "ACCURACY"])),
+    st.builds(Adam, st.none() | _shares),
+    st.builds(
+        Outliers,
+        names,
+        st.none() | _counts,
+        st.none() | st.floats(0, allow_infinity=False, exclude_min=True),
+    ),
+    st.builds(Scheduler, names, settings),
+    st.builds(CostCap, st.floats(0, allow_infinity=False), intervals),
+    st.builds(PlacementOn, names, values, st.none() | _counts, st.booleans()),
+    st.builds(Allow, conditions),
+    st.builds(Signature, names),
+)
+rhythms = (
+    intervals
+    | st.builds(Points, st.integers(1, MOST_POINTS))
+    | st.builds(
+        Daily,
+        st.integers(1, 36_500),
+        st.builds(time, st.integers(0, 23), st.integers(0, 59)),
+        names,
+    )
+)
 insights = st.builds(
     Insight,
     name=words,
     expression=expressions,
-    by=st.lists(names, max_size=3).map(tuple),
+    by=name_lists,
     when=st.none() | conditions,
-    every=st.none() | intervals,
-    scheduler=st.none() | st.builds(Text, names),
+    every=st.none() | rhythms,
+    options=st.lists(options, max_size=4).map(tuple),
 )
-scripts = st.builds(Script, st.lists(insights, min_size=1, max_size=2).map(tuple))
+statements = st.one_of(
+    insights,
+    st.builds(StreamDefinition, words, dotted, settings),
+    st.builds(
+        FunctionDefinition,
+        words.map(str.upper),
+        st.lists(words, min_size=1, max_size=3).map(tuple),
+        expressions,
+    ),
+)
+scripts = st.builds(Script, st.lists(statements, min_size=1, max_size=2).map(tuple))

@@ -3,6 +3,7 @@
 import inspect
 import sys
 from collections.abc import Callable
+from time import process_time
 
 import pytest
 
@@ -15,6 +16,8 @@ NESTINGS: dict[str, Callable[[int], str]] = {
     "minuses": lambda n: f"COMPUTE {'- ' * n}AVG(x, 1 s)",
     "denials": lambda n: f"COMPUTE 1 WHEN {'NOT ' * n}x > 1",
     "aggregates": lambda n: f"COMPUTE {'SUM(c WHEN x > ' * n}3{')' * n}",
+    "operators": lambda n: f"COMPUTE {'ADD(1, ' * n}3{')' * n}",
+    "scopes": lambda n: f"COMPUTE {'(' * n}x{' BY a)' * n}",
     "mixtures": lambda n: f"COMPUTE 1 WHEN {'> 1 OR x > 2 AND NOT (' * n}> 3{')' * n}",
 }
 
@@ -55,10 +58,39 @@ def test_a_nearly_full_stack_is_a_problem_not_a_crash() -> None:
     parse(text)
 
 
+def test_what_is_too_deep_in_canonical_text_only_is_refused() -> None:
+    sums, products = "ADD(" * 45, ", 1)" * 44
+    text = f"a = COMPUTE {sums}1{products}, {'(1 + ' * 40}1{')' * 40})"
+    assert messages(text) == [f"this is nested more than {MAX_DEPTH} levels deep"]
+
+
 def test_long_rows_are_not_deep() -> None:
     row = " AND ".join(["x > 1"] * 500)
     names = ", ".join(["x"] * 500)
     parse(f"a = COMPUTE AVG(x) BY {names} WHEN {row} OR x IN ({', '.join(['1'] * 500)})")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"a = COMPUTE f({', '.join(['x'] * 20_000)})",
+        f"a = COMPUTE f(x BY {', '.join(['x'] * 20_000)})",
+        f"a = COMPUTE 1 WITH {' AND '.join(['SALIENCE 1'] * 9_000)}",
+        f"a = COMPUTE 1 WHEN {' OR '.join(['x > 1'] * 9_000)}",
+        ";".join(f"a{n} = COMPUTE AVG(x{n}, 9 s) BY y EVERY 3 s" for n in range(1_000)),
+    ],
+    ids=["arguments", "attributes", "options", "conditions", "insights"],
+)
+def test_long_texts_take_linear_time(text: str) -> None:
+    start = process_time()
+    parse(text)
+    assert process_time() - start < 5  # about 0.4 to 1 s here; a square of 20,000 takes minutes
+
+
+@pytest.mark.parametrize("text", ["a = COMPUTE AVG(x\x00)", "a = COMPUTE AVG(\u202ex)"])
+def test_invisible_characters_are_named(text: str) -> None:
+    (message,) = messages(text)
+    assert message.startswith("the character `U+")
 
 
 def test_long_texts_are_refused() -> None:

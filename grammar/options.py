@@ -1,0 +1,166 @@
+"""The options of WITH from ANTLR's parse tree."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Literal
+
+from grammar.ast import (
+    Accuracy,
+    Adam,
+    Allow,
+    Awareness,
+    CostCap,
+    Number,
+    Option,
+    Outliers,
+    PlacementOn,
+    Salience,
+    Sample,
+    Scheduler,
+    Signature,
+    Span,
+)
+from grammar.generated.InsightsParser import InsightsParser as Tree
+from grammar.literals import Context, Literals, span_of
+from grammar.problems import clip
+from grammar.scanner import Token
+from grammar.terms import Terms
+
+MOST = 1_000_000_000
+"""The largest whole number that an option takes."""
+
+
+class Options:
+    """Builds the options of one insight; ``literals`` collects what is wrong."""
+
+    def __init__(self, literals: Literals, terms: Terms) -> None:
+        self._literals = literals
+        self._terms = terms
+        self._built: list[Option] = []
+
+    def build(self, trees: Iterable[Context]) -> tuple[Option, ...]:
+        """Return the options in the order of the text."""
+        for tree in trees:
+            if isinstance(
+                tree, Tree.ConfidenceContext | Tree.NeighboursContext | Tree.RangeContext
+            ):
+                self._complete(tree)
+            else:
+                self._built.append(self._option(tree))
+        return tuple(self._built)
+
+    def _option(self, tree: Context) -> Option:
+        span = span_of(tree)
+        match tree:
+            case Tree.SalienceContext():
+                return Salience(self._whole(tree.level, least=0), span=span)
+            case Tree.SampleContext():
+                return self._sample(self._literals.amount(tree.amount), span)
+            case Tree.MaxErrorContext():
+                return Accuracy(self._share(tree.share, "an error"), span=span)
+            case Tree.AwarenessContext():
+                return Awareness(self._spared(tree.what), span=span)
+            case Tree.AdamContext():
+                return Adam(span=span)
+            case Tree.AlgorithmContext():
+                return Outliers(self._literals.name(tree.name), span=span)
+            case Tree.SchedulerContext():
+                settings = self._literals.settings(tree.given)
+                return Scheduler(self._literals.name(tree.name), settings, span=span)
+            case Tree.CostCapContext():
+                return self._cost_cap(tree, span)
+            case Tree.PlacementOnContext():
+                return self._placement(tree, span)
+            case Tree.AllowContext():
+                return Allow(self._terms.condition(tree.when), span=span)
+            case _:
+                return Signature(self._literals.name(tree.name), span=span)
+
+    def _complete(self, tree: Context) -> None:
+        """Add what belongs to the option before it."""
+        match tree, self._built[-1] if self._built else None:
+            case Tree.ConfidenceContext(), Accuracy() | Adam() as option:
+                taken = option.confidence is not None
+                whole: Option = replace(option, confidence=self._share(tree.share, "a confidence"))
+            case Tree.NeighboursContext(), Outliers() as option:
+                taken = option.k is not None
+                whole = replace(option, k=self._whole(tree.count, least=1))
+            case Tree.RangeContext(), Outliers() as option:
+                taken = option.r is not None
+                whole = replace(option, r=self._distance(tree.range_))
+            case _:
+                self._refuse_alone(tree)
+                return
+        if taken:
+            word = tree.start.text.upper()
+            self._literals.complain(tree.start.span, f"{word} is given twice", f"Give one {word}.")
+        length = span_of(tree).offset + span_of(tree).length - option.span.offset
+        self._built[-1] = replace(whole, span=replace(option.span, length=length))
+
+    def _refuse_alone(self, tree: Context) -> None:
+        confident = isinstance(tree, Tree.ConfidenceContext)
+        owner = "MAX_ERROR or ADAM" if confident else "ALGORITHM"
+        self._literals.complain(
+            tree.start.span,
+            f"{tree.start.text.upper()} stands behind {owner} only",
+            "Write, for example, `MAX_ERROR 0.05 AND CONFIDENCE 0.95`."
+            if confident
+            else "Write, for example, `ALGORITHM pmcod AND K=50 AND R=0.5`.",
+        )
+
+    def _sample(self, amount: Number, span: Span) -> Sample:
+        if 0 < amount.value < 1:
+            return Sample(share=amount.value, span=span)
+        if not (1 <= amount.value <= MOST and amount.value.is_integer()):
+            self._literals.complain(
+                amount.span,
+                "a sample is a share between 0 and 1, or a whole number of points",
+                "Write `SAMPLE 0.2` for a fifth, or `SAMPLE 100`.",
+            )
+            return Sample(size=1)
+        return Sample(size=int(amount.value), span=span)
+
+    def _spared(self, token: Token) -> Literal["COMPUTATIONS", "ACCURACY"]:
+        word = token.text.upper()
+        if word not in ("COMPUTATIONS", "ACCURACY"):
+            message = f"`{clip(token.text)}` is nothing to be aware of"
+            self._literals.complain(token.span, message, "Write COMPUTATIONS or ACCURACY.")
+        return "ACCURACY" if word == "ACCURACY" else "COMPUTATIONS"
+
+    def _cost_cap(self, tree: Context, span: Span) -> CostCap:
+        amount = self._literals.amount(tree.amount)
+        if amount.value < 0:
+            self._literals.complain(amount.span, "a cost cap is 0 or more")
+        number = tree.per.amount
+        per = self._literals.interval(number.value, number.minus, tree.per.unit, span_of(tree.per))
+        return CostCap(amount.value, per, span=span)
+
+    def _placement(self, tree: Context, span: Span) -> PlacementOn:
+        return PlacementOn(
+            self._literals.name(tree.key),
+            self._literals.member(tree.value),
+            self._whole(tree.count, least=1) if tree.count else None,
+            tree.own is not None,
+            span=span,
+        )
+
+    def _whole(self, tree: Context, least: int) -> int:
+        number = self._literals.amount(tree)
+        if least <= number.value <= MOST and number.value.is_integer():
+            return int(number.value)
+        self._literals.complain(number.span, f"this is a whole number from {least} to {MOST:,}")
+        return least
+
+    def _share(self, tree: Context, what: str) -> float:
+        number = self._literals.amount(tree)
+        if not 0 < number.value < 1:
+            self._literals.complain(
+                number.span, f"{what} is a share between 0 and 1", "5 percent are 0.05."
+            )
+        return number.value
+
+    def _distance(self, tree: Context) -> float:
+        number = self._literals.amount(tree)
+        if number.value <= 0:
+            self._literals.complain(number.span, "a distance is more than 0")
+        return number.value

@@ -1,0 +1,100 @@
+"""Words that are keywords only where a name cannot stand: one pass over a statement's tokens."""
+
+from grammar.generated.InsightsParser import InsightsParser as Tree
+from grammar.scanner import Token
+from grammar.units import is_unit
+
+OPTIONS: dict[str, int] = {
+    Tree.symbolicNames[kind]: kind
+    for kind in (
+        Tree.ADAM,
+        Tree.ALGORITHM,
+        Tree.ALLOW,
+        Tree.AWARENESS,
+        Tree.CONFIDENCE,
+        Tree.COST_CAP,
+        Tree.K,
+        Tree.MAX_ERROR,
+        Tree.PLACEMENT_ON,
+        Tree.R,
+        Tree.SALIENCE,
+        Tree.SAMPLE,
+        Tree.SCHEDULER,
+        Tree.SIGNATURE,
+    )
+}
+"""The words that options begin with."""
+
+OPTION_WORDS = frozenset(OPTIONS.values())
+
+# Each is a keyword behind these only.
+_BEHIND: dict[str, tuple[int, frozenset[int]]] = {
+    "AT": (Tree.AT, frozenset({Tree.UNIT})),
+    "DEDICATED": (
+        Tree.DEDICATED,
+        frozenset({Tree.NUMBER, Tree.STRING, Tree.TRUE, Tree.FALSE}),
+    ),
+    "ON": (Tree.ON, frozenset({Tree.AWARENESS})),
+    "PER": (Tree.PER, frozenset({Tree.NUMBER})),
+    "STREAM": (Tree.STREAM, frozenset({Tree.COLON})),
+}
+_BEFORE_STRETCH = frozenset({Tree.EVERY, Tree.COMMA, Tree.PER})  # misspelt units are units here
+_START = Token(Tree.EOF, "", 0, 1, 1)
+
+
+def tell_keywords(tokens: list[Token]) -> list[Token]:
+    """Return a statement's tokens, the last of them EOF, its keywords told from its names.
+
+    ``TOP-K`` before a parenthesis or a bracket becomes one name.
+    """
+    told: list[Token] = []
+    depth, optional = 0, False
+    before = last = _START
+    for token, following in zip(tokens, [*tokens[1:], tokens[-1]], strict=True):
+        kind = token.type
+        if kind == Tree.ID:
+            token.type = _kind(token, before.type, last.type, following.type)
+        elif kind == Tree.WITH:
+            depth, optional = 0, True
+        elif kind == Tree.AND and optional and depth == 0:
+            token.type = Tree.JOINT
+        elif kind == Tree.LPAR:
+            depth += 1
+            _join_top_k(told)
+        elif kind == Tree.LBRACKET:
+            _join_top_k(told)
+        elif kind == Tree.RPAR:
+            depth -= 1
+        told.append(token)
+        before, last = last, token
+    return told
+
+
+def _kind(token: Token, before: int, last: int, following: int) -> int:
+    """Return what an ID is, seen from the types of the two tokens before it and the one after."""
+    kind: int = Tree.ID
+    word = token.text.upper()
+    if last == Tree.NUMBER and before == Tree.COLON:
+        pass  # the zone of a time of day
+    elif last == Tree.NUMBER and (before in _BEFORE_STRETCH or is_unit(token.text)):
+        kind = Tree.UNIT
+    elif last in (Tree.WITH, Tree.JOINT):
+        kind = OPTIONS.get(word, kind)
+    elif following == Tree.ID and word == "INSIGHT":
+        kind = Tree.INSIGHT
+    elif following == Tree.ID and word == "FUNCTION" and last == Tree.EOF:
+        kind = Tree.FUNCTION
+    elif word in _BEHIND and last in _BEHIND[word][1]:
+        kind = _BEHIND[word][0]
+    return kind
+
+
+def _join_top_k(told: list[Token]) -> None:
+    if len(told) < 3:
+        return
+    top, minus, k = told[-3:]
+    if (top.text.upper(), minus.text, k.text.upper()) == ("TOP", "-", "K") and (
+        k.offset - top.offset == len("TOP-")
+    ):
+        joined = f"{top.text}-{k.text}"
+        told[-3:] = [Token(Tree.ID, joined, top.offset, top.line, top.column)]
