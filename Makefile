@@ -7,7 +7,7 @@ BIN := .venv/bin
 # The image's base: an ordinary public Python image, or `mistbow-base` after `make base`.
 BASE ?= python:3.12-slim-bookworm
 
-.PHONY: run test crash lint bench docs base images token up down
+.PHONY: run test crash fuzz lint bench docs base images token up down
 
 run: .venv/stamp ## start the suite on this machine
 	$(BIN)/mistbow run
@@ -23,6 +23,9 @@ crash: .venv/stamp ## kill, freeze, fill up and cut the power of storage as ofte
 		$(BIN)/pytest -rA tests/storage_agent/crashes
 	MISTBOW_ROUNDS=10 $(BIN)/pytest -rA tests/storage_agent/cluster
 	MISTBOW_ROUNDS=20 $(BIN)/pytest -rA tests/storage_agent/replication
+
+fuzz: .venv/stamp ## generate statements of the insight language by the ten thousand
+	$(BIN)/pytest -m soak tests/grammar
 
 lint: .venv/stamp ## check style, types and who imports whom
 	$(BIN)/ruff check

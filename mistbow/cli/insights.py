@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from grammar import Problem, render
+from grammar import ParseError, Problem, format_text, render
 from mistbow.cli.flags import authorities, bearer
 from mistbow.client.enabler import EnablerClient
 from mistbow.errors import InvalidQueryError, MistbowError
@@ -88,6 +88,27 @@ def explain(
             _print_json(client.explain(text).model_dump_json())
         else:
             _print_plain(client.explain_text(text))
+
+
+@app.command("format")
+def format_queries(
+    queries: Queries,
+    write: Annotated[bool, typer.Option(help="Write it into the file, print nothing.")] = False,
+) -> None:
+    """Print queries in their canonical form, comments kept; exit code 1 if they do not parse."""
+    path = Path(queries)
+    if write and not path.is_file():
+        raise typer.BadParameter(f"there is no file {queries} to write into")
+    text = path.read_text(encoding="utf-8") if write else _read(queries)
+    try:
+        laid = format_text(text)
+    except ParseError as error:
+        _print_problems(list(error.problems), text)
+        raise typer.Exit(1) from None
+    if write:
+        path.write_text(laid, encoding="utf-8")
+    else:
+        _print_plain(laid)
 
 
 @app.command("list")
