@@ -129,8 +129,12 @@ def test_the_client_repeats_what_found_no_place_and_tells_the_rest() -> None:
         transport.close()
 
 
+class Impatient(BoundedProtocol):
+    reader_seconds = 0.3
+
+
 def test_a_reader_that_takes_nothing_is_cut_off_and_its_place_is_free() -> None:
-    with served(service(max_requests=1), http=Hasty) as url, socket.socket() as idle:
+    with served(service(max_requests=1), http=Impatient) as url, socket.socket() as idle:
         idle.connect(("127.0.0.1", httpx.URL(url).port))
         idle.sendall(b"GET /much HTTP/1.1\r\nHost: h\r\n\r\n")
         assert idle.recv(15) == b"HTTP/1.1 200 OK"
@@ -142,18 +146,18 @@ def test_a_reader_that_takes_nothing_is_cut_off_and_its_place_is_free() -> None:
 
 class Hasty(BoundedProtocol):
     head_seconds = 0.3
-    reader_seconds = 0.3
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /count HTT", b"GET /count HTTP/1.1\r\nX: y\r\n"])
+def test_a_head_that_does_not_come_ends_the_connection(sent: bytes) -> None:
+    with served(service(), http=Hasty) as url:
+        assert answer_to(url, sent).startswith(b"HTTP/1.1 408")
 
 
 @pytest.fixture(scope="module")
 def bounded() -> Iterator[str]:
-    with served(service(), http=Hasty) as url:
+    with served(service(), http=BoundedProtocol) as url:
         yield url
-
-
-@pytest.mark.parametrize("sent", [b"", b"GET /count HTT", b"GET /count HTTP/1.1\r\nX: y\r\n"])
-def test_a_head_that_does_not_come_ends_the_connection(bounded: str, sent: bytes) -> None:
-    assert answer_to(bounded, sent).startswith(b"HTTP/1.1 408")
 
 
 def test_a_head_that_is_too_large_ends_the_connection(bounded: str) -> None:
