@@ -369,8 +369,7 @@ def row_event(event: ServerSentEvent) -> RowEvent | None:
     """Return the row that an event tells, or None if it tells none."""
     if event.event != "row":
         return None
-    # An event without an id has that of the one before it.
-    return RowEvent(msgspec.json.decode(event.data), int(event.id) if event.id else None)
+    return RowEvent(msgspec.json.decode(event.data), int(event.id))
 
 
 def _selection(selection: Selection) -> dict[str, Any]:
