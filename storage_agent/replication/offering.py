@@ -217,13 +217,17 @@ class Offers:
         return log.schema, self._fed(copy, chunks)
 
     async def _fed(self, copy: Copy, chunks: AsyncIterator[Chunk]) -> AsyncIterator[Chunk]:
-        async for chunk in chunks:
-            try:
+        begun = False
+        try:
+            async for chunk in chunks:
                 # Whatever changed meanwhile, nothing leaves that may not by now.
                 self.offered(copy.target, copy.id)
-            except ConflictError:
-                return
-            yield replace(chunk, rows=self._chosen(copy, chunk.rows))
+                yield replace(chunk, rows=self._chosen(copy, chunk.rows))
+                begun = True
+        except (ConflictError, NotFoundError):
+            # It is not wanted any more, or its stream is deleted: an answer that has begun ends.
+            if not begun:
+                raise
 
     def _chosen(self, copy: Copy, rows: pa.RecordBatch) -> pa.RecordBatch:
         if rows.schema.names[: len(POINTS.names)] != POINTS.names:

@@ -55,7 +55,10 @@ def test_monitoring_over_sites(places: list[Place]) -> None:
             }
             eventually(lambda: ask("/list", {"nodes": []}) == both)
         eventually(lambda: not site_of(at_a, "b").reachable)
-        assert ask("/list", {"nodes": []}) == both
+        listed = ask("/list", {"nodes": []})
+        [source] = listed.pop("replicas")
+        assert (source["node"], source["from"]) == ("node-b", "a")
+        assert listed == both
         answer = ask("/query", {**past, "agg": "avg"})
         assert answer["value"] == 1.5
         assert [each["node"] for each in answer["missing"]] == ["node-b"]
