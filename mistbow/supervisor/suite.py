@@ -35,6 +35,7 @@ def children(settings: RunSettings) -> list[Child]:
         "MISTBOW_IGNITE_HOST": settings.ignite_address,
         "MISTBOW_AGENT_URL": at["agent"],
         "MISTBOW_WORKER_URL": at["worker"],
+        "MISTBOW_DURABILITY": settings.durability,
         **_of_ignite(settings),
         **{f"MISTBOW_{name.upper()}": str(port) for name, port in settings.ports.items()},
     }
@@ -64,6 +65,7 @@ def storage(settings: StorageSettings) -> list[Child]:
         "MISTBOW_AGENT_PORT": str(settings.agent_port),
         "MISTBOW_IGNITE_HOST": _hosts(settings),
         "MISTBOW_IGNITE_PORT": str(settings.ignite_port),
+        "MISTBOW_DURABILITY": settings.durability,
         **_of_ignite(settings),
         **_shown(settings),
     }
