@@ -97,8 +97,8 @@ class Writer:
         self._closed = True
         if self._task is not None:
             self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+            # Not by itself: who is cancelled here has to hear of it.
+            await asyncio.wait([self._task])
         self._refuse_queued(UnavailableError("the agent is stopping"))
 
     async def append(

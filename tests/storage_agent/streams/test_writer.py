@@ -119,5 +119,14 @@ async def test_points_ahead_are_released_once_also_by_a_successor(
     assert not last.log.ahead
 
 
+async def test_who_is_cancelled_while_a_writer_closes_is_cancelled(opener: Opener) -> None:
+    stream = await opener.open()
+    closing = asyncio.create_task(stream.writer.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+
+
 async def _is(condition: bool) -> bool:
     return condition
