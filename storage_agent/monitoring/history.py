@@ -11,7 +11,7 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -26,9 +26,11 @@ from storage_agent.streams.index import Entry
 from storage_agent.streams.log import StreamLog
 from storage_agent.streams.runs import hash_of
 
+T = TypeVar("T")
+
 MOST_VALUES = 1_000_000
 
-_COMMITS_AT_ONCE = 32
+_PARTS_AT_ONCE = 32
 _ROWS_AT_ONCE = 50_000
 _LOOK_BACK_MS = (60_000, 600_000, 7_200_000, 86_400_000, 30 * 86_400_000, LATEST_MS)
 _HERE = 5_000
@@ -227,21 +229,24 @@ class History:
     async def _read(
         self, start: int, end: int, parts: Collection[int], since: int
     ) -> AsyncIterator[list[pa.RecordBatch]]:
-        """Yield the points of some commits, or of one block of a run, at a time."""
+        """Yield the points of a few blocks of runs, or of a few commits, at a time."""
         log = self._points
         # Points that are released while this reads are rows beyond the head of now.
         released = log.ahead.released
-        later = [each for each in self._entries(start, end) if each.next > since]
-        for entries in _together(later):
-            first = entries[0]
-            if first.blocks:
-                for block in sorted({part % first.blocks for part in parts}):
-                    yield (await log.block(first, block)).to_batches()
-            else:
-                pieces = await log.pieces(entries)
-                yield [piece.between(first.first, entries[-1].next).batch for piece in pieces]
-            if waiting := await log.waiting(entries, released):
-                yield waiting
+        entries = [each for each in self._entries(start, end) if each.next > since]
+        blocks = [
+            ((entry, block), entry.rows // entry.blocks)
+            for entry in entries
+            if entry.blocks
+            for block in sorted({part % entry.blocks for part in parts})
+        ]
+        for some in _together(blocks):
+            yield [batch for table in await log.blocks(some) for batch in table.to_batches()]
+        for commits in _together([(entry, entry.rows) for entry in entries if not entry.blocks]):
+            pieces = await log.pieces(commits)
+            yield [piece.between(commits[0].first, commits[-1].next).batch for piece in pieces]
+        if waiting := await log.waiting(entries, released):
+            yield waiting
 
     def _entries(self, start: int, end: int) -> list[Entry]:
         """Return the entries that may have values in a time, in their order."""
@@ -274,16 +279,15 @@ async def last_values(
     return found
 
 
-def _together(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
-    """Yield each run alone, and some commits at a time."""
-    some: list[Entry] = []
+def _together(parts: Iterable[tuple[T, int]]) -> Iterator[list[T]]:
+    """Yield some parts at a time, each of so many rows."""
+    some: list[T] = []
     rows = 0
-    for entry in entries:
-        full = len(some) >= _COMMITS_AT_ONCE or rows + entry.rows > _ROWS_AT_ONCE
-        if some and (full or entry.blocks or some[0].blocks):
+    for part, count in parts:
+        if some and (len(some) >= _PARTS_AT_ONCE or rows + count > _ROWS_AT_ONCE):
             yield some
             some, rows = [], 0
-        some.append(entry)
-        rows += entry.rows
+        some.append(part)
+        rows += count
     if some:
         yield some

@@ -142,12 +142,14 @@ class StreamLog:
 
     async def block(self, entry: Entry, block: int) -> pa.Table:
         """Return what is there of a block of a run of points, with the rows' numbers."""
-        run = self.run_of(entry)
-        [table] = await self._blocks(run, [block])
-        return await self._living(table, run)
+        return (await self.blocks([(entry, block)]))[0]
 
-    async def _blocks(self, run: Run, blocks: Sequence[int]) -> list[pa.Table]:
-        return await self.store.points(self.key, run.id, blocks)
+    async def blocks(self, blocks: Sequence[tuple[Entry, int]]) -> list[pa.Table]:
+        """Return the same of several blocks, of any runs."""
+        runs = [self.run_of(entry) for entry, _ in blocks]
+        wanted = [(run.id, block) for run, (_, block) in zip(runs, blocks, strict=True)]
+        tables = await self.store.points(self.key, wanted)
+        return [await self._living(*each) for each in zip(tables, runs, strict=True)]
 
     async def _living(self, table: pa.Table, run: Run) -> pa.Table:
         gone = self.gone(run.first, run)
@@ -168,7 +170,8 @@ class StreamLog:
             return replace(known, gone=gone)
         commits, _ = await self.store.commits(self.key, run.id)
         if is_sorted(self.schema):
-            blocks = await self.store.points(self.key, run.id, range(run.blocks))
+            wanted = [(run.id, block) for block in range(run.blocks)]
+            blocks = await self.store.points(self.key, wanted)
             rows, numbers = await asyncio.to_thread(by_number, blocks)
         else:
             rows, numbers = numbers_of(await self.store.rows(self.key, run.id))

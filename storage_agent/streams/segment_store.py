@@ -22,7 +22,7 @@ from storage_agent.streams.segments import (
 
 _CACHED_BYTES = 48 * 2**20
 _REMOVED_AT_ONCE = 500
-_HERE_BYTES = 32 * 2**10
+_HERE_BYTES = 64 * 2**10
 """So much is decoded between other requests; more is in a thread of its own."""
 
 Decode = Callable[[bytes], Any]
@@ -77,9 +77,9 @@ class SegmentStore:
         found = await self._all([key], runs.decode_commits, lambda it: len(it[0]) * 56)
         return list(found[key][0].first.tolist()) if found else []
 
-    async def points(self, stream: str, run: str, blocks: Iterable[int]) -> list[pa.Table]:
-        """Return some blocks of a run of points."""
-        keys = [_run_key(stream, run, str(block)) for block in blocks]
+    async def points(self, stream: str, blocks: Iterable[tuple[str, int]]) -> list[pa.Table]:
+        """Return some blocks of runs of points."""
+        keys = [_run_key(stream, run, str(block)) for run, block in blocks]
         return await self._parts(keys, runs.decode_points, lambda table: int(table.nbytes))
 
     async def rows(self, stream: str, run: str, part: str = "0") -> pa.RecordBatch:

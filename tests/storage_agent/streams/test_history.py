@@ -60,6 +60,7 @@ async def test_blocks_are_decoded_one_after_the_other_and_not_in_the_loop(
         return decode(data)
 
     monkeypatch.setattr(runs, "decode_points", noted)
+    monkeypatch.setattr("storage_agent.monitoring.history._ROWS_AT_ONCE", 1)
     found = []
     async for batch in History(stream.log).batches(SERIES, 0, clock.now, columns=("value",)):
         found.append(batch.num_rows)
