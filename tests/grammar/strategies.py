@@ -142,17 +142,20 @@ def _lacks_a_unit(call: Call) -> bool:
 
 _simple = numbers | st.builds(Name, names) | st.builds(InsightReference, words)
 _simple_in_conditions = values | st.builds(Name, dotted) | st.builds(InsightReference, words)
-_plain_conditions = _conditions(_arithmetic(_simple_in_conditions))
-expressions: st.SearchStrategy[Expression] = st.recursive(
-    _arithmetic(_simple | _streams(_plain_conditions)),
-    lambda inner: _arithmetic(_simple | _calls(inner) | _scoped(inner, _plain_conditions)),
-    max_leaves=4,
+# Deferred, as strategies that contain each other take long to print, which Hypothesis does.
+_plain_conditions: st.SearchStrategy[Condition] = st.deferred(
+    lambda: _conditions(_arithmetic(_simple_in_conditions))
 )
-conditions = _conditions(
-    _arithmetic(
-        _simple_in_conditions
-        | expressions.filter(lambda node: isinstance(node, Call | MetricStream | Scoped))
+expressions: st.SearchStrategy[Expression] = st.deferred(
+    lambda: st.recursive(
+        _arithmetic(_simple | _streams(_plain_conditions)),
+        lambda inner: _arithmetic(_simple | _calls(inner) | _scoped(inner, _plain_conditions)),
+        max_leaves=4,
     )
+)
+_compound = expressions.filter(lambda node: isinstance(node, Call | MetricStream | Scoped))
+conditions: st.SearchStrategy[Condition] = st.deferred(
+    lambda: _conditions(_arithmetic(_simple_in_conditions | _compound))
 )
 
 _shares = st.floats(0, 1, exclude_min=True, exclude_max=True)
