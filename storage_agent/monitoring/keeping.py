@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from storage_agent.monitoring.catalogue import Catalogue, LatestValue, Series
 from storage_agent.streams.columns import Keys, as_list
-from storage_agent.streams.index import Entry
+from storage_agent.streams.index import EARLIEST, Entry
 from storage_agent.streams.log import StreamLog
 from storage_agent.streams.manifest import Deletion
 from storage_agent.streams.pieces import Piece
@@ -98,17 +98,21 @@ async def _latest(
     keys = Keys(series)
     before = log.expired_before()
     released = log.ahead.released
+    least = EARLIEST
     for entry, top in log.index.backwards():
         if entry.next <= since or entry.created < before:
             break
-        if len(found) == len(series) and top < min(latest.ts for latest in found.values()):
-            break
+        # What waits has times beyond those of the rows up to here.
+        if max(top, entry.ahead_max_ts) < least:
+            continue
         [piece] = await log.pieces([entry])
         for each, latest in _values(piece, entry, keys, released):
             known = found.get(each)
             # Of equal times the later number counts, and that was met before.
             if known is None or known.ts < latest.ts:
                 found[each] = replace(latest, seen=max(latest.seen, known.seen if known else 0))
+        if len(found) == len(series):
+            least = min(latest.ts for latest in found.values())
     return found
 
 
