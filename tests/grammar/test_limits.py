@@ -73,10 +73,10 @@ def test_long_rows_are_not_deep() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        f"a = COMPUTE f({', '.join(['x'] * 20_000)})",
-        f"a = COMPUTE f(x BY {', '.join(['x'] * 20_000)})",
-        f"a = COMPUTE 1 WITH {' AND '.join(['SALIENCE 1'] * 9_000)}",
-        f"a = COMPUTE 1 WHEN {' OR '.join(['x > 1'] * 9_000)}",
+        f"a = COMPUTE f({', '.join(['x'] * 10_000)})",
+        f"a = COMPUTE f(x BY {', '.join(['x'] * 10_000)})",
+        f"a = COMPUTE 1 WITH {' AND '.join(['SALIENCE 1'] * 5_000)}",
+        f"a = COMPUTE 1 WHEN {' OR '.join(['x > 1'] * 5_000)}",
         ";".join(f"a{n} = COMPUTE AVG(x{n}, 9 s) BY y EVERY 3 s" for n in range(1_000)),
     ],
     ids=["arguments", "attributes", "options", "conditions", "insights"],
@@ -84,7 +84,7 @@ def test_long_rows_are_not_deep() -> None:
 def test_long_texts_take_linear_time(text: str) -> None:
     start = process_time()
     parse(text)
-    assert process_time() - start < 5  # about 0.4 to 1 s here; a square of 20,000 takes minutes
+    assert process_time() - start < 5  # well under 1 s here; a square takes minutes
 
 
 @pytest.mark.parametrize("text", ["a = COMPUTE AVG(x\x00)", "a = COMPUTE AVG(\u202ex)"])

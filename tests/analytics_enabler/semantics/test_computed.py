@@ -70,7 +70,7 @@ def test_the_table_is_total() -> None:
     assert not COMPUTED & NOT_COMPUTED.keys()
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(scripts)
 def test_no_script_is_too_much_for_the_check(script: Script) -> None:
     check(format_script(script), frozenset({"cpu"}))
