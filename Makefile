@@ -19,7 +19,7 @@ test: .venv/stamp ## run every test, but the rounds of faults that `crash` runs
 
 crash: .venv/stamp ## kill, freeze, fill up and cut the power of storage as often as is promised (as root)
 	$(BIN)/mistbow setup
-	MISTBOW_ROUNDS=50 MISTBOW_FROZEN_S=60 MISTBOW_CUT_REPLIES=1000 \
+	MISTBOW_ROUNDS=50 MISTBOW_FROZEN_S=60 MISTBOW_CUT_REPLIES=1000 MISTBOW_EXAMPLES=400 \
 		$(BIN)/pytest -rA tests/storage_agent/crashes
 	MISTBOW_ROUNDS=10 $(BIN)/pytest -rA tests/storage_agent/cluster
 	MISTBOW_ROUNDS=20 $(BIN)/pytest -rA tests/storage_agent/replication

@@ -13,3 +13,5 @@ ROUNDS = _number("ROUNDS", 3)
 POWER_CUTS = _number("ROUNDS", 2)
 FROZEN_S = _number("FROZEN_S", 10)
 CUT_REPLIES = _number("CUT_REPLIES", 100)
+EXAMPLES = _number("EXAMPLES", 20)
+"""So many random interleavings are tried."""
