@@ -136,7 +136,8 @@ class IgniteClient:
     async def wait_connected(self, seconds: float | None = None) -> bool:
         """Wait for a connection, at most so long; returns whether there is one."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._connected.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._connected.wait()
         return self._connected.is_set()
 
     async def answers(self) -> bool:

@@ -45,7 +45,8 @@ class Journal:
         self._waiting.append(done)
         self._woken.set()
         try:
-            await asyncio.wait_for(done, _SETTLE_S)
+            async with asyncio.timeout(_SETTLE_S):
+                await done
         except TimeoutError as error:
             raise UnavailableError(
                 "this is not stored yet: a restart of the agent would undo it",

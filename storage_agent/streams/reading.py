@@ -195,7 +195,8 @@ async def follow(
             return
         behind = position != await _position(log, position.next) or position.next < log.head
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(changed.wait(), TICK_S if behind else _AWAKE_S)
+            async with asyncio.timeout(TICK_S if behind else _AWAKE_S):
+                await changed.wait()
 
 
 async def furthest(
@@ -217,7 +218,8 @@ async def furthest(
         if left <= 0:
             break
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(changed.wait(), left)
+            async with asyncio.timeout(left):
+                await changed.wait()
         changed = log.ask()
     end = start
     rows = 0

@@ -163,7 +163,8 @@ async def _events(
                 told = time.monotonic()
             if position.next >= log.head:
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(changed.wait(), _BEAT_S)
+                    async with asyncio.timeout(_BEAT_S):
+                        await changed.wait()
 
 
 def _beat(position: Position) -> bytes:

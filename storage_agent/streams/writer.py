@@ -262,8 +262,10 @@ class Writer:
             return
         timed = self._owned is not None and (self._log.asked or bool(self._log.ahead))
         self._log.work.clear()
+        # Not by wait_for: that of Python 3.11 may lose the cancellation that ends this task.
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._log.work.wait(), TICK_S if timed else None)
+            async with asyncio.timeout(TICK_S if timed else None):
+                await self._log.work.wait()
 
     async def _do_next(self) -> None:
         if not self._queue:
