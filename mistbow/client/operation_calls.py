@@ -42,15 +42,16 @@ def replication() -> Call[ReplicationState]:
     return _get("/replication", ReplicationState)
 
 
-def ask_copy(target: str, stream: str, wanted: SeriesFilter) -> Call[Copy]:
+def ask_copy(target: str, stream: str, wanted: SeriesFilter, *, move: bool) -> Call[Copy]:
     """Ask for a copy; asking twice makes one."""
-    return _put("/replication", {"target": target, "stream": stream, "filter": wanted}, Copy)
+    body = {"target": target, "stream": stream, "filter": wanted, "move": move}
+    return _put("/replication", body, Copy)
 
 
-def withdraw_copy(copy_id: str, target: str | None) -> Call[None]:
+def withdraw_copy(copy_id: str, target: str | None, *, force: bool) -> Call[None]:
     """Withdraw a copy."""
     path = f"/replication/copies/{quote(copy_id, safe='')}"
-    params = {} if target is None else {"target": target}
+    params = {"force": str(force).lower()} | ({} if target is None else {"target": target})
     return Call("DELETE", path, lambda _: None, params=params, repeatable=True)
 
 

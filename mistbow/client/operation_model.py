@@ -74,6 +74,7 @@ class Copy(msgspec.Struct, frozen=True):
     """A copy of a stream of this site that ``target`` is to hold, ``since`` a time (ms).
 
     ``withheld``: what restrictions keep from it. ``manual``: it was asked for, not decided.
+    ``move``: what the target has for sure goes from here when it is old enough.
     """
 
     id: str
@@ -84,6 +85,7 @@ class Copy(msgspec.Struct, frozen=True):
     filter: SeriesFilter = SeriesFilter()
     withheld: tuple[SeriesFilter, ...] = ()
     manual: bool = False
+    move: bool = False
 
 
 class Replica(msgspec.Struct, frozen=True):

@@ -52,14 +52,27 @@ class OperationsClient:
         return self._send(operation_calls.replication())
 
     def ask_copy(
-        self, target: str, stream: str = "raw", wanted: SeriesFilter = _EVERYTHING
+        self,
+        target: str,
+        stream: str = "raw",
+        wanted: SeriesFilter = _EVERYTHING,
+        *,
+        move: bool = False,
     ) -> Copy:
-        """Have another site hold a copy of a stream, or a part of it, until it is withdrawn."""
-        return self._send(operation_calls.ask_copy(target, stream, wanted))
+        """Have another site hold a copy of a stream, or a part of it, until it is withdrawn.
 
-    def withdraw_copy(self, copy_id: str, target: str | None = None) -> None:
-        """Withdraw a copy, at all sites or one; raises ``NotFoundError``."""
-        self._send(operation_calls.withdraw_copy(copy_id, target))
+        With ``move``, points that it has for sure go from here once they are old enough.
+        """
+        return self._send(operation_calls.ask_copy(target, stream, wanted, move=move))
+
+    def withdraw_copy(
+        self, copy_id: str, target: str | None = None, *, force: bool = False
+    ) -> None:
+        """Withdraw a copy, at all sites or one; raises ``NotFoundError``.
+
+        Raises ``ConflictError`` if data would be lost by it, unless ``force`` says so.
+        """
+        self._send(operation_calls.withdraw_copy(copy_id, target, force=force))
 
     def restrictions(self) -> Restrictions:
         """Return what may not be copied where."""
@@ -93,14 +106,21 @@ class AsyncOperationsClient:
         return await self._send(operation_calls.replication())
 
     async def ask_copy(
-        self, target: str, stream: str = "raw", wanted: SeriesFilter = _EVERYTHING
+        self,
+        target: str,
+        stream: str = "raw",
+        wanted: SeriesFilter = _EVERYTHING,
+        *,
+        move: bool = False,
     ) -> Copy:
         """Do as ``OperationsClient.ask_copy``."""
-        return await self._send(operation_calls.ask_copy(target, stream, wanted))
+        return await self._send(operation_calls.ask_copy(target, stream, wanted, move=move))
 
-    async def withdraw_copy(self, copy_id: str, target: str | None = None) -> None:
+    async def withdraw_copy(
+        self, copy_id: str, target: str | None = None, *, force: bool = False
+    ) -> None:
         """Do as ``OperationsClient.withdraw_copy``."""
-        await self._send(operation_calls.withdraw_copy(copy_id, target))
+        await self._send(operation_calls.withdraw_copy(copy_id, target, force=force))
 
     async def restrictions(self) -> Restrictions:
         """Do as ``OperationsClient.restrictions``."""

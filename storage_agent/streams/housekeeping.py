@@ -4,7 +4,7 @@ One stream after the other, in one task, beside reading and writing.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -80,28 +80,31 @@ class Housekeeper:
 
     async def _keep_all(self) -> None:
         for each in self._logs():
-            if each.key in self._fenced or each.deleted:
-                continue
-            try:
-                if each.key in self._doubtful:
-                    await each.reconcile()
-                    self._doubtful.discard(each.key)
-                await self._keep(each)
-            except (FencedError, ConflictError) as error:
-                log.error("another agent keeps this stream", stream=each.name, error=error.message)
-                self._fenced.add(each.key)
-            except UnavailableError as error:
-                # What was on its way may have landed.
-                self._doubtful.add(each.key)
-                if not each.store.ignite.connected:
-                    raise
-                log.info("not kept in order yet", stream=each.name, error=error.message)
-            except Exception as error:
-                self._doubtful.add(each.key)
-                log.error("not kept in order", stream=each.name, exc_info=error)
+            if each.key not in self._fenced and not each.deleted:
+                await self._try(each, self._keep(each))
         await self._make_room()
 
+    async def _try(self, each: StreamLog, work: Awaitable[None]) -> None:
+        """Do something to a stream, and remember if it is not known what came of it."""
+        try:
+            await work
+        except (FencedError, ConflictError) as error:
+            log.error("another agent keeps this stream", stream=each.name, error=error.message)
+            self._fenced.add(each.key)
+        except UnavailableError as error:
+            # What was on its way may have landed.
+            self._doubtful.add(each.key)
+            if not each.store.ignite.connected:
+                raise
+            log.info("not kept in order yet", stream=each.name, error=error.message)
+        except Exception as error:
+            self._doubtful.add(each.key)
+            log.error("not kept in order", stream=each.name, exc_info=error)
+
     async def _keep(self, each: StreamLog) -> None:
+        if each.key in self._doubtful:
+            await each.reconcile()
+            self._doubtful.discard(each.key)
         await self._empty(each)
         await self._evict(each, min(_expired(each), _EVICTED))
         for _ in range(_MERGES):
@@ -209,7 +212,7 @@ class Housekeeper:
         self.full = not bound.evict
         while bound.evict and taken > bound.most_bytes:
             oldest = min(
-                (each for each in logs if self._evictable(each.name) and _droppable(each)),
+                (each for each in logs if self._may_evict(each)),
                 key=lambda each: each.index[0].created,
                 default=None,
             )
@@ -217,7 +220,11 @@ class Housekeeper:
                 self.full = True
                 return
             taken -= oldest.index[0].bytes
-            await self._evict(oldest, 1)
+            await self._try(oldest, self._evict(oldest, 1))
+
+    def _may_evict(self, each: StreamLog) -> bool:
+        known = each.key not in self._fenced | self._doubtful
+        return known and self._evictable(each.name) and _droppable(each)
 
 
 def _abandoned(manifest: Manifest, now: int) -> Manifest:
