@@ -1,7 +1,7 @@
 """Asking agents to keep what fragments still need, however short streams are kept."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 
 from mistbow.client.agent import AgentClient
 from mistbow.errors import MistbowError
@@ -13,8 +13,14 @@ log = get_logger(__name__)
 
 _AGAIN_S = 600.0
 _FOR_MS = 3_600_000
+_MOST_METRICS = 1000
+_MOST_NAME = 512
 _SPARE_MS = 600_000
 """So much more than a window: who restarts, or was cut off, reads from before."""
+
+
+_Hold = tuple[int, tuple[str, ...]]
+"""For how long (ms) rows are needed, and of which metrics."""
 
 
 class Holder:
@@ -23,7 +29,7 @@ class Holder:
     def __init__(self, agent: AgentClient, fragments: Callable[[], Iterable[Fragment]]) -> None:
         self._agent = agent
         self._fragments = fragments
-        self._held: dict[tuple[str, Place], tuple[int, float]] = {}
+        self._held: dict[tuple[str, Place], tuple[_Hold, float]] = {}
 
     def hold(self) -> None:
         """Ask for what is new, or was asked for long ago; who is away is asked again later."""
@@ -34,27 +40,34 @@ class Holder:
             for place, keep_ms in needs(fragment)
         }
         self._held = {key: held for key, held in self._held.items() if key in wanted}
-        for (holder, place), (keep_ms, metrics) in wanted.items():
+        for (holder, place), hold in wanted.items():
             before = self._held.get((holder, place))
-            if before is not None and before[0] == keep_ms and now - before[1] < _AGAIN_S:
+            if before is not None and before[0] == hold and now - before[1] < _AGAIN_S:
                 continue
+            keep_ms, metrics = hold
             try:
                 self._agent.at(place.site).hold(place.stream, holder, keep_ms, _FOR_MS, metrics)
             except MistbowError as error:
                 log.info("not held", stream=place.stream, site=place.site, reason=error.message)
                 continue
-            self._held[holder, place] = (keep_ms, now)
+            self._held[holder, place] = (hold, now)
 
 
-def metrics_of(fragment: Fragment) -> Sequence[str]:
-    """Return the metrics of which a fragment reads points; a merge reads none."""
+def metrics_of(fragment: Fragment) -> tuple[str, ...]:
+    """Return the metrics of which a fragment reads points; a merge reads none.
+
+    None as well if they are more than an agent takes: they only help it to decide what to copy.
+    """
     match fragment:
         case Merge():
             return ()
         case Partial(panes=panes):
-            return metrics_needed(panes)
+            needed = metrics_needed(panes)
         case _:
-            return metrics_needed(fragment.plan.panes)
+            needed = metrics_needed(fragment.plan.panes)
+    # No point has a metric of so long a name.
+    named = tuple(metric for metric in needed if len(metric) <= _MOST_NAME)
+    return named if len(named) <= _MOST_METRICS else ()
 
 
 def needs(fragment: Fragment) -> Iterator[tuple[Place, int]]:

@@ -251,7 +251,8 @@ class Agent:
             raw.log.merge_limit = catalogue.written
             epoch = streams.epoch = await raw.writer.own()
             await streams.stamp()
-            keeping = Keeping(raw, catalogue, self.replication.moved.latest)
+            self.replication.moved.open(streams)
+            keeping = Keeping(raw, catalogue, self.replication.moved)
             await keeping.settle()
             await self.records.open(streams)
             # What begins to work on these streams comes last: nothing after it may fail.

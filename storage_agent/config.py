@@ -115,9 +115,13 @@ class ConfigCell:
             await self.load()
 
     async def _swap(self, text: str) -> bool:
-        if self._stored is None:
-            return await self._ignite.put_if_absent(METADATA, _KEY, text)
-        return await self._ignite.replace(METADATA, _KEY, self._stored, text)
+        try:
+            if self._stored is None:
+                return await self._ignite.put_if_absent(METADATA, _KEY, text)
+            return await self._ignite.replace(METADATA, _KEY, self._stored, text)
+        except BaseException:
+            self._stored = ""  # it may have landed: what is there now is not known
+            raise
 
     def _adopt(self, stored: str | None) -> None:
         self._stored = stored

@@ -94,6 +94,11 @@ def _call(call: ast.Call, own: frozenset[str]) -> Iterator[Refusal]:
         for argument in call.arguments[1:2]:
             yield Refusal(argument.span, f"{call.function} of several values")
         yield from _argument(call.arguments[0], call.function, own)
+    else:
+        # That there is none of that name is told elsewhere; its conditions are looked at too.
+        for argument in call.arguments:
+            if isinstance(argument, ast.MetricStream) and argument.when is not None:
+                yield from _walk(argument.when, own, on_values=False)
 
 
 def _argument(node: ast.Expression, function: str, own: frozenset[str]) -> Iterator[Refusal]:

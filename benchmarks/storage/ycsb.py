@@ -60,8 +60,12 @@ class Server(Protocol):
         """Return the request to read a record."""
         ...
 
-    def write(self, key: str, value: str) -> bytes:
-        """Return the request to write one."""
+    def insert(self, key: str, value: str) -> bytes:
+        """Return the request to write a new one."""
+        ...
+
+    def update(self, key: str, value: str) -> bytes:
+        """Return the request to write one that is there."""
         ...
 
     def scan(self, key: str, count: int) -> bytes:
@@ -83,10 +87,12 @@ class Mistbow:
         """See ``Server``."""
         return post(self.url, "/app/get", {"key": [key]})
 
-    def write(self, key: str, value: str) -> bytes:
+    def insert(self, key: str, value: str) -> bytes:
         """See ``Server``; of one time, what is put last counts."""
         item = {"key": key, "val": value, "timestamp": 1}
         return post(self.url, "/app/put", {"application": [item]})
+
+    update = insert
 
     def scan(self, key: str, count: int) -> bytes:
         """See ``Server``."""
@@ -112,9 +118,13 @@ class Redis:
         """See ``Server``."""
         return resp.command("GET", key)
 
-    def write(self, key: str, value: str) -> bytes:
+    def insert(self, key: str, value: str) -> bytes:
         """See ``Server``; one script, as a client would do it in one round."""
-        return resp.command("EVAL", _WRITE, "2", key, "keys", value)
+        return resp.command("EVAL", _INSERT, "2", key, "keys", value)
+
+    def update(self, key: str, value: str) -> bytes:
+        """See ``Server``."""
+        return resp.command("SET", key, value)
 
     def scan(self, key: str, count: int) -> bytes:
         """See ``Server``."""
@@ -125,7 +135,7 @@ class Redis:
         return resp.run(self.port, requests)
 
 
-_WRITE = "redis.call('ZADD',KEYS[2],0,KEYS[1]) return redis.call('SET',KEYS[1],ARGV[1])"
+_INSERT = "redis.call('ZADD',KEYS[2],0,KEYS[1]) return redis.call('SET',KEYS[1],ARGV[1])"
 _SCAN = (
     "return redis.call('MGET',unpack("
     "redis.call('ZRANGEBYLEX',KEYS[1],ARGV[1],'+','LIMIT',0,ARGV[2])))"
@@ -156,7 +166,7 @@ def figures(home: Path) -> list[Figure]:
 def _rates(server: Server, workload: Workload) -> list[float]:
     chance = random.Random(workload.name)
     value = "".join(chance.choices(string.ascii_letters, k=_BYTES))
-    load = [server.write(_key(number), value) for number in range(_RECORDS)]
+    load = [server.insert(_key(number), value) for number in range(_RECORDS)]
     server.run([load])
     made = _Requests(server, workload, chance, value)
     rates = []
@@ -186,13 +196,13 @@ class _Requests:
         [operation] = self.chance.choices(list(shares), list(shares.values()))
         if operation == "insert":
             self.keys += 1
-            return [self.server.write(_key(self.keys - 1), self.value)]
+            return [self.server.insert(_key(self.keys - 1), self.value)]
         rank = bisect_left(_ZIPF, self.chance.random() * _ZIPF[-1])
         key = _key(self.keys - 1 - rank if self.workload.newest else rank * 7919 % _RECORDS)
         if operation == "scan":
             return [self.server.scan(key, self.chance.randint(1, _LONGEST_SCAN))]
         read = [self.server.read(key)] if operation != "update" else []
-        written = [self.server.write(key, self.value)] if operation != "read" else []
+        written = [self.server.update(key, self.value)] if operation != "read" else []
         return read + written
 
 

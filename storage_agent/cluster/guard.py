@@ -44,7 +44,7 @@ from storage_agent.fabric.replicas import POSITION
 from storage_agent.ignite_client import METADATA as METADATA_CACHE
 from storage_agent.ignite_client import IgniteClient
 from storage_agent.monitoring.catalogue import APPLIED, SERIES
-from storage_agent.replication.told import copies_of
+from storage_agent.replication.told import Copy, copies_of
 from storage_agent.streams.log import StreamLog
 from storage_agent.streams.state import State, StateCell
 from storage_agent.streams.streams import REPLICAS, Stream, Streams, is_agents_own, is_over
@@ -329,12 +329,25 @@ class Guard:
         told = await ask(self._member.network, site, target, dict[str, list[StreamInfo]])
         prefix, own = f"{REPLICAS}{self._member.site}/", await self._store()
         for each in told.get("streams", ()):
-            name = each.name.removeprefix(prefix)
-            stream = self._streams.opened(name)
-            if not each.name.startswith(prefix) or stream is None:
+            if not each.name.startswith(prefix):
+                continue
+            stream = self._source_of(each, each.name.removeprefix(prefix))
+            if stream is None:
                 continue
             if own is not None and each.attributes.get(STORE) == own:
                 self._compare(stream.log, _position(each), site)
+
+    def _source_of(self, replica: StreamInfo, name: str) -> Stream | None:
+        """Return the stream that a replica has all rows of, unless it was made again since."""
+        assert self._streams is not None  # noqa: S101 - asked before
+        told = replica.attributes.get("copy")
+        if told is None:
+            return self._streams.opened(name)
+        copy = msgspec.json.decode(told, type=Copy)
+        stream = self._streams.opened(copy.stream)
+        if not copy.filter.all or copy.withheld or stream is None:
+            return None
+        return stream if stream.incarnation == copy.incarnation else None
 
     async def _store(self) -> str | None:
         assert self._streams is not None  # noqa: S101 - asked before

@@ -32,6 +32,7 @@ class Journal:
         self._woken = asyncio.Event()
         self._waiting: list[asyncio.Future[None]] = []
         self._stream: Stream | None = None
+        self._fenced: FencedError | None = None
         self._epoch = 0
 
     def tell(self, key: str, event: Any) -> None:
@@ -41,6 +42,8 @@ class Journal:
 
     async def settled(self) -> None:
         """Return when all that was told is stored; raises ``UnavailableError`` if it is not yet."""
+        if self._fenced is not None:
+            raise self._fenced
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(done)
         self._woken.set()
@@ -79,8 +82,12 @@ class Journal:
                 self._waiting += waiting
                 self._woken.set()
                 await asyncio.sleep(_PAUSE_S)
-            except FencedError:
+            except FencedError as error:
                 log.error("another agent writes this site's metadata; stop this one")
+                self._fenced = error
+                for done in (*waiting, *self._waiting):
+                    if not done.done():
+                        done.set_exception(error)
                 return
 
     async def _write_all(self) -> None:

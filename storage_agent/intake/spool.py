@@ -7,6 +7,7 @@ are.
 """
 
 import asyncio
+import contextlib
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
@@ -71,6 +72,7 @@ class Spool:
         """Find what waits from before."""
         if self._path.exists():
             await self._work(self._open)
+        self._count(0, 0)
         self._looked = True
 
     async def known(self, key: str) -> Known | None:
@@ -135,17 +137,30 @@ class Spool:
     def _open(self) -> sqlite3.Connection:
         if self._file is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            file = sqlite3.connect(self._path, check_same_thread=False, isolation_level=None)
-            file.execute("pragma journal_mode=wal")
-            file.execute("pragma synchronous=full")
-            file.executescript(_TABLES)
-            found = file.execute("select count(*), coalesce(sum(length(body)), 0) from bodies")
-            self._count(*found.fetchone())
-            # The time before this start counts for nothing: nobody could repeat anything.
-            file.execute("update stored set since = ?", (time.monotonic(),))
-            [self._keys] = file.execute("select count(*) from stored").fetchone()
-            self._file = file
+            try:
+                self._file = self._opened()
+            except sqlite3.OperationalError:
+                raise  # the disk is full, say: it may be better the next time
+            except sqlite3.DatabaseError as error:
+                damaged = f"{self._path.name}.damaged-{time.time_ns()}"
+                log.error("the spool is damaged and set aside", kept=damaged, error=str(error))
+                for part in self._path.parent.glob(f"{self._path.name}*"):
+                    if ".damaged-" not in part.name:
+                        part.rename(part.with_name(part.name.replace(self._path.name, damaged)))
+                self._file = self._opened()
         return self._file
+
+    def _opened(self) -> sqlite3.Connection:
+        file = sqlite3.connect(self._path, check_same_thread=False, isolation_level=None)
+        file.execute("pragma journal_mode=wal")
+        file.execute("pragma synchronous=full")
+        file.executescript(_TABLES)
+        found = file.execute("select count(*), coalesce(sum(length(body)), 0) from bodies")
+        self._count(*found.fetchone())
+        # The time before this start counts for nothing: nobody could repeat anything.
+        file.execute("update stored set since = ?", (time.monotonic(),))
+        [self._keys] = file.execute("select count(*) from stored").fetchone()
+        return file
 
     def _insert(self, key: str, body: bytes, points: int) -> bool:
         if self._find(key):
@@ -159,8 +174,10 @@ class Spool:
         file = self._open()
         if file.execute("select 1 from bodies where key = ?", (key,)).fetchone():
             return "waiting"
-        self._forget_keys()
-        found = file.execute("select 1 from stored where key = ?", (key,)).fetchone()
+        with contextlib.suppress(sqlite3.Error):  # a disk that is full hinders nobody from reading
+            self._forget_keys()
+        known = "select 1 from stored where key = ? and since >= ?"
+        found = file.execute(known, (key, time.monotonic() - _AGE_S)).fetchone()
         return "stored" if found else None
 
     def _select(self, most: int, most_bytes: int) -> list[Spooled]:

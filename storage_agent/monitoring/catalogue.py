@@ -118,11 +118,14 @@ class Catalogue:
     ) -> Iterator[tuple[Series, Metadata]]:
         """Yield the series of some metrics and of some entities; none of either asks for all."""
         if metrics and entities and len(metrics) * len(entities) <= len(self._metadata):
-            asked: Iterable[Series] = product(metrics, entities)
+            asked: Iterable[Series] = product(sorted(metrics), sorted(entities))
         elif entities:
-            asked = chain.from_iterable(self._of_entity.get(each, ()) for each in entities)
+            of_entity = (self._of_entity.get(each, ()) for each in sorted(entities))
+            every = chain.from_iterable(of_entity)
+            asked = (series for series in every if not metrics or series[0] in metrics)
         elif metrics:
-            asked = chain.from_iterable(self._of_metric.get(each, ()) for each in metrics)
+            of_metric = (self._of_metric.get(each, ()) for each in sorted(metrics))
+            asked = chain.from_iterable(of_metric)
         else:
             asked = self._metadata
         for series in list(asked):

@@ -1,12 +1,16 @@
 """Keeping the catalogue true to the points: what is deleted or expires is not the latest."""
 
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
+from mistbow.errors import MistbowError
+from mistbow.telemetry import get_logger
 from storage_agent.monitoring.catalogue import Catalogue, LatestValue, Series
+from storage_agent.monitoring.history import Away
 from storage_agent.streams.columns import Keys, as_list
 from storage_agent.streams.index import EARLIEST, Entry
 from storage_agent.streams.log import StreamLog
@@ -14,22 +18,37 @@ from storage_agent.streams.manifest import Deletion
 from storage_agent.streams.pieces import Piece
 from storage_agent.streams.streams import Stream
 
+log = get_logger(__name__)
+
 _COLUMNS = ("metric", "entity", "ts", "value")
 
 
 Latest = Callable[[Collection[Series]], Awaitable[dict[Series, tuple[int, float]]]]
 
 
+class Elsewhere(Protocol):
+    """Where points have moved to."""
+
+    def among(self, series: Collection[Series]) -> Iterable[Away]:
+        """Return which of some series are elsewhere, none of them twice."""
+        ...
+
+    async def latest(self, series: Collection[Series]) -> dict[Series, tuple[int, float]]:
+        """Return the last times and values; raises a ``MistbowError`` if nobody can be asked."""
+        ...
+
+
 class Keeping:
     """Deletes points, and corrects the catalogue when some are gone.
 
-    ``elsewhere`` returns the last times and values of points that have moved.
+    ``elsewhere`` has the points that have moved.
     """
 
-    def __init__(self, raw: Stream, catalogue: Catalogue, elsewhere: Latest) -> None:
+    def __init__(self, raw: Stream, catalogue: Catalogue, elsewhere: Elsewhere) -> None:
         self._raw = raw
         self._catalogue = catalogue
         self._elsewhere = elsewhere
+        self._unsure: set[Series] = set()
 
     async def delete(
         self, series: Collection[Series], start: int | None, end: int | None
@@ -44,13 +63,16 @@ class Keeping:
         await self._raw.writer.delete(("metric", "entity"), series, start, end)
         if start is None and end is None:
             return await self._recheck(series, head)
-        # Of a series all that is left may have moved.
-        return await self._recheck(series, 0, self._elsewhere)
+        return [*await self._recheck_here(series), *await self._look_elsewhere()]
 
     async def expire(self) -> list[Series]:
-        """Look again at series whose latest value has expired; returns those that are no more."""
+        """Look again at series whose latest value is not so any more; returns those that are gone.
+
+        That may be as it has expired, or as it could not be asked for where it has moved to.
+        """
         expired = self._catalogue.expired()
-        return await self._recheck(expired, 0) if expired else []
+        gone = await self._recheck(expired, 0) if expired else []
+        return [*gone, *await self._look_elsewhere()]
 
     async def settle(self) -> None:
         """Do what a crash kept from being done after deletions."""
@@ -64,7 +86,25 @@ class Keeping:
             and any(_hits(each, keys, series, latest) for each, keys in deletions)
         ]
         if hit:
-            await self._recheck(hit, 0)
+            await self._recheck_here(hit)
+
+    async def _recheck_here(self, series: Collection[Series]) -> list[Series]:
+        """Do it for those all of whose points are here; of the others all may have moved."""
+        moved = {each for away in self._elsewhere.among(series) for each in away.series}
+        self._unsure |= moved
+        return await self._recheck([each for each in series if each not in moved], 0)
+
+    async def _look_elsewhere(self) -> list[Series]:
+        """Do it for the others; of whom nobody can be asked now is asked again later."""
+        gone = []
+        for each in list(self._unsure):
+            try:
+                gone += await self._recheck([each], 0, self._elsewhere.latest)
+            except MistbowError as error:
+                log.info("latest value not known yet", series=each, reason=error.message)
+                break
+            self._unsure.discard(each)
+        return gone
 
     async def _recheck(
         self, series: Collection[Series], since: int, elsewhere: Latest | None = None
@@ -76,10 +116,10 @@ class Keeping:
             before = {each: self._catalogue.stored(each) for each in left}
             latest = await _latest(self._raw.log, left, since)
             if elsewhere is not None:
-                moved = await elsewhere([each for each in left if each not in latest])
-                for each, (ts, value) in moved.items():
+                for each, (ts, value) in (await elsewhere(left)).items():
                     seen = known.seen if (known := before[each]) is not None else 0
-                    latest[each] = LatestValue(ts, value, seen, seen)
+                    if each not in latest or latest[each].ts < ts:
+                        latest[each] = LatestValue(ts, value, seen, seen)
             # Of those of which more came meanwhile, this is not the last word.
             same = [each for each in left if self._catalogue.stored(each) is before[each]]
             for each in same:

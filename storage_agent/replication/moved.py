@@ -110,6 +110,8 @@ class MovedPoints:
     """Reads points of this site that have moved; see ``history.Elsewhere``."""
 
     def __init__(self, member: Member) -> None:
+        # Held by who decides by what has moved and what is wanted, and notes it.
+        self.changing = asyncio.Lock()
         self._member = member
         self._streams: Streams | None = None
 
@@ -261,6 +263,7 @@ class MovedReplicas:
     def _replica(self, of: str, copy_id: str) -> Replica:
         for replica in self._puller.held(of):
             if replica.copy.id == copy_id:
+                self._puller.check(replica)
                 return replica
         raise NotFoundError(f"no replica {copy_id} of {of} is held here")
 

@@ -67,23 +67,35 @@ class Mover:
         to = now - keep
         if moved is not None and to - moved.to < keep // _STEPS:
             return
-        question = urlencode({"site": copy.target, "of": self._member.site, "id": copy.id})
-        path = f"/replication/held?{question}".encode()
-        held = await ask(self._member.network, copy.target, path, Held)
+        position = await self._confirmed(copy.target, copy.id)
         kept = self._member.store(copy.target)
-        if kept is None or (moved is not None and moved.kept != kept):
-            return
-        if not (held.complete and held.durable and held.store == self._moved.store):
+        if position is None or kept is None or (moved is not None and moved.kept != kept):
             return
         begin = 0 if moved is None else moved.before
-        before = _end(raw.log.index, begin, to, held.position)
-        if before > begin:
-            step = Moved(copy.id, copy.target, kept, to, before, now, copy.filter, begin)
-            await self._moved.note(step.note())
+        before = _end(raw.log.index, begin, to, position)
+        async with self._moved.changing:
+            # Withdrawn meanwhile, perhaps.
+            if before > begin and copy in self._offers.all():
+                step = Moved(copy.id, copy.target, kept, to, before, now, copy.filter, begin)
+                await self._moved.note(step.note())
+
+    async def _confirmed(self, target: str, copy_id: str) -> int | None:
+        """Ask a target before which number it has everything stored; None if it has not."""
+        question = urlencode({"site": target, "of": self._member.site, "id": copy_id})
+        path = f"/replication/held?{question}".encode()
+        held = await ask(self._member.network, target, path, Held)
+        sure = held.complete and held.durable and held.store == self._moved.store
+        return held.position if sure else None
 
     async def _forget(self, raw: Stream, moved: Moved) -> None:
         # Who began to read before it was noted has finished by then.
         if self._clock() - moved.since < min(GRACE_MS, self._after_ms):
+            return
+        # Much may have happened there since it was noted, and here everything is left yet.
+        position = await self._confirmed(moved.target, moved.id)
+        kept = self._member.store(moved.target)
+        if position is None or position < moved.before or kept != moved.kept:
+            await self._take_back(moved)
             return
         columns, keys = _keys(moved)
         try:
@@ -92,11 +104,20 @@ class Mover:
             )
         except ConflictError:
             # It is merged with what came later: the next step takes both.
-            await self._moved.note(msgspec.structs.replace(moved, before=moved.forgotten).note())
+            await self._take_back(moved)
             raise
-        done = msgspec.structs.replace(moved, forgotten=moved.before)
-        await self._moved.note(done.note())
+        async with self._moved.changing:
+            if self._moved.all().get((moved.target, moved.id)) == moved:
+                done = msgspec.structs.replace(moved, forgotten=moved.before)
+                await self._moved.note(done.note())
         log.info("moved", to=moved.target, copy=moved.id, until=moved.to, before=moved.before)
+
+    async def _take_back(self, moved: Moved) -> None:
+        """Have what is not forgotten yet be read here again."""
+        async with self._moved.changing:
+            if self._moved.all().get((moved.target, moved.id)) == moved:
+                less = msgspec.structs.replace(moved, before=moved.forgotten)
+                await self._moved.note(less.note() if moved.forgotten else moved.end())
 
 
 def _end(index: Index, begin: int, created: int, position: int) -> int:

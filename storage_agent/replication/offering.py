@@ -116,6 +116,10 @@ class Offers:
         Raises ``ConflictError`` if nothing else holds a fragile site's data, or what has moved,
         unless ``force`` is.
         """
+        async with self._moved.changing:
+            await self._withdraw(copy_id, target, force=force)
+
+    async def _withdraw(self, copy_id: str, target: str | None, *, force: bool) -> None:
         gone = [
             copy for copy in self._copies if copy.id == copy_id and target in (None, copy.target)
         ]
@@ -138,7 +142,9 @@ class Offers:
                         hint="To give them up for good, add ?force=true.",
                     )
                 await self._moved.note(moved.end())
-        self._tell(left)
+        # Others may have been asked for meanwhile.
+        places = {(each.target, each.id) for each in gone}
+        self._tell(tuple(e for e in self._copies if (e.target, e.id) not in places))
 
     def decide(self, wants: Iterable[Want]) -> None:
         """Want what the policy says, beside what was asked for.

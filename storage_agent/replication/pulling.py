@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from mistbow.client.agent_model import StreamInfo
 from mistbow.clock import Clock
-from mistbow.errors import MistbowError, NotFoundError, UnavailableError
+from mistbow.errors import LostDataError, MistbowError, NotFoundError, UnavailableError
 from mistbow.streams.schemas import METADATA, POINTS, RAW
 from mistbow.telemetry import get_logger
 from storage_agent.fabric.following import ask, chunks_of, keep_following
@@ -58,6 +58,19 @@ class Puller:
     def held(self, of: str | None = None) -> list[Replica]:
         """Return the replicas that are held, all or those of a site."""
         return [each for _, each in sorted(self._held.items()) if of in (None, each.of)]
+
+    def check(self, replica: Replica) -> None:
+        """Raise ``LostDataError`` if Ignite has lost some of what a replica had."""
+        assert self._streams is not None  # noqa: S101 - what is held was found by open()
+        self._streams.check(replica.name)
+
+    def has_lost(self, replica: Replica) -> bool:
+        """Tell whether it has."""
+        try:
+            self.check(replica)
+        except LostDataError:
+            return True
+        return False
 
     def count_read(self, replica: Replica) -> None:
         """Take note that a replica was read here."""

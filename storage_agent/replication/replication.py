@@ -62,7 +62,6 @@ class Replication:
         """
         self.restrictions.open()
         self._signs.open()
-        self.moved.open(streams)
         self.offers.open(streams, catalogue)
         self.puller.open(streams)
         self._spawn(self.puller.run())

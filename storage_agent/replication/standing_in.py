@@ -113,6 +113,7 @@ class StandIns:
         site = next((each for each in self._member.fabric().sites if each.name == asked.of), None)
         for replica in self._puller.held(asked.of):
             if replica.copy.id == asked.id and replica.complete and site is not None:
+                self._puller.check(replica)
                 told = self._wanted(asked.of, asked.body)
                 wanted = {series: told[series] for series in asked.series if series in told}
                 return await self._part(replica, asked.body, wanted, sums=asked.sums)
@@ -146,7 +147,11 @@ class StandIns:
         }
 
     def _held(self, of: str) -> list[Replica]:
-        return [each for each in self._puller.held(of) if each.copy.stream == RAW and each.complete]
+        return [
+            each
+            for each in self._puller.held(of)
+            if each.copy.stream == RAW and each.complete and not self._puller.has_lost(each)
+        ]
 
     def _holders(self, of: str) -> Iterator[tuple[str, Kept]]:
         """Yield who has replicas of a site's points: this site first, then the nearest."""

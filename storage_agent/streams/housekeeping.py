@@ -239,10 +239,10 @@ def _abandoned(manifest: Manifest, now: int) -> Manifest:
 def _newest(deletions: Iterable[Deletion]) -> set[int]:
     """Return the ids of the last deletions that are not too many, nor of too many keys."""
     room = MOST_UNHEARD
-    newest = set()
+    newest: set[int] = set()
     for each in reversed(list(deletions)):
         room -= 1 + len(each.keys)
-        if room < 0:
+        if room < 0 and newest:
             break
         newest.add(each.id)
     return newest

@@ -161,9 +161,13 @@ class ManifestCell:
                 return self.current
 
     async def _swap(self, wanted: str) -> bool:
-        if self._stored is None:
-            return await self._ignite.put_if_absent(METADATA, self.key, wanted)
-        return await self._ignite.replace(METADATA, self.key, self._stored, wanted)
+        try:
+            if self._stored is None:
+                return await self._ignite.put_if_absent(METADATA, self.key, wanted)
+            return await self._ignite.replace(METADATA, self.key, self._stored, wanted)
+        except BaseException:
+            self._stored = ""  # it may have landed: what is there now is not known
+            raise
 
     def _adopt(self, stored: str | None) -> None:
         self._stored = stored

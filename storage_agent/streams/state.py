@@ -39,7 +39,12 @@ class StateCell:
             wanted = _text(change(self.current))
             if wanted == self._stored:
                 return self.current
-            if not await self._ignite.replace(METADATA, self.key, self._stored, wanted):
+            try:
+                swapped = await self._ignite.replace(METADATA, self.key, self._stored, wanted)
+            except BaseException:
+                self._stored = ""  # it may have landed: what is there now is not known
+                raise
+            if not swapped:
                 self._adopt(await self._ignite.get(METADATA, self.key))
                 continue
             self._adopt(wanted)

@@ -281,6 +281,9 @@ class Writer:
     async def _take(self, turn: _Turn) -> None:
         try:
             _tell(turn.done, await turn.run())
+        except asyncio.CancelledError:
+            _fail(turn.done, UnavailableError("the stream was closed meanwhile"))
+            raise
         except Exception as error:
             _fail(turn.done, error)
             if isinstance(error, UnavailableError) or not isinstance(error, MistbowError):
@@ -320,9 +323,10 @@ class Writer:
                     for append, answer in zip(waiting, answers, strict=True):
                         _tell(append.done, answer)
                     return
-        except Exception as error:
+        except BaseException as error:
+            ended = UnavailableError("the stream was closed meanwhile")
             for append in appends:
-                _fail(append.done, error)
+                _fail(append.done, error if isinstance(error, Exception) else ended)
             raise
 
     async def _admitted(self, appends: list[Append]) -> list[Append]:

@@ -74,3 +74,18 @@ def test_the_table_is_total() -> None:
 @given(scripts)
 def test_no_script_is_too_much_for_the_check(script: Script) -> None:
     check(format_script(script), frozenset({"cpu"}))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a = COMPUTE FOO(x WHEN INSIGHT y > 3, 10 SECONDS) EVERY 5 SECONDS",
+        "a = COMPUTE FOO(x WHEN y FROM (z) > 3, 10 SECONDS) EVERY 5 SECONDS",
+        "a = COMPUTE FOO(x WHEN (y BY z) > 3, 10 SECONDS) EVERY 5 SECONDS",
+        "a = COMPUTE AVG(x) WHEN FOO(y WHEN INSIGHT q > 1) > 3 EVERY 5 SECONDS",
+    ],
+)
+def test_functions_that_there_are_not_may_hold_anything(text: str) -> None:
+    messages = [problem.message for problem in check(text).problems]
+    assert messages
+    assert all("is not computed yet" in message for message in messages)

@@ -161,7 +161,13 @@ def test_a_broker_with_tls_and_a_password_that_comes_late(
         f"keyfile {tmp_path / 'key.pem'}",
     )
     url = f"mqtts://bridge:p%40ss%2Fword@127.0.0.1:{broker.port}"
-    more = {"mqtt_url": url, "tls_ca": tmp_path / "ca.pem", "node": "n2", "site": "n2"}
+    more = {
+        "home": tmp_path / "home",
+        "mqtt_url": url,
+        "tls_ca": tmp_path / "ca.pem",
+        "node": "n2",
+        "site": "n2",
+    }
     settings = AgentSettings(**{**own_settings.model_dump(), **more})
     with running_agent(settings) as agent_url, closing(AgentClient(agent_url)) as client:
         assert not counted(agent_url, CONNECTED)

@@ -81,3 +81,14 @@ def test_keys_age_only_while_there_are_appends(monkeypatch: pytest.MonkeyPatch) 
         now += 4.0
         keys.learn({})
     assert not len(keys)
+
+
+async def test_a_damaged_file_is_set_aside(tmp_path) -> None:
+    path = tmp_path / "spool.db"
+    path.write_bytes(b"this is no database" * 500)
+    spool = Spool(path, 2**20)
+    await spool.append("a", b"{}", 1)
+    assert await spool.known("a") == "waiting"
+    await spool.close()
+    [kept] = tmp_path.glob("spool.db.damaged-*")
+    assert kept.read_bytes().startswith(b"this is no database")
