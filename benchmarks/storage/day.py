@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.report import Figure
-from benchmarks.storage.connections import Answered, ask, post
+from benchmarks.storage.connections import Answered, answer, ask, post
 from benchmarks.storage.fleet import METRICS, Site, item, site
 from mistbow.client.agent import AgentClient
 from mistbow.ignite.server import IgniteServer
@@ -143,6 +143,8 @@ def _hours(running: Site, began: int, run: int) -> Answered:
         }
         return post(running.url, "/get", body)
 
+    [node] = answer(running.url, request(0, 1))["monitoring"]
+    assert sum(len(series["values"]) for series in node["data"]) == _HOUR_MS // 1000
     return ask(running.url, request, clients=1, each=_ASKED)
 
 

@@ -3,7 +3,7 @@
 import time
 
 from benchmarks.report import Figure
-from benchmarks.storage.connections import Answered, ask, post
+from benchmarks.storage.connections import Answered, answer, ask, post
 from benchmarks.storage.fleet import METRICS, Site, bodies, item
 
 _CLIENTS = 4
@@ -74,6 +74,8 @@ def _latest(site: Site) -> Answered:
         )
         for series in range(_SERIES)
     ]
+    [node] = answer(site.url, made[7])["monitoring"]
+    assert [len(series["values"]) for series in node["data"]] == [1]
     return ask(
         site.url,
         lambda client, n: made[(client * 2500 + 7 * n) % _SERIES],

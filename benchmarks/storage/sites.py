@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks.report import Figure
-from benchmarks.storage.connections import ask, post
+from benchmarks.storage.connections import answer, ask, post
 from benchmarks.storage.fleet import Site, item, site
 from mistbow.client.agent import AgentClient
 from mistbow.ports import free_ports
@@ -83,4 +83,7 @@ def _average(urls: list[str], at: int, sites: "list[int] | range", now: int) -> 
         "nodes": [f"node-{number}" for number in sites],
     }
     request = post(urls[at], "/query", body)
+    told = answer(urls[at], request)
+    assert told["value"] > 0
+    assert not told.get("missing")
     return ask(urls[at], lambda _, __: request, clients=1, each=_ASKED).milliseconds(0.5)
