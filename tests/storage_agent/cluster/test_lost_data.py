@@ -80,6 +80,7 @@ def killed_while_catching_up(good: IgniteServer, stale: IgniteServer) -> None:
         good.kill()
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(300)
 def test_what_is_lost_is_refused_and_repaired_from_a_replica(
     nodes: list[IgniteServer], agent: KeptAgent, neighbour: KeptAgent

@@ -26,7 +26,9 @@ def test_a_key_is_known_through_an_outage_and_after(
     def put(key: str | None = None) -> int:
         point = {"metricID": "m", "entityID": "e", "val": next(values), "timestamp": clock.now}
         headers = {} if key is None else {"Idempotency-Key": key}
-        return httpx.post(f"{url}/put", json={"monitoring": [point]}, headers=headers).status_code
+        body = {"monitoring": [point]}
+        # Storing is tried for a while before a body goes to the spool.
+        return httpx.post(f"{url}/put", json=body, headers=headers, timeout=60).status_code
 
     def stored() -> int:
         return sum(len(s.values) for s in client.get("m", latest=False)[0].data)
