@@ -9,10 +9,11 @@ from msgspec import UNSET, Meta, UnsetType
 from mistbow.clock import Clock
 from mistbow.errors import InvalidRequestError
 from mistbow.settings import AgentSettings
-from storage_agent.ignite_client import METADATA, IgniteClient
+from storage_agent.ignite_client import IgniteClient
 from storage_agent.streams.housekeeping import Bound
 from storage_agent.streams.index import EARLIEST
 from storage_agent.streams.log import StreamLog
+from storage_agent.text_cell import TextCell
 
 _KEY = "configuration"
 _STORE_S = 5.0
@@ -69,7 +70,7 @@ class ConfigCell:
     def __init__(self, settings: AgentSettings, ignite: IgniteClient) -> None:
         self._ignite = ignite
         self._lock = asyncio.Lock()
-        self._stored: str | None = None
+        self._cell = TextCell(ignite, _KEY)
         self._changed: dict[str, object] = {}
         self._settings: dict[str, object] = {
             "retention_ms": settings.retention_s and settings.retention_s * 1000,
@@ -81,7 +82,7 @@ class ConfigCell:
 
     async def load(self) -> None:
         """Read what was changed."""
-        self._adopt(await self._ignite.get(METADATA, _KEY))
+        self._adopt(await self._cell.load())
 
     async def change(self, change: ConfigChange) -> Config:
         """Change something, for good, whoever changes something else at the same time.
@@ -109,22 +110,12 @@ class ConfigCell:
         """
         while True:
             text = msgspec.json.encode({**self._changed, **given}, order="deterministic").decode()
-            if text == self._stored or await self._swap(text):
+            if text == self._cell.text or await self._cell.swap(text):
                 self._adopt(text)
                 return
             await self.load()
 
-    async def _swap(self, text: str) -> bool:
-        try:
-            if self._stored is None:
-                return await self._ignite.put_if_absent(METADATA, _KEY, text)
-            return await self._ignite.replace(METADATA, _KEY, self._stored, text)
-        except BaseException:
-            self._stored = ""  # it may have landed: what is there now is not known
-            raise
-
     def _adopt(self, stored: str | None) -> None:
-        self._stored = stored
         self._changed = {} if stored is None else msgspec.json.decode(stored)
         self.current = self._made(self._changed)
 

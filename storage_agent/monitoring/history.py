@@ -98,6 +98,10 @@ class Elsewhere(Protocol):
         """Return which of some series are elsewhere, none of them twice."""
         ...
 
+    async def latest(self, series: Collection[Series]) -> dict[Series, tuple[int, float]]:
+        """Return their last times and values; raises a ``MistbowError`` if it cannot be known."""
+        ...
+
 
 class History:
     """The points of one stream of the schema ``POINTS``: this site's ``raw``, or a replica.

@@ -1,7 +1,6 @@
 """Keeping the catalogue true to the points: what is deleted or expires is not the latest."""
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +9,7 @@ from msgspec.structs import replace
 from mistbow.errors import MistbowError
 from mistbow.telemetry import get_logger
 from storage_agent.monitoring.catalogue import Catalogue, LatestValue, Series
-from storage_agent.monitoring.history import Away
+from storage_agent.monitoring.history import Elsewhere
 from storage_agent.streams.columns import Keys, as_list
 from storage_agent.streams.index import EARLIEST, Entry
 from storage_agent.streams.log import StreamLog
@@ -24,18 +23,6 @@ _COLUMNS = ("metric", "entity", "ts", "value")
 
 
 Latest = Callable[[Collection[Series]], Awaitable[dict[Series, tuple[int, float]]]]
-
-
-class Elsewhere(Protocol):
-    """Where points have moved to."""
-
-    def among(self, series: Collection[Series]) -> Iterable[Away]:
-        """Return which of some series are elsewhere, none of them twice."""
-        ...
-
-    async def latest(self, series: Collection[Series]) -> dict[Series, tuple[int, float]]:
-        """Return the last times and values; raises a ``MistbowError`` if nobody can be asked."""
-        ...
 
 
 class Keeping:

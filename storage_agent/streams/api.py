@@ -1,23 +1,21 @@
 """Streams over HTTP: make, append, claim, and above all subscribe."""
 
-from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 import msgspec
-import pyarrow as pa
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from mistbow.auth.rules import requires
 from mistbow.errors import ConflictError, InvalidRequestError
 from mistbow.streams.schemas import RAW
-from mistbow.streams.wire import MEDIA_TYPE, Chunk, ChunkEncoder
+from mistbow.streams.wire import MEDIA_TYPE
 from storage_agent.agent import Agent
 from storage_agent.fabric.relay import relayed, takes_site
 from storage_agent.monitoring.api import check_key, takes
 from storage_agent.monitoring.bodies import AdvanceBody, HoldBody, check_notes, read_body
 from storage_agent.streams import reading
-from storage_agent.streams.arrow_bodies import read_table
+from storage_agent.streams.arrow_bodies import encoded, read_table
 from storage_agent.streams.reading import Selection, Selector
 from storage_agent.streams.state import State
 from storage_agent.streams.streams import RECORDS, REPLICAS, Stream, conform, is_agents_own
@@ -186,7 +184,7 @@ def _add_row_routes(routes: APIRouter, agent: Agent) -> None:
         chunks = (found.chunk async for found in read(stream.log, selector, start, end))
         # What is wrong with the request shows at the first chunk, while the status can tell.
         first = await anext(chunks)
-        return StreamingResponse(_encoded(selector.schema, first, chunks), media_type=MEDIA_TYPE)
+        return StreamingResponse(encoded(selector.schema, first, chunks), media_type=MEDIA_TYPE)
 
 
 def chosen_rows(
@@ -216,16 +214,6 @@ def _refuse_own(name: str) -> None:
     if is_agents_own(name):
         hint = "POST /put appends to it." if name == RAW else "It can be read only."
         raise ConflictError(f"the stream {name} belongs to this agent", hint=hint)
-
-
-async def _encoded(
-    schema: pa.Schema, first: Chunk, rest: AsyncIterator[Chunk]
-) -> AsyncIterator[bytes]:
-    encoder = ChunkEncoder(schema)
-    yield encoder.encode(first)
-    async for chunk in rest:
-        yield encoder.encode(chunk)
-    yield encoder.close()
 
 
 def _state(stream: Stream, state: State) -> dict[str, Any]:

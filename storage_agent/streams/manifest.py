@@ -15,9 +15,10 @@ from mistbow.errors import (
     TooLargeError,
     UnavailableError,
 )
-from storage_agent.ignite_client import METADATA, IgniteClient
+from storage_agent.ignite_client import IgniteClient
 from storage_agent.streams.columns import Keys
 from storage_agent.streams.runs import Run
+from storage_agent.text_cell import TextCell
 
 MOST_BYTES = 5 * 2**20
 """With more, nothing is taken that needs more yet; what Ignite takes beyond is for housekeeping.
@@ -106,25 +107,28 @@ class ManifestCell:
     """
 
     def __init__(self, ignite: IgniteClient, stream: str, fence: Fence) -> None:
-        self._ignite = ignite
         self._fence = fence
-        self.key = f"manifest/{stream}"
-        self._stored: str | None = None
+        self._cell = TextCell(ignite, f"manifest/{stream}")
         self._lock = asyncio.Lock()
         self.current = Manifest()
 
+    @property
+    def key(self) -> str:
+        """Under which key it is kept."""
+        return self._cell.key
+
     async def load(self) -> None:
         """Read the manifest."""
-        self._adopt(await self._ignite.get(METADATA, self.key))
+        self._adopt(await self._cell.load())
 
     @property
     def exists(self) -> bool:
         """Whether Ignite has it."""
-        return self._stored is not None
+        return self._cell.text is not None
 
     def check_room(self, deletion: Deletion | None = None) -> None:
         """Raise a ``MistbowError`` where there is no room for more runs, or for a deletion."""
-        taken = len(self._stored or "")
+        taken = len(self._cell.text or "")
         if deletion is None:
             if taken > MOST_BYTES:
                 raise StorageFullError(
@@ -154,23 +158,13 @@ class ManifestCell:
                 if self.current.epoch > epoch:
                     raise FencedError(f"another agent keeps the stream of {self.key}")
                 wanted = _text(msgspec.structs.replace(change(self.current), epoch=epoch))
-                if wanted != self._stored and not await self._swap(wanted):
-                    self._adopt(await self._ignite.get(METADATA, self.key))
+                if wanted != self._cell.text and not await self._cell.swap(wanted):
+                    await self.load()
                     continue
                 self._adopt(wanted)
                 return self.current
 
-    async def _swap(self, wanted: str) -> bool:
-        try:
-            if self._stored is None:
-                return await self._ignite.put_if_absent(METADATA, self.key, wanted)
-            return await self._ignite.replace(METADATA, self.key, self._stored, wanted)
-        except BaseException:
-            self._stored = ""  # it may have landed: what is there now is not known
-            raise
-
     def _adopt(self, stored: str | None) -> None:
-        self._stored = stored
         self.current = Manifest() if stored is None else msgspec.json.decode(stored, type=Manifest)
 
 
@@ -200,7 +194,7 @@ def remaining(
 
 
 def _hit(rows: pa.RecordBatch, deletion: Deletion) -> pa.BooleanArray:
-    hit = pa.array([True]).take(pa.nulls(rows.num_rows, pa.int32()).fill_null(0))
+    hit = pa.repeat(pa.scalar(True), rows.num_rows)
     if deletion.keys:
         keys = Keys(deletion.keys)
         hit = keys.among([rows[name] for name in deletion.columns])

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from storage_agent.ignite_client import METADATA, IgniteClient
+from storage_agent.text_cell import TextCell
 
 
 class State(msgspec.Struct, frozen=True):
@@ -21,14 +22,18 @@ class StateCell:
 
     def __init__(self, ignite: IgniteClient, stream: str) -> None:
         self._ignite = ignite
-        self.key = f"state/{stream}"
-        self._stored = ""
+        self._cell = TextCell(ignite, f"state/{stream}")
         self.current = State()
+
+    @property
+    def key(self) -> str:
+        """Under which key it is kept."""
+        return self._cell.key
 
     async def load(self) -> None:
         """Read the state, and make it if there is none."""
         await self._ignite.put_if_absent(METADATA, self.key, _text(State()))
-        self._adopt(await self._ignite.get(METADATA, self.key))
+        self._adopt(await self._cell.load())
 
     async def update(self, change: Callable[[State], State]) -> State:
         """Store what ``change`` makes of the state; may be repeated after an error.
@@ -37,20 +42,13 @@ class StateCell:
         """
         while True:
             wanted = _text(change(self.current))
-            if wanted == self._stored:
+            if wanted == self._cell.text:
                 return self.current
-            try:
-                swapped = await self._ignite.replace(METADATA, self.key, self._stored, wanted)
-            except BaseException:
-                self._stored = ""  # it may have landed: what is there now is not known
-                raise
-            if not swapped:
-                self._adopt(await self._ignite.get(METADATA, self.key))
-                continue
-            self._adopt(wanted)
+            swapped = await self._cell.swap(wanted)
+            self._adopt(wanted if swapped else await self._cell.load())
 
-    def _adopt(self, stored: str) -> None:
-        self._stored = stored
+    def _adopt(self, stored: str | None) -> None:
+        assert stored is not None  # noqa: S101 - load() made it
         self.current = msgspec.json.decode(stored, type=State)
 
 

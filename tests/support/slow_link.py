@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
-import threading
 from asyncio import StreamReader, StreamWriter
+from contextlib import ExitStack
 from typing import Self
+
+from tests.support.listening import listening
 
 _PART = 2**16
 
@@ -16,27 +18,15 @@ class SlowLink:
         self.delay_s = 0.0
         self.url = ""
         self._port = port
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._listening = ExitStack()
 
     def __enter__(self) -> Self:
-        self._thread.start()
-        listening = asyncio.start_server(self._serve, "127.0.0.1", 0)
-        server = asyncio.run_coroutine_threadsafe(listening, self._loop).result(10)
-        self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        port = self._listening.enter_context(listening(self._serve))
+        self.url = f"http://127.0.0.1:{port}"
         return self
 
     def __exit__(self, *_: object) -> None:
-        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(10)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
-        self._loop.close()
-
-    async def _end(self) -> None:
-        tasks = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        self._listening.close()
 
     async def _serve(self, near: StreamReader, answers: StreamWriter) -> None:
         with contextlib.suppress(ConnectionError):
