@@ -10,16 +10,20 @@ from typing import Self
 
 import httpx
 import pyarrow as pa
+import stamina
 
 from mistbow.client.agent import AgentClient, Point
 from mistbow.clock import system_clock
-from mistbow.errors import StorageFullError, UnavailableError
+from mistbow.errors import LostDataError, StorageFullError, UnavailableError
 from tests.storage_agent.crashes.ledger import Body, Ledger, check
 from tests.support.waiting import eventually
 
 _METRICS = 4
 # More would only keep the machine from starting again what was killed.
 _PAUSE_S = 0.01
+_ANSWERED_S = 120.0
+"""So long may an agent be away, or the machine held up: what counts is what it answers then."""
+
 _SPOOLED = "mistbow_agent_spooled_bodies"
 _NUMBERS = pa.schema([pa.field("number", pa.int64(), nullable=False)])
 
@@ -46,6 +50,12 @@ def append(client: AgentClient, body: Body) -> None:
 
 def _is_drained(http: httpx.Client) -> bool:
     return f"{_SPOOLED} 0.0" in http.get("/metrics").text.splitlines()
+
+
+def _is_away(error: Exception) -> bool:
+    if isinstance(error, LostDataError):
+        return False
+    return isinstance(error, UnavailableError | httpx.TransportError)
 
 
 class Load:
@@ -115,9 +125,12 @@ class Load:
         assert due
         client = AgentClient(url)
         with closing(client), httpx.Client(base_url=url, timeout=10) as http:
-            return eventually(
-                lambda: _is_drained(http) and check(self.ledger, client, due), timeout=within
-            )
+
+            @stamina.retry(on=_is_away, attempts=None, timeout=_ANSWERED_S, wait_max=1.0)
+            def stored() -> int:
+                return _is_drained(http) and check(self.ledger, client, due)
+
+            return eventually(stored, timeout=within)
 
     def _run(self, source: str, send: Send) -> None:
         client = AgentClient(self._url)
