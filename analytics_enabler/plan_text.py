@@ -10,12 +10,15 @@ from mistbow.plan.expressions import (
     Attribute,
     Comparison,
     Expression,
+    Filtered,
     Literal,
+    Mapped,
     Measure,
     Membership,
     Negation,
     Not,
     Or,
+    Reduction,
     Scalar,
     Source,
     Value,
@@ -45,12 +48,14 @@ def insight_text(insight: Insight) -> str:
 def window_text(window: Window) -> str:
     """Return a window on one line."""
     size, every = in_words(window.size_ms), in_words(window.every_ms)
-    return f"window {window.id} = {size} EVERY {every} of {window.pane}"
+    ago = f" {in_words(window.offset_ms)} ago" if window.offset_ms else ""
+    return f"window {window.id} = {size}{ago} EVERY {every} of {window.pane}"
 
 
 def pane_text(pane: Pane) -> str:
     """Return a pane on one line."""
-    return f"pane {pane.id} = {in_words(pane.width_ms)} of {_source(pane.source)}{_by(pane.by)}"
+    text = f"pane {pane.id} = {in_words(pane.width_ms)} of {_source(pane.source)}{_by(pane.by)}"
+    return f"{text} with {', '.join(pane.contents)}" if pane.contents else text
 
 
 def expression_text(node: Expression) -> str:
@@ -88,11 +93,27 @@ def _leaf(node: Expression) -> str:
             return "value"
         case Attribute(name):
             return name
-        case Measure(function, window):
-            return f"{function}({window})"
-        case Aggregate(function, source, size_ms):
-            return f"{function}({_source(source)}, {in_words(size_ms)})"
+        case Measure():
+            windows = filter(None, (node.window, node.other))
+            return f"{_function(node)}({', '.join(windows)})"
+        case Aggregate():
+            sources = [_source(source) for source in (node.source, node.other) if source]
+            lengths = [in_words(node.size_ms), *([in_words(node.offset_ms)] * bool(node.offset_ms))]
+            return f"{_function(node)}({', '.join((*sources, *lengths))})"
+        case Reduction():
+            return f"{_function(node)}({expression_text(node.operand)}{_by(node.by)})"
+        case Mapped():
+            return f"{node.function}({expression_text(node.operand)})"
+        case Filtered():
+            condition = expression_text(node.condition)
+            return f"({expression_text(node.operand)} WHEN {condition})"
     raise AssertionError(f"{node} is no leaf")
+
+
+def _function(node: Aggregate | Measure | Reduction) -> str:
+    if not node.parameters:
+        return node.function
+    return f"{node.function}[{', '.join(map(_scalar, node.parameters))}]"
 
 
 def _inside(node: Expression, least: int) -> str:

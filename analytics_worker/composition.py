@@ -4,14 +4,15 @@ All windows of a tick close together, so composing them needs no state: it is a 
 rows at hand, the same in a stream and in a batch.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from analytics_worker.finishing import Finished, finish, map_values, reduce_values
 from mistbow.panes.predicates import (
     ARITHMETIC_ARRAYS,
     COMPARE_ARRAYS,
@@ -19,35 +20,26 @@ from mistbow.panes.predicates import (
     number_for_all,
     same_for_all,
 )
+from mistbow.panes.routing import key_of
 from mistbow.plan.expressions import (
     And,
     Arithmetic,
     Attribute,
     Comparison,
     Expression,
+    Filtered,
+    Mapped,
     Measure,
     Membership,
     Negation,
     Not,
     Or,
+    Reduction,
     Scalar,
     is_condition,
     walk,
 )
 from mistbow.plan.nodes import Insight, Plan
-
-WINDOWED = pa.schema(
-    [
-        pa.field("window", pa.int32()),
-        pa.field("tick", pa.int64()),
-        pa.field("key", pa.string()),
-        pa.field("sum", pa.float64()),
-        pa.field("count", pa.int64()),
-        pa.field("min", pa.float64()),
-        pa.field("max", pa.float64()),
-    ]
-)
-"""Aggregates of windows; ``window`` is the window's place in the plan, ``tick`` its end in ms."""
 
 COMPOSED = pa.schema(
     [
@@ -55,19 +47,14 @@ COMPOSED = pa.schema(
         pa.field("key", pa.string()),
         pa.field("ts", pa.int64()),
         pa.field("value", pa.float64()),
+        pa.field("values", pa.list_(pa.float64())),
+        pa.field("low", pa.float64()),
+        pa.field("high", pa.float64()),
     ]
 )
 """The results of insights; rows without a value are left out."""
 
-Operation = Callable[[Any, Any], Any]
-
-_MEASURES: dict[str, Callable[[pa.Table], Any]] = {
-    "SUM": lambda rows: rows["sum"],
-    "COUNT": lambda rows: rows["count"].cast(pa.float64()),
-    "MIN": lambda rows: rows["min"],
-    "MAX": lambda rows: rows["max"],
-    "AVG": lambda rows: pc.divide(rows["sum"], rows["count"].cast(pa.float64())),
-}
+_AT = ["tick", "key"]
 
 
 def compose(windows: pa.Table, plan: Plan) -> pa.Table:
@@ -81,28 +68,43 @@ def _compose_one(scope: "_Scope", insight: Insight) -> pa.Table:
     result = scope.evaluate(insight.expression)
     shown = pc.and_(_finite(result.values), pc.greater(result.rows["tick"], insight.since))
     if insight.filter is not None:
-        condition = scope.evaluate(insight.filter)
-        result, condition = _meet(result, condition)
-        shown = pc.and_(_finite(result.values), pc.greater(result.rows["tick"], insight.since))
-        shown = pc.and_(shown, condition.values)
-    rows = result.rows.append_column("value", result.values).filter(shown)
-    return pa.table(
+        shown = pc.and_(shown, scope.holds(insight.filter, result))
+    rows, said = result.rows, result.said
+    composed = pa.table(
         {
             "insight": pa.repeat(insight.uid, rows.num_rows),
             "key": rows["key"],
             "ts": rows["tick"],
-            "value": rows["value"],
+            "value": said.value,
+            "values": _or_nothing(said.values, rows.num_rows, COMPOSED.field("values").type),
+            "low": _or_nothing(said.low, rows.num_rows, pa.float64()),
+            "high": _or_nothing(said.high, rows.num_rows, pa.float64()),
         },
         schema=COMPOSED,
     )
+    return composed.filter(shown)
 
 
-@dataclass(frozen=True, slots=True)
+def _or_nothing(column: Any, rows: int, kind: pa.DataType) -> Any:
+    return pa.nulls(rows, kind) if column is None else column
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class _Keyed:
-    """A value for each (tick, key) in ``rows``."""
+    """What is said for each (tick, key) in ``rows``; the keys have the attributes ``by``."""
 
     rows: pa.Table
-    values: Any
+    said: Finished
+    by: frozenset[str]
+
+    @property
+    def values(self) -> Any:
+        """The value for each row."""
+        return self.said.value
+
+    def told(self, values: Any) -> "_Keyed":
+        """Return other values for the same rows."""
+        return replace(self, said=Finished(values))
 
 
 class _Scope:
@@ -110,71 +112,103 @@ class _Scope:
 
     def __init__(self, windows: pa.Table, plan: Plan) -> None:
         self._windows = windows
+        panes = {pane.id: pane for pane in plan.panes}
         self._places = {window.id: place for place, window in enumerate(plan.windows)}
+        self._by = {window.id: frozenset(panes[window.pane].by) for window in plan.windows}
         self._rows: dict[str, pa.Table] = {}
         self._known: dict[Expression, _Keyed] = {}
 
     def evaluate(self, expression: Expression) -> _Keyed:
+        """Return the values of an expression that reads windows."""
         known = self._known.get(expression)
         if known is None:
             known = self._known[expression] = self._evaluate(expression)
         return known
 
     def _evaluate(self, expression: Expression) -> _Keyed:
-        if not _reads_windows(expression):
-            rows = self._all_rows()
-            return _Keyed(rows, _of_key(expression, rows))
         match expression:
             case Measure():
-                rows = self._window(expression.window)
-                return _Keyed(rows, _MEASURES[expression.function](rows))
+                return self._measure(expression)
             case Negation():
                 operand = self.evaluate(expression.operand)
-                return _Keyed(operand.rows, pc.negate(operand.values))
-            case Arithmetic():
-                return self._binary(expression, ARITHMETIC_ARRAYS[expression.operator])
-            case Comparison():
-                held = self._binary(expression, COMPARE_ARRAYS[expression.operator])
-                return _Keyed(held.rows, pc.fill_null(held.values, False))
-            case Membership():
+                return operand.told(pc.negate(operand.values))
+            case Mapped():
                 operand = self.evaluate(expression.operand)
-                numbers = [option for option in expression.options if is_number(option)]
-                return _Keyed(
-                    operand.rows, pc.is_in(operand.values, pa.array(numbers, pa.float64()))
-                )
-            case And():
-                left, right = _meet(self.evaluate(expression.left), self.evaluate(expression.right))
-                return _Keyed(left.rows, pc.and_(left.values, right.values))
-            case Or():
-                left, right = self._everywhere(expression.left), self._everywhere(expression.right)
-                return _Keyed(left.rows, pc.or_(left.values, right.values))
-            case Not():
-                operand = self._everywhere(expression.operand)
-                return _Keyed(operand.rows, pc.invert(operand.values))
+                return operand.told(map_values(expression.function, operand.values))
+            case Arithmetic():
+                return self._arithmetic(expression)
+            case Reduction():
+                return self._reduction(expression)
+            case Filtered():
+                operand = self.evaluate(expression.operand)
+                chosen = self.holds(expression.condition, operand)
+                return _Keyed(operand.rows.filter(chosen), operand.said.filter(chosen), operand.by)
             case _:
                 raise TypeError(f"{type(expression).__name__} has no value at a tick")
 
-    def _binary(self, node: Comparison | Arithmetic, function: Operation) -> _Keyed:
-        # A constant is the same for every row: it need not be met with the other side.
-        if _is_constant(node.left):
-            right = self.evaluate(node.right)
-            return _Keyed(right.rows, function(_constant(node.left), right.values))
-        if _is_constant(node.right):
-            left = self.evaluate(node.left)
-            return _Keyed(left.rows, function(left.values, _constant(node.right)))
-        left, right = _meet(self.evaluate(node.left), self.evaluate(node.right))
-        return _Keyed(left.rows, function(left.values, right.values))
+    def holds(self, condition: Expression, base: _Keyed) -> Any:
+        """Return for each row of ``base`` whether a condition holds there; no nulls."""
+        if not _reads_windows(condition):
+            return _of_key(condition, base.rows)
+        match condition:
+            case And():
+                return pc.and_(self.holds(condition.left, base), self.holds(condition.right, base))
+            case Or():
+                return pc.or_(self.holds(condition.left, base), self.holds(condition.right, base))
+            case Not():
+                return pc.invert(self.holds(condition.operand, base))
+            case Comparison():
+                left, right = self._at(condition.left, base), self._at(condition.right, base)
+                return pc.fill_null(COMPARE_ARRAYS[condition.operator](left, right), False)
+            case Membership():
+                numbers = [option for option in condition.options if is_number(option)]
+                return pc.is_in(self._at(condition.operand, base), pa.array(numbers, pa.float64()))
+            case _:
+                raise TypeError(f"{type(condition).__name__} is no condition")
 
-    def _everywhere(self, expression: Expression) -> _Keyed:
-        """Return a condition that is false where it is missing, as NOT and OR need it."""
-        condition, rows = self.evaluate(expression), self._all_rows()
-        if condition.rows is rows:
-            return condition
-        pairs = ["tick", "key"]
-        known = condition.rows.select(pairs).append_column("held", condition.values)
-        numbered = rows.append_column("at", pa.array(range(rows.num_rows), pa.int64()))
-        joined = numbered.join(known, keys=pairs, use_threads=False).sort_by("at")
-        return _Keyed(rows, pc.fill_null(joined["held"], False))
+    def _at(self, expression: Expression, base: _Keyed) -> Any:
+        """Return the value that an expression has for each row of ``base``, null for none."""
+        if _is_constant(expression):
+            return _constant(expression)
+        if not _reads_windows(expression):
+            return _of_key(expression, base.rows)
+        found = self.evaluate(expression)
+        if found.rows is base.rows:
+            return found.values
+        met = _projected(base, found.by).append_column("at", _numbers(base.rows))
+        known = found.rows.select(_AT).append_column("value", found.values)
+        return met.join(known, keys=_AT, use_threads=False).sort_by("at")["value"]
+
+    def _measure(self, measure: Measure) -> _Keyed:
+        rows, by = self._window(measure.window), self._by[measure.window]
+        if measure.other is not None:
+            other = self._window(measure.other).select([*_AT, "points"])
+            rows = rows.join(
+                other, keys=_AT, join_type="inner", right_suffix="_of_other", use_threads=False
+            )
+        return _Keyed(rows, finish(measure.function, rows, measure.parameters), by)
+
+    def _arithmetic(self, node: Arithmetic) -> _Keyed:
+        function = ARITHMETIC_ARRAYS[node.operator]
+        # What depends on the key alone is the same for every row: it need not be met.
+        if not _reads_windows(node.left):
+            right = self.evaluate(node.right)
+            return right.told(function(self._at(node.left, right), right.values))
+        if not _reads_windows(node.right):
+            left = self.evaluate(node.left)
+            return left.told(function(left.values, self._at(node.right, left)))
+        left, right = self.evaluate(node.left), self.evaluate(node.right)
+        if right.by <= left.by:
+            return left.told(function(left.values, self._at(node.right, left)))
+        return right.told(function(self._at(node.left, right), right.values))
+
+    def _reduction(self, node: Reduction) -> _Keyed:
+        operand = self.evaluate(node.operand)
+        rows = _projected(operand, frozenset(node.by)).append_column("value", operand.values)
+        held = rows.filter(_finite(operand.values))
+        groups = held.group_by(_AT, use_threads=False).aggregate([("value", "list")])
+        said = reduce_values(node.function, groups["value_list"], node.parameters)
+        return _Keyed(groups.select(_AT), said, frozenset(node.by))
 
     def _window(self, window: str) -> pa.Table:
         rows = self._rows.get(window)
@@ -183,32 +217,18 @@ class _Scope:
             rows = self._rows[window] = self._windows.filter(mine)
         return rows
 
-    def _all_rows(self) -> pa.Table:
-        """Return every (tick, key) at hand: conditions hold or not, whatever the window."""
-        pairs = self._rows.get("")
-        if pairs is None:
-            pairs = self._windows.group_by(["tick", "key"], use_threads=False).aggregate([])
-            self._rows[""] = pairs
-        return pairs
+
+def _projected(keyed: _Keyed, by: Collection[str]) -> pa.Table:
+    """Return the ticks and, of the keys, the attributes ``by``."""
+    if keyed.by == by:
+        return keyed.rows.select(_AT)
+    keys = keyed.rows["key"].combine_chunks().dictionary_encode()
+    short = pa.array([key_of(one, sorted(by)) for one in _attributes(keys)], pa.string())
+    return pa.table({"tick": keyed.rows["tick"], "key": short.take(keys.indices)})
 
 
-def _meet(left: _Keyed, right: _Keyed) -> tuple[_Keyed, _Keyed]:
-    """Bring two operands to the ticks and keys that both have."""
-    if left.rows is right.rows:
-        return left, right
-    pairs = ["tick", "key"]
-    joined = (
-        left.rows.select(pairs)
-        .append_column("left", left.values)
-        .join(
-            right.rows.select(pairs).append_column("right", right.values),
-            keys=pairs,
-            join_type="inner",
-            use_threads=False,
-        )
-    )
-    rows = joined.select(pairs)
-    return _Keyed(rows, joined["left"]), _Keyed(rows, joined["right"])
+def _numbers(rows: pa.Table) -> pa.Array:
+    return pa.array(range(rows.num_rows), pa.int64())
 
 
 def _finite(values: Any) -> Any:
@@ -230,13 +250,17 @@ def _constant(expression: Expression) -> pa.Scalar:
 def _of_key(expression: Expression, rows: pa.Table) -> Any:
     """Return what depends on the key alone, or on nothing: decided once a distinct key."""
     keys = rows["key"].combine_chunks().dictionary_encode()
-    decoder = msgspec.json.Decoder(dict[str, Scalar | None])
     attributes = [
-        {name: value for name, value in decoder.decode(key).items() if value is not None}
-        for key in keys.dictionary.to_pylist()
+        {name: value for name, value in one.items() if value is not None}
+        for one in _attributes(keys)
     ]
     if is_condition(expression):
         known = pa.array([same_for_all(expression, one) for one in attributes], pa.bool_())
     else:
         known = pa.array([number_for_all(expression, one) for one in attributes], pa.float64())
     return known.take(keys.indices)
+
+
+def _attributes(keys: pa.DictionaryArray) -> list[dict[str, Scalar | None]]:
+    decoder = msgspec.json.Decoder(dict[str, Scalar | None])
+    return [decoder.decode(key) for key in keys.dictionary.to_pylist()]

@@ -1,9 +1,7 @@
 """What the check of the enabler accepts, the worker's part of the work takes: no query may fail."""
 
 import math
-from collections import defaultdict
 
-import pyarrow as pa
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -11,10 +9,10 @@ from hypothesis import strategies as st
 from analytics_enabler.optimizer import optimize
 from analytics_enabler.optimizer.pipeline import STAGES
 from analytics_enabler.semantics import check
-from analytics_worker.composition import WINDOWED, compose
-from mistbow.panes.routing import route
+from analytics_worker.composition import compose
 from mistbow.plan.nodes import Plan
 from tests.support.points import Row, points
+from tests.support.windows import windows_of
 
 POINTS = points(
     [
@@ -31,9 +29,13 @@ WITHOUT_FOLDING = STAGES[1:]
 
 _numbers = st.sampled_from(["0", "1", "3", "-2.5", "1e308"])
 _of_points = st.sampled_from(["rack", "zone", "spare"])
-_aggregates = st.sampled_from(
-    ["AVG(cpu, 2 s)", "SUM(cpu WHEN > 1, 1 s)", "COUNT(mem, 3 s)", "MAX(cpu WHEN rack == 1, 2 s)"]
-)
+_aggregates = st.sampled_from([
+    "AVG(cpu, 2 s)", "SUM(cpu WHEN > 1, 1 s)", "COUNT(mem, 3 s)", "MAX(cpu WHEN rack == 1, 2 s)",
+    "SDEV(cpu, 2 s)", "VARIANCE(cpu)", "MEDIAN(cpu, 3 s)", "MODE(cpu, 2 s)", "mem",
+    "GEOMETRIC_MEAN(cpu, 2 s)", "CORRELATION(cpu, mem, 3 s)", "PERCENTILE[90](cpu, 2 s)",
+    "TOP_K[2](cpu)", "HISTOGRAM[3](cpu, 2 s)", "AVG(cpu, 1 s, 2 s)", "MAX(AVG(cpu) BY zone)",
+    "(SUM(cpu) BY zone WHEN > 0)", "SQRT(MAX(cpu))", "ABS(cpu WHEN < 0)", "LOG(EXP(SQR(cpu)))",
+])  # fmt: skip
 
 
 def _values(leaves: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
@@ -74,24 +76,7 @@ queries = st.builds(
 
 def results(plan: Plan) -> dict[tuple[str, int], float]:
     """Compute a plan over ``POINTS`` without Spark."""
-    sums: dict[tuple[int, int, str], list[float]] = defaultdict(list)
-    for row in route(POINTS, plan.panes).to_pylist():
-        for place, window in enumerate(plan.windows):
-            if plan.panes[row["route"]].id == window.pane:
-                first = -(-row["ts"] // window.every_ms) * window.every_ms
-                for tick in range(first, row["ts"] + window.size_ms, window.every_ms):
-                    sums[place, tick, row["key"]].append(row["value"])
-    windows = [
-        dict(
-            zip(
-                WINDOWED.names,
-                (*place, math.fsum(held), len(held), min(held), max(held)),
-                strict=True,
-            )
-        )
-        for place, held in sums.items()
-    ]
-    rows = compose(pa.Table.from_pylist(windows, WINDOWED), plan).to_pylist()
+    rows = compose(windows_of(POINTS, plan), plan).to_pylist()
     return {(row["key"], row["ts"]): row["value"] for row in rows}
 
 

@@ -3,17 +3,36 @@
 So a name stays the same whatever else runs, and what is named alike is computed once.
 """
 
+from collections.abc import Collection
+
+from mistbow.plan.contents import Content
 from mistbow.plan.expressions import Source
 from mistbow.plan.nodes import Pane, Window, fingerprint
 
 
-def pane_of(source: Source, by: tuple[str, ...], width_ms: int) -> Pane:
+def pane_of(
+    source: Source, by: tuple[str, ...], width_ms: int, contents: Collection[Content]
+) -> Pane:
     """Return the pane of these points and keys, ``width_ms`` wide."""
-    name = f"p-{fingerprint((source, by, width_ms))}"
-    return Pane(id=name, source=source, by=by, width_ms=width_ms)
+    carried = tuple(sorted(contents))
+    name = f"p-{fingerprint((source, by, width_ms, *carried))}"
+    return Pane(id=name, source=source, by=by, width_ms=width_ms, contents=carried)
 
 
-def window_of(pane: Pane, size_ms: int, every_ms: int) -> Window:
-    """Return the window over a pane; the pane's width is no part of the window's name."""
-    name = f"w-{fingerprint((pane.source, pane.by, size_ms, every_ms))}"
-    return Window(id=name, pane=pane.id, size_ms=size_ms, every_ms=every_ms)
+def window_of(
+    pane: Pane, size_ms: int, every_ms: int, offset_ms: int, contents: Collection[Content]
+) -> Window:
+    """Return the window over a pane.
+
+    Neither the pane's width nor what it carries is part of the window's name: these depend on
+    what else runs.
+    """
+    shape = (size_ms, every_ms, offset_ms) if offset_ms else (size_ms, every_ms)
+    return Window(
+        id=f"w-{fingerprint((pane.source, pane.by, *shape))}",
+        pane=pane.id,
+        size_ms=size_ms,
+        every_ms=every_ms,
+        offset_ms=offset_ms,
+        contents=tuple(sorted(contents)),
+    )

@@ -1,17 +1,15 @@
-"""The meaning of an aggregate: its function, its points and its window."""
+"""The meaning of an aggregate over points: its function, its points and its window."""
 
 import math
 from dataclasses import dataclass
 
 from analytics_enabler.limits import MOST_PANES
-from analytics_enabler.semantics.computed import COMPUTED_FUNCTIONS
 from analytics_enabler.semantics.conditions import translate_condition
-from analytics_enabler.semantics.findings import Findings, beginning, did_you_mean, nearest
+from analytics_enabler.semantics.findings import Findings
 from analytics_enabler.semantics.scopes import PointScope
 from grammar import ast
-from grammar.functions import FUNCTIONS
 from grammar.units import in_words
-from mistbow.plan.expressions import Aggregate, And, Expression, Function, Source
+from mistbow.plan.expressions import Aggregate, And, Expression, Function, Parameters, Source
 
 SHORTEST_MS = 100
 LONGEST_MS = 366 * 86_400_000
@@ -20,7 +18,7 @@ STAND_IN_MS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Aggregates:
-    """What all aggregates of one insight have in common.
+    """What all aggregates of one insight, or of a part of it in parentheses, have in common.
 
     ``predicate`` holds for every point that any of them reads; ``every_ms`` is None where the
     interval is missing or impossible.
@@ -31,27 +29,27 @@ class Aggregates:
     every_ms: int | None
     predicate: Expression | None
 
-    def translate(self, node: ast.Call) -> Aggregate:
-        """Return the plan's aggregate; where something is wrong, a stand-in for it."""
+    def over_points(
+        self, function: Function, node: ast.Call, streams: list[ast.MetricStream],
+        parameters: Parameters,
+    ) -> Aggregate:  # fmt: skip
+        """Return the plan's aggregate of one metric or two."""
+        source, *other = [self._source(stream) for stream in streams]
         return Aggregate(
-            self._function(node),
-            self._source(stream_of(node)),
+            function,
+            source,
             self._size(node),
             self.every_ms or STAND_IN_MS,
             self.by,
+            self._offset(node),
+            parameters,
+            next(iter(other), None),
         )
 
-    def _function(self, node: ast.Call) -> Function:
-        for function in COMPUTED_FUNCTIONS:
-            if function == node.function:
-                return function
-        near = nearest(node.function, FUNCTIONS)
-        self.findings.error(
-            beginning(node.span, len(node.function)),
-            f"there is no function `{node.function}`",
-            did_you_mean(near) if near else f"There are {', '.join(COMPUTED_FUNCTIONS)}.",
-        )
-        return "AVG"
+    def latest(self, stream: ast.MetricStream) -> Aggregate:
+        """Return what a metric by itself means: the latest value since the tick before."""
+        every = self.every_ms or STAND_IN_MS
+        return Aggregate("LATEST", self._source(stream), every, every, self.by)
 
     def _source(self, stream: ast.MetricStream) -> Source:
         own = None
@@ -81,20 +79,23 @@ class Aggregates:
             )
         return size
 
-
-def stream_of(call: ast.Call) -> ast.MetricStream:
-    """Return the metric that an aggregate is of; where it is of something else, a stand-in."""
-    match call.arguments[0]:
-        case ast.MetricStream() as stream:
-            return stream
-        case ast.Name(name) as bare:
-            return ast.MetricStream(name, span=bare.span)
-        case other:
-            return ast.MetricStream(call.function, span=other.span)
+    def _offset(self, node: ast.Call) -> int:
+        if node.offset is None:
+            return 0
+        check_length(node.offset, "an offset", self.findings)
+        offset = node.offset.millis
+        if self.every_ms is not None and offset % self.every_ms:
+            self.findings.error(
+                node.offset.span,
+                f"an offset of {in_words(offset)} is no multiple of EVERY",
+                f"Shift by whole steps of {in_words(self.every_ms)}.",
+            )
+            return 0
+        return offset
 
 
 def check_length(interval: ast.Interval, what: str, findings: Findings) -> bool:
-    """Return whether a window or an EVERY interval has a length that is possible."""
+    """Return whether a window, an offset or an EVERY interval has a length that is possible."""
     if SHORTEST_MS <= interval.millis <= LONGEST_MS:
         return True
     short = interval.millis < SHORTEST_MS

@@ -2,6 +2,7 @@
 
 from analytics_enabler.optimizer.rules.fold_constants import fold
 from analytics_enabler.semantics.findings import Findings
+from analytics_enabler.semantics.keys import check_meeting
 from analytics_enabler.semantics.scopes import STAND_IN, Scope
 from grammar import ast
 from mistbow.plan.expressions import (
@@ -23,14 +24,12 @@ def translate_value(node: ast.Expression, scope: Scope, findings: Findings) -> E
         case ast.Number(value) | ast.Text(value) | ast.Boolean(value):
             return Literal(value)
         case ast.Negate(operand):
-            _check_number(operand, findings)
+            _check_number(operand, scope, findings)
             return Negation(translate_value(operand, scope, findings))
         case ast.Binary():
             return _translate_arithmetic(node, scope, findings)
-        case ast.Name() | ast.Elided() | ast.Call():
+        case _:
             return scope.meaning(node)
-        case _:  # not computed, and refused before
-            raise AssertionError(node)
 
 
 def translate_condition(node: ast.Condition, scope: Scope, findings: Findings) -> Expression:
@@ -65,7 +64,7 @@ def _balanced(join: type[And] | type[Or], terms: list[Expression]) -> Expression
 
 def _translate_arithmetic(node: ast.Binary, scope: Scope, findings: Findings) -> Expression:
     for operand in (node.left, node.right):
-        _check_number(operand, findings)
+        _check_number(operand, scope, findings)
     left = translate_value(node.left, scope, findings)
     right = translate_value(node.right, scope, findings)
     if node.operator == "/" and right is not STAND_IN and fold(right) == Literal(0.0):
@@ -74,6 +73,7 @@ def _translate_arithmetic(node: ast.Binary, scope: Scope, findings: Findings) ->
             "a division by zero has no value: there will be no result",
             "Divide by something else.",
         )
+    check_meeting(node, left, right, findings)
     return Arithmetic(node.operator, left, right)
 
 
@@ -91,8 +91,8 @@ def _translate_membership(node: ast.Membership, scope: Scope, findings: Findings
     return Not(membership) if node.negated else membership
 
 
-def _check_number(node: ast.Expression, findings: Findings) -> None:
-    kind = _kind(node) or "an attribute"
+def _check_number(node: ast.Expression, scope: Scope, findings: Findings) -> None:
+    kind = _kind(node) or ("a number" if scope.names_metrics else "an attribute")
     if kind != "a number":
         findings.error(node.span, f"{kind} cannot be calculated with", "Use a number.")
 

@@ -9,14 +9,17 @@ from grammar import ast
 from mistbow.plan.attributes import canonical
 from mistbow.plan.expressions import Attribute, Expression, Literal, Value
 
-Leaf = ast.Name | ast.Elided | ast.Call
+Leaf = ast.Name | ast.Elided | ast.Call | ast.MetricStream | ast.Scoped | ast.InsightReference
 
 STAND_IN = Literal(0.0)
 """Takes the place of what has no meaning, so that the check can go on."""
 
 
 class Scope(Protocol):
-    """A place in a statement."""
+    """A place in a statement; ``names_metrics``: a name is a metric here, no attribute."""
+
+    @property
+    def names_metrics(self) -> bool: ...
 
     def meaning(self, leaf: Leaf) -> Expression:
         """Return what ``leaf`` means here; where it means nothing, a stand-in for it."""
@@ -28,6 +31,7 @@ class PointScope:
 
     findings: Findings
     metric: str | None = None
+    names_metrics: bool = False
 
     def meaning(self, leaf: Leaf) -> Expression:
         """Return the point's value or an attribute of it."""
@@ -43,7 +47,7 @@ class PointScope:
                 return STAND_IN
             case ast.Name(name):
                 return Attribute(canonical(name))
-            case ast.Call():
+            case _:
                 self.findings.error(
                     leaf.span,
                     "a condition inside an aggregate is about single points",
@@ -54,15 +58,14 @@ class PointScope:
 
 @dataclass(frozen=True, slots=True)
 class ComputeScope:
-    """The expression after COMPUTE, in which no leaves are computed but aggregates."""
+    """The expression after COMPUTE, in which names are metrics."""
 
-    aggregate: Callable[[ast.Call], Expression]
+    value: Callable[[Leaf], Expression]
+    names_metrics: bool = True
 
     def meaning(self, leaf: Leaf) -> Expression:
-        """Return the aggregate."""
-        if not isinstance(leaf, ast.Call):
-            raise AssertionError(leaf)
-        return self.aggregate(leaf)
+        """Return the value that is computed."""
+        return self.value(leaf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,23 +73,24 @@ class ResultScope:
     """A condition on results, whose names are attributes of their keys."""
 
     elided: Expression
-    aggregate: Callable[[ast.Call], Expression]
+    value: Callable[[Leaf], Expression]
+    names_metrics: bool = False
 
     def meaning(self, leaf: Leaf) -> Expression:
-        """Return the insight's expression, an attribute of its key, or an aggregate."""
+        """Return what the condition is attached to, an attribute of its key, or a value."""
         match leaf:
             case ast.Elided():
                 return self.elided
             case ast.Name(name):
                 return Attribute(canonical(name))
-            case ast.Call():
-                return self.aggregate(leaf)
+            case _:
+                return self.value(leaf)
 
 
 def leaves(node: ast.Expression | ast.Condition) -> Iterator[Leaf]:
     """Yield what a scope gives a meaning to, from left to right."""
     match node:
-        case ast.Name() | ast.Elided() | ast.Call():
+        case _ if isinstance(node, Leaf):
             yield node
         case ast.Binary() | ast.Compare():
             yield from leaves(node.left)

@@ -91,7 +91,8 @@ class LatePanes:
                 if span.pane in panes and window.pane != span.pane:
                     continue
                 size = window.size_ms - panes.get(span.pane, 1)
-                ticks = closed_ticks(span.first, span.last, span.due, size + 1, window.every_ms)
+                first, last = span.first + window.offset_ms, span.last + window.offset_ms
+                ticks = closed_ticks(first, last, span.due, size + 1, window.every_ms)
                 of_windows.setdefault(window.id, set()).update(ticks)
         return of_windows
 

@@ -1,5 +1,6 @@
 """Late points of one site: which ticks they touch."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ from mistbow.client.agent import AgentClient
 from mistbow.client.agent_model import Offset
 from mistbow.panes.routing import COLUMNS, metrics_needed, route
 from mistbow.plan.fragments import Whole
-from mistbow.plan.nodes import Plan
+from mistbow.plan.nodes import Plan, Window
 
 _ROWS_AT_ONCE = 200_000
 
@@ -69,8 +70,11 @@ def touched(late: pa.Table, plan: Plan) -> dict[str, list[Span]]:
             for window in plan.windows:
                 if window.pane == pane.id:
                     of_windows.setdefault(window.id, set()).update(
-                        span
-                        for ts, due in times
-                        for span in closed_ticks(ts, ts, due, window.size_ms, window.every_ms)
+                        span for ts, due in times for span in _closed(window, ts, due)
                     )
     return dict(of_insights(plan, of_windows))
+
+
+def _closed(window: Window, ts: int, due: int) -> Iterator[Span]:
+    shifted = ts + window.offset_ms
+    return closed_ticks(shifted, shifted, due, window.size_ms, window.every_ms)

@@ -13,16 +13,25 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from analytics_worker.composition import WINDOWED, compose
+from analytics_worker.composition import compose
+from analytics_worker.finishing import WINDOWED
+from analytics_worker.spark.contents import (
+    PANE_COLUMNS,
+    missing_in_panes,
+    missing_in_windows,
+    numbers_of_panes,
+    numbers_of_points,
+    of_panes,
+    of_points,
+)
 from mistbow.clock import system_clock
 from mistbow.plan.nodes import Pane, Plan
 from mistbow.streams.schemas import RESULT_ROWS
 
 _RESULT_DDL = (
-    "insight string, key string, ts bigint, value double, low double, high double, "
-    "confidence double, revision bigint, computed_at bigint, missing string"
+    "insight string, key string, ts bigint, value double, values array<double>, low double, "
+    "high double, confidence double, revision bigint, computed_at bigint, missing string"
 )
-_WINDOWED_COLUMNS = ("window", "tick", "key", "sum", "count", "min", "max")
 
 
 def lower(points: DataFrame, plan: Plan, after: Mapping[str, int], revision: int) -> DataFrame:
@@ -46,7 +55,8 @@ def lower_partial(points: DataFrame, panes: Sequence[Pane], after: int) -> DataF
             F.element_at(ids, F.col("route") + 1).alias("pane"),
             "key",
             F.col("pane").alias("ts"),
-            *("due", "sum", "count", "min", "max"),
+            "due",
+            *PANE_COLUMNS,
         )
     )
 
@@ -89,29 +99,32 @@ def event_time(milliseconds: Column, name: str) -> Column:
 
 
 def to_panes(points: DataFrame, panes: Sequence[Pane]) -> DataFrame:
-    """Aggregate points by pane: (due, pane, route, key) with sum, count, min, max.
+    """Aggregate points by pane: (due, pane, route, key) with what panes carry.
 
     A pane is named by its end. ``due`` is when it closes: its own end, or for points that came
     late that of the first pane that was still open.
     """
     widths = F.array(*[F.lit(pane.width_ms).cast("bigint") for pane in panes])
     width = F.element_at(widths, F.col("route") + 1)
-    return (
+    contents = [pane.contents for pane in panes]
+    cut = (
         points.select(
             "route",
             "key",
             "value",
+            "ts",
+            "entity",
             _up(F.col("ts"), width).alias("pane"),
             event_time(_up(F.col("due"), width), "due"),
         )
         .groupBy("due", "pane", "route", "key")
-        .agg(
-            F.sum("value").alias("sum"),
-            F.count("value").alias("count"),
-            F.min("value").alias("min"),
-            F.max("value").alias("max"),
-        )
+        .agg(*numbers_of_points(), *of_points(contents))
     )
+    return cut.select("due", "pane", "route", "key", *_carried(cut), *missing_in_panes(contents))
+
+
+def _carried(rows: DataFrame) -> list[str]:
+    return [name for name in rows.columns if name in PANE_COLUMNS]
 
 
 def to_windows(panes: DataFrame, plan: Plan, after: Mapping[str, int]) -> DataFrame:
@@ -120,40 +133,31 @@ def to_windows(panes: DataFrame, plan: Plan, after: Mapping[str, int]) -> DataFr
     placed = panes.select(
         "pane",
         "key",
-        "sum",
-        "count",
-        "min",
-        "max",
+        *PANE_COLUMNS,
         "due",
         F.explode(F.element_at(_windows_of_routes(plan, after), F.col("route") + 1)).alias("spec"),
     )
     # A pane (e - width, e] is in the window (t - size, t] if e <= t and t <= e - width + size.
-    earliest = F.greatest(F.col("pane"), F.col("due"), window["after"] + 1)
-    latest = F.col("pane") - window["width"] + window["size"]
+    shifted = F.col("pane") + window["offset"]
+    earliest = F.greatest(shifted, F.col("due"), window["after"] + 1)
+    latest = shifted - window["width"] + window["size"]
     ticked = placed.select(
         "key",
-        "sum",
-        "count",
-        "min",
-        "max",
+        *PANE_COLUMNS,
         window["window"].alias("window"),
         window["every"].alias("every"),
         _up(earliest, window["every"]).alias("first"),
         _down(latest, window["every"]).alias("last"),
     ).where("first <= last")
-    return (
+    contents = [window.contents for window in plan.windows]
+    joined = (
         ticked.withColumn("tick", F.explode(F.sequence("first", "last", "every")))
         .withColumn("tick", event_time(F.col("tick"), "tick"))
         .groupBy("tick", "window", "key")
-        .agg(
-            F.sum("sum").alias("sum"),
-            F.sum("count").alias("count"),
-            F.min("min").alias("min"),
-            F.max("max").alias("max"),
-        )
-        .withColumn("tick", F.unix_millis("tick"))
-        .select(*_WINDOWED_COLUMNS)
+        .agg(*numbers_of_panes(), *of_panes(contents, "window"))
     )
+    whole = joined.select("*", *missing_in_windows(contents))
+    return whole.withColumn("tick", F.unix_millis("tick")).select(*WINDOWED.names)
 
 
 def _windows_of_routes(plan: Plan, after: Mapping[str, int]) -> Column:
@@ -165,6 +169,7 @@ def _windows_of_routes(plan: Plan, after: Mapping[str, int]) -> Column:
                 F.lit(place).cast("int").alias("window"),
                 F.lit(pane.width_ms).cast("bigint").alias("width"),
                 F.lit(window.size_ms).cast("bigint").alias("size"),
+                F.lit(window.offset_ms).cast("bigint").alias("offset"),
                 F.lit(window.every_ms).cast("bigint").alias("every"),
                 F.lit(after[window.id]).cast("bigint").alias("after"),
             )
@@ -201,12 +206,9 @@ def _table(batches: Iterator[pa.RecordBatch]) -> pa.Table:
 def as_results(composed: pa.Table, revision: int) -> pa.Table:
     """Return composed values (``COMPOSED``) as rows of a results stream."""
     count = composed.num_rows
-    nothing = pa.nulls(count, pa.float64())
     columns = {
         **{name: composed[name] for name in composed.column_names},
-        "low": nothing,
-        "high": nothing,
-        "confidence": nothing,
+        "confidence": pa.nulls(count, pa.float64()),
         "revision": pa.repeat(pa.scalar(revision, pa.int64()), count),
         "computed_at": pa.repeat(pa.scalar(system_clock(), pa.int64()), count),
         "missing": pa.nulls(count, pa.string()),

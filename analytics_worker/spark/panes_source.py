@@ -37,10 +37,12 @@ from analytics_worker.merging.decisions import (
 )
 from analytics_worker.merging.known import presence
 from analytics_worker.spark.connection import connect
+from analytics_worker.spark.contents import PANE_COLUMNS
 from analytics_worker.spark.source import FRONTIER
 from mistbow.clock import system_clock
 from mistbow.errors import NotFoundError, UnavailableError
 from mistbow.plan.fragments import Place
+from mistbow.streams.schemas import CARRIED_BY_PANES
 
 PANE_ROWS = pa.schema(
     [
@@ -52,6 +54,7 @@ PANE_ROWS = pa.schema(
         pa.field("count", pa.int64()),
         pa.field("min", pa.float64()),
         pa.field("max", pa.float64()),
+        *CARRIED_BY_PANES,
         FRONTIER,
     ]
 )
@@ -348,7 +351,7 @@ def _routed(rows: pa.Table, panes: Sequence[str], closed: int) -> Iterator[pa.Re
             "key": rows["key"].cast(pa.string()),
             "pane": rows["ts"],
             "due": pc.max_element_wise(rows["due"], pa.scalar(closed + 1, pa.int64())),
-            **{name: rows[name] for name in ("sum", "count", "min", "max")},
+            **{name: rows[name] for name in PANE_COLUMNS},
             "frontier": pa.nulls(rows.num_rows, FRONTIER.type),
         },
         schema=PANE_ROWS,

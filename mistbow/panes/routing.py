@@ -1,6 +1,6 @@
 """Routing: which points go to which pane, and under which key."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import pyarrow as pa
@@ -19,6 +19,8 @@ ROUTED = pa.schema(
         # point that came late, whose windows up to the horizon are closed.
         pa.field("due", pa.int64()),
         pa.field("value", pa.float64()),
+        # Only where the pane carries points.
+        pa.field("entity", pa.string()),
     ]
 )
 """Points on their way to panes; ``route`` is the pane's place in the plan."""
@@ -49,11 +51,11 @@ def route(rows: pa.RecordBatch, panes: Sequence[Pane]) -> pa.Table:
         kept = rows.filter(chosen)
         if kept.num_rows:
             keys = pa.array([key_of(one, pane.by) for one in attributes], pa.string())
-            routed.append(_routed(number, keys, kept))
+            routed.append(_routed(number, keys, kept, with_entity=bool(pane.contents)))
     return pa.concat_tables(routed) if routed else ROUTED.empty_table()
 
 
-def key_of(attributes: dict[str, Scalar], by: Sequence[str]) -> str:
+def key_of(attributes: Mapping[str, Scalar | None], by: Sequence[str]) -> str:
     """Return the key of a point: the attributes that ``by`` names, as JSON with sorted names.
 
     >>> key_of({"region": "north", "node": "a"}, ["region"])
@@ -71,8 +73,9 @@ def _is_entity(column: pa.DictionaryArray, entities: tuple[str, ...]) -> pa.Bool
     return wanted.take(column.indices)
 
 
-def _routed(number: int, keys: pa.Array, rows: pa.RecordBatch) -> pa.Table:
+def _routed(number: int, keys: pa.Array, rows: pa.RecordBatch, *, with_entity: bool) -> pa.Table:
     ts = rows.column("ts")
+    entities = rows.column("entity").dictionary_decode() if with_entity else None
     return pa.table(
         {
             "route": pa.repeat(pa.scalar(number, pa.int32()), rows.num_rows),
@@ -80,6 +83,7 @@ def _routed(number: int, keys: pa.Array, rows: pa.RecordBatch) -> pa.Table:
             "ts": ts,
             "due": pc.max_element_wise(ts, pc.add(rows.column("horizon"), 1)),
             "value": rows.column("value"),
+            "entity": entities if with_entity else pa.nulls(rows.num_rows, pa.string()),
         },
         schema=ROUTED,
     )

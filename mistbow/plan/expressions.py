@@ -10,7 +10,13 @@ import msgspec
 
 ArithmeticOperator = OneOf["+", "-", "*", "/"]
 Comparator = OneOf["==", "!=", ">", ">=", "<", "<="]
-Function = OneOf["SUM", "COUNT", "MIN", "MAX", "AVG"]
+Function = OneOf[
+    "SUM", "COUNT", "MIN", "MAX", "AVG", "SDEV", "VARIANCE", "MEDIAN", "MODE", "GEOMETRIC_MEAN",
+    "CORRELATION", "PERCENTILE", "TOP_K", "HISTOGRAM", "FORECAST", "OUTLIER_DETECTION", "LATEST",
+]  # fmt: skip
+"""Functions over many values; ``LATEST`` is what a metric by itself yields."""
+Mathematical = OneOf["SQRT", "ABS", "SQR", "LOG", "EXP"]
+Parameters = tuple[float, ...]
 Scalar = float | str | bool
 
 
@@ -50,24 +56,61 @@ class Source(msgspec.Struct, frozen=True, tag="source"):
 
 
 class Aggregate(msgspec.Struct, frozen=True, tag="aggregate"):
-    """A function over the points in ``(t - size_ms, t]`` at each tick, one value a key."""
+    """A function over the points in ``(t - size_ms, t]`` at each tick, one value a key.
+
+    ``offset_ms`` shifts the window into the past; ``other`` has the points of a second argument.
+    """
 
     function: Function
     source: Source
     size_ms: int
     every_ms: int
     by: tuple[str, ...] = ()
+    offset_ms: int = 0
+    parameters: Parameters = ()
+    other: Source | None = None
 
 
 class Measure(msgspec.Struct, frozen=True, tag="measure"):
-    """A function of a shared window, by the window's id; what an ``Aggregate`` becomes."""
+    """A function of a shared window, or of two, by their ids; what an ``Aggregate`` becomes."""
 
     function: Function
     window: str
+    parameters: Parameters = ()
+    other: str | None = None
+
+
+class Reduction(msgspec.Struct, frozen=True, tag="reduction"):
+    """A function over the values that the operand's keys have at a tick, one value a key.
+
+    The new keys have the attributes ``by``, all of which the operand's keys have.
+    """
+
+    function: Function
+    operand: "Expression"
+    by: tuple[str, ...] = ()
+    parameters: Parameters = ()
+
+
+class Filtered(msgspec.Struct, frozen=True, tag="filtered"):
+    """The operand where a condition holds; elsewhere it has no value."""
+
+    operand: "Expression"
+    condition: "Expression"
+
+
+class Mapped(msgspec.Struct, frozen=True, tag="mapped"):
+    """A function of each single value; without a value where it is not defined."""
+
+    function: Mathematical
+    operand: "Expression"
 
 
 class Arithmetic(msgspec.Struct, frozen=True, tag="arithmetic"):
-    """Two operands met by key and tick; without a value where either has none or it is x / 0."""
+    """Two operands met by key and tick; without a value where either has none or it is x / 0.
+
+    An operand whose keys have fewer attributes meets all keys of the other that have the same.
+    """
 
     operator: ArithmeticOperator
     left: "Expression"
@@ -131,6 +174,9 @@ Expression = (
     | Attribute
     | Aggregate
     | Measure
+    | Reduction
+    | Filtered
+    | Mapped
     | Arithmetic
     | Negation
     | Comparison
@@ -146,8 +192,10 @@ def children(node: Expression) -> tuple[Expression, ...]:
     match node:
         case Arithmetic() | Comparison() | And() | Or():
             return (node.left, node.right)
-        case Negation() | Not() | Membership():
+        case Negation() | Not() | Membership() | Reduction() | Mapped():
             return (node.operand,)
+        case Filtered():
+            return (node.operand, node.condition)
         case _:
             return ()
 
@@ -177,7 +225,9 @@ def rewrite(node: Expression, change: Callable[[Expression], Expression]) -> Exp
             node = msgspec.structs.replace(
                 node, left=rewrite(node.left, change), right=rewrite(node.right, change)
             )
-        case Negation() | Not() | Membership():
+        case Filtered():
+            node = Filtered(rewrite(node.operand, change), rewrite(node.condition, change))
+        case Negation() | Not() | Membership() | Reduction() | Mapped():
             node = msgspec.structs.replace(node, operand=rewrite(node.operand, change))
         case _:
             pass

@@ -2,20 +2,26 @@
 
 import hashlib
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
+from mistbow.plan.contents import CONTENT_OF, Content
 from mistbow.plan.expressions import Aggregate, Expression, Measure, Source, walk
 
 
 class Pane(msgspec.Struct, frozen=True, kw_only=True):
-    """Points cut into ``(e - width_ms, e]`` at multiples of the width, aggregated by attributes."""
+    """Points cut into ``(e - width_ms, e]`` at multiples of the width, aggregated by attributes.
+
+    ``contents``: what it carries beside count, sum, least and greatest, sorted.
+    """
 
     id: str
     source: Source
     by: tuple[str, ...]
     width_ms: int
+    contents: tuple[Content, ...] = ()
 
     def __post_init__(self) -> None:
         if self.width_ms <= 0:
@@ -23,16 +29,29 @@ class Pane(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Window(msgspec.Struct, frozen=True, kw_only=True):
-    """The panes in ``(t - size_ms, t]`` at each multiple t of ``every_ms``."""
+    """The panes in ``(t - size_ms, t]`` at each multiple t of ``every_ms``.
+
+    ``offset_ms`` shifts it into the past. ``contents``: what it takes of its panes beside count,
+    sum, least and greatest, sorted.
+    """
 
     id: str
     pane: str
     size_ms: int
     every_ms: int
+    offset_ms: int = 0
+    contents: tuple[Content, ...] = ()
 
     def __post_init__(self) -> None:
         if self.size_ms <= 0 or self.every_ms <= 0:
             raise ValueError(f"window {self.id}: size and interval must be positive")
+        if self.offset_ms < 0:
+            raise ValueError(f"window {self.id}: an offset leads into the past")
+
+    @property
+    def reach_ms(self) -> int:
+        """How far before its tick it begins."""
+        return self.size_ms + self.offset_ms
 
 
 class Insight(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,17 +80,22 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         panes = {pane.id: pane for pane in self.panes}
-        windows = {window.id for window in self.windows}
+        windows = {window.id: window for window in self.windows}
         for window in self.windows:
             pane = panes.get(window.pane)
             if pane is None:
                 raise ValueError(f"window {window.id} names an unknown pane {window.pane}")
-            if window.size_ms % pane.width_ms or window.every_ms % pane.width_ms:
+            if any(
+                length % pane.width_ms
+                for length in (window.size_ms, window.every_ms, window.offset_ms)
+            ):
                 raise ValueError(f"window {window.id} is no multiple of its pane {pane.id}")
+            if not set(window.contents) <= set(pane.contents):
+                raise ValueError(f"pane {pane.id} does not carry all that {window.id} takes")
         for insight in self.insights:
             for node in expressions_of(insight):
-                if isinstance(node, Measure) and node.window not in windows:
-                    raise ValueError(f"{insight.uid} names an unknown window {node.window}")
+                if isinstance(node, Measure):
+                    _check_measure(node, insight, windows)
 
     @property
     def grain_ms(self) -> int:
@@ -80,8 +104,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reach_ms(self) -> int:
-        """How long the longest window is."""
-        return max(window.size_ms for window in self.windows)
+        """How far before its tick the longest window begins."""
+        return max(window.reach_ms for window in self.windows)
 
     @property
     def lowered(self) -> bool:
@@ -91,6 +115,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             for insight in self.insights
             for node in expressions_of(insight)
         )
+
+
+def _check_measure(measure: Measure, insight: Insight, windows: Mapping[str, Window]) -> None:
+    for id in filter(None, (measure.window, measure.other)):
+        window = windows.get(id)
+        if window is None:
+            raise ValueError(f"{insight.uid} names an unknown window {id}")
+        if CONTENT_OF[measure.function] not in (None, *window.contents):
+            raise ValueError(f"{insight.uid}: {window.id} does not do for {measure.function}")
 
 
 def expressions_of(insight: Insight) -> list[Expression]:

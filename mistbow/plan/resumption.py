@@ -39,14 +39,16 @@ def resume(plan: Plan, frontier: int, covered: Collection[str]) -> Resumption:
         for window in windows_of(insight):
             after[window] = min(insight.since, after.get(window, insight.since))
     needs = min(
-        tick_after(after[window.id], window.every_ms) - window.size_ms for window in plan.windows
+        tick_after(after[window.id], window.every_ms) - window.reach_ms for window in plan.windows
     )
     return Resumption(msgspec.structs.replace(plan, insights=insights), after, needs)
 
 
 def windows_of(insight: Insight) -> set[str]:
     """Return the ids of the windows that an insight reads."""
-    return {node.window for node in expressions_of(insight) if isinstance(node, Measure)}
+    measures = [node for node in expressions_of(insight) if isinstance(node, Measure)]
+    windows = {measure.window for measure in measures}
+    return windows | {measure.other for measure in measures if measure.other is not None}
 
 
 def only(plan: Plan, insights: tuple[Insight, ...]) -> Plan:

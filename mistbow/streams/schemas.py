@@ -25,6 +25,25 @@ POINTS = pa.schema(
 HORIZON = pa.field("horizon", pa.int64(), nullable=False)
 """Added to each row that a subscriber reads: rows with ``ts <= horizon`` came late."""
 
+POINT = pa.struct(
+    [
+        pa.field("ts", pa.int64()),
+        pa.field("value", pa.float64()),
+        pa.field("entity", pa.string()),
+    ]
+)
+"""A point inside a pane or a window."""
+
+CARRIED_BY_PANES = (
+    # The sum of squared deviations from the mean.
+    pa.field("moments", pa.float64()),
+    # The sum of the natural logarithms of those values that are above zero.
+    pa.field("logs", pa.float64()),
+    pa.field("latest", POINT),
+    pa.field("points", pa.list_(POINT)),
+)
+"""What panes carry only where some function needs it; see ``mistbow.plan.contents``."""
+
 PANES = pa.schema(
     [
         pa.field("pane", _WORDS, nullable=False),
@@ -36,6 +55,7 @@ PANES = pa.schema(
         pa.field("count", pa.int64(), nullable=False),
         pa.field("min", pa.float64(), nullable=False),
         pa.field("max", pa.float64(), nullable=False),
+        *CARRIED_BY_PANES,
     ]
 )
 """Panes of one site: what the points in ``(ts - width, ts]`` with a key come to."""
@@ -47,6 +67,8 @@ RESULT_ROWS = pa.schema(
         pa.field("ts", pa.int64(), nullable=False),
         # No value: what lower revisions said is withdrawn.
         pa.field("value", pa.float64()),
+        # All values, of functions that have several.
+        pa.field("values", pa.list_(pa.float64())),
         pa.field("low", pa.float64()),
         pa.field("high", pa.float64()),
         pa.field("confidence", pa.float64()),

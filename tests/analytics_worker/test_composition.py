@@ -3,7 +3,8 @@ import math
 import pyarrow as pa
 import pytest
 
-from analytics_worker.composition import COMPOSED, WINDOWED, compose
+from analytics_worker.composition import COMPOSED, compose
+from analytics_worker.finishing import WINDOWED
 from mistbow.plan.expressions import (
     And,
     Arithmetic,
@@ -30,7 +31,7 @@ NORTH, SOUTH = '{"region":"north"}', '{"region":"south"}'
 
 def windowed(*rows: tuple[int, int, str, float, int, float, float]) -> pa.Table:
     return pa.Table.from_pylist(
-        [dict(zip(WINDOWED.names, row, strict=True)) for row in rows], WINDOWED
+        [dict(zip(WINDOWED.names, row, strict=False)) for row in rows], WINDOWED
     )
 
 

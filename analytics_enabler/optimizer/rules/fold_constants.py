@@ -16,11 +16,13 @@ from mistbow.plan.expressions import (
     Arithmetic,
     Comparison,
     Expression,
+    Filtered,
     Literal,
     Membership,
     Negation,
     Not,
     Or,
+    Source,
     rewrite,
 )
 from mistbow.plan.nodes import Insight, Plan
@@ -83,11 +85,16 @@ def _fold_node(node: Expression) -> Expression:
         case Not(Literal(bool() as truth)):
             return Literal(not truth)
         case Aggregate():
-            predicate = _fold_condition(node.source.predicate)
-            source = msgspec.structs.replace(node.source, predicate=predicate)
-            return msgspec.structs.replace(node, source=source)
+            other = None if node.other is None else _fold_source(node.other)
+            return msgspec.structs.replace(node, source=_fold_source(node.source), other=other)
+        case Filtered(operand, condition) if _is_truth(condition, True):
+            return operand
         case _:
             return node
+
+
+def _fold_source(source: Source) -> Source:
+    return msgspec.structs.replace(source, predicate=_fold_condition(source.predicate))
 
 
 def _fold_arithmetic(node: Arithmetic) -> Expression:

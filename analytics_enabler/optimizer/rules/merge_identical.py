@@ -5,33 +5,68 @@ them a measure of it.
 """
 
 import math
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import msgspec
 
 from analytics_enabler.optimizer.naming import pane_of, window_of
-from mistbow.plan.expressions import Aggregate, Expression, Measure, rewrite
-from mistbow.plan.nodes import Insight, Plan
+from mistbow.plan.contents import CONTENT_OF, Content
+from mistbow.plan.expressions import Aggregate, Expression, Measure, Source, rewrite
+from mistbow.plan.nodes import Insight, Pane, Plan, Window, expressions_of
 
 
 def apply(plan: Plan) -> Plan | None:
     """Turn every aggregate into a measure of a window whose pane serves that window alone."""
     if plan.lowered:
         return None
-    panes = {pane.id: pane for pane in plan.panes}
-    windows = {window.id: window for window in plan.windows}
+    contents: dict[_Shape, set[Content]] = defaultdict(set)
+    for insight in plan.insights:
+        for node in expressions_of(insight):
+            if isinstance(node, Aggregate):
+                for shape in _shapes(node):
+                    content = CONTENT_OF[node.function]
+                    contents[shape] |= set() if content is None else {content}
+    made = {shape: _made(shape, carried) for shape, carried in contents.items()}
 
     def measure(node: Expression) -> Expression:
         if not isinstance(node, Aggregate):
             return node
-        pane = pane_of(node.source, node.by, math.gcd(node.size_ms, node.every_ms))
-        window = window_of(pane, node.size_ms, node.every_ms)
-        panes.setdefault(pane.id, pane)
-        windows.setdefault(window.id, window)
-        return Measure(node.function, window.id)
+        window, *other = [made[shape][1].id for shape in _shapes(node)]
+        return Measure(node.function, window, node.parameters, next(iter(other), None))
 
-    insights = tuple(_rewritten(insight, measure) for insight in plan.insights)
-    return Plan(insights=insights, windows=tuple(windows.values()), panes=tuple(panes.values()))
+    windows = {window.id: window for window in plan.windows}
+    windows |= {window.id: window for _, window in made.values()}
+    panes = {pane.id: pane for pane in plan.panes} | {pane.id: pane for pane, _ in made.values()}
+    used = {window.pane for window in windows.values()}
+    return Plan(
+        insights=tuple(_rewritten(insight, measure) for insight in plan.insights),
+        windows=tuple(windows.values()),
+        panes=tuple(pane for pane in panes.values() if pane.id in used),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What makes a window the same as another one."""
+
+    source: Source
+    by: tuple[str, ...]
+    size_ms: int
+    every_ms: int
+    offset_ms: int
+
+
+def _shapes(node: Aggregate) -> Iterator[_Shape]:
+    for source in filter(None, (node.source, node.other)):
+        yield _Shape(source, node.by, node.size_ms, node.every_ms, node.offset_ms)
+
+
+def _made(shape: _Shape, contents: set[Content]) -> tuple[Pane, Window]:
+    width = math.gcd(shape.size_ms, shape.every_ms, shape.offset_ms)
+    pane = pane_of(shape.source, shape.by, width, contents)
+    return pane, window_of(pane, shape.size_ms, shape.every_ms, shape.offset_ms, contents)
 
 
 def _rewritten(insight: Insight, change: Callable[[Expression], Expression]) -> Insight:

@@ -12,6 +12,7 @@ import msgspec
 
 from analytics_enabler.limits import MOST_PANES
 from analytics_enabler.optimizer.naming import pane_of
+from mistbow.plan.contents import Content
 from mistbow.plan.nodes import Pane, Plan, Window
 
 
@@ -26,7 +27,7 @@ def apply(plan: Plan) -> Plan | None:
     pane_ids: dict[str, str] = {}
     for (source, by), alike in over_same.items():
         for group in _grouped(alike):
-            pane = pane_of(source, by, group.width_ms)
+            pane = pane_of(source, by, group.width_ms, group.contents)
             shared[pane.id] = pane
             pane_ids |= {window.id: pane.id for window in group.windows}
     windows = tuple(
@@ -41,23 +42,29 @@ def apply(plan: Plan) -> Plan | None:
 class _Group:
     width_ms: int = 0
     longest_ms: int = 0
+    contents: set[Content] = field(default_factory=set)
     windows: list[Window] = field(default_factory=list)
 
     def takes(self, window: Window) -> bool:
         """Add a window unless the panes would become too many."""
-        width = math.gcd(self.width_ms, window.size_ms, window.every_ms)
+        width = math.gcd(self.width_ms, _step(window))
         longest = max(self.longest_ms, window.size_ms)
         if self.windows and longest > MOST_PANES * width:
             return False
         self.width_ms, self.longest_ms = width, longest
+        self.contents |= set(window.contents)
         self.windows.append(window)
         return True
+
+
+def _step(window: Window) -> int:
+    return math.gcd(window.size_ms, window.every_ms, window.offset_ms)
 
 
 def _grouped(windows: list[Window]) -> list[_Group]:
     groups: list[_Group] = []
     # In an order of their own, for the outcome not to depend on who came first.
-    for window in sorted(windows, key=lambda w: (-math.gcd(w.size_ms, w.every_ms), w.id)):
+    for window in sorted(windows, key=lambda w: (-_step(w), w.id)):
         if not any(group.takes(window) for group in groups):
             groups.append(_Group())
             groups[-1].takes(window)

@@ -1,0 +1,59 @@
+"""Which attributes the keys of an expression have, and whether two operands can meet."""
+
+from analytics_enabler.semantics.findings import Findings
+from grammar import ast
+from mistbow.plan.expressions import (
+    Aggregate,
+    Expression,
+    Reduction,
+    children,
+    is_condition,
+    walk,
+)
+
+
+def keys_of(expression: Expression) -> frozenset[str]:
+    """Return the attributes of an expression's keys; where operands differ, those of all."""
+    match expression:
+        case Aggregate() | Reduction():
+            return frozenset(expression.by)
+        case _:
+            values = (child for child in children(expression) if not is_condition(child))
+            return frozenset().union(*map(keys_of, values))
+
+
+def check_meeting(node: ast.Node, left: Expression, right: Expression, findings: Findings) -> None:
+    """Refuse two operands of which neither has all attributes of the other's keys."""
+    if not (_reads(left) and _reads(right)):
+        return
+    one, other = keys_of(left), keys_of(right)
+    if not (one <= other or other <= one):
+        findings.error(
+            node.span,
+            f"a value by {_words(one)} has no single partner among those by {_words(other)}",
+            "Let the keys of one side have all attributes of the other's, or reduce one of them.",
+        )
+
+
+def check_filter(
+    node: ast.Node, filtered: Expression, condition: Expression, findings: Findings
+) -> None:
+    """Refuse a condition on results that reads values with further keys than the results have."""
+    keys = keys_of(filtered)
+    for part in walk(condition):
+        if isinstance(part, Aggregate | Reduction) and not keys_of(part) <= keys:
+            findings.error(
+                node.span,
+                f"this condition has values by {_words(keys_of(part))}, the results are by "
+                f"{_words(keys) or 'nothing'}",
+                "Reduce them, as in `WHEN > MAX(AVG(x) BY node)`.",
+            )
+            return
+
+
+def _reads(expression: Expression) -> bool:
+    return any(isinstance(node, Aggregate) for node in walk(expression))
+
+
+def _words(keys: frozenset[str]) -> str:
+    return ", ".join(sorted(keys))

@@ -1,0 +1,210 @@
+"""The meaning of what stands after COMPUTE: metrics, functions, and parts in parentheses."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import get_args
+
+from analytics_enabler.semantics.aggregates import Aggregates
+from analytics_enabler.semantics.conditions import (
+    conjunction,
+    translate_condition,
+    translate_value,
+)
+from analytics_enabler.semantics.findings import Findings, beginning, did_you_mean, nearest
+from analytics_enabler.semantics.keys import keys_of
+from analytics_enabler.semantics.parameters import parameters_of
+from analytics_enabler.semantics.parting import part
+from analytics_enabler.semantics.references import References
+from analytics_enabler.semantics.scopes import ComputeScope, Leaf, PointScope, ResultScope
+from grammar import ast
+from grammar.functions import FUNCTIONS
+from mistbow.plan.attributes import canonical
+from mistbow.plan.expressions import (
+    Expression,
+    Filtered,
+    Function,
+    Mapped,
+    Mathematical,
+    Parameters,
+    Reduction,
+)
+
+_FUNCTIONS: dict[str, Function] = {name: name for name in get_args(Function)}
+_MATHEMATICAL: dict[str, Mathematical] = {name: name for name in get_args(Mathematical)}
+_OF_POINTS_ALONE = frozenset({"CORRELATION", "FORECAST", "OUTLIER_DETECTION"})
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """Gives meanings inside one insight, or a part of it in parentheses.
+
+    ``outliers`` are the neighbours and the distance by which they are told, None where the
+    insight does not say so.
+    """
+
+    aggregates: Aggregates
+    references: References
+    outliers: Parameters | None = None
+
+    @property
+    def findings(self) -> Findings:
+        """Where problems are collected."""
+        return self.aggregates.findings
+
+    def translate(self, node: Leaf) -> Expression:
+        """Return the plan's expression; where something is wrong, a stand-in for it."""
+        match node:
+            case ast.Name(name):
+                return self.aggregates.latest(ast.MetricStream(name, span=node.span))
+            case ast.MetricStream():
+                return self.aggregates.latest(node)
+            case ast.Scoped():
+                return self._scoped(node)
+            case ast.Call():
+                return self._call(node)
+            case ast.InsightReference():
+                return self.references.meaning(node, self.aggregates.every_ms)
+            case ast.Elided():
+                raise AssertionError(node)  # the grammar has it in conditions only
+
+    def _scoped(self, node: ast.Scoped) -> Expression:
+        by = tuple(dict.fromkeys((*self.aggregates.by, *map(canonical, node.by))))
+        keys = tuple(dict.fromkeys((*by, *inner_keys(node.expression, self.references))))
+        parted = part(node.when, keys, self.findings)
+        points = PointScope(self.findings)
+        own = [translate_condition(term, points, self.findings) for term in parted.on_points]
+        predicate = self.aggregates.predicate
+        terms = [*([] if predicate is None else [predicate]), *own]
+        inner = replace(
+            self,
+            aggregates=replace(
+                self.aggregates, by=by, predicate=conjunction(terms) if terms else None
+            ),
+        )
+        value = translate_value(node.expression, ComputeScope(inner.translate), self.findings)
+        if not parted.on_results:
+            return value
+        scope = ResultScope(value, inner.translate)
+        held = [translate_condition(term, scope, self.findings) for term in parted.on_results]
+        return Filtered(value, conjunction(held))
+
+    def _call(self, call: ast.Call) -> Expression:
+        mathematical = _MATHEMATICAL.get(call.function)
+        if mathematical is not None:
+            self._count_arguments(call, 1)
+            parameters_of_none(call, self.findings)
+            operand = translate_value(
+                call.arguments[0], ComputeScope(self.translate), self.findings
+            )
+            return Mapped(mathematical, operand)
+        function = _FUNCTIONS.get(call.function)
+        if function is None or function not in FUNCTIONS:
+            self._unknown(call)
+            return self.aggregates.latest(ast.MetricStream(call.function, span=call.span))
+        self._count_arguments(call, 2 if function == "CORRELATION" else 1)
+        streams = [stream for stream in map(_stream, call.arguments) if stream is not None]
+        parameters = self._parameters(function, call)
+        if len(streams) == len(call.arguments):
+            return self.aggregates.over_points(function, call, streams[:2], parameters)
+        return self._reduction(function, call, parameters)
+
+    def _parameters(self, function: Function, call: ast.Call) -> Parameters:
+        parameters = parameters_of(function, call, self.findings)
+        if function != "OUTLIER_DETECTION":
+            return parameters
+        if self.outliers is None:
+            self.findings.error(
+                call.span,
+                "nothing says what an outlier is",
+                "Add `WITH ALGORITHM pmcod AND K=50 AND R=0.5`, say: fewer than 50 values within "
+                "0.5 make an outlier.",
+            )
+            return (1.0, 1.0)
+        return self.outliers
+
+    def _reduction(self, function: Function, call: ast.Call, parameters: Parameters) -> Expression:
+        operand = translate_value(call.arguments[0], ComputeScope(self.translate), self.findings)
+        if function in _OF_POINTS_ALONE:
+            self.findings.error(
+                call.arguments[0].span,
+                f"{function} is of metrics only",
+                "Name a metric here, as in `FORECAST[6](cpu.util, 1 HOUR)`.",
+            )
+        elif call.window is not None:
+            self.findings.error(
+                call.window.span,
+                f"{function} reduces the values of one tick: it has no window here",
+                f"Leave the window out, or give it to the aggregate inside of {function}.",
+            )
+        elif keys_of(operand) <= set(self.aggregates.by):
+            self.findings.warning(
+                beginning(call.span, len(call.function)),
+                f"there is but one value here for {function} to reduce",
+                f"Give what is inside keys of its own: `{function}(AVG(x, 1 MINUTE) BY node)`.",
+            )
+        return Reduction(function, operand, self.aggregates.by, parameters)
+
+    def _count_arguments(self, call: ast.Call, wanted: int) -> None:
+        if len(call.arguments) != wanted:
+            takes = "one value" if wanted == 1 else "two metrics"
+            given = "only one" if len(call.arguments) == 1 else f"{len(call.arguments)}"
+            self.findings.error(
+                call.span,
+                f"{call.function} is of {takes}; here it has {given}",
+                f"Write `{call.function}({', '.join('xy'[:wanted])})`.",
+            )
+
+    def _unknown(self, call: ast.Call) -> None:
+        near = nearest(call.function, FUNCTIONS)
+        hint = did_you_mean(near) if near else f"There are {', '.join(sorted(FUNCTIONS))}."
+        self.findings.error(
+            beginning(call.span, len(call.function)),
+            f"there is no function `{call.function}`",
+            hint,
+        )
+
+
+def parameters_of_none(call: ast.Call, findings: Findings) -> None:
+    """Refuse what a function of single values does not have."""
+    for parameter in call.parameters[:1]:
+        findings.error(parameter.span, f"{call.function} takes no parameter", "Leave it out.")
+    for interval in filter(None, (call.window, call.offset)):
+        findings.error(
+            interval.span,
+            f"{call.function} is of single values: it has no window",
+            "Give the window to an aggregate inside of it.",
+        )
+
+
+def inner_keys(node: ast.Expression, references: References) -> Iterator[str]:
+    """Yield the attributes that parts in parentheses and INSIGHTs add to an expression's keys."""
+    match node:
+        case ast.Scoped():
+            yield from map(canonical, node.by)
+            yield from inner_keys(node.expression, references)
+        case ast.Binary():
+            yield from inner_keys(node.left, references)
+            yield from inner_keys(node.right, references)
+        case ast.Negate():
+            yield from inner_keys(node.operand, references)
+        case ast.Call() if call_keeps_keys(node):
+            yield from inner_keys(node.arguments[0], references)
+        case ast.InsightReference():
+            yield from references.keys(node)
+        case _:
+            return
+
+
+def call_keeps_keys(call: ast.Call) -> bool:
+    """Return whether a call yields a value for each key of its argument."""
+    return call.function in _MATHEMATICAL
+
+
+def _stream(node: ast.Expression) -> ast.MetricStream | None:
+    match node:
+        case ast.MetricStream():
+            return node
+        case ast.Name(name):
+            return ast.MetricStream(name, span=node.span)
+        case _:
+            return None

@@ -1,0 +1,253 @@
+"""Finishing: from what windows carry to the values of functions; one table, total."""
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mistbow.operators.forecast import forecast
+from mistbow.operators.moments import (
+    Moments,
+    geometric_mean,
+    merge,
+    moments_of,
+    sdev,
+    variance,
+)
+from mistbow.operators.order import correlation, histogram, median, mode, percentile, top_k
+from mistbow.operators.outliers import pmcod
+from mistbow.operators.points import Floats, Points
+from mistbow.plan.expressions import Function, Mathematical, Parameters
+from mistbow.streams.schemas import POINT
+
+_MOMENTS = pa.struct(
+    [
+        pa.field("count", pa.int64()),
+        pa.field("sum", pa.float64()),
+        pa.field("moments", pa.float64()),
+    ]
+)
+WINDOWED = pa.schema(
+    [
+        pa.field("window", pa.int32()),
+        pa.field("tick", pa.int64()),
+        pa.field("key", pa.string()),
+        pa.field("sum", pa.float64()),
+        pa.field("count", pa.int64()),
+        pa.field("min", pa.float64()),
+        pa.field("max", pa.float64()),
+        pa.field("moments", pa.list_(_MOMENTS)),
+        pa.field("logs", pa.float64()),
+        pa.field("latest", POINT),
+        pa.field("points", pa.list_(POINT)),
+    ]
+)
+"""What windows carry; ``window`` is the window's place in the plan, ``tick`` its end in ms.
+
+The moments are those of its panes, each by itself; see ``mistbow.plan.contents`` for the rest.
+"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Finished:
+    """A value for each row, null for none; of some functions also several values, and bounds."""
+
+    value: Any
+    values: Any = None
+    low: Any = None
+    high: Any = None
+
+    def filter(self, chosen: Any) -> "Finished":
+        """Return the same of the chosen rows."""
+        columns = (self.value, self.values, self.low, self.high)
+        return Finished(*(None if each is None else each.filter(chosen) for each in columns))
+
+
+def finish(function: Function, rows: pa.Table, parameters: Parameters) -> Finished:
+    """Return what a function says of windows (``WINDOWED``).
+
+    Rows of a function of two arguments have the points of the second as ``points_of_other``.
+    """
+    return _OF_WINDOWS[function](rows, parameters)
+
+
+def map_values(function: Mathematical, values: Any) -> Any:
+    """Return a function of each value; null where it is not defined."""
+    return _OF_VALUES[function](values)
+
+
+def _above(values: Any, least: float, inclusive: bool) -> Any:
+    defined = (pc.greater_equal if inclusive else pc.greater)(values, least)
+    return pc.if_else(defined, values, pa.scalar(None, pa.float64()))
+
+
+_OF_VALUES: dict[Mathematical, Callable[[Any], Any]] = {
+    "SQRT": lambda values: pc.sqrt(_above(values, 0.0, inclusive=True)),
+    "ABS": pc.abs,
+    "SQR": lambda values: pc.multiply(values, values),
+    "LOG": lambda values: pc.ln(_above(values, 0.0, inclusive=False)),
+    "EXP": pc.exp,
+}
+
+
+def reduce_values(function: Function, lists: Any, parameters: Parameters) -> Finished:
+    """Return what a function says of each list of values, none of which is empty or has nulls."""
+    said = [_OF_LISTS[function](values, parameters) for values in _arrays(lists)]
+    return _together(said)
+
+
+def _column(name: str) -> Callable[[pa.Table, Parameters], Finished]:
+    return lambda rows, _: Finished(rows[name].cast(pa.float64()))
+
+
+def _mean(rows: pa.Table, _: Parameters) -> Finished:
+    return Finished(pc.divide(rows["sum"], rows["count"].cast(pa.float64())))
+
+
+def _latest(rows: pa.Table, _: Parameters) -> Finished:
+    return Finished(pc.struct_field(rows["latest"], "value"))
+
+
+def _geometric_mean(rows: pa.Table, _: Parameters) -> Finished:
+    mean = pc.exp(pc.divide(rows["logs"], rows["count"].cast(pa.float64())))
+    return Finished(pc.if_else(pc.greater(rows["min"], 0.0), mean, pa.scalar(None, pa.float64())))
+
+
+def _of_moments(
+    spread: Callable[[Moments], Floats],
+) -> Callable[[pa.Table, Parameters], Finished]:
+    def finished(rows: pa.Table, _: Parameters) -> Finished:
+        lists = rows["moments"].combine_chunks()
+        parts = pc.list_flatten(lists)
+        count = pc.struct_field(parts, "count").to_numpy(zero_copy_only=False)
+        means = pc.struct_field(parts, "sum").to_numpy(zero_copy_only=False) / count
+        away = pc.struct_field(parts, "moments").to_numpy(zero_copy_only=False)
+        groups = pc.list_parent_indices(lists).to_numpy(zero_copy_only=False)
+        merged = merge(Moments(count, means, away, np.zeros(len(count))), groups, len(lists))
+        return Finished(pa.array(spread(merged), pa.float64()))
+
+    return finished
+
+
+def _of_points(function: Function) -> Callable[[pa.Table, Parameters], Finished]:
+    def finished(rows: pa.Table, parameters: Parameters) -> Finished:
+        lists = rows["points"].combine_chunks()
+        values = pa.ListArray.from_arrays(
+            lists.offsets, pc.struct_field(lists.values, "value"), mask=pc.is_null(lists)
+        )
+        return reduce_values(function, values, parameters)
+
+    return finished
+
+
+def _correlation(rows: pa.Table, _: Parameters) -> Finished:
+    pairs = zip(_points(rows["points"]), _points(rows["points_of_other"]), strict=True)
+    return Finished(pa.array([correlation(x, y) for x, y in pairs], pa.float64()))
+
+
+def _forecast(rows: pa.Table, parameters: Parameters) -> Finished:
+    said = [
+        _One(forecast(points.ts, points.values, int(parameters[0])))
+        for points in _points(rows["points"])
+    ]
+    return _together(said)
+
+
+_OF_WINDOWS: dict[Function, Callable[[pa.Table, Parameters], Finished]] = {
+    "SUM": _column("sum"),
+    "COUNT": _column("count"),
+    "MIN": _column("min"),
+    "MAX": _column("max"),
+    "AVG": _mean,
+    "LATEST": _latest,
+    "SDEV": _of_moments(sdev),
+    "VARIANCE": _of_moments(variance),
+    "GEOMETRIC_MEAN": _geometric_mean,
+    "MEDIAN": _of_points("MEDIAN"),
+    "MODE": _of_points("MODE"),
+    "PERCENTILE": _of_points("PERCENTILE"),
+    "TOP_K": _of_points("TOP_K"),
+    "HISTOGRAM": _of_points("HISTOGRAM"),
+    "OUTLIER_DETECTION": _of_points("OUTLIER_DETECTION"),
+    "CORRELATION": _correlation,
+    "FORECAST": _forecast,
+}
+"""What each function says of windows."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _One:
+    """What is said of one list."""
+
+    value: float | None
+    values: Floats | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+def _top_k(values: Floats, parameters: Parameters) -> _One:
+    top = top_k(values, int(parameters[0]))
+    return _One(float(top[-1]), top)
+
+
+def _histogram(values: Floats, parameters: Parameters) -> _One:
+    counts, edges = histogram(values, int(parameters[0]))
+    return _One(float(len(values)), counts.astype(np.float64), float(edges[0]), float(edges[-1]))
+
+
+def _outliers(values: Floats, parameters: Parameters) -> _One:
+    k, r = parameters
+    outlying = np.sort(values[pmcod(values, int(k), r)])
+    return _One(float(len(outlying)), outlying)
+
+
+_OF_LISTS: dict[Function, Callable[[Floats, Parameters], _One]] = {
+    "SUM": lambda values, _: _One(math.fsum(values)),
+    "COUNT": lambda values, _: _One(float(len(values))),
+    "MIN": lambda values, _: _One(float(values.min())),
+    "MAX": lambda values, _: _One(float(values.max())),
+    "AVG": lambda values, _: _One(float(values.mean())),
+    "SDEV": lambda values, _: _One(float(sdev(moments_of(values))[0])),
+    "VARIANCE": lambda values, _: _One(float(variance(moments_of(values))[0])),
+    "GEOMETRIC_MEAN": lambda values, _: _One(float(geometric_mean(moments_of(values))[0])),
+    "MEDIAN": lambda values, _: _One(median(values)),
+    "MODE": lambda values, _: _One(mode(values)),
+    "PERCENTILE": lambda values, parameters: _One(percentile(values, parameters[0])),
+    "TOP_K": _top_k,
+    "HISTOGRAM": _histogram,
+    "OUTLIER_DETECTION": _outliers,
+}
+"""What each function says of some values; those that need their times are not here."""
+
+
+def _together(said: list[_One]) -> Finished:
+    return Finished(
+        pa.array([one.value for one in said], pa.float64()),
+        pa.array([one.values for one in said], pa.list_(pa.float64())),
+        pa.array([one.low for one in said], pa.float64()),
+        pa.array([one.high for one in said], pa.float64()),
+    )
+
+
+def _arrays(lists: Any) -> Iterator[Floats]:
+    held = lists.combine_chunks() if isinstance(lists, pa.ChunkedArray) else lists
+    offsets = held.offsets.to_numpy()
+    values = held.values.to_numpy(zero_copy_only=False)
+    for start, end in itertools.pairwise(offsets):
+        yield values[start:end]
+
+
+def _points(lists: pa.ChunkedArray) -> Iterator[Points]:
+    held = lists.combine_chunks()
+    offsets = held.offsets.to_numpy()
+    ts = pc.struct_field(held.values, "ts").to_numpy(zero_copy_only=False)
+    values = pc.struct_field(held.values, "value").to_numpy(zero_copy_only=False)
+    entities = pc.struct_field(held.values, "entity").to_numpy(zero_copy_only=False)
+    for start, end in itertools.pairwise(offsets):
+        order = np.lexsort((entities[start:end], ts[start:end]))
+        yield Points(ts[start:end][order], values[start:end][order], entities[start:end][order])

@@ -1,0 +1,29 @@
+"""What panes and windows carry beside count, sum, least and greatest, for functions to be exact."""
+
+from typing import Literal
+
+from mistbow.plan.expressions import Function
+
+Content = Literal["moments", "logs", "latest", "points"]
+"""The squared deviations, the sum of logarithms, the latest point, or all points."""
+
+CONTENT_OF: dict[Function, Content | None] = {
+    "SUM": None,
+    "COUNT": None,
+    "MIN": None,
+    "MAX": None,
+    "AVG": None,
+    "SDEV": "moments",
+    "VARIANCE": "moments",
+    "GEOMETRIC_MEAN": "logs",
+    "LATEST": "latest",
+    "MEDIAN": "points",
+    "MODE": "points",
+    "PERCENTILE": "points",
+    "TOP_K": "points",
+    "HISTOGRAM": "points",
+    "CORRELATION": "points",
+    "FORECAST": "points",
+    "OUTLIER_DETECTION": "points",
+}
+"""What each function needs; None where count, sum, least and greatest will do."""

@@ -1,0 +1,42 @@
+"""Windows made of points without Spark: what its two stages come to, in a few plain lines."""
+
+import math
+from collections import defaultdict
+from typing import Any
+
+import pyarrow as pa
+
+from analytics_worker.finishing import WINDOWED
+from mistbow.panes.routing import route
+from mistbow.plan.nodes import Plan
+
+
+def windows_of(points: pa.RecordBatch, plan: Plan) -> pa.Table:
+    """Return all windows (``WINDOWED``) of a plan that have one of these points."""
+    held: dict[tuple[int, int, str], list[dict[str, Any]]] = defaultdict(list)
+    for row in route(points, plan.panes).to_pylist():
+        for place, window in enumerate(plan.windows):
+            if plan.panes[row["route"]].id == window.pane:
+                shifted = row["ts"] + window.offset_ms
+                first = -(-shifted // window.every_ms) * window.every_ms
+                for tick in range(first, shifted + window.size_ms, window.every_ms):
+                    held[place, tick, row["key"]].append(row)
+    return pa.Table.from_pylist([_window(place, rows) for place, rows in held.items()], WINDOWED)
+
+
+def _window(place: tuple[int, int, str], rows: list[dict[str, Any]]) -> dict[str, Any]:
+    values = [row["value"] for row in rows]
+    points = [{name: row[name] for name in ("ts", "value", "entity")} for row in rows]
+    mean = math.fsum(values) / len(values)
+    away = math.fsum((value - mean) ** 2 for value in values)
+    return {
+        **dict(zip(("window", "tick", "key"), place, strict=True)),
+        "sum": math.fsum(values),
+        "count": len(values),
+        "min": min(values),
+        "max": max(values),
+        "moments": [{"count": len(values), "sum": math.fsum(values), "moments": away}],
+        "logs": math.fsum(math.log(value) for value in values if value > 0),
+        "latest": max(points, key=lambda point: (point["ts"], point["value"])),
+        "points": points,
+    }
