@@ -1,0 +1,5 @@
+"""The language's operators that need moments, points or their order: numpy in, numpy out.
+
+Each is a function of the arrays it is given, the same in a stream and in a batch, in any engine.
+What has no value is None, or NaN in an array. Values of points are finite.
+"""
