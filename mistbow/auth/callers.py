@@ -16,11 +16,15 @@ _MOST_QUOTED = 100
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """A token's name and rights; with a prefix only over entities that begin with it."""
+    """A token's name and rights; with a prefix only over entities that begin with it.
+
+    ``signatures``: those that it carries, which open results of signed insights; None is all.
+    """
 
     name: str
     scopes: frozenset[Scope]
     entity_prefix: str = ""
+    signatures: frozenset[str] | None = frozenset()
 
     def may(self, scope: Scope) -> bool:
         """Tell whether the token has a scope; admin implies the others."""
@@ -38,12 +42,25 @@ class Caller:
                     hint="Use a token for this entity.",
                 )
 
-    def narrowed(self, entity_prefix: str) -> "Caller":
-        """Return this caller with a prefix of another, on whose behalf it asks."""
-        return replace(self, entity_prefix=entity_prefix)
+    def carries(self, signature: str | None) -> bool:
+        """Tell whether the token opens what is signed so; what is not signed opens to all."""
+        return signature is None or self.signatures is None or signature in self.signatures
+
+    def check_signature(self, what: str, signature: str | None) -> None:
+        """Refuse who does not carry a signature ``what`` is read by; raises ``ForbiddenError``."""
+        if not self.carries(signature):
+            raise ForbiddenError(
+                f"{what} takes a token with the signature {signature}, "
+                f"which the token {self.name} does not carry",
+                hint=f"mistbow token add NAME --scope read --signature {signature} makes one.",
+            )
+
+    def narrowed(self, entity_prefix: str, signatures: frozenset[str] | None) -> "Caller":
+        """Return this caller with the bounds of another, on whose behalf it asks."""
+        return replace(self, entity_prefix=entity_prefix, signatures=signatures)
 
 
-FOG = Caller("of the fog", frozenset({"admin"}))
+FOG = Caller("of the fog", frozenset({"admin"}), signatures=None)
 """Who has the fog's one token; also anyone where no token is asked for, and the agent itself."""
 
 _current: ContextVar[Caller] = ContextVar("caller", default=FOG)

@@ -13,6 +13,9 @@ from mistbow.errors import UnauthorizedError
 ENTITY_PREFIX = "Mistbow-Entity-Prefix"
 """What an agent adds to a request that it passes on for a token with such a prefix."""
 
+SIGNATURES = "Mistbow-Signatures"
+"""What it adds for every token but the fog's: those that the token carries, with commas between."""
+
 OPEN_PATHS = frozenset({"/healthz"})
 
 _SCHEMES = (b"bearer", b"token")
@@ -57,12 +60,19 @@ def passed_on(caller: Caller) -> dict[str, str]:
 
     The scope was checked here; the fog's own token, which the other agent sees, has them all.
     """
-    return {ENTITY_PREFIX: quote(caller.entity_prefix)} if caller.entity_prefix else {}
+    headers = {ENTITY_PREFIX: quote(caller.entity_prefix)} if caller.entity_prefix else {}
+    if caller.signatures is not None:
+        headers[SIGNATURES] = ",".join(sorted(caller.signatures))
+    return headers
 
 
 def _narrowed(caller: Caller, headers: Mapping[bytes, bytes]) -> Caller:
-    prefix = headers.get(ENTITY_PREFIX.lower().encode())
-    return caller if prefix is None else caller.narrowed(unquote(prefix.decode("latin-1")))
+    prefix = headers.get(ENTITY_PREFIX.lower().encode(), b"")
+    told = headers.get(SIGNATURES.lower().encode())
+    if not prefix and told is None:
+        return caller
+    signatures = None if told is None else frozenset(told.decode("latin-1").split(","))
+    return caller.narrowed(unquote(prefix.decode("latin-1")), signatures)
 
 
 def _is_ours(header: bytes) -> bool:

@@ -5,6 +5,7 @@ import os
 import re
 import secrets
 import tempfile
+from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +15,7 @@ from msgspec import Meta
 
 from mistbow.auth.callers import Caller, Scope
 from mistbow.errors import ConflictError, InvalidRequestError, NotFoundError
+from mistbow.streams.signatures import SIGNATURE, SIGNATURE_FORM
 
 PREFIX = "mistbow_"
 """All tokens of files begin so: whoever finds one in a log or a repository knows what it is."""
@@ -22,6 +24,7 @@ _SECRET_BYTES = 32
 _NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
 
 Name = Annotated[str, Meta(pattern=f"^{_NAME}$")]
+Signature = Annotated[str, Meta(pattern=f"^{SIGNATURE}$")]
 Hex = Annotated[str, Meta(pattern="^[0-9a-f]{32,64}$")]
 
 
@@ -33,11 +36,12 @@ class Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     hash: Hex
     entity_prefix: Annotated[str, Meta(max_length=512)] = ""
     expires: Annotated[datetime, Meta(tz=True)] | None = None
+    signatures: Annotated[frozenset[Signature], Meta(max_length=100)] = frozenset()
 
     @property
     def caller(self) -> Caller:
         """What the token opens."""
-        return Caller(self.name, self.scopes, self.entity_prefix)
+        return Caller(self.name, self.scopes, self.entity_prefix, self.signatures)
 
     def is_over(self, now: datetime) -> bool:
         """Tell whether the token has expired."""
@@ -59,7 +63,12 @@ class TokenFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return hashlib.sha256(bytes.fromhex(self.salt) + token.encode()).hexdigest()
 
     def added(
-        self, name: str, scopes: frozenset[Scope], entity_prefix: str, expires: datetime | None
+        self,
+        name: str,
+        scopes: frozenset[Scope],
+        entity_prefix: str,
+        expires: datetime | None,
+        signatures: Collection[str] = (),
     ) -> tuple["TokenFile", str]:
         """Return the file with one more token, and the token, which is kept nowhere."""
         if any(each.name == name for each in self.tokens):
@@ -73,13 +82,15 @@ class TokenFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "hash": self.hashed(token),
             "entity_prefix": entity_prefix,
             "expires": expires,
+            "signatures": sorted(set(signatures)),
         }
         try:
             made = msgspec.convert(new, Token)
         except msgspec.ValidationError as error:
             raise InvalidRequestError(
                 f"the token {name!r}: {error}",
-                hint="A name has letters, digits, '.', '_' and '-', 100 at most.",
+                hint="A name has letters, digits, '.', '_' and '-', 100 at most; "
+                f"{SIGNATURE_FORM}.",
             ) from None
         return msgspec.structs.replace(self, tokens=(*self.tokens, made)), token
 

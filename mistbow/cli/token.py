@@ -23,6 +23,10 @@ File = Annotated[
 ]
 Scopes = Annotated[list[str], typer.Option("--scope", help="ingest, read or admin; repeatable.")]
 Prefix = Annotated[str, typer.Option(help="Only entities that begin so may be written and read.")]
+Signatures = Annotated[
+    list[str] | None,
+    typer.Option("--signature", help="Opens results of insights signed so; repeatable."),
+]
 Expires = Annotated[
     str, typer.Option(help="When it ends: a time with its zone (ISO 8601), or in days: 90d.")
 ]
@@ -32,11 +36,18 @@ _DAYS = re.compile(r"([1-9][0-9]{0,4})d")
 
 @app.command()
 def add(
-    name: Name, file: File, scope: Scopes, entity_prefix: Prefix = "", expires: Expires = ""
+    name: Name,
+    file: File,
+    scope: Scopes,
+    entity_prefix: Prefix = "",
+    expires: Expires = "",
+    signature: Signatures = None,
 ) -> None:
     """Make a token, and print it: this once, for it is kept nowhere."""
     content = read_token_file(file) if file.exists() else new_token_file()
-    content, token = content.added(name, _scopes(scope), entity_prefix, _end(expires))
+    content, token = content.added(
+        name, _scopes(scope), entity_prefix, _end(expires), signature or ()
+    )
     write_token_file(file, content)
     _err.print(f"{name}: keep this, it is not shown again", style="dim", highlight=False)
     typer.echo(token)
@@ -45,11 +56,12 @@ def add(
 @app.command("list")
 def list_all(file: File) -> None:
     """List the tokens of a file, without themselves."""
-    table = Table("name", "scopes", "entity prefix", "expires")
+    table = Table("name", "scopes", "entity prefix", "signatures", "expires")
     for each in read_token_file(file).tokens:
         end = "never" if each.expires is None else each.expires.isoformat(timespec="minutes")
         over = " (over)" if each.is_over(now()) else ""
-        table.add_row(each.name, ", ".join(sorted(each.scopes)), each.entity_prefix, end + over)
+        scopes, signatures = (", ".join(sorted(some)) for some in (each.scopes, each.signatures))
+        table.add_row(each.name, scopes, each.entity_prefix, signatures, end + over)
     _out.print(table, highlight=False)
 
 

@@ -27,6 +27,7 @@ from storage_agent.promql.problems import PromqlError
 from storage_agent.promql.samples import Rows, Samples, collected
 from storage_agent.streams import reading
 from storage_agent.streams.columns import as_list
+from storage_agent.streams.signed import is_readable
 from storage_agent.streams.streams import Stream
 
 _POINTS = ("metric", "attributes", "ts", "value")
@@ -78,12 +79,14 @@ class Store:
         return {s for s in known if metrics_fit[s[0]] and entities_fit[s[1]] and lasts(s)}
 
     def result_streams(self) -> list[Stream]:
-        """Return the streams of results that this agent keeps."""
+        """Return the streams of results that this agent keeps and the caller may read."""
         prefix = results_stream("")
         return [
             stream
             for stream in self._agent.streams.all()
-            if stream.name.startswith(prefix) and stream.log.schema.equals(RESULT_ROWS)
+            if stream.name.startswith(prefix)
+            and stream.log.schema.equals(RESULT_ROWS)
+            and is_readable(stream.name)
         ]
 
     async def _results(

@@ -41,6 +41,7 @@ from storage_agent.replication.view import Decision
 from storage_agent.streams import reading
 from storage_agent.streams.manifest import Deletion
 from storage_agent.streams.reading import Selection, Selector
+from storage_agent.streams.signed import check_readable
 from storage_agent.streams.streams import REPLICAS, Streams
 
 _MOST = 200
@@ -215,6 +216,7 @@ class Offers:
         assert self._streams is not None  # noqa: S101 - the API answers once all is open
         self.review()
         copy = self.offered(target, copy_id)
+        check_readable(copy.stream)
         stream = await self._streams.get(copy.stream)
         log = stream.log
         found = reading.follow(log, Selector(stream, Selection()), start)

@@ -16,6 +16,7 @@ from storage_agent.monitoring.history import History
 from storage_agent.sql.wire import Scan
 from storage_agent.streams import reading
 from storage_agent.streams.reading import Selection, Selector
+from storage_agent.streams.signed import check_readable
 from storage_agent.streams.streams import Stream, Streams
 
 _SERIES_AT_ONCE = 5_000
@@ -68,7 +69,8 @@ class Tables:
     async def find(self, name: str) -> Table | None:
         """Return the table of a name, if there is one.
 
-        Raises ``ForbiddenError`` for a stream where the caller may read some entities only.
+        Raises ``ForbiddenError`` for a stream where the caller may read some entities only, or
+        lacks its signature.
         """
         match name:
             case "latest":
@@ -86,6 +88,7 @@ class Tables:
                 f"the stream {name} is not about entities, which the token is limited to",
                 hint="It reads latest, historical and metadata.",
             )
+        check_readable(name)
         return StreamTable(stream)
 
 

@@ -17,6 +17,7 @@ from storage_agent.monitoring.bodies import AdvanceBody, HoldBody, check_notes, 
 from storage_agent.streams import reading
 from storage_agent.streams.arrow_bodies import encoded, read_table
 from storage_agent.streams.reading import Selection, Selector
+from storage_agent.streams.signed import check_readable
 from storage_agent.streams.state import State
 from storage_agent.streams.streams import RECORDS, REPLICAS, Stream, conform, is_agents_own
 
@@ -178,6 +179,7 @@ def _add_row_routes(routes: APIRouter, agent: Agent) -> None:
 
         Each batch tells in its metadata the `next` number and the `frontier` after it.
         """
+        check_readable(name)
         stream = await agent.streams.get(name)
         selector = Selector(stream, selection)
         read = reading.follow if follow else reading.read

@@ -21,6 +21,7 @@ from storage_agent.streams.api import chosen_rows
 from storage_agent.streams.json_values import encode, objects
 from storage_agent.streams.log import StreamLog
 from storage_agent.streams.reading import Found, Selection, Selector
+from storage_agent.streams.signed import check_readable
 from storage_agent.streams.streams import Stream
 
 _MOST_TS = 2**63 - 1
@@ -60,6 +61,7 @@ def rows_routes(agent: Agent) -> APIRouter:
 
         A page may have fewer rows, or none, where few are wanted among many.
         """
+        check_readable(name)
         stream = await agent.streams.get(name)
         page = await _page(stream.log, Selector(stream, selection), start, end, limit)
         answer = {
@@ -83,6 +85,7 @@ def rows_routes(agent: Agent) -> APIRouter:
         An `id` is the number to go on from: `Last-Event-ID` resumes there, and nothing is missed.
         Where there are no rows, an event `position` tells every 2 s how far the stream is.
         """
+        check_readable(name)
         stream = await agent.streams.get(name)
         begin = stream.log.head if start is None else start
         if last_event_id is not None:
