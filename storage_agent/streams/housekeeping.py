@@ -14,8 +14,9 @@ from mistbow.errors import ConflictError, FencedError, UnavailableError
 from mistbow.telemetry import get_logger
 from storage_agent import metrics
 from storage_agent.streams.compaction import MOST_BYTES, Merge, compact, is_claim, next_merge
+from storage_agent.streams.deletions import Bools, Deletions
 from storage_agent.streams.log import StreamLog
-from storage_agent.streams.manifest import Deletion, Manifest, Trash, hitting
+from storage_agent.streams.manifest import Deletion, Manifest, Trash
 from storage_agent.streams.runs import Run
 
 log = get_logger(__name__)
@@ -126,23 +127,21 @@ class Housekeeper:
         if len(_of_commits(each)) > _MOST_DELETIONS and (tail := _tail(each)):
             return Merge(tail, 1)
         for position, run in enumerate(runs):
-            if any(_touches(d, run) for d in each.gone(run.first, run).deletions):
+            if _touching(each.deletions, run) is not None:
                 return Merge(range(position, position + 1), run.level)
         return None
 
     async def _settle(self, each: StreamLog) -> None:
         """Forget deletions that no commit, no run and no replica needs any more."""
+        each.outlive(())
         manifest = each.manifest.current
         if not manifest.deletions:
             return
         needed = await _needed_by_commits(each)
         needed |= _newest(filter(self._unheard(each.name), manifest.deletions))
-        over = {
-            d.id
-            for d in manifest.deletions
-            if d.id not in needed
-            and not any(run.purged < d.id and _touches(d, run) for run in manifest.runs)
-        }
+        for run in manifest.runs:
+            needed |= each.deletions.ids(_touching(each.deletions, run))
+        over = {d.id for d in manifest.deletions} - needed
 
         def without(now: Manifest) -> Manifest:
             # Others may have come meanwhile.
@@ -150,6 +149,7 @@ class Housekeeper:
             return msgspec.structs.replace(now, deletions=left)
 
         if over:
+            each.outlive(d for d in manifest.deletions if d.id in over)
             await each.manifest.update(without)
 
     async def _evict(self, each: StreamLog, entries: int) -> None:
@@ -261,15 +261,16 @@ async def _needed_by_commits(each: StreamLog) -> set[int]:
     if len(deletions) <= _MOST_DELETIONS or len(behind) > _MOST_LOOKED_AT:
         return {d.id for d in deletions}
     needed: set[int] = set()
+    indexed = Deletions(deletions)
     for segment in await each.segments([each.index[position] for position in behind]):
         parts = [segment.rows, segment.ahead]
-        needed |= await asyncio.to_thread(hitting, parts, segment.header.first, deletions)
+        needed |= await asyncio.to_thread(indexed.hitting, parts, segment.header.first)
     return needed
 
 
-def _touches(deletion: Deletion, run: Run) -> bool:
-    least = min(run.min_ts, run.ahead_min_ts)
-    return deletion.touches(run.first, least, max(run.max_ts, run.ahead_max_ts))
+def _touching(deletions: Deletions, run: Run) -> Bools | None:
+    times = min(run.min_ts, run.ahead_min_ts), max(run.max_ts, run.ahead_max_ts)
+    return deletions.touching(run.first, times, run.purged)
 
 
 def _tail(each: StreamLog) -> range | None:

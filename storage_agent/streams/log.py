@@ -1,7 +1,7 @@
 """The log of one stream: what Ignite holds of it, as far as this agent knows."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 from mistbow.errors import ConflictError, UnavailableError
 from storage_agent import metrics
 from storage_agent.streams.ahead import Ahead
+from storage_agent.streams.deletions import Deletions
 from storage_agent.streams.index import EARLIEST, Entry, Index
-from storage_agent.streams.manifest import Fence, ManifestCell
+from storage_agent.streams.manifest import Deletion, Fence, ManifestCell, Trash
 from storage_agent.streams.pieces import Gone, Piece
 from storage_agent.streams.recent_keys import AGE_S, RecentKeys
 from storage_agent.streams.runs import NUMBER, Commits, Run, by_number, is_sorted, numbers_of
@@ -65,6 +66,9 @@ class StreamLog:
         self.store = store
         self.manifest = ManifestCell(store.ignite, self.key, fence)
         self.runs: dict[tuple[int, int], Run] = {}
+        self._merged: dict[int, tuple[Deletion, Trash]] = {}
+        self._deletions = Deletions()
+        self._looked = self.manifest.current, self._merged
         self.expired_before: Callable[[], int] = _nothing_expires
         self.full: Callable[[], bool] = lambda: False
         self.retention_ms: Callable[[], int | None] = lambda: None
@@ -115,13 +119,20 @@ class StreamLog:
                 return int(commits.frontier[commit - 1])
         return before
 
-    def gone(self, first: int, run: Run | None) -> Gone:
-        """Return what is not there any more of a run, or of a commit that begins at ``first``."""
-        deletions = self.manifest.current.deletions
-        if deletions:
-            purged = 0 if run is None else run.purged
-            deletions = tuple(d for d in deletions if d.id > purged and first < d.before)
-        return Gone(self.expired_before(), deletions)
+    def gone(self, run: Run | None) -> Gone:
+        """Return what is not there any more of a run, or of a commit: None."""
+        return Gone(self.expired_before(), self.deletions, 0 if run is None else run.purged)
+
+    @property
+    def deletions(self) -> Deletions:
+        """What readers have to take away, where it is not purged."""
+        if self._looked[0] is not self.manifest.current or self._looked[1] is not self._merged:
+            self._looked = self.manifest.current, self._merged
+            merged = (deletion for deletion, _ in self._merged.values())
+            known = (*self.manifest.current.deletions, *merged)
+            if known != self._deletions.all:
+                self._deletions = Deletions(known)
+        return self._deletions
 
     async def segments(self, entries: Sequence[Entry]) -> list[Segment]:
         """Return the commits of entries of the index that are no runs, as they were stored."""
@@ -136,7 +147,7 @@ class StreamLog:
         return [
             await self._run_piece(self.run_of(entry))
             if entry.blocks
-            else Piece.of(next(commits), self.gone(entry.first, None))
+            else Piece.of(next(commits), self.gone(None))
             for entry in entries
         ]
 
@@ -152,7 +163,7 @@ class StreamLog:
         return [await self._living(*each) for each in zip(tables, runs, strict=True)]
 
     async def _living(self, table: pa.Table, run: Run) -> pa.Table:
-        gone = self.gone(run.first, run)
+        gone = self.gone(run)
         if run.oldest < gone.before:
             commits, _ = await self.store.commits(self.key, run.id)
             living = int(np.searchsorted(commits.created, gone.before))
@@ -164,7 +175,7 @@ class StreamLog:
         return table
 
     async def _run_piece(self, run: Run) -> Piece:
-        gone = self.gone(run.first, run)
+        gone = self.gone(run)
         known: Piece | None = self.store.cache.get(f"{self.key}/piece/{run.id}")
         if known is not None:
             return replace(known, gone=gone)
@@ -193,7 +204,7 @@ class StreamLog:
             if entry.blocks:
                 run = self.run_of(entry)
                 ahead = await self._ahead_of(run)
-                gone = self.gone(run.first, run)
+                gone = self.gone(run)
                 found.append(gone.waiting(ahead, run.first, run.created, released))
             else:
                 [piece] = await self.pieces([entry])
@@ -326,6 +337,17 @@ class StreamLog:
             await self.store.remove_commits(self.key, firsts)
         for name, blocks in [*trash, *((run.id, run.blocks) for run in manifest.runs)]:
             await self.store.remove_run(self.key, name, blocks)
+
+    def outlive(self, deletions: Iterable[Deletion]) -> None:
+        """Have deletions apply for as long as what was replaced so far can still be read.
+
+        Who began to read before the merge that applied them for good reads what it replaced. A
+        restart ends such reads, so this need not be stored.
+        """
+        trash = self.manifest.current.trash
+        self._merged = {n: each for n, each in self._merged.items() if each[1] in trash}
+        if trash:
+            self._merged |= {each.id: (each, trash[-1]) for each in deletions}
 
     def drop_run(self, name: str) -> None:
         """Forget a run that is removed: who still wants it has to look again."""

@@ -1,12 +1,9 @@
 """The manifest of a stream: which runs it has, what was deleted of it, what is to be removed."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 import msgspec
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from mistbow.errors import (
     ConflictError,
@@ -16,7 +13,6 @@ from mistbow.errors import (
     UnavailableError,
 )
 from storage_agent.ignite_client import IgniteClient
-from storage_agent.streams.columns import Keys
 from storage_agent.streams.runs import Run
 from storage_agent.text_cell import TextCell
 
@@ -46,14 +42,6 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
     min_ts: int | None = None
     max_ts: int | None = None
     forgotten: bool = False
-
-    def touches(self, first: int, min_ts: int, max_ts: int) -> bool:
-        """Tell whether rows from a number on, within some times, may be among the deleted."""
-        return (
-            first < self.before
-            and (self.min_ts is None or max_ts >= self.min_ts)
-            and (self.max_ts is None or min_ts <= self.max_ts)
-        )
 
 
 class Trash(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,43 +154,6 @@ class ManifestCell:
 
     def _adopt(self, stored: str | None) -> None:
         self.current = Manifest() if stored is None else msgspec.json.decode(stored, type=Manifest)
-
-
-def hitting(parts: Sequence[pa.RecordBatch], first: int, deletions: Sequence[Deletion]) -> set[int]:
-    """Return the ids of deletions without which more of a commit's rows would be there."""
-    found = set()
-    for deletion in deletions:
-        if first < deletion.before:
-            hits = [_hit(rows, deletion) for rows in parts]
-            if any(pc.any(hit).as_py() for hit in hits):
-                found.add(deletion.id)
-            parts = [rows.filter(pc.invert(hit)) for rows, hit in zip(parts, hits, strict=True)]
-    return found
-
-
-def remaining(
-    rows: pa.RecordBatch, first: int, deletions: Sequence[Deletion]
-) -> pa.BooleanArray | None:
-    """Return which rows are not deleted, where all are numbered from ``first``; None: all."""
-    kept: Any = None
-    for deletion in deletions:
-        if first >= deletion.before:
-            continue
-        hit = _hit(rows, deletion)
-        kept = pc.invert(hit) if kept is None else pc.and_not(kept, hit)
-    return kept
-
-
-def _hit(rows: pa.RecordBatch, deletion: Deletion) -> pa.BooleanArray:
-    hit = pa.repeat(pa.scalar(True), rows.num_rows)
-    if deletion.keys:
-        keys = Keys(deletion.keys)
-        hit = keys.among([rows[name] for name in deletion.columns])
-    if deletion.min_ts is not None:
-        hit = pc.and_(hit, pc.greater_equal(rows["ts"], deletion.min_ts))
-    if deletion.max_ts is not None:
-        hit = pc.and_(hit, pc.less_equal(rows["ts"], deletion.max_ts))
-    return hit
 
 
 def _text(manifest: Manifest) -> str:

@@ -8,25 +8,33 @@ import numpy as np
 import pyarrow as pa
 
 from storage_agent.streams.ahead import between
+from storage_agent.streams.deletions import Deletions
 from storage_agent.streams.index import EARLIEST, time_range
-from storage_agent.streams.manifest import Deletion, remaining
 from storage_agent.streams.runs import Commits, Int64s
 from storage_agent.streams.segments import Segment
+
+_NONE = Deletions()
 
 
 @dataclass(frozen=True, slots=True)
 class Gone:
     """What of a stream is not there any more, although it may still be stored.
 
-    ``before``: what was created earlier has expired, milliseconds.
+    ``before``: what was created earlier has expired, milliseconds. ``purged``: the last deletion
+    that was applied for good.
     """
 
     before: int = EARLIEST
-    deletions: Sequence[Deletion] = ()
+    deletions: Deletions = _NONE
+    purged: int = 0
+
+    def remaining(self, rows: pa.RecordBatch, first: int) -> pa.BooleanArray | None:
+        """Return which rows are not deleted, where all are numbered from ``first``; None: all."""
+        return self.deletions.remaining(rows, first, self.purged)
 
     def left(self, rows: pa.RecordBatch, first: int) -> pa.RecordBatch:
         """Return the rows that are not deleted, where all are numbered from ``first``."""
-        kept = remaining(rows, first, self.deletions)
+        kept = self.remaining(rows, first)
         return rows if kept is None else rows.filter(kept)
 
     def waiting(
@@ -98,7 +106,7 @@ class Piece:
         if len(commits) > 1:
             horizon = pa.array(commits.horizon[commits.of(numbers)])
         rows = Rows(self.rows.slice(low, high - low), horizon, numbers)
-        kept = remaining(rows.batch, int(commits.first[0]), self.gone.deletions)
+        kept = self.gone.remaining(rows.batch, int(commits.first[0]))
         return rows if kept is None else rows.filter(kept)
 
     def waiting(self, released: int, limit: int | None = None) -> pa.RecordBatch:

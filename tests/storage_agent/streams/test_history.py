@@ -10,8 +10,8 @@ import pytest
 from mistbow.errors import TooLargeError
 from mistbow.streams.schemas import POINTS
 from storage_agent.monitoring.history import History
-from storage_agent.streams import compaction, runs, segment_store
-from storage_agent.streams.housekeeping import Bound, Housekeeper
+from storage_agent.streams import compaction, housekeeping, runs, segment_store
+from storage_agent.streams.housekeeping import GRACE_MS, Bound, Housekeeper
 from storage_agent.streams.streams import Stream
 from tests.storage_agent.conftest import HeldClock
 from tests.storage_agent.streams.opening import Opener
@@ -90,3 +90,25 @@ async def test_values_are_told_by_series_and_time(
     monkeypatch.setattr("storage_agent.monitoring.history.MOST_VALUES", sent.num_rows - 1)
     with pytest.raises(TooLargeError):
         await history.values(SERIES, 0, clock.now)
+
+
+async def test_a_read_that_lasts_through_a_merge_sees_nothing_that_was_deleted_before(
+    merged: tuple[Stream, pa.Table], clock: HeldClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("storage_agent.monitoring.history._ROWS_AT_ONCE", 1)
+    monkeypatch.setattr(housekeeping, "_MOST_DELETIONS", 0)
+    stream, _ = merged
+    series = sorted(SERIES)
+    await stream.writer.delete(("metric", "entity"), series[20:])
+    reading = History(stream.log).batches(SERIES, 0, clock.now)
+    found = [await anext(reading)]
+    housekeeper = Housekeeper(lambda: [stream.log], clock, Bound, lambda _: True)
+    await housekeeper.keep()
+    assert not stream.log.manifest.current.deletions
+    found += [batch async for batch in reading]
+    rows = pa.Table.from_batches(found).to_pylist()
+    assert {(row["metric"], row["entity"]) for row in rows} == set(series[:20])
+    # What was merged is removed then, and the deletion with it.
+    clock.now += GRACE_MS
+    await housekeeper.keep()
+    assert not stream.log.deletions
