@@ -26,6 +26,7 @@ from storage_agent.streams.log import StreamLog
 from storage_agent.streams.segment_store import SegmentStore
 from storage_agent.streams.segments import no_rows, segment_key
 from storage_agent.streams.writer import Writer
+from storage_agent.text_cell import TextCell
 
 REPLICAS = "replicas/"
 """What this agent keeps of other sites' streams, by site."""
@@ -48,7 +49,7 @@ Keep = Callable[[StreamLog], None]
 
 
 class _Record(msgspec.Struct, frozen=True):
-    """What Ignite keeps of a stream's making: its schema as an Arrow IPC message.
+    """What Ignite keeps of a stream's making, as text: its schema as an Arrow IPC message.
 
     ``incarnation``: how many of this name were before; their keys are never used again, for a
     write of theirs may still be on its way. ``deleted``: it is no more, ``dropped``: nor its rows.
@@ -125,6 +126,7 @@ class Streams:
         self._store = SegmentStore(ignite)
         self._open: dict[str, Stream] = {}
         self._ending: dict[str, _Record] = {}
+        self._deletions = 0
         self._removing = asyncio.Lock()
 
     async def recover(self, metadata: dict[str, Any]) -> None:
@@ -168,7 +170,11 @@ class Streams:
         _check_schema(schema)
         self.check(name)
         made = await self._record(name, schema)
-        if not (await self.get(name)).log.schema.equals(schema):
+        try:
+            stream = await self.get(name)
+        except NotFoundError as error:
+            raise _being_deleted(name) from error  # since it was recorded
+        if not stream.log.schema.equals(schema):
             raise ConflictError(f"the stream {name} exists with another schema")
         return made
 
@@ -178,20 +184,22 @@ class Streams:
         return await self._opened(name)
 
     async def _opened(self, name: str) -> Stream:
-        if name in self._open:
-            return self._open[name]
-        if name in self._ending and not self._ending[name].deleted:
-            raise _being_deleted(name)
-        record = await self._recorded(name)
-        if record is None or record.deleted:
-            raise NotFoundError(f"there is no stream {name}", hint="PUT /streams/{name} makes one.")
-        log = self._log(name, record)
-        await log.recover()
-        if name not in self._open:  # somebody may have been faster
-            timed = self._lateness_ms if name == RAW else None
-            writer = Writer(log, self._ignite, self._clock, timed, lambda: self.check(name))
-            self._open[name] = Stream(log, writer)
-            self._open[name].writer.start()
+        while name not in self._open:
+            if name in self._ending and not self._ending[name].deleted:
+                raise _being_deleted(name)
+            deletions = self._deletions
+            record = await self._recorded(name)
+            if record is None or record.deleted:
+                hint = "PUT /streams/{name} makes one."
+                raise NotFoundError(f"there is no stream {name}", hint=hint)
+            log = self._log(name, record)
+            await log.recover()
+            # Somebody may have been faster; or have deleted it since.
+            if name not in self._open and deletions == self._deletions:
+                timed = self._lateness_ms if name == RAW else None
+                writer = Writer(log, self._ignite, self._clock, timed, lambda: self.check(name))
+                self._open[name] = Stream(log, writer)
+                writer.start()
         return self._open[name]
 
     def opened(self, name: str) -> Stream | None:
@@ -214,6 +222,7 @@ class Streams:
             raise _being_deleted(name)
         # From here on it is deleted, whatever becomes of this request.
         self._ending[name] = record
+        self._deletions += 1
         del self._open[name]
         stream.log.end()
         # Nothing is acknowledged any more before it is said that the stream is no more.
@@ -241,9 +250,7 @@ class Streams:
             record = self._ending.get(name)
             if record is None or record.deleted:
                 return
-            record = msgspec.structs.replace(record, deleted=True)
-            await self._ignite.put(METADATA, _PREFIX + name, msgspec.msgpack.encode(record))
-            self._ending[name] = record
+            self._ending[name] = await self._instead(name, record, deleted=True)
 
     async def _finish(self, name: str) -> None:
         """Remove the rows of a stream that is deleted; may be repeated."""
@@ -258,8 +265,7 @@ class Streams:
         dropped = self._log(name, record)
         await dropped.remove_all()
         await self._ignite.remove_all(METADATA, [dropped.manifest.key, dropped.state.key])
-        record = msgspec.structs.replace(record, dropped=True)
-        await self._ignite.put(METADATA, _PREFIX + name, msgspec.msgpack.encode(record))
+        await self._instead(name, record, dropped=True)
 
     def _log(self, name: str, record: _Record) -> StreamLog:
         key = f"{name}@{record.incarnation}" if record.incarnation else name
@@ -279,18 +285,37 @@ class Streams:
         return None if stored is None else _decoded(stored)
 
     async def _record(self, name: str, schema: pa.Schema) -> bool:
+        """Have a stream be recorded, unless it is; of several at once only one succeeds."""
         record = _Record(schema.remove_metadata().serialize().to_pybytes())
-        data = msgspec.msgpack.encode(record)
-        if await self._ignite.put_if_absent(METADATA, _PREFIX + name, data):
-            return True
-        earlier = await self._existing(name)
-        if not earlier.deleted:
-            return False
-        if not earlier.dropped:
-            raise _being_deleted(name)
-        record = msgspec.structs.replace(record, incarnation=earlier.incarnation + 1)
-        await self._ignite.put(METADATA, _PREFIX + name, msgspec.msgpack.encode(record))
-        return True
+
+        def made(now: _Record | None) -> _Record:
+            if now is None:
+                return record
+            if now.deleted and not now.dropped:
+                raise _being_deleted(name)
+            if now.deleted:
+                return msgspec.structs.replace(record, incarnation=now.incarnation + 1)
+            return now
+
+        return await self._change(name, made)
+
+    async def _instead(self, name: str, known: _Record, **fields: bool) -> _Record:
+        """Put a changed record in the place of one; where that is not there, this had landed."""
+        wanted = msgspec.structs.replace(known, **fields)
+        # Or an agent that took over went on from there: what it recorded stays.
+        await self._change(name, lambda now: wanted if now is None or now == known else now)
+        return wanted
+
+    async def _change(self, name: str, change: Callable[[_Record | None], _Record]) -> bool:
+        """Store what ``change`` makes of a record; returns whether that is another one."""
+        cell = TextCell(self._ignite, _PREFIX + name)
+        while True:
+            stored = await cell.load()
+            wanted = _text(change(None if stored is None else _decoded(stored)))
+            if wanted == stored:
+                return False
+            if await cell.swap(wanted):
+                return True
 
 
 def _last_keys(log: StreamLog) -> list[str]:
@@ -304,8 +329,12 @@ def _being_deleted(name: str) -> UnavailableError:
     return UnavailableError(f"the stream {name} is being deleted", hint="Try again in a moment.")
 
 
-def _decoded(stored: bytes) -> _Record:
-    return msgspec.msgpack.decode(stored, type=_Record)
+def _decoded(stored: str) -> _Record:
+    return msgspec.json.decode(stored, type=_Record)
+
+
+def _text(record: _Record) -> str:
+    return msgspec.json.encode(record).decode()
 
 
 def is_over(metadata: dict[str, Any], key: str) -> bool:

@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from mistbow.errors import LostDataError, NotFoundError, UnavailableError
+from mistbow.errors import ConflictError, LostDataError, NotFoundError, UnavailableError
 from mistbow.ignite.server import IgniteServer
 from storage_agent.ignite_client import HISTORICAL, METADATA, IgniteClient
 from storage_agent.streams.streams import Streams
@@ -15,15 +17,32 @@ from tests.support.waiting import aeventually
 
 
 class Failing(IgniteClient):
-    """A client of an Ignite that takes no ``put``, or removes nothing, while a test says so."""
+    """A client of an Ignite that replaces or removes nothing while a test says so.
 
-    puts = True
+    ``late``: the next look at a manifest, or change of a record, waits for it.
+    """
+
+    replaces = True
     removes = True
+    late: asyncio.Event | None = None
 
-    async def put(self, cache: str, key: str, value: bytes) -> None:
-        if not self.puts:
+    async def get(self, cache: str, key: str) -> Any:
+        found = await super().get(cache, key)
+        if key.startswith("manifest/"):
+            await self._wait()
+        return found
+
+    async def replace(self, cache: str, key: str, old: str, new: str) -> bool:
+        if not self.replaces:
             await asyncio.Event().wait()
-        await super().put(cache, key, value)
+        if key.startswith("stream/"):
+            await self._wait()
+        return await super().replace(cache, key, old, new)
+
+    async def _wait(self) -> None:
+        late, self.late = self.late, None
+        if late is not None:
+            await late.wait()
 
     async def remove_all(self, cache: str, keys: Iterable[str]) -> None:
         if not self.removes:
@@ -124,7 +143,7 @@ async def test_a_deletion_goes_on_after_who_asked_for_it_has_gone(
 ) -> None:
     await streams.create("s", SCHEMA)
     await (await streams.get("s")).writer.append(rows(1))
-    failing.puts = False
+    failing.replaces = False
 
     async def is_gone() -> bool:
         return streams.opened("s") is None
@@ -136,7 +155,46 @@ async def test_a_deletion_goes_on_after_who_asked_for_it_has_gone(
             await call
     asked.cancel()
     await asyncio.wait([asked])
-    failing.puts = True
+    failing.replaces = True
     await streams.finish_deleting()
     assert await left(failing) == []
     assert await streams.create("s", SCHEMA)
+
+
+async def is_late(failing: Failing) -> bool:
+    return failing.late is None
+
+
+async def test_of_two_who_make_a_stream_anew_at_once_one_is_refused(
+    streams: Streams, failing: Failing, clock: HeldClock
+) -> None:
+    await streams.create("s", SCHEMA)
+    await streams.delete("s")
+    failing.late = late = asyncio.Event()
+    slower = asyncio.create_task(streams.create("s", pa.schema({"n": pa.int64()})))
+    await aeventually(lambda: is_late(failing))
+    assert await streams.create("s", SCHEMA)
+    late.set()
+    with pytest.raises(ConflictError, match="exists with another schema"):
+        await slower
+    # So it is for an agent that starts later.
+    another = Streams(failing, clock, 0, lambda _: None)
+    assert (await another.get("s")).log.schema == SCHEMA
+    await another.close()
+
+
+async def test_a_stream_that_is_deleted_while_it_is_opened_stays_deleted(
+    streams: Streams, failing: Failing, clock: HeldClock
+) -> None:
+    await streams.create("s", SCHEMA)
+    another = Streams(failing, clock, 0, lambda _: None)
+    failing.late = late = asyncio.Event()
+    opening = asyncio.create_task(another.get("s"))
+    await aeventually(lambda: is_late(failing))
+    await another.delete("s")
+    late.set()
+    with pytest.raises(NotFoundError):
+        await opening
+    assert await another.create("s", pa.schema({"n": pa.int64()}))
+    assert another.opened("s") is await another.get("s")
+    await another.close()
