@@ -1,6 +1,8 @@
 """Repeats of a /put by its key: stored once, through an outage too, however many keys come."""
 
 from itertools import count
+from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -68,6 +70,25 @@ async def test_what_is_stored_already_is_not_stored_from_the_spool(tmp_path) -> 
     await again.append("a", b"{}", 1)
     assert again.bodies == 1
     await again.close()
+
+
+async def test_keys_of_what_was_spooled_age_by_no_clock_that_can_be_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1_000_000.0
+    monkeypatch.setattr("storage_agent.intake.spool.time", SimpleNamespace(monotonic=lambda: now))
+    spool = Spool(tmp_path / "spool.db", 2**20)
+    await spool.append("a", b"{}", 1)
+    await spool.remove(await spool.next(1, 9))
+    await spool.close()
+    now = 5.0  # the node was started again
+    spool = Spool(tmp_path / "spool.db", 2**20)
+    assert await spool.known("a") == "stored"
+    now += 599
+    assert await spool.known("a") == "stored"
+    now += 2
+    assert await spool.known("a") is None
+    await spool.close()
 
 
 def test_keys_age_only_while_there_are_appends(monkeypatch: pytest.MonkeyPatch) -> None:
