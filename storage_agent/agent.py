@@ -1,7 +1,6 @@
 """The storage agent, put together: it connects, recovers, serves, and keeps itself in order."""
 
 import asyncio
-import contextlib
 import functools
 import logging
 import os
@@ -106,8 +105,8 @@ class Agent:
         for task in (self._running, self._draining):
             if task is not None:
                 task.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await task
+                # Not by itself: who is cancelled here has to hear of it.
+                await asyncio.wait([task])
         await self._intake.close()
         await self.records.close()
         await self.sql.close()

@@ -105,8 +105,7 @@ class IgniteClient:
         """Stop connecting and leave Ignite."""
         if self._keeper is not None:
             self._keeper.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._keeper
+            await asyncio.wait([self._keeper])
         if self._connection is not None:
             self._discard(self._connection)
         await asyncio.gather(*self._closing)

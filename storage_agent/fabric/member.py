@@ -1,7 +1,6 @@
 """This site's agent as a member of the fog: what it tells others, and what it knows of them."""
 
 import asyncio
-import contextlib
 import secrets
 import time
 from collections.abc import Coroutine, Iterable
@@ -85,9 +84,8 @@ class Member:
         """Leave."""
         for task in self._tasks:
             task.cancel()
-        for task in self._tasks:
-            with contextlib.suppress(asyncio.CancelledError, Exception):
-                await task
+        if self._tasks:
+            await asyncio.wait(self._tasks)
         await self.network.close()
 
     def tell_series(self, series: Iterable[Metadata]) -> None:

@@ -5,7 +5,6 @@ the broker keeps: what comes while the agent, or Ignite, is away waits at the br
 """
 
 import asyncio
-import contextlib
 import hashlib
 import time
 from collections.abc import Sequence
@@ -60,8 +59,7 @@ class Bridge:
         """Stop; the broker keeps what is not acknowledged."""
         if self._running is not None:
             self._running.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._running
+            await asyncio.wait([self._running])
 
     async def _run(self) -> None:
         while True:

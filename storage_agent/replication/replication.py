@@ -1,7 +1,6 @@
 """Replication at one site: what it wants copied and holds itself, and reading from copies."""
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -77,9 +76,8 @@ class Replication:
         """Stop following and deciding."""
         for task in self._tasks:
             task.cancel()
-        for task in self._tasks:
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        if self._tasks:
+            await asyncio.wait(self._tasks)
 
     def count_read(self, body: GetBody) -> None:
         """Take note of who reads what here: the site whose agent asked, or this one."""
