@@ -8,9 +8,15 @@ from mistbow.ignite.server import IgniteServer
 from tests.storage_agent.crashes.limits import EXAMPLES
 from tests.storage_agent.crashes.machine import explore
 
-pytestmark = pytest.mark.soak
+
+@pytest.mark.timeout(120)
+def test_an_agent_agrees_with_the_model_for_a_while(
+    ignite_server: IgniteServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    explore(ignite_server, tmp_path, monkeypatch, examples=4, steps=10)
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(180 + 60 * EXAMPLES)
 @pytest.mark.parametrize("kills_ignite", [False, True])
 def test_an_agent_agrees_with_the_model(
