@@ -4,18 +4,26 @@ import re
 
 import msgspec
 
+from analytics_enabler.semantics.definition import Options
 from mistbow.plan.nodes import fingerprint
 from mistbow.streams.schemas import decisions_stream, results_stream
+from mistbow.streams.signatures import signed
 
 _MOST = 24
+_MOST_BEFORE_DIGEST = 8  # a stream's name has room for no more, with a site's and a signature
 _ODD = re.compile(r"[^a-z0-9-]")
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
-    """Insights over the same site (None: over all of them) and of the same scheduler."""
+    """Insights over the same site (None: over all of them), of the same scheduler and options.
+
+    ``alone``: the uid of the one insight whose options keep it apart from all others.
+    """
 
     scope: str | None
     scheduler: str
+    options: Options = Options()
+    alone: str | None = None
 
     @property
     def id(self) -> str:
@@ -23,9 +31,17 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
         >>> Group(scope=None, scheduler="fair").id, Group(scope="x", scheduler="latency").id
         ('all.fair', 'site-x.latency')
+        >>> Group(scope=None, scheduler="fair", options=Options(signature="board")).id
+        'all.fair.eb9fa5b9.signed-board'
         """
         scope = "all" if self.scope is None else f"site-{slug(self.scope)}"
-        return f"{scope}.{slug(self.scheduler)}"
+        scheduler = slug(self.scheduler)
+        if self.options == Options():
+            return f"{scope}.{scheduler}"
+        digest = fingerprint((self.scheduler, self.options, self.alone))[:8]
+        name = f"{scope}.{scheduler[:_MOST_BEFORE_DIGEST]}.{digest}"
+        signature = self.options.signature
+        return name if signature is None else signed(name, signature)
 
     @property
     def results(self) -> str:

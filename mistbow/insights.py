@@ -71,14 +71,15 @@ class DeploymentList(BaseModel):
 class Result(BaseModel):
     """The value of an insight for a key at a tick; without a value, an earlier one is withdrawn.
 
-    An attribute of the key that the points lack is null. ``missing``: the sites whose points are
-    not in it, for they were silent.
+    An attribute of the key that the points lack is null. ``values``: all of them, of functions that
+    have several. ``missing``: the sites whose points are not in it, for they were silent.
     """
 
     insight: str
     key: dict[str, str | int | float | bool | None]
     ts: int
     value: float | None
+    values: list[float] | None = None
     low: float | None = None
     high: float | None = None
     confidence: float | None = None
@@ -147,7 +148,10 @@ class ExplainedEdge(BaseModel):
 
 
 class ExplainedGroup(BaseModel):
-    """The insights that run together with some of a text, ``insights`` of them in all."""
+    """The insights that run together with some of a text, ``insights`` of them in all.
+
+    ``cost_per_hour`` is by the prices that nodes and sites have as labels; None without a place.
+    """
 
     id: str
     scheduler: str
@@ -156,6 +160,8 @@ class ExplainedGroup(BaseModel):
     edges: list[ExplainedEdge]
     refusals: list[str]
     problem: str | None
+    cost_per_hour: float | None = None
+    cost_cap_per_hour: float | None = None
 
 
 class Shared(BaseModel):

@@ -15,6 +15,7 @@ from analytics_enabler.results.positions import Start, starts_of, text_of
 from analytics_enabler.results.reader import ResultReader
 from analytics_enabler.results.selection import select
 from analytics_enabler.results.streams import ResultStreams
+from mistbow.auth.callers import current_caller
 from mistbow.auth.rules import requires
 from mistbow.errors import InvalidRequestError
 from mistbow.insights import Results
@@ -43,12 +44,15 @@ def results_router(
         end: Annotated[Time, Query(alias="to")] = None,
         limit: Annotated[int, Query(ge=1, le=MOST_RESULTS)] = 1000,
     ) -> Response:
-        """Return the latest results that stand, by time; ``from`` and ``to`` are inclusive."""
+        """Return the latest results that stand, by time; ``from`` and ``to`` are inclusive.
+
+        Those of signed insights only with a token that carries the signature.
+        """
         if start is not None and end is not None and start > end:
             raise InvalidRequestError(
                 f"from ({start}) is after to ({end})", hint="Both are ms since the epoch."
             )
-        selection = select(deployments.find(deployment_id), insight)
+        selection = select(deployments.find(deployment_id), insight, current_caller())
         # Before the results are read: what comes in between is followed too.
         starts = await reader.starts(selection)
         latest = await reader.latest(selection, start=start, end=end, limit=limit)
@@ -68,7 +72,8 @@ def results_router(
         last_event_id: Annotated[str | None, Header()] = None,
     ) -> EventSourceResponse:
         """Follow results as they come: events ``result``, each a row that changes what stands."""
-        selection = select(deployments.find(deployment_id), insight)
+        caller = current_caller()
+        selection = select(deployments.find(deployment_id), insight, caller)
         asked = None if last_event_id is None else starts_of(last_event_id)
         starts = await reader.starts(selection)
         if asked is not None:
@@ -78,6 +83,7 @@ def results_router(
             lambda: deployments.find(deployment_id),
             insight,
             dict(starts),
+            caller,
         )
         for identity, revision in await reader.revisions(selection, starts):
             follower.memory.changes(identity, revision)

@@ -30,7 +30,13 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def group(self) -> Group:
         """The insights that it runs together with."""
-        return Group(scope=self.scope, scheduler=self.definition.scheduler)
+        options = self.definition.options
+        return Group(
+            scope=self.scope,
+            scheduler=self.definition.scheduler,
+            options=options,
+            alone=self.uid if options.alone else None,
+        )
 
     @property
     def name(self) -> str:

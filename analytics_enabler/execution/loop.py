@@ -18,7 +18,7 @@ from analytics_enabler.groups import Group
 from analytics_enabler.instruments import INSIGHTS, RECONCILE_ERRORS
 from analytics_enabler.landscape import Landscape
 from analytics_enabler.placing.fog import fog_of, workers_of
-from analytics_enabler.placing.jobs import job_of
+from analytics_enabler.placing.jobs import job_of, question_of
 from analytics_enabler.placing.placer import Placer
 from analytics_enabler.placing.traffic import Series
 from mistbow.errors import FencedError, MistbowError
@@ -147,9 +147,10 @@ class Execution:
                 yield keeper.problem
             if self.node(group, task) is None:
                 yield from self._refusals(group, task)
-        problem = self.placer.outcome.problems.get(group.scheduler)
+        question = question_of(group)
+        problem = self.placer.outcome.problems.get(question)
         if problem is not None:
-            yield f"scheduler {group.scheduler}: {problem}"
+            yield f"scheduler {question}: {problem}"
 
     def _refusals(self, group: Group, task: str) -> Iterator[str]:
         for refusal in self.placer.refusals(group.id):

@@ -17,6 +17,7 @@ from analytics_enabler.explain.explanation import (
 from analytics_enabler.fragments import MERGE, Tasks
 from analytics_enabler.groups import Group
 from analytics_enabler.landscape import Landscape
+from analytics_enabler.placing.jobs import question_of
 from analytics_enabler.placing.placer import places_of
 from analytics_enabler.placing.traffic import POINT_BYTES, Series, expected_rate, matching
 from analytics_enabler.semantics import Checked, Sites, sites_of
@@ -76,7 +77,9 @@ class Outlook:
                 ],
                 edges=self._edges(tasks[group], nodes.get(group.id, {}), series, rates, fabric),
                 refusals=_refusals(group, outcome),
-                problem=outcome.problems.get(group.scheduler),
+                problem=outcome.problems.get(question_of(group)),
+                cost_per_hour=outcome.costs.get(group.id),
+                cost_cap_per_hour=_cap(group),
             )
             for group, plan in plans.items()
         ]
@@ -177,6 +180,10 @@ def _lines_for(fragment: Fragment, lines: Sequence[str]) -> list[str]:
             return [line for line in lines if not line.startswith("pane ")]
         case _:
             return list(lines)
+
+
+def _cap(group: Group) -> float | None:
+    return None if group.options.cap is None else group.options.cap.per_hour
 
 
 def _refusals(group: Group, outcome: Outcome) -> list[str]:

@@ -39,9 +39,17 @@ def _group(group: ExplainedGroup) -> Iterator[str]:
     if group.edges:
         yield "bytes a second to the merge"
         yield from (f"  {_edge(edge)}" for edge in group.edges)
+    if group.cost_per_hour or group.cost_cap_per_hour is not None:
+        yield _cost(group)
     if group.refusals:
         yield "refused"
         yield from (f"  {refusal}" for refusal in group.refusals)
+
+
+def _cost(group: ExplainedGroup) -> str:
+    cost = "unknown" if group.cost_per_hour is None else f"{group.cost_per_hour:.4g}"
+    cap = group.cost_cap_per_hour
+    return f"cost an hour: {cost}{'' if cap is None else f', at most {cap:.4g} may be'}"
 
 
 def _edge(edge: ExplainedEdge) -> str:

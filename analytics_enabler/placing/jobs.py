@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import msgspec
+
 from analytics_enabler.fragments import Tasks
 from analytics_enabler.groups import Group
 from analytics_enabler.placing.traffic import Series, expected_rate
@@ -20,19 +22,32 @@ def job_of(group: Group, tasks: Tasks, sink: str, series: Sequence[Series]) -> J
 
     The ``series`` of all sites tell how much is to be expected of their partials.
     """
+    confined = group.options.confined
+    labels = {} if confined is None else {confined.label: confined.value}
     partials = {name: part for name, part in tasks.items() if isinstance(part, Partial)}
     merges = [name for name, part in tasks.items() if isinstance(part, Merge)]
     return Job(
         id=group.id,
-        tasks=tuple(_task(name, fragment) for name, fragment in tasks.items()),
+        tasks=tuple(
+            msgspec.structs.replace(_task(name, fragment), labels=labels)
+            for name, fragment in tasks.items()
+        ),
         streams=tuple(
             Stream(source=name, target=merge, bytes_per_s=expected_rate(part, series))
             for name, part in partials.items()
             for merge in merges
         ),
         scheduler=group.scheduler,
+        settings=dict(group.options.settings),
         sink=sink,
+        confined=confined,
+        cap=group.options.cap,
     )
+
+
+def question_of(group: Group) -> str:
+    """Return the name of the question by which a group's scheduler is asked."""
+    return job_of(group, {}, "", ()).question
 
 
 def _task(name: str, fragment: Fragment) -> Task:

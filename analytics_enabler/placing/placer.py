@@ -96,8 +96,8 @@ def _placement(places: Places) -> Placement:
     )
 
 
-def _jobs_of(scheduler: str, jobs: Sequence[Job]) -> tuple[Job, ...]:
-    return tuple(job for job in jobs if job.scheduler == scheduler)
+def _jobs_of(question: str, jobs: Sequence[Job]) -> tuple[Job, ...]:
+    return tuple(job for job in jobs if job.question == question)
 
 
 def _gist(fog: Fog) -> object:

@@ -12,6 +12,7 @@ from analytics_enabler.groups import Group
 from analytics_enabler.results.positions import Since, Start, text_of
 from analytics_enabler.results.selection import Selection, select
 from analytics_enabler.results.streams import AwayError, ResultStreams
+from mistbow.auth.callers import Caller
 from mistbow.errors import ConflictError, NotFoundError, UnavailableError
 from mistbow.streams.wire import Chunk
 
@@ -50,6 +51,7 @@ class Follower:
     find: Callable[[], Deployment]
     insight: str | None
     starts: dict[str, Start]
+    caller: Caller
     memory: Memory = field(default_factory=Memory)
 
     async def results(self) -> AsyncIterator[tuple[str, dict[str, Any]]]:
@@ -69,7 +71,7 @@ class Follower:
     async def _until_amended(
         self, deployment: Deployment
     ) -> AsyncIterator[tuple[str, dict[str, Any]]]:
-        selection = select(deployment, self.insight)
+        selection = select(deployment, self.insight, self.caller)
         chunks: asyncio.Queue[tuple[Group, Chunk]] = asyncio.Queue(MOST_WAITING)
         pumps = [
             asyncio.create_task(self._pump(group, part, chunks))

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from analytics_enabler.deployments.model import Deployment, Generation
 from analytics_enabler.groups import Group
+from mistbow.auth.callers import Caller
 from mistbow.errors import NotFoundError
 
 MOST_MATCHED = 100
@@ -28,6 +29,24 @@ class Selection:
         if len(self.generations) > MOST_MATCHED:
             return {}
         return {"insight": list(self.generations)}
+
+    def readable(self, caller: Caller) -> "Selection":
+        """Return the part that a caller carries the signatures for.
+
+        Raises ``ForbiddenError`` where it lacks that of an insight in force, or where nothing is
+        left; what ended before, and was signed then, is left out.
+        """
+        readable = {
+            uid: generation
+            for uid, generation in self.generations.items()
+            if caller.carries(generation.definition.options.signature)
+        }
+        for generation in self.generations.values():
+            if generation.until is None or not readable:
+                caller.check_signature(
+                    f"the insight {generation.name}", generation.definition.options.signature
+                )
+        return Selection(readable)
 
     @property
     def since(self) -> int:
@@ -68,10 +87,11 @@ class Selection:
         return {**row, "insight": name, "key": key, "missing": told}
 
 
-def select(deployment: Deployment, insight: str | None) -> Selection:
-    """Return all generations of a deployment, or of one insight of it.
+def select(deployment: Deployment, insight: str | None, caller: Caller) -> Selection:
+    """Return all generations of a deployment, or of one insight of it, that a caller may read.
 
-    Raises ``NotFoundError`` for an insight that the deployment never had.
+    Raises ``NotFoundError`` for an insight that the deployment never had, and ``ForbiddenError``
+    where the caller lacks a signature.
     """
     chosen = {g.uid: g for g in deployment.generations if insight in (None, g.name)}
     if not chosen and insight is not None:
@@ -79,4 +99,4 @@ def select(deployment: Deployment, insight: str | None) -> Selection:
         raise NotFoundError(
             f"{deployment.id} has no insight {insight}", hint=f"It has {names or 'none'}."
         )
-    return Selection(chosen)
+    return Selection(chosen).readable(caller)

@@ -2,10 +2,32 @@
 
 import msgspec
 
+from mistbow.fog.constraints import Cap, Confinement
+from mistbow.fog.jobs import Setting
 from mistbow.plan.expressions import Expression
 from mistbow.plan.nodes import Insight, fingerprint
 
 DEFAULT_SCHEDULER = "fair"
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an insight's WITH says of how it is run and who reads its results.
+
+    Only insights with the same run together. ``settings`` of the scheduler, by their names.
+    """
+
+    settings: tuple[tuple[str, Setting], ...] = ()
+    confined: Confinement | None = None
+    cap: Cap | None = None
+    signature: str | None = None
+
+    @property
+    def alone(self) -> bool:
+        """Whether the insight runs together with no other one.
+
+        What others cost, or where they run, must not decide whether one with a cap runs.
+        """
+        return self.cap is not None or (self.confined is not None and self.confined.dedicated)
 
 
 class Definition(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,13 +40,15 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     every_ms: int
     filter: Expression | None = None
     scheduler: str = DEFAULT_SCHEDULER
+    options: Options = Options()
 
     @property
     def meaning(self) -> str:
-        """A name for what is computed: equal for two definitions that yield the same rows
-        and are placed by the same scheduler.
+        """A name for what is computed: equal for two definitions that yield the same rows,
+        are placed in the same way and may be read by the same people.
         """
-        return fingerprint((self.expression, self.by, self.every_ms, self.filter, self.scheduler))
+        computed = (self.expression, self.by, self.every_ms, self.filter)
+        return fingerprint((*computed, self.scheduler, self.options))
 
     def deployed(self, uid: str, since: int) -> Insight:
         """Return the plan's insight that starts after ``since``, ms since the epoch."""

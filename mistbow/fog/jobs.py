@@ -8,7 +8,11 @@ from graphlib import TopologicalSorter
 
 import msgspec
 
+from mistbow.fog.constraints import Cap, Confinement
 from mistbow.fog.snapshot import Fog
+
+Setting = str | float | bool | tuple[str | float | bool, ...]
+"""What a query says of one setting of its scheduler."""
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +46,9 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
 class Job(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Tasks that are placed together by a scheduler, and the site where their result is wanted.
 
+    ``settings`` are the scheduler's for this job. A job that is confined or has a cap is shown to
+    its scheduler alone, on the nodes that it may have.
+
     Raises ``ValueError`` where a stream leads nowhere or back.
     """
 
@@ -49,7 +56,10 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     tasks: tuple[Task, ...]
     streams: tuple[Stream, ...] = ()
     scheduler: str
+    settings: Mapping[str, Setting] = {}
     sink: str
+    confined: Confinement | None = None
+    cap: Cap | None = None
 
     def __post_init__(self) -> None:
         known = {task.id for task in self.tasks}
@@ -60,6 +70,14 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 if end not in known:
                     raise ValueError(f"job {self.id}: a stream names an unknown task {end}")
         _ = self.in_order
+
+    @property
+    def question(self) -> str:
+        """A name for what a scheduler is asked at once: jobs with the same name are of one."""
+        given = ", ".join(f"{key}={value}" for key, value in sorted(self.settings.items()))
+        settings = f"({given})" if given else ""
+        alone = self.confined is not None or self.cap is not None
+        return f"{self.scheduler}{settings}{f' for {self.id}' if alone else ''}"
 
     @cached_property
     def in_order(self) -> tuple[Task, ...]:

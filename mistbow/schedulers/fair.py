@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from mistbow.fog.jobs import Assignment, Job, Placement, Task
+from mistbow.fog.jobs import Assignment, Job, Placement, Setting, Task
 from mistbow.fog.snapshot import Fog
 from mistbow.schedulers.interface import Decision
 from mistbow.schedulers.room import Room, fitting, in_turn, refusals
@@ -17,7 +17,7 @@ Places = dict[str, str]
 class Fair:
     """Puts each task on the node that is least loaded with it, and lets running ones stay."""
 
-    def prepare(self, settings: Mapping[str, str]) -> None:
+    def prepare(self, settings: Mapping[str, Setting]) -> None:
         """Take no settings."""
 
     def schedule(self, jobs: tuple[Job, ...], fog: Fog, current: Placement) -> Decision:

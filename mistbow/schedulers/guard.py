@@ -10,9 +10,11 @@ from typing import NoReturn
 
 import msgspec
 
+from mistbow.fog.costs import cheapest, cost_per_hour
 from mistbow.fog.jobs import Job, Placement, Refusal
 from mistbow.fog.snapshot import Fog
 from mistbow.schedulers import process
+from mistbow.schedulers.confining import nodes_for, none_left, only
 from mistbow.schedulers.interface import Decision
 from mistbow.schedulers.process import Question
 from mistbow.schedulers.room import Room
@@ -29,13 +31,16 @@ _log = get_logger(__name__)
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What is in force from now on, and of each scheduler that failed, why."""
+    """What is in force from now on, of each question to a scheduler that failed, why, and what
+    each job that has a place costs an hour.
+    """
 
     decision: Decision
     problems: Mapping[str, str]
+    costs: Mapping[str, float] = {}
 
 
-class _FailedError(Exception):
+class FailedError(Exception):
     """A scheduler gave no answer that can be carried out."""
 
 
@@ -49,31 +54,73 @@ def decide(
 ) -> Outcome:
     """Have each job placed by its scheduler, which gets its ``settings`` by its name.
 
-    A scheduler sees only its own jobs; what the others hold is not free. Where one fails, its
-    jobs stay as they are in ``current``, but for what ran on lost nodes; so also where one is
-    ``resting``, which gives the problem by its name, and is not asked. Takes up to ``limit_s`` for
-    each scheduler: call it from a thread.
+    A scheduler sees only jobs of the same question and the nodes that these may have; what others
+    hold is not free. Where one fails, its jobs stay as they are in ``current``, but for what ran on
+    nodes that are lost or not theirs; so also where a question is ``resting``, which gives the
+    problem by its name, and is not asked. What would cost more than its cap has no place. Takes up
+    to ``limit_s`` for each question: call it from a thread.
     """
     groups = {
-        name: tuple(job for job in jobs if job.scheduler == name)
-        for name in sorted({job.scheduler for job in jobs})
+        name: tuple(job for job in jobs if job.question == name)
+        for name in sorted({job.question for job in jobs})
     }
-    decisions = {name: _kept(group, fog, current, "") for name, group in groups.items()}
+    nodes = nodes_for(jobs, fog, current)
+    # Jobs of one question may have the same nodes: one that may not is asked for by itself.
+    fogs = {name: only(fog, nodes[group[0].id]) for name, group in groups.items()}
+    decisions = {name: _kept(group, fogs[name], current, "") for name, group in groups.items()}
     problems = {}
     for name, group in groups.items():
         others = [(groups[other], decisions[other]) for other in groups if other != name]
-        left = _left(fog, others)
-        question = Question(settings.get(name, {}), group, left, current.of(group))
+        left = only(_left(fog, others), fogs[name].by_name)
+        given = {**settings.get(group[0].scheduler, {}), **group[0].settings}
+        question = Question(given, group, left, current.of(group))
         try:
             if name in resting:
-                raise _FailedError(resting[name])
-            decisions[name] = _ask(name, question, limit_s)
-        except _FailedError as error:
+                raise FailedError(resting[name])
+            decisions[name] = _decided(question, fog, limit_s)
+        except FailedError as error:
             problems[name] = str(error)
-            decisions[name] = _kept(group, fog, current, f"scheduler {name}: {error}")
+            decisions[name] = _kept(group, fogs[name], current, f"scheduler {name}: {error}")
             if name not in resting:
                 _log.warning("scheduler failed", scheduler=name, problem=str(error))
-    return Outcome(_joined(list(decisions.values())), problems)
+    costs = {
+        job.id: cost_per_hour(job, decisions[name].placement, fogs[name])
+        for name, group in groups.items()
+        for job in decisions[name].placed(group)
+    }
+    return Outcome(_joined(list(decisions.values())), problems, costs)
+
+
+def _decided(question: Question, fog: Fog, limit_s: float) -> Decision:
+    first = question.jobs[0]
+    if not question.fog.nodes and first.confined is not None:
+        return _refused(first, none_left(first, fog))
+    decision = _ask(first.scheduler, question, limit_s)
+    if first.cap is None or (over := _over(first, decision, question.fog)) is None:
+        return decision
+    # It need not know what is dear: it gets one more try on the cheapest nodes alone.
+    cheap = only(question.fog, cheapest(first, question.fog))
+    if cheap.nodes != question.fog.nodes and not (first.confined and first.confined.dedicated):
+        again = _ask(first.scheduler, msgspec.structs.replace(question, fog=cheap), limit_s)
+        if _over(first, again, cheap) is None:
+            return again
+    return _refused(first, over)
+
+
+def _over(job: Job, decision: Decision, fog: Fog) -> str | None:
+    """Say by how much a job would cost more than it may, if it would."""
+    if job.cap is None:
+        return None
+    cost = cost_per_hour(job, decision.placement, fog)
+    cap = job.cap.per_hour
+    if cost <= cap:
+        return None
+    return f"it would cost {cost:.4g} an hour, {cost - cap:.4g} more than its COST_CAP of {cap:.4g}"
+
+
+def _refused(job: Job, reason: str) -> Decision:
+    refusals = [Refusal(job=job.id, task=task.id, reason=reason) for task in job.tasks]
+    return Decision(Placement(), tuple(refusals))
 
 
 def _left(fog: Fog, others: Sequence[tuple[Sequence[Job], Decision]]) -> Fog:
@@ -106,18 +153,19 @@ def _joined(decisions: Sequence[Decision]) -> Decision:
 
 
 def _ask(name: str, question: Question, limit_s: float) -> Decision:
-    answer = _answer(name, msgspec.json.encode(question), limit_s)
+    answer = answer_of(name, msgspec.json.encode(question), limit_s)
     try:
         decision = msgspec.json.decode(answer, type=Decision)
     except msgspec.MsgspecError as error:
-        raise _FailedError(f"it returned no decision: {error}") from error
+        raise FailedError(f"it returned no decision: {error}") from error
     if found := faults(decision, question.jobs, question.fog):
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-        raise _FailedError(f"its placement is not possible: {found[0]}{more}")
+        raise FailedError(f"its placement is not possible: {found[0]}{more}")
     return decision
 
 
-def _answer(name: str, question: bytes, limit_s: float) -> bytes:
+def answer_of(name: str, question: bytes, limit_s: float) -> bytes:
+    """Return what a scheduler's process answers; raises ``FailedError``."""
     # A thread cannot be ended, and one that loops would take the service's time for ever; a
     # process can. It is a new one each time, so that no state of a scheduler outlives an answer.
     argv = [sys.executable, "-P", "-m", process.__name__, name, str(math.ceil(limit_s) + 1)]
@@ -134,7 +182,7 @@ def _answer(name: str, question: bytes, limit_s: float) -> bytes:
         except subprocess.TimeoutExpired:
             # With all that it may have started itself.
             os.killpg(child.pid, signal.SIGKILL)
-            raise _FailedError(f"no answer within {limit_s:g} s") from None
+            raise FailedError(f"no answer within {limit_s:g} s") from None
     if child.returncode != 0:
         _fail(child.returncode, complaint)
     return answer
@@ -143,4 +191,4 @@ def _answer(name: str, question: bytes, limit_s: float) -> bytes:
 def _fail(code: int, complaint: bytes) -> NoReturn:
     lines = complaint.decode(errors="replace").strip().splitlines()
     how = f"its process ended with {code}" if code > 0 else f"its process died of signal {-code}"
-    raise _FailedError(lines[-1][:500] if lines and code == 1 else how)
+    raise FailedError(lines[-1][:500] if lines and code == 1 else how)

@@ -1,11 +1,11 @@
 """The seam between the suite and a scheduler, which may come from another package."""
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Iterable, Mapping
+from typing import ClassVar, Protocol
 
 import msgspec
 
-from mistbow.fog.jobs import Job, Placement, Refusal
+from mistbow.fog.jobs import Job, Placement, Refusal, Setting
 from mistbow.fog.snapshot import Fog
 
 
@@ -20,6 +20,11 @@ class Decision(msgspec.Struct, frozen=True):
     placement: Placement
     refusals: tuple[Refusal, ...] = ()
 
+    def placed(self, jobs: Iterable[Job]) -> list[Job]:
+        """Return the jobs that have a place."""
+        found = {job for job, _ in self.placement.by_task}
+        return [job for job in jobs if job.id in found]
+
 
 class Scheduler(Protocol):
     """Places jobs: an entry point of the group ``mistbow.schedulers``, called without arguments.
@@ -27,8 +32,18 @@ class Scheduler(Protocol):
     It must be pure: what it returns depends on what it is given alone. It may raise.
     """
 
-    def prepare(self, settings: Mapping[str, str]) -> None:
-        """Take the settings of this scheduler; called once, before anything is scheduled."""
+    def prepare(self, settings: Mapping[str, Setting]) -> None:
+        """Take the settings of this scheduler; called once, before anything is scheduled.
+
+        Those that the enabler was started with are texts; those of a query go before them.
+        """
 
     def schedule(self, jobs: tuple[Job, ...], fog: Fog, current: Placement) -> Decision:
         """Place the jobs on the fog; ``current`` is how they run now, perhaps on lost nodes."""
+
+
+class Settable(Protocol):
+    """What a scheduler has besides if queries may give it settings."""
+
+    Settings: ClassVar[type[msgspec.Struct]]
+    """Has a field for each setting: by these a query is checked, and told what is wrong."""

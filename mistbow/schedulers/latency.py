@@ -1,9 +1,12 @@
 """``latency``: the critical path is short, within CPU and memory (the specification, 4.2.4)."""
 
 from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+import msgspec
 
 from mistbow.errors import InvalidRequestError
-from mistbow.fog.jobs import Job, Placement, critical_path_ms
+from mistbow.fog.jobs import Job, Placement, Setting, critical_path_ms
 from mistbow.fog.snapshot import Fog
 from mistbow.schedulers.fair import Places, as_placement, keep, spread
 from mistbow.schedulers.interface import Decision
@@ -15,20 +18,36 @@ _STEPS = 40_000
 _MARGIN = 0.1
 
 
+class LatencySettings(msgspec.Struct, frozen=True):
+    """What a query may set."""
+
+    margin: Annotated[
+        float,
+        msgspec.Meta(
+            ge=0,
+            lt=1,
+            description="by which part of its critical path a job must gain to be moved, "
+            "from 0 to below 1",
+        ),
+    ] = _MARGIN
+
+
 class Latency:
     """Makes the slowest path from data to result fast; what runs moves only for a clear gain."""
+
+    Settings = LatencySettings
 
     def __init__(self) -> None:
         self._margin = _MARGIN
 
-    def prepare(self, settings: Mapping[str, str]) -> None:
-        """Take ``margin``: by which part of its critical path a job must gain to be moved."""
+    def prepare(self, settings: Mapping[str, Setting]) -> None:
+        """Take the settings."""
         try:
-            self._margin = float(settings.get("margin", _MARGIN))
-        except ValueError:
-            self._margin = -1
-        if not 0 <= self._margin < 1:
-            raise InvalidRequestError(f"margin must be from 0 to 1, not {settings['margin']!r}")
+            self._margin = msgspec.convert(dict(settings), LatencySettings, strict=False).margin
+        except msgspec.ValidationError:
+            raise InvalidRequestError(
+                f"margin must be from 0 to 1, not {settings['margin']!r}"
+            ) from None
 
     def schedule(self, jobs: tuple[Job, ...], fog: Fog, current: Placement) -> Decision:
         """Place one job after the other, each as well as the others leave it room."""

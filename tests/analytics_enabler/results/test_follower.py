@@ -11,6 +11,7 @@ from analytics_enabler.deployments.model import Deployment
 from analytics_enabler.results.follower import Follower
 from analytics_enabler.results.positions import Since, Start, starts_of, text_of
 from analytics_enabler.results.streams import ResultStreams
+from mistbow.auth.callers import FOG
 from mistbow.client.agent import AsyncAgentClient
 from mistbow.errors import InvalidRequestError
 from mistbow.streams.schemas import RESULT_ROWS
@@ -28,7 +29,7 @@ async def agent(agent_url: str) -> AsyncIterator[AsyncAgentClient]:
 
 async def first(agent: AsyncAgentClient, followed: Deployment, start: Start) -> tuple[str, float]:
     """Return the resumption text and value of the first result from a start on."""
-    follower = Follower(ResultStreams(agent), lambda: followed, None, {"all.fair": start})
+    follower = Follower(ResultStreams(agent), lambda: followed, None, {"all.fair": start}, FOG)
     async with asyncio.timeout(LIMIT_S), aclosing(follower.results()) as results:
         async for text, row in results:
             return text, row["value"]

@@ -2,6 +2,7 @@
 
 from analytics_enabler.results.follower import Memory
 from analytics_enabler.results.selection import MOST_MATCHED, select
+from mistbow.auth.callers import FOG
 from tests.analytics_enabler.support import deployment
 
 
@@ -23,5 +24,5 @@ def test_the_memory_is_bounded_and_forgets_the_oldest() -> None:
 
 def test_many_insights_are_not_named_in_the_request() -> None:
     queries = [f"a{number} = COMPUTE AVG(x) EVERY 1 s" for number in range(MOST_MATCHED + 1)]
-    assert select(deployment(";".join(queries)), None).match == {}
-    assert select(deployment(";".join(queries)), "a7").match == {"insight": ["d-1/a7/1"]}
+    assert select(deployment(";".join(queries)), None, FOG).match == {}
+    assert select(deployment(";".join(queries)), "a7", FOG).match == {"insight": ["d-1/a7/1"]}

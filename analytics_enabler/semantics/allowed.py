@@ -1,0 +1,107 @@
+"""ALLOW: what must hold before anything of an insight leaves the node, as conditions elsewhere."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar, cast
+
+from analytics_enabler.semantics.findings import Findings
+from analytics_enabler.semantics.scopes import leaves
+from analytics_enabler.semantics.trees import all_of, rebuilt, walk
+from grammar import ast
+
+N = TypeVar("N", bound=ast.Node)
+
+
+def with_allowed(insight: ast.Insight, findings: Findings) -> ast.Insight:
+    """Return an insight whose ALLOW is part of the conditions on its metrics and on its results.
+
+    A term about points goes to the metrics, also if it names what is in BY: where they are read
+    is before anything crosses. One about results joins the WHEN at the end.
+    """
+    for option in insight.options:
+        if isinstance(option, ast.Allow):
+            _refuse_references(insight, findings)
+            terms = option.when.terms if isinstance(option.when, ast.And) else (option.when,)
+            for term in terms:
+                insight = _with_term(insight, term, findings)
+    return insight
+
+
+def _refuse_references(insight: ast.Insight, findings: Findings) -> None:
+    for node in walk(insight):
+        if isinstance(node, ast.InsightReference):
+            findings.error(
+                node.span,
+                f"ALLOW does not reach the points that `{node.name}` reads",
+                f"Write what `{node.name}` computes here, or give it that ALLOW and leave it out.",
+            )
+
+
+def _with_term(insight: ast.Insight, term: ast.Condition, findings: Findings) -> ast.Insight:
+    found = list(leaves(term))
+    names = [leaf for leaf in found if isinstance(leaf, ast.Name)]
+    if len(names) == len(found):
+        return _of_points(insight, term, names, findings)
+    return replace(insight, when=_joined(insight.when, term))
+
+
+def _of_points(
+    insight: ast.Insight, term: ast.Condition, names: list[ast.Name], findings: Findings
+) -> ast.Insight:
+    read = _metrics(insight.expression)
+    if insight.when is not None:
+        read |= _metrics(insight.when)
+    about = [name for name in names if name.name in read]
+    metric = about[0].name if about else None
+    for name in about:
+        if name.name != metric:
+            findings.error(
+                name.span,
+                f"a point is of `{metric}` or of `{name.name}`, never of both",
+                "Make a condition for each metric, joined by AND in parentheses.",
+            )
+    condition = term if metric is None else _about_value(term, metric)
+
+    def narrow(stream: ast.MetricStream) -> ast.MetricStream:
+        if metric not in (None, stream.metric):
+            return stream
+        return replace(stream, when=_joined(stream.when, condition))
+
+    when = None if insight.when is None else _narrowed(insight.when, narrow)
+    return replace(insight, expression=_narrowed(insight.expression, narrow), when=when)
+
+
+def _narrowed(
+    node: N, narrow: Callable[[ast.MetricStream], ast.MetricStream], *, on_values: bool = True
+) -> N:
+    """Return a tree with the points that it reads narrowed; a name in a condition reads none."""
+    match node:
+        case ast.Name():
+            stream = ast.MetricStream(node.name, span=node.span)
+            return cast("N", narrow(stream)) if on_values else node
+        case ast.MetricStream():
+            return cast("N", narrow(node))
+    values = isinstance(node, ast.Call) or (on_values and not isinstance(node, ast.Condition))
+    return rebuilt(node, lambda part: _narrowed(part, narrow, on_values=values))
+
+
+def _metrics(node: ast.Node) -> set[str]:
+    found: set[str] = set()
+
+    def note(stream: ast.MetricStream) -> ast.MetricStream:
+        found.add(stream.metric)
+        return stream
+
+    _narrowed(node, note)
+    return found
+
+
+def _about_value(node: N, metric: str) -> N:
+    """Return a condition in which the value of a point is meant by its metric's name."""
+    if isinstance(node, ast.Name) and node.name == metric:
+        return cast("N", ast.Elided(span=node.span))
+    return rebuilt(node, lambda part: _about_value(part, metric))
+
+
+def _joined(one: ast.Condition | None, other: ast.Condition) -> ast.Condition:
+    return other if one is None else all_of((one, other))

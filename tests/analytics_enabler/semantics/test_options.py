@@ -1,0 +1,128 @@
+"""WITH: what options mean, which insights run together by them, and what is wrong with some."""
+
+import msgspec
+import pytest
+
+from analytics_enabler.deployments.model import Deployment
+from analytics_enabler.groups import Group
+from analytics_enabler.optimizer import optimize
+from analytics_enabler.semantics import check
+from mistbow.fog.constraints import HOUR_MS, Cap, Confinement
+from mistbow.plan.nodes import Plan
+from mistbow.streams.signatures import signature_of
+from tests.analytics_enabler.support import definition, deployment
+
+AVG = "COMPUTE AVG(x) EVERY 5 s"
+
+
+def problems(options: str, query: str = AVG) -> list[tuple[str, str]]:
+    """Return what is said of some options: what is underlined, and the message."""
+    text = f"a = {query} WITH {options}"
+    found = check(text).problems
+    return [(text[p.column - 1 : p.column - 1 + p.length], p.message) for p in found]
+
+
+def groups(*options: str) -> list[Group]:
+    """Return the groups of insights with these options."""
+    texts = [f"a{number} = {AVG} WITH {each}" for number, each in enumerate(options)]
+    return [generation.group for generation in deployment(";".join(texts)).live]
+
+
+def test_what_they_mean() -> None:
+    text = f"""a = {AVG} WITH SCHEDULER=latency(margin=0.25) AND COST_CAP 12 PER 1 DAY
+        AND PLACEMENT_ON node_id=7 2 DEDICATED AND SIGNATURE 'board'"""
+    options = definition(text).options
+    assert options.settings == (("margin", 0.25),)
+    assert options.cap == Cap(amount=12, per_ms=24 * HOUR_MS)
+    assert options.confined == Confinement(label="node", value="7", count=2, dedicated=True)
+    assert options.signature == "board"
+    stored = deployment(text)
+    assert msgspec.json.decode(msgspec.json.encode(stored), type=Deployment) == stored
+
+
+def test_only_insights_with_the_same_options_run_together() -> None:
+    north, south = "PLACEMENT_ON region='north'", "PLACEMENT_ON region='south'"
+    found = groups(
+        north, f"{north} AND SIGNATURE 'a'", f"SIGNATURE 'a' AND {north}", south, f"{north} 2"
+    )
+    assert found[1] == found[2]
+    assert len({group.id for group in found}) == len(set(found)) == 4
+    # One with a cap, or with nodes of its own, shares with nobody, its like included.
+    for alone in ("COST_CAP 1 PER 1 HOUR", f"{north} DEDICATED"):
+        one, other = groups(alone, alone)
+        assert one.id != other.id
+
+
+def test_streams_of_signed_insights_tell_their_signature_and_have_room_for_their_names() -> None:
+    option = f"SCHEDULER=latency AND SIGNATURE '{'s' * 24}' AND PLACEMENT_ON region='north'"
+    (group,) = groups(option)
+    at_site = msgspec.structs.replace(group, scope="a site of a very long name")
+    partial = f"panes/{group.id}.12345678.a-site-of-a-very-long-nam-123456"
+    for stream in (group.results, group.decisions, at_site.results, partial):
+        assert signature_of(stream) == "s" * 24
+        assert len(stream) <= 100
+    assert signature_of(groups("SCHEDULER=fair")[0].results) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "where", "message"),
+    [
+        ("SIGNATURE 'a' AND SIGNATURE 'b'", "SIGNATURE 'b'", "SIGNATURE is given twice"),
+        ("SIGNATURE 'The Board'", "SIGNATURE 'The Board'", "`The Board` is no signature"),
+        (
+            "SCHEDULER=latency(margn=0.2)",
+            "margn=0.2",
+            "the scheduler `latency` has no setting `margn`",
+        ),
+        (
+            "SCHEDULER=latency(margin=2)",
+            "margin=2",
+            "the setting `margin` of `latency`: 2.0 is greater than or equal to the maximum of 1",
+        ),
+        ("SCHEDULER=fair(a=1)", "a=1", "the scheduler `fair` has no setting `a`"),
+        (
+            "ALLOW WHEN x > y",
+            "",
+            "",
+        ),
+    ],
+)
+def test_what_is_refused(options: str, where: str, message: str) -> None:
+    assert problems(options) == ([(where, message)] if message else [])
+
+
+def test_allow_does_not_mix_metrics_and_reaches_no_other_insight() -> None:
+    two = "COMPUTE AVG(x) + AVG(y) EVERY 5 s"
+    ((where, message),) = problems("ALLOW WHEN x > y", two)
+    assert (where, message) == ("y", "a point is of `x` or of `y`, never of both")
+    text = f"b = {AVG}; a = COMPUTE 2 * INSIGHT b EVERY 5 s WITH ALLOW WHEN site == 'n'"
+    (problem,) = check(text).problems
+    assert problem.message == "ALLOW does not reach the points that `b` reads"
+
+
+@pytest.mark.parametrize(
+    ("allowed", "same"),
+    [
+        # On points: before anything crosses, also what is in BY.
+        ('ALLOW WHEN site == "n"', 'AVG(x WHEN site == "n") BY site'),
+        ("ALLOW WHEN x < 50", "AVG(x WHEN < 50) BY site"),
+        ('ALLOW WHEN (x < 50 AND rack == "r")', 'AVG(x WHEN < 50 AND rack == "r") BY site'),
+        # On results.
+        ("ALLOW WHEN > 5", "AVG(x) BY site WHEN > 5"),
+        ("ALLOW WHEN COUNT(x) > 9", "AVG(x) BY site WHEN COUNT(x) > 9"),
+    ],
+)
+def test_allow_is_a_condition_on_points_or_on_results(allowed: str, same: str) -> None:
+    def plan(text: str) -> Plan:
+        return optimize(Plan(insights=(definition(text).deployed("q", 0),))).plan
+
+    with_allow = plan(f"a = COMPUTE AVG(x) BY site EVERY 5 s WITH {allowed}")
+    assert with_allow == plan(f"a = COMPUTE {same} EVERY 5 s")
+
+
+def test_allow_narrows_every_metric_that_is_read() -> None:
+    text = "a = COMPUTE MAX(x WHEN > 3) WHEN > AVG(y FROM (h)) EVERY 5 s WITH ALLOW WHEN rack == 7"
+    same = "a = COMPUTE MAX(x WHEN > 3 AND rack == 7) WHEN > AVG(y FROM (h) WHEN rack == 7)"
+    one, other = definition(text), definition(f"{same} EVERY 5 s")
+    assert (one.expression, one.filter) == (other.expression, other.filter)
+    assert "ALLOW" in one.text
