@@ -25,8 +25,6 @@ REFUSED = [
     ("COMPUTE AVG(x) EVERY 5 K", "EVERY by data points", "5 K"),
     ("COMPUTE AVG(x) EVERY 1 d AT 8:00 GMT", "EVERY at a time of day", "1 d AT 8:00 GMT"),
     ("COMPUTE AVG(x) EVERY 1 s WITH SAMPLE 0.2", "SAMPLE", "SAMPLE 0.2"),
-    ("COMPUTE AVG(x) EVERY 1 s WITH SCHEDULER=fair(a=1)", "a setting of a scheduler", "a=1"),
-    ("COMPUTE AVG(x) EVERY 1 s WITH ALLOW WHEN y > 1", "ALLOW", "ALLOW WHEN y > 1"),
 ]
 
 
