@@ -12,7 +12,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics_worker.finishing import Finished, finish, map_values, reduce_values
+from analytics_worker.finishing import Finished, finish, reduce_values
+from mistbow.panes.mathematical import MATHEMATICAL
 from mistbow.panes.predicates import (
     ARITHMETIC_ARRAYS,
     COMPARE_ARRAYS,
@@ -134,7 +135,7 @@ class _Scope:
                 return operand.told(pc.negate(operand.values))
             case Mapped():
                 operand = self.evaluate(expression.operand)
-                return operand.told(map_values(expression.function, operand.values))
+                return operand.told(MATHEMATICAL[expression.function](operand.values))
             case Arithmetic():
                 return self._arithmetic(expression)
             case Reduction():
@@ -182,10 +183,7 @@ class _Scope:
     def _measure(self, measure: Measure) -> _Keyed:
         rows, by = self._window(measure.window), self._by[measure.window]
         if measure.other is not None:
-            other = self._window(measure.other).select([*_AT, "points"])
-            rows = rows.join(
-                other, keys=_AT, join_type="inner", right_suffix="_of_other", use_threads=False
-            )
+            rows = _paired(rows, self._window(measure.other))
         return _Keyed(rows, finish(measure.function, rows, measure.parameters), by)
 
     def _arithmetic(self, node: Arithmetic) -> _Keyed:
@@ -216,6 +214,15 @@ class _Scope:
             mine = pc.equal(self._windows["window"], self._places[window])
             rows = self._rows[window] = self._windows.filter(mine)
         return rows
+
+
+def _paired(rows: pa.Table, other: pa.Table) -> pa.Table:
+    """Return the windows that have a partner, with its points as ``points_of_other``."""
+    numbered = rows.select(_AT).append_column("at", _numbers(rows))
+    partners = other.select(_AT).append_column("partner", _numbers(other))
+    joined = numbered.join(partners, keys=_AT, join_type="inner", use_threads=False)
+    points = other["points"].take(joined["partner"])
+    return rows.take(joined["at"]).append_column("points_of_other", points)
 
 
 def _projected(keyed: _Keyed, by: Collection[str]) -> pa.Table:

@@ -22,7 +22,7 @@ from mistbow.operators.moments import (
 from mistbow.operators.order import correlation, histogram, median, mode, percentile, top_k
 from mistbow.operators.outliers import pmcod
 from mistbow.operators.points import Floats, Points
-from mistbow.plan.expressions import Function, Mathematical, Parameters
+from mistbow.plan.expressions import Function, Parameters
 from mistbow.streams.schemas import POINT
 
 _MOMENTS = pa.struct(
@@ -74,25 +74,6 @@ def finish(function: Function, rows: pa.Table, parameters: Parameters) -> Finish
     Rows of a function of two arguments have the points of the second as ``points_of_other``.
     """
     return _OF_WINDOWS[function](rows, parameters)
-
-
-def map_values(function: Mathematical, values: Any) -> Any:
-    """Return a function of each value; null where it is not defined."""
-    return _OF_VALUES[function](values)
-
-
-def _above(values: Any, least: float, inclusive: bool) -> Any:
-    defined = (pc.greater_equal if inclusive else pc.greater)(values, least)
-    return pc.if_else(defined, values, pa.scalar(None, pa.float64()))
-
-
-_OF_VALUES: dict[Mathematical, Callable[[Any], Any]] = {
-    "SQRT": lambda values: pc.sqrt(_above(values, 0.0, inclusive=True)),
-    "ABS": pc.abs,
-    "SQR": lambda values: pc.multiply(values, values),
-    "LOG": lambda values: pc.ln(_above(values, 0.0, inclusive=False)),
-    "EXP": pc.exp,
-}
 
 
 def reduce_values(function: Function, lists: Any, parameters: Parameters) -> Finished:

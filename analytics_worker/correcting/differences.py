@@ -1,6 +1,8 @@
 """From what stands and what is right to the rows that make up the difference."""
 
 import math
+from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 
@@ -8,6 +10,8 @@ from analytics_worker.spark.lowering import as_results
 from mistbow.streams.schemas import RESULT_ROWS
 
 _IDENTITY = ("insight", "key", "ts")
+_SAID = ("value", "values", "low", "high", "missing")
+_WITHDRAWN: dict[str, Any] = dict.fromkeys(_SAID)
 _SAME = 1e-12
 
 
@@ -17,32 +21,45 @@ def differences(computed: pa.Table, stored: pa.Table, revision: int) -> pa.Table
     A row that should not be there is withdrawn by one without a value; one that did without
     other sites than now is told again.
     """
-    right = {_identity(row): (row["value"], row["missing"]) for row in computed.to_pylist()}
-    held = {_identity(row): (row["value"], row["missing"]) for row in stored.to_pylist()}
-    changed: dict[tuple[object, ...], tuple[float | None, str | None]] = {
+    right = {_identity(row): _said(row) for row in computed.to_pylist()}
+    held = {_identity(row): _said(row) for row in stored.to_pylist()}
+    changed = {
         identity: now
         for identity, now in right.items()
         if identity not in held or not _same(held[identity], now)
     }
-    changed |= {identity: (None, None) for identity in held if identity not in right}
-    composed = pa.table(
-        {
-            **{
-                name: pa.array(
-                    [identity[place] for identity in changed], RESULT_ROWS.field(name).type
-                )
-                for place, name in enumerate(_IDENTITY)
-            },
-            "value": pa.array([value for value, _ in changed.values()], pa.float64()),
-        }
-    )
-    rows = as_results(composed, revision)
-    missing = pa.array([missing for _, missing in changed.values()], pa.string())
+    changed |= {identity: _WITHDRAWN for identity in held if identity not in right}
+    columns = {
+        **{name: [identity[at] for identity in changed] for at, name in enumerate(_IDENTITY)},
+        **{name: [now[name] for now in changed.values()] for name in _SAID},
+    }
+    kinds = {name: RESULT_ROWS.field(name).type for name in columns}
+    told = {name: pa.array(column, kinds[name]) for name, column in columns.items()}
+    missing = told.pop("missing")
+    rows = as_results(pa.table(told), revision)
     return rows.set_column(rows.column_names.index("missing"), "missing", missing)
 
 
-def _same(held: tuple[float, str | None], now: tuple[float, str | None]) -> bool:
-    return held[1] == now[1] and math.isclose(held[0], now[0], rel_tol=_SAME)
+def _said(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: row[name] for name in _SAID}
+
+
+def _same(held: dict[str, Any], now: dict[str, Any]) -> bool:
+    if held["missing"] != now["missing"]:
+        return False
+    return all(map(_alike, _numbers(held), _numbers(now)))
+
+
+def _alike(old: list[float], new: list[float]) -> bool:
+    return len(old) == len(new) and all(
+        math.isclose(one, other, rel_tol=_SAME) for one, other in zip(old, new, strict=True)
+    )
+
+
+def _numbers(said: dict[str, Any]) -> Iterator[list[float]]:
+    yield said["values"] or []
+    for name in ("value", "low", "high"):
+        yield [] if said[name] is None else [said[name]]
 
 
 def _identity(row: dict[str, object]) -> tuple[object, ...]:

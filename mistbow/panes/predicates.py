@@ -12,6 +12,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mistbow.panes.mathematical import MATHEMATICAL
 from mistbow.plan.expressions import (
     And,
     Arithmetic,
@@ -19,6 +20,7 @@ from mistbow.plan.expressions import (
     Comparison,
     Expression,
     Literal,
+    Mapped,
     Membership,
     Negation,
     Not,
@@ -183,6 +185,10 @@ def _scalar(expression: Expression, attributes: Attributes) -> Scalar | None:
             left = _number(_scalar(expression.left, attributes))
             right = _number(_scalar(expression.right, attributes))
             return _calculate(expression.operator, left, right)
+        case Mapped():
+            number = pa.scalar(_number(_scalar(expression.operand, attributes)), pa.float64())
+            mapped: float | None = MATHEMATICAL[expression.function](number).as_py()
+            return mapped
         case _:
             raise TypeError(f"{type(expression).__name__} has no value over attributes")
 

@@ -1,0 +1,84 @@
+"""What queries come to over a few points, calculated by hand."""
+
+import math
+
+import pytest
+
+from analytics_enabler.optimizer import optimize
+from analytics_enabler.semantics import check
+from analytics_worker.composition import compose
+from mistbow.plan.nodes import Plan
+from tests.support.points import Row, points
+from tests.support.windows import windows_of
+
+VALUES = {
+    ("x", "e1", "north"): (1.0, 2.0, 6.0),
+    ("x", "e2", "south"): (4.0, 4.0, 10.0),
+    ("y", "e1", "north"): (2.0, 4.0, 12.0),
+    ("y", "e2", "south"): (5.0, 5.0, 11.0),
+}
+POINTS = points(
+    [
+        Row(
+            metric=metric,
+            entity=entity,
+            ts=1000 * second + 500,
+            value=value,
+            attributes={"region": region, "entity": entity},
+        )
+        for (metric, entity, region), values in VALUES.items()
+        for second, value in enumerate(values)
+    ]
+)
+NORTH, SOUTH = '{"region":"north"}', '{"region":"south"}'
+ALL = "{}"
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SDEV(x, 3 s)", {ALL: math.sqrt((1 + 4 + 36 + 16 + 16 + 100) / 6 - (27 / 6) ** 2)}),
+        ("VARIANCE(x, 3 s) BY region", {NORTH: 14 / 3, SOUTH: 8.0}),
+        ("MEDIAN(x, 3 s)", {ALL: 4.0}),
+        ("MODE(x, 3 s)", {ALL: 4.0}),
+        ("GEOMETRIC_MEAN(x, 3 s) BY region", {NORTH: 12 ** (1 / 3), SOUTH: 160 ** (1 / 3)}),
+        ("CORRELATION(x, y, 3 s) BY region", {NORTH: 1.0, SOUTH: 1.0}),
+        ("PERCENTILE[25](x, 3 s) BY region", {NORTH: 1.5, SOUTH: 4.0}),
+        ("x BY region", {NORTH: 6.0, SOUTH: 10.0}),
+        ("x WHEN region == 'north'", {ALL: 6.0}),
+        ("AVG(x, 1 s, 2 s)", {ALL: 2.5}),
+        ("MAX(x) - MAX(x, 1 s, 1 s) BY region", {NORTH: 4.0, SOUTH: 6.0}),
+        ("MAX(AVG(x, 3 s) BY region)", {ALL: 6.0}),
+        ("COUNT(SUM(x) BY entity) BY region", {NORTH: 1.0, SOUTH: 1.0}),
+        ("AVG((SUM(x, 3 s) BY region WHEN > 10))", {ALL: 18.0}),
+        ("(SUM(x, 3 s) BY region) / SUM(x, 3 s)", {NORTH: 9 / 27, SOUTH: 18 / 27}),
+        ("SUM(x) - (MIN(x) BY region)", {NORTH: 10.0, SOUTH: 6.0}),
+        ("SUM(x) BY region WHEN > AVG(SUM(x))", {}),
+        ("SUM(x) BY region WHEN >= MAX(SUM(x) BY region)", {NORTH: 6.0, SOUTH: 10.0}),
+        ("(SUM(x) WHEN region == 'north') / SUM(y)", {ALL: 6 / 23}),
+        ("SQRT(MAX(x)) + ABS(-MIN(y)) + SQR(2) * LOG(EXP(COUNT(x)))",
+         {ALL: math.sqrt(10) + 11 + 4 * 2}),
+        ("SQRT(-MAX(x))", {}),
+        ("LOG(SUM(x) - 16)", {}),
+    ],
+)  # fmt: skip
+def test_value_at_the_last_tick(query: str, expected: dict[str, float]) -> None:
+    assert {row["key"]: row["value"] for row in last_results(query)} == pytest.approx(expected)
+
+
+def test_several_values_and_their_bounds() -> None:
+    (top,) = last_results("TOP_K[3](x, 3 s)")
+    assert (top["value"], top["values"]) == (4.0, [10.0, 6.0, 4.0])
+    (bins,) = last_results("HISTOGRAM[3](x, 3 s)")
+    assert (bins["value"], bins["values"]) == (6.0, [2.0, 3.0, 1.0])
+    assert (bins["low"], bins["high"]) == (1.0, 10.0)
+    (odd,) = last_results("OUTLIER_DETECTION(x, 3 s)", " WITH ALGORITHM pmcod AND K=1 AND R=1")
+    assert (odd["value"], odd["values"]) == (2.0, [6.0, 10.0])
+
+
+def last_results(query: str, options: str = "") -> list[dict[str, float]]:
+    checked = check(f"q = COMPUTE {query} EVERY 1 s{options}")
+    assert checked.ok, checked.problems
+    plan = optimize(Plan(insights=tuple(one.deployed("q", 0) for one in checked.definitions))).plan
+    rows = compose(windows_of(POINTS, plan), plan).to_pylist()
+    return [row for row in rows if row["ts"] == 3000]
