@@ -4,7 +4,7 @@ import sys
 import numpy as np
 import pytest
 
-from mistbow.operators.forecast import MOST, even_grid, forecast
+from mistbow.operators.forecast import MOST, even_grid, find_season, forecast
 
 EVERY_SECOND = np.arange(60) * 1000
 
@@ -16,12 +16,22 @@ def test_a_straight_line_goes_on(scale: float) -> None:
     assert forecast(EVERY_SECOND, np.full(60, 3.5 * scale), 8) == 3.5 * scale
 
 
-def test_a_season_is_used_where_there_are_two_of_it() -> None:
+def test_a_season_goes_on_where_it_is_there_three_times() -> None:
     daily = np.tile([1.0, 5.0, 2.0, 8.0, 3.0, 4.0], 10) + 0.1 * np.arange(60)
     expected = [1, 5, 2, 8, 3, 4][67 % 6] + 0.1 * 67
-    assert forecast(EVERY_SECOND, daily, 8, season=6) == pytest.approx(expected, abs=0.05)
-    few = EVERY_SECOND[:11], daily[:11]
-    assert forecast(*few, 8, season=6) == forecast(*few, 8)
+    assert find_season(daily) == 6
+    assert forecast(EVERY_SECOND, daily, 8) == pytest.approx(expected, abs=0.05)
+
+
+@pytest.mark.parametrize("period", [2, 7, 12, 40])
+def test_a_season_is_found_in_noise_and_none_in_noise_alone(period: int) -> None:
+    random = np.random.default_rng(period)
+    noise = random.normal(size=period * 12)
+    wave = np.tile(3 * random.normal(size=period), 12)
+    assert find_season(wave + noise) == period
+    assert find_season(random.normal(size=200)) is None
+    assert find_season(np.cumsum(random.normal(size=200))) is None
+    assert find_season(wave[:23]) is None
 
 
 def test_the_same_points_in_any_order_give_the_same() -> None:
