@@ -70,7 +70,8 @@ def _confinement(insight: ast.Insight) -> Confinement | None:
     if option is None:
         return None
     return Confinement(
-        label=canonical(option.key),
+        # Of an attribute's other names, a node has but one as a label of its own.
+        label="node" if canonical(option.key) == "node" else option.key,
         value=_label(option.value),
         count=option.count,
         dedicated=option.dedicated,

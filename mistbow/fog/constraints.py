@@ -16,10 +16,6 @@ class Confinement(msgspec.Struct, frozen=True, kw_only=True):
     count: int | None = None
     dedicated: bool = False
 
-    def __str__(self) -> str:
-        count = "" if self.count is None else f" {self.count}"
-        return f"{self.label}={self.value}{count}{' DEDICATED' if self.dedicated else ''}"
-
 
 class Cap(msgspec.Struct, frozen=True, kw_only=True):
     """The most that a job may cost, ``amount`` in each ``per_ms``; prices are of any currency."""

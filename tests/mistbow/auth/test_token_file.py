@@ -105,11 +105,16 @@ def run(*arguments: str) -> str:
 
 def test_the_command_makes_lists_and_revokes(file: Path) -> None:
     options = ("--scope", "ingest", "--entity-prefix", "bus-", "--expires", "90d")
-    token = run("add", "bus", *options, "--file", str(file)).strip()
+    signatures = ("--signature", "board", "--signature", "audit")
+    token = run("add", "bus", *options, *signatures, "--file", str(file)).strip()
     keyring = Keyring("of-the-fog", file)
-    assert keyring.find(token.encode())
+    found = keyring.find(token.encode())
+    assert found is not None
+    assert found.carries("audit")
+    assert not found.carries("staff")
     listed = run("list", "--file", str(file))
     assert "bus-" in listed
+    assert "audit, board" in listed
     assert token not in listed
     run("revoke", "bus", "--file", str(file))
     assert keyring.find(token.encode()) is None
@@ -120,6 +125,7 @@ def test_the_command_makes_lists_and_revokes(file: Path) -> None:
     [
         ("add", "n", "--scope", "write"),
         ("add", "n"),
+        ("add", "n", "--scope", "read", "--signature", "The Board"),
         ("add", "n", "--scope", "read", "--expires", "yesterday"),
         ("add", "n", "--scope", "read", "--expires", "2020-01-01T00:00Z"),
         ("add", "a b", "--scope", "read"),
