@@ -38,15 +38,15 @@ def main(name: str, seconds: int) -> None:
         question = msgspec.json.decode(sys.stdin.buffer.read(), type=Question | None)
         scheduler = load(name)
         if question is None:
-            answer.write(msgspec.json.encode(_settings_of(scheduler)))
+            answer.write(msgspec.json.encode(settings_of(scheduler)))
             return
         scheduler.prepare(question.settings)
         decision = scheduler.schedule(question.jobs, question.fog, question.current)
         answer.write(msgspec.json.encode(decision))
 
 
-def _settings_of(scheduler: object) -> Any:
-    """Return the JSON schema of each setting."""
+def settings_of(scheduler: object) -> dict[str, dict[str, Any]]:
+    """Return the JSON schema of each setting that a scheduler takes."""
     declared = getattr(scheduler, "Settings", None)
     if declared is None:
         return {}

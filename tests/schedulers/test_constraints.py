@@ -7,6 +7,7 @@ from mistbow.fog.costs import cost_per_hour
 from mistbow.fog.jobs import Job, Placement
 from mistbow.schedulers.confining import nodes_for
 from mistbow.schedulers.guard import Outcome, decide
+from mistbow.schedulers.settings import declared
 from tests.schedulers import build
 
 LIMIT_S = 60.0
@@ -136,3 +137,12 @@ def test_settings_of_a_query_go_before_the_enablers() -> None:
         "latency": "mistbow.errors.InvalidRequestError: margin must be from 0 to 1, not 'wide'"
     }
     assert nodes(outcome).keys() == {"q"}
+
+
+@pytest.mark.usefixtures("third_party")
+def test_another_package_tells_which_settings_it_takes() -> None:
+    known = declared("roomiest")
+    assert list(known.schemas) == ["prefer"]
+    assert known.problem("prefer", "edge1") is None
+    assert known.problem("prefer", 2.0) == '2.0 is not of type "string"'
+    assert declared("raising").schemas == {}

@@ -5,12 +5,17 @@ import signal
 import sys
 from pathlib import Path
 
+import msgspec
+
 from mistbow.fog.jobs import Assignment, Placement
 from mistbow.schedulers.interface import Decision
 
 
 class Roomiest:
     """Puts all on the node with the most memory, or on the one that the settings prefer."""
+
+    class Settings(msgspec.Struct):
+        prefer: str = ""
 
     def prepare(self, settings):
         self._preferred = settings.get("prefer")
