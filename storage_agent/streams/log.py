@@ -13,8 +13,8 @@ from mistbow.errors import ConflictError, UnavailableError
 from storage_agent import metrics
 from storage_agent.streams.ahead import Ahead
 from storage_agent.streams.deletions import Deletions
-from storage_agent.streams.index import EARLIEST, Entry, Index
-from storage_agent.streams.manifest import Deletion, Fence, ManifestCell, Trash
+from storage_agent.streams.index import EARLIEST, LATEST, Entry, Index
+from storage_agent.streams.manifest import Deletion, Fence, ManifestCell
 from storage_agent.streams.pieces import Gone, Piece
 from storage_agent.streams.recent_keys import AGE_S, RecentKeys
 from storage_agent.streams.runs import NUMBER, Commits, Run, by_number, is_sorted, numbers_of
@@ -66,7 +66,7 @@ class StreamLog:
         self.store = store
         self.manifest = ManifestCell(store.ignite, self.key, fence)
         self.runs: dict[tuple[int, int], Run] = {}
-        self._merged: dict[int, tuple[Deletion, Trash]] = {}
+        self._merged: dict[int, tuple[Deletion, int]] = {}
         self._deletions = Deletions()
         self._looked = self.manifest.current, self._merged
         self.expired_before: Callable[[], int] = _nothing_expires
@@ -345,9 +345,11 @@ class StreamLog:
         restart ends such reads, so this need not be stored.
         """
         trash = self.manifest.current.trash
-        self._merged = {n: each for n, each in self._merged.items() if each[1] in trash}
+        oldest = trash[0].since if trash else LATEST
+        self._merged = {n: each for n, each in self._merged.items() if oldest <= each[1]}
         if trash:
-            self._merged |= {each.id: (each, trash[-1]) for each in deletions}
+            newest = max(each.since for each in trash)
+            self._merged |= {each.id: (each, newest) for each in deletions}
 
     def drop_run(self, name: str) -> None:
         """Forget a run that is removed: who still wants it has to look again."""
