@@ -1,6 +1,5 @@
 """A segment: the rows of one commit, with what it says of the stream, as one value in Ignite."""
 
-import io
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -74,12 +73,13 @@ def segment_key(stream: str, first: int) -> str:
 def encode_segment(segment: Segment) -> bytes:
     """Return the value that Ignite keeps: an Arrow IPC stream of one or two batches."""
     schema = segment.rows.schema.with_metadata({_HEADER: msgspec.json.encode(segment.header)})
-    sink = io.BytesIO()
+    # Arrow's own: writing to an object of Python takes three times as long.
+    sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema, options=_OPTIONS) as writer:
         writer.write_batch(segment.rows)
         if segment.ahead.num_rows:
             writer.write_batch(segment.ahead)
-    return sink.getvalue()
+    return bytes(sink.getvalue())
 
 
 def decode_segment(data: bytes) -> Segment:
