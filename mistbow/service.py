@@ -53,6 +53,8 @@ def create_service(
         description=description,
         lifespan=lifespan,
         dependencies=[Depends(authorize)],
+        # Whether somebody set it up would be looked for at each request.
+        telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     _add_operations(app, readiness)
     _add_error_handlers(app)
