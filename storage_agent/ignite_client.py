@@ -34,7 +34,7 @@ from mistbow.ignite.cluster import CACHE_GROUP
 from mistbow.ignite.descriptions import sync_descriptions
 from mistbow.ignite.tls import client_tls
 from mistbow.telemetry import get_logger
-from storage_agent import metrics
+from storage_agent import ignite_puts, metrics
 
 log = get_logger(__name__)
 
@@ -186,12 +186,12 @@ class IgniteClient:
 
     async def put_all(self, cache: str, values: Mapping[str, bytes]) -> None:
         """Store several values, each by itself: after an error some may be there."""
-        await self._call(lambda caches: caches[cache].put_all(dict(values)))
+        await self._call(lambda caches: ignite_puts.put_all(caches[cache], values))
 
     async def put_if_absent(self, cache: str, key: str, value: bytes | str) -> bool:
         """Store a value unless ``key`` has one; returns whether it was stored."""
         _check_size(value)
-        return bool(await self._call(lambda caches: caches[cache].put_if_absent(key, value)))
+        return await self._call(lambda caches: ignite_puts.put_if_absent(caches[cache], key, value))
 
     async def replace(self, cache: str, key: str, old: str, new: str) -> bool:
         """Store ``new`` if the value is ``old``; returns whether it was."""
