@@ -1,4 +1,4 @@
-"""The guard around pyignite: the only place that knows it, and where its errors end.
+"""The guard around pyignite: with ``ignite_puts`` all that knows it, and where its errors end.
 
 What it guards against: pyignite waits forever for a silent server, keeps using a connection that
 failed, opens many sockets at once when it reconnects, and raises whatever it met.
