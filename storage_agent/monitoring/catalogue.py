@@ -31,7 +31,9 @@ SERIES = "series/"
 APPLIED = "applied/raw"
 """The number up to which what is written holds."""
 
-_AT_ONCE = 500
+_AT_ONCE = 100
+"""Values put by one call: a commit that waits for it waits a moment only."""
+
 _REPLAY = 32
 
 
@@ -214,19 +216,21 @@ class Catalogue:
     def _apply_values(self, rows: pa.RecordBatch, created: int) -> list[Metadata]:
         found = []
         columns = (as_list(rows[name]) for name in ("metric", "entity", "ts", "value"))
+        # Once for each point that is stored: looked up by name just once.
+        described, latest, valued = self._metadata, self._latest, self._valued
         for metric, entity, ts, value in zip(*columns, strict=True):
             series = (metric, entity)
-            if series not in self._metadata:
+            if series not in described:
                 # It was deleted while these points, which say nothing new of it, were on their way.
                 self._tell(series, {"metricID": metric, "entityID": entity})
-                found.append(self._metadata[series])
-            known = self._latest.get(series)
+                found.append(described[series])
+            known = latest.get(series)
             if known is None or known.ts <= ts:
-                self._latest[series] = LatestValue(ts, value, created, created)
-                self._valued.add(series)
+                latest[series] = LatestValue(ts, value, created, created)
+                valued.add(series)
             elif known.seen < created:
-                self._latest[series] = LatestValue(known.ts, known.value, known.created, created)
-                self._valued.add(series)
+                latest[series] = LatestValue(known.ts, known.value, known.created, created)
+                valued.add(series)
         return found
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -20,6 +21,11 @@ _MOST_ATTRIBUTES = 8 * 2**10
 _MOST_KNOWN = 64 * 2**20
 _KNOWN_EACH = 1024
 """About the bytes that a description takes beside its texts."""
+
+_SAID = attrgetter(
+    *(name for name in Measurement.__struct_fields__ if name not in ("val", "timestamp", "labels"))
+)
+"""What an item says of its series, but its labels: looked at for each point."""
 
 
 @dataclass(slots=True)
@@ -93,22 +99,10 @@ class PointMaker:
         return True
 
     def _describe(self, item: Measurement, number: int) -> _Description:
-        key = (
-            item.metricID,
-            item.entityID,
-            item.entityType,
-            item.name,
-            item.units,
-            item.desc,
-            item.group,
-            item.minVal,
-            item.maxVal,
-            item.higherIsBetter,
-            item.pod,
-            item.container,
-            # Without the types, 1 and true would be the same.
-            tuple((name, type(v), v) for name, v in (item.labels or {}).items()),
-        )
+        labels = item.labels
+        # Without the types, 1 and true would be the same.
+        kinds = tuple((name, type(v), v) for name, v in labels.items()) if labels else ()
+        key = (_SAID(item), kinds)
         known = self._known.get(key)
         if known is None:
             attributes = self._attributes(item)
