@@ -82,7 +82,10 @@ def insights_router(deployments: Deployments, execution: Execution, outlook: Out
     @router.delete("/{deployment_id}", status_code=204)
     @requires("admin")
     async def delete(deployment_id: str) -> None:
-        """Stop a deployment and forget it."""
+        """Stop a deployment and forget it.
+
+        Insights of others that refer to its own go on as they are.
+        """
         await deployments.delete(deployment_id)
         SUBMISSIONS.labels("deleted").inc()
 

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import secrets
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
 
@@ -59,12 +60,16 @@ class Deployments:
         async with self._lock:
             await self._catch_up()
 
-    async def check(self, queries: str) -> Checked:
-        """Say what a text means and what is wrong with it."""
+    async def check(self, queries: str, amended: str | None = None) -> Checked:
+        """Say what a text means and what is wrong with it.
+
+        It may refer to the insights that run, but not to those of the deployment that it amends.
+        """
         metrics = await self._catalogue.metrics()
         fabric = self._landscape.fabric
         sites = None if fabric is None else sites_of(fabric)
-        return await asyncio.to_thread(check, queries, metrics, sites, self._scheduler)
+        deployed = self._deployed(but=amended) if self._ever_read else None
+        return await asyncio.to_thread(check, queries, metrics, sites, self._scheduler, deployed)
 
     async def submit(self, queries: str, name: str | None, key: str | None = None) -> Deployment:
         """Deploy new insights; they start at their first tick after the raw stream's frontier.
@@ -93,7 +98,7 @@ class Deployments:
 
     async def amend(self, deployment_id: str, queries: str, name: str | None) -> Deployment:
         """Replace the insights of a deployment; those that mean the same go on undisturbed."""
-        checked = _accepted(await self.check(queries))
+        checked = _accepted(await self.check(queries, amended=deployment_id))
         async with self._lock:
             await self._catch_up()
             old = self.find(deployment_id)
@@ -109,7 +114,10 @@ class Deployments:
             return amended
 
     async def delete(self, deployment_id: str) -> None:
-        """Stop a deployment and forget it."""
+        """Stop a deployment and forget it.
+
+        Insights of others that refer to its own go on: they have their meaning as it was.
+        """
         async with self._lock:
             await self._catch_up()
             self.find(deployment_id)
@@ -155,6 +163,14 @@ class Deployments:
     def running(self) -> list[Generation]:
         """Return all that a worker has to compute."""
         return [generation for deployment in self.all() for generation in deployment.running]
+
+    def _deployed(self, but: str | None) -> dict[str, list[Definition]]:
+        found: dict[str, list[Definition]] = defaultdict(list)
+        for deployment in self._by_id.values():
+            if deployment.id != but:
+                for generation in deployment.live:
+                    found[generation.name].append(generation.definition)
+        return found
 
     async def _scopes(self) -> Callable[[Definition], str | None]:
         sites = sites_of(self._landscape.fabric or await self._landscape.look())

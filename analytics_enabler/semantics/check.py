@@ -5,15 +5,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 
+import msgspec
+
 from analytics_enabler.limits import MOST_NAME
-from analytics_enabler.semantics.aggregates import stream_of
 from analytics_enabler.semantics.computed import refusals
 from analytics_enabler.semantics.definition import DEFAULT_SCHEDULER, Definition
+from analytics_enabler.semantics.expansion import Meant, expanded
 from analytics_enabler.semantics.findings import Findings, beginning, did_you_mean, nearest
 from analytics_enabler.semantics.insights import define
-from analytics_enabler.semantics.scopes import leaves
+from analytics_enabler.semantics.named import metrics_of
+from analytics_enabler.semantics.references import Deployed, References
 from analytics_enabler.semantics.sites import Sites, demanded_site
-from grammar import ParseError, Problem, Script, ast, parse
+from grammar import ParseError, Problem, Script, ast, format_statement, parse
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +38,13 @@ def check(
     metrics: frozenset[str] | None = None,
     sites: Sites | None = None,
     scheduler: str = DEFAULT_SCHEDULER,
+    deployed: Deployed | None = None,
 ) -> Checked:
     """Say what a text means.
 
     ``metrics`` are those that points have come of, and ``sites`` those that there are, for
-    warnings; None where that is not known. Insights that name no scheduler are placed by
-    ``scheduler``.
+    warnings; ``deployed`` are the insights that run, which others may refer to; None where that is
+    not known. Insights that name no scheduler are placed by ``scheduler``.
     """
     try:
         script = parse(text)
@@ -48,13 +52,20 @@ def check(
         return Checked((), error.problems)
     findings = Findings()
     _check_names(script, findings)
-    insights = list(_computed(script, findings))
-    definitions = tuple(define(insight, findings, scheduler) for insight in insights)
+    references = References(findings, deployed)
+    meant = _computed(script, findings)
+    found = sorted(
+        _define(meant, references, findings, scheduler), key=lambda pair: pair[0].span.offset
+    )
+    insights = [insight for insight, _ in found]
+    definitions = tuple(definition for _, definition in found)
     if sites is not None:
         _look_up_sites(insights, definitions, sites, findings)
     if metrics is not None:
         _look_up_metrics(insights, metrics, findings)
-    problems = tuple(sorted(findings.problems, key=lambda p: (p.line, p.column)))
+    # What is wrong with a function's body, each of its calls tells.
+    told = dict.fromkeys(findings.problems)
+    problems = tuple(sorted(told, key=lambda p: (p.line, p.column)))
     checked = Checked(definitions, problems, script)
     return checked if checked.ok else replace(checked, definitions=())
 
@@ -79,16 +90,46 @@ def _check_names(script: Script, findings: Findings) -> None:
             )
 
 
-def _computed(script: Script, findings: Findings) -> Iterator[ast.Insight]:
-    """Yield the insights that are computed, and say what is not computed of the others."""
-    functions = (each for each in script.statements if isinstance(each, ast.FunctionDefinition))
-    own = frozenset(function.name for function in functions)
+def _computed(script: Script, findings: Findings) -> list[Meant]:
+    """Return the insights, and say what of the text is not computed."""
     for statement in script.statements:
-        refused = list(refusals(statement, own))
-        for refusal in refused:
-            findings.error(refusal.span, f"{refusal.what} is not computed yet", refusal.hint)
-        if isinstance(statement, ast.Insight) and not refused:
-            yield statement
+        if isinstance(statement, ast.StreamDefinition):
+            _refused(statement, findings)
+    insights = expanded(script, findings)
+    if not insights:
+        hint = "Add one that uses what is defined here."
+        findings.error(beginning(script.span, 0), "there is no insight in this text", hint)
+    return [
+        replace(each, plain=None) if each.plain and _refused(each.plain, findings) else each
+        for each in insights
+    ]
+
+
+def _refused(statement: ast.Statement, findings: Findings) -> bool:
+    refused = list(refusals(statement))
+    for refusal in refused:
+        findings.error(refusal.span, f"{refusal.what} is not computed yet", refusal.hint)
+    return bool(refused)
+
+
+def _define(
+    insights: list[Meant], references: References, findings: Findings, scheduler: str
+) -> Iterator[tuple[ast.Insight, Definition]]:
+    """Yield the insights that mean something, each behind those that it refers to."""
+    for each in insights:
+        if each.plain is None:
+            references.add(each.written.name, None)
+    for written, plain in references.in_order(insights):
+        known = findings.errors
+        if not references.look_up(plain):
+            references.add(plain.name, None)
+            continue
+        definition = define(plain, findings, scheduler, references)
+        sound = findings.errors == known and references.check_depth(plain, definition)
+        references.add(plain.name, definition if sound else None)
+        # Its text is as the user wrote it; its meaning stands by itself, without what that names.
+        text = definition.text if plain is written else format_statement(written)
+        yield plain, msgspec.structs.replace(definition, text=text)
 
 
 def _look_up_metrics(
@@ -96,13 +137,13 @@ def _look_up_metrics(
 ) -> None:
     """Warn of each metric that is not known, once, where it is named first."""
     seen = set(metrics)
-    for stream in _streams(insights):
-        if stream.metric not in seen:
-            seen.add(stream.metric)
-            near = nearest(stream.metric, metrics)
+    for metric, span in chain.from_iterable(map(metrics_of, insights)):
+        if metric not in seen:
+            seen.add(metric)
+            near = nearest(metric, metrics)
             findings.warning(
-                beginning(stream.span, len(stream.metric)),
-                f"no point of the metric `{stream.metric}` has come yet; its insights wait for one",
+                beginning(span, len(metric)),
+                f"no point of the metric `{metric}` has come yet; its insights wait for one",
                 did_you_mean(near) if near else "Check that a source sends it under this name.",
             )
 
@@ -123,11 +164,3 @@ def _look_up_sites(
             f"there is no site `{site}`: `{insight.name}` is computed over all sites",
             did_you_mean(near) if near else f"There are {', '.join(sorted(sites.names))}.",
         )
-
-
-def _streams(insights: list[ast.Insight]) -> Iterator[ast.MetricStream]:
-    for insight in insights:
-        parts = (insight.expression, *([insight.when] if insight.when is not None else []))
-        for leaf in chain.from_iterable(map(leaves, parts)):
-            if isinstance(leaf, ast.Call):
-                yield stream_of(leaf)

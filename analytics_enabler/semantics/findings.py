@@ -12,9 +12,11 @@ class Findings:
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
+        self.errors = 0
 
     def error(self, span: Span, message: str, hint: str) -> None:
         """Add what keeps the insight from being deployed."""
+        self.errors += 1
         self.problems.append(problem_at(span, message, hint))
 
     def warning(self, span: Span, message: str, hint: str) -> None:

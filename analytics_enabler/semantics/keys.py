@@ -14,12 +14,15 @@ from mistbow.plan.expressions import (
 
 def keys_of(expression: Expression) -> frozenset[str]:
     """Return the attributes of an expression's keys; where operands differ, those of all."""
-    match expression:
-        case Aggregate() | Reduction():
-            return frozenset(expression.by)
-        case _:
-            values = (child for child in children(expression) if not is_condition(child))
-            return frozenset().union(*map(keys_of, values))
+    found: set[str] = set()
+    waiting = [expression]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Aggregate | Reduction):
+            found.update(node.by)
+        else:
+            waiting += [child for child in children(node) if not is_condition(child)]
+    return frozenset(found)
 
 
 def check_meeting(node: ast.Node, left: Expression, right: Expression, findings: Findings) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from analytics_enabler.semantics.findings import Findings, beginning
 from analytics_enabler.semantics.functions import Functions
-from analytics_enabler.semantics.trees import all_of, exceeds, rebuilt
+from analytics_enabler.semantics.trees import all_of, extent, rebuilt
 from grammar import ast, format_node
 
 MOST_NODES = 10_000
@@ -39,11 +39,15 @@ class Substitution:
         """Return an insight without calls of own functions; None where one means nothing."""
         if not self._functions.definitions:
             return insight
-        expansion = _Expansion(self._functions, self._findings, MOST_NODES_IN_ALL - self._in_all)
+        room = max(MOST_NODES_IN_ALL - self._in_all, 0)
+        expansion = _Expansion(self._functions, self._findings, room)
         expanded = expansion.insight(insight)
-        self._in_all += expansion.grown
-        too_large = expansion.grown and exceeds(expanded, size=MOST_NODES, depth=MOST_DEPTH)
-        if expansion.sound and (expansion.exhausted or too_large):
+        if not expansion.sound or not expansion.grown:
+            return expanded if expansion.sound else None
+        size, depth = extent(expanded, MOST_NODES)
+        self._in_all += max(size, expansion.grown)
+        too_much = size > MOST_NODES or self._in_all > MOST_NODES_IN_ALL
+        if expansion.exhausted or too_much or depth > MOST_DEPTH:
             self._findings.error(
                 beginning(insight.span, len(insight.name)),
                 f"the functions that `{insight.name}` calls make too much of it: "
@@ -52,7 +56,7 @@ class Substitution:
                 f"{MOST_NODES_IN_ALL:,} parts.",
             )
             return None
-        return expanded if expansion.sound else None
+        return expanded
 
 
 @dataclass(slots=True)

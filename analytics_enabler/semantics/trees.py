@@ -45,19 +45,17 @@ def rebuilt(node: N, change: Callable[[ast.Node], ast.Node]) -> N:
     return replace(node, **changes) if changes else node
 
 
-def exceeds(node: ast.Node, *, size: int, depth: int) -> bool:
-    """Return whether a tree has more than ``size`` nodes, or is more than ``depth`` levels deep.
+def extent(node: ast.Node, most: int) -> tuple[int, int]:
+    """Return how many nodes a tree has, and how many levels; it is given up over ``most`` nodes.
 
     A node in several places counts in each of them.
     """
-    waiting, count = [(node, 1)], 0
-    while waiting:
+    waiting, count, depth = [(node, 1)], 0, 0
+    while waiting and count <= most:
         last, level = waiting.pop()
-        count += 1
-        if count > size or level > depth:
-            return True
+        count, depth = count + 1, max(depth, level)
         waiting.extend((part, level + 1) for part in parts(last))
-    return False
+    return count, depth
 
 
 def all_of(conditions: Iterable[ast.Condition]) -> ast.Condition:

@@ -168,7 +168,7 @@ def results(
 
 @app.command()
 def delete(deployment_id: DeploymentId, url: Url = _URL, token: Token = None) -> None:
-    """Stop a deployment and forget it."""
+    """Stop a deployment and forget it; insights that refer to its own go on as they are."""
     with _client(url, token) as client:
         client.delete(deployment_id)
     _out.print(f"{deployment_id} is deleted", highlight=False)

@@ -1,0 +1,32 @@
+"""Insights without the names that their text defines: functions replaced, streams looked up."""
+
+from dataclasses import dataclass
+
+from analytics_enabler.semantics.findings import Findings
+from analytics_enabler.semantics.functions import functions_of
+from analytics_enabler.semantics.streams import streams_of
+from analytics_enabler.semantics.substitution import Substitution
+from grammar import Script, ast
+
+
+@dataclass(frozen=True, slots=True)
+class Meant:
+    """An insight as it is written, and what is meant by that; None where it means nothing."""
+
+    written: ast.Insight
+    plain: ast.Insight | None
+
+
+def expanded(script: Script, findings: Findings) -> list[Meant]:
+    """Return the insights of a text, and say what is wrong with its other definitions.
+
+    An insight that uses a wrong definition means nothing; nothing is said at the insight then.
+    """
+    substitution = Substitution(functions_of(script, findings), findings)
+    streams = streams_of(script, findings)
+    insights: list[Meant] = []
+    for each in script.statements:
+        if isinstance(each, ast.Insight):
+            called = substitution.of(each)
+            insights.append(Meant(each, None if called is None else streams.resolved(called)))
+    return insights

@@ -1,0 +1,208 @@
+"""``INSIGHT name``: what another insight means, as a part of the one that refers to it.
+
+The part is the other's plan as it is at the time of the check. So what is deployed stays computable
+by itself, whatever becomes of the other, and the optimizer lets both share what they compute.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from analytics_enabler.semantics.cycles import ordered
+from analytics_enabler.semantics.definition import Definition
+from analytics_enabler.semantics.expansion import Meant
+from analytics_enabler.semantics.findings import Findings, beginning, did_you_mean, nearest
+from analytics_enabler.semantics.options import is_signed
+from analytics_enabler.semantics.trees import walk
+from grammar import ast
+from grammar.units import in_words
+from mistbow.plan.expressions import Aggregate, Expression, Filtered, children, rewrite
+
+Deployed = Mapping[str, Sequence[Definition]]
+"""The insights that run, by name; several deployments may have one of the same name."""
+
+MOST_NODES = 10_000
+"""Nodes that the insights which one refers to may have together."""
+
+MOST_DEPTH = 100
+"""Levels of an insight that is referred to, or refers to others: whatever reads it recurses."""
+
+
+@dataclass(slots=True)
+class References:
+    """The insights that those of one text may refer to.
+
+    ``deployed`` is None where what runs is not known. Those of the text are added one by one; None
+    for one that means nothing, what is told there.
+    """
+
+    findings: Findings
+    deployed: Deployed | None
+    _found: dict[str, Definition | None] = field(default_factory=dict)
+    _extents: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def in_order(self, insights: Iterable[Meant]) -> Iterator[tuple[ast.Insight, ast.Insight]]:
+        """Yield what a text's insights are, written and meant, each behind those it refers to.
+
+        Those that refer to themselves are left out, and so is who refers to them.
+        """
+        by_name: dict[str, list[tuple[ast.Insight, ast.Insight]]] = {}
+        for each in insights:
+            if each.plain is not None:
+                by_name.setdefault(each.plain.name, []).append((each.written, each.plain))
+        uses = {
+            name: [n.name for _, plain in same for n in _references(plain) if n.name in by_name]
+            for name, same in by_name.items()
+        }
+        order, cycles = ordered(uses)
+        for cycle in cycles:
+            first = by_name[cycle[0]][0][0]
+            self.findings.error(
+                beginning(first.span, len(first.name)),
+                f"`{first.name}` refers to itself: {' → '.join(cycle)}",
+                "Leave one of these references out.",
+            )
+        for name in order:
+            yield from by_name[name]
+
+    def add(self, name: str, definition: Definition | None) -> None:
+        """Let the insights that follow refer to this one."""
+        self._found.setdefault(name, definition)
+
+    def look_up(self, insight: ast.Insight) -> bool:
+        """Return whether all that an insight refers to is there and fits, and say what does not."""
+        references = list(_references(insight))
+        # Not a generator: all of them are looked at.
+        fits = [self._fits(node, insight) for node in references]
+        if not all(fits):
+            return False
+        if sum(self._extent(node.name)[0] for node in references) > MOST_NODES:
+            self._refuse_size(insight)
+            return False
+        return True
+
+    def check_depth(self, insight: ast.Insight, definition: Definition) -> bool:
+        """Return whether an insight is no deeper by what it refers to than it may be."""
+        if next(_references(insight), None) is None or _extent(definition)[1] <= MOST_DEPTH:
+            return True
+        self._refuse_size(insight)
+        return False
+
+    def keys(self, node: ast.InsightReference) -> tuple[str, ...]:
+        """Return the attributes of the keys of an insight that was looked up."""
+        return self._definition(node).by
+
+    def meaning(self, node: ast.InsightReference, every_ms: int | None) -> Expression:
+        """Return the values of an insight that was looked up, at the ticks of another one."""
+        definition = self._definition(node)
+        value = definition.expression
+        if definition.filter is not None:
+            value = Filtered(value, definition.filter)
+        if every_ms in (None, definition.every_ms):
+            return value
+        return rewrite(value, lambda part: _at_ticks(part, every_ms or 0))
+
+    def _definition(self, node: ast.InsightReference) -> Definition:
+        definition = self._found[node.name]
+        if definition is None:
+            raise AssertionError(node)
+        return definition
+
+    def _fits(self, node: ast.InsightReference, insight: ast.Insight) -> bool:
+        if node.name not in self._found:
+            self._found[node.name] = self._of_deployed(node)
+        definition = self._found[node.name]
+        if definition is None:
+            return False
+        every = insight.every
+        if isinstance(every, ast.Interval) and every.millis % definition.every_ms:
+            step = in_words(definition.every_ms)
+            self.findings.error(
+                node.span,
+                f"`{node.name}` has a value every {step}, `{insight.name}` is computed "
+                f"every {in_words(every.millis)}",
+                f"Let `{insight.name}` be computed every {step}, or every multiple of it.",
+            )
+            return False
+        signature = definition.options.signature
+        if signature is not None and not is_signed(insight, signature):
+            self.findings.error(
+                node.span,
+                f"`{node.name}` is signed with `{signature}`, `{insight.name}` is not",
+                f"Add `WITH SIGNATURE '{signature}'`: it would tell the same to others.",
+            )
+            return False
+        if self._extent(node.name)[1] > MOST_DEPTH:
+            self._refuse_size(insight)
+            return False
+        return True
+
+    def _of_deployed(self, node: ast.InsightReference) -> Definition | None:
+        if self.deployed is None:
+            self.findings.error(
+                node.span,
+                f"which insights run is not known now, nor whether there is `{node.name}`",
+                "Try again once the storage agent can be reached.",
+            )
+            return None
+        found = self.deployed.get(node.name, ())
+        if not found:
+            near = nearest(node.name, {*self._found, *self.deployed} - {node.name})
+            self.findings.error(
+                node.span,
+                f"there is no insight `{node.name}`",
+                did_you_mean(near) if near else "Deploy it first, or define it in this text.",
+            )
+        elif len({(d.expression, d.by, d.every_ms, d.filter) for d in found}) > 1:
+            self.findings.error(
+                node.span,
+                f"{len(found)} deployments have an insight `{node.name}`, and they differ",
+                "Define the one that you mean in this text, or deploy it under another name.",
+            )
+            return None
+        return next(iter(found), None)
+
+    def _extent(self, name: str) -> tuple[int, int]:
+        definition = self._found[name]
+        if name not in self._extents and definition is not None:
+            self._extents[name] = _extent(definition)
+        return self._extents[name]
+
+    def _refuse_size(self, insight: ast.Insight) -> None:
+        self.findings.error(
+            beginning(insight.span, len(insight.name)),
+            f"`{insight.name}` and what it refers to are over {MOST_NODES:,} parts "
+            f"or {MOST_DEPTH} levels deep",
+            "Refer to fewer insights, or to some that refer to fewer.",
+        )
+
+
+def _references(insight: ast.Insight) -> Iterator[ast.InsightReference]:
+    return (node for node in walk(insight) if isinstance(node, ast.InsightReference))
+
+
+def _at_ticks(part: Expression, every_ms: int) -> Expression:
+    # Its windows keep their size, also those that spanned its own interval.
+    if isinstance(part, Aggregate):
+        return msgspec.structs.replace(part, every_ms=every_ms)
+    return part
+
+
+def _extent(definition: Definition) -> tuple[int, int]:
+    """Return how many nodes a definition has, up to a bound, and how many levels."""
+    roots = [part for part in (definition.expression, definition.filter) if part is not None]
+    waiting, count, depth = [(root, 1) for root in roots], 0, 0
+    while waiting and count <= MOST_NODES:
+        node, level = waiting.pop()
+        count, depth = count + 1, max(depth, level)
+        waiting.extend((below, level + 1) for below in _below(node))
+    return count, depth
+
+
+def _below(node: Expression) -> Iterator[Expression]:
+    yield from children(node)
+    if isinstance(node, Aggregate):
+        for source in (node.source, node.other):
+            if source is not None and source.predicate is not None:
+                yield source.predicate

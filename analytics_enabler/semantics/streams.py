@@ -1,0 +1,123 @@
+"""STREAM definitions: which points each is, and metrics FROM them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from analytics_enabler.semantics.computed import NOT_COMPUTED_PROVIDERS
+from analytics_enabler.semantics.findings import Findings, beginning, did_you_mean, nearest
+from analytics_enabler.semantics.trees import all_of, any_of, rebuilt, walk
+from grammar import Script, ast
+from mistbow.plan.attributes import canonical
+
+PROVIDERS = ("storage", "stream")
+
+_ATTRIBUTES = ("node", "site", "region", "entity", "entityID", "entityType", "group")
+
+
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """The STREAM definitions of a text: what their points satisfy, None where that is unknown.
+
+    A stream without conditions is that of all points.
+    """
+
+    conditions: Mapping[str, tuple[ast.Condition, ...] | None]
+
+    def resolved(self, insight: ast.Insight) -> ast.Insight | None:
+        """Return an insight in which FROM takes entities only; None where a stream is unknown."""
+        if not self.conditions:
+            return insight
+        used = (each for each in walk(insight) if isinstance(each, ast.MetricStream))
+        members = [member for stream in used for member in stream.members]
+        if any(self.conditions.get(member, ()) is None for member in members):
+            return None
+        return rebuilt(insight, self._resolve)
+
+    def _resolve(self, node: ast.Node) -> ast.Node:
+        node = rebuilt(node, self._resolve)
+        if not isinstance(node, ast.MetricStream):
+            return node
+        streams = [self.conditions[member] or () for member in node.members
+                   if member in self.conditions]  # fmt: skip
+        if not streams:
+            return node
+        entities = [member for member in node.members if member not in self.conditions]
+        sources = [all_of(each) for each in streams if each]
+        if len(sources) < len(streams):  # one of them is that of all points
+            sources, entities = [], []
+        if entities:
+            members = tuple(ast.Text(entity, span=node.span) for entity in entities)
+            sources.append(_membership("entityID", members, node.span))
+        terms = [any_of(sources)] if sources else []
+        terms += [] if node.when is None else [node.when]
+        if not terms:
+            return ast.Name(node.metric, span=node.span)
+        return replace(node, members=(), when=all_of(terms))
+
+
+def streams_of(script: Script, findings: Findings) -> Streams:
+    """Return what a text defines as streams, and say what is wrong with that."""
+    conditions: dict[str, tuple[ast.Condition, ...] | None] = {}
+    members = {
+        member
+        for each in walk(script)
+        if isinstance(each, ast.MetricStream)
+        for member in each.members
+    }
+    for each in script.statements:
+        if not isinstance(each, ast.StreamDefinition):
+            continue
+        head = beginning(each.span, len(each.name))
+        if each.name in conditions:
+            hint = "Give each stream of a submission a name of its own."
+            findings.error(head, f"there are two streams `{each.name}`", hint)
+        elif each.name not in members:
+            hint = f"Take a metric from it, as in `cpu FROM ({each.name})`, or remove it."
+            findings.warning(head, f"nothing is taken from the stream `{each.name}`", hint)
+        conditions.setdefault(each.name, _conditions(each, findings))
+    return Streams(conditions)
+
+
+def _conditions(
+    definition: ast.StreamDefinition, findings: Findings
+) -> tuple[ast.Condition, ...] | None:
+    known = findings.errors
+    provider = definition.provider.lower()
+    if provider not in PROVIDERS:
+        near = nearest(provider, PROVIDERS)
+        findings.error(
+            definition.span,
+            f"there is no provider `{definition.provider}`",
+            did_you_mean(near) if near else f"There are {', '.join(PROVIDERS)}.",
+        )
+    _check_keys(definition, provider, findings)
+    if findings.errors > known or provider in NOT_COMPUTED_PROVIDERS:
+        return None
+    return tuple(
+        _membership(setting.key, setting.values, setting.span) for setting in definition.settings
+    )
+
+
+def _check_keys(definition: ast.StreamDefinition, provider: str, findings: Findings) -> None:
+    """Say which settings are given twice, or do not go with the provider."""
+    seen: set[str] = set()
+    for setting in definition.settings:
+        key = canonical(setting.key)
+        if key in seen:
+            hint = f'List all its values: `{setting.key}=("a", "b")`.'
+            findings.error(setting.span, f"`{setting.key}` is given twice", hint)
+        seen.add(key)
+        if provider == "stream" and key != "name":
+            hint = 'It takes the name of a stream: `stream(name="app/events")`.'
+            findings.error(setting.span, f"`stream` has no setting `{setting.key}`", hint)
+        near = nearest(setting.key, _ATTRIBUTES)
+        if provider == "storage" and near and key not in _ATTRIBUTES:
+            message = f"`{setting.key}` is taken for a label of points and nodes"
+            findings.warning(setting.span, message, did_you_mean(near))
+    if provider == "stream" and "name" not in seen:
+        hint = 'Add the name of one: `stream(name="app/events")`.'
+        findings.error(definition.span, "this does not say which stream it is", hint)
+
+
+def _membership(key: str, values: tuple[ast.Value, ...], span: ast.Span) -> ast.Condition:
+    return ast.Membership(ast.Name(key, span=span), values, span=span)

@@ -1,0 +1,98 @@
+"""What INSIGHT means, and what is said of references that mean nothing."""
+
+import pytest
+
+from analytics_enabler.plan_text import insight_text
+from analytics_enabler.semantics import Definition, check
+from tests.analytics_enabler.support import definition, definitions
+
+BASE = (
+    "now = COMPUTE AVG(cpu) EVERY 5 s; keyed = COMPUTE AVG(cpu, 10 s) BY node EVERY 5 s; "
+    "hot = COMPUTE AVG(cpu) BY node WHEN > 9 AND zone == 'a' EVERY 5 s"
+)
+DEPLOYED: dict[str, list[Definition]] = {each.name: [each] for each in definitions(BASE)}
+
+MEANINGS = [
+    ("2 * INSIGHT now EVERY 5 s", "2 * AVG(cpu) EVERY 5 s"),
+    ("INSIGHT keyed EVERY 5 s", "AVG(cpu, 10 s) BY node EVERY 5 s"),
+    ("MAX(INSIGHT keyed) EVERY 5 s", "MAX((AVG(cpu, 10 s) BY node)) EVERY 5 s"),
+    ("INSIGHT keyed WHEN node == 'n1' AND > 3 EVERY 5 s",
+     "AVG(cpu, 10 s) BY node WHEN node == 'n1' AND > 3 EVERY 5 s"),
+    # Windows keep their size where EVERY is another one.
+    ("INSIGHT now EVERY 1 m", "AVG(cpu, 5 s) EVERY 1 m"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("reference", "plain"), MEANINGS)
+def test_meaning(reference: str, plain: str) -> None:
+    (wanted,) = definitions(f"a = COMPUTE {plain}")
+    (found,) = check(f"a = COMPUTE {reference}", deployed=DEPLOYED).definitions
+    assert found.meaning == wanted.meaning
+    last = definitions(f"a = COMPUTE {reference}; {BASE}")[0]
+    assert last.meaning == wanted.meaning
+    assert "INSIGHT" in last.text
+
+
+def test_it_keeps_its_own_keys_and_conditions() -> None:
+    text = "a = COMPUTE SUM(x) / INSIGHT hot WHEN region == 'r' EVERY 10 s"
+    (found,) = check(text, deployed=DEPLOYED).definitions
+    assert found.by == ("node",)
+    assert insight_text(found.deployed("a", 0)) == (
+        'insight a = SUM(x WHEN region == "r", 10 SECONDS) / '
+        '(AVG(cpu WHEN zone == "a", 5 SECONDS) WHEN AVG(cpu WHEN zone == "a", 5 SECONDS) > 9) '
+        "BY node EVERY 10 SECONDS"
+    )
+
+
+def test_a_text_s_own_insight_comes_before_one_that_runs() -> None:
+    text = "now = COMPUTE MAX(z) EVERY 1 s; a = COMPUTE INSIGHT now EVERY 1 s"
+    found = check(text, deployed=DEPLOYED).definitions
+    assert found[0].meaning == found[1].meaning
+
+
+ERRORS = [
+    ("INSIGHT nwo EVERY 5 s", "there is no insight `nwo`", "`now`"),
+    ("INSIGHT zzzz EVERY 5 s", "there is no insight `zzzz`", "Deploy it first"),
+    ("INSIGHT now EVERY 7 s", "`now` has a value every 5 SECONDS, `a` is computed every 7", "5 S"),
+    ("AVG(x WHEN > INSIGHT now) EVERY 5 s", "about single points", "at the end"),
+    ("INSIGHT a + 1 EVERY 5 s", "`a` refers to itself: a → a", "Leave one"),
+    ("INSIGHT two EVERY 5 s", "2 deployments have an insight `two`, and they differ", "another"),
+]
+
+
+@pytest.mark.parametrize(("reference", "message", "hint"), ERRORS)
+def test_error(reference: str, message: str, hint: str) -> None:
+    two = [definition(f"two = COMPUTE AVG({metric}) EVERY 5 s") for metric in "xy"]
+    checked = check(f"a = COMPUTE {reference}", deployed={**DEPLOYED, "two": two})
+    (problem,) = checked.problems
+    assert message in problem.message
+    assert hint in (problem.hint or "")
+
+
+def test_deployments_that_agree_may_share_a_name() -> None:
+    same = [
+        definition(f"b = COMPUTE AVG(x) EVERY 5 s{more}") for more in ("", " WITH SCHEDULER=fair")
+    ]
+    assert check("a = COMPUTE INSIGHT b EVERY 5 s", deployed={"b": same}).ok
+    assert not check("a = COMPUTE INSIGHT b EVERY 5 s").ok  # what runs is not known
+
+
+def test_cycles_are_named_and_what_depends_on_them_is_not_blamed() -> None:
+    pairs = [("a", "b"), ("b", "c"), ("c", "a"), ("d", "d"), ("e", "a"), ("f", "e")]
+    text = "\n".join(f"{one} = COMPUTE 1 + INSIGHT {other} EVERY 1 s;" for one, other in pairs)
+    assert [(p.line, p.message) for p in check(text).problems] == [
+        (1, "`a` refers to itself: a → b → c → a"),
+        (4, "`d` refers to itself: d → d"),
+    ]
+
+
+def test_what_depends_on_a_wrong_insight_is_not_blamed() -> None:
+    text = "a = COMPUTE AVGG(x) EVERY 1 s; b = COMPUTE INSIGHT a EVERY 1 s"
+    assert [p.message for p in check(text).problems] == ["there is no function `AVGG`"]
+
+
+@pytest.mark.parametrize("combined", ["INSIGHT a{0} + INSIGHT a{0}", "1 + INSIGHT a{0}"])
+def test_what_references_grow_to_is_bounded(combined: str) -> None:
+    chain = [f"a{n} = COMPUTE {combined.format(n - 1)} EVERY 1 s;" for n in range(300, 0, -1)]
+    (problem,) = check(" ".join([*chain, "a0 = COMPUTE AVG(x) EVERY 1 s"])).problems
+    assert problem.message.endswith("over 10,000 parts or 100 levels deep")
