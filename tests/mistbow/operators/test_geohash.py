@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mistbow.operators.geohash import geohash
+from tests.mistbow.operators.values import CALM
 
 LETTERS = "0123456789bcdefghjkmnpqrstuvwxyz"
 
@@ -23,6 +24,7 @@ def bisected(latitude: float, longitude: float, n: int) -> str:
     return text
 
 
+@CALM
 @given(st.floats(-90, 90), st.floats(-180, 180), st.integers(1, 12))
 def test_a_geohash_is_the_path_of_halves(latitude: float, longitude: float, n: int) -> None:
     [found] = geohash(np.array([latitude]), np.array([longitude]), n)

@@ -15,7 +15,7 @@ from mistbow.operators.moments import (
     variance,
 )
 from mistbow.operators.points import Floats
-from tests.mistbow.operators.values import CLOSE, arrays, ask
+from tests.mistbow.operators.values import CALM, CLOSE, arrays, ask
 
 
 def together(parts: list[Floats]) -> Moments:
@@ -24,6 +24,7 @@ def together(parts: list[Floats]) -> Moments:
     return Moments(*(np.concatenate([getattr(one, field) for one in each]) for field in fields))
 
 
+@CALM
 @given(st.lists(st.tuples(st.integers(0, 2), arrays(most=8)), min_size=1, max_size=12))
 def test_merged_moments_say_what_duckdb_says_of_all(
     connection: duckdb.DuckDBPyConnection, parts: list[tuple[int, Floats]]

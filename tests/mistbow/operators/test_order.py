@@ -6,9 +6,10 @@ from hypothesis import strategies as st
 
 from mistbow.operators.order import correlation, histogram, median, mode, percentile, top_k
 from mistbow.operators.points import Floats, Points
-from tests.mistbow.operators.values import CLOSE, EVEN, arrays, ask
+from tests.mistbow.operators.values import CALM, CLOSE, EVEN, arrays, ask
 
 
+@CALM
 @given(arrays(), st.floats(0, 100), st.integers(1, 50))
 def test_order_is_as_in_duckdb(
     connection: duckdb.DuckDBPyConnection, values: Floats, p: float, k: int
@@ -36,6 +37,7 @@ def test_nothing_has_no_middle() -> None:
     assert top_k(nothing, 2).tolist() == []
 
 
+@CALM
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1), st.integers(1, 20))
 @example([1e16, 1e16 + 2], 10)
 @example([-1.7e308, 0.0, 1.7e308], 3)
@@ -70,6 +72,7 @@ def measured(rows: list[tuple[int, str, float]]) -> Points:
     )
 
 
+@CALM
 @given(MEASURED, MEASURED)
 def test_correlation_is_that_of_an_inner_join_in_duckdb(
     connection: duckdb.DuckDBPyConnection,

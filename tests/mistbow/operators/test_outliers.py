@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from mistbow.operators.outliers import pmcod
 from mistbow.operators.points import Floats
+from tests.mistbow.operators.values import CALM
 
 
 def brute_force(values: Floats, k: int, r: float) -> list[bool]:
@@ -17,6 +18,7 @@ def brute_force(values: Floats, k: int, r: float) -> list[bool]:
 TENTHS = st.integers(0, 30).map(lambda number: number / 10)
 
 
+@CALM
 @given(
     st.lists(st.one_of(TENTHS, st.floats(-1e300, 1e300)), max_size=30),
     st.integers(1, 6),

@@ -5,12 +5,16 @@ from typing import Any
 import duckdb
 import numpy as np
 import pyarrow as pa
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from mistbow.operators.points import Floats
 
 CLOSE = 1e-9
 """The relative error that an operator may have against DuckDB."""
+
+CALM = settings(deadline=None)
+"""The machine that runs them may have other things to do."""
 
 EVEN = st.integers(-64_000, 64_000).map(lambda number: number / 64)
 """Numbers that are often equal, and whose differences are exact: DuckDB's own sums are too."""
