@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.metadata import entry_points
 from typing import Any
 
 import jsonschema_rs
@@ -13,7 +12,7 @@ from mistbow.errors import InvalidRequestError
 from mistbow.fog.jobs import Setting
 from mistbow.schedulers.guard import FailedError, answer_of
 from mistbow.schedulers.process import settings_of
-from mistbow.schedulers.registry import GROUP, load
+from mistbow.schedulers.registry import load, packages, places_of
 
 LIMIT_S = 15.0
 """How long a scheduler's process may take to tell; it is asked once, not again and again."""
@@ -51,11 +50,8 @@ def declared(name: str) -> Declared:
 
     Raises ``InvalidRequestError`` if it cannot be asked.
     """
-    # A package that is replaced is asked again.
-    found = entry_points(group=GROUP, name=name)
-    versions = tuple((each.value, each.dist.version if each.dist else "") for each in found)
     try:
-        return _declared(name, versions)
+        return _declared(name, packages())
     except (FailedError, msgspec.MsgspecError) as error:
         raise InvalidRequestError(
             f"the scheduler `{name}` cannot say which settings it takes: {error}"
@@ -63,8 +59,9 @@ def declared(name: str) -> Declared:
 
 
 @lru_cache(maxsize=64)
-def _declared(name: str, versions: tuple[tuple[str, str], ...]) -> Declared:
-    if all(value.startswith(_OUR_OWN) for value, _ in versions):
+def _declared(name: str, installed: tuple[tuple[str, int], ...]) -> Declared:
+    del installed  # what is installed since is asked anew
+    if all(place.startswith(_OUR_OWN) for place in places_of(name)):
         return Declared(settings_of(load(name)))  # of which nothing is to be feared
     answer = answer_of(name, b"null", LIMIT_S)
     return Declared(msgspec.json.decode(answer, type=dict[str, dict[str, Any]]))
