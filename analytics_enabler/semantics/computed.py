@@ -14,9 +14,9 @@ COMPUTED_FUNCTIONS = frozenset({*get_args(Function), *get_args(Mathematical)}) &
 COMPUTED = frozenset({
     ast.Allow, ast.And, ast.Binary, ast.Boolean, ast.Call, ast.Compare, ast.CostCap, ast.Elided,
     ast.FunctionDefinition, ast.Insight, ast.InsightReference, ast.Interval, ast.Membership,
-    ast.MetricStream, ast.Name, ast.Negate, ast.Not, ast.Number, ast.Or, ast.PlacementOn,
-    ast.Scheduler, ast.Scoped, ast.Script, ast.Setting, ast.Signature, ast.StreamDefinition,
-    ast.Text,
+    ast.MetricStream, ast.Name, ast.Negate, ast.Not, ast.Number, ast.Or, ast.Outliers,
+    ast.PlacementOn, ast.Scheduler, ast.Scoped, ast.Script, ast.Setting, ast.Signature,
+    ast.StreamDefinition, ast.Text,
 })  # fmt: skip
 """The nodes that have a meaning, at least somewhere."""
 
