@@ -72,12 +72,12 @@ def test_results_open_to_the_signature(tokens: Tokens, agent: AgentClient) -> No
             found = reader.results(deployment, insight=insight).results
             assert "secret" in {result.insight for result in found}
     assert next(chair.follow(deployment, insight="secret", after="")).value == 1
-    # From now on it is open, but what was signed stays so.
+    # What is no more stays signed, and also if there is one of its name that is open.
+    operator.amend(deployment, OPEN)
+    with pytest.raises(ForbiddenError, match="signature board"):
+        operator.results(deployment, insight="secret")
     operator.amend(deployment, f"{OPEN}; {SIGNED.partition(' WITH ')[0]}")
     assert {r.insight for r in operator.results(deployment).results} == {"open"}
     assert {r.insight for r in chair.results(deployment).results} == {"open", "secret"}
-    operator.amend(deployment, OPEN)
-    with pytest.raises(ForbiddenError):
-        operator.results(deployment, insight="secret")
     for client in (operator, chair, fog):
         client.close()

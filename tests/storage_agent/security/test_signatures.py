@@ -11,7 +11,7 @@ from tests.storage_agent.security.conftest import FOG, Guarded
 
 STREAM = "results/all.fair.1a2b3c4d.signed-board"
 TS = 1_790_000_000_000
-SERIES = {"query": '{insight="peak"}', "time": str(TS / 1000)}
+SERIES = {"query": '{__name__="insight:peak"}', "time": str(TS / 1000)}
 
 
 @pytest.fixture(scope="module")
