@@ -269,6 +269,7 @@ class Agent:
                     config.bound,
                     lambda name: not is_permanent(name),
                     self.replication.offers.unheard,
+                    self.replication.offers.owed,
                 ),
                 keeping=keeping,
                 catalogue=catalogue,

@@ -55,6 +55,12 @@ def withdraw_copy(copy_id: str, target: str | None, *, force: bool) -> Call[None
     return Call("DELETE", path, lambda _: None, params=params, repeatable=True)
 
 
+def delete_replica(of: str, copy_id: str, *, force: bool) -> Call[None]:
+    """Delete a replica."""
+    path = f"/replication/replicas/{quote(of, safe='')}/{quote(copy_id, safe='')}"
+    return Call("DELETE", path, lambda _: None, params={"force": str(force).lower()})
+
+
 def restrictions() -> Call[Restrictions]:
     """Ask what may not be copied where."""
     return _get("/replication/restrictions", Restrictions)

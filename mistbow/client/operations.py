@@ -74,6 +74,13 @@ class OperationsClient:
         """
         self._send(operation_calls.withdraw_copy(copy_id, target, force=force))
 
+    def delete_replica(self, of: str, copy_id: str, *, force: bool = False) -> None:
+        """Delete a replica that the site holds of one that is gone; raises ``NotFoundError``.
+
+        Raises ``ConflictError`` if it may be all that is left, unless ``force`` says so.
+        """
+        self._send(operation_calls.delete_replica(of, copy_id, force=force))
+
     def restrictions(self) -> Restrictions:
         """Return what may not be copied where."""
         return self._send(operation_calls.restrictions())
@@ -121,6 +128,10 @@ class AsyncOperationsClient:
     ) -> None:
         """Do as ``OperationsClient.withdraw_copy``."""
         await self._send(operation_calls.withdraw_copy(copy_id, target, force=force))
+
+    async def delete_replica(self, of: str, copy_id: str, *, force: bool = False) -> None:
+        """Do as ``OperationsClient.delete_replica``."""
+        await self._send(operation_calls.delete_replica(of, copy_id, force=force))
 
     async def restrictions(self) -> Restrictions:
         """Do as ``OperationsClient.restrictions``."""

@@ -44,6 +44,7 @@ from storage_agent.fabric.replicas import POSITION
 from storage_agent.ignite_client import METADATA as METADATA_CACHE
 from storage_agent.ignite_client import IgniteClient
 from storage_agent.monitoring.catalogue import APPLIED, SERIES
+from storage_agent.replication.replica import note_loss
 from storage_agent.replication.told import Copy, copies_of
 from storage_agent.streams.log import StreamLog
 from storage_agent.streams.state import State, StateCell
@@ -243,6 +244,8 @@ class Guard:
             rows = None if site is None else await self._replica(site, name)
             stream = await self._stream(name, rows)
             done = Repaired() if stream is None else await self._fill(stream.log, loss, rows)
+            if rows is None and stream is not None and name.startswith(REPLICAS):
+                await note_loss(stream)
             if name == RAW:
                 await self._ignite.put(METADATA_CACHE, APPLIED, str(loss.head).encode())
             log.warning("repaired", stream=name, missing=done.missing, restored=done.restored)

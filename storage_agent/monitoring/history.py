@@ -10,6 +10,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -98,6 +99,10 @@ class Elsewhere(Protocol):
         """Return which of some series are elsewhere, none of them twice."""
         ...
 
+    def reading(self) -> AbstractContextManager[None]:
+        """Return what is entered while points are read: what is here stays until it is left."""
+        ...
+
     async def latest(self, series: Collection[Series]) -> dict[Series, tuple[int, float]]:
         """Return their last times and values; raises a ``MistbowError`` if it cannot be known."""
         ...
@@ -121,15 +126,15 @@ class History:
         *,
         columns: Sequence[str] = COLUMNS,
         most: int = MOST_VALUES,
+        missing: list[str] | None = None,
     ) -> pa.Table:
         """Return the points of series with ``start <= ts <= end`` (ms).
 
         Those of a series with equal times are in the order of their numbers. Raises
-        ``TooLargeError`` when there are more than ``most``.
+        ``TooLargeError`` when there are more than ``most``; ``missing`` is as in ``batches``.
         """
-        parts = [
-            part async for part in self.batches(series, start, end, columns=columns, most=most)
-        ]
+        found = self.batches(series, start, end, columns=columns, most=most, missing=missing)
+        parts = [part async for part in found]
         schema = pa.schema([POINTS.field(name) for name in columns])
         return pa.Table.from_batches(parts, schema)
 
@@ -180,9 +185,27 @@ class History:
         columns: Sequence[str],
         missing: list[str] | None,
     ) -> AsyncIterator[pa.RecordBatch]:
+        if self._elsewhere is None:
+            async for batch in self._here(series, start, end, columns):
+                yield batch
+            return
+        with self._elsewhere.reading():
+            found = self._both(self._elsewhere, series, start, end, columns, missing)
+            async for batch in found:
+                yield batch
+
+    async def _both(
+        self,
+        elsewhere: Elsewhere,
+        series: Collection[Series],
+        start: int,
+        end: int,
+        columns: Sequence[str],
+        missing: list[str] | None,
+    ) -> AsyncIterator[pa.RecordBatch]:
         """Yield what is elsewhere, and then what is here: no point is read from both."""
         left = set(series)
-        for away in () if self._elsewhere is None else self._elsewhere.among(series):
+        for away in elsewhere.among(series):
             left -= set(away.series)
             last = min(end, away.to)
             if start <= last:

@@ -99,6 +99,20 @@ def _add_state_routes(routes: APIRouter, agent: Agent) -> None:
         await _open(agent).offers.withdraw(copy_id, target, force=force)
         await agent.member.settled()
 
+    @routes.delete("/replicas/{of}/{copy_id}", status_code=204, summary="Delete a replica")
+    @requires("admin")
+    async def delete(
+        of: str,
+        copy_id: str,
+        force: Annotated[bool, Query(description="even if it is all that is left")] = False,
+    ) -> None:
+        """Delete what is held here of a site that is gone, or that lost its store.
+
+        If that site comes back and still wants the copy, it is made anew of what the site has.
+        """
+        await _open(agent).puller.delete(of.lower(), copy_id, force=force)
+        await agent.member.settled()
+
 
 def _add_rule_routes(routes: APIRouter, agent: Agent) -> None:
     @routes.get("/restrictions", summary="What may not be copied where")

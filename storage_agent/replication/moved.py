@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Sequence
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -14,7 +15,7 @@ from mistbow.streams.schemas import METADATA, POINTS, RAW
 from mistbow.streams.wire import Chunk, ChunkDecoder, Position
 from storage_agent.fabric.journal import STORE
 from storage_agent.fabric.member import Member
-from storage_agent.fabric.network import Outgoing
+from storage_agent.fabric.network import Network, Outgoing
 from storage_agent.monitoring.catalogue import Series
 from storage_agent.monitoring.history import last_values
 from storage_agent.monitoring.values import COLUMNS
@@ -35,7 +36,7 @@ _LOOK_S = 0.02
 class Moved(msgspec.Struct, frozen=True, omit_defaults=True):
     """Points up to ``to`` (ms) and before the number ``before``, which the copy at ``target`` has.
 
-    ``kept``: the target's store. ``since``: when that was noted, ms; ``forgotten``: before this
+    ``kept``: the replica there that has them, by its name ``made``. ``forgotten``: before this
     number none are here any more.
     """
 
@@ -44,7 +45,6 @@ class Moved(msgspec.Struct, frozen=True, omit_defaults=True):
     kept: str
     to: int
     before: int
-    since: int
     filter: SeriesFilter = SeriesFilter()
     forgotten: int = 0
 
@@ -66,12 +66,16 @@ def moved_in(log: StreamLog) -> dict[tuple[str, str], Moved]:
 class MovedAsk(msgspec.Struct, frozen=True, kw_only=True):
     """What a source asks of the replica ``id`` that it moved points to: these series and times.
 
-    The replica must have read the source's ``store`` up to the number ``reached``, and have done
-    what was deleted there up to ``deleted``.
+    Who reads in place of a source that is silent asks the same, without ``reached``.
+
+    It must be the one that was made as ``kept``: one that was made since does not have them. It
+    must have read the source's ``store`` up to the number ``reached``, and have done what was
+    deleted there up to ``deleted``.
     """
 
     of: str
     id: str
+    kept: str
     store: str
     series: tuple[Series, ...]
     start: int
@@ -114,6 +118,10 @@ class MovedPoints:
         self.changing = asyncio.Lock()
         self._member = member
         self._streams: Streams | None = None
+        # Reads that go on by number, and by copy the last one that began before it was noted.
+        self._reads: set[int] = set()
+        self._begun = 0
+        self._before: dict[tuple[str, str], int] = {}
 
     def open(self, streams: Streams) -> None:
         """Take up the streams."""
@@ -128,12 +136,31 @@ class MovedPoints:
         """Return how far a copy has moved, if it has begun to."""
         return self.all().get((copy.target, copy.id))
 
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Take note of a read as long as it goes on."""
+        self._begun += 1
+        read = self._begun
+        self._reads.add(read)
+        try:
+            yield
+        finally:
+            self._reads.discard(read)
+
+    def is_read_as_before(self, moved: Moved) -> bool:
+        """Tell whether a read goes on that began before this was noted; none after a restart."""
+        last = self._before.get((moved.target, moved.id), 0)
+        return any(read <= last for read in self._reads)
+
     async def note(self, noted: dict[str, object]) -> None:
         """Note what has moved."""
         if self._streams is None:
             raise UnavailableError("the agent is starting")
         raw = await self._streams.get(RAW)
         await raw.writer.advance(raw.log.epoch, attributes=noted)
+        for target, copy_id in moved_in(raw.log):
+            if _NOTED + copy_id in noted:
+                self._before[target, copy_id] = self._begun
 
     @property
     def store(self) -> str:
@@ -157,11 +184,10 @@ class MovedPoints:
         self, away: Away, start: int, end: int, columns: Sequence[str], reached: int
     ) -> AsyncIterator[pa.RecordBatch]:
         """Yield points from where they are; raises a ``MistbowError`` if that is not possible."""
-        if self._member.store(away.moved.target) != away.moved.kept:
-            raise UnavailableError("that site has lost its store, and with it what moved there")
         asked = MovedAsk(
             of=self._member.site,
             id=away.moved.id,
+            kept=away.moved.kept,
             store=self.store,
             series=tuple(away.series),
             start=start,
@@ -170,24 +196,9 @@ class MovedPoints:
             reached=reached,
             deleted=self._deleted(),
         )
-        call = Outgoing(
-            away.moved.target,
-            "POST",
-            f"/replication/points?site={away.moved.target}".encode(),
-            headers={"Content-Type": "application/json"},
-            content=msgspec.json.encode(asked),
-            wait_s=_READ_S,
-        )
-        answer = await self._member.network.send(call)
-        if not answer.response.is_success:
-            await answer.read()
-        decoder = ChunkDecoder()
-        try:
-            async for data in answer.body:
-                for chunk in decoder.feed(data):
-                    yield chunk.rows
-        finally:
-            await answer.response.aclose()
+        async with aclosing(points_at(self._member.network, away.moved.target, asked)) as chunks:
+            async for chunk in chunks:
+                yield chunk.rows
 
     async def latest(self, series: Collection[Series]) -> dict[Series, tuple[int, float]]:
         """Return the last time and value of what of series has moved."""
@@ -211,13 +222,39 @@ class MovedPoints:
         return max(told, default=0)
 
 
+async def points_at(network: Network, target: str, asked: MovedAsk) -> AsyncGenerator[Chunk, None]:
+    """Yield points of a replica at another site; raises a ``MistbowError``.
+
+    Their frontier is the time (ms) up to which the replica has all that did not come late.
+    """
+    call = Outgoing(
+        target,
+        "POST",
+        f"/replication/points?site={target}".encode(),
+        headers={"Content-Type": "application/json"},
+        content=msgspec.json.encode(asked),
+        wait_s=_READ_S,
+    )
+    answer = await network.send(call)
+    if not answer.response.is_success:
+        await answer.read()
+    decoder = ChunkDecoder()
+    try:
+        async for data in answer.body:
+            for chunk in decoder.feed(data):
+                yield chunk
+    finally:
+        await answer.response.aclose()
+
+
 class Held(msgspec.Struct, frozen=True, kw_only=True):
     """What a replica has, for who wants to forget it.
 
     All rows of ``store`` before the number ``position`` are stored, if it is ``complete``.
-    ``durable``: that survives a crash.
+    ``durable``: that survives a crash. ``made`` is as in ``Kept``.
     """
 
+    made: str
     store: str | None
     position: int
     complete: bool
@@ -235,6 +272,7 @@ class MovedReplicas:
         """Return what a replica has; raises ``NotFoundError``."""
         replica = self._replica(of, copy_id)
         return Held(
+            made=replica.made,
             store=replica.store,
             position=replica.position,
             complete=replica.complete and not replica.missed,
@@ -257,8 +295,9 @@ class MovedReplicas:
         series = [each for each in asked.series if each[1].startswith(prefix)]
         schema = pa.schema([POINTS.field(name) for name in asked.columns])
         found = replica.history.batches(series, asked.start, asked.end, columns=asked.columns)
-        chunks = (Chunk(batch, _NOWHERE) async for batch in found)
-        return schema, Chunk(no_rows(schema), _NOWHERE), chunks
+        reached = Position(0, replica.complete_to)
+        chunks = (Chunk(batch, reached) async for batch in found)
+        return schema, Chunk(no_rows(schema), reached), chunks
 
     def _replica(self, of: str, copy_id: str) -> Replica:
         for replica in self._puller.held(of):
@@ -268,11 +307,12 @@ class MovedReplicas:
         raise NotFoundError(f"no replica {copy_id} of {of} is held here")
 
 
-_NOWHERE = Position(0, 0)
-
-
 async def _followed(replica: Replica, asked: MovedAsk) -> None:
     """Wait until a replica has followed its source so far; raises if it does not."""
+    if replica.made != asked.kept:
+        raise ConflictError(
+            f"the replica {asked.id} of {asked.of} was deleted or lost, and what had moved with it"
+        )
     if replica.store != asked.store or replica.missed:
         raise ConflictError(f"the replica {asked.id} of {asked.of} is not of what was moved")
     end = time.monotonic() + _FOLLOWED_S

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from mistbow.clock import Clock
-from mistbow.errors import ConflictError, MistbowError
+from mistbow.errors import ConflictError, MistbowError, NotFoundError
 from mistbow.streams.schemas import RAW
 from mistbow.telemetry import get_logger
 from storage_agent.fabric.following import ask
@@ -15,7 +15,6 @@ from storage_agent.fabric.member import Member
 from storage_agent.replication.moved import Held, Moved, MovedPoints
 from storage_agent.replication.offering import Offers
 from storage_agent.replication.told import Copy
-from storage_agent.streams.housekeeping import GRACE_MS
 from storage_agent.streams.index import Index
 from storage_agent.streams.streams import Stream, Streams
 
@@ -67,34 +66,36 @@ class Mover:
         to = now - keep
         if moved is not None and to - moved.to < keep // _STEPS:
             return
-        position = await self._confirmed(copy.target, copy.id)
-        kept = self._member.store(copy.target)
-        if position is None or kept is None or (moved is not None and moved.kept != kept):
+        held = await self._confirmed(copy.target, copy.id)
+        if held is None or (moved is not None and moved.kept != held.made):
             return
         begin = 0 if moved is None else moved.before
-        before = _end(raw.log.index, begin, to, position)
+        before = _end(raw.log.index, begin, to, held.position)
         async with self._moved.changing:
             # Withdrawn meanwhile, perhaps.
             if before > begin and copy in self._offers.all():
-                step = Moved(copy.id, copy.target, kept, to, before, now, copy.filter, begin)
+                step = Moved(copy.id, copy.target, held.made, to, before, copy.filter, begin)
                 await self._moved.note(step.note())
 
-    async def _confirmed(self, target: str, copy_id: str) -> int | None:
+    async def _confirmed(self, target: str, copy_id: str) -> Held | None:
         """Ask a target before which number it has everything stored; None if it has not."""
         question = urlencode({"site": target, "of": self._member.site, "id": copy_id})
         path = f"/replication/held?{question}".encode()
-        held = await ask(self._member.network, target, path, Held)
+        try:
+            held = await ask(self._member.network, target, path, Held)
+        except NotFoundError:
+            return None  # it was deleted there
         sure = held.complete and held.durable and held.store == self._moved.store
-        return held.position if sure else None
+        return held if sure else None
 
     async def _forget(self, raw: Stream, moved: Moved) -> None:
-        # Who began to read before it was noted has finished by then.
-        if self._clock() - moved.since < min(GRACE_MS, self._after_ms):
+        # Who began to read before it was noted reads here what goes now. How long that takes has
+        # nothing to do with the age of what moves, so no time is waited for but the reads.
+        if self._moved.is_read_as_before(moved):
             return
         # Much may have happened there since it was noted, and here everything is left yet.
-        position = await self._confirmed(moved.target, moved.id)
-        kept = self._member.store(moved.target)
-        if position is None or position < moved.before or kept != moved.kept:
+        held = await self._confirmed(moved.target, moved.id)
+        if held is None or held.position < moved.before or held.made != moved.kept:
             await self._take_back(moved)
             return
         columns, keys = _keys(moved)

@@ -129,23 +129,35 @@ class Offers:
                 f"there is no copy {copy_id}" + (f" at {target}" if target else ""),
                 hint="GET /replication lists them.",
             )
-        left = tuple(each for each in self._copies if each not in gone)
-        if self.fragile and not force and any(self._is_last(each, left) for each in gone):
-            raise ConflictError(
-                f"{self._member.site} is fragile, and no other copy of this is complete",
-                hint="Ask for another copy and wait until it is complete, or add ?force=true.",
-            )
+        if not force:
+            self._check_loss(gone)
         for each in gone:
             if (moved := self._moved.of(each)) is not None:
-                if not force:
-                    raise ConflictError(
-                        f"points up to {moved.to} have moved to {each.target}, and are not here",
-                        hint="To give them up for good, add ?force=true.",
-                    )
                 await self._moved.note(moved.end())
         # Others may have been asked for meanwhile.
         places = {(each.target, each.id) for each in gone}
         self._tell(tuple(e for e in self._copies if (e.target, e.id) not in places))
+
+    def _check_loss(self, gone: list[Copy]) -> None:
+        """Raise ``ConflictError`` that says all that would be lost without some copies."""
+        left = tuple(each for each in self._copies if each not in gone)
+        moved = [found for each in gone if (found := self._moved.of(each)) is not None]
+        reasons = [
+            f"points up to {each.to} have moved to {each.target}, and are not here"
+            for each in moved
+        ]
+        hints = ["To give them up for good, add ?force=true."] if moved else []
+        if moved:
+            hints.insert(
+                0,
+                "While the copy stays they can be read; 'Taking back by hand' in "
+                "docs/replication.md brings them here.",
+            )
+        if self.fragile and any(self._is_last(each, left) for each in gone):
+            reasons.append(f"{self._member.site} is fragile, and no other copy of this is complete")
+            hints.append("Ask for another copy and wait until it is complete, or add ?force=true.")
+        if reasons:
+            raise ConflictError("; ".join(reasons), hint=" ".join(hints))
 
     def decide(self, wants: Iterable[Want]) -> None:
         """Want what the policy says, beside what was asked for.
@@ -188,11 +200,18 @@ class Offers:
 
     def unheard(self, stream: str) -> Callable[[Deletion], bool]:
         """Return what tells which deletions of a stream some replica may not have heard of."""
+        return self._unheard_by(each for each in self._copies if each.stream == stream)
+
+    def owed(self, stream: str) -> Callable[[Deletion], bool]:
+        """Return the same of replicas that have what moved: nobody else can be read instead."""
+        moved = (each for each in self._copies if each.moved_to is not None)
+        return self._unheard_by(each for each in moved if each.stream == stream)
+
+    def _unheard_by(self, copies: Iterable[Copy]) -> Callable[[Deletion], bool]:
         last = []
-        for copy in self._copies:
-            if copy.stream == stream:
-                kept = self._kept(copy)
-                last.append((copy.since, None if kept is None else kept.deleted))
+        for copy in copies:
+            kept = self._kept(copy)
+            last.append((copy.since, None if kept is None else kept.deleted))
         return lambda deletion: any(
             deletion.created >= since if heard is None else deletion.id > heard
             for since, heard in last
@@ -277,10 +296,12 @@ class Offers:
     def _fitted(self, copy: Copy) -> Copy:
         if (moved := self._moved.of(copy)) is not None:
             # What it holds is nowhere else: it stays what it is, but is fed no more if it may not.
-            return msgspec.structs.replace(copy, moved_to=moved.to)
+            return msgspec.structs.replace(copy, moved_to=moved.to, moved_in=moved.kept)
         stream = None if self._streams is None else self._streams.opened(copy.stream)
         fitted = msgspec.structs.replace(
             copy,
+            moved_to=None,
+            moved_in="",
             incarnation=copy.incarnation if stream is None else stream.incarnation,
             withheld=self._restrictions.withheld(copy.target),
         )
@@ -289,16 +310,16 @@ class Offers:
     async def _check(self, want: Want) -> None:
         assert self._streams is not None  # noqa: S101 - the API answers once all is open
         site = self._member.site
+        wrong: dict[str, str] = {}
         if want.target == site or self._member.neighbours.get(want.target) is None:
             known = ", ".join(each.site for each in self._member.neighbours) or "none"
-            raise InvalidRequestError(
-                f"target: {want.target} is no other site", hint=f"Known are: {known}."
-            )
+            wrong[f"target: {want.target} is no other site"] = f"Known are: {known}."
         if want.stream == METADATA or want.stream.startswith(REPLICAS):
-            raise InvalidRequestError(
-                f"stream: {want.stream} is not copied in this way",
-                hint="Every site follows all metadata; a replica is copied from its source.",
+            wrong[f"stream: {want.stream} is not copied in this way"] = (
+                "Every site follows all metadata; a replica is copied from its source."
             )
+        if wrong:
+            raise InvalidRequestError("; ".join(wrong), hint=" ".join(wrong.values()))
         stream = await self._streams.get(want.stream)
         if not want.filter.all and not stream.log.schema.equals(POINTS):
             raise InvalidRequestError(
@@ -321,15 +342,22 @@ class Offers:
 
     def check_rules(self, rules: tuple[Rule, ...]) -> None:
         """Raise ``ConflictError`` for rules that keep back what has moved."""
-        for copy in self._copies:
-            kept_back = self._restrictions.withheld(copy.target, rules)
-            if self._moved.of(copy) is not None and any(
-                may_overlap(each, copy.filter) for each in kept_back
-            ):
-                raise ConflictError(
-                    f"points have moved to {copy.target}, which these restrictions keep from it",
-                    hint=f"DELETE /replication/copies/{copy.id}?force=true gives them up.",
-                )
+        broken = [
+            copy
+            for copy in self._copies
+            if self._moved.of(copy) is not None
+            and any(
+                may_overlap(each, copy.filter)
+                for each in self._restrictions.withheld(copy.target, rules)
+            )
+        ]
+        if broken:
+            targets = ", ".join(copy.target for copy in broken)
+            ways = (f"/replication/copies/{copy.id}?target={copy.target}" for copy in broken)
+            raise ConflictError(
+                f"points have moved to {targets}, which these restrictions keep from there",
+                hint=" ".join(f"DELETE {way}&force=true gives them up." for way in ways),
+            )
 
     def may_move(self, copy: Copy) -> bool:
         """Tell whether a copy may move, or go on to, by all that is so now."""

@@ -11,7 +11,13 @@ import pyarrow as pa
 
 from mistbow.client.agent_model import StreamInfo
 from mistbow.clock import Clock
-from mistbow.errors import LostDataError, MistbowError, NotFoundError, UnavailableError
+from mistbow.errors import (
+    ConflictError,
+    LostDataError,
+    MistbowError,
+    NotFoundError,
+    UnavailableError,
+)
 from mistbow.streams.schemas import METADATA, POINTS, RAW
 from mistbow.telemetry import get_logger
 from storage_agent.fabric.following import ask, chunks_of, keep_following
@@ -20,7 +26,7 @@ from storage_agent.fabric.member import Member
 from storage_agent.fabric.network import Outgoing
 from storage_agent.replication.decaying import Decaying
 from storage_agent.replication.reads import HALF_LIFE_MS
-from storage_agent.replication.replica import Replica, kept_in
+from storage_agent.replication.replica import Replica, is_half_made, kept_in
 from storage_agent.replication.told import KEPT_KEY, Copy, Kept, copies_of, name_of, replaces
 from storage_agent.streams.streams import Streams
 
@@ -30,6 +36,8 @@ _LOOK_S = 0.5
 _ROOM_S = 5.0
 _NO_ROOM = "no room on the disk"
 _MISSED = "its source has forgotten what was deleted; withdraw it, and ask for it again"
+_LOST = "rows of it are lost; withdraw it, and ask for it again"
+_TROUBLES = (_NO_ROOM, _MISSED, _LOST)
 
 _Wanted = dict[tuple[str, str], Copy]
 """Copies by the site that wants them and their id."""
@@ -47,6 +55,8 @@ class Puller:
         self._held: dict[tuple[str, str], Replica] = {}
         self._reads: dict[tuple[str, str], Decaying] = {}
         self._pulling: dict[tuple[str, str], asyncio.Task[None]] = {}
+        # Held by who makes or deletes replicas.
+        self._changing = asyncio.Lock()
 
     def open(self, streams: Streams) -> None:
         """Recover what is held."""
@@ -72,6 +82,36 @@ class Puller:
             return True
         return False
 
+    async def delete(self, of: str, copy_id: str, *, force: bool) -> None:
+        """Delete a replica of a site that is gone; raises ``NotFoundError``.
+
+        Raises ``ConflictError`` while its site is there and wants it, and without ``force``, for it
+        may be all that is left.
+        """
+        async with self._changing:
+            replica = self._held.get((of, copy_id))
+            if replica is None:
+                raise NotFoundError(
+                    f"no replica {copy_id} of {of} is held here",
+                    hint="GET /replication lists them.",
+                )
+            there = self._member.neighbours.reachable(of)
+            if there and (of, copy_id) in self._wanted():
+                raise ConflictError(
+                    f"{of} can be reached, and wants this replica",
+                    hint=f"DELETE /replication/copies/{copy_id}?site={of}"
+                    f"&target={self._member.site} withdraws it there.",
+                )
+            if not force:
+                raise ConflictError(
+                    f"{replica.rows} rows of {of} are in this replica, and perhaps nowhere else",
+                    hint="To delete them for good, add ?force=true.",
+                )
+            log.warning("a replica is deleted by request", of=of, stream=replica.name)
+            await self._stop((of, copy_id))
+            await self._drop((of, copy_id), replica)
+            self._tell()
+
     def count_read(self, replica: Replica) -> None:
         """Take note that a replica was read here."""
         key = replica.of, replica.copy.id
@@ -90,7 +130,7 @@ class Puller:
         try:
             while True:
                 try:
-                    await self._follow_wishes()
+                    await self.follow_wishes()
                 except MistbowError as error:
                     log.info("replicas are not looked after", error=error.message)
                 except Exception as error:
@@ -101,28 +141,51 @@ class Puller:
                 task.cancel()
             await asyncio.gather(*self._pulling.values(), return_exceptions=True)
 
-    async def _follow_wishes(self) -> None:
-        wanted = self._wanted()
+    async def follow_wishes(self) -> None:
+        """Begin to hold what is wanted here now, and give up what is not any more."""
+        async with self._changing:
+            await self._follow(self._wanted())
+            self._tell()
+
+    async def _follow(self, wanted: _Wanted) -> None:
         for key, replica in list(self._held.items()):
             if key not in wanted:
                 await self._stop(key)
                 if self._is_withdrawn(replica) and self._is_replaced(replica, wanted):
-                    await self._drop(key, replica)
+                    # What cannot be deleted now, for Ignite has lost of it, keeps up nothing else.
+                    with contextlib.suppress(LostDataError):
+                        await self._drop(key, replica)
         for (site, copy_id), copy in wanted.items():
-            if (site, copy_id) not in self._pulling:
+            # One of a site that is gone is not made anew when it was deleted.
+            can_be = (site, copy_id) in self._held or self._member.neighbours.reachable(site)
+            if can_be and (site, copy_id) not in self._pulling:
                 try:
                     self._begin(await self._hold(site, copy))
                 except MistbowError as error:
                     log.info("not replicated", of=site, stream=copy.stream, error=error.message)
-        self._tell()
+        await self._drop_half_made(wanted)
+
+    async def _drop_half_made(self, wanted: _Wanted) -> None:
+        """Delete streams of replicas of which only the making began, and that nobody wants."""
+        assert self._streams is not None  # noqa: S101 - this runs after open()
+        made = {replica.name for replica in self._held.values()}
+        made |= {name_of(site, copy) for (site, _), copy in wanted.items()}
+        for stream in self._streams.all():
+            if stream.name not in made and is_half_made(stream):
+                log.info("a stream that was to be a replica is dropped", stream=stream.name)
+                with contextlib.suppress(NotFoundError, LostDataError):
+                    await self._streams.delete(stream.name)
 
     async def _drop(self, key: tuple[str, str], replica: Replica) -> None:
         log.info("a replica is dropped", of=replica.of, stream=replica.name)
-        if self._streams is not None:
+        assert self._streams is not None  # noqa: S101 - what is held was found by open()
+        try:
             with contextlib.suppress(NotFoundError):
                 await self._streams.delete(replica.name)
-        # Only now: what could not be deleted is to be tried again.
-        self._held.pop(key, None)
+        finally:
+            # What could not be deleted is to be tried again.
+            if self._streams.opened(replica.name) is not replica.stream:
+                self._held.pop(key, None)
 
     async def _stop(self, key: tuple[str, str]) -> None:
         if (pulling := self._pulling.pop(key, None)) is not None:
@@ -202,7 +265,7 @@ class Puller:
         try:
             async with aclosing(chunks_of(network, site, target)) as chunks:
                 async for chunk in chunks:
-                    replica.state = "following"
+                    replica.state = _LOST if replica.lost else "following"
                     if chunk.rows.num_rows and self.room() < self._least_free:
                         return
                     await replica.add(chunk)
@@ -219,8 +282,9 @@ class Puller:
                 withheld=replica.copy.withheld,
                 complete=replica.complete,
                 deleted=replica.deleted,
-                state=replica.state if replica.state in (_NO_ROOM, _MISSED) else "following",
+                state=replica.state if replica.state in _TROUBLES else "following",
                 reads=self._reads_of(replica),
+                made=replica.made,
             )
             for replica in self.held()
         )

@@ -6,6 +6,7 @@ not: ``complete_to`` is.) Where the source begins to count anew, because it lost
 end of it, the attribute ``base`` is what lies between the two; what was kept stays.
 """
 
+import secrets
 import time
 from typing import Any
 
@@ -13,13 +14,15 @@ import msgspec
 
 from mistbow.clock import Clock
 from mistbow.errors import UnavailableError
+from mistbow.streams.schemas import METADATA
 from mistbow.streams.wire import Chunk
 from storage_agent.fabric.journal import STORE
 from storage_agent.monitoring.history import History
 from storage_agent.replication.deletions import Deleted
 from storage_agent.replication.told import Copy
 from storage_agent.streams.segments import no_rows
-from storage_agent.streams.streams import Stream
+from storage_agent.streams.state import State
+from storage_agent.streams.streams import REPLICAS, Stream
 
 OF = "of"
 COPY = "copy"
@@ -28,6 +31,8 @@ _COMPLETE = "complete"
 _COMPLETE_TO = "complete_to"
 _DELETED = "deleted"
 _MISSED = "missed"
+_MADE = "made"
+_LOST = "lost"
 
 _NOTE_S = 5.0
 
@@ -58,6 +63,11 @@ class Replica:
         return self._stream
 
     @property
+    def made(self) -> str:
+        """Which replica this is: one that is made where this one was deleted is another."""
+        return str(self._attribute(_MADE, ""))
+
+    @property
     def position(self) -> int:
         """The number from which to read on at the source; what is stored here goes up to it."""
         return self._stream.log.frontier - int(self._attribute(_BASE, 0))
@@ -75,8 +85,13 @@ class Replica:
 
     @property
     def complete(self) -> bool:
-        """Whether it once had all that there was."""
-        return bool(self._attribute(_COMPLETE, False))
+        """Whether it once had all that there was, and has lost nothing since."""
+        return bool(self._attribute(_COMPLETE, False)) and not self.lost
+
+    @property
+    def lost(self) -> bool:
+        """Whether rows of it are lost for good: it goes on, but is never complete again."""
+        return bool(self._attribute(_LOST, False))
 
     @property
     def deleted(self) -> int | None:
@@ -139,7 +154,8 @@ class Replica:
                 raise UnavailableError("rows were stored before; what follows is read again")
         self._heard = chunk.position.next
         self._complete_to = max(self._complete_to, chunk.position.frontier)
-        done = self._goal is not None and self._heard >= self._goal and not self.complete
+        done = self._goal is not None and self._heard >= self._goal
+        done = done and not self._attribute(_COMPLETE, False)
         if done or time.monotonic() - self._noted > _NOTE_S:
             await self.note(reached, complete=done)
 
@@ -155,7 +171,7 @@ class Replica:
         """Note what this is a replica of, once."""
         if COPY not in self._stream.log.attributes:
             text = msgspec.json.encode(self.copy).decode()
-            await self._note({OF: self.of, COPY: text})
+            await self._note({OF: self.of, COPY: text, _MADE: secrets.token_hex(8)})
 
     async def _delete(self, deleted: Deleted) -> None:
         """Do what was deleted at the source; after a crash it is told, and done, again."""
@@ -183,6 +199,22 @@ class Replica:
 
     async def _note(self, changes: dict[str, Any], frontier: int | None = None) -> None:
         await self._stream.writer.advance(self._stream.log.epoch, frontier, changes)
+
+
+async def note_loss(stream: Stream) -> None:
+    """Note of a replica's stream that rows of it are lost for good; may be repeated."""
+
+    def lost(state: State) -> State:
+        return msgspec.structs.replace(state, attributes={**state.attributes, _LOST: True})
+
+    # Not by its writer, which refuses while it is not decided what becomes of the stream.
+    await stream.log.state.update(lost)
+
+
+def is_half_made(stream: Stream) -> bool:
+    """Tell whether a stream was to be a replica, and has neither rows nor what it is one of."""
+    ours = stream.name.startswith(REPLICAS) and stream.name.split("/")[2:] != [METADATA]
+    return ours and COPY not in stream.log.attributes and stream.log.head == 0
 
 
 def kept_in(stream: Stream, clock: Clock) -> Replica | None:

@@ -44,7 +44,7 @@ class Replication:
         self.reads = Reads(clock)
         self.insights = Insights(member, clock)
         self.moved_here = MovedReplicas(self.puller, durable=settings.durability != "memory")
-        self.stand_ins = StandIns(member, self.puller)
+        self.stand_ins = StandIns(member, self.puller, self.moved_here)
         signs = VitalSigns(member, clock)
         parts = self.offers, self.puller, self.reads, self.insights, self.restrictions, signs
         self.decider = Decider(member, parts, policy, settings.replication_every_ms, clock)

@@ -1,15 +1,24 @@
 """Answering for a site that does not: from a replica here, or at another site."""
 
 import asyncio
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import msgspec
+import pyarrow as pa
 
-from mistbow.errors import NotFoundError, TooManyRequestsError, UnavailableError
+from mistbow.errors import (
+    ConflictError,
+    NotFoundError,
+    TooLargeError,
+    TooManyRequestsError,
+    UnavailableError,
+)
 from mistbow.fabric import Site
 from mistbow.streams.schemas import RAW
+from mistbow.streams.wire import Chunk
 from storage_agent.fabric.gathering import Missing, Source
 from storage_agent.fabric.member import Member
 from storage_agent.fabric.network import Outgoing
@@ -20,12 +29,17 @@ from storage_agent.monitoring.extraction import fitting, times_of
 from storage_agent.monitoring.history import last_values
 from storage_agent.monitoring.values import item_of
 from storage_agent.replication.filters import may_hold, surely_holds
+from storage_agent.replication.moved import MovedAsk, MovedReplicas, points_at
 from storage_agent.replication.pulling import Puller
 from storage_agent.replication.replica import Replica
 from storage_agent.replication.told import Copy, Kept, copies_of, kept_by, series_told
 
+T = TypeVar("T")
+
 _READ_S = 27.0
 _NAMED = 5
+
+_Told = dict[Series, Metadata]
 
 
 class ReplicaGet(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,12 +77,24 @@ class _Found(msgspec.Struct, frozen=True, omit_defaults=True):
     missing: tuple[Missing, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class PointsAsked:
+    """Which points are asked for: those of series with ``start <= ts <= end`` (ms), ``most``."""
+
+    series: Collection[Series]
+    start: int
+    end: int
+    columns: tuple[str, ...]
+    most: int
+
+
 class StandIns:
     """Reads replicas, those of this site and, through their agents, those of others."""
 
-    def __init__(self, member: Member, puller: Puller) -> None:
+    def __init__(self, member: Member, puller: Puller, here: MovedReplicas) -> None:
         self._member = member
         self._puller = puller
+        self._here = here
 
     async def near(self, site: Site, body: GetBody) -> Stood | None:
         """Answer for a site that may well be there from what is here, if that is good enough.
@@ -82,31 +108,110 @@ class StandIns:
         for replica in held:
             closed = times is not None and times[1] <= replica.complete_to
             fresh = body.max_stale_ms is not None and replica.stale_ms <= body.max_stale_ms
-            covered = self._covered(self._member.site, site.name, replica.copy, wanted, times)
+            covered = self._covered(site.name, replica.copy, replica.made, wanted, times)
             if (closed or fresh) and len(covered) == len(wanted) > 0:
                 return Stood([await self._part(replica, body, wanted, sums=_sums(body))])
         return None
 
     async def instead(self, site: Site, body: GetBody, reason: str) -> Stood:
         """Answer for a site that does not, and say what of it is missing, and why."""
-        wanted = left = self._wanted(site.name, body)
-        parts: list[bytes] = []
+        wanted = self._wanted(site.name, body)
+
+        async def ask(holder: str, kept: Kept, covered: _Told) -> bytes:
+            return await self._ask(holder, kept, body, covered)
+
+        parts, lack = await self._from_each(site.name, wanted, times_of(body), ask)
+        missing = (Missing(site.node, f"{reason}; {lack}"),) if lack else ()
+        return Stood(parts, missing)
+
+    async def points(
+        self, site: str, asked: PointsAsked, reason: str
+    ) -> tuple[list[pa.RecordBatch], list[str]]:
+        """Return the points of a site that does not answer, and in words what of them is missing.
+
+        Raises ``TooLargeError`` where there are more than may be.
+        """
+        told = dict(series_told(self._member.told_by(site)))
+        wanted = {each: told[each] for each in asked.series if each in told}
+        batches: list[pa.RecordBatch] = []
+        missing: list[str] = []
+
+        async def ask(holder: str, kept: Kept, covered: _Told) -> None:
+            left = asked.most - sum(batch.num_rows for batch in batches)
+            found, upto = await self._points_at(holder, kept, replace(asked, series=covered), left)
+            batches.extend(found)
+            if upto < asked.end:
+                missing.append(
+                    f"{reason}; points of {_names(covered)} after {upto} are missing: the replica "
+                    f"at {holder} was not told of them"
+                )
+
+        _, lack = await self._from_each(site, wanted, (asked.start, asked.end), ask)
+        return batches, [*missing, *([f"{reason}; {lack}"] if lack else [])]
+
+    async def _from_each(
+        self,
+        site: str,
+        wanted: _Told,
+        times: tuple[int, int] | None,
+        ask: Callable[[str, Kept, _Told], Awaitable[T]],
+    ) -> tuple[list[T], str]:
+        """Ask replicas, each for what others did not have; return also what is left, in words."""
+        left = wanted
+        parts: list[T] = []
         unfinished = False
-        for holder, kept in self._holders(site.name):
-            covered = self._covered(holder, site.name, kept, left, times_of(body))
+        for holder, kept in self._holders(site):
+            covered = self._covered(site, kept, kept.made, left, times)
             if not covered:
                 continue
             if not kept.complete:
                 unfinished = True
                 continue
             try:
-                parts.append(await self._ask(holder, kept, body, covered))
-            except (UnavailableError, NotFoundError, TooManyRequestsError):
+                parts.append(await ask(holder, kept, covered))
+            except (UnavailableError, NotFoundError, ConflictError, TooManyRequestsError):
                 continue
             left = {series: told for series, told in left.items() if series not in covered}
-        if wanted and not left:
-            return Stood(parts)
-        return Stood(parts, (Missing(site.node, _reason(reason, left, wanted, unfinished)),))
+        return parts, "" if wanted and not left else _lack(left, wanted, unfinished)
+
+    async def _points_at(
+        self, holder: str, kept: Kept, asked: PointsAsked, most: int
+    ) -> tuple[list[pa.RecordBatch], int]:
+        """Return points of a replica, and the time (ms) up to which it has all."""
+        request = MovedAsk(
+            of=kept.of,
+            id=kept.id,
+            kept=kept.made,
+            store=self._member.store(kept.of) or "",
+            series=tuple(asked.series),
+            start=asked.start,
+            end=asked.end,
+            columns=asked.columns,
+            reached=0,
+            deleted=0,
+        )
+        rows, upto = 0, 0
+        batches: list[pa.RecordBatch] = []
+        async with aclosing(self._chunks_at(holder, request)) as chunks:
+            async for chunk in chunks:
+                rows += chunk.rows.num_rows
+                if rows > most:
+                    raise TooLargeError(
+                        f"this asks for more than {asked.most} values",
+                        hint="Ask for less time, or fewer metrics and entities.",
+                    )
+                batches.append(chunk.rows)
+                upto = chunk.position.frontier
+        return batches, upto
+
+    async def _chunks_at(self, holder: str, asked: MovedAsk) -> AsyncGenerator[Chunk, None]:
+        if holder == self._member.site:
+            _, first, chunks = await self._here.points(asked)
+            yield first
+        else:
+            chunks = points_at(self._member.network, holder, asked)
+        async for chunk in chunks:
+            yield chunk
 
     async def read(self, asked: ReplicaGet) -> bytes:
         """Answer another agent; raises ``NotFoundError`` if there is no such replica here."""
@@ -126,9 +231,9 @@ class StandIns:
 
     def _covered(
         self,
-        holder: str,
         of: str,
         kept: Kept | Copy,
+        made: str,
         wanted: dict[Series, Metadata],
         times: tuple[int, int] | None,
     ) -> dict[Series, Metadata]:
@@ -137,7 +242,7 @@ class StandIns:
             copy.filter
             for copy in copies_of(self._member.told_by(of))
             if copy.moved_to is not None
-            and (copy.target, copy.id) != (holder, kept.id)
+            and copy.moved_in != made
             and (times is None or times[0] <= copy.moved_to)
         ]
         return {
@@ -260,15 +365,16 @@ def _covered(kept: Kept | Copy, wanted: dict[Series, Metadata]) -> dict[Series, 
     }
 
 
-def _reason(
-    reason: str, left: dict[Series, Metadata], wanted: dict[Series, Metadata], unfinished: bool
-) -> str:
+def _lack(left: _Told, wanted: _Told, unfinished: bool) -> str:
     if not wanted:
-        return f"{reason}; no series of it that is known is asked for"
-    named = ", ".join(f"{metric} of {entity}" for metric, entity in list(left)[:_NAMED])
-    more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
+        return "no series of it that is known is asked for"
     why = "no complete replica" if unfinished else "no replica"
-    return f"{reason}; {why} that can be reached has {named}{more}"
+    return f"{why} that can be reached has {_names(left)}"
+
+
+def _names(series: Collection[Series]) -> str:
+    named = ", ".join(f"{metric} of {entity}" for metric, entity in list(series)[:_NAMED])
+    return named + (f" and {len(series) - _NAMED} more" if len(series) > _NAMED else "")
 
 
 def _sums(body: GetBody) -> bool:

@@ -34,7 +34,7 @@ class Copy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     made. ``withheld``: what restrictions keep from it. ``since`` in milliseconds. ``id`` says what
     is in it: copies with other content have other ids. ``cause``: what the policy went by.
     ``move``: what is there is to be forgotten here; ``moved_to``: the time (ms) up to which that
-    was begun.
+    was begun, ``moved_in``: the replica that has it, as ``Kept`` says which it is in ``made``.
     """
 
     id: str
@@ -49,6 +49,7 @@ class Copy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cause: str = ""
     move: bool = False
     moved_to: int | None = None
+    moved_in: str = ""
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -56,6 +57,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ``complete``: it has once had all that there was. ``deleted``: the last deletion at its source
     that was done in it. ``reads``: how often a minute it is read there, in steps of a factor of 2.
+    ``made`` names this replica: one that is made in its place has less, and another name.
     """
 
     of: str
@@ -67,6 +69,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     deleted: int | None = None
     state: str = "following"
     reads: int = 0
+    made: str = ""
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

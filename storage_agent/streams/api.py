@@ -215,6 +215,8 @@ async def _writable(agent: Agent, name: str) -> Stream:
 def _refuse_own(name: str) -> None:
     if is_agents_own(name):
         hint = "POST /put appends to it." if name == RAW else "It can be read only."
+        if name.startswith(REPLICAS):
+            hint += " DELETE /replication/replicas/SITE/ID deletes a replica."
         raise ConflictError(f"the stream {name} belongs to this agent", hint=hint)
 
 

@@ -40,6 +40,10 @@ _MERGES = 4
 """So many merges of a stream before the next stream has its turn."""
 
 
+Unheard = Callable[[str], Callable[[Deletion], bool]]
+"""Tells of a stream's name which of its deletions are to be heard of."""
+
+
 @dataclass(frozen=True, slots=True)
 class Bound:
     """How many bytes streams may take; ``evict``: the oldest goes first, or writes are refused."""
@@ -52,7 +56,8 @@ class Housekeeper:
     """Keeps the logs of an agent; ``logs`` and ``bound`` return them as they are now.
 
     ``evictable`` tells of a stream's name whether what is oldest of it may go for want of room,
-    ``unheard`` which of its deletions some replica of it may not have heard of.
+    ``unheard`` which of its deletions some replica of it may not have heard of, ``owed`` which
+    are kept for that however many they are.
     """
 
     def __init__(
@@ -61,7 +66,8 @@ class Housekeeper:
         clock: Clock,
         bound: Callable[[], Bound],
         evictable: Callable[[str], bool],
-        unheard: Callable[[str], Callable[[Deletion], bool]] = lambda _: lambda _: False,
+        unheard: Unheard = lambda _: lambda _: False,
+        owed: Unheard = lambda _: lambda _: False,
     ) -> None:
         self.full = False
         self._logs = logs
@@ -69,6 +75,7 @@ class Housekeeper:
         self._bound = bound
         self._evictable = evictable
         self._unheard = unheard
+        self._owed = owed
         # One at a time, whoever calls: it counts on nobody else changing the runs.
         self._turn = asyncio.Lock()
         self._fenced: set[str] = set()
@@ -139,6 +146,7 @@ class Housekeeper:
             return
         needed = await _needed_by_commits(each)
         needed |= _newest(filter(self._unheard(each.name), manifest.deletions))
+        needed |= {d.id for d in filter(self._owed(each.name), manifest.deletions)}
         for run in manifest.runs:
             needed |= each.deletions.ids(_touching(each.deletions, run))
         over = {d.id for d in manifest.deletions} - needed

@@ -8,9 +8,9 @@ import pytest
 
 from mistbow.errors import UnavailableError
 from storage_agent.replication.deletions import with_deletions
-from storage_agent.replication.replica import Replica
+from storage_agent.replication.replica import Replica, note_loss
 from storage_agent.replication.told import Copy
-from storage_agent.streams import compaction, reading
+from storage_agent.streams import compaction, housekeeping, reading
 from storage_agent.streams.housekeeping import Bound, Housekeeper
 from storage_agent.streams.manifest import Deletion
 from storage_agent.streams.reading import Selection, Selector
@@ -49,10 +49,13 @@ async def fill(stream: Stream, times: range) -> None:
 
 
 async def keep(
-    stream: Stream, clock: HeldClock, unheard: Callable[[Deletion], bool] = lambda _: False
+    stream: Stream,
+    clock: HeldClock,
+    unheard: Callable[[Deletion], bool] = lambda _: False,
+    owed: Callable[[Deletion], bool] = lambda _: False,
 ) -> None:
     keeper = Housekeeper(
-        lambda: [stream.log], clock, Bound, lambda _: True, unheard=lambda _: unheard
+        lambda: [stream.log], clock, Bound, lambda _: True, lambda _: unheard, lambda _: owed
     )
     for _ in range(10):
         await keeper.keep()
@@ -123,6 +126,35 @@ async def test_what_was_deleted_during_a_cut_is_deleted_in_an_archive(
     async for _ in feed(source, replica):
         pass
     assert await times(replica.stream) == [*range(10), *range(20, 100)]
+
+
+async def test_only_what_is_owed_is_remembered_without_end(
+    source: Stream, clock: HeldClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(housekeeping, "MOST_UNHEARD", 2)
+    await fill(source, range(50))
+    for ts in range(4):
+        await source.writer.delete(min_ts=ts, max_ts=ts)
+    await fill(source, range(50, 100))
+    await keep(source, clock, lambda _: True, lambda each: each.id > 1)
+    assert [each.id for each in source.log.manifest.current.deletions] == [2, 3, 4]
+    await keep(source, clock, lambda _: True)
+    assert [each.id for each in source.log.manifest.current.deletions] == [3, 4]
+
+
+async def test_a_replica_that_lost_rows_is_not_complete_again(
+    source: Stream, replica: Replica
+) -> None:
+    await fill(source, range(50))
+    async for _ in feed(source, replica):
+        pass
+    assert replica.complete
+    await note_loss(replica.stream)
+    await fill(source, range(50, 100))
+    async for _ in feed(source, replica):
+        pass
+    assert await times(replica.stream) == list(range(100))
+    assert not replica.complete
 
 
 async def test_an_archive_whose_source_forgot_its_deletions_stays(

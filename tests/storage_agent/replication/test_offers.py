@@ -9,16 +9,17 @@ import pytest
 from mistbow.errors import ConflictError
 from mistbow.settings import AgentSettings
 from mistbow.streams.events import event_rows
-from mistbow.streams.schemas import EVENTS
+from mistbow.streams.schemas import EVENTS, RAW
 from storage_agent.fabric.facts import as_event
 from storage_agent.fabric.greeting import Greeting
 from storage_agent.fabric.member import Member
 from storage_agent.monitoring.catalogue import Catalogue
 from storage_agent.replication.filters import SeriesFilter
-from storage_agent.replication.moved import MovedPoints
+from storage_agent.replication.moved import Moved, MovedPoints
 from storage_agent.replication.offering import Offers, Want
 from storage_agent.replication.restrictions import Restrictions
 from storage_agent.replication.told import KEPT_KEY, Copy, Kept, id_of, name_of, replaces
+from storage_agent.streams.manifest import Deletion
 from storage_agent.streams.streams import Streams
 from tests.storage_agent.conftest import HeldClock
 
@@ -33,7 +34,11 @@ def copy(target: str = "b", **more: object) -> Copy:
 
 @asynccontextmanager
 async def offering(
-    streams: Streams, settings: AgentSettings, clock: HeldClock, complete: str
+    streams: Streams,
+    settings: AgentSettings,
+    clock: HeldClock,
+    complete: str,
+    noted: Moved | None = None,
 ) -> AsyncIterator[Offers]:
     """Yield what a site offers that reaches b and c, of which some say that theirs is complete."""
     for site in "bc":
@@ -47,7 +52,12 @@ async def offering(
     for site in "bc":
         url = f"http://{site}:1"
         member.neighbours.answered(url, Greeting(site=site, node=site, url=url, instance="1"), 1.0)
-    offers = Offers(member, Restrictions("", member), MovedPoints(member), clock)
+    moved = MovedPoints(member)
+    if noted is not None:
+        await streams.recover({})
+        moved.open(streams)
+        await moved.note(noted.note())
+    offers = Offers(member, Restrictions("", member), moved, clock)
     offers.open(streams, Catalogue())
     yield offers
     await member.settled()
@@ -79,6 +89,20 @@ async def test_what_is_complete_stays_until_what_follows_it_is(
         offers.fragile = False
         offers.decide([])
         assert targets(offers) == [], "nobody needs it, and the site is not fragile"
+
+
+async def test_a_deletion_is_owed_to_who_alone_has_what_moved(
+    streams: Streams, settings: AgentSettings, clock: HeldClock
+) -> None:
+    noted = Moved(copy().id, "b", "of-b", 1, 1)
+    deletion = Deletion(id=1, before=1, created=clock())
+    async with offering(streams, settings, clock, "bc", noted) as offers:
+        offers.decide([AT_C])
+        assert offers.unheard(RAW)(deletion)
+        assert not offers.owed(RAW)(deletion)
+        offers.decide([AT_B])
+        offers.review()
+        assert offers.owed(RAW)(deletion)
 
 
 def test_what_takes_the_place_of_a_copy() -> None:
