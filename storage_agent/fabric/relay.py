@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Query, Request, Response
@@ -32,6 +33,18 @@ log = get_logger(__name__)
 READER: ContextVar[str | None] = ContextVar("reader", default=None)
 """The site whose agent sent the request that is answered; None if it came from a client here."""
 
+
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """The site that a request is for, and why its agent does not answer, in words."""
+
+    site: str
+    reason: str
+
+
+SILENT: ContextVar[Silent | None] = ContextVar("silent", default=None)
+"""Set where this agent answers in place of the one that a client's request is for."""
+
 Handler = Callable[[Request], Awaitable[Response]]
 
 _PASSED_ON = ("content-type", "content-length", "idempotency-key", "last-event-id")
@@ -53,15 +66,25 @@ class Relay:
         self._network = network
         self._neighbours = neighbours
 
-    async def handle(self, request: Request, here: Handler) -> Response:
-        """Answer a request by ``here``, or as its site's agent does."""
+    async def handle(self, request: Request, here: Handler, *, stands_in: bool = False) -> Response:
+        """Answer a request by ``here``, or as its site's agent does.
+
+        With ``stands_in``, what a client asks of a site that is silent is answered by ``here`` too.
+        """
         site = request.query_params.get("site")
         via = passed_by(request.headers.get(VIA))
         if site and site != self._network.own:
             # The other agent sees the fog's token: what the caller's opens is decided here.
             await authorize(request)
             kind = kind_of(_target(request))
-            return await self._forward(request, site, via, kind)
+            if not stands_in or via:
+                return await self._forward(request, site, via, kind)
+            await request.body()  # kept, so that it can be read once more
+            try:
+                return await self._forward(request, site, via, kind)
+            except UnavailableError as error:
+                SILENT.set(Silent(site, error.message))
+                return await here(request)
         return await self._serve(request, here, via) if via else await here(request)
 
     async def _forward(
@@ -107,15 +130,18 @@ class Relay:
         return response
 
 
-def relayed(relay: Relay) -> type[APIRoute]:
-    """Return the class of routes that take ``site``; FastAPI has no other seam for that."""
+def relayed(relay: Relay, *, stands_in: bool = False) -> type[APIRoute]:
+    """Return the class of routes that take ``site``; FastAPI has no other seam for that.
+
+    With ``stands_in`` they look at ``SILENT``.
+    """
 
     class Relayed(APIRoute):
         def get_route_handler(self) -> Callable[[Request], Awaitable[Response]]:  # type: ignore[override]
             here = super().get_route_handler()
 
             async def handle(request: Request) -> Response:
-                return await relay.handle(request, here)
+                return await relay.handle(request, here, stands_in=stands_in)
 
             return handle
 

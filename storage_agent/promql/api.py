@@ -1,6 +1,6 @@
 """The Prometheus HTTP API under /api/v1, as far as Grafana's built-in data source asks for it."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Collection
 from typing import Any
 
 import msgspec
@@ -13,7 +13,7 @@ from mistbow.clock import Clock
 from mistbow.errors import MistbowError
 from mistbow.settings import AgentSettings
 from storage_agent.agent import Agent
-from storage_agent.fabric.relay import relayed, takes_site
+from storage_agent.fabric.relay import SILENT, relayed, takes_site
 from storage_agent.promql.known import KnownLabels
 from storage_agent.promql.labels import Labels, is_label_name, metric_name
 from storage_agent.promql.matching import fitting
@@ -21,6 +21,7 @@ from storage_agent.promql.parameters import Parameters, read_parameters
 from storage_agent.promql.problems import PromqlError, bad_data, translated
 from storage_agent.promql.queries import Queries, Query
 from storage_agent.promql.store import Store
+from storage_agent.replication.told import series_told
 
 _LIKE = "2.42.0"
 """The version of Prometheus that this answers like, and is tested against."""
@@ -31,7 +32,7 @@ def promql_routes(agent: Agent, settings: AgentSettings, clock: Clock) -> APIRou
     routes = APIRouter(
         prefix="/api/v1",
         tags=["prometheus"],
-        route_class=relayed(agent.relay),
+        route_class=relayed(agent.relay, stands_in=True),
         dependencies=[Depends(takes_site)],
     )
     store = Store(agent)
@@ -51,9 +52,11 @@ def _add_query_routes(routes: APIRouter, queries: Queries, clock: Clock) -> None
         async def answer() -> bytes:
             given = await read_parameters(request)
             at = given.time("time", clock())
-            return await queries.answer(Query(given.text("query"), at, at), _timeout(given))
+            asked = Query(given.text("query"), at, at)
+            return await queries.answer(asked, missing, _timeout(given))
 
-        return await _answered(answer())
+        missing: list[str] = []
+        return await _answered(answer(), missing)
 
     @routes.get("/query_range", summary="PromQL over time", openapi_extra=_takes(*_RANGE))
     @routes.post("/query_range", summary="PromQL over time", openapi_extra=_form(*_RANGE))
@@ -65,16 +68,16 @@ def _add_query_routes(routes: APIRouter, queries: Queries, clock: Clock) -> None
             given = await read_parameters(request)
             start, end = given.time("start"), given.time("end")
             step = given.duration("step")
-            return await queries.answer(
-                Query(given.text("query"), start, end, step), _timeout(given)
-            )
+            asked = Query(given.text("query"), start, end, step)
+            return await queries.answer(asked, missing, _timeout(given))
 
-        return await _answered(answer())
+        missing: list[str] = []
+        return await _answered(answer(), missing)
 
 
 def _add_label_routes(routes: APIRouter, known: KnownLabels) -> None:
-    async def matched(given: Parameters) -> list[Labels]:
-        series = await known.all(given.time("start", 0))
+    async def matched(given: Parameters, missing: list[str]) -> list[Labels]:
+        series = await known.all(given.time("start", 0), missing)
         selectors = given.selectors("match[]")
         if not selectors:
             return series
@@ -87,10 +90,11 @@ def _add_label_routes(routes: APIRouter, known: KnownLabels) -> None:
     async def labels(request: Request) -> Response:
         async def answer() -> bytes:
             given = await read_parameters(request)
-            names = {name for series in await matched(given) for name, _ in series}
+            names = {name for series in await matched(given, missing) for name, _ in series}
             return msgspec.json.encode(sorted(names)[: given.count("limit")])
 
-        return await _answered(answer())
+        missing: list[str] = []
+        return await _answered(answer(), missing)
 
     @routes.get("/label/{name}/values", summary="A label's values", openapi_extra=_takes(*_SERIES))
     @requires("read")
@@ -99,10 +103,11 @@ def _add_label_routes(routes: APIRouter, known: KnownLabels) -> None:
             if not is_label_name(name):
                 raise bad_data(f"invalid label name: {name!r}")
             given = await read_parameters(request)
-            found = {dict(series).get(name, "") for series in await matched(given)} - {""}
+            found = {dict(series).get(name, "") for series in await matched(given, missing)} - {""}
             return msgspec.json.encode(sorted(found)[: given.count("limit")])
 
-        return await _answered(answer())
+        missing: list[str] = []
+        return await _answered(answer(), missing)
 
     @routes.get("/series", summary="Series by selectors", openapi_extra=_takes(*_SERIES))
     @routes.post("/series", summary="Series by selectors", openapi_extra=_form(*_SERIES))
@@ -111,10 +116,11 @@ def _add_label_routes(routes: APIRouter, known: KnownLabels) -> None:
         async def answer() -> bytes:
             given = await read_parameters(request)
             given.text("match[]")
-            found = (await matched(given))[: given.count("limit")]
+            found = (await matched(given, missing))[: given.count("limit")]
             return msgspec.json.encode([dict(each) for each in found])
 
-        return await _answered(answer())
+        missing: list[str] = []
+        return await _answered(answer(), missing)
 
 
 def _add_status_routes(routes: APIRouter, agent: Agent) -> None:
@@ -125,7 +131,11 @@ def _add_status_routes(routes: APIRouter, agent: Agent) -> None:
             given = await read_parameters(request)
             wanted = set(given.all("metric"))
             found: dict[str, list[dict[str, str]]] = {}
-            for (metric, _), told in agent.catalogue.all():
+            if (silent := SILENT.get()) is None:
+                series = agent.catalogue.all()
+            else:
+                series = series_told(agent.member.told_by(silent.site))
+            for (metric, _), told in series:
                 name = metric_name(metric)
                 if wanted and name not in wanted:
                     continue
@@ -151,10 +161,14 @@ def _timeout(given: Parameters) -> float | None:
     return given.duration("timeout") / 1000 if given.all("timeout") else None
 
 
-async def _answered(data: Awaitable[bytes]) -> Response:
-    """Return data, or why there is none, in Prometheus' form."""
+async def _answered(data: Awaitable[bytes], missing: Collection[str] = ()) -> Response:
+    """Return data, or why there is none, in Prometheus' form; what is missing are its warnings."""
     try:
-        return _json(b'{"status":"success","data":%b}' % await data)
+        found = await data
+        if not missing:
+            return _json(b'{"status":"success","data":%b}' % found)
+        warnings = msgspec.json.encode(sorted(set(missing)))
+        return _json(b'{"status":"success","data":%b,"warnings":%b}' % (found, warnings))
     except PromqlError as error:
         problem = error
     except MistbowError as error:

@@ -5,7 +5,7 @@ last time and not more than so many. A series that is not among them is known by
 but the labels that its sender gave it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -15,10 +15,12 @@ import pyarrow as pa
 from mistbow.settings import AgentSettings
 from mistbow.streams.schemas import RAW
 from storage_agent.agent import Agent
+from storage_agent.fabric.relay import SILENT
 from storage_agent.monitoring.catalogue import Metadata, Series
 from storage_agent.monitoring.points import node_attributes
 from storage_agent.promql.labels import Labels, point_labels, result_labels
 from storage_agent.promql.store import Store
+from storage_agent.replication.told import series_told
 from storage_agent.streams import reading
 from storage_agent.streams.streams import Stream
 
@@ -35,12 +37,22 @@ class KnownLabels:
     def __init__(self, agent: Agent, settings: AgentSettings, store: Store) -> None:
         self._agent = agent
         self._store = store
-        self._overridable, self._fixed = node_attributes(settings)
+        overridable, fixed = node_attributes(settings)
+        self._node = {**overridable, **fixed}
         self._points = _Seen(("metric", "attributes"), point_labels)
         self._results: dict[str, _Seen] = {}
 
-    async def all(self, since: int) -> list[Labels]:
-        """Return the labels of all series, without those whose last point is before a time (ms)."""
+    async def all(self, since: int, missing: list[str]) -> list[Labels]:
+        """Return the labels of all series, without those whose last point is before a time (ms).
+
+        What is not known of a site that is silent is told in ``missing``.
+        """
+        if (silent := SILENT.get()) is not None:
+            missing.append(
+                f"{silent.reason}; labels that senders gave, results of insights that lie there, "
+                "and when the last points came are not known here"
+            )
+            return self._told_by(silent.site)
         catalogue = self._agent.catalogue
         await self._points.look(await self._agent.streams.get(RAW))
         found: set[Labels] = set()
@@ -54,24 +66,34 @@ class KnownLabels:
         for series, metadata in catalogue.all():
             latest = catalogue.latest(series)
             if series not in told and latest is not None and latest.ts >= since:
-                found.add(self._described(series, metadata))
+                found.add(_described(series, metadata, self._node))
         for stream in self._store.result_streams():
             seen = self._results.setdefault(stream.name, _Seen(("insight", "key"), result_labels))
             await seen.look(stream)
             found.update(seen.labels.values())
         return sorted(found)
 
-    def _described(self, series: Series, metadata: Metadata) -> Labels:
-        """Return the labels of points of a series, without those that their sender gave them."""
-        parts: dict[str, Any] = {
-            f"{part}.{name}": value
-            for part in ("pod", "container")
-            for name, value in metadata.get(part, {}).items()
-        }
-        for name in ("entityID", "entityType", "group"):
-            parts[name] = metadata.get(name)
-        attributes = {**self._overridable, **self._fixed, **parts}
-        return point_labels(series[0], msgspec.json.encode(attributes).decode())
+    def _told_by(self, name: str) -> list[Labels]:
+        """Return the labels of the series of another site, as it told of them."""
+        member = self._agent.member
+        site = next(each for each in member.fabric().sites if each.name == name)
+        node = {**site.labels, "node": site.node, "site": site.name}
+        if site.region:
+            node["region"] = site.region
+        told = series_told(member.told_by(name))
+        return sorted({_described(series, metadata, node) for series, metadata in told})
+
+
+def _described(series: Series, metadata: Metadata, node: Mapping[str, str]) -> Labels:
+    """Return the labels of points of a series, without those that their sender gave them."""
+    parts: dict[str, Any] = {
+        f"{part}.{name}": value
+        for part in ("pod", "container")
+        for name, value in metadata.get(part, {}).items()
+    }
+    for name in ("entityID", "entityType", "group"):
+        parts[name] = metadata.get(name)
+    return point_labels(series[0], msgspec.json.encode({**node, **parts}).decode())
 
 
 class _Seen:

@@ -50,27 +50,32 @@ class Queries:
         self._samples = settings.promql_samples
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
-    async def answer(self, query: Query, seconds: float | None = None) -> bytes:
-        """Return the answer's ``data`` as JSON; raises ``PromqlError``."""
+    async def answer(self, query: Query, missing: list[str], seconds: float | None = None) -> bytes:
+        """Return the answer's ``data`` as JSON; raises ``PromqlError``.
+
+        What of it could not be read is told in ``missing``.
+        """
         seconds = min(self._seconds, seconds or self._seconds)
         limits = Limits(self._samples, time.monotonic() + seconds)
         tree = checked(query)
         try:
             async with asyncio.timeout(seconds), self._turns:
-                data = await self._read(tree, query, limits)
+                data = await self._read(tree, query, limits, missing)
                 return await asyncio.to_thread(evaluated, tree, query, data, limits)
         except TimeoutError as error:
             raise limits.too_slow() from error
         except RecursionError as error:
             raise bad_data("the query is nested too deeply") from error
 
-    async def _read(self, tree: syntax.Expr, query: Query, limits: Limits) -> dict[Need, Samples]:
+    async def _read(
+        self, tree: syntax.Expr, query: Query, limits: Limits, missing: list[str]
+    ) -> dict[Need, Samples]:
         span = Span(query.start, query.end)
         data: dict[Need, Samples] = {}
         left = limits.samples
         times = query.times
         for need in set(needs(tree, Span(int(times[0]), int(times[-1])), span)):
-            data[need] = await self._store.read(need, left)
+            data[need] = await self._store.read(need, left, missing)
             left -= len(data[need].ts)
         return data
 

@@ -1,16 +1,20 @@
-"""Reading samples for queries: this site's points, and the results of insights that lie here."""
+"""Reading samples for queries: this site's points, and the results of insights that lie here.
+
+For another site that is silent, what replicas have of its points.
+"""
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from mistbow.streams.results import standing
-from mistbow.streams.schemas import RESULT_ROWS, results_stream
+from mistbow.streams.schemas import POINTS, RESULT_ROWS, results_stream
 from storage_agent.agent import Agent
+from storage_agent.fabric.relay import SILENT, Silent
 from storage_agent.monitoring.bodies import LATEST_MS
-from storage_agent.monitoring.catalogue import Series
+from storage_agent.monitoring.catalogue import Metadata, Series
 from storage_agent.promql.labels import (
     INSIGHT,
     NAME,
@@ -25,6 +29,8 @@ from storage_agent.promql.matching import Selector, fitting
 from storage_agent.promql.parsing import Need
 from storage_agent.promql.problems import PromqlError
 from storage_agent.promql.samples import Rows, Samples, collected
+from storage_agent.replication.standing_in import PointsAsked
+from storage_agent.replication.told import series_told
 from storage_agent.streams import reading
 from storage_agent.streams.columns import as_list
 from storage_agent.streams.signed import is_readable
@@ -40,15 +46,23 @@ class Store:
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
 
-    async def read(self, need: Need, most: int) -> Samples:
-        """Return the samples that a query needs; raises when there are more than ``most``."""
+    async def read(self, need: Need, most: int, missing: list[str]) -> Samples:
+        """Return the samples that a query needs; raises when there are more than ``most``.
+
+        What cannot be read is told in ``missing``.
+        """
         start, end = max(0, need.start), min(need.end, LATEST_MS)
         if start > end:
             return collected([])
-        points = await self._agent.history.read(
-            self.chosen(need.selector, start), start, end, columns=_POINTS, most=most
-        )
-        results = await self._results(need.selector, start, end, most - points.num_rows)
+        results: Sequence[pa.Table] = ()
+        if (silent := SILENT.get()) is not None:
+            points = await self._points_of(silent, need.selector, start, end, most, missing)
+        else:
+            series = self.chosen(need.selector, start)
+            points = await self._agent.history.read(
+                series, start, end, columns=_POINTS, most=most, missing=missing
+            )
+            results = await self._results(need.selector, start, end, most - points.num_rows)
 
         def made() -> Samples:
             columns = [points[name] for name in _POINTS]
@@ -64,19 +78,34 @@ class Store:
     def chosen(self, selector: Selector, start: int) -> Collection[Series]:
         """Return the series that may fit, and have points at or after a time."""
         catalogue = self._agent.catalogue
-        known = [series for series, _ in catalogue.all()]
-        metrics = sorted({metric for metric, _ in known})
-        entities = sorted({entity for _, entity in known})
-        named = [make_labels({NAME: metric_name(m), RAW_NAME: m}) for m in metrics]
-        owned = [make_labels({"entityID": entity}) for entity in entities]
-        metrics_fit = dict(zip(metrics, fitting(selector.on(NAME), named), strict=True))
-        entities_fit = dict(zip(entities, fitting(selector.on("entityID"), owned), strict=True))
 
         def lasts(series: Series) -> bool:
             latest = catalogue.latest(series)
             return latest is not None and latest.ts >= start
 
-        return {s for s in known if metrics_fit[s[0]] and entities_fit[s[1]] and lasts(s)}
+        return {each for each in _fitting(selector, catalogue.all()) if lasts(each)}
+
+    async def _points_of(
+        self,
+        silent: Silent,
+        selector: Selector,
+        start: int,
+        end: int,
+        most: int,
+        missing: list[str],
+    ) -> pa.Table:
+        """Return points of a site that does not answer, from replicas."""
+        series = _fitting(selector, series_told(self._agent.member.told_by(silent.site)))
+        schema = pa.schema([POINTS.field(name) for name in _POINTS])
+        if _may_be_results(selector):
+            missing.append(f"{silent.reason}; results of insights that lie there are missing")
+            if not series:
+                return schema.empty_table()
+        asked = PointsAsked(series, start, end, _POINTS, most)
+        stand_ins = self._agent.replication.stand_ins
+        batches, lack = await stand_ins.points(silent.site, asked, silent.reason)
+        missing.extend(lack)
+        return pa.Table.from_batches(batches, schema)
 
     def result_streams(self) -> list[Stream]:
         """Return the streams of results that this agent keeps and the caller may read."""
@@ -92,8 +121,7 @@ class Store:
     async def _results(
         self, selector: Selector, start: int, end: int, most: int
     ) -> Sequence[pa.Table]:
-        names = [m for m in selector.matchers if m.name == NAME and m.op == "="]
-        if any(not matcher.value.startswith(INSIGHT) for matcher in names):
+        if not _may_be_results(selector):
             return []
         asked = reading.Selection(columns=_RESULTS, min_ts=start, max_ts=end)
         tables = []
@@ -110,6 +138,24 @@ class Store:
                     )
             tables.append(pa.Table.from_batches(batches, chosen.schema))
         return tables
+
+
+def _fitting(selector: Selector, told: Iterable[tuple[Series, Metadata]]) -> set[Series]:
+    """Return the series that may fit, by metric and entity."""
+    known = [series for series, _ in told]
+    metrics = sorted({metric for metric, _ in known})
+    entities = sorted({entity for _, entity in known})
+    named = [make_labels({NAME: metric_name(m), RAW_NAME: m}) for m in metrics]
+    owned = [make_labels({"entityID": entity}) for entity in entities]
+    metrics_fit = dict(zip(metrics, fitting(selector.on(NAME), named), strict=True))
+    entities_fit = dict(zip(entities, fitting(selector.on("entityID"), owned), strict=True))
+    return {each for each in known if metrics_fit[each[0]] and entities_fit[each[1]]}
+
+
+def _may_be_results(selector: Selector) -> bool:
+    """Tell whether results of insights can fit."""
+    names = [m for m in selector.matchers if m.name == NAME and m.op == "="]
+    return all(matcher.value.startswith(INSIGHT) for matcher in names)
 
 
 def _rows(

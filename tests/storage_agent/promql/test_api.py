@@ -39,7 +39,9 @@ def _filled(client: AgentClient) -> None:
         zip(("insight", "key", "ts", "value", "revision"), zip(*rows, strict=True), strict=True)
     )
     count = len(rows)
-    others: dict[str, list[Any]] = {name: [None] * count for name in ("low", "high", "missing")}
+    others: dict[str, list[Any]] = {
+        name: [None] * count for name in ("low", "high", "missing", "values")
+    }
     table = pa.table(
         {**columns, **others, "confidence": [None] * count, "computed_at": [END] * count}
     )

@@ -10,6 +10,11 @@ import pytest
 from mistbow.client.agent import AgentClient, Point
 from mistbow.clock import system_clock
 from mistbow.errors import UnavailableError
+from mistbow.settings import AgentSettings
+from storage_agent.fabric.member import Member
+from storage_agent.replication.moved import Moved, MovedPoints
+from storage_agent.streams.streams import Streams
+from tests.storage_agent.conftest import HeldClock
 from tests.storage_agent.replication.test_replicas import HEADERS, ask, copied, points, stored
 from tests.support.sites import Place, knows, site_of
 from tests.support.waiting import eventually
@@ -110,13 +115,29 @@ def test_who_does_not_answer_is_missing(
     assert (summed["value"], len(summed["missing"])) == (1.0, 1)
     with pytest.raises(UnavailableError, match="have moved to b"):
         at_a.sql("SELECT count(*) FROM historical WHERE metric = 'cpu'")
-    asked = {"query": "sum_over_time(cpu[1h])"}
-    query = httpx.get(f"{at_a.url}/api/v1/query", params=asked, headers=HEADERS)
-    assert query.status_code == 503
-    assert "have moved to b" in query.text
+    asked = {"query": "sum_over_time(cpu[1h])", "time": str(system_clock() / 1000 + 10)}
+    query = ask(at_a, "GET", "/api/v1/query", params=asked)
+    assert [float(each["value"][1]) for each in query["data"]["result"]] == [1.0]
+    assert "have moved to b" in query["warnings"][0]
     # The latest values, and what has not moved, are here.
     assert len(ask(at_a, "POST", "/get", json={"metricID": "cpu"})["monitoring"][0]["data"]) == 7
     assert len(values(at_a, metricID=["mem"])) == 7
+
+
+async def test_nothing_is_forgotten_under_a_read_that_began_before(
+    streams: Streams, settings: AgentSettings, clock: HeldClock
+) -> None:
+    await streams.recover({})
+    points = MovedPoints(Member(settings, clock))
+    points.open(streams)
+    moved = Moved("4f", "b", "of-b", 1, 1)
+    with points.reading():
+        await points.note(moved.note())
+        with points.reading():
+            assert points.is_read_as_before(moved)
+        assert points.is_read_as_before(moved)
+    with points.reading():
+        assert not points.is_read_as_before(moved)
 
 
 def test_what_has_moved_is_deleted_and_given_up_only_on_purpose(

@@ -179,6 +179,41 @@ def test_reads_of_a_site_that_is_away(three: tuple[ExitStack, list[AgentClient]]
     assert "no replica that can be reached has mem of e0" in missing["reason"]
 
 
+def test_promql_of_a_site_that_is_away(three: tuple[ExitStack, list[AgentClient]]) -> None:
+    stack, (at_a, at_b, at_c) = three
+    at_a.put([*points(0, 700, labels={"line": "7"}), Point("mem", "e0", system_clock(), 1.0)])
+    copied(at_a, "b", filter=CPU)
+    eventually(lambda: replica(at_b)["rows"] == 700)
+    eventually(lambda: held_at(at_c, "b"), what="c knows of that")
+    eventually(lambda: "mem" in str(at_c.read("replicas/a/metadata").table["key"].to_pylist()))
+
+    def answer(client: AgentClient, query: str, path: str = "query", **more: str) -> Any:
+        asked = {"query": query, "time": str(time), **more}
+        return ask(client, "POST", f"/api/v1/{path}?site=a", data=asked)
+
+    time = system_clock() / 1000
+    query = "sum by (line, node) (sum_over_time(cpu[1h]))"
+    there = answer(at_c, query)
+    assert there["data"]["result"][0]["metric"] == {"line": "7", "node": "node-a"}
+    assert "warnings" not in there
+    stack.close()
+    eventually(lambda: not site_of(at_c, "a").reachable)
+    for client in (at_b, at_c):
+        instead = answer(client, query)
+        assert instead["data"] == there["data"]
+        [late] = instead.get("warnings", [""])
+        assert not late or "points of cpu of e" in late
+    lacking = answer(at_c, '{__name__=~"cpu|mem"}')
+    assert len(lacking["data"]["result"]) == 7
+    said = " ".join(lacking["warnings"])
+    assert "the site a is silent since" in said
+    assert "no replica that can be reached has mem of e0" in said
+    assert "results of insights that lie there are missing" in said
+    series = answer(at_c, "", "series", **{"match[]": "mem"})
+    assert [(each["entityID"], each["node"]) for each in series["data"]] == [("e0", "node-a")]
+    assert series["warnings"]
+
+
 def test_a_near_replica_answers_what_is_past(
     three: tuple[ExitStack, list[AgentClient]],
 ) -> None:
@@ -314,6 +349,11 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("", {"target": "nowhere"}, "target: nowhere is no other site"),
     ("", {"target": "a"}, "target: a is no other site"),
     ("", {"target": "b", "stream": "metadata"}, "stream: metadata is not copied"),
+    (
+        "",
+        {"target": "a", "stream": "metadata"},
+        "target: a is no other site; stream: metadata is not copied",
+    ),
     ("", {"target": "b", "filter": {"metrics": ["x"]}}, "unknown field `metrics`"),
     ("", {"target": "b", "filter": {"metric": "x"}}, "filter.metric: Expected `array`"),
     ("/restrictions", [{"match": {}}], "missing required field `stay_in`"),
