@@ -76,6 +76,11 @@ class Deployments:
 
         With an idempotency ``key`` a repeat returns what the first one deployed.
         """
+        if key is not None:
+            # Before the check: an insight that the first one referred to may be gone by now.
+            await self.refresh()
+            if (first := self._by_id.get(_id_of(key))) is not None:
+                return _same(first, queries, name)
         checked = _accepted(await self.check(queries))
         async with self._lock:
             await self._catch_up()

@@ -140,7 +140,7 @@ def _look_up_metrics(
     for metric, span in chain.from_iterable(map(metrics_of, insights)):
         if metric not in seen:
             seen.add(metric)
-            near = nearest(metric, metrics)
+            near = findings.nearest(metric, metrics)
             findings.warning(
                 beginning(span, len(metric)),
                 f"no point of the metric `{metric}` has come yet; its insights wait for one",

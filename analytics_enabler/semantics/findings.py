@@ -6,6 +6,8 @@ from dataclasses import replace
 
 from grammar import Problem, Span, problem_at
 
+MOST_SEARCHED = 20
+
 
 class Findings:
     """Problems in the order in which they were found."""
@@ -13,6 +15,13 @@ class Findings:
     def __init__(self) -> None:
         self.problems: list[Problem] = []
         self.errors = 0
+
+    def nearest(self, word: str, known: Iterable[str]) -> list[str]:
+        """Return known words that look like ``word``, as long as few problems were found.
+
+        Among thousands of words, a search takes milliseconds.
+        """
+        return nearest(word, known) if len(self.problems) < MOST_SEARCHED else []
 
     def error(self, span: Span, message: str, hint: str) -> None:
         """Add what keeps the insight from being deployed."""

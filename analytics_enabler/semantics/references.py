@@ -12,7 +12,7 @@ import msgspec
 from analytics_enabler.semantics.cycles import ordered
 from analytics_enabler.semantics.definition import Definition
 from analytics_enabler.semantics.expansion import Meant
-from analytics_enabler.semantics.findings import Findings, beginning, did_you_mean, nearest
+from analytics_enabler.semantics.findings import Findings, beginning, did_you_mean
 from analytics_enabler.semantics.options import is_signed
 from analytics_enabler.semantics.trees import walk
 from grammar import ast
@@ -148,7 +148,7 @@ class References:
             return None
         found = self.deployed.get(node.name, ())
         if not found:
-            near = nearest(node.name, {*self._found, *self.deployed} - {node.name})
+            near = self.findings.nearest(node.name, {*self._found, *self.deployed} - {node.name})
             self.findings.error(
                 node.span,
                 f"there is no insight `{node.name}`",

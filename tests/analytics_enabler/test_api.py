@@ -52,6 +52,23 @@ def test_a_repeat_with_the_same_key_deploys_nothing_again(lone_enabler: EnablerC
     assert lone_enabler.submit(QUERY).deployment_id != first.deployment_id
 
 
+def test_an_insight_outlives_the_one_that_it_refers_to(lone_enabler: EnablerClient) -> None:
+    text = "twice = COMPUTE 2 * INSIGHT once EVERY 5 SECONDS"
+    once = lone_enabler.submit("once = COMPUTE AVG(cpu) EVERY 5 SECONDS").deployment_id
+    twice = lone_enabler.submit(text, idempotency_key="twice").deployment_id
+    shared = lone_enabler.explain("c = COMPUTE INSIGHT twice EVERY 5 SECONDS").shared
+    assert {f"{once}/once/1", f"{twice}/twice/1"} <= {*shared[0].others}
+    with pytest.raises(InvalidQueryError, match="there is no insight `once`"):
+        lone_enabler.amend(once, text)  # it would replace the very one that it refers to
+    lone_enabler.delete(once)
+    (left,) = lone_enabler.show(twice).insights
+    assert left.text == text
+    assert lone_enabler.submit(text, idempotency_key="twice").deployment_id == twice
+    with pytest.raises(InvalidQueryError, match="there is no insight `once`"):
+        lone_enabler.amend(twice, text)
+    lone_enabler.delete(twice)
+
+
 def test_before_anything_is_computed_there_are_no_results(lone_enabler: EnablerClient) -> None:
     deployment_id = lone_enabler.submit(QUERY).deployment_id
     assert lone_enabler.results(deployment_id).results == []

@@ -96,3 +96,10 @@ def test_what_references_grow_to_is_bounded(combined: str) -> None:
     chain = [f"a{n} = COMPUTE {combined.format(n - 1)} EVERY 1 s;" for n in range(300, 0, -1)]
     (problem,) = check(" ".join([*chain, "a0 = COMPUTE AVG(x) EVERY 1 s"])).problems
     assert problem.message.endswith("over 10,000 parts or 100 levels deep")
+
+
+def test_near_names_are_not_searched_for_without_end() -> None:
+    text = "; ".join(f"a{n} = COMPUTE INSIGHT nwo{n} EVERY 5 s" for n in range(200))
+    hints = [problem.hint or "" for problem in check(text, deployed=DEPLOYED).problems]
+    assert len(hints) == 200
+    assert 0 < sum(hint.startswith("Did you mean") for hint in hints) <= 20
