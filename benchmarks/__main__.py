@@ -1,4 +1,4 @@
-"""Run every benchmark, or those named: ``python -m benchmarks [storage] [live] [fog]``."""
+"""Run every benchmark, or those named: ``python -m benchmarks [NAME …]``."""
 
 import sys
 import tempfile
@@ -7,13 +7,17 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import fog, live
+from benchmarks import fog, live, sampling
 from benchmarks.report import Report
 from benchmarks.storage.run import run as storage
 from tests.support.suite import Suite, running_suite
 
 _OF_A_SUITE: dict[str, Callable[[Suite], Report]] = {"live": live.run}
-_BY_ITSELF: dict[str, Callable[[], Report]] = {"storage": storage, "fog": fog.run}
+_BY_ITSELF: dict[str, Callable[[], Report]] = {
+    "storage": storage,
+    "fog": fog.run,
+    "sampling": sampling.run,
+}
 _NAMES = (*_OF_A_SUITE, *_BY_ITSELF)
 _RESULTS = Path(__file__).parent / "results"
 _INSIGHTS = Path(__file__).parents[1] / "examples" / "host.insights"
