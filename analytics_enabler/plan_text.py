@@ -42,14 +42,19 @@ def insight_text(insight: Insight) -> str:
     text = f"insight {insight.uid} = {expression_text(insight.expression)}{_by(insight.by)}"
     if insight.filter is not None:
         text += f" WHEN {expression_text(insight.filter)}"
-    return f"{text} EVERY {in_words(insight.every_ms)}"
+    return f"{text} {_rhythm(insight)}"
 
 
 def window_text(window: Window) -> str:
     """Return a window on one line."""
-    size, every = in_words(window.size_ms), in_words(window.every_ms)
+    size = in_words(window.size_ms)
     ago = f" {in_words(window.offset_ms)} ago" if window.offset_ms else ""
-    return f"window {window.id} = {size}{ago} EVERY {every} of {window.pane}"
+    return f"window {window.id} = {size}{ago} {_rhythm(window)} of {window.pane}"
+
+
+def _rhythm(node: Insight | Window) -> str:
+    every = in_words(node.every_ms)
+    return f"at each point, told every {every}" if node.each_point else f"EVERY {every}"
 
 
 def pane_text(pane: Pane) -> str:
@@ -101,7 +106,8 @@ def _leaf(node: Expression) -> str:
             lengths = [in_words(node.size_ms), *([in_words(node.offset_ms)] * bool(node.offset_ms))]
             return f"{_function(node)}({', '.join((*sources, *lengths))})"
         case Reduction():
-            return f"{_function(node)}({expression_text(node.operand)}{_by(node.by)})"
+            text = f"{_function(node)}({expression_text(node.operand)})"
+            return f"({text}{_by(node.by)})" if node.by else text
         case Mapped():
             return f"{node.function}({expression_text(node.operand)})"
         case Filtered():

@@ -12,6 +12,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from analytics_worker.at_points import Held, Moment, finish_at
 from analytics_worker.finishing import Finished, finish, reduce_values
 from mistbow.panes.mathematical import MATHEMATICAL
 from mistbow.panes.predicates import (
@@ -41,6 +42,7 @@ from mistbow.plan.expressions import (
     walk,
 )
 from mistbow.plan.nodes import Insight, Plan
+from mistbow.plan.resumption import windows_of
 
 COMPOSED = pa.schema(
     [
@@ -60,8 +62,11 @@ _AT = ["tick", "key"]
 
 def compose(windows: pa.Table, plan: Plan) -> pa.Table:
     """Return what the plan's insights say of these windows (``WINDOWED``); shape ``COMPOSED``."""
-    scope = _Scope(windows, plan)
-    parts = [_compose_one(scope, insight) for insight in plan.insights]
+    shared = _Scope(windows, plan)
+    parts = [
+        _compose_one(_Scope(windows, plan, insight) if insight.each_point else shared, insight)
+        for insight in plan.insights
+    ]
     return pa.concat_tables([COMPOSED.empty_table(), *parts])
 
 
@@ -109,10 +114,17 @@ class _Keyed:
 
 
 class _Scope:
-    """Evaluates expressions over the windows at hand, each distinct one once."""
+    """Evaluates expressions over the windows at hand, each distinct one once.
 
-    def __init__(self, windows: pa.Table, plan: Plan) -> None:
+    Those of an ``insight`` that has a value at each point are evaluated at all points of any of
+    its windows: there, operands meet.
+    """
+
+    def __init__(self, windows: pa.Table, plan: Plan, insight: Insight | None = None) -> None:
         self._windows = windows
+        self._insight = insight
+        self._shapes = {window.id: window for window in plan.windows}
+        self._points: dict[str, Held] = {}
         panes = {pane.id: pane for pane in plan.panes}
         self._places = {window.id: place for place, window in enumerate(plan.windows)}
         self._by = {window.id: frozenset(panes[window.pane].by) for window in plan.windows}
@@ -181,7 +193,11 @@ class _Scope:
         return met.join(known, keys=_AT, use_threads=False).sort_by("at")["value"]
 
     def _measure(self, measure: Measure) -> _Keyed:
-        rows, by = self._window(measure.window), self._by[measure.window]
+        by = self._by[measure.window]
+        if self._insight is not None:
+            held = [self._held(id) for id in (measure.window, measure.other) if id is not None]
+            return _Keyed(*finish_at(measure, held, self._moments(by)), by)
+        rows = self._window(measure.window)
         if measure.other is not None:
             rows = _paired(rows, self._window(measure.other))
         return _Keyed(rows, finish(measure.function, rows, measure.parameters), by)
@@ -208,12 +224,34 @@ class _Scope:
         said = reduce_values(node.function, groups["value_list"], node.parameters)
         return _Keyed(groups.select(_AT), said, frozenset(node.by))
 
+    def _held(self, window: str) -> Held:
+        held = self._points.get(window)
+        if held is None:
+            held = self._points[window] = Held.of(self._shapes[window], self._window(window))
+        return held
+
+    def _moments(self, by: frozenset[str]) -> list[Moment]:
+        """Return when keys of these attributes, or of more, have a point in any of the windows."""
+        assert self._insight is not None  # noqa: S101 - else there are ticks, no moments
+        found: set[Moment] = set()
+        for id in windows_of(self._insight):
+            if by == self._by[id]:
+                found |= set(self._held(id).moments())
+            elif by < self._by[id]:
+                found |= {_shortened(moment, by) for moment in self._held(id).moments()}
+        return sorted(found, key=lambda moment: (moment.ts, moment.key))
+
     def _window(self, window: str) -> pa.Table:
         rows = self._rows.get(window)
         if rows is None:
             mine = pc.equal(self._windows["window"], self._places[window])
             rows = self._rows[window] = self._windows.filter(mine)
         return rows
+
+
+def _shortened(moment: Moment, by: Collection[str]) -> Moment:
+    attributes = msgspec.json.decode(moment.key, type=dict[str, Scalar | None])
+    return replace(moment, key=key_of(attributes, sorted(by)))
 
 
 def _paired(rows: pa.Table, other: pa.Table) -> pa.Table:

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,6 +82,28 @@ def reduce_values(function: Function, lists: Any, parameters: Parameters) -> Fin
     return _together(said)
 
 
+def finish_points(
+    function: Function, windows: Iterable[Sequence[Points]], parameters: Parameters
+) -> Finished:
+    """Return what a function says of the points of each window, none empty, by (ts, value).
+
+    Those of a function of two arguments are two for each window.
+    """
+    return _together([_of_window(function, points, parameters) for points in windows])
+
+
+def _of_window(function: Function, points: Sequence[Points], parameters: Parameters) -> "_One":
+    match function:
+        case "CORRELATION":
+            return _One(correlation(*points))
+        case "FORECAST":
+            return _One(forecast(points[0].ts, points[0].values, int(parameters[0])))
+        case "LATEST":
+            return _One(float(points[0].values[-1]))
+        case _:
+            return _OF_LISTS[function](points[0].values, parameters)
+
+
 def _column(name: str) -> Callable[[pa.Table, Parameters], Finished]:
     return lambda rows, _: Finished(rows[name].cast(pa.float64()))
 
@@ -126,17 +148,14 @@ def _of_points(function: Function) -> Callable[[pa.Table, Parameters], Finished]
     return finished
 
 
-def _correlation(rows: pa.Table, _: Parameters) -> Finished:
-    pairs = zip(_points(rows["points"]), _points(rows["points_of_other"]), strict=True)
-    return Finished(pa.array([correlation(x, y) for x, y in pairs], pa.float64()))
+def _correlation(rows: pa.Table, parameters: Parameters) -> Finished:
+    pairs = zip(points_of(rows["points"]), points_of(rows["points_of_other"]), strict=True)
+    return finish_points("CORRELATION", pairs, parameters)
 
 
 def _forecast(rows: pa.Table, parameters: Parameters) -> Finished:
-    said = [
-        _One(forecast(points.ts, points.values, int(parameters[0])))
-        for points in _points(rows["points"])
-    ]
-    return _together(said)
+    windows = ((points,) for points in points_of(rows["points"]))
+    return finish_points("FORECAST", windows, parameters)
 
 
 _OF_WINDOWS: dict[Function, Callable[[pa.Table, Parameters], Finished]] = {
@@ -223,12 +242,13 @@ def _arrays(lists: Any) -> Iterator[Floats]:
         yield values[start:end]
 
 
-def _points(lists: pa.ChunkedArray) -> Iterator[Points]:
+def points_of(lists: pa.ChunkedArray) -> Iterator[Points]:
+    """Yield the points of each window, by (ts, value)."""
     held = lists.combine_chunks()
     offsets = held.offsets.to_numpy()
     ts = pc.struct_field(held.values, "ts").to_numpy(zero_copy_only=False)
     values = pc.struct_field(held.values, "value").to_numpy(zero_copy_only=False)
     entities = pc.struct_field(held.values, "entity").to_numpy(zero_copy_only=False)
     for start, end in itertools.pairwise(offsets):
-        order = np.lexsort((entities[start:end], ts[start:end]))
+        order = np.lexsort((values[start:end], ts[start:end]))
         yield Points(ts[start:end][order], values[start:end][order], entities[start:end][order])

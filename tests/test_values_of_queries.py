@@ -1,6 +1,8 @@
 """What queries come to over a few points, calculated by hand."""
 
+import json
 import math
+from typing import Any
 
 import pytest
 
@@ -58,6 +60,7 @@ ALL = "{}"
         ("(SUM(x) WHEN region == 'north') / SUM(y)", {ALL: 6 / 23}),
         ("SQRT(MAX(x)) + ABS(-MIN(y)) + SQR(2) * LOG(EXP(COUNT(x)))",
          {ALL: math.sqrt(10) + 11 + 4 * 2}),
+        ("MAX(SUM(x) BY region) WHEN > 3", {ALL: 10.0}),
         ("SQRT(-MAX(x))", {}),
         ("LOG(SUM(x) - 16)", {}),
     ],
@@ -76,9 +79,37 @@ def test_several_values_and_their_bounds() -> None:
     assert (odd["value"], odd["values"]) == (2.0, [6.0, 10.0])
 
 
-def last_results(query: str, options: str = "") -> list[dict[str, float]]:
-    checked = check(f"q = COMPUTE {query} EVERY 1 s{options}")
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("AVG(x, 1500 ms) BY entity", [("e1", 500, 1.0), ("e1", 1500, 1.5), ("e1", 2500, 4.0),
+                                     ("e2", 500, 4.0), ("e2", 1500, 4.0), ("e2", 2500, 7.0)]),
+        ("x BY entity WHEN > 5", [("e1", 2500, 6.0), ("e2", 2500, 10.0)]),
+        ("x - AVG(x, 2 s) WHEN entity == 'e1'", [("", 500, 0.0), ("", 1500, 0.5), ("", 2500, 2.0)]),
+        ("COUNT(x FROM (e1), 1 s) + COUNT(y, 1 s)", [("", 500, 3), ("", 1500, 3), ("", 2500, 3)]),
+        ("MAX(x, 1 s) - MAX(x, 1 s, 1 s)", [("", 1500, 0.0), ("", 2500, 6.0)]),
+        ("CORRELATION(x, y, 3 s)", [("", 500, 1.0), ("", 1500, 6 / math.sqrt(6.75 * 6)),
+                                    ("", 2500, 56.5 / math.sqrt(51.5 * 81.5))]),
+    ],
+)  # fmt: skip
+def test_values_at_each_point(query: str, expected: list[tuple[str, int, float]]) -> None:
+    found = [
+        (json.loads(row["key"]).get("entityID", ""), row["ts"], row["value"])
+        for row in results_of(f"q = COMPUTE {query}")
+    ]
+    assert sorted((who, ts) for who, ts, _ in found) == [(who, ts) for who, ts, _ in expected]
+    values = [value for _, _, value in sorted(found)]
+    assert values == pytest.approx([value for _, _, value in expected], abs=1e-3)
+
+
+def last_results(query: str, options: str = "") -> list[dict[str, Any]]:
+    rows = results_of(f"q = COMPUTE {query} EVERY 1 s{options}")
+    return [row for row in rows if row["ts"] == 3000]
+
+
+def results_of(text: str) -> list[dict[str, Any]]:
+    checked = check(text)
     assert checked.ok, checked.problems
     plan = optimize(Plan(insights=tuple(one.deployed("q", 0) for one in checked.definitions))).plan
-    rows = compose(windows_of(POINTS, plan), plan).to_pylist()
-    return [row for row in rows if row["ts"] == 3000]
+    rows: list[dict[str, Any]] = compose(windows_of(POINTS, plan), plan).to_pylist()
+    return rows

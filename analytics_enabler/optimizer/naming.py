@@ -20,14 +20,20 @@ def pane_of(
 
 
 def window_of(
-    pane: Pane, size_ms: int, every_ms: int, offset_ms: int, contents: Collection[Content]
+    pane: Pane,
+    size_ms: int,
+    every_ms: int,
+    offset_ms: int,
+    contents: Collection[Content],
+    *,
+    each_point: bool = False,
 ) -> Window:
     """Return the window over a pane.
 
     Neither the pane's width nor what it carries is part of the window's name: these depend on
     what else runs.
     """
-    shape = (size_ms, every_ms, offset_ms) if offset_ms else (size_ms, every_ms)
+    shape = (size_ms, every_ms, offset_ms, each_point)
     return Window(
         id=f"w-{fingerprint((pane.source, pane.by, *shape))}",
         pane=pane.id,
@@ -35,4 +41,5 @@ def window_of(
         every_ms=every_ms,
         offset_ms=offset_ms,
         contents=tuple(sorted(contents)),
+        each_point=each_point,
     )

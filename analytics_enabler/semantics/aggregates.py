@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from analytics_enabler.limits import MOST_PANES
 from analytics_enabler.semantics.conditions import translate_condition
-from analytics_enabler.semantics.findings import Findings
+from analytics_enabler.semantics.findings import Findings, beginning
 from analytics_enabler.semantics.scopes import PointScope
 from grammar import ast
 from grammar.units import in_words
@@ -14,6 +14,8 @@ from mistbow.plan.expressions import Aggregate, And, Expression, Function, Param
 SHORTEST_MS = 100
 LONGEST_MS = 366 * 86_400_000
 STAND_IN_MS = 1000
+CURRENT_MS = 60_000
+"""What is older than this, and than the EVERY interval, is no current value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +23,14 @@ class Aggregates:
     """What all aggregates of one insight, or of a part of it in parentheses, have in common.
 
     ``predicate`` holds for every point that any of them reads; ``every_ms`` is None where the
-    interval is missing or impossible.
+    interval is impossible. With ``each_point`` they have a value at each point, told so often.
     """
 
     findings: Findings
     by: tuple[str, ...]
     every_ms: int | None
     predicate: Expression | None
+    each_point: bool = False
 
     def over_points(
         self, function: Function, node: ast.Call, streams: list[ast.MetricStream],
@@ -44,12 +47,15 @@ class Aggregates:
             self._offset(node),
             parameters,
             next(iter(other), None),
+            self.each_point,
         )
 
     def latest(self, stream: ast.MetricStream) -> Aggregate:
-        """Return what a metric by itself means: the latest value since the tick before."""
+        """Return what a metric by itself means: its latest value, none that is too old."""
         every = self.every_ms or STAND_IN_MS
-        return Aggregate("LATEST", self._source(stream), every, every, self.by)
+        size = -(-CURRENT_MS // every) * every
+        source = self._source(stream)
+        return Aggregate("LATEST", source, size, every, self.by, each_point=self.each_point)
 
     def _source(self, stream: ast.MetricStream) -> Source:
         own = None
@@ -64,6 +70,12 @@ class Aggregates:
         )
 
     def _size(self, node: ast.Call) -> int:
+        if node.window is None and self.each_point:
+            self.findings.error(
+                beginning(node.span, len(node.function)),
+                f"{node.function} does not say over how long, and there is no EVERY",
+                f"Give it a window, as in `{node.function}(x, 10 SECONDS)`, or add an EVERY.",
+            )
         if node.window is None:
             return self.every_ms or STAND_IN_MS
         size = node.window.millis
@@ -84,6 +96,8 @@ class Aggregates:
             return 0
         check_length(node.offset, "an offset", self.findings)
         offset = node.offset.millis
+        if self.each_point:
+            return offset
         if self.every_ms is not None and offset % self.every_ms:
             self.findings.error(
                 node.offset.span,

@@ -39,6 +39,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     by: tuple[str, ...]
     every_ms: int
     filter: Expression | None = None
+    each_point: bool = False
     scheduler: str = DEFAULT_SCHEDULER
     options: Options = Options()
 
@@ -59,4 +60,5 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
             every_ms=self.every_ms,
             since=since,
             filter=self.filter,
+            each_point=self.each_point,
         )

@@ -1,6 +1,6 @@
 """The meaning of one statement."""
 
-from analytics_enabler.semantics.aggregates import STAND_IN_MS, Aggregates, check_length
+from analytics_enabler.semantics.aggregates import STAND_IN_MS, Aggregates
 from analytics_enabler.semantics.allowed import with_allowed
 from analytics_enabler.semantics.conditions import (
     conjunction,
@@ -8,9 +8,10 @@ from analytics_enabler.semantics.conditions import (
     translate_value,
 )
 from analytics_enabler.semantics.definition import Definition
-from analytics_enabler.semantics.findings import Findings, beginning
+from analytics_enabler.semantics.findings import Findings
 from analytics_enabler.semantics.keys import check_filter
 from analytics_enabler.semantics.options import options_of, scheduler_of
+from analytics_enabler.semantics.pace import pace_of
 from analytics_enabler.semantics.parameters import outliers_of
 from analytics_enabler.semantics.parting import part
 from analytics_enabler.semantics.references import References
@@ -29,12 +30,12 @@ def define(
     ``scheduler`` places it unless it names another one.
     """
     text, insight = format_statement(insight), with_allowed(insight, findings)
-    every_ms = _every(insight, findings)
+    pace = pace_of(insight, findings)
     by = tuple(dict.fromkeys(canonical(name) for name in insight.by))
     keys = tuple(dict.fromkeys((*by, *inner_keys(insight.expression, references))))
     parted = part(insight.when, keys, findings)
     predicate = _translated_points(parted.on_points, findings)
-    aggregates = Aggregates(findings, by, every_ms, predicate)
+    aggregates = Aggregates(findings, by, pace.every_ms, predicate, pace.each_point)
     values = Values(aggregates, references, outliers_of(insight, findings))
     expression = translate_value(insight.expression, ComputeScope(values.translate), findings)
     _check_computed(insight, expression, findings)
@@ -49,25 +50,10 @@ def define(
         by=keys,
         every_ms=aggregates.every_ms or STAND_IN_MS,
         filter=conjunction(filters) if filters else None,
+        each_point=pace.each_point,
         scheduler=scheduler_of(insight, findings) or scheduler,
         options=options_of(insight, findings),
     )
-
-
-def _every(insight: ast.Insight, findings: Findings) -> int | None:
-    """Return the interval in milliseconds, None for one that is missing or impossible."""
-    if insight.every is None:
-        findings.error(
-            beginning(insight.span, len(insight.name)),
-            f"`{insight.name}` does not say how often it is computed",
-            "Add `EVERY 5 SECONDS`, say; continuous insights come later.",
-        )
-        return None
-    if not isinstance(insight.every, ast.Interval):  # not computed, and refused before
-        raise AssertionError(insight.every)
-    if not check_length(insight.every, "an EVERY interval", findings):
-        return None
-    return insight.every.millis
 
 
 def _check_computed(insight: ast.Insight, expression: Expression, findings: Findings) -> None:

@@ -1,5 +1,7 @@
 """Which attributes the keys of an expression have, and whether two operands can meet."""
 
+from collections.abc import Iterator
+
 from analytics_enabler.semantics.findings import Findings
 from grammar import ast
 from mistbow.plan.expressions import (
@@ -43,8 +45,8 @@ def check_filter(
 ) -> None:
     """Refuse a condition on results that reads values with further keys than the results have."""
     keys = keys_of(filtered)
-    for part in walk(condition):
-        if isinstance(part, Aggregate | Reduction) and not keys_of(part) <= keys:
+    for part in _read(condition):
+        if not keys_of(part) <= keys:
             findings.error(
                 node.span,
                 f"this condition has values by {_words(keys_of(part))}, the results are by "
@@ -52,6 +54,15 @@ def check_filter(
                 "Reduce them, as in `WHEN > MAX(AVG(x) BY node)`.",
             )
             return
+
+
+def _read(expression: Expression) -> Iterator[Expression]:
+    """Yield the values that an expression is made of; what one reduces is its own affair."""
+    if isinstance(expression, Aggregate | Reduction):
+        yield expression
+        return
+    for child in children(expression):
+        yield from _read(child)
 
 
 def _reads(expression: Expression) -> bool:

@@ -63,9 +63,19 @@ class Values:
             case ast.Call():
                 return self._call(node)
             case ast.InsightReference():
-                return self.references.meaning(node, self.aggregates.every_ms)
+                return self._reference(node)
             case ast.Elided():
                 raise AssertionError(node)  # the grammar has it in conditions only
+
+    def _reference(self, node: ast.InsightReference) -> Expression:
+        if not self.aggregates.each_point:
+            return self.references.meaning(node, self.aggregates.every_ms)
+        self.findings.error(
+            node.span,
+            f"`{node.name}` has values at ticks, this insight at each point",
+            "Add an EVERY to the insight.",
+        )
+        return self.aggregates.latest(ast.MetricStream(node.name, span=node.span))
 
     def _scoped(self, node: ast.Scoped) -> Expression:
         by = tuple(dict.fromkeys((*self.aggregates.by, *map(canonical, node.by))))
@@ -124,6 +134,12 @@ class Values:
 
     def _reduction(self, function: Function, call: ast.Call, parameters: Parameters) -> Expression:
         operand = translate_value(call.arguments[0], ComputeScope(self.translate), self.findings)
+        if self.aggregates.each_point:
+            self.findings.error(
+                beginning(call.span, len(call.function)),
+                f"{function} of several values needs ticks at which all of them are there",
+                "Add an EVERY to the insight.",
+            )
         if function in _OF_POINTS_ALONE:
             self.findings.error(
                 call.arguments[0].span,

@@ -90,7 +90,7 @@ class LatePanes:
                 # What another version of the plan cut may be in every window of this one.
                 if span.pane in panes and window.pane != span.pane:
                     continue
-                size = window.size_ms - panes.get(span.pane, 1)
+                size = window.span_ms - panes.get(span.pane, 1)
                 first, last = span.first + window.offset_ms, span.last + window.offset_ms
                 ticks = closed_ticks(first, last, span.due, size + 1, window.every_ms)
                 of_windows.setdefault(window.id, set()).update(ticks)

@@ -37,8 +37,10 @@ def of_insights(
 ) -> Iterator[tuple[str, list[Span]]]:
     """Yield each insight whose windows have spans, with those of its own ticks."""
     for insight in plan.insights:
+        # What is told at a tick may be of points before it.
+        ahead = insight.every_ms - 1 if insight.each_point else 0
         mine = [
-            Span(max(span.first, insight.since + 1), span.last)
+            Span(max(span.first - ahead, insight.since + 1), span.last)
             for window in windows_of(insight)
             for span in spans.get(window, ())
             if span.last > insight.since

@@ -168,7 +168,7 @@ def _windows_of_routes(plan: Plan, after: Mapping[str, int]) -> Column:
             F.struct(
                 F.lit(place).cast("int").alias("window"),
                 F.lit(pane.width_ms).cast("bigint").alias("width"),
-                F.lit(window.size_ms).cast("bigint").alias("size"),
+                F.lit(window.span_ms).cast("bigint").alias("size"),
                 F.lit(window.offset_ms).cast("bigint").alias("offset"),
                 F.lit(window.every_ms).cast("bigint").alias("every"),
                 F.lit(after[window.id]).cast("bigint").alias("after"),

@@ -59,6 +59,8 @@ class Aggregate(msgspec.Struct, frozen=True, tag="aggregate"):
     """A function over the points in ``(t - size_ms, t]`` at each tick, one value a key.
 
     ``offset_ms`` shifts the window into the past; ``other`` has the points of a second argument.
+    With ``each_point`` it has a value at each point instead, of the window that ends there; they
+    are told every ``every_ms``.
     """
 
     function: Function
@@ -69,6 +71,7 @@ class Aggregate(msgspec.Struct, frozen=True, tag="aggregate"):
     offset_ms: int = 0
     parameters: Parameters = ()
     other: Source | None = None
+    each_point: bool = False
 
 
 class Measure(msgspec.Struct, frozen=True, tag="measure"):

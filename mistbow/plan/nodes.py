@@ -32,7 +32,8 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
     """The panes in ``(t - size_ms, t]`` at each multiple t of ``every_ms``.
 
     ``offset_ms`` shifts it into the past. ``contents``: what it takes of its panes beside count,
-    sum, least and greatest, sorted.
+    sum, least and greatest, sorted. With ``each_point`` it holds what is needed for such windows
+    that end at each point in ``(t - every_ms, t]``.
     """
 
     id: str
@@ -41,22 +42,31 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
     every_ms: int
     offset_ms: int = 0
     contents: tuple[Content, ...] = ()
+    each_point: bool = False
 
     def __post_init__(self) -> None:
         if self.size_ms <= 0 or self.every_ms <= 0:
             raise ValueError(f"window {self.id}: size and interval must be positive")
         if self.offset_ms < 0:
             raise ValueError(f"window {self.id}: an offset leads into the past")
+        if self.each_point and "points" not in self.contents:
+            raise ValueError(f"window {self.id}: what ends at each point needs them all")
+
+    @property
+    def span_ms(self) -> int:
+        """How much time its panes cover."""
+        return self.size_ms + (self.every_ms if self.each_point else 0)
 
     @property
     def reach_ms(self) -> int:
         """How far before its tick it begins."""
-        return self.size_ms + self.offset_ms
+        return self.span_ms + self.offset_ms
 
 
 class Insight(msgspec.Struct, frozen=True, kw_only=True):
     """One insight: its expression at each tick after ``since``, where ``filter`` holds.
 
+    With ``each_point`` it has a value at each point, told every ``every_ms``.
     ``uid`` names its rows in the results stream; times are in milliseconds (since the epoch).
     """
 
@@ -66,6 +76,7 @@ class Insight(msgspec.Struct, frozen=True, kw_only=True):
     every_ms: int
     since: int
     filter: Expression | None = None
+    each_point: bool = False
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,7 +133,10 @@ def _check_measure(measure: Measure, insight: Insight, windows: Mapping[str, Win
         window = windows.get(id)
         if window is None:
             raise ValueError(f"{insight.uid} names an unknown window {id}")
-        if CONTENT_OF[measure.function] not in (None, *window.contents):
+        if window.each_point != insight.each_point:
+            raise ValueError(f"{insight.uid}: {window.id} has values at other times")
+        needed = None if window.each_point else CONTENT_OF[measure.function]
+        if needed not in (None, *window.contents):
             raise ValueError(f"{insight.uid}: {window.id} does not do for {measure.function}")
 
 

@@ -19,7 +19,7 @@ def windows_of(points: pa.RecordBatch, plan: Plan) -> pa.Table:
             if plan.panes[row["route"]].id == window.pane:
                 shifted = row["ts"] + window.offset_ms
                 first = -(-shifted // window.every_ms) * window.every_ms
-                for tick in range(first, shifted + window.size_ms, window.every_ms):
+                for tick in range(first, shifted + window.span_ms, window.every_ms):
                     held[place, tick, row["key"]].append(row)
     return pa.Table.from_pylist([_window(place, rows) for place, rows in held.items()], WINDOWED)
 

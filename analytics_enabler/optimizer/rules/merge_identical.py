@@ -26,7 +26,7 @@ def apply(plan: Plan) -> Plan | None:
         for node in expressions_of(insight):
             if isinstance(node, Aggregate):
                 for shape in _shapes(node):
-                    content = CONTENT_OF[node.function]
+                    content = "points" if node.each_point else CONTENT_OF[node.function]
                     contents[shape] |= set() if content is None else {content}
     made = {shape: _made(shape, carried) for shape, carried in contents.items()}
 
@@ -56,17 +56,25 @@ class _Shape:
     size_ms: int
     every_ms: int
     offset_ms: int
+    each_point: bool
 
 
 def _shapes(node: Aggregate) -> Iterator[_Shape]:
     for source in filter(None, (node.source, node.other)):
-        yield _Shape(source, node.by, node.size_ms, node.every_ms, node.offset_ms)
+        yield _Shape(source, node.by, node.size_ms, node.every_ms, node.offset_ms, node.each_point)
 
 
 def _made(shape: _Shape, contents: set[Content]) -> tuple[Pane, Window]:
     width = math.gcd(shape.size_ms, shape.every_ms, shape.offset_ms)
     pane = pane_of(shape.source, shape.by, width, contents)
-    return pane, window_of(pane, shape.size_ms, shape.every_ms, shape.offset_ms, contents)
+    return pane, window_of(
+        pane,
+        shape.size_ms,
+        shape.every_ms,
+        shape.offset_ms,
+        contents,
+        each_point=shape.each_point,
+    )
 
 
 def _rewritten(insight: Insight, change: Callable[[Expression], Expression]) -> Insight:

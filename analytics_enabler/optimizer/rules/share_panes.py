@@ -48,7 +48,7 @@ class _Group:
     def takes(self, window: Window) -> bool:
         """Add a window unless the panes would become too many."""
         width = math.gcd(self.width_ms, _step(window))
-        longest = max(self.longest_ms, window.size_ms)
+        longest = max(self.longest_ms, window.span_ms)
         if self.windows and longest > MOST_PANES * width:
             return False
         self.width_ms, self.longest_ms = width, longest

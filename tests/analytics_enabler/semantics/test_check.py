@@ -66,7 +66,8 @@ def test_names_in_conditions_are_attributes_of_points_or_keys() -> None:
 ERRORS = [
     ("AVGG(cpu) EVERY 1 s", "no function `AVGG`", "Did you mean `AVG`?"),
     ("FOO(cpu) EVERY 1 s", "no function `FOO`", "There are ABS, AVG"),
-    ("AVG(cpu)", "does not say how often", "Add `EVERY 5 SECONDS`"),
+    ("AVG(cpu)", "does not say over how long", "as in `AVG(x, 10 SECONDS)`"),
+    ("MAX(AVG(cpu, 1 s) BY node)", "needs ticks", "Add an EVERY"),
     ("1 + 2 EVERY 1 s", "no metric", "Name one"),
     ("AVG[3](cpu) EVERY 1 s", "AVG takes no parameter", "Leave it out"),
     ("AVG(cpu, mem) EVERY 1 s", "AVG is of one value; here it has 2", "`AVG(x)`"),

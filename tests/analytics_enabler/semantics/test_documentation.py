@@ -29,4 +29,4 @@ def test_example_that_is_not_computed_yet(text: str) -> None:
 
 def test_there_are_examples() -> None:
     assert len(EXAMPLES) >= 10
-    assert len(LATER) >= 6
+    assert len(LATER) >= 1

@@ -1,0 +1,51 @@
+"""When an insight has values: at ticks, or at each point."""
+
+import math
+from dataclasses import dataclass
+
+from analytics_enabler.limits import MOST_PANES
+from analytics_enabler.semantics.aggregates import CURRENT_MS, check_length
+from analytics_enabler.semantics.findings import Findings
+from analytics_enabler.semantics.trees import walk
+from grammar import ast
+
+_STEPS_MS = (60_000, 30_000, 10_000, 5000, 2000, 1000, 500, 200, 100)
+_FINEST_SHARE = 60
+"""A window that ends at each point is read as often as it is long divided by the step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Every ``every_ms``, None where that is impossible, at ticks or what each point said since."""
+
+    every_ms: int | None
+    each_point: bool = False
+
+
+def pace_of(insight: ast.Insight, findings: Findings) -> Pace:
+    """Return when an insight has values; without an EVERY, at each point."""
+    match insight.every:
+        case None:
+            return Pace(_step(insight), each_point=True)
+        case ast.Interval() as every:
+            possible = check_length(every, "an EVERY interval", findings)
+            return Pace(every.millis if possible else None)
+        case other:  # not computed, and refused before
+            raise AssertionError(other)
+
+
+def _step(insight: ast.Insight) -> int:
+    """Return how often values at points are told: seldom where that costs much."""
+    lengths = [
+        interval.millis
+        for call in walk(insight)
+        if isinstance(call, ast.Call)
+        for interval in (call.window, call.offset)
+        if interval is not None
+    ]
+    common = math.gcd(CURRENT_MS, *lengths)
+    longest = max(lengths, default=CURRENT_MS)
+    coarse = [step for step in _STEPS_MS if common % step == 0]
+    fits = [step for step in coarse if step * _FINEST_SHARE <= longest]
+    step = max(fits, default=min(coarse, default=common))
+    return step if longest <= step * MOST_PANES else common
