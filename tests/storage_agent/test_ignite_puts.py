@@ -1,0 +1,34 @@
+"""What is written straight is what pyignite itself reads and answers."""
+
+import pytest
+from pyignite import AioClient
+from pyignite.exceptions import CacheError
+
+from mistbow.ignite.server import IgniteServer
+from storage_agent.ignite_puts import put_all, put_if_absent
+
+
+async def test_values_are_those_that_pyignite_reads(ignite: IgniteServer) -> None:
+    client = AioClient()
+    async with client.connect("127.0.0.1", ignite.port):
+        cache = await client.get_or_create_cache("puts")
+        assert await put_if_absent(cache, "schlüssel", b"first") is True
+        assert await put_if_absent(cache, "schlüssel", b"second") is False
+        assert await put_if_absent(cache, "text", "größer") is True
+        await put_all(cache, {"schlüssel": b"third", "empty": b"", "long": bytes(2**20)})
+        await put_all(cache, {})
+        found = await cache.get_all(["schlüssel", "text", "empty", "long", "none"])
+        assert found == {
+            "schlüssel": b"third",
+            "text": "größer",
+            "empty": b"",
+            "long": bytes(2**20),
+        }
+        # That it compares so too: a text is a text for Ignite.
+        assert await cache.replace_if_equals("text", "größer", "kleiner")
+        await cache.destroy()
+        with pytest.raises(CacheError, match="Cache does not exist"):
+            await put_if_absent(cache, "schlüssel", b"fourth")
+        with pytest.raises(CacheError, match="Cache does not exist"):
+            await put_all(cache, {"schlüssel": b"fourth"})
+        assert await client.get_cache_names() is not None
