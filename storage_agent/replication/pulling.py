@@ -69,6 +69,24 @@ class Puller:
         """Return the replicas that are held, all or those of a site."""
         return [each for _, each in sorted(self._held.items()) if of in (None, each.of)]
 
+    def kept(self) -> tuple[Kept, ...]:
+        """Return what is said of the replicas that are held, as of now."""
+        return tuple(
+            Kept(
+                of=replica.of,
+                id=replica.copy.id,
+                stream=replica.copy.stream,
+                filter=replica.copy.filter,
+                withheld=replica.copy.withheld,
+                complete=replica.complete,
+                deleted=replica.deleted,
+                state=replica.state if replica.state in _TROUBLES else "following",
+                reads=self._reads_of(replica),
+                made=replica.made,
+            )
+            for replica in self.held()
+        )
+
     def check(self, replica: Replica) -> None:
         """Raise ``LostDataError`` if Ignite has lost some of what a replica had."""
         assert self._streams is not None  # noqa: S101 - what is held was found by open()
@@ -273,22 +291,7 @@ class Puller:
             replica.state = "waiting for its site"
 
     def _tell(self) -> None:
-        kept = tuple(
-            Kept(
-                of=replica.of,
-                id=replica.copy.id,
-                stream=replica.copy.stream,
-                filter=replica.copy.filter,
-                withheld=replica.copy.withheld,
-                complete=replica.complete,
-                deleted=replica.deleted,
-                state=replica.state if replica.state in _TROUBLES else "following",
-                reads=self._reads_of(replica),
-                made=replica.made,
-            )
-            for replica in self.held()
-        )
-        self._member.tell(KEPT_KEY, kept or None)
+        self._member.tell(KEPT_KEY, self.kept() or None)
 
     def _reads_of(self, replica: Replica) -> int:
         count = self._reads.get((replica.of, replica.copy.id), Decaying())

@@ -264,7 +264,9 @@ class StandIns:
         near = sorted(self._member.neighbours, key=lambda each: each.latency_ms or float("inf"))
         reachable = [each.site for each in near if self._member.neighbours.reachable(each.site)]
         for site in (own, *reachable):
-            for kept in kept_by(self._member.told_by(site)):
+            # What is here is asked, not what was told of it last, which may be a second ago.
+            held = self._puller.kept() if site == own else kept_by(self._member.told_by(site))
+            for kept in held:
                 if kept.of == of and kept.stream == RAW:
                     yield site, kept
 
