@@ -8,7 +8,6 @@ from benchmarks.report import Figure
 from benchmarks.storage.connections import answer, ask, post
 from benchmarks.storage.fleet import Site, item, site
 from mistbow.client.agent import AgentClient
-from mistbow.ports import free_ports
 from tests.support.waiting import eventually
 
 _SITES = 4
@@ -21,22 +20,14 @@ _ASKED = 20
 
 def figures(home: Path) -> list[Figure]:
     """Store an hour of points of 100 series, one a second, at each site; ask for the average."""
-    ports = free_ports(_SITES)
-    urls = [f"http://127.0.0.1:{port}" for port in ports]
     with ExitStack() as stack:
-        running = [
-            stack.enter_context(
-                site(
-                    home / f"site-{number}",
-                    node=f"node-{number}",
-                    site=f"site-{number}",
-                    agent_port=ports[number],
-                    agent_url=urls[number],
-                    peers="" if number == 0 else urls[0],
-                )
-            )
-            for number in range(_SITES)
-        ]
+        running: list[Site] = []
+        for number in range(_SITES):
+            settings = {"node": f"node-{number}", "site": f"site-{number}"}
+            peers = running[0].url if running else ""
+            folder = home / f"site-{number}"
+            running.append(stack.enter_context(site(folder, peers=peers, **settings)))
+        urls = [each.url for each in running]
         first = AgentClient(urls[0])
         eventually(
             lambda: sum(each.reachable for each in first.fabric().sites) == _SITES,
