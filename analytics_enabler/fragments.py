@@ -72,7 +72,11 @@ def version_for(plan: Plan, frontier: int, covered: Collection[str]) -> Version:
 def whole(group: Group, plan: Plan, site: str) -> Tasks:
     """Return the one task of a group over one site, with its fragment."""
     fragment = Whole(
-        id=group.id, source=Place(site, RAW), target=Place(site, group.results), plan=plan
+        id=group.id,
+        source=Place(site, RAW),
+        target=Place(site, group.results),
+        plan=plan,
+        salience=group.options.salience,
     )
     return {WHOLE: fragment}
 
@@ -92,6 +96,7 @@ def over_sites(
         decisions=Place(own, group.decisions),
         plan=plan,
         patience_ms=patience_ms,
+        salience=group.options.salience,
     )
     return {**partials, MERGE: merge}
 
@@ -116,4 +121,5 @@ def _partial(group: Group, version: Version, site: str) -> Partial:
         grain_ms=version.grain_ms,
         reach_ms=version.reach_ms,
         begin=version.begin,
+        salience=group.options.salience,
     )

@@ -15,8 +15,8 @@ COMPUTED = frozenset({
     ast.Allow, ast.And, ast.Binary, ast.Boolean, ast.Call, ast.Compare, ast.CostCap, ast.Elided,
     ast.FunctionDefinition, ast.Insight, ast.InsightReference, ast.Interval, ast.Membership,
     ast.MetricStream, ast.Name, ast.Negate, ast.Not, ast.Number, ast.Or, ast.Outliers,
-    ast.PlacementOn, ast.Scheduler, ast.Scoped, ast.Script, ast.Setting, ast.Signature,
-    ast.StreamDefinition, ast.Text,
+    ast.PlacementOn, ast.Salience, ast.Scheduler, ast.Scoped, ast.Script, ast.Setting,
+    ast.Signature, ast.StreamDefinition, ast.Text,
 })  # fmt: skip
 """The nodes that have a meaning, at least somewhere."""
 
@@ -26,7 +26,6 @@ NOT_COMPUTED: dict[type[ast.Node], str] = {
     ast.Awareness: "AWARENESS",
     ast.Daily: "EVERY at a time of day",
     ast.Points: "EVERY by data points",
-    ast.Salience: "SALIENCE",
     ast.Sample: "SAMPLE",
 }
 """The nodes that have none, and what people call them."""

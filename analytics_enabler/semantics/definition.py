@@ -13,13 +13,15 @@ DEFAULT_SCHEDULER = "fair"
 class Options(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What an insight's WITH says of how it is run and who reads its results.
 
-    Only insights with the same run together. ``settings`` of the scheduler, by their names.
+    Only insights with the same run together: what is shed carries nothing that is not.
+    ``settings`` of the scheduler, by their names.
     """
 
     settings: tuple[tuple[str, Setting], ...] = ()
     confined: Confinement | None = None
     cap: Cap | None = None
     signature: str | None = None
+    salience: int = 0
 
     @property
     def alone(self) -> bool:

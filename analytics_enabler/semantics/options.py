@@ -10,6 +10,7 @@ from mistbow.errors import InvalidRequestError
 from mistbow.fog.constraints import Cap, Confinement
 from mistbow.fog.jobs import Setting
 from mistbow.plan.attributes import canonical
+from mistbow.plan.fragments import MOST_SALIENCE
 from mistbow.schedulers.registry import names
 from mistbow.schedulers.settings import Declared, declared
 from mistbow.streams.signatures import SIGNATURE_FORM, is_signature
@@ -22,6 +23,7 @@ _ONCE: tuple[tuple[type[ast.Option], str, str], ...] = (
     (ast.CostCap, "COST_CAP", "Keep the lower one."),
     (ast.Allow, "ALLOW", "Join the conditions: `ALLOW WHEN (a AND b)`."),
     (ast.Signature, "SIGNATURE", "Keep one; a token may carry several."),
+    (ast.Salience, "SALIENCE", "Keep the higher one."),
 )
 
 
@@ -53,6 +55,7 @@ def options_of(insight: ast.Insight, findings: Findings) -> Options:
         confined=_confinement(insight),
         cap=None if cap is None else Cap(amount=cap.amount, per_ms=cap.per.millis),
         signature=_signature(insight, findings),
+        salience=_salience(insight, findings),
     )
 
 
@@ -99,6 +102,18 @@ def _signature(insight: ast.Insight, findings: Findings) -> str | None:
         f"{SIGNATURE_FORM[0].upper()}{SIGNATURE_FORM[1:]}, as in `SIGNATURE 'board'`.",
     )
     return None
+
+
+def _salience(insight: ast.Insight, findings: Findings) -> int:
+    option = _first(insight, ast.Salience)
+    if option is None or option.level <= MOST_SALIENCE:
+        return 0 if option is None else option.level
+    findings.error(
+        option.span,
+        f"a SALIENCE of {option.level:,} is too high",
+        f"It goes from 0, which is meant where nothing is said, to {MOST_SALIENCE}.",
+    )
+    return 0
 
 
 def _settings(insight: ast.Insight, findings: Findings) -> tuple[tuple[str, Setting], ...]:

@@ -4,6 +4,9 @@ import msgspec
 
 from mistbow.plan.nodes import Pane, Plan, fingerprint
 
+MOST_SALIENCE = 100
+"""Of fragments on one worker, those of the highest salience go first, and 0 is the least."""
+
 
 class Place(msgspec.Struct, frozen=True):
     """A stream at a site."""
@@ -19,6 +22,7 @@ class Whole(msgspec.Struct, frozen=True, kw_only=True, tag="whole"):
     source: Place
     target: Place
     plan: Plan
+    salience: int = 0
 
     @property
     def fingerprint(self) -> str:
@@ -40,6 +44,7 @@ class Partial(msgspec.Struct, frozen=True, kw_only=True, tag="partial"):
     grain_ms: int
     reach_ms: int
     begin: int
+    salience: int = 0
 
     @property
     def fingerprint(self) -> str:
@@ -60,6 +65,7 @@ class Merge(msgspec.Struct, frozen=True, kw_only=True, tag="merge"):
     decisions: Place
     plan: Plan
     patience_ms: int = 5000
+    salience: int = 0
 
     @property
     def fingerprint(self) -> str:

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from analytics_enabler.deployments.model import Deployment
+from analytics_enabler.fragments import Version, over_sites, whole
 from analytics_enabler.groups import Group
 from analytics_enabler.optimizer import optimize
 from analytics_enabler.semantics import check
@@ -53,6 +54,16 @@ def test_only_insights_with_the_same_options_run_together() -> None:
         assert one.id != other.id
 
 
+def test_what_may_be_shed_shares_nothing_with_what_may_not() -> None:
+    urgent, never_mind, silent = groups("SALIENCE 5", "SALIENCE 0", "SCHEDULER=fair")
+    assert urgent != never_mind == silent
+    plan = Plan(insights=())
+    version = Version(panes=(), grain_ms=1000, reach_ms=1000, begin=0)
+    for group, salience in ((urgent, 5), (silent, 0)):
+        tasks = over_sites(group, plan, version, ("n1", "n2"), "n1", 5000) | whole(group, plan, "n")
+        assert {fragment.salience for fragment in tasks.values()} == {salience}
+
+
 def test_streams_of_signed_insights_tell_their_signature_and_have_room_for_their_names() -> None:
     option = f"SCHEDULER=latency AND SIGNATURE '{'s' * 24}' AND PLACEMENT_ON region='north'"
     (group,) = groups(option)
@@ -79,6 +90,8 @@ def test_streams_of_signed_insights_tell_their_signature_and_have_room_for_their
             "margin=2",
             "the setting `margin` of `latency`: 2.0 is greater than or equal to the maximum of 1",
         ),
+        ("SALIENCE 5 AND SALIENCE 7", "SALIENCE 7", "SALIENCE is given twice"),
+        ("SALIENCE 101", "SALIENCE 101", "a SALIENCE of 101 is too high"),
         ("SCHEDULER=fair(a=1)", "a=1", "the scheduler `fair` has no setting `a`"),
         (
             "ALLOW WHEN x > y",
