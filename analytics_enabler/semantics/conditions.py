@@ -86,9 +86,15 @@ def _translate_membership(node: ast.Membership, scope: Scope, findings: Findings
                 f"{kind} is never {_kind(member)}",
                 f"List values that are each {kind}.",
             )
-    options = tuple(member.value for member in node.members)
-    membership = Membership(translate_value(node.operand, scope, findings), options)
-    return Not(membership) if node.negated else membership
+    operand = translate_value(node.operand, scope, findings)
+    if not node.negated:
+        return Membership(operand, tuple(member.value for member in node.members))
+    # Like any comparison, this one does not hold for what is missing or of another type.
+    by_kind: dict[str | None, list[Expression]] = {}
+    for member in node.members:
+        differs = Comparison("!=", operand, Literal(member.value))
+        by_kind.setdefault(_kind(member), []).append(differs)
+    return _balanced(Or, [conjunction(others) for others in by_kind.values()])
 
 
 def _check_number(node: ast.Expression, scope: Scope, findings: Findings) -> None:

@@ -1,6 +1,6 @@
 """Which attributes the keys of an expression have, and whether two operands can meet."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from analytics_enabler.semantics.findings import Findings
 from grammar import ast
@@ -63,6 +63,21 @@ def _read(expression: Expression) -> Iterator[Expression]:
         return
     for child in children(expression):
         yield from _read(child)
+
+
+def check_reduced(
+    node: ast.Node, operand: Expression, by: Collection[str], findings: Findings
+) -> bool:
+    """Return whether the values' keys have all attributes of those that they are reduced to."""
+    lacking = frozenset(by) - keys_of(operand)
+    if lacking and _reads(operand):
+        findings.error(
+            node.span,
+            f"the values that are reduced here are not by {_words(lacking)}",
+            "Leave that out of BY, or let the insight that is referred to have it in its own.",
+        )
+        return False
+    return True
 
 
 def _reads(expression: Expression) -> bool:

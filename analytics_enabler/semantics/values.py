@@ -11,7 +11,7 @@ from analytics_enabler.semantics.conditions import (
     translate_value,
 )
 from analytics_enabler.semantics.findings import Findings, beginning, did_you_mean, nearest
-from analytics_enabler.semantics.keys import keys_of
+from analytics_enabler.semantics.keys import check_filter, check_reduced, keys_of
 from analytics_enabler.semantics.parameters import parameters_of
 from analytics_enabler.semantics.parting import part
 from analytics_enabler.semantics.references import References
@@ -96,6 +96,8 @@ class Values:
             return value
         scope = ResultScope(value, inner.translate)
         held = [translate_condition(term, scope, self.findings) for term in parted.on_results]
+        for term, condition in zip(parted.on_results, held, strict=True):
+            check_filter(term, value, condition, self.findings)
         return Filtered(value, conjunction(held))
 
     def _call(self, call: ast.Call) -> Expression:
@@ -152,7 +154,9 @@ class Values:
                 f"{function} reduces the values of one tick: it has no window here",
                 f"Leave the window out, or give it to the aggregate inside of {function}.",
             )
-        elif keys_of(operand) <= set(self.aggregates.by):
+        elif check_reduced(call, operand, self.aggregates.by, self.findings) and keys_of(
+            operand
+        ) <= set(self.aggregates.by):
             self.findings.warning(
                 beginning(call.span, len(call.function)),
                 f"there is but one value here for {function} to reduce",

@@ -143,8 +143,10 @@ def number_for_all(expression: Expression, attributes: Attributes) -> float | No
 
 
 def compare(symbol: str, left: Scalar | None, right: Scalar | None) -> bool:
-    """Compare two scalars; false where one is missing or their types differ."""
+    """Compare two scalars; false where one is missing, their types differ or have no order."""
     if left is None or right is None or _kind(left) is not _kind(right):
+        return False
+    if not is_number(left) and symbol not in ("==", "!="):
         return False
     return COMPARE[symbol](left, right)
 

@@ -32,8 +32,10 @@ MEANINGS = [
      'AND SUM(mem WHEN site IN ("a", "b"), 1 SECOND) > 1 EVERY 1 SECOND'),
     ("AVG(cpu) BY rack WHEN NOT (rack > 3 OR rack == 'x') EVERY 1 s",
      'AVG(cpu, 1 SECOND) BY rack WHEN NOT (rack > 3 OR rack == "x") EVERY 1 SECOND'),
+    ("AVG(cpu) WHEN rack NOT IN (1, 'a', 2) EVERY 1 s",
+     'AVG(cpu WHEN rack != 1 AND rack != 2 OR rack != "a", 1 SECOND) EVERY 1 SECOND'),
     ("AVG(cpu) WHEN rack NOT IN (1, 2) EVERY 1 s",
-     "AVG(cpu WHEN NOT rack IN (1, 2), 1 SECOND) EVERY 1 SECOND"),
+     "AVG(cpu WHEN rack != 1 AND rack != 2, 1 SECOND) EVERY 1 SECOND"),
 ]  # fmt: skip
 
 
@@ -82,6 +84,7 @@ ERRORS = [
     ("AVG(cpu, 1 s, 1500 ms) EVERY 1 s", "is no multiple of EVERY", "whole steps of 1 SECOND"),
     ("(AVG(x) BY a) + (AVG(x) BY b) EVERY 1 s", "by a has no single partner among", "one side"),
     ("AVG(cpu) WHEN > (AVG(cpu) BY a) EVERY 1 s", "has values by a, the results", "MAX(AVG(x)"),
+    ("(SUM(x) WHEN > (SUM(y) BY a)) EVERY 1 s", "has values by a, the results", "MAX(AVG(x)"),
     ("AVG(cpu, 10001 ms) EVERY 10 s", "no larger step than 1 MILLIS", "multiple"),
     ("AVG(cpu, 99 ms) EVERY 1 s", "window of 99 MILLIS is too short", "100 MILLIS to 366 DAYS"),
     ("AVG(cpu) EVERY 99 ms", "EVERY interval of 99 MILLIS is too short", "100 MILLIS"),

@@ -54,6 +54,7 @@ ERRORS = [
     ("INSIGHT nwo EVERY 5 s", "there is no insight `nwo`", "`now`"),
     ("INSIGHT zzzz EVERY 5 s", "there is no insight `zzzz`", "Deploy it first"),
     ("INSIGHT now EVERY 7 s", "`now` has a value every 5 SECONDS, `a` is computed every 7", "5 S"),
+    ("MAX(INSIGHT now) BY a EVERY 5 s", "that are reduced here are not by a", "Leave that out"),
     ("AVG(x WHEN > INSIGHT now) EVERY 5 s", "about single points", "at the end"),
     ("INSIGHT a + 1 EVERY 5 s", "`a` refers to itself: a → a", "Leave one"),
     ("INSIGHT two EVERY 5 s", "2 deployments have an insight `two`, and they differ", "another"),
