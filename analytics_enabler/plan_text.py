@@ -2,6 +2,8 @@
 
 import json
 
+from msgspec import UNSET
+
 from grammar.units import in_words
 from mistbow.plan.expressions import (
     Aggregate,
@@ -24,6 +26,7 @@ from mistbow.plan.expressions import (
     Value,
 )
 from mistbow.plan.nodes import Insight, Pane, Plan, Window
+from mistbow.plan.sampling import Allotted, Even, Fixed, Sampling
 
 _BINDING = {"+": 5, "-": 5, "*": 6, "/": 6}
 _TIGHTEST = 8
@@ -139,7 +142,22 @@ def _source(source: Source) -> str:
         text += f" FROM ({', '.join(source.entities)})"
     if source.predicate is not None:
         text += f" WHEN {expression_text(source.predicate)}"
+    if source.sampling is not UNSET:
+        text += f" ({_sampling(source.sampling)})"
     return text
+
+
+def _sampling(sampling: Sampling) -> str:
+    match sampling:
+        case Fixed():
+            return f"{sampling.size} of each entity in {in_words(sampling.period_ms)}"
+        case Even():
+            return f"a share of {sampling.share:.15g}"
+        case Allotted():
+            share, error = sampling.share, sampling.max_error
+            parts = [] if share is None else [f"a share of {share:.15g} where it says most"]
+            parts += [] if error is None else [f"as few as bound the error by {error:.15g}"]
+            return ", or ".join(parts)
 
 
 def _by(attributes: tuple[str, ...]) -> str:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from analytics_worker.at_points import Held, Moment, finish_at
 from analytics_worker.finishing import Finished, finish, reduce_values
+from analytics_worker.sampled import finish_sample
 from mistbow.panes.mathematical import MATHEMATICAL
 from mistbow.panes.predicates import (
     ARITHMETIC_ARRAYS,
@@ -23,6 +24,7 @@ from mistbow.panes.predicates import (
     same_for_all,
 )
 from mistbow.panes.routing import key_of
+from mistbow.plan.contents import CONTENT_OF
 from mistbow.plan.expressions import (
     And,
     Arithmetic,
@@ -53,6 +55,7 @@ COMPOSED = pa.schema(
         pa.field("values", pa.list_(pa.float64())),
         pa.field("low", pa.float64()),
         pa.field("high", pa.float64()),
+        pa.field("confidence", pa.float64()),
     ]
 )
 """The results of insights; rows without a value are left out."""
@@ -85,6 +88,7 @@ def _compose_one(scope: "_Scope", insight: Insight) -> pa.Table:
             "values": _or_nothing(said.values, rows.num_rows, COMPOSED.field("values").type),
             "low": _or_nothing(said.low, rows.num_rows, pa.float64()),
             "high": _or_nothing(said.high, rows.num_rows, pa.float64()),
+            "confidence": _or_nothing(said.confidence, rows.num_rows, pa.float64()),
         },
         schema=COMPOSED,
     )
@@ -128,6 +132,7 @@ class _Scope:
         panes = {pane.id: pane for pane in plan.panes}
         self._places = {window.id: place for place, window in enumerate(plan.windows)}
         self._by = {window.id: frozenset(panes[window.pane].by) for window in plan.windows}
+        self._sources = {window.id: panes[window.pane].source for window in plan.windows}
         self._rows: dict[str, pa.Table] = {}
         self._known: dict[Expression, _Keyed] = {}
 
@@ -198,6 +203,11 @@ class _Scope:
             held = [self._held(id) for id in (measure.window, measure.other) if id is not None]
             return _Keyed(*finish_at(measure, held, self._moments(by)), by)
         rows = self._window(measure.window)
+        sampling = self._sources[measure.window].sampling
+        if sampling is not msgspec.UNSET:
+            if CONTENT_OF[measure.function] is None:
+                return _Keyed(rows, finish_sample(measure.function, rows, sampling), by)
+            rows = rows.filter(pc.greater(rows["count"], 0))
         if measure.other is not None:
             rows = _paired(rows, self._window(measure.other))
         return _Keyed(rows, finish(measure.function, rows, measure.parameters), by)

@@ -23,7 +23,7 @@ from mistbow.operators.order import correlation, histogram, median, mode, percen
 from mistbow.operators.outliers import pmcod
 from mistbow.operators.points import Floats, Points
 from mistbow.plan.expressions import Function, Parameters
-from mistbow.streams.schemas import POINT
+from mistbow.streams.schemas import DRAWN, POINT
 
 _MOMENTS = pa.struct(
     [
@@ -45,6 +45,7 @@ WINDOWED = pa.schema(
         pa.field("logs", pa.float64()),
         pa.field("latest", POINT),
         pa.field("points", pa.list_(POINT)),
+        pa.field("sample", pa.list_(DRAWN)),
     ]
 )
 """What windows carry; ``window`` is the window's place in the plan, ``tick`` its end in ms.
@@ -61,10 +62,11 @@ class Finished:
     values: Any = None
     low: Any = None
     high: Any = None
+    confidence: Any = None
 
     def filter(self, chosen: Any) -> "Finished":
         """Return the same of the chosen rows."""
-        columns = (self.value, self.values, self.low, self.high)
+        columns = (self.value, self.values, self.low, self.high, self.confidence)
         return Finished(*(None if each is None else each.filter(chosen) for each in columns))
 
 

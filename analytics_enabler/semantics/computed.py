@@ -12,6 +12,7 @@ from mistbow.plan.expressions import Function, Mathematical
 COMPUTED_FUNCTIONS = frozenset({*get_args(Function), *get_args(Mathematical)}) & FUNCTIONS
 
 COMPUTED = frozenset({
+    ast.Accuracy, ast.Awareness, ast.Sample,
     ast.Allow, ast.And, ast.Binary, ast.Boolean, ast.Call, ast.Compare, ast.CostCap, ast.Elided,
     ast.FunctionDefinition, ast.Insight, ast.InsightReference, ast.Interval, ast.Membership,
     ast.MetricStream, ast.Name, ast.Negate, ast.Not, ast.Number, ast.Or, ast.Outliers,
@@ -21,12 +22,9 @@ COMPUTED = frozenset({
 """The nodes that have a meaning, at least somewhere."""
 
 NOT_COMPUTED: dict[type[ast.Node], str] = {
-    ast.Accuracy: "MAX_ERROR",
     ast.Adam: "ADAM",
-    ast.Awareness: "AWARENESS",
     ast.Daily: "EVERY at a time of day",
     ast.Points: "EVERY by data points",
-    ast.Sample: "SAMPLE",
 }
 """The nodes that have none, and what people call them."""
 

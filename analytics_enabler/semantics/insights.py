@@ -15,6 +15,7 @@ from analytics_enabler.semantics.pace import pace_of
 from analytics_enabler.semantics.parameters import outliers_of
 from analytics_enabler.semantics.parting import part
 from analytics_enabler.semantics.references import References
+from analytics_enabler.semantics.sampling import sampled, sampling_of
 from analytics_enabler.semantics.scopes import ComputeScope, PointScope, ResultScope
 from analytics_enabler.semantics.values import Values, inner_keys
 from grammar import ast, format_statement
@@ -43,6 +44,9 @@ def define(
     filters = [translate_condition(term, scope, findings) for term in parted.on_results]
     for term, condition in zip(parted.on_results, filters, strict=True):
         check_filter(term, expression, condition, findings)
+    sampling = sampling_of(insight, findings)
+    if sampling is not None:
+        expression, *filters = sampled([expression, *filters], sampling, insight, findings)
     return Definition(
         name=insight.name,
         text=text,
@@ -50,7 +54,7 @@ def define(
         by=keys,
         every_ms=aggregates.every_ms or STAND_IN_MS,
         filter=conjunction(filters) if filters else None,
-        each_point=pace.each_point,
+        each_point=pace.each_point and sampling is None,
         scheduler=scheduler_of(insight, findings) or scheduler,
         options=options_of(insight, findings),
     )

@@ -10,7 +10,7 @@ from analytics_worker.spark.lowering import as_results
 from mistbow.streams.schemas import RESULT_ROWS
 
 _IDENTITY = ("insight", "key", "ts")
-_SAID = ("value", "values", "low", "high", "missing")
+_SAID = ("value", "values", "low", "high", "confidence", "missing")
 _WITHDRAWN: dict[str, Any] = dict.fromkeys(_SAID)
 _SAME = 1e-12
 

@@ -4,6 +4,7 @@ Count, sum, least and greatest are always there. The rest is made only where a p
 only for the panes and windows that carry it: a list of points costs more than four numbers.
 """
 
+import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,9 @@ from pyspark.sql import functions as F
 from mistbow.plan.contents import Content
 
 _POINT = "struct<ts:bigint,value:double,entity:string>"
+_DRAWN = (
+    "struct<ts:bigint,value:double,stratum:string,chance:double,lot:double,seen:bigint>"
+)
 NUMBERS = ("sum", "count", "min", "max")
 
 
@@ -36,7 +40,8 @@ def _moments(carries: Column) -> Column:
 
 
 def _list_of_moments(carries: Column) -> Column:
-    return F.collect_list(F.when(carries, F.struct("count", "sum", "moments")))
+    some = F.col("count") > 0
+    return F.collect_list(F.when(carries & some, F.struct("count", "sum", "moments")))
 
 
 def _logs(carries: Column) -> Column:
@@ -49,7 +54,13 @@ def _latest_point(carries: Column) -> Column:
 
 
 def _points(carries: Column) -> Column:
-    return F.collect_list(F.when(carries, F.struct("ts", "value", "entity")))
+    kept = F.col("value").isNotNull()
+    return F.collect_list(F.when(carries & kept, F.struct("ts", "value", "entity")))
+
+
+def _drawn(carries: Column) -> Column:
+    draw = ("draw.stratum", "draw.chance", "draw.lot", "draw.seen")
+    return F.collect_list(F.when(carries, F.struct("ts", "value", *draw)))
 
 
 CARRIED: dict[Content, Carried] = {
@@ -77,6 +88,12 @@ CARRIED: dict[Content, Carried] = {
         of_points=_points,
         of_panes=lambda carries: F.flatten(F.collect_list(F.when(carries, F.col("points")))),
     ),
+    "sample": Carried(
+        in_panes=f"array<{_DRAWN}>",
+        in_windows=f"array<{_DRAWN}>",
+        of_points=_drawn,
+        of_panes=lambda carries: F.flatten(F.collect_list(F.when(carries, F.col("sample")))),
+    ),
 }
 """Every content, by its column's name."""
 
@@ -84,12 +101,12 @@ PANE_COLUMNS = (*NUMBERS, *CARRIED)
 
 
 def numbers_of_points() -> list[Column]:
-    """Return what every pane carries."""
+    """Return what every pane carries; of a sampled one, all points may be left out."""
     return [
-        F.sum("value").alias("sum"),
+        F.coalesce(F.sum("value"), F.lit(0.0)).alias("sum"),
         F.count("value").alias("count"),
-        F.min("value").alias("min"),
-        F.max("value").alias("max"),
+        F.coalesce(F.min("value"), F.lit(math.inf)).alias("min"),
+        F.coalesce(F.max("value"), F.lit(-math.inf)).alias("max"),
     ]
 
 

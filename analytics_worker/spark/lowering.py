@@ -114,6 +114,7 @@ def to_panes(points: DataFrame, panes: Sequence[Pane]) -> DataFrame:
             "value",
             "ts",
             "entity",
+            "draw",
             _up(F.col("ts"), width).alias("pane"),
             event_time(_up(F.col("due"), width), "due"),
         )
@@ -208,7 +209,6 @@ def as_results(composed: pa.Table, revision: int) -> pa.Table:
     count = composed.num_rows
     columns = {
         **{name: composed[name] for name in composed.column_names},
-        "confidence": pa.nulls(count, pa.float64()),
         "revision": pa.repeat(pa.scalar(revision, pa.int64()), count),
         "computed_at": pa.repeat(pa.scalar(system_clock(), pa.int64()), count),
         "missing": pa.nulls(count, pa.string()),

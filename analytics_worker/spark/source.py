@@ -24,6 +24,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from analytics_worker.spark.connection import connect
+from analytics_worker.spark.earlier import earlier_in
 from mistbow.client.agent import AgentClient
 from mistbow.client.agent_model import Offset
 from mistbow.panes.routing import COLUMNS, ROUTED, metrics_needed, route
@@ -230,11 +231,12 @@ def _rows(options: SourceOptions, part: Range) -> Iterator[pa.RecordBatch]:
         min_ts=options.min_ts,
         max_ts=options.max_ts,
     ).table
+    earlier = earlier_in(options.agent, options.site, options.stream, part.end)
     for batch in rows.unify_dictionaries().to_batches():
         if panes is None:
             yield from _decoded(batch)
         else:
-            yield from _with_frontier(route(batch, panes))
+            yield from _with_frontier(route(batch, panes, earlier))
 
 
 def _with_frontier(routed: pa.Table) -> Iterator[pa.RecordBatch]:

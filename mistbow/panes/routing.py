@@ -7,8 +7,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mistbow.panes.predicates import mask, parse_attributes
+from mistbow.panes.thinning import Earlier, nothing_earlier, thinned
 from mistbow.plan.expressions import Scalar
 from mistbow.plan.nodes import Pane
+from mistbow.streams.schemas import DRAW
 
 ROUTED = pa.schema(
     [
@@ -21,6 +23,8 @@ ROUTED = pa.schema(
         pa.field("value", pa.float64()),
         # Only where the pane carries points.
         pa.field("entity", pa.string()),
+        # Only where the source is sampled: there, a row without a value stands for those left out.
+        pa.field("draw", DRAW),
     ]
 )
 """Points on their way to panes; ``route`` is the pane's place in the plan."""
@@ -34,8 +38,13 @@ def metrics_needed(panes: Sequence[Pane]) -> tuple[str, ...]:
     return tuple(sorted({pane.source.metric for pane in panes}))
 
 
-def route(rows: pa.RecordBatch, panes: Sequence[Pane]) -> pa.Table:
-    """Return a row for every pane that a point belongs to; shape ``ROUTED``."""
+def route(
+    rows: pa.RecordBatch, panes: Sequence[Pane], earlier: Earlier = nothing_earlier
+) -> pa.Table:
+    """Return a row for every pane that a point belongs to, or is counted in; shape ``ROUTED``.
+
+    ``earlier`` tells sampled sources what points before these were like.
+    """
     attributes = parse_attributes(rows)
     metrics = _places(rows.column("metric"))
     routed = []
@@ -51,7 +60,9 @@ def route(rows: pa.RecordBatch, panes: Sequence[Pane]) -> pa.Table:
         kept = rows.filter(chosen)
         if kept.num_rows:
             keys = pa.array([key_of(one, pane.by) for one in attributes], pa.string())
-            routed.append(_routed(number, keys, kept, with_entity=bool(pane.contents)))
+            part = _routed(number, keys, kept, with_entity=bool(pane.contents))
+            sampled = pane.source.sampling is not msgspec.UNSET
+            routed.append(thinned(part, kept, pane, earlier) if sampled else part)
     return pa.concat_tables(routed) if routed else ROUTED.empty_table()
 
 
@@ -84,6 +95,7 @@ def _routed(number: int, keys: pa.Array, rows: pa.RecordBatch, *, with_entity: b
             "due": pc.max_element_wise(ts, pc.add(rows.column("horizon"), 1)),
             "value": rows.column("value"),
             "entity": entities if with_entity else pa.nulls(rows.num_rows, pa.string()),
+            "draw": pa.nulls(rows.num_rows, DRAW),
         },
         schema=ROUTED,
     )

@@ -4,8 +4,10 @@ from typing import Literal
 
 from mistbow.plan.expressions import Function
 
-Content = Literal["moments", "logs", "latest", "points"]
-"""The squared deviations, the sum of logarithms, the latest point, or all points."""
+Content = Literal["moments", "logs", "latest", "points", "sample"]
+"""The squared deviations, the sum of logarithms, the latest point, all points, or how those of a
+sampled source were drawn.
+"""
 
 CONTENT_OF: dict[Function, Content | None] = {
     "SUM": None,

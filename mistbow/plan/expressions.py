@@ -8,6 +8,8 @@ from typing import Literal as OneOf
 
 import msgspec
 
+from mistbow.plan.sampling import Sampling
+
 ArithmeticOperator = OneOf["+", "-", "*", "/"]
 Comparator = OneOf["==", "!=", ">", ">=", "<", "<="]
 Function = OneOf[
@@ -48,11 +50,15 @@ class Attribute(msgspec.Struct, frozen=True, tag="attribute"):
 
 
 class Source(msgspec.Struct, frozen=True, tag="source"):
-    """The points of a metric, of some entities (none named: all), that satisfy a predicate."""
+    """The points of a metric, of some entities (none named: all), that satisfy a predicate.
+
+    Where nothing is said of ``sampling``, no name that is made of the content tells of it.
+    """
 
     metric: str
     entities: tuple[str, ...] = ()
     predicate: "Expression | None" = None
+    sampling: Sampling | msgspec.UnsetType = msgspec.UNSET
 
 
 class Aggregate(msgspec.Struct, frozen=True, tag="aggregate"):

@@ -34,6 +34,22 @@ POINT = pa.struct(
 )
 """A point inside a pane or a window."""
 
+DRAW = pa.struct(
+    [
+        # What points have in common that are kept with the same chance.
+        pa.field("stratum", pa.string()),
+        pa.field("chance", pa.float64()),
+        # In [0, 1]; where a number of points is kept, those with the lowest.
+        pa.field("lot", pa.float64()),
+        # 1 for a point that was kept, or how many were left out.
+        pa.field("seen", pa.int64()),
+    ]
+)
+"""How a point of a sampled source was drawn."""
+
+DRAWN = pa.struct([pa.field("ts", pa.int64()), pa.field("value", pa.float64()), *DRAW])
+"""A point that was kept or, without a value, some that were left out."""
+
 CARRIED_BY_PANES = (
     # The sum of squared deviations from the mean.
     pa.field("moments", pa.float64()),
@@ -41,6 +57,7 @@ CARRIED_BY_PANES = (
     pa.field("logs", pa.float64()),
     pa.field("latest", POINT),
     pa.field("points", pa.list_(POINT)),
+    pa.field("sample", pa.list_(DRAWN)),
 )
 """What panes carry only where some function needs it; see ``mistbow.plan.contents``."""
 

@@ -13,8 +13,13 @@ from mistbow.plan.nodes import Plan
 
 def windows_of(points: pa.RecordBatch, plan: Plan) -> pa.Table:
     """Return all windows (``WINDOWED``) of a plan that have one of these points."""
+    return windows_of_routed(route(points, plan.panes), plan)
+
+
+def windows_of_routed(routed: pa.Table, plan: Plan) -> pa.Table:
+    """Return all windows (``WINDOWED``) of a plan that have one of these rows (``ROUTED``)."""
     held: dict[tuple[int, int, str], list[dict[str, Any]]] = defaultdict(list)
-    for row in route(points, plan.panes).to_pylist():
+    for row in routed.to_pylist():
         for place, window in enumerate(plan.windows):
             if plan.panes[row["route"]].id == window.pane:
                 shifted = row["ts"] + window.offset_ms
@@ -25,18 +30,22 @@ def windows_of(points: pa.RecordBatch, plan: Plan) -> pa.Table:
 
 
 def _window(place: tuple[int, int, str], rows: list[dict[str, Any]]) -> dict[str, Any]:
+    drawn = [row for row in rows if row["draw"]]
+    sample = [{**row["draw"], "ts": row["ts"], "value": row["value"]} for row in drawn]
+    rows = [row for row in rows if row["value"] is not None]
     values = [row["value"] for row in rows]
     points = [{name: row[name] for name in ("ts", "value", "entity")} for row in rows]
-    mean = math.fsum(values) / len(values)
+    mean = math.fsum(values) / max(len(values), 1)
     away = math.fsum((value - mean) ** 2 for value in values)
     return {
         **dict(zip(("window", "tick", "key"), place, strict=True)),
         "sum": math.fsum(values),
         "count": len(values),
-        "min": min(values),
-        "max": max(values),
+        "min": min(values, default=math.inf),
+        "max": max(values, default=-math.inf),
         "moments": [{"count": len(values), "sum": math.fsum(values), "moments": away}],
         "logs": math.fsum(math.log(value) for value in values if value > 0),
-        "latest": max(points, key=lambda point: (point["ts"], point["value"])),
+        "latest": max(points, key=lambda point: (point["ts"], point["value"]), default=None),
         "points": points,
+        "sample": sample,
     }

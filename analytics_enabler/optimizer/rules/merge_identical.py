@@ -27,6 +27,8 @@ def apply(plan: Plan) -> Plan | None:
             if isinstance(node, Aggregate):
                 for shape in _shapes(node):
                     content = "points" if node.each_point else CONTENT_OF[node.function]
+                    if content is None and shape.source.sampling is not msgspec.UNSET:
+                        content = "sample"
                     contents[shape] |= set() if content is None else {content}
     made = {shape: _made(shape, carried) for shape, carried in contents.items()}
 

@@ -14,7 +14,7 @@ REFUSED = [
     ("COMPUTE AVG(x) WHEN > RUNNING_STD(x) EVERY 1 s", "`RUNNING_SDEV`", "RUNNING_STD(x)"),
     ("COMPUTE AVG(x) EVERY 5 K", "EVERY by data points", "5 K"),
     ("COMPUTE AVG(x) EVERY 1 d AT 8:00 GMT", "EVERY at a time of day", "1 d AT 8:00 GMT"),
-    ("COMPUTE AVG(x) EVERY 1 s WITH SAMPLE 0.2", "SAMPLE", "SAMPLE 0.2"),
+    ("COMPUTE AVG(x) EVERY 1 s WITH ADAM AND CONFIDENCE 0.9", "ADAM", "ADAM AND CONFIDENCE 0.9"),
 ]
 
 

@@ -165,6 +165,7 @@ def test_only_the_scan_lies_below_the_watermark(spark: SparkSession, tmp_path: P
         F.unix_millis("timestamp").alias("due"),
         F.col("value").cast("double").alias("value"),
         F.lit("e").alias("entity"),
+        F.lit(None).alias("draw"),
         F.col("timestamp").alias("frontier"),
     )
     results = lower(points, plan, {window.id: 0 for window in plan.windows}, revision=0)

@@ -1,0 +1,58 @@
+"""The chances of strata: as little as a bound needs, as much as a share allows."""
+
+import numpy as np
+import pytest
+
+from mistbow.sampling.allotting import LEAST, Allotment, Units, for_error, for_share
+from mistbow.sampling.reservoir import Floats
+
+
+def units(levels: Floats, each: int) -> Units:
+    random = np.random.default_rng(3)
+    places = np.repeat(np.arange(len(levels)), each)
+    return Units.of(places, random.normal(levels[places], 0.3 * levels[places]), len(levels))
+
+
+def kept(all_units: Units, allotment: Allotment) -> float:
+    return float((all_units.counts * allotment.chances[allotment.strata]).sum())
+
+
+LEVELS = np.linspace(5, 60, 100)
+
+
+def test_a_bound_is_met_with_less_where_more_is_allowed() -> None:
+    given = units(LEVELS, 50)
+    shares = [
+        kept(given, for_error(given, error, 0.95, periods)) / 5000
+        for error, periods in ((0.02, 1), (0.05, 1), (0.05, 10))
+    ]
+    assert 0.5 > shares[0] > 2 * shares[1] > 2 * shares[2] > 0
+
+
+def test_a_share_goes_to_what_varies_and_no_stratum_is_left_out() -> None:
+    given = units(LEVELS, 50)
+    found = for_share(given, 0.1)
+    assert kept(given, found) == pytest.approx(500, rel=0.01)
+    chances = found.chances[found.strata]
+    assert chances[-1] > 3 * chances[0]
+    counts = np.bincount(found.strata, weights=given.counts)
+    assert (counts * found.chances >= LEAST - 1e-9).all()
+
+
+def test_too_small_a_share_is_the_same_for_all() -> None:
+    given = units(LEVELS, 1)
+    assert set(for_share(given, 0.05).chances.tolist()) == {0.05}
+
+
+def test_what_does_not_vary_needs_few_points_and_an_even_sum_of_nothing_all() -> None:
+    same = units(np.zeros(10), 100)
+    assert kept(same, for_error(same, 0.05, 0.95, 1)) == pytest.approx(LEAST)
+    places = np.repeat([0, 1], 50)
+    nothing = Units.of(places, np.tile([-1.0, 1.0], 50), 2)
+    assert kept(nothing, for_error(nothing, 0.05, 0.95, 1)) == pytest.approx(100)
+
+
+def test_values_whose_variance_is_no_number_are_kept_whole_or_by_their_share() -> None:
+    huge = Units.of(np.array([0, 0, 1, 1]), np.array([1e308, -1e308, 1e308, 1.0]), 2)
+    assert kept(huge, for_error(huge, 0.05, 0.95, 1)) == 4
+    assert kept(huge, for_share(huge, 0.5)) == 2
