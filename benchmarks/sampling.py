@@ -1,28 +1,25 @@
 """What sampling saves, how far off it is, and how often its bounds hold."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from analytics_worker.sampled import finish_sample
 from benchmarks.recording import recorded
 from benchmarks.report import Figure, Report
+from mistbow.panes.routing import route
+from mistbow.panes.thinning import Chances, chances_of
+from mistbow.plan.expressions import Source
+from mistbow.plan.nodes import Pane
+from mistbow.plan.sampling import Allotted, Even, Sampling
 from mistbow.sampling.adam import Adam, Settings
-from mistbow.sampling.reservoir import Sample, seed_of
-from mistbow.sampling.sizes import (
-    Ledger,
-    Memory,
-    Target,
-    adjusted,
-    learned,
-    of_bound,
-    of_budget,
-    of_share,
-)
-from mistbow.sampling.weighted import mean, moments
+from mistbow.streams.schemas import DRAWN, HORIZON, POINTS
 
 Floats = npt.NDArray[np.float64]
 
@@ -31,16 +28,21 @@ _SENSORS = 100
 _CONFIDENCE = 0.95
 _ENOUGH = _CONFIDENCE - 3 * math.sqrt(_CONFIDENCE * (1 - _CONFIDENCE) / _PANES)
 _SHARE = 0.2
-_TARGET = Target(0.05, _CONFIDENCE)
+_MAX_ERROR = 0.05
+_WIDTH_MS = 5000
 _LONGEST_S = 10
 
 
 def run() -> Report:
     """Sample made-up panes of 100 sensors, and recorded metrics of a host."""
     figures = [
-        *_of_panes(f"MAX_ERROR {_TARGET.max_error}", _Bound, at_most=0.5),
-        *_of_panes(f"SAMPLE {_SHARE}", _Share, at_most=_SHARE),
-        *_of_panes(f"SAMPLE {_SHARE}, ON ACCURACY", _Budget, at_most=_SHARE),
+        *_of_panes(
+            f"MAX_ERROR {_MAX_ERROR}",
+            Allotted(_WIDTH_MS, 1, max_error=_MAX_ERROR, confidence=_CONFIDENCE),
+            at_most=0.5,
+        ),
+        *_of_panes(f"SAMPLE {_SHARE}", Even(_SHARE), at_most=_SHARE),
+        *_of_panes(f"SAMPLE {_SHARE}, ON ACCURACY", Allotted(_WIDTH_MS, 1, _SHARE), at_most=_SHARE),
     ]
     series = recorded()
     for confidence in (0.95, 0.9, 0.8):
@@ -60,35 +62,6 @@ def run() -> Report:
     )
 
 
-class _Bound:
-    def __init__(self) -> None:
-        self._memory = Memory()
-
-    def draw(self, points: Sample, pane: int) -> Sample:  # noqa: ARG002 - as the others
-        sample = of_bound(points, _TARGET, self._memory)
-        self._memory = adjusted(learned(self._memory, sample), _TARGET, moments(sample))
-        return sample
-
-
-class _Share:
-    def __init__(self) -> None:
-        self._ledger = Ledger()
-
-    def draw(self, points: Sample, pane: int) -> Sample:
-        sample, self._ledger = of_share(points, _SHARE, self._ledger, seed_of(pane))
-        return sample
-
-
-class _Budget:
-    def __init__(self) -> None:
-        self._ledger, self._memory = Ledger(), Memory()
-
-    def draw(self, points: Sample, pane: int) -> Sample:
-        sample, self._ledger = of_budget(points, _SHARE, self._memory, self._ledger, seed_of(pane))
-        self._memory = learned(self._memory, sample)
-        return sample
-
-
 @dataclass
 class _Outcome:
     kept: int = 0
@@ -97,11 +70,9 @@ class _Outcome:
     errors: list[float] = field(default_factory=list)
 
 
-def _of_panes(
-    what: str, sampling: Callable[[], _Bound | _Share | _Budget], at_most: float
-) -> list[Figure]:
+def _of_panes(what: str, sampling: Sampling, at_most: float) -> list[Figure]:
     found = [
-        _outcome(sampling(), each, skewed) for each, skewed in ((10, False), (10, True), (50, True))
+        _outcome(sampling, each, skewed) for each, skewed in ((10, False), (10, True), (50, True))
     ]
     kept = [one.kept / one.seen for one in found]
     errors = [float(np.quantile(one.errors, 0.95)) for one in found]
@@ -117,25 +88,56 @@ def _of_panes(
     ]  # fmt: skip
 
 
-def _outcome(sampling: _Bound | _Share | _Budget, each: int, skewed: bool) -> _Outcome:
+def _outcome(sampling: Sampling, each: int, skewed: bool) -> _Outcome:
     random, found = np.random.default_rng(7), _Outcome()
     levels = np.repeat(np.linspace(5, 60, _SENSORS), each)
-    strata = pa.array(np.repeat([f"sensor{n}" for n in range(_SENSORS)], each), pa.string())
-    identities = np.arange(len(levels), dtype=np.uint64)
-    for pane in range(_PANES):
+    whole = Pane(id="whole", source=Source("x"), by=(), width_ms=_WIDTH_MS, contents=("sample",))
+    pane = msgspec.structs.replace(whole, source=Source("x", sampling=sampling))
+    known: Chances = {}
+    for number in range(_PANES + 1):
         values = random.gamma(1.0, levels) if skewed else random.normal(levels, 0.3 * levels)
-        ts = np.full(len(levels), pane, np.int64)
-        points = Sample.of("cpu", pane, strata, ts, identities, values)
-        sample = sampling.draw(points, pane)
-        average = mean(moments(sample), _CONFIDENCE)
-        if average is None or average.low is None or average.high is None:
-            continue
+        batch, earlier = _batch(number, values), known
+        if isinstance(sampling, Allotted):
+            known = chances_of(route(batch, [whole]), pane, (number + 2) * _WIDTH_MS)
+        if not number:
+            continue  # nothing is known of it, so it would be read whole
+        routed = route(batch, [pane], partial(_told, earlier))
+        said = finish_sample("AVG", _window(routed), sampling)
+        average, low, high = said.value[0].as_py(), said.low[0].as_py(), said.high[0].as_py()
         true = float(values.mean())
-        found.right += average.low <= true <= average.high
-        found.errors.append(abs(average.value - true) / true)
-        found.kept += len(sample.values)
-        found.seen += points.seen
+        found.right += low is not None and low <= true <= high
+        found.errors.append(abs(average - true) / true)
+        found.kept += len(routed) - routed["value"].null_count
+        found.seen += len(values)
     return found
+
+
+def _told(known: Chances, _pane: Pane, _period: int) -> Chances:
+    return known
+
+
+def _batch(number: int, values: Floats) -> pa.RecordBatch:
+    each = len(values) // _SENSORS
+    places = pa.array(np.repeat(np.arange(_SENSORS, dtype=np.int32), each))
+    names = [f"sensor{place}" for place in range(_SENSORS)]
+    steps = np.tile(np.arange(1, each + 1) * (_WIDTH_MS // each), _SENSORS)
+    columns = [
+        pa.DictionaryArray.from_arrays(np.zeros(len(values), np.int32), ["x"]),
+        pa.DictionaryArray.from_arrays(places, names),
+        pa.DictionaryArray.from_arrays(places, [f'{{"entityID":"{name}"}}' for name in names]),
+        pa.array(number * _WIDTH_MS + steps),
+        pa.array(values),
+        pa.array(np.full(len(values), -1)),
+    ]
+    return pa.record_batch(columns, schema=POINTS.append(HORIZON))
+
+
+def _window(routed: pa.Table) -> pa.Table:
+    rows = routed.combine_chunks()
+    draw = rows["draw"].combine_chunks()
+    columns = [rows["ts"].combine_chunks(), rows["value"].combine_chunks(), *draw.flatten()]
+    drawn = pa.StructArray.from_arrays(columns, fields=list(DRAWN))
+    return pa.table({"sample": pa.ListArray.from_arrays([0, len(drawn)], drawn)})
 
 
 def _adam(what: str, series: Sequence[Floats], confidence: float) -> list[Figure]:
