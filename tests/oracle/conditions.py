@@ -1,0 +1,101 @@
+"""Conditions in SQL: always true or false, never null."""
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from grammar import ast
+
+_SIGNS = {"==": "=", "!=": "<>"}
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One side of a comparison, as SQL of each type that it may have: null where it has not."""
+
+    number: str = "null::double"
+    text: str = "null::varchar"
+    truth: str = "null::boolean"
+
+
+Meaning = Callable[[ast.Expression], Operand]
+"""What a name, the elided left side and what is computed mean, which depends on the place."""
+
+
+def attribute(found: str) -> Operand:
+    """Return an attribute, ``found`` being SQL of its JSON."""
+    return Operand(
+        f"try_cast({found} as double)",
+        f"case when {found}[1] = '\"' then {found} end",
+        f"case when {found} in ('true', 'false') then {found} = 'true' end",
+    )
+
+
+def holds(node: ast.Condition, meaning: Meaning) -> str:
+    """Return SQL of whether a condition holds."""
+    match node:
+        case ast.And(terms):
+            return f"({' and '.join(holds(term, meaning) for term in terms)})"
+        case ast.Or(terms):
+            return f"({' or '.join(holds(term, meaning) for term in terms)})"
+        case ast.Not(operand):
+            return f"(not {holds(operand, meaning)})"
+        case ast.Compare(operator, left, right):
+            return _compared(operator, _operand(left, meaning), _operand(right, meaning))
+        case ast.Membership(operand, members, negated):
+            return _listed(_operand(operand, meaning), members, negated)
+
+
+def leaves(node: ast.Condition | ast.Expression) -> Iterable[ast.Expression]:
+    """Yield what a condition is about: its names, values and elided sides, but no constants."""
+    match node:
+        case ast.And(terms) | ast.Or(terms):
+            return [leaf for term in terms for leaf in leaves(term)]
+        case ast.Compare(_, left, right) | ast.Binary(_, left, right):
+            return [*leaves(left), *leaves(right)]
+        case ast.Not(operand) | ast.Negate(operand) | ast.Membership(operand):
+            return leaves(operand)
+        case ast.Number() | ast.Text() | ast.Boolean():
+            return []
+        case _:
+            return [node]
+
+
+def _operand(node: ast.Expression, meaning: Meaning) -> Operand:
+    match node:
+        case ast.Number(value):
+            return Operand(number=f"({value!r})::double")
+        case ast.Text(value):
+            quoted = json.dumps(value, ensure_ascii=False).replace("'", "''")
+            return Operand(text=f"'{quoted}'")
+        case ast.Boolean(value):
+            return Operand(truth=str(value).lower())
+        case _:
+            return meaning(node)
+
+
+def _compared(operator: ast.Comparator, left: Operand, right: Operand) -> str:
+    sign = _SIGNS.get(operator, operator)
+    pairs = [(left.number, right.number)]
+    if operator in _SIGNS:  # texts and truth values have no order
+        pairs += [(left.text, right.text), (left.truth, right.truth)]
+    return f"coalesce({', '.join(f'{one} {sign} {other}' for one, other in pairs)}, false)"
+
+
+def _listed(operand: Operand, members: tuple[ast.Value, ...], negated: bool) -> str:
+    options = [_operand(member, lambda _: Operand()) for member in members]
+    if not negated:
+        return f"({' or '.join(_compared('==', operand, option) for option in options)})"
+    # NOT IN is a comparison too: it does not hold for what is missing or of none of these types.
+    missing = Operand()
+    known = [
+        f"({one}) is not null"
+        for one, others in (
+            (operand.number, [each.number != missing.number for each in options]),
+            (operand.text, [each.text != missing.text for each in options]),
+            (operand.truth, [each.truth != missing.truth for each in options]),
+        )
+        if any(others)
+    ]
+    equal = [_compared("==", operand, option) for option in options]
+    return f"(({' or '.join(known)}) and not ({' or '.join(equal)}))"

@@ -1,0 +1,111 @@
+"""What functions come to in SQL: over lists of values, and over single ones.
+
+In a formula, ``l`` are the values, sorted; where points are asked for, ``p`` are the points, the
+oldest first.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mistbow.operators.forecast import forecast
+from mistbow.operators.points import Floats
+
+_Parameters = Sequence[float]
+
+_LOGS = "list_avg(list_transform(l, lambda x: ln(x)))"
+_OUTLIERS = """list_filter(l, lambda x:
+    len(list_filter(l, lambda y: abs(x - y) <= {r})) - 1 < {k})"""
+_EDGE = "(l[1] + {place} * ((l[-1] - l[1]) / {n}))"
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """SQL of a value, of several values, and of bounds.
+
+    ``size`` is how large what is rounded on the way may be, ``mm`` being the largest of what goes
+    in, and ``n`` how much goes in.
+    """
+
+    value: str
+    values: str = "null::double[]"
+    low: str = "null::double"
+    high: str = "null::double"
+    size: str = "mm"
+    of_points: bool = False
+
+
+def _always(formula: Formula) -> Callable[[_Parameters], Formula]:
+    return lambda _: formula
+
+
+def _top_k(parameters: _Parameters) -> Formula:
+    k = int(parameters[0])
+    return Formula(f"list_reverse_sort(l)[least({k}, len(l))]", f"list_reverse_sort(l)[1:{k}]")
+
+
+def _histogram(parameters: _Parameters) -> Formula:
+    n = int(parameters[0])
+    bins = []
+    for place in range(n):
+        low, high = (_EDGE.format(place=p, n=n) for p in (place, place + 1))
+        until = "x <= l[-1]" if place == n - 1 else f"x < {high}"
+        bins.append(f"len(list_filter(l, lambda x: x >= {low} and {until}))::double")
+    alike = [*["0::double"] * (n - 1), "len(l)::double"]
+    values = f"case when l[1] = l[-1] then [{', '.join(alike)}] else [{', '.join(bins)}] end"
+    return Formula("len(l)", values, "l[1]", "l[-1]")
+
+
+def _outliers(parameters: _Parameters) -> Formula:
+    k, r = parameters
+    odd = _OUTLIERS.format(k=int(k), r=r)
+    return Formula(f"len({odd})", odd)
+
+
+FORMULAS: dict[str, Callable[[_Parameters], Formula]] = {
+    "SUM": _always(Formula("list_aggregate(l, 'fsum')", size="mm * n")),
+    "COUNT": _always(Formula("len(l)")),
+    "MIN": _always(Formula("l[1]")),
+    "MAX": _always(Formula("l[-1]")),
+    "AVG": _always(Formula("list_aggregate(l, 'fsum') / len(l)")),
+    "SDEV": _always(Formula("list_stddev_pop(l)")),
+    "VARIANCE": _always(Formula("list_var_pop(l)", size="mm * mm")),
+    "MEDIAN": _always(Formula("list_median(l)")),
+    "MODE": _always(
+        Formula("""(select x from (select unnest(l) as x)
+                    group by x order by count(*) desc, x limit 1)""")
+    ),
+    "GEOMETRIC_MEAN": _always(Formula(f"case when l[1] > 0 then exp({_LOGS}) end")),
+    "PERCENTILE": lambda parameters: Formula(
+        f"list_aggregate(l, 'quantile_cont', {parameters[0] / 100})"
+    ),
+    "TOP_K": _top_k,
+    "HISTOGRAM": _histogram,
+    "OUTLIER_DETECTION": _outliers,
+    "LATEST": _always(Formula("list_max(p).value", of_points=True)),
+    "FORECAST": lambda parameters: Formula(
+        f"forecast(list_transform(p, lambda x: x.ts), list_transform(p, lambda x: x.value), "
+        f"{int(parameters[0])})",
+        of_points=True,
+    ),
+}
+"""Each function by its name; ``LATEST`` is a metric by itself: at one time, the greatest."""
+
+CORRELATION = """case when count(*) > 1 and min(a.value) < max(a.value)
+    and min(b.value) < max(b.value) then corr(a.value, b.value) end"""
+
+SINGLE = {
+    "SQRT": ("case when v >= 0 then sqrt(v) end", "m"),
+    "ABS": ("abs(v)", "m"),
+    "SQR": ("v * v", "m * m"),
+    "LOG": ("case when v > 0 then ln(v) end", "1 + m / abs(v)"),
+    "EXP": ("exp(v)", "exp(v) * (1 + m)"),
+}
+"""Functions of single values: their value, and how large what is rounded may be."""
+
+
+def forecast_of_lists(ts: Sequence[int], values: Sequence[float], h: int) -> float | None:
+    """Return what the library says; DuckDB has nothing to compare it with."""
+    import numpy as np
+
+    floats: Floats = np.array(values, np.float64)
+    return forecast(np.array(ts, np.int64), floats, h)

@@ -1,0 +1,327 @@
+"""Texts of the insight language that mean something, with all that is computed at ticks.
+
+What may be compared, divided by or rooted is *exact*: SQL and we come to the same float, bit by
+bit, so that no rounding decides whether there is a result. What is not so exact is only compared
+with numbers that it hardly ever meets.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from hypothesis import strategies as st
+
+from tests.oracle.data import ENTITIES, METRICS
+
+
+class Exactness(IntEnum):
+    """How far a value is the same however it is computed."""
+
+    SUMS = 0
+    """Even sums of such values are exact: there are few digits."""
+    SAME = 1
+    """The same float, if computed by the same steps."""
+    ROUNDED = 2
+    """The same but for rounding."""
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """An expression, how exact it is, and whether its keys have the further attribute."""
+
+    text: str
+    exact: Exactness
+    wide: bool = False
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """What is the same in all of a query; ``further`` is the attribute of inner BYs.
+
+    Without ``every_ms``, it has a value at each point.
+    """
+
+    by: tuple[str, ...]
+    further: str
+    every_ms: int | None
+
+
+_ATTRIBUTES = ("region", "node", "site", "rack", "zone", "entity", "spare")
+_PRELUDE = """north: STREAM FROM storage(region="north");
+some: STREAM FROM storage(node=("n1", "n3"), zone=("a", "b"));
+FUNCTION share(part, whole) { 100 * part / whole };
+FUNCTION above(metric, limit) { COUNT(metric WHEN > limit, 3 SECONDS) };
+FUNCTION of_one(metric, host) { AVG(metric FROM (host), 4 SECONDS) + ABOVE(metric, 1) };
+FUNCTION best(metric, attribute, k) { TOP_K[k](SUM(metric, 2 s) BY attribute) };
+"""
+
+_SUMS = ("SUM", "COUNT", "MIN", "MAX", "MEDIAN", "MODE", "TOP_K[2]", "HISTOGRAM[3]")
+_ROUNDED = ("SDEV", "VARIANCE", "GEOMETRIC_MEAN", "PERCENTILE[90]", "PERCENTILE[12.5]")
+_WINDOWS = ("1 s", "2 SECONDS", "3 s", "5 SECONDS", "7 s", "10 s", "1500 MS")
+_numbers = st.sampled_from(["0", "1", "2", "3.5", "-2", "0.25", "10", "1e1"])
+_odd_numbers = st.sampled_from(["1.3717", "0.0417", "-0.7731", "17.0931", "41.7193"])
+_orders = st.sampled_from([">", ">=", "<", "<=", "!=", "<>", ">", ">=", "<", "==", "="])
+_strict_orders = st.sampled_from([">", "<"])
+_texts = st.sampled_from(['"a"', '"b"', '"r"', '"north"', '"n1"', '"s2"', '"e1"'])
+_lists = st.sampled_from(['("a", "b")', "(1, 2)", '(1, "r")', "(true)", '("n1", "n2")', "(2)"])
+_listing = st.sampled_from(["IN", "NOT IN"])
+
+
+def _joined(conditions: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    return st.recursive(
+        conditions,
+        lambda inner: st.one_of(
+            st.builds("({} AND {})".format, inner, inner),
+            st.builds("({} OR {})".format, inner, inner),
+            st.builds("NOT ({})".format, inner),
+        ),
+        max_leaves=3,
+    )
+
+
+_LIKELY = {
+    "region": ('region == "north"', 'region != "south"', "region IN ('north', 'south')"),
+    "node": ('node != "n1"', 'node NOT IN ("n2")', "node <> site"),
+    "site": ('site = "s1"', 'site IN ("s1", "s2")', 'NOT site == "s2"'),
+    "rack": ("rack >= 1", "rack NOT IN (2, 3)", "NOT rack == 1", 'rack IN (1, "r")'),
+    "zone": ('zone != "b"', 'zone IN ("a", "r")', "NOT zone == rack"),
+    "entity": ('entity != "e1"', 'entity IN ("e1", "e2", "e3")', 'entityID NOT IN ("e2")'),
+    "spare": ("spare != true", "NOT spare == true", "spare IN (false)"),
+}
+
+
+def _of_attributes(names: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    same = st.sampled_from(["==", "!="])
+    likely = names.flatmap(lambda name: st.sampled_from(_LIKELY[name]))
+    return st.one_of(
+        likely,
+        likely,
+        likely,
+        st.builds("{} {} {}".format, names, same, _texts),
+        st.builds("{} {} {}".format, names, same, st.sampled_from(["true", "false"])),
+        st.builds("{} {} {}".format, names, _orders, st.sampled_from(["1", "2"])),
+        st.builds("{} {} {}".format, names, _listing, _lists),
+        st.builds("{} {} {}".format, names, _orders, names),
+    )
+
+
+_attribute = st.sampled_from(_ATTRIBUTES)
+_of_values = st.one_of(
+    st.builds("{} {}".format, _orders, _numbers), st.builds("{} (1, 2, -3)".format, _listing)
+)
+_of_points = _joined(_of_values | _of_attributes(_attribute))
+_members = st.sampled_from([*ENTITIES, "north", "some", "e1, e3", "north, e2", "some, north"])
+
+
+@st.composite
+def _metrics(draw: st.DrawFn, *, of_function: bool = False) -> str:
+    metric = draw(st.sampled_from(METRICS))
+    if draw(st.integers(0, 5)) == 0 and not of_function:
+        metric += f" FROM ({draw(_members)})"
+    if draw(st.integers(0, 4)) == 0:
+        metric += f" WHEN {draw(_of_points)}"
+    return metric
+
+
+@st.composite
+def _windows(draw: st.DrawFn, frame: _Frame) -> str:
+    if frame.every_ms and draw(st.integers(0, 4)) == 0:
+        return ""
+    window = f", {draw(st.sampled_from(_WINDOWS))}"
+    if frame.every_ms and draw(st.integers(0, 3)) == 0:
+        window += f", {frame.every_ms * draw(st.integers(1, 3))} MS"
+    return window
+
+
+@st.composite
+def _aggregates(draw: st.DrawFn, frame: _Frame) -> _Piece:
+    kind = draw(st.integers(0, 24))
+    window = draw(_windows(frame))
+    metric = draw(_metrics())
+    if kind == 24 and (frame.every_ms or 0) >= 2000:
+        return _Piece(f"FORECAST[2]({metric}, 10 s)", Exactness.ROUNDED)
+    kind %= 12
+    if kind == 0:
+        return _Piece(f"({metric})" if " " in metric else metric, Exactness.SUMS)
+    if kind == 1:
+        return _Piece(f"CORRELATION({metric}, {draw(_metrics())}{window})", Exactness.ROUNDED)
+    if kind in (2, 3):
+        return _Piece(f"AVG({metric}{window})", Exactness.SAME)
+    if kind in (4, 5):
+        function = draw(st.sampled_from(_ROUNDED))
+        return _Piece(f"{function}({metric}{window})", Exactness.ROUNDED)
+    if kind == 6:
+        return draw(_own_functions(frame))
+    if kind == 7:
+        return _Piece(f"OUTLIER_DETECTION({metric}{window})", Exactness.SUMS)
+    return _Piece(f"{draw(st.sampled_from(_SUMS))}({metric}{window})", Exactness.SUMS)
+
+
+@st.composite
+def _own_functions(draw: st.DrawFn, frame: _Frame) -> _Piece:
+    metric = draw(_metrics(of_function=True))
+    match draw(st.integers(0, 3 if frame.every_ms else 2)):
+        case 0:
+            return _Piece(f"ABOVE({metric}, {draw(_numbers)})", Exactness.SUMS)
+        case 1:
+            return _Piece(f"OF_ONE({metric}, {draw(st.sampled_from(ENTITIES))})", Exactness.SAME)
+        case 2:
+            return _Piece("share(SUM(x, 5 s), COUNT(y, 5 s))", Exactness.SAME)
+        case _:
+            return _Piece(f"best({metric}, {draw(_attribute)}, 2)", Exactness.SUMS)
+
+
+@st.composite
+def _scoped(draw: st.DrawFn, frame: _Frame, depth: int) -> _Piece:
+    """Draw a part in parentheses with a BY, a WHEN or both."""
+    inner = draw(_pieces(frame, depth - 1))
+    wide = inner.wide or draw(st.booleans())
+    by = f" BY {frame.further}" if wide and not inner.wide else ""
+    keys = (*frame.by, *([frame.further] if wide else []))
+    when = draw(st.just("") | _of_results(inner, keys, frame).map(" WHEN {}".format))
+    if not by and not when:
+        when = f" WHEN {draw(_elided(inner))}"
+    return _Piece(f"({inner.text}{by}{when})", inner.exact, wide)
+
+
+@st.composite
+def _reductions(draw: st.DrawFn, frame: _Frame, depth: int) -> _Piece:
+    """Draw an aggregate of aggregates."""
+    inner = draw(_pieces(frame, depth - 1))
+    by = "" if inner.wide else f" BY {frame.further}"
+    when = draw(st.just("") | _elided(inner).map(" WHEN {}".format))
+    operand = f"({inner.text}){by}{when}" if by or when else inner.text
+    if inner.exact is Exactness.SUMS:
+        if draw(st.integers(0, 4)) == 0:
+            function = draw(st.sampled_from(("AVG", *_ROUNDED)))
+            exact = Exactness.SAME if function == "AVG" else Exactness.ROUNDED
+        else:
+            function, exact = draw(st.sampled_from(_SUMS)), Exactness.SUMS
+    elif inner.exact is Exactness.SAME:
+        function = draw(st.sampled_from(["MIN", "MAX", "COUNT", "TOP_K[2]", "MODE"]))
+        exact = Exactness.SUMS if function == "COUNT" else Exactness.SAME
+    else:
+        function = draw(st.sampled_from(["SUM", "AVG", "MIN", "MAX", "MEDIAN", "TOP_K[3]"]))
+        exact = Exactness.ROUNDED
+    return _Piece(f"{function}({operand})", exact)
+
+
+@st.composite
+def _singles(draw: st.DrawFn, frame: _Frame, depth: int) -> _Piece:
+    inner = draw(_pieces(frame, depth - 1))
+    if inner.exact is Exactness.ROUNDED:
+        return _Piece(f"ABS({inner.text})", Exactness.ROUNDED, inner.wide)
+    match draw(st.integers(0, 5)):
+        case 0:
+            return _Piece(f"LOG({inner.text})", Exactness.ROUNDED, inner.wide)
+        case 1:
+            return _Piece(f"EXP(LOG({inner.text}) / 10)", Exactness.ROUNDED, inner.wide)
+        case 2:
+            return _Piece(f"SQRT({inner.text})", Exactness.SAME, inner.wide)
+        case 3:
+            return _Piece(f"SQR({inner.text})", Exactness.SAME, inner.wide)
+        case 4:
+            return _Piece(f"ABS({inner.text})", inner.exact, inner.wide)
+        case _:
+            return _Piece(f"-({inner.text})", inner.exact, inner.wide)
+
+
+@st.composite
+def _sums(draw: st.DrawFn, frame: _Frame, depth: int) -> _Piece:
+    left = draw(_pieces(frame, depth - 1))
+    number = draw(st.none() | _numbers)
+    if number is not None:
+        right = _Piece(number, Exactness.SUMS)
+        if draw(st.booleans()) and number != "0":
+            left, right = right, left
+    else:
+        right = draw(_pieces(frame, depth - 1))
+    operators = "+-*/" if right.exact < Exactness.ROUNDED and right.text != "0" else "+-*"
+    operator = draw(st.sampled_from(operators))
+    exact = max(left.exact, right.exact, Exactness.SAME if operator in "*/" else Exactness.SUMS)
+    wide = left.wide or right.wide
+    if draw(st.integers(0, 5)) == 0:
+        name = {"+": "ADD", "-": "SUB", "*": "MUL", "/": "DIV"}[operator]
+        return _Piece(f"{name}({left.text}, {right.text})", exact, wide)
+    return _Piece(f"({left.text} {operator} {right.text})", exact, wide)
+
+
+def _pieces(frame: _Frame, depth: int) -> st.SearchStrategy[_Piece]:
+    if depth <= 0:
+        return _aggregates(frame)
+    deeper = [_sums(frame, depth), _sums(frame, depth), _singles(frame, depth),
+              _scoped(frame, depth)]  # fmt: skip
+    if frame.every_ms:  # at a point, there is but its own key
+        deeper.append(_reductions(frame, depth))
+    return st.one_of(_aggregates(frame), *deeper)
+
+
+def _elided(piece: _Piece) -> st.SearchStrategy[str]:
+    if piece.exact is Exactness.ROUNDED:
+        return st.builds("{} {}".format, _strict_orders, _odd_numbers)
+    return st.builds("{} {}".format, _orders, _numbers | _odd_numbers)
+
+
+@st.composite
+def _of_results(draw: st.DrawFn, piece: _Piece, keys: tuple[str, ...], frame: _Frame) -> str:
+    """Draw a condition on results, with others on points beside it."""
+    of_results = _elided(piece)
+    if keys:
+        of_results |= _of_attributes(st.sampled_from(keys))
+    if piece.exact is not Exactness.ROUNDED:
+        exact = _aggregates(frame).filter(lambda one: one.exact is not Exactness.ROUNDED)
+        values = exact.map(lambda one: one.text)
+        of_results |= st.builds("{} {}".format, _orders, values)
+        of_results |= st.builds("{} > {}".format, values, values)
+    terms = [draw(_joined(of_results))] if draw(st.integers(0, 3)) else []
+    others = [name for name in _ATTRIBUTES if name not in keys]
+    if not terms or draw(st.integers(0, 3)) == 0:
+        terms.append(draw(_joined(_of_attributes(st.sampled_from(others)))))
+    return " AND ".join(terms)
+
+
+_rhythms = st.sampled_from([1000, 1000, 2000, 3000, 500, 7000, None])
+_ALLOWS = (
+    "x > 0", 'zone != "b"', "(x < 5 AND y > -2)", "(x > 1 OR zone == region)",
+    "COUNT(x, 5 s) > 1", '(site == "s1" AND > 0)',
+)  # fmt: skip
+
+
+@st.composite
+def _insights(draw: st.DrawFn) -> str:
+    """Draw a statement without its name."""
+    by = draw(st.lists(_attribute, max_size=2, unique=True))
+    further = draw(st.sampled_from([name for name in _ATTRIBUTES if name not in by]))
+    frame = _Frame(tuple(by), further, draw(_rhythms))
+    piece = draw(_pieces(frame, draw(st.integers(0, 3))))
+    keys = (*by, *([further] if piece.wide else []))
+    text = f"COMPUTE {piece.text}"
+    text += f" BY {', '.join(by)}" if by else ""
+    if draw(st.integers(0, 2)) == 0:
+        text += f" WHEN {draw(_of_results(piece, keys, frame))}"
+    text += f" EVERY {frame.every_ms} MS" if frame.every_ms else ""
+    options = ["ALGORITHM pmcod AND K=2 AND R=1.5"] if "OUTLIER" in text else []
+    if draw(st.integers(0, 5)) == 0:
+        allowed = draw(st.sampled_from(_ALLOWS))
+        # A metric that is not read is an attribute here; what is rounded may be just 0.
+        read = all(f"({one}" in text or f" {one}" in text for one in "xy" if one in allowed)
+        if read and (piece.exact is not Exactness.ROUNDED or "AND > 0" not in allowed):
+            options.append(f"ALLOW WHEN {allowed}")
+    return text + (f" WITH {' AND '.join(options)}" if options else "")
+
+
+_REFERRING = (
+    "INSIGHT q", "2 * INSIGHT q + 1", "SQR(INSIGHT q)", "SUM(x) + INSIGHT q", "MAX(INSIGHT q)",
+    "(INSIGHT q WHEN > 1.3717) - COUNT(y, 5 s)", "COUNT(INSIGHT q)",
+)  # fmt: skip
+
+
+@st.composite
+def texts(draw: st.DrawFn) -> str:
+    """Draw a text with an insight ``q``, and sometimes ``r``, which refers to it."""
+    insight = draw(_insights())
+    text = f"{_PRELUDE}q = {insight}"
+    _, _, every = insight.partition(" EVERY ")
+    if every and draw(st.integers(0, 5)) == 0 and "ALLOW" not in insight:
+        step = int(every.split()[0]) * draw(st.integers(1, 2))
+        text += f";\nr = COMPUTE {draw(st.sampled_from(_REFERRING))} EVERY {step} MS"
+    return text
