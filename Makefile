@@ -24,8 +24,9 @@ crash: .venv/stamp ## kill, freeze, fill up and cut the power of storage as ofte
 	MISTBOW_ROUNDS=10 $(BIN)/pytest -rA tests/storage_agent/cluster
 	MISTBOW_ROUNDS=20 $(BIN)/pytest -rA tests/storage_agent/replication
 
-fuzz: .venv/stamp ## generate statements of the insight language by the ten thousand
-	$(BIN)/pytest -m soak tests/grammar
+fuzz: .venv/stamp ## draw statements by the ten thousand; compute queries over drawn data by the thousand
+	$(BIN)/mistbow setup
+	$(BIN)/pytest -m soak tests/grammar tests/analytics_worker/spark
 
 lint: .venv/stamp ## check style, types and who imports whom
 	$(BIN)/ruff check
