@@ -14,9 +14,7 @@ from pyspark.sql import functions as F
 from mistbow.plan.contents import Content
 
 _POINT = "struct<ts:bigint,value:double,entity:string>"
-_DRAWN = (
-    "struct<ts:bigint,value:double,stratum:string,chance:double,lot:double,seen:bigint>"
-)
+_DRAWN = "struct<ts:bigint,value:double,stratum:string,chance:double,lot:double,seen:bigint>"
 NUMBERS = ("sum", "count", "min", "max")
 
 
