@@ -27,9 +27,19 @@ class FragmentCollector(Collector):
         dropped = CounterMetricFamily(
             "mistbow_fragment_rows_dropped", "Rows that Spark's watermark dropped.", labels=["id"]
         )
+        lag = GaugeMetricFamily(
+            "mistbow_fragment_lag_seconds",
+            "For how long the oldest result that is not there yet has been due.",
+            labels=["id"],
+        )
+        shed = GaugeMetricFamily(
+            "mistbow_fragment_shed", "1 if it rests until there is room for it.", labels=["id"]
+        )
         for status in self._fragments():
             running.add_metric([status.id], float(status.state == "running"))
             frontier.add_metric([status.id], status.frontier / 1000)
             batches.add_metric([status.id], status.batches)
             dropped.add_metric([status.id], status.rows_dropped)
-        yield from (running, frontier, batches, dropped)
+            lag.add_metric([status.id], status.lag_ms / 1000)
+            shed.add_metric([status.id], float(status.shed_since is not None))
+        yield from (running, frontier, batches, dropped, lag, shed)

@@ -13,6 +13,7 @@ from typing import Any, TypeGuard
 from pyspark.sql import SparkSession
 
 from analytics_worker.correcting.corrector import Corrector
+from analytics_worker.spark.pools import CORRECTIONS, pool_of, use_pool
 from analytics_worker.spark.query import Counts, FragmentQuery
 from analytics_worker.spark.session import adopt_thread, is_alive
 from analytics_worker.starting import Epochs, start, tell_joined
@@ -48,6 +49,19 @@ class Written:
             # An agent that has started again counts from nothing.
             self.bytes += size - self._seen[1] if size >= self._seen[1] else size
         self._seen = head, size
+
+
+@dataclass(frozen=True, slots=True)
+class Burden:
+    """How a fragment fares under the load of its worker; times in ms since the epoch.
+
+    Its results are ``lag_ms`` overdue, for long since ``lagging_since``; it rests since
+    ``shed_since``, and goes on when that is None again.
+    """
+
+    lag_ms: int = 0
+    lagging_since: int | None = None
+    shed_since: int | None = None
 
 
 class Turns:
@@ -94,6 +108,8 @@ class FragmentRunner:
         self._fenced = False
         self._past = Counts()
         self._written = Written()
+        self.burden = Burden()
+        """How it fares; whoever watches the worker's load sets it."""
         self._stopped = threading.Event()
         self._corrector = Corrector(spark, agent)
         self._threads = [
@@ -119,6 +135,14 @@ class FragmentRunner:
         """The stream that it writes."""
         return self._wanted.target
 
+    @property
+    def done(self) -> int | None:
+        """Up to when results are complete, ms since the epoch; None while it starts."""
+        active = self._active
+        if active is not None:
+            return active.frontier
+        return None if self.burden.shed_since is None else self._frontier
+
     def status(self) -> FragmentStatus:
         """Return how far the fragment is."""
         queries = [query for query in (self._active, self._candidate) if query is not None]
@@ -128,6 +152,8 @@ class FragmentRunner:
             state = "fenced"
         elif self._failures >= _FAILURES_TOLD:
             state = "failed"
+        elif self.burden.shed_since is not None:
+            state = "shed"
         return FragmentStatus(
             id=self._wanted.id,
             fingerprint=self._wanted.fingerprint,
@@ -135,6 +161,9 @@ class FragmentRunner:
             active=None if self._active is None else self._active.fragment.fingerprint,
             frontier=self._frontier,
             error=self._error,
+            lag_ms=self.burden.lag_ms,
+            lagging_since=self.burden.lagging_since,
+            shed_since=self.burden.shed_since,
             queries=len(queries),
             batches=counts.batches,
             rows_dropped=counts.rows_dropped,
@@ -172,6 +201,9 @@ class FragmentRunner:
             self._turns.give_back(self)
         if self._active is not None and self._active.frontier > self._frontier:
             self._advance(self._active)
+        if self.burden.shed_since is not None:
+            self._rest()
+            return
         if time.monotonic() < self._retry_at:
             return
         if self._is_stranded(self._candidate):
@@ -183,6 +215,12 @@ class FragmentRunner:
             self._candidate = self._start(self._wanted)
         if self._candidate is not None and self._candidate.frontier >= self._caught_up_at():
             self._take_over(self._candidate)
+
+    def _rest(self) -> None:
+        """Run nothing: a later query goes on where the results end, as after a restart."""
+        self._turns.give_back(self)
+        self._drop_queries()
+        self._failures, self._retry_at = 0, 0.0
 
     def _is_wanted(self, query: FragmentQuery | None) -> bool:
         return query is not None and query.fragment.fingerprint == self._wanted.fingerprint
@@ -213,6 +251,7 @@ class FragmentRunner:
             # A new claim shows, or fences off, what may still be on its way from a query before.
             self._epochs = Epochs(self._agent)
         self._epochs.of_target(fragment)
+        use_pool(self._spark, pool_of(fragment.salience))
         target = self._agent.at(fragment.target.site).info(fragment.target.stream)
         self._frontier = max(target.frontier, 0)
         query = start(
@@ -269,6 +308,7 @@ class FragmentRunner:
     def _correct(self) -> None:
         adopt_thread(self._spark)
         took = 0.0
+        use_pool(self._spark, CORRECTIONS)
         while not self._stopped.wait(_rest(took)):
             if self._active is None or self._fenced or isinstance(self._wanted, Partial):
                 continue

@@ -10,7 +10,9 @@ from pyspark.sql import SparkSession
 from analytics_worker.announcing import Announcer, announcement
 from analytics_worker.class_archive import java_options
 from analytics_worker.holding import Holder
+from analytics_worker.overload import Watch
 from analytics_worker.runner import FragmentRunner, Turns
+from analytics_worker.shedding import Shedding
 from analytics_worker.spark.session import is_alive, start_session, warm_up
 from mistbow.client.agent import AgentClient
 from mistbow.errors import InvalidRequestError, NotFoundError, UnavailableError
@@ -35,6 +37,7 @@ class Worker:
         self._spark: SparkSession | None = None
         self._runners: dict[str, FragmentRunner] = {}
         self._turns = Turns()
+        self._watch = Watch(self._agent, self._running, Shedding())
         self._lock = threading.Lock()
         self._stopping = threading.Event()
 
@@ -50,6 +53,7 @@ class Worker:
             os._exit(1)
         self._spark = spark
         self._announcer.start()
+        self._watch.start()
         log.info("Spark is ready", seconds=round(time.monotonic() - began, 1))
         try:
             warm_up(spark)
@@ -65,6 +69,7 @@ class Worker:
         """Stop all fragments, and Spark."""
         self._stopping.set()
         self._announcer.stop()
+        self._watch.stop()
         for runner in self._runners.values():
             runner.stop()
         if self._spark is not None:
@@ -96,7 +101,7 @@ class Worker:
 
     def list(self) -> list[FragmentStatus]:
         """Return the status of every fragment."""
-        return [runner.status() for runner in list(self._runners.values())]
+        return [runner.status() for runner in self._running()]
 
     def show(self, fragment_id: str) -> FragmentStatus:
         """Return the status of one fragment; raises ``NotFoundError``."""
@@ -110,7 +115,10 @@ class Worker:
         runner.stop()
 
     def _fragments(self) -> Sequence[Fragment]:
-        return [runner.fragment for runner in list(self._runners.values())]
+        return [runner.fragment for runner in self._running()]
+
+    def _running(self) -> Sequence[FragmentRunner]:
+        return tuple(self._runners.values())
 
     def _runner(self, fragment_id: str) -> FragmentRunner:
         runner = self._runners.get(fragment_id)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from analytics_worker.merging.decisions import Decided, Joined, Left, Presence
 
-_SLOW = 4
+SLOW = 4
 """A site that lags for so many times the patience holds up the others no longer."""
 
 _NEVER_HEARD = 3
@@ -124,7 +124,7 @@ class Assembly:
     def _is_silent(self, site: str) -> bool:
         lag, now = self._lags[site], self._monotonic()
         patience = self._patience * (_NEVER_HEARD if lag.frontier < 0 else 1)
-        slow = lag.far is not None and now - lag.far > _SLOW * patience
+        slow = lag.far is not None and now - lag.far > SLOW * patience
         return slow or now - lag.moved > patience
 
     def _up(self, time_ms: int) -> int:

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from analytics_worker.spark.lowering import lower
 from analytics_worker.spark.panes_source import PanesSource
+from analytics_worker.spark.pools import write_pools
 from analytics_worker.spark.sink import MistbowSink
 from analytics_worker.spark.source import MistbowSource
 from analytics_worker.spark_home import spark_home
@@ -77,6 +78,7 @@ def start_session(
         "spark.sql.streaming.numRecentProgressUpdates": "20",
         "spark.sql.streaming.metricsEnabled": "false",
         "spark.scheduler.mode": "FAIR",
+        "spark.scheduler.allocation.file": write_pools(scratch_folder()).as_uri(),
         "spark.local.dir": str(scratch_folder()),
         "spark.log.level": "ERROR",
     }

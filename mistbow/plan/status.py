@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-State = Literal["starting", "running", "failed", "fenced"]
+State = Literal["starting", "running", "failed", "fenced", "shed"]
 
 
 class FragmentStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -13,10 +13,12 @@ class FragmentStatus(msgspec.Struct, frozen=True, kw_only=True):
     ``fingerprint`` names the newest version that was accepted, ``active`` the one that runs now,
     if any; ``frontier`` is the time, in milliseconds since the epoch, up to which its results are
     complete. A fragment that ``failed`` some times in a row is tried again all the same; one that
-    was ``fenced`` off by another writer rests until it is asked for anew. ``queries`` counts the
-    Spark queries that run now; ``batches``, ``rows_dropped`` (by Spark's watermark; never above 0
-    when all is well), ``computed_windows``, and the rows and ``bytes_written`` to the target count
-    since the worker's start.
+    was ``fenced`` off by another writer rests until it is asked for anew, and one that is ``shed``
+    until its worker has room for it. The oldest result that is due and not there is ``lag_ms``
+    overdue; ``lagging_since`` and ``shed_since`` tell since when, ms since the epoch. ``queries``
+    counts the Spark queries that run now; ``batches``, ``rows_dropped`` (by Spark's watermark;
+    never above 0 when all is well), ``computed_windows``, and the rows and ``bytes_written`` to
+    the target count since the worker's start.
     """
 
     id: str
@@ -25,6 +27,9 @@ class FragmentStatus(msgspec.Struct, frozen=True, kw_only=True):
     active: str | None = None
     frontier: int
     error: str | None = None
+    lag_ms: int = 0
+    lagging_since: int | None = None
+    shed_since: int | None = None
     queries: int = 0
     batches: int = 0
     rows_dropped: int = 0

@@ -9,6 +9,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from analytics_worker.runner import Burden
+from analytics_worker.spark.pools import pool_of
 from mistbow.client.agent import AgentClient
 from mistbow.plan.expressions import Attribute, Comparison, Literal, Measure, Source, Value
 from mistbow.plan.fragments import Place, Whole
@@ -128,6 +130,37 @@ def test_results_equal_the_oracle_through_change_restart_and_late_points(
         assert status.rows_dropped == 0
         assert status.queries == 1
         assert max(agent.read(target).table["revision"].to_pylist()) > 0
+
+
+@pytest.mark.timeout(240)
+def test_what_is_shed_rests_and_goes_on_where_its_results_end(
+    spark: SparkSession, agent: AgentClient
+) -> None:
+    target = "results/shed"
+    agent.create_stream(target, RESULT_ROWS)
+    since = agent.info(RAW).frontier
+    urgent = msgspec.structs.replace(fragment(target, since, both=False), salience=5)
+    scheduler = spark.sparkContext._jsc.sc()
+    pool = scheduler.getPoolForName(pool_of(5)).get()
+    assert (pool.weight(), pool.minShare()) == (6, 1)
+    with running(spark, agent, urgent) as runner:
+        eventually(lambda: runner.done, timeout=60, what="it runs")
+        # Its tasks run in the pool of its salience.
+        eventually(lambda: not pool.schedulableQueue().isEmpty(), timeout=60, what="a task")
+        runner.burden = Burden(shed_since=1)
+        eventually(lambda: runner.status().queries == 0, timeout=60, what="it rests")
+        status, done = runner.status(), runner.done
+        assert (status.state, status.shed_since, done) == ("shed", 1, status.frontier)
+        for batch in Traffic(metrics=("cpu",), entities=("a",), late_every=10**9).batches(2):
+            agent.put(batch)
+        end = time.time_ns() // 1_000_000
+        assert runner.status().frontier == done
+        runner.burden = Burden()
+        eventually(lambda: runner.status().frontier > end, timeout=60, what="what it left out")
+        right = {each for each in expected(agent, since, end) if each[0] == "average"}
+        rows = standing(agent.read(target).table).to_pylist()
+        assert right
+        assert right == {(r["insight"], r["key"], r["ts"]) for r in rows if r["ts"] <= end}
 
 
 @pytest.mark.timeout(240)
