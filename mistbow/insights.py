@@ -37,7 +37,10 @@ class CheckAnswer(BaseModel):
 
 
 class InsightStatus(BaseModel):
-    """An insight of a deployment: a ``state`` in words, and from which tick on it has results."""
+    """An insight of a deployment: a ``state`` in words, and from which tick on it has results.
+
+    Of one that is shed or lags, ``state_since`` tells since when.
+    """
 
     name: str
     uid: str
@@ -46,14 +49,16 @@ class InsightStatus(BaseModel):
     since: int
     first_tick: int
     state: str
+    state_since: int | None = None
 
 
 class DeploymentStatus(BaseModel):
-    """A deployment; its ``status`` is that of the insight that is least far."""
+    """A deployment; its ``status``, and since when, is that of the insight that is least far."""
 
     deployment_id: str
     name: str | None
     status: str
+    status_since: int | None = None
     error: str | None
     queries: str
     created_at: int

@@ -16,10 +16,12 @@ def accepted(deployment: Deployment) -> Accepted:
 
 def status_of(deployment: Deployment, execution: Execution) -> DeploymentStatus:
     """Return a deployment and how far it is."""
+    summary = execution.summary(deployment)
     return DeploymentStatus(
         deployment_id=deployment.id,
         name=deployment.name,
-        status=execution.summary(deployment),
+        status=summary.progress,
+        status_since=summary.since,
         error=execution.error(deployment),
         queries=deployment.queries,
         created_at=deployment.created_at,
@@ -30,6 +32,7 @@ def status_of(deployment: Deployment, execution: Execution) -> DeploymentStatus:
 
 
 def _insight_status(generation: Generation, execution: Execution) -> InsightStatus:
+    reached = execution.progress(generation)
     return InsightStatus(
         name=generation.name,
         uid=generation.uid,
@@ -37,5 +40,6 @@ def _insight_status(generation: Generation, execution: Execution) -> InsightStat
         every_ms=generation.definition.every_ms,
         since=generation.since,
         first_tick=generation.first_tick,
-        state=execution.progress(generation),
+        state=reached.progress,
+        state_since=reached.since,
     )

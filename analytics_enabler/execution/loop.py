@@ -11,7 +11,13 @@ from analytics_enabler.deployments.model import Deployment, Generation
 from analytics_enabler.deployments.service import Deployments
 from analytics_enabler.execution.crew import Connect, Crew, Keeper, Orders
 from analytics_enabler.execution.planner import Planner, tasks_of
-from analytics_enabler.execution.progress import WORST_FIRST, Progress, progress_of
+from analytics_enabler.execution.progress import (
+    Progress,
+    Reached,
+    burdens,
+    progress_of,
+    worst,
+)
 from analytics_enabler.execution.standing import Standings
 from analytics_enabler.fragments import MERGE, WHOLE, Tasks, result_of
 from analytics_enabler.groups import Group
@@ -72,24 +78,16 @@ class Execution:
         finally:
             await self.crew.close()
 
-    def progress(self, generation: Generation) -> Progress:
+    def progress(self, generation: Generation) -> Reached:
         """Return how far an insight is."""
-        tasks = self.planner.tasks.get(generation.group)
-        if tasks is None:
-            return Progress.WAITING if self.problem is not None else Progress.STARTING
-        task = MERGE if MERGE in tasks else WHOLE
-        if self.node(generation.group, task) is None:
-            refused = any(self._refusals(generation.group, task))
-            return Progress.WAITING if refused else Progress.STARTING
-        keeper = self._keeper(generation.group, task)
-        if keeper is None or (keeper.problem is not None and not keeper.statuses):
-            return Progress.WAITING
-        return progress_of(generation, result_of(tasks), keeper.statuses.get(generation.group.id))
+        group = generation.group
+        statuses = [self.status(group, task) for task in self.planner.tasks.get(group, ())]
+        parts = [status for status in statuses if status is not None]
+        return worst([Reached(self._progress(generation)), *burdens(parts)])
 
-    def summary(self, deployment: Deployment) -> Progress:
+    def summary(self, deployment: Deployment) -> Reached:
         """Return how far a deployment is: as far as the least of its insights."""
-        found = {self.progress(generation) for generation in deployment.live}
-        return next((each for each in WORST_FIRST if each in found), Progress.RUNNING)
+        return worst([self.progress(generation) for generation in deployment.live])
 
     def error(self, deployment: Deployment) -> str | None:
         """Return what a deployment's insights suffer from, if anything."""
@@ -136,6 +134,19 @@ class Execution:
             if fragment_id in keeper.meters:
                 return keeper.meters[fragment_id].rate
         return None
+
+    def _progress(self, generation: Generation) -> Progress:
+        tasks = self.planner.tasks.get(generation.group)
+        if tasks is None:
+            return Progress.WAITING if self.problem is not None else Progress.STARTING
+        task = MERGE if MERGE in tasks else WHOLE
+        if self.node(generation.group, task) is None:
+            refused = any(self._refusals(generation.group, task))
+            return Progress.WAITING if refused else Progress.STARTING
+        keeper = self._keeper(generation.group, task)
+        if keeper is None or (keeper.problem is not None and not keeper.statuses):
+            return Progress.WAITING
+        return progress_of(generation, result_of(tasks), keeper.statuses.get(generation.group.id))
 
     def _errors(self, group: Group) -> Iterator[str]:
         for task in self.planner.tasks.get(group, ()):

@@ -1,5 +1,7 @@
 """How far insights are, in words."""
 
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 
 from analytics_enabler.deployments.model import Generation
@@ -14,9 +16,26 @@ class Progress(StrEnum):
     STARTING = "starting"
     RUNNING = "running"
     FAILED = "failed"
+    SHED = "shed"
+    LAGGING = "lagging"
 
 
-WORST_FIRST = (Progress.FAILED, Progress.WAITING, Progress.STARTING, Progress.RUNNING)
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """How far something is; of what is shed or lags, since when (ms since the epoch)."""
+
+    progress: Progress
+    since: int | None = None
+
+
+WORST_FIRST = (
+    Progress.FAILED,
+    Progress.WAITING,
+    Progress.SHED,
+    Progress.STARTING,
+    Progress.LAGGING,
+    Progress.RUNNING,
+)
 
 
 def progress_of(
@@ -30,3 +49,21 @@ def progress_of(
     accepted = status.fingerprint == wanted.fingerprint and status.state == "running"
     done = status.frontier >= generation.first_tick
     return Progress.RUNNING if accepted and done else Progress.STARTING
+
+
+def burdens(parts: Iterable[FragmentStatus]) -> Iterator[Reached]:
+    """Yield of which of an insight's fragments the worker does less than it should."""
+    for part in parts:
+        if part.shed_since is not None:
+            yield Reached(Progress.SHED, part.shed_since)
+        elif part.lagging_since is not None:
+            yield Reached(Progress.LAGGING, part.lagging_since)
+
+
+def worst(found: Iterable[Reached]) -> Reached:
+    """Return the least far; of none, that all is as it should be."""
+    return min(
+        found,
+        key=lambda each: (WORST_FIRST.index(each.progress), each.since or 0),
+        default=Reached(Progress.RUNNING),
+    )

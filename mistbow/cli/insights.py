@@ -123,7 +123,10 @@ def list_all(url: Url = _URL, token: Token = None, as_json: AsJson = False) -> N
     for deployment in deployments:
         names = ", ".join(insight.name for insight in deployment.insights)
         table.add_row(
-            deployment.deployment_id, deployment.name or "", _colored(deployment.status), names
+            deployment.deployment_id,
+            deployment.name or "",
+            _colored(deployment.status, deployment.status_since),
+            names,
         )
     _out.print(table)
 
@@ -229,7 +232,7 @@ def _print_result(result: Result, as_json: bool) -> None:
     if as_json:
         _print_json(result.model_dump_json())
         return
-    when = datetime.fromtimestamp(result.ts / 1000, UTC).isoformat(timespec="milliseconds")
+    when = _time(result.ts)
     value = "withdrawn" if result.value is None else f"{result.value:g}"
     revision = f" (revision {result.revision})" if result.revision else ""
     missing = f" ({result.missing_words})" if result.missing else ""
@@ -238,16 +241,21 @@ def _print_result(result: Result, as_json: bool) -> None:
 
 def _print_deployment(deployment: DeploymentStatus) -> None:
     _out.print(f"{deployment.deployment_id}  {deployment.name or ''}", highlight=False)
-    _out.print(f"status: {_colored(deployment.status)}")
+    _out.print(f"status: {_colored(deployment.status, deployment.status_since)}")
     if deployment.error is not None:
         _out.print(deployment.error, style="yellow", highlight=False, markup=False)
     table = Table("insight", "state", "text")
     for insight in deployment.insights:
-        table.add_row(insight.name, _colored(insight.state), insight.text)
+        table.add_row(insight.name, _colored(insight.state, insight.state_since), insight.text)
     _out.print(table)
     _print_problems(deployment.warnings, deployment.queries)
 
 
-def _colored(status: str) -> str:
+def _colored(status: str, since: int | None) -> str:
     colors = {"running": "green", "failed": "red"}
-    return f"[{colors.get(status, 'yellow')}]{status}[/]"
+    told = "" if since is None else f" since {_time(since)}"
+    return f"[{colors.get(status, 'yellow')}]{status}{told}[/]"
+
+
+def _time(ts: int) -> str:
+    return datetime.fromtimestamp(ts / 1000, UTC).isoformat(timespec="milliseconds")

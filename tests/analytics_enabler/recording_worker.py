@@ -29,6 +29,8 @@ class RecordingWorker:
         self.error: str | None = None
         self.active: dict[str, str] = {}
         """Of fragments whose newest version has not taken over yet: the one that runs."""
+        self.burdens: dict[str, dict[str, Any]] = {}
+        """Of fragments, by id: what else their status says."""
         self.asked = threading.Event()
         self._lock = threading.Event()
         self._lock.set()
@@ -108,7 +110,7 @@ class RecordingWorker:
         }
 
     def _status(self, fragment: Fragment) -> FragmentStatus:
-        return FragmentStatus(
+        status = FragmentStatus(
             id=fragment.id,
             fingerprint=fragment.fingerprint,
             active=self.active.get(fragment.id, fragment.fingerprint),
@@ -116,6 +118,7 @@ class RecordingWorker:
             frontier=self.frontier,
             error=self.error,
         )
+        return msgspec.structs.replace(status, **self.burdens.get(fragment.id, {}))
 
 
 def _json(value: Any, status: int = 200) -> Response:

@@ -60,6 +60,28 @@ def test_the_status_says_how_far_an_insight_is(
     assert enabler.show(deployment_id).error == "out of memory"
 
 
+def test_what_is_shed_or_lags_says_since_when(
+    enabler: EnablerClient, worker: RecordingWorker
+) -> None:
+    deployment_id = enabler.submit(f"{NOW}; {HEADROOM} WITH SALIENCE 5").deployment_id
+    eventually(lambda: len(worker.fragments) == 2)
+    plain = next(name for name, each in worker.fragments.items() if each.salience == 0)
+    worker.frontier = enabler.show(deployment_id).insights[0].first_tick
+    eventually(lambda: enabler.show(deployment_id).status == "running")
+
+    def told() -> list[tuple[str, int | None]]:
+        shown = enabler.show(deployment_id)
+        assert (shown.status, shown.status_since) == (shown.insights[0].state, since)
+        return [(each.state, each.state_since) for each in shown.insights]
+
+    since = 7
+    worker.burdens[plain] = {"lagging_since": since}
+    eventually(lambda: told() == [("lagging", since), ("running", None)])
+    since = 8
+    worker.burdens[plain] = {"shed_since": since, "state": "shed"}
+    eventually(lambda: told() == [("shed", since), ("running", None)])
+
+
 def test_a_worker_that_lost_everything_gets_it_again(
     enabler: EnablerClient, worker: RecordingWorker
 ) -> None:
