@@ -1,9 +1,9 @@
-"""Asking the policy, every few seconds, which copies of this site's points there are to be."""
+"""Asking the policy, every few seconds, which copies of this site's data there are to be."""
 
 import asyncio
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from mistbow.clock import Clock
@@ -21,7 +21,7 @@ from storage_agent.replication.told import health_of, kept_by
 from storage_agent.replication.view import Policy, Read, SiteView, View
 from storage_agent.replication.vital_signs import VitalSigns, stability
 from storage_agent.streams.housekeeping import Bound
-from storage_agent.streams.streams import Streams
+from storage_agent.streams.streams import RECORDS, Streams
 
 log = get_logger(__name__)
 
@@ -78,14 +78,21 @@ class Decider:
         self._signs.tell(room, self._load)
         self._offers.review()
         taken = sum(stream.log.index.bytes for stream in streams.all())
-        seen = self.view(raw.log.index.bytes, taken, most)
+        records = [each.name for each in streams.all() if each.name.startswith(RECORDS)]
+        seen = self.view(raw.log.index.bytes, taken, most, records)
         self._offers.fragile = is_fragile(seen)
         if self._policy is not None:
             wants = (Want.of(decision) for decision in self._policy.decide(seen))
             self._offers.decide(wants)
 
-    def view(self, stored: int = 0, taken: int = 0, most: int | None = None) -> View:
-        """Return the fog as it is now; the bytes are as in ``View``."""
+    def view(
+        self,
+        stored: int = 0,
+        taken: int = 0,
+        most: int | None = None,
+        records: Iterable[str] = (),
+    ) -> View:
+        """Return the fog as it is now; the bytes and ``records`` are as in ``View``."""
         sites = {site.name: site for site in self._member.fabric().sites}
         if sites[self._member.site].workers:
             self._had_workers = self._clock()
@@ -104,6 +111,7 @@ class Decider:
             workerless_ms=self._clock() - self._had_workers,
             copies=self._offers.all(),
             rules=self._restrictions.rules,
+            records=tuple(records),
         )
 
     def _seen(self, site: Site) -> SiteView:

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
+from mistbow.streams.schemas import RAW
 from storage_agent.replication.filters import EVERYTHING, covers
 from storage_agent.replication.frequent_reads import by_load, by_reads
 from storage_agent.replication.places import best, stays
 from storage_agent.replication.rebalancing import by_disk, by_insights, by_workers
+from storage_agent.replication.told import Copy
 from storage_agent.replication.view import Decision, View
 
 FRAGILE = 0.4
@@ -21,36 +23,52 @@ class FragileFirst:
     """See ``docs/replication.md`` for what it decides, and why."""
 
     def decide(self, view: View) -> tuple[Decision, ...]:
-        """Return the copies of this site's points that there are to be."""
+        """Return the copies of this site's data that there are to be."""
         found: list[Decision] = []
-        asked_for = [(copy.target, copy.filter) for copy in view.copies if copy.manual]
+        taken: list[Decision | Copy] = [copy for copy in view.copies if copy.manual]
         for trigger in _TRIGGERS:
             for each in trigger(view):
-                there = [*asked_for, *((other.target, other.filter) for other in found)]
-                if not any(t == each.target and covers(wider, each.filter) for t, wider in there):
+                if not any(_is_in(each, other) for other in taken):
                     found.append(each)
+                    taken.append(each)
         return tuple(found)
 
 
+def _is_in(decision: Decision, other: Decision | Copy) -> bool:
+    """Tell whether all of a copy is in another one at the same place."""
+    same = (decision.target, decision.stream) == (other.target, other.stream)
+    return same and covers(other.filter, decision.filter)
+
+
 def by_fragility(view: View) -> Iterator[Decision]:
-    """Yield where a fragile site's points are copied: one place, and more while it is silent."""
-    if not is_fragile(view):
-        return
-    sites = {site.name: site for site in view.others}
+    """Yield where a fragile site's points and records are copied: each stream to one place.
+
+    While that is silent, to more.
+    """
+    if is_fragile(view):
+        for stream in (RAW, *view.records):
+            yield from _wholly(view, stream)
+
+
+def _wholly(view: View, stream: str) -> Iterator[Decision]:
+    # Of what are no points it cannot be told what restrictions would keep back.
+    may_have = view.may_have if stream == RAW else view.may_have_all
+    sites = {site.name: site for site in view.others if may_have(site, EVERYTHING)}
     why = f"{view.here.name} is fragile"
-    running = sorted(view.decided(FRAGILITY), key=lambda copy: copy.since)
+    running = [copy for copy in view.decided(FRAGILITY) if copy.stream == stream]
+    running.sort(key=lambda copy: copy.since)
     kept = [c.target for c in running if stays(view, sites.get(c.target), EVERYTHING)]
     for target in kept:
-        yield Decision(target, EVERYTHING, why, FRAGILITY)
+        yield Decision(target, EVERYTHING, why, FRAGILITY, stream=stream)
         if sites[target].reachable:
             return
-    others = (site for site in view.others if site.name not in kept)
+    others = (site for name, site in sites.items() if name not in kept)
     if (place := best(view, EVERYTHING, others)) is not None:
-        yield Decision(place.name, EVERYTHING, why, FRAGILITY)
+        yield Decision(place.name, EVERYTHING, why, FRAGILITY, stream=stream)
 
 
 def is_fragile(view: View) -> bool:
-    """Tell whether this site's points may be gone at any time."""
+    """Tell whether this site's data may be gone at any time."""
     here = view.here
     told = any(here.labels.get(name, "").lower() in yes for name, yes in _FRAGILE_LABELS.items())
     running = bool(view.decided(FRAGILITY))

@@ -65,6 +65,7 @@ class Want:
         """Return what a policy decided as what it asks for."""
         return cls(
             target=decision.target,
+            stream=decision.stream,
             filter=decision.filter,
             why=decision.why,
             cause=decision.cause,

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from mistbow.streams.schemas import RAW
 from storage_agent.replication.filters import SeriesFilter, covers, may_overlap
 from storage_agent.replication.restrictions import withheld
 from storage_agent.replication.told import Copy, Rule
@@ -60,6 +61,7 @@ class View:
     ``stored``: bytes that its points take, ``taken`` that all streams take, of ``most`` that they
     may, if that is bounded. ``workerless_ms``: how long there has been no worker here. ``copies``:
     what there is already, with ``since`` in milliseconds, as ``now``; ``rules``: the restrictions.
+    ``records``: the streams of what it keeps by key.
     """
 
     now: int
@@ -75,6 +77,7 @@ class View:
     workerless_ms: int = 0
     copies: tuple[Copy, ...] = ()
     rules: tuple[Rule, ...] = ()
+    records: tuple[str, ...] = ()
 
     def may_have(self, site: SiteView, wanted: SeriesFilter) -> bool:
         """Tell whether restrictions leave anything of what is wanted to a site."""
@@ -107,7 +110,8 @@ class Decision:
     """A copy of this site's points that ``target`` is to hold, and why, in words.
 
     ``cause`` names what the policy went by, so that it knows its copies again. ``move``: what the
-    target has is to be forgotten here once it is old enough.
+    target has is to be forgotten here once it is old enough. ``stream``: one of records instead of
+    points, of which only ``EVERYTHING`` can be copied.
     """
 
     target: str
@@ -115,6 +119,7 @@ class Decision:
     why: str
     cause: str = ""
     move: bool = False
+    stream: str = RAW
 
 
 class Policy(Protocol):

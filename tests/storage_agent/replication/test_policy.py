@@ -42,7 +42,14 @@ def decided(seen: View) -> dict[str, list[SeriesFilter]]:
 def after(seen: View, decisions: tuple[Decision, ...]) -> View:
     """Return the view once what was decided is done."""
     made = tuple(
-        copy(each.target, each.filter, since=seen.now, cause=each.cause, move=each.move)
+        copy(
+            each.target,
+            each.filter,
+            stream=each.stream,
+            since=seen.now,
+            cause=each.cause,
+            move=each.move,
+        )
         for each in decisions
     )
     return replace(seen, copies=made)
@@ -80,6 +87,25 @@ def test_a_place_is_kept_until_it_is_bad() -> None:
     two = (copy("b", since=1), copy("c", since=2))
     back = decided(view(site("b"), better, here=fragile, copies=two))
     assert back == {"b": [EVERYTHING]}
+
+
+def test_records_of_a_fragile_site_are_copied_too() -> None:
+    b, c = site("b"), site("c", latency_ms=1.0)
+    fragile = view(b, c, here=site("a", stability=0.3), records=("records/application",))
+
+    def places(seen: View) -> dict[str, str]:
+        return {each.stream: each.target for each in FragileFirst().decide(seen)}
+
+    everything = {"raw": "c", "records/application": "c"}
+    assert places(fragile) == everything
+    assert places(after(fragile, FragileFirst().decide(fragile))) == everything
+    # Where something may not be, records are not at all; another stream's copy is not in the way.
+    assert places(replace(fragile, rules=(Rule(match=CPU, stay_in=("b",)),))) == {
+        "raw": "c",
+        "records/application": "b",
+    }
+    asked_for = (copy("c", stream="notes", manual=True),)
+    assert places(replace(fragile, copies=asked_for)) == everything
 
 
 def test_what_is_fragile_stays_so_for_a_while() -> None:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from mistbow.client.agent import AgentClient, Point
+from mistbow.client.record_model import Record
 from mistbow.clock import system_clock
 from mistbow.errors import NotFoundError
 from tests.support.services import Service
@@ -343,6 +344,12 @@ def test_a_fragile_site_is_copied_wholly_and_elsewhere_when_that_is_gone(
         if first[0]["target"] == "b":
             eventually(lambda: len(ask(at_a, "GET", "/replication")["copies"]) == 2)
         eventually(lambda: same(at_a, at_c))
+        at_a.records.put("application", [Record("door", "open", system_clock())])
+        name = "records/application"
+        kept = f"replicas/a/{name}"
+        eventually(lambda: kept in {each.name for each in at_c.streams()})
+        there = at_a.read(name).table.to_pylist()
+        eventually(lambda: at_c.read(kept).table.to_pylist() == there)
 
 
 REFUSED: list[tuple[str, Any, str]] = [
