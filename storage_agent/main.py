@@ -55,7 +55,7 @@ def create_app(settings: AgentSettings, clock: Clock = system_clock) -> FastAPI:
     app.include_router(ingest_routes(agent, settings, clock))
     app.include_router(promql_routes(agent, settings, clock))
     app.include_router(replication_routes(agent))
-    app.include_router(fabric_routes(agent.member))
+    app.include_router(fabric_routes(agent.member, agent.replication.check_unused))
     app.include_router(config_routes(agent))
     return app
 

@@ -61,6 +61,11 @@ def delete_replica(of: str, copy_id: str, *, force: bool) -> Call[None]:
     return Call("DELETE", path, lambda _: None, params={"force": str(force).lower()})
 
 
+def forget_site(name: str) -> Call[None]:
+    """Forget a site."""
+    return Call("DELETE", f"/fabric/sites/{quote(name, safe='')}", lambda _: None)
+
+
 def restrictions() -> Call[Restrictions]:
     """Ask what may not be copied where."""
     return _get("/replication/restrictions", Restrictions)

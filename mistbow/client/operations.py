@@ -81,6 +81,13 @@ class OperationsClient:
         """
         self._send(operation_calls.delete_replica(of, copy_id, force=force))
 
+    def forget_site(self, name: str) -> None:
+        """Have the fog forget a site that is gone for good; raises ``NotFoundError``.
+
+        Raises ``ConflictError`` while it can be reached, or others have copies of it, or at it.
+        """
+        self._send(operation_calls.forget_site(name))
+
     def restrictions(self) -> Restrictions:
         """Return what may not be copied where."""
         return self._send(operation_calls.restrictions())
@@ -132,6 +139,10 @@ class AsyncOperationsClient:
     async def delete_replica(self, of: str, copy_id: str, *, force: bool = False) -> None:
         """Do as ``OperationsClient.delete_replica``."""
         await self._send(operation_calls.delete_replica(of, copy_id, force=force))
+
+    async def forget_site(self, name: str) -> None:
+        """Do as ``OperationsClient.forget_site``."""
+        await self._send(operation_calls.forget_site(name))
 
     async def restrictions(self) -> Restrictions:
         """Do as ``OperationsClient.restrictions``."""

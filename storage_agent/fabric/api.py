@@ -1,5 +1,7 @@
 """The fabric over HTTP: who is there, greetings between agents, announcements of workers."""
 
+from collections.abc import Callable
+
 import msgspec
 from fastapi import APIRouter, Request, Response
 
@@ -16,8 +18,8 @@ from storage_agent.monitoring.bodies import read_body
 _WORKER = msgspec.json.Decoder(Worker)
 
 
-def fabric_routes(member: Member) -> APIRouter:
-    """Return the routes of a member."""
+def fabric_routes(member: Member, check_unused: Callable[[str], None]) -> APIRouter:
+    """Return the routes of a member; ``check_unused`` raises if a site cannot be forgotten yet."""
     routes = APIRouter(tags=["fabric"])
 
     @routes.get("/fabric", summary="All sites, their workers, and the links")
@@ -38,6 +40,15 @@ def fabric_routes(member: Member) -> APIRouter:
             count(greeting.site, "received", "greeting", len(body))
             count(greeting.site, "sent", "greeting", len(said))
         return _json(said)
+
+    @routes.delete("/fabric/sites/{name}", status_code=204, summary="Forget a site that is gone")
+    @requires("admin")
+    async def forget(name: str) -> None:
+        """It is listed no more, here and at others, until it greets one of them again."""
+        site = name.lower()
+        member.check_gone(site)
+        check_unused(site)
+        await member.forget(site)
 
     @routes.put(
         "/workers/{name}",

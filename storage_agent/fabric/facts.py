@@ -13,6 +13,7 @@ from storage_agent.streams.reading import Selection, Selector
 from storage_agent.streams.streams import Stream
 
 SITE = "site"
+FORGOTTEN = "forgotten"
 _WORKER = "worker/"
 _LINK = "link/"
 _SERIES = "series/"
@@ -37,6 +38,9 @@ class LinkFacts(msgspec.Struct, frozen=True, kw_only=True):
     """How long a message takes straight to another site."""
 
     latency_ms: float
+
+
+_FORGOTTEN = msgspec.json.Decoder(dict[str, int])
 
 
 def worker_key(name: str) -> str:
@@ -91,6 +95,11 @@ def series(facts: Facts) -> Iterator[dict[str, Any]]:
     for key, event in list(facts.items()):
         if key.startswith(_SERIES):
             yield msgspec.json.decode(event)
+
+
+def forgotten(facts: Facts) -> dict[str, int]:
+    """Return the sites that are forgotten at a site's word, and since when (ms)."""
+    return _FORGOTTEN.decode(facts.get(FORGOTTEN, "{}"))
 
 
 def links(facts: Facts) -> dict[str, float]:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from mistbow.clock import Clock
+from mistbow.errors import ConflictError, NotFoundError
 from mistbow.fabric import Fabric, Link, Site, Worker
 from mistbow.labels import parse_labels
 from mistbow.settings import AgentSettings
@@ -57,6 +58,8 @@ class Member:
         self._replicas = Replicas(self.neighbours, self.network, clock)
         self._greeter = Greeter(self.neighbours, self.network, self._tell_links)
         self._links: dict[str, float] = {}
+        self._clock = clock
+        self._forgotten: dict[str, int] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -71,6 +74,9 @@ class Member:
             about = facts.site_facts(self._replicas.facts(site))
             if about is not None:
                 self.neighbours.learn(site, about.node, about.url)
+        self._forgotten = facts.forgotten(before) | self._forgotten
+        self._journal.tell(facts.FORGOTTEN, self._forgotten or None)
+        self._drop_forgotten()
         for target in facts.links(before).keys() - self._links.keys():
             self._journal.tell(facts.link_key(target), None)
         self._workers.recall(facts.workers(before))
@@ -79,6 +85,7 @@ class Member:
         self._spawn(self._journal.write())
         self._spawn(self._replicas.run())
         self._spawn(self._watch_workers())
+        self._spawn(self._watch_forgotten())
 
     async def close(self) -> None:
         """Leave."""
@@ -129,6 +136,42 @@ class Member:
         """Let a worker go."""
         self._workers.leave(name)
         self._journal.tell(facts.worker_key(name), None)
+
+    def check_gone(self, site: str) -> None:
+        """Raise ``ConflictError`` while a site can be reached, ``NotFoundError`` if unknown."""
+        if site == self.site or self.neighbours.reachable(site):
+            raise ConflictError(
+                f"the site {site} can be reached",
+                hint="Only one that is gone for good can be forgotten: stop its agent first.",
+            )
+        if self.neighbours.get(site) is None:
+            names = ", ".join(each.site for each in self.neighbours) or "none"
+            raise NotFoundError(f"there is no site {site}", hint=f"Other sites are {names}.")
+
+    async def forget(self, site: str) -> None:
+        """Have a site be known no more, here and at others, until it greets one of them again."""
+        self._forgotten[site] = self._clock()
+        self._drop_forgotten()
+        self._journal.tell(facts.FORGOTTEN, self._forgotten)
+        await self.settled()
+
+    def _drop_forgotten(self) -> None:
+        told = dict(self._forgotten)
+        for each in self.neighbours:
+            for site, since in facts.forgotten(self.told_by(each.site)).items():
+                told[site] = max(since, told.get(site, 0))
+        told.pop(self.site, None)
+        self.neighbours.forget(told)
+
+    async def _watch_forgotten(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            back = [each for each in self._forgotten if self.neighbours.get(each) is not None]
+            if back:
+                for site in back:
+                    del self._forgotten[site]
+                self._journal.tell(facts.FORGOTTEN, self._forgotten or None)
+            self._drop_forgotten()
 
     def fabric(self) -> Fabric:
         """Return all that is known of the fog."""

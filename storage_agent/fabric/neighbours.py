@@ -3,7 +3,7 @@
 import asyncio
 import statistics
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from mistbow.clock import Clock
@@ -53,6 +53,7 @@ class Neighbours:
         self._seeds: dict[str, str | None] = dict.fromkeys(seeds)
         self._changed = asyncio.Event()
         self._told: set[tuple[str, str]] = set()
+        self._forgotten: Mapping[str, int] = {}
 
     def __iter__(self) -> Iterator[Neighbour]:
         yield from [self._known[site] for site in sorted(self._known)]
@@ -115,6 +116,23 @@ class Neighbours:
             known = self._known[site] = Neighbour(site, node, url)
             self._announce()
         known.node, known.url = node, url
+
+    def forget(self, told: Mapping[str, int]) -> None:
+        """Drop the sites that are to be forgotten by what is told now, each since a time (ms).
+
+        One that can be reached when that is first told stays, and so does one that comes later.
+        """
+        before, self._forgotten = self._forgotten, dict(told)
+        for site, since in told.items():
+            is_news = since > before.get(site, -1)
+            if is_news and site in self._known and not self.reachable(site):
+                log.info("a site is forgotten", site=site)
+                del self._known[site]
+                self._announce()
+
+    def is_forgotten(self, site: str) -> bool:
+        """Tell whether a site is to be forgotten, and was not heard of since."""
+        return site in self._forgotten and site not in self._known
 
     def check(self, greeting: Greeting) -> bool:
         """Return False for this agent's own greeting.
@@ -184,8 +202,10 @@ class Neighbours:
 
     def _learn_all(self, greeting: Greeting) -> None:
         for each in greeting.knows:
-            # Who does not reach a site may have an address of it that is old.
-            if each.reached or each.site not in self._known:
+            # Who does not reach a site may have an address of it that is old, or have yet to hear
+            # that it is forgotten.
+            is_new = each.site not in self._known and each.site not in self._forgotten
+            if each.reached or is_new:
                 self.learn(each.site, each.node, each.url)
 
     def _refuse(self, greeting: Greeting, url: str) -> None:

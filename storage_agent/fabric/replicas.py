@@ -1,21 +1,25 @@
 """What other sites said of themselves, followed and kept here: ``replicas/SITE/metadata``."""
 
 import asyncio
+import contextlib
 from contextlib import aclosing
 from typing import Any
 
 from mistbow.client.agent_model import StreamInfo
 from mistbow.clock import Clock
-from mistbow.errors import UnavailableError
+from mistbow.errors import MistbowError, NotFoundError, UnavailableError
 from mistbow.streams.events import event_rows
 from mistbow.streams.schemas import EVENTS, METADATA
 from mistbow.streams.wire import Chunk
+from mistbow.telemetry import get_logger
 from storage_agent.fabric.facts import GONE, Facts, learn, read_facts
 from storage_agent.fabric.following import ask, chunks_of, keep_following
 from storage_agent.fabric.journal import STORE
 from storage_agent.fabric.neighbours import Neighbours
 from storage_agent.fabric.network import Network
 from storage_agent.streams.streams import REPLICAS, Stream, Streams
+
+log = get_logger(__name__)
 
 POSITION = "position"
 
@@ -96,13 +100,17 @@ class Replicas:
     async def run(self) -> None:
         """Follow all sites, also those that are learned later."""
         async with asyncio.TaskGroup() as group:
-            followed: set[str] = set()
+            followed: dict[str, asyncio.Task[None]] = {}
             while True:
                 changed = self._neighbours.changed()
+                for site in [*followed.keys(), *self._kept.keys() - followed.keys()]:
+                    if self._neighbours.is_forgotten(site):
+                        await self._drop(site, followed.pop(site, None))
                 for each in self._neighbours:
                     if each.site not in followed:
-                        followed.add(each.site)
-                        group.create_task(self._follow(each.site), name=f"follow {each.site}")
+                        following = self._follow(each.site)
+                        task = group.create_task(following, name=f"follow {each.site}")
+                        followed[each.site] = task
                 await changed.wait()
 
     async def _follow(self, site: str) -> None:
@@ -117,15 +125,33 @@ class Replicas:
             async for chunk in chunks:
                 await replica.add(chunk)
 
+    async def _drop(self, site: str, following: asyncio.Task[None] | None) -> None:
+        """Delete what a site that is forgotten said of itself."""
+        if following is not None:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+        self._kept.pop(site, None)
+        assert self._streams is not None  # noqa: S101 - this runs after open()
+        try:
+            with contextlib.suppress(NotFoundError):
+                await self._streams.delete(_kept_in(site))
+        except MistbowError as error:
+            # It is tried again when this agent is started again.
+            log.info("a forgotten site's metadata is not deleted", site=site, error=error.message)
+
     async def _keep(self, site: str) -> Replica:
         if site not in self._kept:
             if self._streams is None:
                 raise UnavailableError("the agent is starting")
-            name = f"{REPLICAS}{site}/{METADATA}"
+            name = _kept_in(site)
             await self._streams.create(name, EVENTS)
             stream = await self._streams.get(name)
             self._kept[site] = Replica(stream, await read_facts(stream), self._clock)
         return self._kept[site]
+
+
+def _kept_in(site: str) -> str:
+    return f"{REPLICAS}{site}/{METADATA}"
 
 
 def _target(site: str, more: str, query: str = "") -> bytes:

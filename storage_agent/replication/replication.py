@@ -5,6 +5,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from mistbow.clock import Clock
+from mistbow.errors import ConflictError
 from mistbow.settings import AgentSettings
 from mistbow.telemetry import get_logger
 from storage_agent.fabric.gathering import StandIn
@@ -22,6 +23,7 @@ from storage_agent.replication.pulling import Puller
 from storage_agent.replication.reads import Reads, asked_by
 from storage_agent.replication.restrictions import Restrictions
 from storage_agent.replication.standing_in import GetStandIn, QueryStandIn, StandIns
+from storage_agent.replication.told import copies_of, kept_by
 from storage_agent.replication.vital_signs import VitalSigns
 from storage_agent.streams.housekeeping import Bound
 from storage_agent.streams.streams import Streams
@@ -78,6 +80,27 @@ class Replication:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
+
+    def check_unused(self, site: str) -> None:
+        """Raise ``ConflictError`` if a replica of a site is anywhere, or a copy is wanted at it."""
+        near = self.member.neighbours
+        # What is said by others that may be gone as well does not count.
+        for at in (self.member.site, *(each.site for each in near if near.reachable(each.site))):
+            told = self.member.told_by(at)
+            for kept in kept_by(told):
+                if kept.of == site:
+                    raise ConflictError(
+                        f"{at} holds a replica of {site}, which could not be read any more",
+                        hint=f"DELETE /replication/replicas/{site}/{kept.id}?site={at}&force=true"
+                        " deletes it.",
+                    )
+            for copy in copies_of(told):
+                if copy.target == site and (copy.manual or copy.moved_to is not None):
+                    raise ConflictError(
+                        f"{at} wants {site} to hold a copy",
+                        hint=f"DELETE /replication/copies/{copy.id}?site={at}&target={site}"
+                        "&force=true withdraws it.",
+                    )
 
     def count_read(self, body: GetBody) -> None:
         """Take note of who reads what here: the site whose agent asked, or this one."""

@@ -36,6 +36,7 @@ def test_a_replica_of_a_site_that_is_gone_is_deleted_by_request(places: list[Pla
         stack.close()
         eventually(lambda: not site_of(at_b, "a").reachable)
         assert "70 rows of a are in this replica" in refused(at_b, "DELETE", path)
+        assert "b holds a replica of a" in refused(at_b, "DELETE", "/fabric/sites/a")
         at_b.operations.delete_replica("a", copy_id, force=True)
         assert replicas(at_b) == []
         with a.agent(b, **SOON) as at_a:
