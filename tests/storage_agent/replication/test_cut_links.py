@@ -5,6 +5,7 @@
 
 import itertools
 import os
+import statistics
 import threading
 import time
 from collections.abc import Iterator
@@ -30,6 +31,9 @@ COPIES = {"a": "b", "b": "c", "c": "a"}
 COLUMNS = ["metric", "entity", "ts", "value"]
 MOST_WAIT_S = 3.0
 """What waits for a silent site waits so long; two processors run three sites and other tests."""
+
+MOST_TIMES = 3.0
+"""So many times what a write takes while all links are whole one may take while some are cut."""
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +153,7 @@ def catch_up(fog: Fog) -> None:
         eventually(lambda: position(fog, source, target) >= head)  # noqa: B023
 
 
-def test_a_congested_link_makes_reads_across_it_worth_a_copy(fog: Fog) -> None:
+def test_what_is_read_through_a_third_site_is_copied(fog: Fog) -> None:
     clear(fog)
     ask(fog, "a", "POST", "/put", json={"monitoring": [
         {"metricID": "hot", "entityID": "x", "val": 1, "timestamp": system_clock()}]})  # fmt: skip
@@ -161,10 +165,10 @@ def test_a_congested_link_makes_reads_across_it_worth_a_copy(fog: Fog) -> None:
 
     for _ in range(20):
         assert ask(fog, "c", "POST", "/get", json=body)["monitoring"][0]["data"]
-    eventually(decided, what="a and c have no straight link, so that is enough")
+    eventually(decided, what="20 reads, fewer than a straight link takes, are enough")
 
 
-def test_cut_and_healed_links_lose_nothing_and_hold_nobody_up(fog: Fog) -> None:
+def test_writes_go_on_as_fast_while_links_are_cut_and_nothing_is_lost(fog: Fog) -> None:
     clear(fog)
     for source, target in COPIES.items():
         ask(fog, source, "PUT", "/replication", json={"target": target})
@@ -185,19 +189,26 @@ def test_cut_and_healed_links_lose_nothing_and_hold_nobody_up(fog: Fog) -> None:
             eventually(lambda: all_reached(fog), what="the links are healed")
             cut.clear()
             catch_up(fog)
-    for while_cut, links in ((True, "cut"), (False, "whole")):
-        waits = sorted(wait for load in loads for wait in load.waits[while_cut])
-        print(
-            f"{ROUNDS} rounds, {len(waits)} writes while links were {links}: worst "
-            f"{1000 * waits[-1]:.0f} ms, median {1000 * waits[len(waits) // 2]:.1f} ms"
-        )
-        assert waits[-1] < MOST_WAIT_S
+    cut_ms, whole_ms = (median_ms(loads, while_cut) for while_cut in (True, False))
+    assert cut_ms <= MOST_TIMES * whole_ms
     assert not [failure for load in loads for failure in load.failures]
     for site, load in zip(NETWORKS, loads, strict=True):
         assert sum(metric == "load" for metric, *_ in stored(fog, site, "raw")) == load.sent
     for source, target in COPIES.items():
         eventually(lambda: complete(fog, source, target), timeout=60)  # noqa: B023
     eventually(lambda: agree(fog), timeout=60, what="all agree on metadata")
+
+
+def median_ms(loads: list[Load], while_cut: bool) -> float:
+    """Return what a write took while links were cut, or whole; no one may wait for a site."""
+    waits = sorted(wait for load in loads for wait in load.waits[while_cut])
+    median = 1000 * statistics.median(waits)
+    print(
+        f"{ROUNDS} rounds, {len(waits)} writes while links were {'cut' if while_cut else 'whole'}: "
+        f"worst {1000 * waits[-1]:.0f} ms, median {median:.1f} ms"
+    )
+    assert waits[-1] < MOST_WAIT_S
+    return median
 
 
 def knows_load(fog: Fog, at: str) -> bool:
