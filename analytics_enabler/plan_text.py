@@ -52,6 +52,8 @@ def window_text(window: Window) -> str:
     """Return a window on one line."""
     size = in_words(window.size_ms)
     ago = f" {in_words(window.offset_ms)} ago" if window.offset_ms else ""
+    if window.start is not None:
+        size = f"all since {window.start}"
     return f"window {window.id} = {size}{ago} {_rhythm(window)} of {window.pane}"
 
 

@@ -1,7 +1,7 @@
 """Composition: from the windows of a tick to the results of insights.
 
-All windows of a tick close together, so composing them needs no state: it is a function of the
-rows at hand, the same in a stream and in a batch.
+All windows of a tick close together, so composing them needs no state but that of accumulators:
+it is a function of that and of the rows at hand, the same in a stream and in a batch.
 """
 
 from collections.abc import Collection
@@ -12,6 +12,13 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from analytics_worker.accumulating.accumulators import (
+    Accumulator,
+    States,
+    accumulate,
+    at_each_point,
+    at_ticks,
+)
 from analytics_worker.at_points import Held, Moment, finish_at
 from analytics_worker.finishing import Finished, finish, reduce_values
 from analytics_worker.sampled import finish_sample
@@ -26,6 +33,7 @@ from mistbow.panes.predicates import (
 from mistbow.panes.routing import key_of
 from mistbow.plan.contents import CONTENT_OF
 from mistbow.plan.expressions import (
+    ACCUMULATING,
     And,
     Arithmetic,
     Attribute,
@@ -63,11 +71,16 @@ COMPOSED = pa.schema(
 _AT = ["tick", "key"]
 
 
-def compose(windows: pa.Table, plan: Plan) -> pa.Table:
-    """Return what the plan's insights say of these windows (``WINDOWED``); shape ``COMPOSED``."""
-    shared = _Scope(windows, plan)
+def compose(windows: pa.Table, plan: Plan, states: States) -> pa.Table:
+    """Return what the plan's insights say of these windows (``WINDOWED``); shape ``COMPOSED``.
+
+    What accumulates goes on from the ``states`` before each tick, and puts those after it.
+    """
+    shared = _Scope(windows, plan, states)
     parts = [
-        _compose_one(_Scope(windows, plan, insight) if insight.each_point else shared, insight)
+        _compose_one(
+            _Scope(windows, plan, states, insight) if insight.each_point else shared, insight
+        )
         for insight in plan.insights
     ]
     return pa.concat_tables([COMPOSED.empty_table(), *parts])
@@ -124,8 +137,11 @@ class _Scope:
     its windows: there, operands meet.
     """
 
-    def __init__(self, windows: pa.Table, plan: Plan, insight: Insight | None = None) -> None:
+    def __init__(
+        self, windows: pa.Table, plan: Plan, states: States, insight: Insight | None = None
+    ) -> None:
         self._windows = windows
+        self._states = states
         self._insight = insight
         self._shapes = {window.id: window for window in plan.windows}
         self._points: dict[str, Held] = {}
@@ -199,6 +215,10 @@ class _Scope:
 
     def _measure(self, measure: Measure) -> _Keyed:
         by = self._by[measure.window]
+        if measure.function in ACCUMULATING:
+            accumulator = Accumulator.of(measure, self._shapes[measure.window])
+            said = accumulate(accumulator, self._window(measure.window), self._states)
+            return _Keyed(*(at_ticks if self._insight is None else at_each_point)(said), by)
         if self._insight is not None:
             held = [self._held(id) for id in (measure.window, measure.other) if id is not None]
             return _Keyed(*finish_at(measure, held, self._moments(by)), by)

@@ -16,7 +16,7 @@ from analytics_worker.correcting.corrector import Corrector
 from analytics_worker.spark.pools import CORRECTIONS, pool_of, use_pool
 from analytics_worker.spark.query import Counts, FragmentQuery
 from analytics_worker.spark.session import adopt_thread, is_alive
-from analytics_worker.starting import Epochs, start, tell_joined
+from analytics_worker.starting import Epochs, account_of, start, tell_joined
 from mistbow.client.agent import AgentClient
 from mistbow.errors import MistbowError
 from mistbow.plan.fragments import Fragment, Merge, Partial, Place
@@ -271,7 +271,8 @@ class FragmentRunner:
         fragment = candidate.fragment
         if not isinstance(fragment, Partial):
             epoch = self._epochs.of_target(fragment)
-            notes = self._corrector.begin(fragment, epoch, candidate.decided)
+            account = account_of(self._agent, fragment, self._epochs)
+            notes = self._corrector.begin(fragment, epoch, candidate.decided, account)
             sources = fragment.sources if isinstance(fragment, Merge) else (fragment.source,)
             notes["outputs"] = [one.uid for one in fragment.plan.insights]
             notes["sites"] = [place.site for place in sources]

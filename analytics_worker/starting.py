@@ -1,13 +1,17 @@
 """Starting a fragment's query where the one before it left off: replay, don't migrate."""
 
+import uuid
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from analytics_worker.accumulating.accumulators import accumulators_of
+from analytics_worker.accumulating.stored import Account
 from analytics_worker.merging.decisions import (
     Decided,
     Joined,
@@ -21,12 +25,14 @@ from analytics_worker.spark.query import (
     panes_options,
     points_options,
 )
+from analytics_worker.spark.session import scratch_folder
 from mistbow.client.agent import AgentClient
 from mistbow.client.agent_model import StreamInfo
 from mistbow.errors import NotFoundError, UnavailableError
 from mistbow.plan.fragments import Fragment, Merge, Partial, Place, Whole
+from mistbow.plan.nodes import fingerprint
 from mistbow.plan.resumption import resume
-from mistbow.streams.schemas import EVENTS, PANES, RESULT_ROWS
+from mistbow.streams.schemas import EVENTS, PANES, RESULT_ROWS, STATES, states_stream
 
 _SAFE_ROWS = 400_000
 
@@ -71,7 +77,8 @@ def start(
     epoch = epochs.of_target(fragment)
     match fragment:
         case Whole():
-            return _start_whole(spark, agent, fragment, target, epoch)
+            account = account_of(agent, fragment, epochs)
+            return _start_whole(spark, agent, fragment, target, epoch, account)
         case Partial():
             return _start_partial(spark, agent, fragment, target, epoch)
         case Merge():
@@ -81,11 +88,26 @@ def start(
                 agent.at(fragment.target.site).advance(
                     fragment.target.stream, epoch, attributes=notes
                 )
-            return _start_merge(spark, agent, fragment, target, epoch, decisions)
+            account = account_of(agent, fragment, epochs)
+            return _start_merge(spark, agent, fragment, target, epoch, decisions, account)
+
+
+def account_of(agent: AgentClient, fragment: Whole | Merge, epochs: Epochs) -> Account | None:
+    """Return where the states of a fragment's accumulators are, None where it has none."""
+    if not accumulators_of(fragment.plan):
+        return None
+    place = Place(fragment.target.site, states_stream(fragment.target.stream))
+    lock = scratch_folder() / f"states-{fingerprint(place)}.lock"
+    return Account(agent.url, place, epochs.of(place, STATES), str(lock))
 
 
 def _start_whole(
-    spark: SparkSession, agent: AgentClient, fragment: Whole, target: StreamInfo, epoch: int
+    spark: SparkSession,
+    agent: AgentClient,
+    fragment: Whole,
+    target: StreamInfo,
+    epoch: int,
+    account: Account | None,
 ) -> FragmentQuery:
     resumption = resume(fragment.plan, max(target.frontier, 0), _covered(target))
     plan = resumption.plan
@@ -95,7 +117,7 @@ def _start_whole(
         .options(start=_seek(agent, fragment.source, resumption.needs), max_rows=_SAFE_ROWS)
         .load()
     )
-    results = lower(points, plan, resumption.after, revision=0)
+    results = lower(points, plan, resumption.after, 0, _for_a_query(account))
     return FragmentQuery(fragment, results, _sink(agent, fragment.target, epoch))
 
 
@@ -129,6 +151,7 @@ def _start_merge(
     target: StreamInfo,
     epoch: int,
     decisions_epoch: int,
+    account: Account | None,
 ) -> FragmentQuery:
     covered = _covered(target)
     since = max(target.frontier, 0)
@@ -164,7 +187,7 @@ def _start_merge(
         )
         .load()
     )
-    results = lower_merge(panes, plan, resumption.after, revision=0)
+    results = lower_merge(panes, plan, resumption.after, 0, _for_a_query(account))
     sink = {**_sink(agent, fragment.target, epoch), "decisions": _json(fragment.decisions)}
     return FragmentQuery(fragment, results, sink, decided_to)
 
@@ -196,6 +219,10 @@ def _merge_start(agent: AgentClient, place: Place, needs: int, read: Mapping[str
         # query before this one was.
         return read.get(place.stream, 0)
     return min(number, read.get(place.stream, number))
+
+
+def _for_a_query(account: Account | None) -> Account | None:
+    return None if account is None else replace(account, query=uuid.uuid4().hex)
 
 
 def _covered(target: StreamInfo) -> set[str]:

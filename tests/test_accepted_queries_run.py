@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from analytics_enabler.optimizer import optimize
 from analytics_enabler.optimizer.pipeline import STAGES
 from analytics_enabler.semantics import check
+from analytics_worker.accumulating.ledger import Ledger
 from analytics_worker.composition import compose
 from mistbow.plan.nodes import Plan
 from tests.support.points import Row, points
@@ -35,6 +36,7 @@ _aggregates = st.sampled_from([
     "GEOMETRIC_MEAN(cpu, 2 s)", "CORRELATION(cpu, mem, 3 s)", "PERCENTILE[90](cpu, 2 s)",
     "TOP_K[2](cpu)", "HISTOGRAM[3](cpu, 2 s)", "AVG(cpu, 1 s, 2 s)", "MAX(AVG(cpu) BY zone)",
     "(SUM(cpu) BY zone WHEN > 0)", "SQRT(MAX(cpu))", "ABS(cpu WHEN < 0)", "LOG(EXP(SQR(cpu)))",
+    "RUNNING_MEAN(cpu)", "EWMA[0.3](cpu WHEN rack > 0)",
 ])  # fmt: skip
 
 
@@ -76,7 +78,7 @@ queries = st.builds(
 
 def results(plan: Plan) -> dict[tuple[str, int], float]:
     """Compute a plan over ``POINTS`` without Spark."""
-    rows = compose(windows_of(POINTS, plan), plan).to_pylist()
+    rows = compose(windows_of(POINTS, plan), plan, Ledger()).to_pylist()
     return {(row["key"], row["ts"]): row["value"] for row in rows}
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from analytics_enabler.optimizer import optimize
 from analytics_enabler.semantics import check
+from analytics_worker.accumulating.ledger import Ledger
 from analytics_worker.composition import compose
 from mistbow.plan.nodes import Plan
 from tests.support.points import Row, points
@@ -63,6 +64,14 @@ ALL = "{}"
         ("MAX(SUM(x) BY region) WHEN > 3", {ALL: 10.0}),
         ("SQRT(-MAX(x))", {}),
         ("LOG(SUM(x) - 16)", {}),
+        ("RUNNING_COUNT(x) + RUNNING_MEAN(x)", {ALL: 6 + 27 / 6}),
+        ("RUNNING_MAX(x) - RUNNING_MIN(x) BY region", {NORTH: 5.0, SOUTH: 6.0}),
+        ("RUNNING_SDEV(x) / SDEV(x, 3 s)", {ALL: 1.0}),
+        ("EWMA[0.5](x) BY region", {NORTH: 3.75, SOUTH: 7.0}),
+        ("PEWMA[0.5](x) BY region", {NORTH: 3.0, SOUTH: 6.0}),
+        ("DIFF(x WHEN > 1) BY region", {NORTH: 4.0, SOUTH: 6.0}),
+        ("DIFF(x)", {ALL: 10.0 - 6.0}),
+        ("x BY region WHEN > RUNNING_MEAN(x) + 3", {SOUTH: 10.0}),
     ],
 )  # fmt: skip
 def test_value_at_the_last_tick(query: str, expected: dict[str, float]) -> None:
@@ -87,6 +96,10 @@ def test_several_values_and_their_bounds() -> None:
         ("x BY entity WHEN > 5", [("e1", 2500, 6.0), ("e2", 2500, 10.0)]),
         ("x - AVG(x, 2 s) WHEN entity == 'e1'", [("", 500, 0.0), ("", 1500, 0.5), ("", 2500, 2.0)]),
         ("COUNT(x FROM (e1), 1 s) + COUNT(y, 1 s)", [("", 500, 3), ("", 1500, 3), ("", 2500, 3)]),
+        ("EWMA[0.5](x) BY entity", [("e1", 500, 1.0), ("e1", 1500, 1.5), ("e1", 2500, 3.75),
+                                    ("e2", 500, 4.0), ("e2", 1500, 4.0), ("e2", 2500, 7.0)]),
+        ("x WHEN > RUNNING_MEAN(x)", [("", 500, 4.0), ("", 1500, 4.0), ("", 2500, 10.0)]),
+        ("DIFF(x FROM (e1))", [("", 1500, 1.0), ("", 2500, 4.0)]),
         ("MAX(x, 1 s) - MAX(x, 1 s, 1 s)", [("", 1500, 0.0), ("", 2500, 6.0)]),
         ("CORRELATION(x, y, 3 s)", [("", 500, 1.0), ("", 1500, 6 / math.sqrt(6.75 * 6)),
                                     ("", 2500, 56.5 / math.sqrt(51.5 * 81.5))]),
@@ -111,5 +124,5 @@ def results_of(text: str) -> list[dict[str, Any]]:
     checked = check(text)
     assert checked.ok, checked.problems
     plan = optimize(Plan(insights=tuple(one.deployed("q", 0) for one in checked.definitions))).plan
-    rows: list[dict[str, Any]] = compose(windows_of(POINTS, plan), plan).to_pylist()
+    rows: list[dict[str, Any]] = compose(windows_of(POINTS, plan), plan, Ledger()).to_pylist()
     return rows

@@ -27,13 +27,14 @@ def window_of(
     contents: Collection[Content],
     *,
     each_point: bool = False,
+    start: int | None = None,
 ) -> Window:
     """Return the window over a pane.
 
     Neither the pane's width nor what it carries is part of the window's name: these depend on
     what else runs.
     """
-    shape = (size_ms, every_ms, offset_ms, each_point)
+    shape = (size_ms, every_ms, offset_ms, each_point, *([] if start is None else [start]))
     return Window(
         id=f"w-{fingerprint((pane.source, pane.by, *shape))}",
         pane=pane.id,
@@ -42,4 +43,5 @@ def window_of(
         offset_ms=offset_ms,
         contents=tuple(sorted(contents)),
         each_point=each_point,
+        start=start,
     )

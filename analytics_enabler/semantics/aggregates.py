@@ -9,7 +9,15 @@ from analytics_enabler.semantics.findings import Findings, beginning
 from analytics_enabler.semantics.scopes import PointScope
 from grammar import ast
 from grammar.units import in_words
-from mistbow.plan.expressions import Aggregate, And, Expression, Function, Parameters, Source
+from mistbow.plan.expressions import (
+    ACCUMULATING,
+    Aggregate,
+    And,
+    Expression,
+    Function,
+    Parameters,
+    Source,
+)
 
 SHORTEST_MS = 100
 LONGEST_MS = 366 * 86_400_000
@@ -38,6 +46,8 @@ class Aggregates:
     ) -> Aggregate:  # fmt: skip
         """Return the plan's aggregate of one metric or two."""
         source, *other = [self._source(stream) for stream in streams]
+        if function in ACCUMULATING:
+            return self._accumulated(function, node, source, parameters)
         return Aggregate(
             function,
             source,
@@ -48,6 +58,26 @@ class Aggregates:
             parameters,
             next(iter(other), None),
             self.each_point,
+        )
+
+    def _accumulated(
+        self, function: Function, node: ast.Call, source: Source, parameters: Parameters
+    ) -> Aggregate:
+        for interval in filter(None, (node.window, node.offset)):
+            self.findings.error(
+                interval.span,
+                f"{function} accumulates since the insight was deployed: it has no window",
+                "Leave it out.",
+            )
+        every = self.every_ms or STAND_IN_MS
+        return Aggregate(
+            function,
+            source,
+            every,
+            every,
+            self.by,
+            parameters=parameters,
+            each_point=self.each_point,
         )
 
     def latest(self, stream: ast.MetricStream) -> Aggregate:

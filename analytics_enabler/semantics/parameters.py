@@ -1,5 +1,7 @@
 """What functions take in brackets, and how many arguments."""
 
+from dataclasses import dataclass
+
 from analytics_enabler.semantics.findings import Findings, nearest
 from grammar import ast
 from grammar.units import in_words
@@ -9,13 +11,37 @@ ALGORITHMS = ("pmcod",)
 MOST_VALUES = 1000
 MOST_STEPS = 10_000
 
-_RANGES: dict[Function, tuple[str, float, float, bool]] = {
-    "PERCENTILE": ("a percentage", 0, 100, False),
-    "TOP_K": ("a number of values", 1, MOST_VALUES, True),
-    "HISTOGRAM": ("a number of bins", 1, MOST_VALUES, True),
-    "FORECAST": ("a number of steps", 1, MOST_STEPS, True),
+
+@dataclass(frozen=True, slots=True)
+class _Range:
+    """What a parameter is, and between what; ``least`` itself may be excluded."""
+
+    what: str
+    least: float
+    most: float
+    example: float
+    whole: bool = False
+    excluded: bool = False
+
+    def __contains__(self, value: float) -> bool:
+        enough = value > self.least if self.excluded else value >= self.least
+        return enough and value <= self.most and (value.is_integer() or not self.whole)
+
+    def __str__(self) -> str:
+        if self.excluded:
+            return f"more than {self.least:g} and at most {self.most:g}"
+        return f"from {self.least:g} to {self.most:g}"
+
+
+_WEIGHT = _Range("the weight of a new value", 0, 1, 0.3, excluded=True)
+_RANGES: dict[Function, _Range] = {
+    "PERCENTILE": _Range("a percentage", 0, 100, 3),
+    "TOP_K": _Range("a number of values", 1, MOST_VALUES, 3, whole=True),
+    "HISTOGRAM": _Range("a number of bins", 1, MOST_VALUES, 3, whole=True),
+    "FORECAST": _Range("a number of steps", 1, MOST_STEPS, 3, whole=True),
+    "EWMA": _WEIGHT,
+    "PEWMA": _WEIGHT,
 }
-"""What the parameter is, the least and the greatest that it may be, and whether it is whole."""
 
 
 def parameters_of(function: Function, call: ast.Call, findings: Findings) -> Parameters:
@@ -25,23 +51,22 @@ def parameters_of(function: Function, call: ast.Call, findings: Findings) -> Par
         for parameter in call.parameters[:1]:
             findings.error(parameter.span, f"{function} takes no parameter", "Leave it out.")
         return ()
-    what, least, most, whole = wanted
-    bounds = f"from {least} to {most}"
+    what, stand_in = wanted.what, (wanted.example,)
     if not call.parameters:
-        hint = f"Write {what}, {bounds}: `{function}[{max(3, int(least))}](…)`."
+        hint = f"Write {what}, {wanted}: `{function}[{wanted.example:g}](…)`."
         findings.error(call.span, f"{function} needs {what} in brackets", hint)
-        return (float(least),)
+        return stand_in
     for other in call.parameters[1:]:
         findings.error(other.span, f"{function} takes one parameter", "Leave the others out.")
     given = call.parameters[0]
     if not isinstance(given, ast.Number):
         said = in_words(given.millis) if isinstance(given, ast.Interval) else f"`{given.name}`"
-        findings.error(given.span, f"{said} is not {what}", f"Write a number {bounds}.")
-        return (float(least),)
-    if not least <= given.value <= most or (whole and not given.value.is_integer()):
-        kind = "a whole number" if whole else "a number"
-        findings.error(given.span, f"{given.value:g} is not {what}", f"Write {kind} {bounds}.")
-        return (float(least),)
+        findings.error(given.span, f"{said} is not {what}", f"Write a number {wanted}.")
+        return stand_in
+    if given.value not in wanted:
+        kind = "a whole number" if wanted.whole else "a number"
+        findings.error(given.span, f"{given.value:g} is not {what}", f"Write {kind} {wanted}.")
+        return stand_in
     return (given.value,)
 
 

@@ -20,6 +20,7 @@ from grammar import ast
 from grammar.functions import FUNCTIONS
 from mistbow.plan.attributes import canonical
 from mistbow.plan.expressions import (
+    ACCUMULATING,
     Expression,
     Filtered,
     Function,
@@ -31,7 +32,15 @@ from mistbow.plan.expressions import (
 
 _FUNCTIONS: dict[str, Function] = {name: name for name in get_args(Function)}
 _MATHEMATICAL: dict[str, Mathematical] = {name: name for name in get_args(Mathematical)}
-_OF_POINTS_ALONE = frozenset({"CORRELATION", "FORECAST", "OUTLIER_DETECTION"})
+_OF_POINTS_ALONE = frozenset({"CORRELATION", "FORECAST", "OUTLIER_DETECTION"}) | ACCUMULATING
+
+_EXAMPLES: dict[Function, str] = {
+    "CORRELATION": "CORRELATION(cpu.util, mem.util, 1 HOUR)",
+    "FORECAST": "FORECAST[6](cpu.util, 1 HOUR)",
+    "OUTLIER_DETECTION": "OUTLIER_DETECTION(cpu.util, 1 HOUR)",
+    "EWMA": "EWMA[0.3](cpu.util)",
+    "PEWMA": "PEWMA[0.3](cpu.util)",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +155,7 @@ class Values:
             self.findings.error(
                 call.arguments[0].span,
                 f"{function} is of metrics only",
-                "Name a metric here, as in `FORECAST[6](cpu.util, 1 HOUR)`.",
+                f"Name a metric here, as in `{_EXAMPLES.get(function, f'{function}(cpu.util)')}`.",
             )
         elif call.window is not None:
             self.findings.error(

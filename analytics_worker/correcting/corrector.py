@@ -10,6 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
+from analytics_worker.accumulating.accumulators import accumulators_of
+from analytics_worker.accumulating.mending import Mender
+from analytics_worker.accumulating.stored import Account
 from analytics_worker.correcting.differences import differences
 from analytics_worker.correcting.late_panes import LatePanes
 from analytics_worker.correcting.late_points import LatePoints
@@ -56,6 +59,7 @@ class _Task:
     fragment: Whole | Merge
     epoch: int
     finder: Finder
+    account: Account | None
 
 
 class Corrector:
@@ -70,10 +74,17 @@ class Corrector:
         self._noted = 0
         self._stopping = threading.Event()
 
-    def begin(self, fragment: Whole | Merge, epoch: int, decided: int = 0) -> dict[str, Any]:
+    def begin(
+        self,
+        fragment: Whole | Merge,
+        epoch: int,
+        decided: int = 0,
+        account: Account | None = None,
+    ) -> dict[str, Any]:
         """Correct the results of ``fragment`` from where its target says that it is needed.
 
-        Of a merge, the decisions from number ``decided`` on are of its own query.
+        Of a merge, the decisions from number ``decided`` on are of its own query. ``account`` is
+        where the states of its accumulators are.
         What the fragment before had not corrected is done too: returns notes for the target,
         that say where the work begins.
         """
@@ -92,7 +103,7 @@ class Corrector:
                 # What it had not come to yet is found by it, and computed over all sites.
                 former.close()
                 self._before = former
-            self._task = _Task(fragment, epoch, finder)
+            self._task = _Task(fragment, epoch, finder, account)
         return {note: finder.next}
 
     def step(self, frontier: int) -> bool:
@@ -120,6 +131,7 @@ class Corrector:
         if found is None:
             return False
         spans, number = found
+        spans = self._mended(task, spans, frontier)
         for together in clusters(spans):
             if self._stopping.is_set():
                 return False
@@ -132,6 +144,46 @@ class Corrector:
                 if spans or isinstance(task.fragment, Merge) or number >= self._noted + _FAR:
                     self._note(task, number)
         return bool(spans)
+
+    def _mended(
+        self, task: _Task, spans: dict[str, list[Span]], frontier: int
+    ) -> dict[str, list[Span]]:
+        """Mend the states that late points touch: all that came of them is to be corrected too."""
+        plan, account = task.fragment.plan, task.account
+        touched = tuple(
+            insight
+            for insight in plan.insights
+            if insight.uid in spans and accumulators_of(only(plan, (insight,)))
+        )
+        if account is None or not touched:
+            return spans
+        first = min(spans[insight.uid][0].first for insight in touched)
+        sources = self._sources(task.fragment, first)
+        if self._are_gone(sources, first - 2 * max(insight.every_ms for insight in touched)):
+            uids = {insight.uid for insight in touched}
+            log.warning("too late to be corrected", insights=sorted(uids), first=first)
+            return {uid: each for uid, each in spans.items() if uid not in uids}
+        accumulators = accumulators_of(only(plan, touched))
+        mender = Mender(self._agent, sources, plan.panes, accumulators, account)
+        last = mender.mend(first, frontier)
+        mended = {one.uid: [Span(spans[one.uid][0].first, last)] for one in touched}
+        return {**spans, **mended}
+
+    def _sources(self, fragment: Whole | Merge, first: int) -> tuple[Place, ...]:
+        """Return where the points of a tick and of all after it are."""
+        if isinstance(fragment, Whole):
+            return (fragment.source,)
+        away = self._away(fragment, first)
+        return tuple(Place(one.site, RAW) for one in fragment.sources if one.site not in away)
+
+    def _are_gone(self, sources: Sequence[Place], needs: int) -> bool:
+        """Return whether points later than a time (ms) may be kept no more."""
+        for place in sources:
+            site = self._agent.at(place.site)
+            kept = site.info(place.stream).first
+            if kept > 0 and site.seek(place.stream, max(needs, 0)) <= kept:
+                return True
+        return False
 
     def _uncorrected(self, fragment: Whole, notes: dict[str, Any]) -> int:
         """Return the first number whose row may have come too late for a window, uncorrected."""
@@ -160,7 +212,8 @@ class Corrector:
         plan = only(fragment.plan, insights)
         first = min(span.first for span in spans.values())
         last = max(span.last for span in spans.values())
-        computed = self._recompute(fragment, plan, resume(plan, 0, ()), first, last)
+        account = None if task.account is None else task.account.reading
+        computed = self._recompute(fragment, plan, resume(plan, 0, ()), first, last, account)
         results = self._agent.at(target.site)
         stored = results.read(
             target.stream,
@@ -176,19 +229,31 @@ class Corrector:
         log.info("corrected", insights=len(insights), rows=rows.num_rows, revision=revision)
 
     def _recompute(
-        self, fragment: Whole | Merge, plan: Plan, again: Resumption, first: int, last: int
+        self,
+        fragment: Whole | Merge,
+        plan: Plan,
+        again: Resumption,
+        first: int,
+        last: int,
+        account: Account | None,
     ) -> pa.Table:
         url, times = self._agent.url, (again.needs + 1, last)
         if isinstance(fragment, Whole):
             starts = self._starts((fragment.source,), again.needs)
-            return recompute_from_points(self._spark, url, starts, plan, again.after, times)
+            return recompute_from_points(
+                self._spark, url, starts, plan, again.after, times, account
+            )
         away = self._away(fragment, first)
         sources = [place for place in fragment.sources if place.site not in away]
         if self._all_panes_are_there(sources, again.needs, last):
-            computed = recompute_from_panes(self._spark, url, sources, plan, again.after, times)
+            computed = recompute_from_panes(
+                self._spark, url, sources, plan, again.after, times, account
+            )
         else:
             starts = self._starts([Place(place.site, RAW) for place in sources], again.needs)
-            computed = recompute_from_points(self._spark, url, starts, plan, again.after, times)
+            computed = recompute_from_points(
+                self._spark, url, starts, plan, again.after, times, account
+            )
         missing = pa.array([",".join(sorted(away)) or None] * computed.num_rows, pa.string())
         return computed.set_column(computed.column_names.index("missing"), "missing", missing)
 

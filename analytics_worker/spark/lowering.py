@@ -10,9 +10,11 @@ from functools import partial
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from analytics_worker.accumulating.stored import Account, states_for
 from analytics_worker.composition import compose
 from analytics_worker.finishing import WINDOWED
 from analytics_worker.spark.contents import (
@@ -34,14 +36,21 @@ _RESULT_DDL = (
 )
 
 
-def lower(points: DataFrame, plan: Plan, after: Mapping[str, int], revision: int) -> DataFrame:
+def lower(
+    points: DataFrame,
+    plan: Plan,
+    after: Mapping[str, int],
+    revision: int,
+    account: Account | None = None,
+) -> DataFrame:
     """Return the results (``RESULT_ROWS``) of a lowered plan over routed points.
 
     ``after`` gives for each window the time (ms) that its ticks must be later than: before it,
-    windows would be partial. ``revision`` is that of the results.
+    windows would be partial. ``revision`` is that of the results. What accumulates goes on from the
+    states of ``account``; without one, from nothing.
     """
     panes = to_panes(_held(points), plan.panes).withColumn("due", F.unix_millis("due"))
-    return _to_results(panes, plan, after, revision)
+    return _to_results(panes, plan, after, revision, account)
 
 
 def lower_partial(points: DataFrame, panes: Sequence[Pane], after: int) -> DataFrame:
@@ -61,10 +70,16 @@ def lower_partial(points: DataFrame, panes: Sequence[Pane], after: int) -> DataF
     )
 
 
-def lower_merge(panes: DataFrame, plan: Plan, after: Mapping[str, int], revision: int) -> DataFrame:
+def lower_merge(
+    panes: DataFrame,
+    plan: Plan,
+    after: Mapping[str, int],
+    revision: int,
+    account: Account | None = None,
+) -> DataFrame:
     """Do as ``lower`` over the panes (``PANE_ROWS``) of several sites."""
     held = hold_watermark(panes) if panes.isStreaming else panes.where(F.col("route").isNotNull())
-    return _to_results(held, plan, after, revision)
+    return _to_results(held, plan, after, revision, account)
 
 
 def _held(points: DataFrame) -> DataFrame:
@@ -74,8 +89,14 @@ def _held(points: DataFrame) -> DataFrame:
     return points.withColumn("due", F.col("ts"))
 
 
-def _to_results(panes: DataFrame, plan: Plan, after: Mapping[str, int], revision: int) -> DataFrame:
-    composed = partial(_compose_partition, msgspec.json.encode(plan), revision)
+def _to_results(
+    panes: DataFrame,
+    plan: Plan,
+    after: Mapping[str, int],
+    revision: int,
+    account: Account | None,
+) -> DataFrame:
+    composed = partial(_compose_partition, msgspec.json.encode(plan), revision, account)
     return to_windows(panes, plan, after).mapInArrow(composed, _RESULT_DDL)
 
 
@@ -190,12 +211,15 @@ def _down(time: Column, step: Column) -> Column:
 
 
 def _compose_partition(
-    plan: bytes, revision: int, batches: Iterator[pa.RecordBatch]
+    encoded: bytes, revision: int, account: Account | None, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     rows = _table(batches)
     if rows.num_rows == 0:
         return
-    composed = compose(rows, msgspec.json.decode(plan, type=Plan))
+    plan = msgspec.json.decode(encoded, type=Plan)
+    # States are stored before the results that come of them: who goes on from these finds them.
+    with states_for(account, plan, pc.min(rows["tick"]).as_py()) as states:
+        composed = compose(rows, plan, states)
     yield from as_results(composed, revision).to_batches()
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from analytics_worker.accumulating.stored import Account
 from analytics_worker.spark.lowering import lower, lower_merge
 from analytics_worker.spark.session import scratch_folder
 from mistbow.plan.fragments import Fragment, Place
@@ -127,11 +128,12 @@ def recompute_from_points(
     plan: Plan,
     after: Mapping[str, int],
     times: tuple[int, int],
+    account: Account | None,
 ) -> pa.Table:
     """Compute a plan's results again, in a batch over stored points of one site or several.
 
-    Reads each stream from a number on, and of that the ``times`` (ms, both inclusive). Shape
-    ``RESULT_ROWS``.
+    Reads each stream from a number on, and of that the ``times`` (ms, both inclusive). The states
+    of ``account`` are read only. Shape ``RESULT_ROWS``.
     """
     parts = [
         spark.read.format("mistbow")
@@ -140,7 +142,7 @@ def recompute_from_points(
         .load()
         for place, start in starts.items()
     ]
-    return lower(reduce(DataFrame.union, parts), plan, after, revision=0).toArrow()
+    return lower(reduce(DataFrame.union, parts), plan, after, 0, account).toArrow()
 
 
 def recompute_from_panes(
@@ -150,6 +152,7 @@ def recompute_from_panes(
     plan: Plan,
     after: Mapping[str, int],
     times: tuple[int, int],
+    account: Account | None,
 ) -> pa.Table:
     """Do as ``recompute_from_points`` over stored panes with ends in ``times``."""
     panes: DataFrame = (
@@ -157,7 +160,7 @@ def recompute_from_panes(
         .options(**panes_options(url, sources, plan), min_ts=times[0], max_ts=times[1])
         .load()
     )
-    return lower_merge(panes, plan, after, revision=0).toArrow()
+    return lower_merge(panes, plan, after, 0, account).toArrow()
 
 
 def points_options(url: str, place: Place, panes: Sequence[Pane], grain_ms: int) -> dict[str, str]:

@@ -27,5 +27,13 @@ CONTENT_OF: dict[Function, Content | None] = {
     "CORRELATION": "points",
     "FORECAST": "points",
     "OUTLIER_DETECTION": "points",
+    "RUNNING_COUNT": "points",
+    "RUNNING_MEAN": "points",
+    "RUNNING_MAX": "points",
+    "RUNNING_MIN": "points",
+    "RUNNING_SDEV": "points",
+    "EWMA": "points",
+    "PEWMA": "points",
+    "DIFF": "points",
 }
 """What each function needs; None where count, sum, least and greatest will do."""

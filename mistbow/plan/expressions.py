@@ -5,6 +5,7 @@ All nodes are immutable, compare by content, and go to JSON and back by msgspec.
 
 from collections.abc import Callable, Iterator
 from typing import Literal as OneOf
+from typing import get_args
 
 import msgspec
 
@@ -12,9 +13,16 @@ from mistbow.plan.sampling import Sampling
 
 ArithmeticOperator = OneOf["+", "-", "*", "/"]
 Comparator = OneOf["==", "!=", ">", ">=", "<", "<="]
+Accumulating = OneOf[
+    "RUNNING_COUNT", "RUNNING_MEAN", "RUNNING_MAX", "RUNNING_MIN", "RUNNING_SDEV", "EWMA", "PEWMA",
+    "DIFF",
+]  # fmt: skip
+"""Functions over all points since a start; see ``mistbow.operators.accumulated``."""
+ACCUMULATING: frozenset[str] = frozenset(get_args(Accumulating))
 Function = OneOf[
     "SUM", "COUNT", "MIN", "MAX", "AVG", "SDEV", "VARIANCE", "MEDIAN", "MODE", "GEOMETRIC_MEAN",
     "CORRELATION", "PERCENTILE", "TOP_K", "HISTOGRAM", "FORECAST", "OUTLIER_DETECTION", "LATEST",
+    Accumulating,
 ]  # fmt: skip
 """Functions over many values; ``LATEST`` is what a metric by itself yields."""
 Mathematical = OneOf["SQRT", "ABS", "SQR", "LOG", "EXP"]
@@ -66,7 +74,8 @@ class Aggregate(msgspec.Struct, frozen=True, tag="aggregate"):
 
     ``offset_ms`` shifts the window into the past; ``other`` has the points of a second argument.
     With ``each_point`` it has a value at each point instead, of the window that ends there; they
-    are told every ``every_ms``.
+    are told every ``every_ms``. What accumulates does so from its insight's ``since`` on, and has
+    values of those keys that got points since the tick before.
     """
 
     function: Function

@@ -8,7 +8,14 @@ from typing import Any
 import msgspec
 
 from mistbow.plan.contents import CONTENT_OF, Content
-from mistbow.plan.expressions import Aggregate, Expression, Measure, Source, walk
+from mistbow.plan.expressions import (
+    ACCUMULATING,
+    Aggregate,
+    Expression,
+    Measure,
+    Source,
+    walk,
+)
 
 
 class Pane(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,7 +40,8 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
 
     ``offset_ms`` shifts it into the past. ``contents``: what it takes of its panes beside count,
     sum, least and greatest, sorted. With ``each_point`` it holds what is needed for such windows
-    that end at each point in ``(t - every_ms, t]``.
+    that end at each point in ``(t - every_ms, t]``. ``start``: it is what accumulates since then
+    (ms) got since the tick before.
     """
 
     id: str
@@ -43,6 +51,7 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
     offset_ms: int = 0
     contents: tuple[Content, ...] = ()
     each_point: bool = False
+    start: int | None = None
 
     def __post_init__(self) -> None:
         if self.size_ms <= 0 or self.every_ms <= 0:
@@ -51,11 +60,13 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(f"window {self.id}: an offset leads into the past")
         if self.each_point and "points" not in self.contents:
             raise ValueError(f"window {self.id}: what ends at each point needs them all")
+        if self.start is not None and (self.size_ms, self.offset_ms) != (self.every_ms, 0):
+            raise ValueError(f"window {self.id}: what accumulates takes each point once")
 
     @property
     def span_ms(self) -> int:
         """How much time its panes cover."""
-        return self.size_ms + (self.every_ms if self.each_point else 0)
+        return self.size_ms + (self.every_ms if self.each_point and self.start is None else 0)
 
     @property
     def reach_ms(self) -> int:
@@ -135,6 +146,8 @@ def _check_measure(measure: Measure, insight: Insight, windows: Mapping[str, Win
             raise ValueError(f"{insight.uid} names an unknown window {id}")
         if window.each_point != insight.each_point:
             raise ValueError(f"{insight.uid}: {window.id} has values at other times")
+        if (window.start is not None) != (measure.function in ACCUMULATING):
+            raise ValueError(f"{insight.uid}: {measure.function} is not of {window.id}")
         needed = None if window.each_point else CONTENT_OF[measure.function]
         if needed not in (None, *window.contents):
             raise ValueError(f"{insight.uid}: {window.id} does not do for {measure.function}")

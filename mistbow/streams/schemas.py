@@ -106,6 +106,21 @@ EVENTS = pa.schema(
 )
 """Changes of a service's own state: what (``key``) and the change as JSON (``event``)."""
 
+STATES = pa.schema(
+    [
+        pa.field("accumulator", _WORDS, nullable=False),
+        # Empty: all keys that there are have a row at this tick.
+        pa.field("key", _WORDS, nullable=False),
+        pa.field("ts", pa.int64(), nullable=False),
+        pa.field("revision", pa.int64(), nullable=False),
+        # What ``mistbow.operators.accumulated`` keeps, as JSON.
+        pa.field("state", pa.string(), nullable=False),
+    ]
+)
+"""What accumulators know after a tick (``ts``): of (accumulator, key, ts), the highest revision
+counts, and of equal ones the first.
+"""
+
 RECORDS = pa.schema(
     [
         pa.field("key", _WORDS, nullable=False),
@@ -136,6 +151,15 @@ def panes_stream(fragment_id: str) -> str:
 def decisions_stream(group: str) -> str:
     """Return the stream that says which sites a group's results did without, and when."""
     return f"decisions/{group}"
+
+
+def states_stream(results: str) -> str:
+    """Return the stream of the states that a stream of results goes on from.
+
+    >>> states_stream("results/all.fair")
+    'states/all.fair'
+    """
+    return f"states/{results.removeprefix('results/')}"
 
 
 def is_permanent(stream: str) -> bool:

@@ -3,6 +3,7 @@ import math
 import pyarrow as pa
 import pytest
 
+from analytics_worker.accumulating.ledger import Ledger
 from analytics_worker.composition import COMPOSED, compose
 from analytics_worker.finishing import WINDOWED
 from mistbow.plan.expressions import (
@@ -50,7 +51,7 @@ def results(
         uid="i", expression=expression, by=("region",), every_ms=1000, since=since, filter=condition
     )
     plan = Plan(insights=(insight,), windows=WINDOWS, panes=(PANE,))
-    composed = compose(DATA, plan)
+    composed = compose(DATA, plan, Ledger())
     assert composed.schema == COMPOSED
     return sorted((r["ts"], r["key"], r["value"]) for r in composed.to_pylist())
 
@@ -111,4 +112,4 @@ def test_ticks_up_to_since_are_left_out() -> None:
 
 def test_no_windows_no_results() -> None:
     plan = Plan(insights=(), windows=WINDOWS, panes=(PANE,))
-    assert compose(WINDOWED.empty_table(), plan).num_rows == 0
+    assert compose(WINDOWED.empty_table(), plan, Ledger()).num_rows == 0

@@ -1,7 +1,7 @@
 """Compute each distinct aggregate once, however many insights name it.
 
 Aggregates of the same points, keys, size and interval become one window, and each function of
-them a measure of it.
+them a measure of it. What accumulates is the same only if it does so since the same moment.
 """
 
 import math
@@ -13,7 +13,14 @@ import msgspec
 
 from analytics_enabler.optimizer.naming import pane_of, window_of
 from mistbow.plan.contents import CONTENT_OF, Content
-from mistbow.plan.expressions import Aggregate, Expression, Measure, Source, rewrite
+from mistbow.plan.expressions import (
+    ACCUMULATING,
+    Aggregate,
+    Expression,
+    Measure,
+    Source,
+    rewrite,
+)
 from mistbow.plan.nodes import Insight, Pane, Plan, Window, expressions_of
 
 
@@ -25,17 +32,17 @@ def apply(plan: Plan) -> Plan | None:
     for insight in plan.insights:
         for node in expressions_of(insight):
             if isinstance(node, Aggregate):
-                for shape in _shapes(node):
+                for shape in _shapes(node, insight.since):
                     content = "points" if node.each_point else CONTENT_OF[node.function]
                     if content is None and shape.source.sampling is not msgspec.UNSET:
                         content = "sample"
                     contents[shape] |= set() if content is None else {content}
     made = {shape: _made(shape, carried) for shape, carried in contents.items()}
 
-    def measure(node: Expression) -> Expression:
+    def measure(node: Expression, since: int) -> Expression:
         if not isinstance(node, Aggregate):
             return node
-        window, *other = [made[shape][1].id for shape in _shapes(node)]
+        window, *other = [made[shape][1].id for shape in _shapes(node, since)]
         return Measure(node.function, window, node.parameters, next(iter(other), None))
 
     windows = {window.id: window for window in plan.windows}
@@ -59,11 +66,14 @@ class _Shape:
     every_ms: int
     offset_ms: int
     each_point: bool
+    start: int | None
 
 
-def _shapes(node: Aggregate) -> Iterator[_Shape]:
+def _shapes(node: Aggregate, since: int) -> Iterator[_Shape]:
+    start = since if node.function in ACCUMULATING else None
+    lengths = (node.size_ms, node.every_ms, node.offset_ms)
     for source in filter(None, (node.source, node.other)):
-        yield _Shape(source, node.by, node.size_ms, node.every_ms, node.offset_ms, node.each_point)
+        yield _Shape(source, node.by, *lengths, node.each_point, start)
 
 
 def _made(shape: _Shape, contents: set[Content]) -> tuple[Pane, Window]:
@@ -76,10 +86,14 @@ def _made(shape: _Shape, contents: set[Content]) -> tuple[Pane, Window]:
         shape.offset_ms,
         contents,
         each_point=shape.each_point,
+        start=shape.start,
     )
 
 
-def _rewritten(insight: Insight, change: Callable[[Expression], Expression]) -> Insight:
+def _rewritten(insight: Insight, measure: Callable[[Expression, int], Expression]) -> Insight:
+    def change(node: Expression) -> Expression:
+        return measure(node, insight.since)
+
     return msgspec.structs.replace(
         insight,
         expression=rewrite(insight.expression, change),

@@ -1,0 +1,203 @@
+"""States in a stream of a real storage agent: who goes on from them, and who mends them."""
+
+import threading
+import uuid
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from analytics_worker.accumulating import stored
+from analytics_worker.accumulating.accumulators import accumulators_of
+from analytics_worker.accumulating.mending import Mender
+from analytics_worker.accumulating.stored import Account, read_back, states_for
+from analytics_worker.composition import compose
+from mistbow.client.agent import AgentClient
+from mistbow.client.agent_model import Point
+from mistbow.clock import system_clock
+from mistbow.operators.accumulated import RunningCount
+from mistbow.plan.expressions import Measure, Source
+from mistbow.plan.fragments import Place
+from mistbow.plan.nodes import Insight, Pane, Plan, Window
+from mistbow.streams.schemas import RAW, STATES
+from tests.support.points import Row, points
+from tests.support.waiting import eventually
+from tests.support.windows import windows_of
+
+SECOND = 1000
+Values = list[tuple[int, str, float]]
+
+
+class Scene:
+    """A metric of its own, whose points come second by second, and how many they are."""
+
+    def __init__(self, agent: AgentClient, folder: Path) -> None:
+        self.agent = agent
+        self.metric = f"m{uuid.uuid4().hex[:8]}"
+        self.begin = system_clock() // SECOND * SECOND - 600 * SECOND
+        place = Place("n1", f"states/{self.metric}")
+        agent.create_stream(place.stream, STATES)
+        epoch = agent.claim(place.stream).epoch
+        self.account = Account(agent.url, place, epoch, str(folder / "lock"), "query")
+        pane = Pane(
+            id="p",
+            source=Source(self.metric),
+            by=("entityID",),
+            width_ms=SECOND,
+            contents=("points",),
+        )
+        window = Window(
+            id=self.metric,
+            pane="p",
+            size_ms=SECOND,
+            every_ms=SECOND,
+            contents=("points",),
+            start=self.begin,
+        )
+        insight = Insight(
+            uid="i",
+            expression=Measure("RUNNING_COUNT", self.metric),
+            by=("entityID",),
+            every_ms=SECOND,
+            since=self.begin,
+        )
+        self.plan = Plan(insights=(insight,), windows=(window,), panes=(pane,))
+        self.arrived: Values = []
+
+    def arrive(self, given: Values) -> None:
+        """Store points, at seconds after the begin."""
+        self.arrived += given
+        self.agent.put(
+            [
+                Point(metric=self.metric, entity=entity, ts=self.begin + at * SECOND, value=value)
+                for at, entity, value in given
+            ]
+        )
+
+    def compose(
+        self, given: Values, account: Account | None = None
+    ) -> dict[tuple[str, int], float]:
+        """Do as a query's batch does that has the windows of these points."""
+        rows = [
+            Row(metric=self.metric, entity=entity, ts=self.begin + at * SECOND, value=value)
+            for at, entity, value in given
+        ]
+        windows = windows_of(points(rows), self.plan)
+        first = self.begin + min(at for at, _, _ in given) * SECOND
+        with states_for(account or self.account, self.plan, first) as states:
+            composed = compose(windows, self.plan, states).to_pylist()
+        return {
+            (row["key"][13:-2], (row["ts"] - self.begin) // SECOND): row["value"]
+            for row in composed
+        }
+
+    def say(self, given: Values) -> dict[tuple[str, int], float]:
+        """Store points, and compose them in time."""
+        self.arrive(given)
+        return self.compose(given)
+
+    def mender(self) -> Mender:
+        return Mender(
+            self.agent,
+            (Place("n1", RAW),),
+            self.plan.panes,
+            accumulators_of(self.plan),
+            self.account,
+        )
+
+    def mend(self, at: int, frontier: int) -> int:
+        times = (self.begin + at * SECOND, self.begin + frontier * SECOND)
+        return (self.mender().mend(*times) - self.begin) // SECOND
+
+    def counts(self) -> dict[tuple[str, int], float]:
+        """Return the states that count at each tick at which a key got points."""
+        (accumulator,) = accumulators_of(self.plan)
+        stream = self.account.place.stream
+        ledger = read_back(self.agent, stream, (accumulator,), self.begin).ledger
+        found = {}
+        for at, entity, _ in self.arrived:
+            key, after = f'{{"entityID":"{entity}"}}', self.begin + at * SECOND + 1
+            state = ledger.before(accumulator.id, key, after)
+            assert isinstance(state, RunningCount)
+            found[entity, at] = float(state.count)
+        return found
+
+    def right(self) -> dict[tuple[str, int], float]:
+        """Return what a batch over all points that arrived says."""
+        return {
+            (entity, at): float(sum(e == entity and a <= at for a, e, _ in self.arrived))
+            for at, entity, _ in self.arrived
+        }
+
+
+@pytest.fixture
+def scene(agent: AgentClient, tmp_path: Path) -> Scene:
+    return Scene(agent, tmp_path)
+
+
+def test_a_query_goes_on_from_the_states_before_its_batch(scene: Scene) -> None:
+    assert scene.say([(1, "a", 5.0), (2, "a", 6.0), (2, "b", 1.0)]) == {
+        ("a", 1): 1, ("a", 2): 2, ("b", 2): 1
+    }  # fmt: skip
+    third = scene.say([(3, "a", 7.0)])
+    assert third == {("a", 3): 3}
+    # It comes again: to the same process, to another one, and to another query.
+    assert scene.compose([(3, "a", 7.0)]) == third
+    stored._known.clear()
+    assert scene.compose([(3, "a", 7.0)]) == third
+    other = replace(scene.account, query="other")
+    assert scene.compose([(2, "a", 6.0), (2, "b", 1.0)], other) == {("a", 2): 2, ("b", 2): 1}
+    assert scene.compose([(4, "a", 0.0)], other) == {("a", 4): 4}
+
+
+def test_what_is_read_back_is_bounded_and_has_keys_that_were_silent_for_long(
+    scene: Scene,
+) -> None:
+    scene.say([(1, "idle", 1.0), (1, "a", 1.0)])
+    for start in range(2, 300, 50):
+        scene.say([(at, "a", 1.0) for at in range(start, start + 50)])
+    first = scene.begin + 302 * SECOND
+    known = read_back(
+        scene.agent, scene.account.place.stream, accumulators_of(scene.plan), first
+    ).ledger
+    (accumulator,) = accumulators_of(scene.plan)
+    held = dict(known.entries(accumulator.id))
+    assert known.before(accumulator.id, '{"entityID":"idle"}', first) is not None
+    assert {len(entries) for entries in held.values()} == {1}
+    stored._known.clear()
+    assert scene.say([(302, "idle", 1.0), (302, "a", 1.0)]) == {("idle", 302): 2, ("a", 302): 302}
+
+
+def test_late_points_are_mended_and_the_query_goes_on_from_there(scene: Scene) -> None:
+    scene.say([(at, "a", 1.0) for at in range(1, 70)])
+    scene.say([(70, "a", 1.0), (70, "b", 1.0)])
+    # Also one of a key that there was not, before the snapshot at 69.
+    scene.arrive([(3, "a", 2.0), (3, "c", 2.0)])
+    assert scene.mend(3, frontier=70) == 70
+    assert scene.say([(71, "a", 1.0), (71, "c", 1.0)]) == {("a", 71): 72, ("c", 71): 2}
+    assert scene.counts() == scene.right()
+    head = scene.agent.info(scene.account.place.stream).head
+    scene.mend(3, frontier=71)
+    assert scene.agent.info(scene.account.place.stream).head == head  # nothing differs
+    stored._known.clear()
+    assert scene.say([(200, "c", 1.0)]) == {("c", 200): 3}
+
+
+def test_a_batch_that_runs_meanwhile_is_mended_too(scene: Scene) -> None:
+    scene.say([(1, "a", 1.0), (2, "a", 1.0)])
+    scene.arrive([(1, "a", 9.0), (3, "a", 1.0)])
+    row = Row(metric=scene.metric, ts=scene.begin + 3 * SECOND)
+    windows = windows_of(points([row]), scene.plan)
+    last = []
+    mending = threading.Thread(target=lambda: last.append(scene.mend(1, frontier=2)))
+    with states_for(scene.account, scene.plan, scene.begin + 3 * SECOND) as states:
+        (stale,) = compose(windows, scene.plan, states).to_pylist()
+        mending.start()
+        mending.join(0.3)
+        assert mending.is_alive()  # it waits for the batch, which began before
+    eventually(lambda: last, timeout=20, what="the states are mended")
+    mending.join()
+    assert stale["value"] == 3.0
+    assert last == [3]  # so the batch's results are corrected as well
+    assert scene.counts() == scene.right()
+    assert scene.say([(4, "a", 1.0)]) == {("a", 4): 5}
