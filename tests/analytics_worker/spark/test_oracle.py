@@ -33,7 +33,7 @@ _FEW = settings(
     max_examples=2, deadline=None, phases=NO_SHRINKING, suppress_health_check=list(HealthCheck)
 )
 _MANY = settings(_FEW, max_examples=40)
-_SOME = settings(_FEW, max_examples=6)
+_SOME = settings(_FEW, max_examples=3)
 
 
 @_FEW
