@@ -149,10 +149,14 @@ _BY_CODE: dict[str, type[MistbowError]] = {
 
 
 def from_body(status: int, body: Any) -> MistbowError:
-    """Rebuild the error that a service reported; an unknown body becomes a plain error."""
+    """Rebuild the error that a service reported; an unknown body becomes a plain error.
+
+    That of Prometheus' API is known by its words only.
+    """
     error = body.get("error") if isinstance(body, dict) else None
     if not isinstance(error, dict):
         kind = UnavailableError if status in (502, 503, 504) else MistbowError
-        return kind(f"the service answered {status}", details=body)
+        said = error if isinstance(error, str) else f"the service answered {status}"
+        return kind(said, details=body)
     kind = _BY_CODE.get(str(error.get("code")), MistbowError)
     return kind(str(error.get("message", "")), hint=error.get("hint"), details=error.get("details"))

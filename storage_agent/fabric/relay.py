@@ -12,7 +12,7 @@ from sse_starlette import EventSourceResponse
 from starlette.types import Message
 
 from mistbow.auth.rules import authorize
-from mistbow.errors import UnavailableError
+from mistbow.errors import MistbowError, UnavailableError
 from mistbow.http.limits import says_yes
 from mistbow.telemetry import get_logger
 from storage_agent.fabric.neighbours import Neighbours
@@ -53,9 +53,10 @@ _FOLLOW_S = 3.0
 _GET_S = 27.0
 _LONG = (
     *("/get", "/query", "/query/parts", "/app/get", "/app/query", "/analytics/get"),
-    *("/replication/get", "/replication/points"),
-    *("/api/v1/query", "/api/v1/query_range", "/sql"),
+    *("/replication/get", "/replication/points", "/sql"),
 )
+_ALL_LONG = "/api/v1/"
+_AWAY = (429, 503)
 _MOST_WAIT_S = 60.0
 
 
@@ -69,7 +70,8 @@ class Relay:
     async def handle(self, request: Request, here: Handler, *, stands_in: bool = False) -> Response:
         """Answer a request by ``here``, or as its site's agent does.
 
-        With ``stands_in``, what a client asks of a site that is silent is answered by ``here`` too.
+        With ``stands_in``, what a client asks of a site that is silent, or that says it cannot
+        answer now, is answered by ``here`` too.
         """
         site = request.query_params.get("site")
         via = passed_by(request.headers.get(VIA))
@@ -81,14 +83,14 @@ class Relay:
                 return await self._forward(request, site, via, kind)
             await request.body()  # kept, so that it can be read once more
             try:
-                return await self._forward(request, site, via, kind)
+                return await self._forward(request, site, via, kind, check=True)
             except UnavailableError as error:
                 SILENT.set(Silent(site, error.message))
                 return await here(request)
         return await self._serve(request, here, via) if via else await here(request)
 
     async def _forward(
-        self, request: Request, site: str, via: tuple[str, ...], kind: str
+        self, request: Request, site: str, via: tuple[str, ...], kind: str, *, check: bool = False
     ) -> Response:
         body: AsyncIterator[bytes] | None = None if request.method == "GET" else request.stream()
         if via and body is not None:
@@ -104,6 +106,8 @@ class Relay:
             wait_s=_FOLLOW_S if follows else _wait_s(request),
         )
         answer = await self._network.send(call)
+        if check:
+            await _check(answer, site)
         parts = _until_broken(answer, site) if follows else answer.body
         if via:
             parts = counted(parts, site_of(via, self._neighbours), "sent", kind)
@@ -156,6 +160,15 @@ async def takes_site(
     """Say in a route's description that it takes ``site``."""
 
 
+async def _check(answer: Answer, site: str) -> None:
+    """Raise ``UnavailableError`` for an answer of a site, or of one on the way, that has none."""
+    if answer.response.status_code in _AWAY:
+        try:
+            await answer.read()
+        except MistbowError as error:
+            raise UnavailableError(f"the site {site} cannot answer now: {error.message}") from error
+
+
 async def _until_broken(answer: Answer, site: str) -> AsyncIterator[bytes]:
     """Pass on a followed stream; where it breaks it just ends, for its reader to go on."""
     try:
@@ -188,7 +201,7 @@ def _follows(request: Request) -> bool:
 
 
 def _wait_s(request: Request) -> float:
-    if request.url.path in _LONG:
+    if request.url.path in _LONG or request.url.path.startswith(_ALL_LONG):
         return _GET_S
     try:
         wait_s = float(request.query_params.get("wait_ms", 0)) / 1000

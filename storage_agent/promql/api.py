@@ -134,6 +134,7 @@ def _add_status_routes(routes: APIRouter, agent: Agent) -> None:
             if (silent := SILENT.get()) is None:
                 series = agent.catalogue.all()
             else:
+                missing.append(f"{silent.reason}; metrics that it has not told of are missing")
                 series = series_told(agent.member.told_by(silent.site))
             for (metric, _), told in series:
                 name = metric_name(metric)
@@ -146,7 +147,8 @@ def _add_status_routes(routes: APIRouter, agent: Agent) -> None:
                     items.append(item)
             return msgspec.json.encode(dict(sorted(found.items())[: given.count("limit")]))
 
-        return await _answered(answer())
+        missing: list[str] = []
+        return await _answered(answer(), missing)
 
     @routes.get("/status/buildinfo", summary="What this answers like")
     @requires("read")
@@ -161,7 +163,7 @@ def _timeout(given: Parameters) -> float | None:
     return given.duration("timeout") / 1000 if given.all("timeout") else None
 
 
-async def _answered(data: Awaitable[bytes], missing: Collection[str] = ()) -> Response:
+async def _answered(data: Awaitable[bytes], missing: Collection[str]) -> Response:
     """Return data, or why there is none, in Prometheus' form; what is missing are its warnings."""
     try:
         found = await data
