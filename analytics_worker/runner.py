@@ -308,8 +308,8 @@ class FragmentRunner:
 
     def _correct(self) -> None:
         adopt_thread(self._spark)
-        took = 0.0
         use_pool(self._spark, CORRECTIONS)
+        took = 0.0
         while not self._stopped.wait(_rest(took)):
             if self._active is None or self._fenced or isinstance(self._wanted, Partial):
                 continue
