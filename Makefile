@@ -23,6 +23,7 @@ crash: .venv/stamp ## kill, freeze, fill up and cut the power of storage as ofte
 		$(BIN)/pytest -rA tests/storage_agent/crashes
 	MISTBOW_ROUNDS=10 $(BIN)/pytest -rA tests/storage_agent/cluster
 	MISTBOW_ROUNDS=20 $(BIN)/pytest -rA tests/storage_agent/replication
+	$(BIN)/pytest -rA -m soak tests/storage_agent/test_openapi.py
 
 fuzz: .venv/stamp ## draw statements by the ten thousand; compute queries over drawn data by the thousand
 	$(BIN)/mistbow setup

@@ -18,6 +18,7 @@ from tests.support.agents import running_agent
 
 _ENDLESS = r"/streams/.*/events$"
 _WAIT = ("follow", "wait_ms")
+_OFTEN = 200
 
 
 def operations() -> Iterator[Any]:
@@ -44,29 +45,42 @@ def url(ignite_server: IgniteServer, tmp_path_factory: pytest.TempPathFactory) -
         assert httpx.get(f"{url}/readyz").is_success
 
 
-@pytest.mark.timeout(300)
-def test_nothing_ends_in_a_5xx(url: str) -> None:
-    """All in one test: as one for each operation, they would be worked out by every process."""
+def probe_all(url: str, mode: GenerationMode, examples: int, *, derandomize: bool) -> int:
+    """Ask of every operation so many examples; returns how many in all."""
     asked = 0
     for found in operations():
         operation = found.ok()
 
-        @given(case=operation.as_strategy(generation_mode=GenerationMode.POSITIVE))
+        @given(case=operation.as_strategy(generation_mode=mode))
         @settings(
-            max_examples=2,
+            max_examples=examples,
             deadline=None,
             phases=[Phase.explicit, Phase.generate],
             suppress_health_check=list(HealthCheck),
             database=None,
-            derandomize=True,
+            derandomize=derandomize,
         )
         def probe(case: schemathesis.Case) -> None:
             nonlocal asked
             asked += 1
-            for name in _WAIT:
-                case.query.pop(name, None)
+            if isinstance(case.query, dict):
+                for name in _WAIT:
+                    case.query.pop(name, None)
             response = case.call(base_url=url, timeout=30)
             assert response.status_code < 500, response.text
 
         probe()
-    assert asked > 100
+    return asked
+
+
+@pytest.mark.timeout(300)
+def test_nothing_ends_in_a_5xx(url: str) -> None:
+    """All in one test: as one for each operation, they would be worked out by every process."""
+    assert probe_all(url, GenerationMode.POSITIVE, 2, derandomize=True) > 100
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("mode", GenerationMode)
+def test_nothing_ever_ends_in_a_5xx(url: str, mode: GenerationMode) -> None:
+    assert probe_all(url, mode, _OFTEN, derandomize=False) > _OFTEN
