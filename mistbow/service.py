@@ -30,6 +30,9 @@ log = get_logger(__name__)
 Readiness = Callable[[], Awaitable[list[str]]]
 """Returns what the service still waits for, in words; an empty list when it is ready."""
 
+NotFoundForm = Callable[[NotFoundError], Any]
+"""Returns the JSON body of a 404."""
+
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
 
@@ -42,10 +45,12 @@ def create_service(
     description: str = "",
     shortcuts: Mapping[str, Shortcut] | None = None,
     but_with: bytes = b"",
+    not_found: Mapping[str, NotFoundForm] | None = None,
 ) -> FastAPI:
     """Build a FastAPI application with everything that Mistbow's services have in common.
 
-    ``shortcuts`` answer POSTs by path, but those with a header ``but_with``.
+    ``shortcuts`` answer POSTs by path, but those with a header ``but_with``; ``not_found`` gives
+    the form of a 404 under a path.
     """
     app = FastAPI(
         title=title,
@@ -57,7 +62,7 @@ def create_service(
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     _add_operations(app, readiness)
-    _add_error_handlers(app)
+    _add_error_handlers(app, not_found or {})
     # The last one is asked first: who is not known takes nobody's place.
     if shortcuts:
         app.add_middleware(Shortcuts, by_path=shortcuts, but_with=but_with)
@@ -137,9 +142,17 @@ def _answer(body: Any, status: int, headers: Mapping[str, str] | None = None) ->
     return Response(text, status, headers=dict(headers or {}), media_type="application/json")
 
 
-def _add_error_handlers(app: FastAPI) -> None:
+def _add_error_handlers(app: FastAPI, not_found: Mapping[str, NotFoundForm]) -> None:
+    def on_not_found(request: Request, error: NotFoundError) -> Response:
+        for path, form in not_found.items():
+            if request.url.path.startswith(path):
+                return _answer(form(error), error.status)
+        return _answer(error.body(), error.status)
+
     @app.exception_handler(MistbowError)
-    async def on_own(_: Request, error: MistbowError) -> Response:
+    async def on_own(request: Request, error: MistbowError) -> Response:
+        if isinstance(error, NotFoundError):
+            return on_not_found(request, error)
         return _answer(error.body(), error.status, headers_of(error))
 
     @app.exception_handler(RequestValidationError)
@@ -159,8 +172,7 @@ def _add_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def on_http(request: Request, error: HTTPException) -> Response:
         if error.status_code == 404:
-            missing = NotFoundError(f"nothing is served at {request.url.path}")
-            return _answer(missing.body(), 404)
+            return on_not_found(request, NotFoundError(f"nothing is served at {request.url.path}"))
         body = {"error": {"code": "http", "message": str(error.detail)}}
         return _answer(body, error.status_code, error.headers)
 

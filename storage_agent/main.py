@@ -16,7 +16,8 @@ from storage_agent.fabric.network import VIA
 from storage_agent.ingest.api import ingest_routes
 from storage_agent.ingest.mqtt import running_bridge
 from storage_agent.monitoring.api import monitoring_routes, monitoring_shortcuts
-from storage_agent.promql.api import promql_routes
+from storage_agent.promql.api import PATH, promql_routes
+from storage_agent.promql.problems import translated
 from storage_agent.records.api import records_routes
 from storage_agent.replication.api import replication_routes
 from storage_agent.sql.api import sql_routes
@@ -45,6 +46,7 @@ def create_app(settings: AgentSettings, clock: Clock = system_clock) -> FastAPI:
         description="Keeps monitoring data and streams in Ignite, and answers for them.",
         shortcuts=monitoring_shortcuts(agent),
         but_with=VIA.lower().encode(),
+        not_found={f"{PATH}/": lambda error: translated(error).body()},
     )
     app.include_router(monitoring_routes(agent))
     app.include_router(records_routes(agent))

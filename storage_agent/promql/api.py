@@ -23,6 +23,8 @@ from storage_agent.promql.queries import Queries, Query
 from storage_agent.promql.store import Store
 from storage_agent.replication.told import series_told
 
+PATH = "/api/v1"
+
 _LIKE = "2.42.0"
 """The version of Prometheus that this answers like, and is tested against."""
 
@@ -30,7 +32,7 @@ _LIKE = "2.42.0"
 def promql_routes(agent: Agent, settings: AgentSettings, clock: Clock) -> APIRouter:
     """Return the routes of an agent."""
     routes = APIRouter(
-        prefix="/api/v1",
+        prefix=PATH,
         tags=["prometheus"],
         route_class=relayed(agent.relay, stands_in=True),
         dependencies=[Depends(takes_site)],
@@ -175,8 +177,7 @@ async def _answered(data: Awaitable[bytes], missing: Collection[str]) -> Respons
         problem = error
     except MistbowError as error:
         problem = translated(error)
-    body = {"status": "error", "errorType": problem.kind, "error": problem.message}
-    return _json(msgspec.json.encode(body), problem.status)
+    return _json(msgspec.json.encode(problem.body()), problem.status)
 
 
 def _json(data: bytes, status: int = 200) -> Response:

@@ -1,12 +1,18 @@
 """Why a query has no answer, in the form of Prometheus' HTTP API."""
 
-from typing import Literal
+from typing import Any, Literal
 
-from mistbow.errors import MistbowError, TooLargeError
+from mistbow.errors import MistbowError, NotFoundError, TooLargeError
 
-Kind = Literal["bad_data", "execution", "timeout", "unavailable"]
+Kind = Literal["bad_data", "execution", "not_found", "timeout", "unavailable"]
 
-_STATUS: dict[Kind, int] = {"bad_data": 400, "execution": 422, "timeout": 503, "unavailable": 503}
+_STATUS: dict[Kind, int] = {
+    "bad_data": 400,
+    "execution": 422,
+    "not_found": 404,
+    "timeout": 503,
+    "unavailable": 503,
+}
 
 
 class PromqlError(Exception):
@@ -21,6 +27,10 @@ class PromqlError(Exception):
     def status(self) -> int:
         """The HTTP status that Prometheus answers with."""
         return _STATUS[self.kind]
+
+    def body(self) -> dict[str, Any]:
+        """Return the JSON body by which it is told."""
+        return {"status": "error", "errorType": self.kind, "error": self.message}
 
 
 def bad_data(message: str) -> PromqlError:
@@ -40,4 +50,6 @@ def translated(error: MistbowError) -> PromqlError:
         kind = "unavailable"
     elif isinstance(error, TooLargeError):
         kind = "execution"
+    elif isinstance(error, NotFoundError):
+        kind = "not_found"
     return PromqlError(f"{error.message}. {error.hint}" if error.hint else error.message, kind)

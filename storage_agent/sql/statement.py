@@ -31,7 +31,8 @@ def the_only(connection: duckdb.DuckDBPyConnection, text: str) -> duckdb.Stateme
 def tables(connection: duckdb.DuckDBPyConnection, text: str) -> set[str]:
     """Return the names in the place of tables, as they are written, common expressions included.
 
-    Raises ``RefusedError`` for a function that gives rows and is not allowed.
+    Raises ``RefusedError`` for a function that gives rows and is not allowed, and where all tables
+    are asked for.
     """
     [[parsed]] = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [text]).fetchall()
     tree = msgspec.json.decode(parsed)
@@ -41,6 +42,12 @@ def tables(connection: duckdb.DuckDBPyConnection, text: str) -> set[str]:
     for node in _nodes(tree):
         if node.get("type") == "BASE_TABLE":
             found.add(node["table_name"])
+        elif node.get("show_type") == "SHOW_SPECIAL":
+            # DuckDB would list what this query names.
+            raise RefusedError(
+                "SHOW tells of no tables here: there are latest, historical and metadata, "
+                "and a table for each stream that GET /streams tells of; DESCRIBE NAME shows one"
+            )
         elif node.get("type") == "SHOW_REF" and node.get("table_name"):
             found.add(node["table_name"].strip('"'))
         elif node.get("type") == "TABLE_FUNCTION":

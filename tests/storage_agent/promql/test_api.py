@@ -156,6 +156,8 @@ def test_new_labels_are_seen_at_once(api: httpx.Client, client: AgentClient) -> 
         ("series", {"match[]": "sum(a)"}, 400, "bad_data", "no series selector"),
         ("labels", {"limit": "-1"}, 400, "bad_data", "limit"),
         ("label/a-b/values", {}, 400, "bad_data", "invalid label name"),
+        ("rules", {}, 404, "not_found", "nothing is served at /api/v1/rules"),
+        ("query", {"query": "1", "site": "nowhere"}, 404, "not_found", "no site nowhere"),
     ],
 )
 def test_refusals(
@@ -165,11 +167,6 @@ def test_refusals(
     body = answer.json()
     assert (answer.status_code, body["status"], body["errorType"]) == (status, "error", kind), body
     assert words in body["error"]
-
-
-def test_a_site_that_is_unknown_is_told(api: httpx.Client) -> None:
-    answer = api.get("query", params={"query": "1", "site": "nowhere"})
-    assert answer.status_code in (404, 503)
 
 
 def test_times_in_both_forms(api: httpx.Client) -> None:

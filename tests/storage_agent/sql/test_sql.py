@@ -162,6 +162,8 @@ def test_values_that_json_has_no_number_for(agent: AgentClient) -> None:
         "SELECT * FROM query",
         "SELECT * FROM channel",
         "SELECT * FROM nothing",
+        "SHOW TABLES",
+        "SELECT * FROM (SHOW ALL TABLES)",
         "SELEC 1",
         "SELECT ?",
         "SELECT 1 WHERE $name = 1",
