@@ -147,9 +147,10 @@ class Agent:
         return self._ready().history
 
     async def put(self, body: PutBody, key: str | None) -> Accepted:
-        """Take the points of a body, all or none."""
-        current_caller().check_entities(item.entityID for item in body.monitoring)
-        accepted = await self._intake.put(body, key)
+        """Take the points of a body, all or none; ``key`` is one of the caller's own."""
+        caller = current_caller()
+        caller.check_entities(item.entityID for item in body.monitoring)
+        accepted = await self._intake.put(body, None if key is None else caller.own(key))
         metrics.POINTS.inc(accepted.points)
         return accepted
 

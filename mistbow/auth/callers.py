@@ -55,9 +55,20 @@ class Caller:
                 hint=f"mistbow token add NAME --scope read --signature {signature} makes one.",
             )
 
-    def narrowed(self, entity_prefix: str, signatures: frozenset[str] | None) -> "Caller":
-        """Return this caller with the bounds of another, on whose behalf it asks."""
-        return replace(self, entity_prefix=entity_prefix, signatures=signatures)
+    def narrowed(
+        self, name: str, entity_prefix: str, signatures: frozenset[str] | None
+    ) -> "Caller":
+        """Return this caller with the name and the bounds of another, on whose behalf it asks."""
+        return replace(self, name=name, entity_prefix=entity_prefix, signatures=signatures)
+
+    def own(self, key: str) -> str:
+        """Return what an idempotency key of this caller is known by: no other's is the same.
+
+        >>> FOG.own("k"), Caller("sensor", frozenset()).own("k")
+        ('k', 'sensor\\nk')
+        """
+        # Neither a token's name nor a header can hold the separator.
+        return key if self.name == FOG.name else f"{self.name}\n{key}"
 
 
 FOG = Caller("of the fog", frozenset({"admin"}), signatures=None)

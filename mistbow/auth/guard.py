@@ -10,8 +10,11 @@ from mistbow.auth.callers import FOG, Caller, on_behalf_of
 from mistbow.auth.keyring import Keyring
 from mistbow.errors import UnauthorizedError
 
+CALLER = "Mistbow-Caller"
+"""What an agent adds to a request that it passes on for a token but the fog's: the token's name."""
+
 ENTITY_PREFIX = "Mistbow-Entity-Prefix"
-"""What an agent adds to a request that it passes on for a token with such a prefix."""
+"""What it adds for a token with such a prefix."""
 
 SIGNATURES = "Mistbow-Signatures"
 """What it adds for every token but the fog's: those that the token carries, with commas between."""
@@ -56,23 +59,30 @@ class Gate:
 
 
 def passed_on(caller: Caller) -> dict[str, str]:
-    """Return the headers by which another agent keeps to the rights of a caller.
+    """Return the headers by which another agent knows a caller, and keeps to its rights.
 
     The scope was checked here; the fog's own token, which the other agent sees, has them all.
     """
     headers = {ENTITY_PREFIX: quote(caller.entity_prefix)} if caller.entity_prefix else {}
+    if caller.name != FOG.name:
+        headers[CALLER] = quote(caller.name)
     if caller.signatures is not None:
         headers[SIGNATURES] = ",".join(sorted(caller.signatures))
     return headers
 
 
 def _narrowed(caller: Caller, headers: Mapping[bytes, bytes]) -> Caller:
-    prefix = headers.get(ENTITY_PREFIX.lower().encode(), b"")
-    told = headers.get(SIGNATURES.lower().encode())
-    if not prefix and told is None:
+    name, prefix, signatures = (
+        None if (value := headers.get(each.lower().encode())) is None else value.decode("latin-1")
+        for each in (CALLER, ENTITY_PREFIX, SIGNATURES)
+    )
+    if name is None and prefix is None and signatures is None:
         return caller
-    signatures = None if told is None else frozenset(told.decode("latin-1").split(","))
-    return caller.narrowed(unquote(prefix.decode("latin-1")), signatures)
+    return caller.narrowed(
+        caller.name if name is None else unquote(name),
+        unquote(prefix or ""),
+        None if signatures is None else frozenset(signatures.split(",")),
+    )
 
 
 def _is_ours(header: bytes) -> bool:

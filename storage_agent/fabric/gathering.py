@@ -3,11 +3,17 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from mistbow.errors import NotFoundError, TooManyRequestsError, UnavailableError
+from mistbow.errors import (
+    ForbiddenError,
+    InvalidRequestError,
+    MistbowError,
+    NotFoundError,
+    TooLargeError,
+)
 from mistbow.fabric import Site
 from mistbow.http.shortcut import Content
 from storage_agent.fabric.member import Member
@@ -15,7 +21,11 @@ from storage_agent.fabric.network import Outgoing
 from storage_agent.monitoring.bodies import GetBody, Some
 from storage_agent.monitoring.extraction import choice_of
 
+T = TypeVar("T")
+
 _READ_S = 27.0
+_OF_THE_QUESTION = (ForbiddenError, InvalidRequestError, NotFoundError, TooLargeError)
+"""Errors that are the asker's; all others are troubles of the site that answers so."""
 
 Here = Callable[[GetBody], Awaitable[Content]]
 """Answers for this node."""
@@ -61,28 +71,30 @@ class StandIn(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class Question(Generic[T]):
     """What each site's agent is asked: a POST of the JSON ``body`` to ``path``.
 
-    ``here`` answers the same for this node, ``stand_in`` for others, if it is there. With
-    ``may_lack`` a site that does not know what is asked about simply has none of it.
+    ``here`` answers the same for this node, ``stand_in`` for others, if it is there; ``decode``
+    reads what they answer. With ``may_lack`` a site that does not know what is asked about simply
+    has none of it.
     """
 
     path: str
     body: bytes
     here: Callable[[], Awaitable[bytes]]
+    decode: Callable[[bytes], T]
     stand_in: StandIn | None = None
     may_lack: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
-    """What sites answered, as JSON, by name and this one first; and who did not, and why.
+class Answers(Generic[T]):
+    """What sites answered, this one first; and who did not, and why.
 
     ``lacking``: how those answered that do not know what was asked about.
     """
 
-    found: dict[str, bytes]
+    found: list[T]
     missing: tuple[Missing, ...]
     lacking: tuple[NotFoundError, ...] = ()
 
@@ -110,11 +122,11 @@ async def gather(body: GetBody, member: Member, here: Here, replicas: Replicas) 
             return content
         return await asyncio.to_thread(b"".join, content)
 
-    question = Question("/get", msgspec.json.encode(alone), whole, replicas.stand_in(alone))
+    content, stand_in = msgspec.json.encode(alone), replicas.stand_in(alone)
+    question = Question("/get", content, whole, _GATHERED.decode, stand_in)
     answers = await ask(body.nodes, member, question)
-    parts = [_GATHERED.decode(part) for part in answers.found.values()]
-    items = tuple(item for part in parts for item in part.monitoring)
-    missing = tuple(each for part in parts for each in part.missing)
+    items = tuple(item for part in answers.found for item in part.monitoring)
+    missing = tuple(each for part in answers.found for each in part.missing)
     return msgspec.json.encode(_Gathered(items, missing + answers.missing))
 
 
@@ -128,36 +140,42 @@ def chosen_sites(nodes: Some, member: Member) -> tuple[list[Site], tuple[Missing
     return sites, tuple(unknown)
 
 
-async def ask(nodes: Some, member: Member, question: Question) -> Answers:
-    """Ask the sites of nodes, all at once; a site that does not answer is told as missing."""
+async def ask(nodes: Some, member: Member, question: Question[T]) -> Answers[T]:
+    """Ask the sites of nodes, all at once; a site that has no good answer is told as missing."""
     sites, unknown = chosen_sites(nodes, member)
-    answers = await asyncio.gather(*(_answer(question, site, member) for site in sites))
-    found: dict[str, bytes] = {}
+    asked = [_answer(question, site, member) for site in sites]
+    answers = await asyncio.gather(*asked)
+    found: list[T] = []
     missing: list[Missing] = []
     lacking: list[NotFoundError] = []
-    for site, answer in zip(sites, answers, strict=True):
+    for answer in answers:
         match answer:
             case Missing():
                 missing.append(answer)
             case NotFoundError():
                 lacking.append(answer)
             case _:
-                found[site.name] = answer
+                found.append(answer)
     return Answers(found, (*missing, *unknown), tuple(lacking))
 
 
-async def _answer(
-    question: Question, site: Site, member: Member
-) -> bytes | Missing | NotFoundError:
+async def _answer(question: Question[T], site: Site, member: Member) -> T | Missing | NotFoundError:
     try:
-        return await _ask(question, site, member)
+        answer = await _ask(question, site, member)
+        if isinstance(answer, Missing):
+            return answer
+        # In a thread, whose stack is all free: what is nested as deeply as a request may be, and
+        # was stored before there was a bound, can be read there.
+        return await asyncio.to_thread(question.decode, answer)
     except NotFoundError as error:
         if not question.may_lack:
             raise
         return error
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        return Missing(site.node, f"what it answers cannot be read: {error}")
 
 
-async def _ask(question: Question, site: Site, member: Member) -> bytes | Missing:
+async def _ask(question: Question[T], site: Site, member: Member) -> bytes | Missing:
     if site.name == member.site:
         return await question.here()
     stand_in = question.stand_in
@@ -173,7 +191,9 @@ async def _ask(question: Question, site: Site, member: Member) -> bytes | Missin
     )
     try:
         return await (await member.network.send(call)).read()
-    except (TooManyRequestsError, UnavailableError) as error:
+    except _OF_THE_QUESTION:
+        raise
+    except MistbowError as error:
         if stand_in is not None:
             return await stand_in.instead(site, error.message)
         return Missing(site.node, error.message)

@@ -90,10 +90,10 @@ async def query(body: QueryBody, member: Member, here: Aggregation, replicas: Re
         async def parts() -> bytes:
             return msgspec.json.encode(await here.sums(alone))
 
-        content = msgspec.json.encode(alone)
-        question = Question("/query/parts", content, parts, replicas.stand_in(alone))
+        content, stand_in = msgspec.json.encode(alone), replicas.stand_in(alone)
+        question = Question("/query/parts", content, parts, _SUMS.decode, stand_in)
         answers = await ask(body.nodes, member, question)
-        sums = merged(_SUMS.decode(part) for part in answers.found.values())
+        sums = merged(answers.found)
         missing = (*sums.missing, *answers.missing)
     value = value_of(sums, body.agg)
     return msgspec.json.encode(_Value(value, sums.replicas, missing))

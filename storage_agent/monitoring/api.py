@@ -18,6 +18,7 @@ from storage_agent.monitoring.bodies import (
     ListBody,
     PutBody,
     QueryBody,
+    check_deletion_bounds,
     inline_schema,
     read_body,
 )
@@ -186,10 +187,7 @@ def check_deletion(body: GetBody) -> None:
     )
     if not any(filters):
         raise InvalidRequestError("no filter says what to delete", hint='As {"metricID": ["cpu"]}.')
-    if body.nodes is not None:
-        raise InvalidRequestError(
-            "nodes: points are deleted at one site", hint="Name another one by ?site=NAME."
-        )
+    check_deletion_bounds(body.nodes, body.latest)
 
 
 class _Counted:

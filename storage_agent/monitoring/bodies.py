@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -15,6 +16,9 @@ LATEST_MS = 253_402_300_799_999
 """The end of the year 9999."""
 
 _DEEPEST = 32
+_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
+"""A bracket, or a text, in which there may be some."""
+
 _MOST_HOLD_MS = 366 * 86_400_000
 _FINITE = Meta(ge=-1.7976931348623157e308, le=1.7976931348623157e308)
 Id = Annotated[str, Meta(min_length=1, max_length=512)]
@@ -121,15 +125,46 @@ class HoldBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     metrics: Annotated[tuple[Id, ...], Meta(max_length=1000)] = ()
 
 
-def check_notes(value: Any, where: str = "attributes", depth: int = 0) -> None:
-    """Refuse what JSON can say and a stream cannot keep: too deep nesting, too large integers."""
-    if depth > _DEEPEST:
-        raise _invalid(where, "it is nested too deeply")
-    if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        raise _invalid(where, "an integer takes 64 bits at most")
-    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    for item in items:
-        check_notes(item, where, depth + 1)
+def check_notes(attributes: dict[str, Any]) -> None:
+    """Refuse what JSON can say and a stream cannot keep: integers that are too large."""
+    waiting: list[Any] = [attributes]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, int) and not -(2**63) <= item < 2**63:
+            raise _invalid("attributes", "an integer takes 64 bits at most")
+        if isinstance(item, dict | list):
+            waiting += item.values() if isinstance(item, dict) else item
+
+
+def check_depth(text: str, where: str) -> None:
+    """Refuse JSON that is nested more deeply than all that read it later can take.
+
+    >>> check_depth('["[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["]', "val")
+    """
+    if text.count("[") + text.count("{") <= _DEEPEST:
+        return  # as nearly all is
+    depth = 0
+    for found in _BRACKET.finditer(text):
+        match found[0]:
+            case "[" | "{":
+                depth += 1
+            case "]" | "}":
+                depth -= 1
+        if depth > _DEEPEST:
+            raise _invalid(where, f"it is nested too deeply: more than {_DEEPEST} levels")
+
+
+def check_deletion_bounds(nodes: Some, latest: bool | None) -> None:
+    """Refuse what a read takes and a deletion does not keep to: it would be of more."""
+    if nodes is not None:
+        raise InvalidRequestError(
+            "nodes: a deletion is at one site", hint="Name another one by ?site=NAME."
+        )
+    if latest:
+        raise InvalidRequestError(
+            "latest: a deletion is of all times, or of those that from and to say",
+            hint="/get tells the time of the latest value: name it by from and to.",
+        )
 
 
 def read_body(decoder: msgspec.json.Decoder[B], body: bytes) -> B:

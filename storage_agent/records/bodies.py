@@ -1,11 +1,15 @@
 """The JSON bodies of the records API, and what its answers are made of."""
 
+import ipaddress
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from storage_agent.monitoring.bodies import Id, Millis, Some, Text
+
+DEFAULT = "default"
+"""The destination of the route that is taken where no other is."""
 
 _Limit = Annotated[int, Meta(ge=1, le=1_000_000)]
 
@@ -44,12 +48,22 @@ class ReadBody(msgspec.Struct, frozen=True, rename={"since": "from", "until": "t
     limit: _Limit | None = None
 
 
-class DeleteBody(msgspec.Struct, frozen=True, rename={"since": "from", "until": "to"}):
-    """The body of a delete: keys, and times, inclusive, or none for all of them."""
+class DeleteBody(
+    msgspec.Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    rename={"since": "from", "until": "to"},
+):
+    """The body of a delete: keys, and times, inclusive, or none for all of them.
+
+    ``nodes`` and ``latest``, which reads take, are refused.
+    """
 
     key: Some = None
     since: Millis | None = None
     until: Millis | None = None
+    nodes: Some = None
+    latest: bool | None = None
 
 
 class QueryBody(msgspec.Struct, frozen=True, rename={"since": "from", "until": "to"}):
@@ -71,12 +85,22 @@ class SchemaBody(msgspec.Struct, frozen=True):
 
 
 class Route(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One line of a routing table; ``destination`` is a network, as 10.0.0.0/8."""
+    """One line of a routing table; ``destination`` is a network or an address, or ``default``."""
 
     destination: Id
     gateway: Text | None = None
     interface: Text | None = None
     metric: Annotated[int, Meta(ge=0, le=2**32 - 1)] | None = None
+
+    def __post_init__(self) -> None:
+        if self.destination == DEFAULT:
+            return
+        try:
+            ipaddress.ip_network(self.destination, strict=False)
+        except ValueError as error:
+            raise ValueError(
+                f"destination: Expected a network (10.0.0.0/8), an address or {DEFAULT!r}: {error}"
+            ) from error
 
 
 class Table(msgspec.Struct, frozen=True):

@@ -8,10 +8,11 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from mistbow.auth.callers import current_caller
 from mistbow.errors import InvalidRequestError, TooLargeError
 from mistbow.streams.schemas import RECORDS as SCHEMA
 from storage_agent import metrics
-from storage_agent.monitoring.bodies import whole
+from storage_agent.monitoring.bodies import check_depth, whole
 from storage_agent.records.bodies import Item, KeyValues, Value
 from storage_agent.records.latest import Latest, Record
 from storage_agent.streams import reading
@@ -56,15 +57,16 @@ class Kind:
             self._stream.log.listener = self._follow
 
     async def put(self, items: Sequence[Item], key: str | None, where: str) -> None:
-        """Store items, all or none; they are durable once this returns.
+        """Store items, all or none; they are durable once this returns. ``key``: the caller's own.
 
-        Raises ``InvalidRequestError`` for a time that is none, and for a text that is none.
+        Raises ``InvalidRequestError`` for a time or a text that is none, and for too deep nesting.
         """
         rows = _rows(items, where)
         stream = self._stream
         if stream is None or self._epoch is None:
             stream = await self._own()
-        await stream.writer.append(rows, epoch=self._epoch, key=key)
+        own = None if key is None else current_caller().own(key)
+        await stream.writer.append(rows, epoch=self._epoch, key=own)
         metrics.RECORDS.labels(self.name).inc(len(items))
 
     async def delete(self, keys: Collection[str], first: int | None, last: int | None) -> None:
@@ -209,9 +211,11 @@ def _rows(items: Sequence[Item], where: str) -> pa.RecordBatch:
     values = []
     for number, item in enumerate(items):
         try:
-            values.append(str(item.val, "utf-8"))
+            val = str(item.val, "utf-8")
         except UnicodeDecodeError as error:
             raise InvalidRequestError(f"{where}[{number}].val: it is not valid UTF-8") from error
+        check_depth(val, f"{where}[{number}].val")
+        values.append(val)
     columns = [
         pa.array([item.key for item in items], pa.string()).dictionary_encode(),
         pa.array(times, pa.int64()),

@@ -76,12 +76,12 @@ class Routing:
             return msgspec.json.encode(_Answer(await self._read(alone)))
 
         # Any site may have been told of any node.
-        question = Question("/routing/get", msgspec.json.encode(alone), here)
+        question = Question("/routing/get", msgspec.json.encode(alone), here, _ANSWER.decode)
         answers = await ask(frozenset(), self._member, question)
         # A site's name stands for its agent's node.
         agents = {site.name: site.node for site in self._member.fabric().sites}
         names = {agents.get(name, name) for name in choice_of(body.nodes)}
-        told = [each for part in answers.found.values() for each in _ANSWER.decode(part).routing]
+        told = [each for part in answers.found for each in part.routing]
         tables = [each for each in told if not names or each.node in names]
         unknown = names - {each.node for each in tables}
         away = tuple(each for each in answers.missing if not names or unknown)

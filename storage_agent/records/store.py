@@ -12,6 +12,7 @@ from mistbow.settings import AgentSettings
 from mistbow.telemetry import get_logger
 from storage_agent.fabric.gathering import Answers, Missing, Question, ask
 from storage_agent.fabric.member import Member
+from storage_agent.monitoring.bodies import check_deletion_bounds
 from storage_agent.monitoring.extraction import choice_of, times_between
 from storage_agent.records import collector
 from storage_agent.records.bodies import (
@@ -112,6 +113,7 @@ class RecordStore:
 
     async def delete(self, word: str, body: DeleteBody) -> None:
         """Delete the records of one kind that a body names; raises ``InvalidRequestError``."""
+        check_deletion_bounds(body.nodes, body.latest)
         keys = choice_of(body.key)
         if not keys:
             raise InvalidRequestError("key: it names nothing", hint='Say which: {"key": ["load"]}.')
@@ -128,7 +130,7 @@ class RecordStore:
         async def here() -> bytes:
             return await self.get(word, alone)
 
-        question = Question(path, msgspec.json.encode(alone), here)
+        question = Question(path, msgspec.json.encode(alone), here, _PARTS.decode)
         latest = times_between(body.since, body.until, body.latest) is None
         return await self._gathered(word, body.nodes, question, latest, body.limit)
 
@@ -140,12 +142,14 @@ class RecordStore:
             return msgspec.json.encode(
                 {"application": await query.run(ready.kinds["application"].latest)}
             )
+        Query.of(body, ())  # only what can be asked is sent on
         alone = msgspec.structs.replace(body, nodes=None)
 
         async def here() -> bytes:
             return await self.query(alone)
 
-        question = Question("/app/query", msgspec.json.encode(alone), here, may_lack=True)
+        content = msgspec.json.encode(alone)
+        question = Question("/app/query", content, here, _PARTS.decode, may_lack=True)
         return await self._gathered("application", body.nodes, question, True, body.limit)
 
     async def _read(self, word: str, body: ReadBody) -> list[KeyValues]:
@@ -160,14 +164,14 @@ class RecordStore:
         self,
         word: str,
         nodes: frozenset[str] | str | None,
-        question: Question,
+        question: Question[_Parts],
         latest: bool,
         limit: int | None,
     ) -> bytes:
         answers = await ask(nodes, self._member, question)
         if answers.lacking and not answers.found:
             raise _nowhere(answers)
-        parts = [_PARTS.decode(part)[word] for part in answers.found.values()]
+        parts = [part.get(word, []) for part in answers.found]
         answer: dict[str, list[KeyValues] | tuple[Missing, ...]] = {
             word: merged(parts, latest)[:limit]
         }
@@ -194,7 +198,7 @@ async def _keep(kinds: Sequence[Kind]) -> None:
                 log.error("records not kept in order", kind=kind.name, exc_info=error)
 
 
-def _nowhere(answers: Answers) -> NotFoundError:
+def _nowhere(answers: Answers[_Parts]) -> NotFoundError:
     """Return the error where nobody who answered knows what was asked about."""
     first = answers.lacking[0]
     details = {"missing": msgspec.to_builtins(answers.missing)} if answers.missing else None

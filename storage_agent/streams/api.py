@@ -6,6 +6,7 @@ import msgspec
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
+from mistbow.auth.callers import current_caller
 from mistbow.auth.rules import requires
 from mistbow.errors import ConflictError, InvalidRequestError
 from mistbow.streams.schemas import RAW
@@ -13,7 +14,13 @@ from mistbow.streams.wire import MEDIA_TYPE
 from storage_agent.agent import Agent
 from storage_agent.fabric.relay import relayed, takes_site
 from storage_agent.monitoring.api import check_key, takes
-from storage_agent.monitoring.bodies import AdvanceBody, HoldBody, check_notes, read_body
+from storage_agent.monitoring.bodies import (
+    AdvanceBody,
+    HoldBody,
+    check_depth,
+    check_notes,
+    read_body,
+)
 from storage_agent.streams import reading
 from storage_agent.streams.arrow_bodies import encoded, read_table
 from storage_agent.streams.reading import Selection, Selector
@@ -70,7 +77,9 @@ def _add_state_routes(routes: APIRouter, agent: Agent) -> None:
     @requires("admin")
     async def advance(name: str, request: Request) -> dict[str, Any]:
         """A null attribute is removed; those that are not named stay as they are."""
-        body = read_body(_ADVANCE, await request.body())
+        content = await request.body()
+        body = read_body(_ADVANCE, content)
+        check_depth(content.decode(), "attributes")
         check_notes(body.attributes)
         stream = await _writable(agent, name)
         state = await stream.writer.advance(body.epoch, body.frontier, body.attributes)
@@ -163,7 +172,8 @@ def _add_row_routes(routes: APIRouter, agent: Agent) -> None:
             if frontier:
                 await stream.writer.advance(epoch, frontier)
             return {"first": log.head, "next": log.head, "frontier": log.frontier}
-        done = await stream.writer.append(rows, epoch=epoch, key=idempotency_key, frontier=frontier)
+        key = None if idempotency_key is None else current_caller().own(idempotency_key)
+        done = await stream.writer.append(rows, epoch=epoch, key=key, frontier=frontier)
         return {"first": done.first, "next": done.next, "frontier": done.frontier}
 
     @routes.get("/{name:path}", summary="Subscribe", response_class=StreamingResponse)

@@ -1,4 +1,7 @@
-"""The idempotency keys of recent appends, so that a repeat is told apart from a new one."""
+"""The idempotency keys of recent appends, so that a repeat is told apart from a new one.
+
+Those that callers give begin with the caller (``Caller.own``).
+"""
 
 import time
 from collections import OrderedDict

@@ -254,3 +254,6 @@ def test_points_are_deleted(url: str) -> None:
     assert ask(url, "/list", {"metricID": ["gone"]}) == {"metric": []}
     for body in ({}, {"from": 0}, {"metricID": []}, {"metricID": ["a"], "nodes": []}):
         assert httpx.request("DELETE", f"{url}/monitoring", json=body).status_code == 400
+    latest = {"metricID": ["a"], "latest": True}
+    refused = httpx.request("DELETE", f"{url}/monitoring", json=latest)
+    assert (refused.status_code, "latest" in refused.text) == (400, True)

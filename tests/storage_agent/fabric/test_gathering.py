@@ -4,9 +4,14 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
+import pytest
 
 from mistbow.client.agent import AgentClient, Point
 from mistbow.clock import system_clock
+from mistbow.errors import MistbowError
+from storage_agent.fabric.relay import READER
+from storage_agent.records.bodies import ReadBody
+from storage_agent.records.store import RecordStore
 from tests.support.sites import TOKEN, Place, knows, site_of
 from tests.support.waiting import eventually
 
@@ -96,6 +101,31 @@ def test_records_over_sites(places: list[Place]) -> None:
         left = at("/app/get", both)
         assert [each["key"] for each in left["application"]] == ["k"]
         assert [each["node"] for each in left["missing"]] == ["node-b"]
+
+
+def test_a_site_that_fails_is_missing(places: list[Place], monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b, _ = places
+    at = asking(a)
+    whole = RecordStore.get
+
+    async def failing(store: RecordStore, word: str, body: ReadBody) -> bytes:
+        match (READER.get(), body.key):
+            case ("a", "broken"):
+                raise MistbowError("something is broken here")
+            case ("a", "odd"):
+                return b'{"of": "another version"}'
+        return await whole(store, word, body)
+
+    monkeypatch.setattr(RecordStore, "get", failing)
+    with a.agent(b) as at_a, b.agent():
+        knows(at_a, "b")
+        for key, reason in (("broken", "something is broken here"), ("odd", "cannot be read")):
+            at("/app/put", {"app": [{"key": key, "val": 1, "timestamp": 5}]})
+            answer = at("/app/get", {"key": key, "nodes": []})
+            assert [each["key"] for each in answer["application"]] == [key]
+            [missing] = answer["missing"]
+            assert missing["node"] == "node-b"
+            assert reason in missing["reason"]
 
 
 def test_a_schema_that_not_all_sites_know(places: list[Place]) -> None:

@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from mistbow.settings import AgentSettings
+from storage_agent.monitoring import bodies
 from tests.storage_agent.conftest import HeldClock
 from tests.storage_agent.records.conftest import NOW, Post, item, posting, told
 from tests.support.agents import running_agent
@@ -68,6 +69,10 @@ def test_a_put_is_all_or_nothing_and_may_be_repeated(url: str, post: Post) -> No
     assert told(post("/app/get", {"key": ["again"]})) == {"again": [(NOW, 1)]}
 
 
+def record(val: str) -> bytes:
+    return b'{"app":[{"key":"k","timestamp":1,"val":%b}]}' % val.encode()
+
+
 BAD: list[tuple[str, bytes, str]] = [
     ("/app/put", b"{}", "application: it is missing"),
     ("/app/put", b'{"app":[],"application":[]}', "app: application says it"),
@@ -76,11 +81,15 @@ BAD: list[tuple[str, bytes, str]] = [
     ("/app/put", b'{"app":[{"key":"k","val":"\xff","timestamp":1}]}', "application[0].val"),
     ("/app/put", b'{"app":[{"key":"k","val":1,"timestamp":1.5}]}', "application[0].timestamp"),
     ("/app/put", b'{"app":[{"key":"k","val":' + b"[" * 100_000, "deeply"),
+    ("/app/put", record("[" * 33 + "]" * 33), "application[0].val: it is nested too deeply"),
+    ("/app/put", record('{"a":[' * 400 + '"]"' + "]}" * 400), "application[0].val: it is nested"),
     ("/app/put", b'{"app":[{"key":"k","val":1,"timestamp":1,"schema":"no"}]}', "no schema no"),
     ("/analytics/put", b'{"analytics":null}', "analytics"),
     ("/app/get", b'{"limit":0}', "limit"),
     ("/app/get", b'{"from":2,"to":1}', "from (2) is after to (1)"),
     ("/routing/put", b'{"routing":[{"routes":[{}]}]}', "routing[0].routes[0]"),
+    ("/routing/put", b'{"routing":[{"routes":[{"destination":"x"}]}]}', "routes[0]: destination"),
+    ("/routing/put", b'{"routing":[{"routes":[{"destination":"::/129"}]}]}', "destination"),
 ]
 
 
@@ -89,6 +98,26 @@ def test_bad_bodies_are_refused_with_a_reason(url: str, path: str, body: bytes, 
     response = httpx.post(f"{url}{path}", content=body)
     assert response.status_code == 400, response.text
     assert what in response.json()["error"]["message"]
+
+
+def test_what_an_earlier_version_took_is_read_however_deep_it_is(
+    url: str, post: Post, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as earlier:
+        earlier.setattr(bodies, "_DEEPEST", 10_000)
+        deep = next(
+            val
+            for depth in range(1000, 900, -1)
+            if httpx.post(
+                f"{url}/app/put", content=record(val := "[" * depth + "]" * depth)
+            ).is_success
+        )
+    for body in ({"key": "k"}, {"key": "k", "nodes": []}):
+        answer = httpx.post(f"{url}/app/get", json=body)
+        assert answer.status_code == 200
+        assert deep in answer.text
+    # Other tests read all keys, by a parser that takes less.
+    assert delete(url, "/app", {"key": "k"}).status_code == 200
 
 
 def delete(url: str, path: str, body: object) -> httpx.Response:
@@ -109,9 +138,13 @@ def test_what_is_deleted_is_gone_and_what_was_before_it_is_the_latest(url: str, 
     post("/app/put", {"application": [item("del-2", 0, NOW)]})
     assert told(post("/app/get", asked)) == {"del-1": [(NOW + 1, 1)], "del-2": [(NOW, 0)]}
     assert list(told(post("/app/get", {"start": "del", "limit": 2}))) == ["del-1", "del-2"]
-    for body in ({}, {"key": []}, {"key": ["k"], "from": 2, "to": 1}):
+    none = ({}, {"key": []}, {"key": ["k"], "from": 2, "to": 1})
+    # What a read would keep to, a delete must not pass over.
+    more = ({"nodes": []}, {"latest": True}, {"limit": 1}, {"form": NOW})
+    for body in (*none, *({"key": ["del-1"], **each} for each in more)):
         assert delete(url, "/app", body).status_code == 400
         assert delete(url, "/analytics", body).status_code == 400
+    assert told(post("/app/get", {"key": "del-1"})) == {"del-1": [(NOW + 1, 1)]}
 
 
 def test_what_expires_is_gone_at_once(records_settings: AgentSettings) -> None:
@@ -139,7 +172,8 @@ def test_a_restart_finds_everything_again(url: str, records_settings: AgentSetti
     # Comes last: the other agent takes the records over.
     post = posting(url)
     post("/app/put", {"app": [item("kept", 1), item("kept", 2, NOW + 1)]})
-    table = {"routes": [{"destination": "10.0.0.0/8"}], "node": "far", "timestamp": NOW}
+    routes = [{"destination": to} for to in ("10.0.0.0/8", "10.1.2.3/8", "fd00::1", "default")]
+    table = {"routes": routes, "node": "far", "timestamp": NOW}
     post("/routing/put", {"routing": [table]})
     before = post("/app/get", {})
     with running_agent(records_settings) as again:

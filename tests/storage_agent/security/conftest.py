@@ -35,9 +35,12 @@ class Guarded:
         write_token_file(self.file, content)
         self.tokens[name] = token
 
-    def ask(self, name: str, method: str, path: str, body: Any = None) -> httpx.Response:
-        """Ask with a token, or without for the name of nobody."""
+    def ask(
+        self, name: str, method: str, path: str, body: Any = None, key: str | None = None
+    ) -> httpx.Response:
+        """Ask with a token, or without for the name of nobody; perhaps with an idempotency key."""
         headers = {"Authorization": f"Bearer {self.tokens[name]}"} if name in self.tokens else {}
+        headers |= {} if key is None else {"Idempotency-Key": key}
         return httpx.request(method, self.url + path, json=body, headers=headers, timeout=10)
 
     def status(self, name: str, method: str, path: str, body: Any = None) -> int:

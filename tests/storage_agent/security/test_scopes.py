@@ -82,6 +82,20 @@ def test_a_prefix_bounds_what_is_deleted(agent: Guarded) -> None:
     assert not any(entity.startswith("bus-") for entity in left)
 
 
+def test_idempotency_keys_of_a_token_are_its_own(agent: Guarded) -> None:
+    for name in ("sensor", "operator", "fog"):
+        assert agent.ask(name, "POST", "/put", put(f"key-{name}"), key="a").is_success
+        record = {"key": f"key-{name}", "val": 1, "timestamp": 1}
+        assert agent.ask(name, "POST", "/app/put", {"app": [record]}, key="a").is_success
+    # Of one token a key says that a body was stored, whatever the body is.
+    assert agent.ask("sensor", "POST", "/put", put("key-repeated"), key="a").is_success
+    all_three = ["key-fog", "key-operator", "key-sensor"]
+    asked = {"entityID": [*all_three, "key-repeated"]}
+    assert entities(agent.ask("viewer", "POST", "/get", asked)) == all_three
+    found = agent.ask("viewer", "POST", "/app/get", {"start": "key-"}).json()["application"]
+    assert [each["key"] for each in found] == all_three
+
+
 def test_a_revoked_token_opens_nothing_from_then_on(agent: Guarded) -> None:
     agent.add("brief", "read")
     assert agent.status("brief", "GET", "/streams") == 200

@@ -79,31 +79,36 @@ def test_rights_hold_at_other_sites_and_agents_speak_tls(
         client.close()
         agent.add("viewer", "read")
         agent.add("bus", "ingest", "read", prefix="bus-")
+        agent.add("other", "ingest")
 
         assert agent.status("fog", "POST", "/put?site=far", put("bus-1", "tram-1")) == 200
         assert agent.status("viewer", "POST", "/put?site=far", put("bus-1")) == 403
         assert agent.status("viewer", "POST", "/streams/x/claim?site=far") == 403
         refused = agent.ask("bus", "POST", "/put?site=far", put("tram-1"))
         assert (refused.status_code, "tram-1" in refused.text) == (403, True)
-        assert agent.status("bus", "POST", "/put?site=far", put("bus-2")) == 200
+        for name, entity in (("bus", "bus-2"), ("other", "bus-3"), ("other", "bus-4")):
+            body = put(entity, value=0.0 if name == "other" else 1.0)
+            assert agent.ask(name, "POST", "/put?site=far", body, key="k").is_success
 
         everywhere = {**LATEST, "nodes": []}
         assert entities(agent.ask("viewer", "POST", "/get?site=far", LATEST)) == [
             "bus-1",
             "bus-2",
+            "bus-3",  # the key of another token is another; bus-4 is no new body
             "tram-1",
         ]
-        assert entities(agent.ask("bus", "POST", "/get?site=far", LATEST)) == ["bus-1", "bus-2"]
-        assert entities(agent.ask("bus", "POST", "/get", everywhere)) == ["bus-1", "bus-2"]
+        buses = ["bus-1", "bus-2", "bus-3"]
+        assert entities(agent.ask("bus", "POST", "/get?site=far", LATEST)) == buses
+        assert entities(agent.ask("bus", "POST", "/get", everywhere)) == buses
         total = agent.ask("bus", "POST", "/query", {**everywhere, "agg": "sum"})
         assert total.json()["value"] == 2
         # What it has is known here too.
-        listed = eventually(lambda: _two(agent.ask("bus", "POST", "/list", everywhere).json()))
-        assert {item["entityID"] for item in listed} == {"bus-1", "bus-2"}
+        listed = eventually(lambda: _all(agent.ask("bus", "POST", "/list", everywhere).json()))
+        assert sorted(item["entityID"] for item in listed) == buses
 
 
-def _two(answer: dict[str, Any]) -> list[Any]:
-    return answer["metric"] if len(answer["metric"]) >= 2 else []
+def _all(answer: dict[str, Any]) -> list[Any]:
+    return answer["metric"] if len(answer["metric"]) >= 3 else []
 
 
 def test_the_python_client_trusts_a_given_authority_only(
