@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from analytics_enabler.semantics import check
+from analytics_worker.accumulating.ledger import Ledger
 from analytics_worker.composition import compose
 from tests.analytics_worker.spark.test_lowering import NO_SHRINKING
 from tests.oracle.data import UNTIL_MS, Stream, streams, table
@@ -105,6 +106,6 @@ _ROWS = [
 def test_what_once_differed(query: str) -> None:
     (case,) = cases_of([f"q = COMPUTE {query} EVERY 1 s"])
     plan = plan_of([case])
-    found = answers_of(compose(windows_of(points(_ROWS), plan), plan))
+    found = answers_of(compose(windows_of(points(_ROWS), plan), plan, Ledger()))
     with opened(table(_ROWS)) as oracle:
         assert not differences(case, found, oracle, UNTIL_MS)
