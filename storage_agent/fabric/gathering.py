@@ -22,6 +22,7 @@ from storage_agent.monitoring.bodies import GetBody, Some
 from storage_agent.monitoring.extraction import choice_of
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 _READ_S = 27.0
 _OF_THE_QUESTION = (ForbiddenError, InvalidRequestError, NotFoundError, TooLargeError)
@@ -71,7 +72,7 @@ class StandIn(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Question(Generic[T]):
+class Question(Generic[T_co]):
     """What each site's agent is asked: a POST of the JSON ``body`` to ``path``.
 
     ``here`` answers the same for this node, ``stand_in`` for others, if it is there; ``decode``
@@ -82,7 +83,7 @@ class Question(Generic[T]):
     path: str
     body: bytes
     here: Callable[[], Awaitable[bytes]]
-    decode: Callable[[bytes], T]
+    decode: Callable[[bytes], T_co]
     stand_in: StandIn | None = None
     may_lack: bool = False
 
@@ -143,8 +144,7 @@ def chosen_sites(nodes: Some, member: Member) -> tuple[list[Site], tuple[Missing
 async def ask(nodes: Some, member: Member, question: Question[T]) -> Answers[T]:
     """Ask the sites of nodes, all at once; a site that has no good answer is told as missing."""
     sites, unknown = chosen_sites(nodes, member)
-    asked = [_answer(question, site, member) for site in sites]
-    answers = await asyncio.gather(*asked)
+    answers = await asyncio.gather(*(_answer(question, site, member) for site in sites))
     found: list[T] = []
     missing: list[Missing] = []
     lacking: list[NotFoundError] = []
