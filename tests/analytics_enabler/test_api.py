@@ -104,7 +104,7 @@ def test_problems_come_with_their_places(enabler: EnablerClient) -> None:
     assert "no function `AVGG` (and 1 more)" in caught.value.message
     errors = [problem for problem in caught.value.details if problem["severity"] == "error"]
     places = [(problem["line"], problem["column"], problem["length"]) for problem in errors]
-    assert places == [(1, 13, 4), (1, 32, 1)]
+    assert places == [(1, 13, 4), (1, 44, 3)]
     assert enabler.list() == []
 
 

@@ -62,7 +62,7 @@ def test_check(command: Command) -> None:
     assert command("check", "-", stdin="a = COMPUTE").exit_code == 1
     answer = json.loads(command("check", "--json", "a = COMPUTE AVG(x)").stdout)
     assert not answer["ok"]
-    assert answer["problems"][0]["hint"].startswith("Add `EVERY 5 SECONDS`")
+    assert answer["problems"][0]["hint"].startswith("Give it a window, as in `AVG(x, 10 SECONDS)`")
 
 
 def test_explain(command: Command) -> None:
