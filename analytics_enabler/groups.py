@@ -32,7 +32,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
         >>> Group(scope=None, scheduler="fair").id, Group(scope="x", scheduler="latency").id
         ('all.fair', 'site-x.latency')
         >>> Group(scope=None, scheduler="fair", options=Options(signature="board")).id
-        'all.fair.eb9fa5b9.signed-board'
+        'all.fair.89d5ee48.signed-board'
         """
         scope = "all" if self.scope is None else f"site-{slug(self.scope)}"
         scheduler = slug(self.scheduler)

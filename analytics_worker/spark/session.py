@@ -119,6 +119,7 @@ def warm_up(session: SparkSession) -> None:
         F.unix_millis("timestamp").alias("due"),
         F.col("value").cast("double").alias("value"),
         F.lit(None).cast("string").alias("entity"),
+        F.lit(None).alias("draw"),
         F.lit(None).cast("timestamp").alias("frontier"),
     )
     query = (

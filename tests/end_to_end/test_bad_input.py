@@ -70,7 +70,7 @@ BAD_QUERIES: dict[str, str] = {
     "empty": "",
     "only a comment": "-- nothing",
     "no COMPUTE": "a = AVG(cpu, 5 SECONDS) EVERY 5 SECONDS",
-    "no EVERY": "a = COMPUTE AVG(cpu, 5 SECONDS)",
+    "no EVERY and no window": "a = COMPUTE AVG(cpu)",
     "unknown function": "a = COMPUTE AVERAG(cpu, 5 SECONDS) EVERY 5 SECONDS",
     "unit missing": "a = COMPUTE AVG(cpu, 5) EVERY 5 SECONDS",
     "parenthesis open": "a = COMPUTE AVG(cpu, 5 SECONDS EVERY 5 SECONDS",
