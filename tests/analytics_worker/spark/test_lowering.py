@@ -120,7 +120,7 @@ NO_SHRINKING = (Phase.explicit, Phase.reuse, Phase.generate)
 
 
 @settings(
-    max_examples=2,
+    max_examples=1,
     deadline=None,
     phases=NO_SHRINKING,
     suppress_health_check=[HealthCheck.function_scoped_fixture],

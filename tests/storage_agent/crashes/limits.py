@@ -7,7 +7,7 @@ def _number(name: str, default: int) -> int:
     return int(os.environ.get(f"MISTBOW_{name}", default))
 
 
-ROUNDS = _number("ROUNDS", 3)
+ROUNDS = _number("ROUNDS", 2)
 """So many times each process is killed."""
 
 POWER_CUTS = _number("ROUNDS", 2)
