@@ -6,7 +6,7 @@ from typing import TypeVar, cast
 
 from analytics_enabler.semantics.findings import Findings
 from analytics_enabler.semantics.scopes import leaves
-from analytics_enabler.semantics.trees import all_of, rebuilt, walk
+from analytics_enabler.semantics.trees import all_of, rebuilt, references
 from grammar import ast
 
 N = TypeVar("N", bound=ast.Node)
@@ -20,21 +20,17 @@ def with_allowed(insight: ast.Insight, findings: Findings) -> ast.Insight:
     """
     for option in insight.options:
         if isinstance(option, ast.Allow):
-            _refuse_references(insight, findings)
+            for node in references(insight):
+                findings.error(
+                    node.span,
+                    f"ALLOW does not reach the points that `{node.name}` reads",
+                    f"Write what `{node.name}` computes here, or give it that ALLOW and leave it "
+                    "out.",
+                )
             terms = option.when.terms if isinstance(option.when, ast.And) else (option.when,)
             for term in terms:
                 insight = _with_term(insight, term, findings)
     return insight
-
-
-def _refuse_references(insight: ast.Insight, findings: Findings) -> None:
-    for node in walk(insight):
-        if isinstance(node, ast.InsightReference):
-            findings.error(
-                node.span,
-                f"ALLOW does not reach the points that `{node.name}` reads",
-                f"Write what `{node.name}` computes here, or give it that ALLOW and leave it out.",
-            )
 
 
 def _with_term(insight: ast.Insight, term: ast.Condition, findings: Findings) -> ast.Insight:

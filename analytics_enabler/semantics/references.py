@@ -14,7 +14,7 @@ from analytics_enabler.semantics.definition import Definition
 from analytics_enabler.semantics.expansion import Meant
 from analytics_enabler.semantics.findings import Findings, beginning, did_you_mean
 from analytics_enabler.semantics.options import is_signed
-from analytics_enabler.semantics.trees import walk
+from analytics_enabler.semantics.trees import references
 from grammar import ast
 from grammar.units import in_words
 from mistbow.plan.expressions import Aggregate, Expression, Filtered, children, rewrite
@@ -52,7 +52,7 @@ class References:
             if each.plain is not None:
                 by_name.setdefault(each.plain.name, []).append((each.written, each.plain))
         uses = {
-            name: [n.name for _, plain in same for n in _references(plain) if n.name in by_name]
+            name: [n.name for _, plain in same for n in references(plain) if n.name in by_name]
             for name, same in by_name.items()
         }
         order, cycles = ordered(uses)
@@ -72,19 +72,19 @@ class References:
 
     def look_up(self, insight: ast.Insight) -> bool:
         """Return whether all that an insight refers to is there and fits, and say what does not."""
-        references = list(_references(insight))
+        found = list(references(insight))
         # Not a generator: all of them are looked at.
-        fits = [self._fits(node, insight) for node in references]
+        fits = [self._fits(node, insight) for node in found]
         if not all(fits):
             return False
-        if sum(self._extent(node.name)[0] for node in references) > MOST_NODES:
+        if sum(self._extent(node.name)[0] for node in found) > MOST_NODES:
             self._refuse_size(insight)
             return False
         return True
 
     def check_depth(self, insight: ast.Insight, definition: Definition) -> bool:
         """Return whether an insight is no deeper by what it refers to than it may be."""
-        if next(_references(insight), None) is None or _extent(definition)[1] <= MOST_DEPTH:
+        if next(references(insight), None) is None or _extent(definition)[1] <= MOST_DEPTH:
             return True
         self._refuse_size(insight)
         return False
@@ -176,10 +176,6 @@ class References:
             f"or {MOST_DEPTH} levels deep",
             "Refer to fewer insights, or to some that refer to fewer.",
         )
-
-
-def _references(insight: ast.Insight) -> Iterator[ast.InsightReference]:
-    return (node for node in walk(insight) if isinstance(node, ast.InsightReference))
 
 
 def _at_ticks(part: Expression, every_ms: int) -> Expression:

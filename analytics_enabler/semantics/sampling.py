@@ -8,7 +8,7 @@ from typing import Literal, TypeVar
 import msgspec
 
 from analytics_enabler.semantics.findings import Findings, beginning
-from analytics_enabler.semantics.trees import walk
+from analytics_enabler.semantics.trees import references, walk
 from grammar import ast
 from mistbow.plan.expressions import Aggregate, Expression, Function, rewrite
 from mistbow.plan.expressions import walk as walk_plan
@@ -112,18 +112,13 @@ def sampling_of(insight: ast.Insight, findings: Findings) -> Asked | None:
             "a sample of a fixed size is the same for each entity",
             "Give a share, as in `SAMPLE 0.2`, or leave AWARENESS out.",
         )
-    _refuse_references(insight, findings)
+    for node in references(insight):
+        findings.error(
+            node.span,
+            f"the points that `{node.name}` reads are not sampled here",
+            f"Write what `{node.name}` computes here, or sample it there.",
+        )
     return Asked(asking[0], accurate)
-
-
-def _refuse_references(insight: ast.Insight, findings: Findings) -> None:
-    for node in walk(insight):
-        if isinstance(node, ast.InsightReference):
-            findings.error(
-                node.span,
-                f"the points that `{node.name}` reads are not sampled here",
-                f"Write what `{node.name}` computes here, or sample it there.",
-            )
 
 
 def sampled(

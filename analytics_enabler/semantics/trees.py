@@ -27,6 +27,11 @@ def walk(node: ast.Node) -> Iterator[ast.Node]:
         waiting.extend(reversed(list(parts(last))))
 
 
+def references(node: ast.Node) -> Iterator[ast.InsightReference]:
+    """Yield the references to insights in a tree, from left to right."""
+    return (each for each in walk(node) if isinstance(each, ast.InsightReference))
+
+
 def rebuilt(node: N, change: Callable[[ast.Node], ast.Node]) -> N:
     """Return ``node`` with ``change`` applied to those directly below it."""
     changes: dict[str, Any] = {}
