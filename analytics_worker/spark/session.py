@@ -4,22 +4,23 @@ import os
 import shutil
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import psutil
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from analytics_worker.spark.lowering import lower
 from analytics_worker.spark.panes_source import PanesSource
 from analytics_worker.spark.pools import write_pools
 from analytics_worker.spark.sink import MistbowSink
-from analytics_worker.spark.source import MistbowSource
+from analytics_worker.spark.source import ROUTED_WITH_FRONTIER, MistbowSource
 from analytics_worker.spark_home import spark_home
 from mistbow.plan.expressions import Measure, Source
 from mistbow.plan.nodes import Insight, Pane, Plan, Window
@@ -103,27 +104,22 @@ def warm_up(session: SparkSession) -> None:
 
     Spark starts a Python process for each thing that a source or a sink does, one after another:
     half of the time to the first result. This reads nothing and writes nothing, but starts them.
+    Raises what the query fails of.
     """
     pane = Pane(id="warm", source=Source("warm"), by=(), width_ms=1000)
     window = Window(id="warm", pane="warm", size_ms=2000, every_ms=1000)
     insight = Insight(uid="warm", expression=Measure("AVG", "warm"), by=(), every_ms=1000, since=0)
     plan = Plan(insights=(insight,), windows=(window,), panes=(pane,))
-    reading = threading.Thread(target=_read_nothing, args=(session, plan), name="warm-up-source")
-    reading.start()
+    with ThreadPoolExecutor(1, "warm-up-source") as pool:
+        reading = pool.submit(_read_nothing, session, plan)
+        _write_nothing(session, plan)
+        reading.result()
+
+
+def _write_nothing(session: SparkSession, plan: Plan) -> None:
     checkpoint = scratch_folder() / "warm-up"
-    points = session.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
-    routed = points.select(
-        F.lit(0).alias("route"),
-        F.lit("{}").alias("key"),
-        F.unix_millis("timestamp").alias("ts"),
-        F.unix_millis("timestamp").alias("due"),
-        F.col("value").cast("double").alias("value"),
-        F.lit(None).cast("string").alias("entity"),
-        F.lit(None).alias("draw"),
-        F.lit(None).cast("timestamp").alias("frontier"),
-    )
     query = (
-        lower(routed, plan, {"warm": 0}, revision=0)
+        lower(generated(session, 10), plan, {"warm": 0}, revision=0)
         .writeStream.format("mistbow-sink")
         .options(url="", stream="", epoch=0)
         .option("checkpointLocation", str(checkpoint))
@@ -132,9 +128,33 @@ def warm_up(session: SparkSession) -> None:
     deadline = time.monotonic() + _WARM_UP_AT_MOST
     while query.isActive and query.lastProgress is None and time.monotonic() < deadline:
         time.sleep(0.05)
+    failure = query.exception()
     query.stop()
-    reading.join()
     shutil.rmtree(checkpoint, ignore_errors=True)
+    if failure is not None:
+        raise failure
+
+
+def generated(session: SparkSession, rows: int, **given: Column) -> DataFrame:
+    """Return points of Spark's own, so many a micro-batch, as if they were routed to pane 0.
+
+    Their columns are those of the source; those that are neither needed nor ``given`` are null.
+    """
+    points = session.readStream.format("rate-micro-batch").option("rowsPerBatch", rows).load()
+    needed = {
+        "route": F.lit(0),
+        "key": F.lit("{}"),
+        "ts": F.unix_millis("timestamp"),
+        "due": F.unix_millis("timestamp"),
+        "value": F.col("value"),
+    }
+    known = needed | given
+    return points.select(
+        *(
+            known.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name)
+            for field in from_arrow_schema(ROUTED_WITH_FRONTIER)
+        )
+    )
 
 
 def _read_nothing(session: SparkSession, plan: Plan) -> None:

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from analytics_worker.spark.lowering import lower
+from analytics_worker.spark.session import generated, warm_up
 from mistbow.panes.routing import ROUTED
 from mistbow.plan.contents import CONTENT_OF
 from mistbow.plan.expressions import Function, Measure, Parameters, Source
@@ -155,19 +156,13 @@ def test_a_batch_equals_the_oracle(
     assert set(found["revision"].to_pylist()) <= {3}
 
 
+def test_spark_is_warmed_up_without_a_failure(spark: SparkSession) -> None:
+    warm_up(spark)
+
+
 def test_only_the_scan_lies_below_the_watermark(spark: SparkSession, tmp_path: Path) -> None:
     plan = plan_of([(5000, 1000)])
-    source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 5).load()
-    points = source.select(
-        F.lit(0).alias("route"),
-        F.lit("{}").alias("key"),
-        F.unix_millis("timestamp").alias("ts"),
-        F.unix_millis("timestamp").alias("due"),
-        F.col("value").cast("double").alias("value"),
-        F.lit("e").alias("entity"),
-        F.lit(None).alias("draw"),
-        F.col("timestamp").alias("frontier"),
-    )
+    points = generated(spark, 5, entity=F.lit("e"), frontier=F.col("timestamp"))
     results = lower(points, plan, {window.id: 0 for window in plan.windows}, revision=0)
     query = results.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).start()
     try:
