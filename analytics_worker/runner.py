@@ -170,6 +170,7 @@ class FragmentRunner:
             computed_windows=counts.computed_windows,
             rows_written=self._written.rows,
             bytes_written=self._written.bytes,
+            spent_ms=dict(counts.spent_ms),
         )
 
     def stop(self) -> None:

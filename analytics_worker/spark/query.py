@@ -3,9 +3,9 @@
 import itertools
 import json
 import shutil
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import reduce
 from typing import Any
@@ -32,12 +32,14 @@ class Counts:
     batches: int = 0
     rows_dropped: int = 0
     computed_windows: int = 0
+    spent_ms: Counter[str] = field(default_factory=Counter)
 
     def __add__(self, other: "Counts") -> "Counts":
         return Counts(
             self.batches + other.batches,
             self.rows_dropped + other.rows_dropped,
             self.computed_windows + other.computed_windows,
+            self.spent_ms + other.spent_ms,
         )
 
 
@@ -90,6 +92,7 @@ class FragmentQuery:
                 batches=1,
                 rows_dropped=sum(op.numRowsDroppedByWatermark for op in operators),
                 computed_windows=operators[0].numRowsRemoved if operators else 0,
+                spent_ms=Counter(progress.durationMs),
             )
 
     def read_to(self, frontier: int | None = None) -> Any:

@@ -18,7 +18,8 @@ class FragmentStatus(msgspec.Struct, frozen=True, kw_only=True):
     overdue; ``lagging_since`` and ``shed_since`` tell since when, ms since the epoch. ``queries``
     counts the Spark queries that run now; ``batches``, ``rows_dropped`` (by Spark's watermark;
     never above 0 when all is well), ``computed_windows``, and the rows and ``bytes_written`` to
-    the target count since the worker's start.
+    the target count since the worker's start, and so does ``spent_ms``: the time in the phases of
+    micro-batches, as Spark names them.
     """
 
     id: str
@@ -36,3 +37,4 @@ class FragmentStatus(msgspec.Struct, frozen=True, kw_only=True):
     computed_windows: int = 0
     rows_written: int = 0
     bytes_written: int = 0
+    spent_ms: dict[str, int] = msgspec.field(default_factory=dict)
