@@ -13,6 +13,7 @@ import msgspec
 from mistbow.fog.costs import cheapest, cost_per_hour
 from mistbow.fog.jobs import Job, Placement, Refusal
 from mistbow.fog.snapshot import Fog
+from mistbow.packages import environment
 from mistbow.schedulers import process
 from mistbow.schedulers.confining import nodes_for, none_left, only
 from mistbow.schedulers.interface import Decision
@@ -24,7 +25,6 @@ from mistbow.telemetry import get_logger
 LIMIT_S = 5.0
 """How long a scheduler may take; of this a process needs some tenths to start."""
 
-_SECRETS = ("MISTBOW_TOKEN", "MISTBOW_TOKEN_FILE")
 _NO_SETTINGS: Mapping[str, Mapping[str, str]] = {}
 _NONE_RESTS: Mapping[str, str] = {}
 _log = get_logger(__name__)
@@ -174,7 +174,7 @@ def answer_of(name: str, question: bytes, limit_s: float) -> bytes:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env={key: value for key, value in os.environ.items() if key not in _SECRETS},
+        env=environment(),
         start_new_session=True,
     ) as child:
         try:

@@ -10,9 +10,10 @@ import msgspec
 
 from mistbow.errors import InvalidRequestError
 from mistbow.fog.jobs import Setting
+from mistbow.packages import packages
 from mistbow.schedulers.guard import FailedError, answer_of
 from mistbow.schedulers.process import settings_of
-from mistbow.schedulers.registry import load, packages, places_of
+from mistbow.schedulers.registry import load, places_of
 
 LIMIT_S = 15.0
 """How long a scheduler's process may take to tell; it is asked once, not again and again."""
