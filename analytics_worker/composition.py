@@ -4,24 +4,30 @@ All windows of a tick close together, so composing them needs no state but that 
 it is a function of that and of the rows at hand, the same in a stream and in a batch.
 """
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from analytics_worker.accumulating.accumulators import (
     Accumulator,
+    Said,
     States,
     accumulate,
     at_each_point,
     at_ticks,
 )
-from analytics_worker.at_points import Held, Moment, finish_at
+from analytics_worker.at_points import Held, Moment, finish_at, passing
 from analytics_worker.finishing import Finished, finish, reduce_values
+from analytics_worker.labels import labels, seen_at_moments, seen_at_ticks
 from analytics_worker.sampled import finish_sample
+from mistbow.operators.geohash import geohash
+from mistbow.operators.points import Floats
 from mistbow.panes.mathematical import MATHEMATICAL
 from mistbow.panes.predicates import (
     ARITHMETIC_ARRAYS,
@@ -29,6 +35,7 @@ from mistbow.panes.predicates import (
     is_number,
     number_for_all,
     same_for_all,
+    text_for_all,
 )
 from mistbow.panes.routing import key_of
 from mistbow.plan.contents import CONTENT_OF
@@ -40,6 +47,8 @@ from mistbow.plan.expressions import (
     Comparison,
     Expression,
     Filtered,
+    Geohash,
+    Label,
     Mapped,
     Measure,
     Membership,
@@ -49,9 +58,10 @@ from mistbow.plan.expressions import (
     Reduction,
     Scalar,
     is_condition,
+    is_text,
     walk,
 )
-from mistbow.plan.nodes import Insight, Plan
+from mistbow.plan.nodes import Counted, Insight, Plan
 from mistbow.plan.resumption import windows_of
 
 COMPOSED = pa.schema(
@@ -64,11 +74,14 @@ COMPOSED = pa.schema(
         pa.field("low", pa.float64()),
         pa.field("high", pa.float64()),
         pa.field("confidence", pa.float64()),
+        pa.field("text", pa.string()),
     ]
 )
-"""The results of insights; rows without a value are left out."""
+"""The results of insights; rows with neither a value nor a text are left out."""
 
 _AT = ["tick", "key"]
+_NUMBER, _TEXT = pa.float64(), pa.string()
+_FOR_ALL = {_NUMBER: number_for_all, _TEXT: text_for_all}
 
 
 def compose(windows: pa.Table, plan: Plan, states: States) -> pa.Table:
@@ -88,20 +101,22 @@ def compose(windows: pa.Table, plan: Plan, states: States) -> pa.Table:
 
 def _compose_one(scope: "_Scope", insight: Insight) -> pa.Table:
     result = scope.evaluate(insight.expression)
-    shown = pc.and_(_finite(result.values), pc.greater(result.rows["tick"], insight.since))
+    shown = pc.and_(_said(result.values), pc.greater(result.rows["tick"], insight.since))
     if insight.filter is not None:
         shown = pc.and_(shown, scope.holds(insight.filter, result))
     rows, said = result.rows, result.said
+    texts = said.value.type == _TEXT
     composed = pa.table(
         {
             "insight": pa.repeat(insight.uid, rows.num_rows),
             "key": rows["key"],
             "ts": rows["tick"],
-            "value": said.value,
+            "value": pa.nulls(rows.num_rows, pa.float64()) if texts else said.value,
             "values": _or_nothing(said.values, rows.num_rows, COMPOSED.field("values").type),
             "low": _or_nothing(said.low, rows.num_rows, pa.float64()),
             "high": _or_nothing(said.high, rows.num_rows, pa.float64()),
             "confidence": _or_nothing(said.confidence, rows.num_rows, pa.float64()),
+            "text": said.value if texts else pa.nulls(rows.num_rows, pa.string()),
         },
         schema=COMPOSED,
     )
@@ -145,6 +160,7 @@ class _Scope:
         self._insight = insight
         self._shapes = {window.id: window for window in plan.windows}
         self._points: dict[str, Held] = {}
+        self._moments: dict[frozenset[str], list[Moment]] = {}
         panes = {pane.id: pane for pane in plan.panes}
         self._places = {window.id: place for place, window in enumerate(plan.windows)}
         self._by = {window.id: frozenset(panes[window.pane].by) for window in plan.windows}
@@ -170,7 +186,12 @@ class _Scope:
                 operand = self.evaluate(expression.operand)
                 return operand.told(MATHEMATICAL[expression.function](operand.values))
             case Arithmetic():
-                return self._arithmetic(expression)
+                base, left, right = self._met(expression.left, expression.right)
+                return base.told(ARITHMETIC_ARRAYS[expression.operator](left, right))
+            case Geohash():
+                return self._geohash(expression)
+            case Label():
+                return self._label(expression)
             case Reduction():
                 return self._reduction(expression)
             case Filtered():
@@ -192,20 +213,26 @@ class _Scope:
             case Not():
                 return pc.invert(self.holds(condition.operand, base))
             case Comparison():
-                left, right = self._at(condition.left, base), self._at(condition.right, base)
+                kind = _kind(condition.left, condition.right)
+                left = self._at(condition.left, base, kind)
+                right = self._at(condition.right, base, kind)
                 return pc.fill_null(COMPARE_ARRAYS[condition.operator](left, right), False)
             case Membership():
-                numbers = [option for option in condition.options if is_number(option)]
-                return pc.is_in(self._at(condition.operand, base), pa.array(numbers, pa.float64()))
+                kind = _kind(condition.operand)
+                wanted = [o for o in condition.options if _is_of(o, kind)]
+                return pc.is_in(self._at(condition.operand, base, kind), pa.array(wanted, kind))
             case _:
                 raise TypeError(f"{type(condition).__name__} is no condition")
 
-    def _at(self, expression: Expression, base: _Keyed) -> Any:
-        """Return the value that an expression has for each row of ``base``, null for none."""
+    def _at(self, expression: Expression, base: _Keyed, kind: pa.DataType = _NUMBER) -> Any:
+        """Return the value that an expression has for each row of ``base``, null for none.
+
+        What depends on the key alone may be of another kind: then it is none.
+        """
         if _is_constant(expression):
-            return _constant(expression)
+            return _constant(expression, kind)
         if not _reads_windows(expression):
-            return _of_key(expression, base.rows)
+            return _of_key(expression, base.rows, kind)
         found = self.evaluate(expression)
         if found.rows is base.rows:
             return found.values
@@ -216,12 +243,17 @@ class _Scope:
     def _measure(self, measure: Measure) -> _Keyed:
         by = self._by[measure.window]
         if measure.function in ACCUMULATING:
-            accumulator = Accumulator.of(measure, self._shapes[measure.window])
-            said = accumulate(accumulator, self._window(measure.window), self._states)
-            return _Keyed(*(at_ticks if self._insight is None else at_each_point)(said), by)
+            _, said = self._accumulated(measure)
+            if self._insight is None:
+                return _Keyed(*at_ticks(said), by)
+            rows, finished = at_each_point(said)
+            if self._insight.counted is not None:
+                meant = _among(rows, self._moments_of(by))
+                rows, finished = rows.filter(meant), finished.filter(meant)
+            return _Keyed(rows, finished, by)
         if self._insight is not None:
             held = [self._held(id) for id in (measure.window, measure.other) if id is not None]
-            return _Keyed(*finish_at(measure, held, self._moments(by)), by)
+            return _Keyed(*finish_at(measure, held, self._moments_of(by)), by)
         rows = self._window(measure.window)
         sampling = self._sources[measure.window].sampling
         if sampling is not msgspec.UNSET:
@@ -232,19 +264,35 @@ class _Scope:
             rows = _paired(rows, self._window(measure.other))
         return _Keyed(rows, finish(measure.function, rows, measure.parameters), by)
 
-    def _arithmetic(self, node: Arithmetic) -> _Keyed:
-        function = ARITHMETIC_ARRAYS[node.operator]
+    def _met(self, left: Expression, right: Expression) -> tuple[_Keyed, Any, Any]:
+        """Return what has the keys at which two operands meet, and the values of both there."""
         # What depends on the key alone is the same for every row: it need not be met.
-        if not _reads_windows(node.left):
-            right = self.evaluate(node.right)
-            return right.told(function(self._at(node.left, right), right.values))
-        if not _reads_windows(node.right):
-            left = self.evaluate(node.left)
-            return left.told(function(left.values, self._at(node.right, left)))
-        left, right = self.evaluate(node.left), self.evaluate(node.right)
-        if right.by <= left.by:
-            return left.told(function(left.values, self._at(node.right, left)))
-        return right.told(function(self._at(node.left, right), right.values))
+        if not _reads_windows(left):
+            other = self.evaluate(right)
+            return other, self._at(left, other), other.values
+        if not _reads_windows(right):
+            one = self.evaluate(left)
+            return one, one.values, self._at(right, one)
+        one, other = self.evaluate(left), self.evaluate(right)
+        if other.by <= one.by:
+            return one, one.values, self._at(right, one)
+        return other, self._at(left, other), other.values
+
+    def _geohash(self, node: Geohash) -> _Keyed:
+        base, *degrees = self._met(node.latitude, node.longitude)
+        latitudes, longitudes = (_floats(each, base.rows.num_rows) for each in degrees)
+        return base.told(pa.array(geohash(latitudes, longitudes, node.characters), _TEXT))
+
+    def _label(self, node: Label) -> _Keyed:
+        measure = node.latest
+        if not isinstance(measure, Measure):
+            raise TypeError(f"a label is of a metric, not of {type(measure).__name__}")
+        by = frozenset(node.by)
+        if self._insight is None:
+            seen = seen_at_ticks(self._window(measure.window))
+        else:
+            seen = seen_at_moments(node, self._held(measure.window), self._moments_of(by))
+        return _Keyed(*labels(node, seen), by)
 
     def _reduction(self, node: Reduction) -> _Keyed:
         operand = self.evaluate(node.operand)
@@ -254,16 +302,35 @@ class _Scope:
         said = reduce_values(node.function, groups["value_list"], node.parameters)
         return _Keyed(groups.select(_AT), said, frozenset(node.by))
 
+    def _accumulated(self, measure: Expression) -> tuple[Accumulator, list[Said]]:
+        if not isinstance(measure, Measure):
+            raise TypeError(f"{type(measure).__name__} does not accumulate")
+        accumulator = Accumulator.of(measure, self._shapes[measure.window])
+        return accumulator, accumulate(accumulator, self._window(measure.window), self._states)
+
+    def _passing(self, counted: Counted) -> list[Moment]:
+        counts, said = zip(*map(self._accumulated, counted.counts), strict=True)
+        return passing(counted.every, counts, said, self._states)
+
     def _held(self, window: str) -> Held:
         held = self._points.get(window)
         if held is None:
             held = self._points[window] = Held.of(self._shapes[window], self._window(window))
         return held
 
-    def _moments(self, by: frozenset[str]) -> list[Moment]:
+    def _moments_of(self, by: frozenset[str]) -> list[Moment]:
         """Return when keys of these attributes, or of more, have a point in any of the windows."""
+        moments = self._moments.get(by)
+        if moments is None:
+            moments = self._moments[by] = self._find_moments(by)
+        return moments
+
+    def _find_moments(self, by: frozenset[str]) -> list[Moment]:
         assert self._insight is not None  # noqa: S101 - else there are ticks, no moments
         found: set[Moment] = set()
+        if self._insight.counted is not None:
+            found = {_shortened(moment, by) for moment in self._passing(self._insight.counted)}
+            return sorted(found, key=lambda moment: (moment.ts, moment.key))
         for id in windows_of(self._insight):
             if by == self._by[id]:
                 found |= set(self._held(id).moments())
@@ -277,6 +344,12 @@ class _Scope:
             mine = pc.equal(self._windows["window"], self._places[window])
             rows = self._rows[window] = self._windows.filter(mine)
         return rows
+
+
+def _among(rows: pa.Table, moments: Collection[Moment]) -> pa.BooleanArray:
+    meant = {(moment.ts, moment.key) for moment in moments}
+    places = zip(rows["tick"].to_pylist(), rows["key"].to_pylist(), strict=True)
+    return pa.array([place in meant for place in places], pa.bool_())
 
 
 def _shortened(moment: Moment, by: Collection[str]) -> Moment:
@@ -310,6 +383,24 @@ def _finite(values: Any) -> Any:
     return pc.fill_null(pc.is_finite(values), False)
 
 
+def _said(values: Any) -> Any:
+    return pc.is_valid(values) if values.type == _TEXT else _finite(values)
+
+
+def _floats(values: Any, rows: int) -> Floats:
+    """Return numbers, or one for all rows, as an array; not a number for what is missing."""
+    several = pa.repeat(values, rows) if isinstance(values, pa.Scalar) else values
+    return np.asarray(pc.fill_null(several, math.nan), np.float64)
+
+
+def _kind(*compared: Expression) -> pa.DataType:
+    return _TEXT if any(map(is_text, compared)) else _NUMBER
+
+
+def _is_of(option: Scalar, kind: pa.DataType) -> bool:
+    return isinstance(option, str) if kind == _TEXT else is_number(option)
+
+
 def _reads_windows(expression: Expression) -> bool:
     return any(isinstance(node, Measure) for node in walk(expression))
 
@@ -318,11 +409,11 @@ def _is_constant(expression: Expression) -> bool:
     return not any(isinstance(node, Measure | Attribute) for node in walk(expression))
 
 
-def _constant(expression: Expression) -> pa.Scalar:
-    return pa.scalar(number_for_all(expression, {}), pa.float64())
+def _constant(expression: Expression, kind: pa.DataType) -> pa.Scalar:
+    return pa.scalar(_FOR_ALL[kind](expression, {}), kind)
 
 
-def _of_key(expression: Expression, rows: pa.Table) -> Any:
+def _of_key(expression: Expression, rows: pa.Table, kind: pa.DataType = _NUMBER) -> Any:
     """Return what depends on the key alone, or on nothing: decided once a distinct key."""
     keys = rows["key"].combine_chunks().dictionary_encode()
     attributes = [
@@ -332,7 +423,7 @@ def _of_key(expression: Expression, rows: pa.Table) -> Any:
     if is_condition(expression):
         known = pa.array([same_for_all(expression, one) for one in attributes], pa.bool_())
     else:
-        known = pa.array([number_for_all(expression, one) for one in attributes], pa.float64())
+        known = pa.array([_FOR_ALL[kind](expression, one) for one in attributes], kind)
     return known.take(keys.indices)
 
 

@@ -74,10 +74,11 @@ class DeploymentList(BaseModel):
 
 
 class Result(BaseModel):
-    """The value of an insight for a key at a tick; without a value, an earlier one is withdrawn.
+    """What an insight says for a key at a tick: a value, or a text if its values are texts.
 
-    An attribute of the key that the points lack is null. ``values``: all of them, of functions that
-    have several. ``missing``: the sites whose points are not in it, for they were silent.
+    Without either, an earlier result is withdrawn. An attribute of the key that the points lack is
+    null. ``values``: all of them, of functions that have several. ``missing``: the sites whose
+    points are not in it, for they were silent.
     """
 
     insight: str
@@ -88,6 +89,7 @@ class Result(BaseModel):
     low: float | None = None
     high: float | None = None
     confidence: float | None = None
+    text: str | None = None
     revision: int
     computed_at: int
     missing: list[str] = []
@@ -97,6 +99,12 @@ class Result(BaseModel):
         """The key for people to read."""
         told = {name: "-" if value is None else value for name, value in self.key.items()}
         return ", ".join(f"{name}={value}" for name, value in told.items())
+
+    def value_words(self, form: str) -> str:
+        """The value for people to read, a number in such a form: ``g``, say."""
+        if self.text is not None:
+            return self.text
+        return "withdrawn" if self.value is None else format(self.value, form)
 
     @property
     def missing_words(self) -> str:

@@ -78,6 +78,34 @@ def test_value_at_the_last_tick(query: str, expected: dict[str, float]) -> None:
     assert {row["key"]: row["value"] for row in last_results(query)} == pytest.approx(expected)
 
 
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("GEOHASH[4](x, y) BY region", {NORTH: "s30d", SOUTH: "s1zb"}),
+        ("GEOHASH[3](x * 10, y) BY region", {NORTH: "u68"}),  # 100 degrees are none of latitude
+        ("GEOHASH[3]((x BY region), y)", {NORTH: "s30", SOUTH: "s3b"}),
+        ("GEOHASH[4](x, y) BY region WHEN == 's30d'", {NORTH: "s30d"}),
+        ("GEOHASH[4](x, y) BY region WHEN NOT IN ('s30d', 'u33d')", {SOUTH: "s1zb"}),
+    ],
+)
+def test_text_at_the_last_tick(query: str, expected: dict[str, str]) -> None:
+    rows = last_results(query)
+    assert {row["key"]: row["text"] for row in rows} == expected
+    assert all(row["value"] is None for row in rows)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "GEOHASH[4](x, y) == 's30d'",
+        "GEOHASH[4](x, y) != GEOHASH[4](y, x) AND GEOHASH[2](x, y) != region AND < 10",
+        "GEOHASH[1](50, x) == 'u' AND GEOHASH[3](x, 1) IN ('s10', 's0b')",
+    ],
+)
+def test_conditions_on_texts(condition: str) -> None:
+    assert [row["key"] for row in last_results(f"x BY region WHEN {condition}")] == [NORTH]
+
+
 def test_several_values_and_their_bounds() -> None:
     (top,) = last_results("TOP_K[3](x, 3 s)")
     assert (top["value"], top["values"]) == (4.0, [10.0, 6.0, 4.0])

@@ -9,14 +9,16 @@ from grammar import Span, ast
 from grammar.functions import FUNCTIONS
 from mistbow.plan.expressions import Function, Mathematical
 
-COMPUTED_FUNCTIONS = frozenset({*get_args(Function), *get_args(Mathematical)}) & FUNCTIONS
+COMPUTED_FUNCTIONS = (
+    frozenset({*get_args(Function), *get_args(Mathematical), "GEOHASH"}) & FUNCTIONS
+)
 
 COMPUTED = frozenset({
     ast.Accuracy, ast.Awareness, ast.Sample,
     ast.Allow, ast.And, ast.Binary, ast.Boolean, ast.Call, ast.Compare, ast.CostCap, ast.Elided,
     ast.FunctionDefinition, ast.Insight, ast.InsightReference, ast.Interval, ast.Membership,
     ast.MetricStream, ast.Name, ast.Negate, ast.Not, ast.Number, ast.Or, ast.Outliers,
-    ast.PlacementOn, ast.Salience, ast.Scheduler, ast.Scoped, ast.Script, ast.Setting,
+    ast.PlacementOn, ast.Points, ast.Salience, ast.Scheduler, ast.Scoped, ast.Script, ast.Setting,
     ast.Signature, ast.StreamDefinition, ast.Text,
 })  # fmt: skip
 """The nodes that have a meaning, at least somewhere."""
@@ -24,7 +26,6 @@ COMPUTED = frozenset({
 NOT_COMPUTED: dict[type[ast.Node], str] = {
     ast.Adam: "ADAM",
     ast.Daily: "EVERY at a time of day",
-    ast.Points: "EVERY by data points",
 }
 """The nodes that have none, and what people call them."""
 

@@ -15,6 +15,7 @@ from mistbow.plan.expressions import (
     Negation,
     Not,
     Or,
+    is_text,
 )
 
 
@@ -24,8 +25,9 @@ def translate_value(node: ast.Expression, scope: Scope, findings: Findings) -> E
         case ast.Number(value) | ast.Text(value) | ast.Boolean(value):
             return Literal(value)
         case ast.Negate(operand):
-            _check_number(operand, scope, findings)
-            return Negation(translate_value(operand, scope, findings))
+            negated = translate_value(operand, scope, findings)
+            check_number(operand, negated, scope, findings)
+            return Negation(negated)
         case ast.Binary():
             return _translate_arithmetic(node, scope, findings)
         case _:
@@ -36,9 +38,10 @@ def translate_condition(node: ast.Condition, scope: Scope, findings: Findings) -
     """Return what a condition means."""
     match node:
         case ast.Compare():
-            _check_comparison(node, findings)
             left = translate_value(node.left, scope, findings)
-            return Comparison(node.operator, left, translate_value(node.right, scope, findings))
+            right = translate_value(node.right, scope, findings)
+            _check_comparison(node, _kind(node.left, left), _kind(node.right, right), findings)
+            return Comparison(node.operator, left, right)
         case ast.Membership():
             return _translate_membership(node, scope, findings)
         case ast.And(terms):
@@ -63,10 +66,10 @@ def _balanced(join: type[And] | type[Or], terms: list[Expression]) -> Expression
 
 
 def _translate_arithmetic(node: ast.Binary, scope: Scope, findings: Findings) -> Expression:
-    for operand in (node.left, node.right):
-        _check_number(operand, scope, findings)
     left = translate_value(node.left, scope, findings)
     right = translate_value(node.right, scope, findings)
+    for operand, meaning in ((node.left, left), (node.right, right)):
+        check_number(operand, meaning, scope, findings)
     if node.operator == "/" and right is not STAND_IN and fold(right) == Literal(0.0):
         findings.warning(
             node.right.span,
@@ -78,33 +81,37 @@ def _translate_arithmetic(node: ast.Binary, scope: Scope, findings: Findings) ->
 
 
 def _translate_membership(node: ast.Membership, scope: Scope, findings: Findings) -> Expression:
-    kind = _kind(node.operand)
-    for member in node.members:
-        if kind is not None and _kind(member) != kind:
+    operand = translate_value(node.operand, scope, findings)
+    kind = _kind(node.operand, operand)
+    members = [(member, Literal(member.value)) for member in node.members]
+    for member, literal in members:
+        if kind is not None and _kind(member, literal) != kind:
             findings.error(
                 member.span,
-                f"{kind} is never {_kind(member)}",
+                f"{kind} is never {_kind(member, literal)}",
                 f"List values that are each {kind}.",
             )
-    operand = translate_value(node.operand, scope, findings)
     if not node.negated:
         return Membership(operand, tuple(member.value for member in node.members))
     # Like any comparison, this one does not hold for what is missing or of another type.
     by_kind: dict[str | None, list[Expression]] = {}
-    for member in node.members:
-        differs = Comparison("!=", operand, Literal(member.value))
-        by_kind.setdefault(_kind(member), []).append(differs)
+    for member, literal in members:
+        by_kind.setdefault(_kind(member, literal), []).append(Comparison("!=", operand, literal))
     return _balanced(Or, [conjunction(others) for others in by_kind.values()])
 
 
-def _check_number(node: ast.Expression, scope: Scope, findings: Findings) -> None:
-    kind = _kind(node) or ("a number" if scope.names_metrics else "an attribute")
+def check_number(
+    node: ast.Expression, meaning: Expression, scope: Scope, findings: Findings
+) -> None:
+    """Refuse what cannot be calculated with."""
+    kind = _kind(node, meaning) or ("a number" if scope.names_metrics else "an attribute")
     if kind != "a number":
         findings.error(node.span, f"{kind} cannot be calculated with", "Use a number.")
 
 
-def _check_comparison(node: ast.Compare, findings: Findings) -> None:
-    left, right = _kind(node.left), _kind(node.right)
+def _check_comparison(
+    node: ast.Compare, left: str | None, right: str | None, findings: Findings
+) -> None:
     if left is not None and right is not None and left != right:
         findings.error(
             node.span,
@@ -120,14 +127,12 @@ def _check_comparison(node: ast.Compare, findings: Findings) -> None:
         )
 
 
-def _kind(node: ast.Expression) -> str | None:
+def _kind(node: ast.Expression, meaning: Expression) -> str | None:
     """Return what an expression yields; an attribute may be anything."""
     match node:
         case ast.Name():
             return None
-        case ast.Text():
-            return "a text"
         case ast.Boolean():
             return "a truth value"
         case _:
-            return "a number"
+            return "a text" if is_text(meaning) else "a number"

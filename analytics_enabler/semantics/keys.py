@@ -7,6 +7,7 @@ from grammar import ast
 from mistbow.plan.expressions import (
     Aggregate,
     Expression,
+    Label,
     Reduction,
     children,
     is_condition,
@@ -20,7 +21,7 @@ def keys_of(expression: Expression) -> frozenset[str]:
     waiting = [expression]
     while waiting:
         node = waiting.pop()
-        if isinstance(node, Aggregate | Reduction):
+        if isinstance(node, Aggregate | Reduction | Label):
             found.update(node.by)
         else:
             waiting += [child for child in children(node) if not is_condition(child)]
@@ -29,7 +30,7 @@ def keys_of(expression: Expression) -> frozenset[str]:
 
 def check_meeting(node: ast.Node, left: Expression, right: Expression, findings: Findings) -> None:
     """Refuse two operands of which neither has all attributes of the other's keys."""
-    if not (_reads(left) and _reads(right)):
+    if not (reads(left) and reads(right)):
         return
     one, other = keys_of(left), keys_of(right)
     if not (one <= other or other <= one):
@@ -58,7 +59,7 @@ def check_filter(
 
 def _read(expression: Expression) -> Iterator[Expression]:
     """Yield the values that an expression is made of; what one reduces is its own affair."""
-    if isinstance(expression, Aggregate | Reduction):
+    if isinstance(expression, Aggregate | Reduction | Label):
         yield expression
         return
     for child in children(expression):
@@ -70,7 +71,7 @@ def check_reduced(
 ) -> bool:
     """Return whether the values' keys have all attributes of those that they are reduced to."""
     lacking = frozenset(by) - keys_of(operand)
-    if lacking and _reads(operand):
+    if lacking and reads(operand):
         findings.error(
             node.span,
             f"the values that are reduced here are not by {_words(lacking)}",
@@ -80,7 +81,8 @@ def check_reduced(
     return True
 
 
-def _reads(expression: Expression) -> bool:
+def reads(expression: Expression) -> bool:
+    """Return whether an expression reads points at all."""
     return any(isinstance(node, Aggregate) for node in walk(expression))
 
 

@@ -1,6 +1,7 @@
 """What functions take in brackets, and how many arguments."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from analytics_enabler.semantics.findings import Findings, nearest
 from grammar import ast
@@ -34,17 +35,20 @@ class _Range:
 
 
 _WEIGHT = _Range("the weight of a new value", 0, 1, 0.3, excluded=True)
-_RANGES: dict[Function, _Range] = {
+_RANGES: dict[Function | Literal["GEOHASH"], _Range] = {
     "PERCENTILE": _Range("a percentage", 0, 100, 3),
     "TOP_K": _Range("a number of values", 1, MOST_VALUES, 3, whole=True),
     "HISTOGRAM": _Range("a number of bins", 1, MOST_VALUES, 3, whole=True),
     "FORECAST": _Range("a number of steps", 1, MOST_STEPS, 3, whole=True),
     "EWMA": _WEIGHT,
     "PEWMA": _WEIGHT,
+    "GEOHASH": _Range("a number of characters", 1, 12, 5, whole=True),
 }
 
 
-def parameters_of(function: Function, call: ast.Call, findings: Findings) -> Parameters:
+def parameters_of(
+    function: Function | Literal["GEOHASH"], call: ast.Call, findings: Findings
+) -> Parameters:
     """Return what stands in the brackets of a call."""
     wanted = _RANGES.get(function)
     if wanted is None:

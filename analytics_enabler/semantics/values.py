@@ -6,12 +6,19 @@ from typing import get_args
 
 from analytics_enabler.semantics.aggregates import Aggregates
 from analytics_enabler.semantics.conditions import (
+    check_number,
     conjunction,
     translate_condition,
     translate_value,
 )
 from analytics_enabler.semantics.findings import Findings, beginning, did_you_mean, nearest
-from analytics_enabler.semantics.keys import check_filter, check_reduced, keys_of
+from analytics_enabler.semantics.keys import (
+    check_filter,
+    check_meeting,
+    check_reduced,
+    keys_of,
+    reads,
+)
 from analytics_enabler.semantics.parameters import parameters_of
 from analytics_enabler.semantics.parting import part
 from analytics_enabler.semantics.references import References
@@ -24,6 +31,7 @@ from mistbow.plan.expressions import (
     Expression,
     Filtered,
     Function,
+    Geohash,
     Mapped,
     Mathematical,
     Parameters,
@@ -103,6 +111,7 @@ class Values:
         value = translate_value(node.expression, ComputeScope(inner.translate), self.findings)
         if not parted.on_results:
             return value
+        self._check_reads(node.expression, value, "the condition is about results of it")
         scope = ResultScope(value, inner.translate)
         held = [translate_condition(term, scope, self.findings) for term in parted.on_results]
         for term, condition in zip(parted.on_results, held, strict=True):
@@ -113,11 +122,10 @@ class Values:
         mathematical = _MATHEMATICAL.get(call.function)
         if mathematical is not None:
             self._count_arguments(call, 1)
-            parameters_of_none(call, self.findings)
-            operand = translate_value(
-                call.arguments[0], ComputeScope(self.translate), self.findings
-            )
-            return Mapped(mathematical, operand)
+            _refuse_parameters(call, self.findings)
+            return Mapped(mathematical, self._number(call.arguments[0]))
+        if call.function == "GEOHASH":
+            return self._geohash(call)
         function = _FUNCTIONS.get(call.function)
         if function is None or function not in FUNCTIONS:
             self._unknown(call)
@@ -144,7 +152,7 @@ class Values:
         return self.outliers
 
     def _reduction(self, function: Function, call: ast.Call, parameters: Parameters) -> Expression:
-        operand = translate_value(call.arguments[0], ComputeScope(self.translate), self.findings)
+        operand = self._number(call.arguments[0])
         if self.aggregates.each_point:
             self.findings.error(
                 beginning(call.span, len(call.function)),
@@ -163,6 +171,8 @@ class Values:
                 f"{function} reduces the values of one tick: it has no window here",
                 f"Leave the window out, or give it to the aggregate inside of {function}.",
             )
+        elif not self._check_reads(call.arguments[0], operand, f"{call.function} reduces values"):
+            pass
         elif check_reduced(call, operand, self.aggregates.by, self.findings) and keys_of(
             operand
         ) <= set(self.aggregates.by):
@@ -173,9 +183,34 @@ class Values:
             )
         return Reduction(function, operand, self.aggregates.by, parameters)
 
+    def _geohash(self, call: ast.Call) -> Expression:
+        self._count_arguments(call, 2)
+        (characters,) = parameters_of("GEOHASH", call, self.findings)
+        _refuse_windows(call, self.findings)
+        latitude, longitude = map(self._number, (*call.arguments, *call.arguments)[:2])
+        check_meeting(call, latitude, longitude, self.findings)
+        return Geohash(int(characters), latitude, longitude)
+
+    def _check_reads(self, node: ast.Expression, value: Expression, why: str) -> bool:
+        if not reads(value):
+            self.findings.error(
+                node.span,
+                f"there is no metric here, and {why}",
+                "Name one, as in `AVG(cpu.util, 10 SECONDS)`.",
+            )
+        return reads(value)
+
+    def _number(self, node: ast.Expression) -> Expression:
+        # What an argument means that is to be calculated with.
+        scope = ComputeScope(self.translate)
+        value = translate_value(node, scope, self.findings)
+        check_number(node, value, scope, self.findings)
+        return value
+
     def _count_arguments(self, call: ast.Call, wanted: int) -> None:
         if len(call.arguments) != wanted:
-            takes = "one value" if wanted == 1 else "two metrics"
+            two = "two values" if call.function == "GEOHASH" else "two metrics"
+            takes = "one value" if wanted == 1 else two
             given = "only one" if len(call.arguments) == 1 else f"{len(call.arguments)}"
             self.findings.error(
                 call.span,
@@ -193,10 +228,14 @@ class Values:
         )
 
 
-def parameters_of_none(call: ast.Call, findings: Findings) -> None:
-    """Refuse what a function of single values does not have."""
+def _refuse_parameters(call: ast.Call, findings: Findings) -> None:
+    # A function of single values has neither parameters nor a window.
     for parameter in call.parameters[:1]:
         findings.error(parameter.span, f"{call.function} takes no parameter", "Leave it out.")
+    _refuse_windows(call, findings)
+
+
+def _refuse_windows(call: ast.Call, findings: Findings) -> None:
     for interval in filter(None, (call.window, call.offset)):
         findings.error(
             interval.span,
@@ -217,7 +256,8 @@ def inner_keys(node: ast.Expression, references: References) -> Iterator[str]:
         case ast.Negate():
             yield from inner_keys(node.operand, references)
         case ast.Call() if call_keeps_keys(node):
-            yield from inner_keys(node.arguments[0], references)
+            for argument in node.arguments:
+                yield from inner_keys(argument, references)
         case ast.InsightReference():
             yield from references.keys(node)
         case _:
@@ -225,8 +265,8 @@ def inner_keys(node: ast.Expression, references: References) -> Iterator[str]:
 
 
 def call_keeps_keys(call: ast.Call) -> bool:
-    """Return whether a call yields a value for each key of its argument."""
-    return call.function in _MATHEMATICAL
+    """Return whether a call yields a value for each key of its arguments."""
+    return call.function in _MATHEMATICAL or call.function == "GEOHASH"
 
 
 def _stream(node: ast.Expression) -> ast.MetricStream | None:

@@ -10,7 +10,7 @@ from analytics_worker.spark.lowering import as_results
 from mistbow.streams.schemas import RESULT_ROWS
 
 _IDENTITY = ("insight", "key", "ts")
-_SAID = ("value", "values", "low", "high", "confidence", "missing")
+_SAID = ("value", "values", "low", "high", "confidence", "text", "missing")
 _WITHDRAWN: dict[str, Any] = dict.fromkeys(_SAID)
 _SAME = 1e-12
 
@@ -45,7 +45,7 @@ def _said(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _same(held: dict[str, Any], now: dict[str, Any]) -> bool:
-    if held["missing"] != now["missing"]:
+    if (held["missing"], held["text"]) != (now["missing"], now["text"]):
         return False
     return all(map(_alike, _numbers(held), _numbers(now)))
 

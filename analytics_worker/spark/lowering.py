@@ -32,7 +32,8 @@ from mistbow.streams.schemas import RESULT_ROWS
 
 _RESULT_DDL = (
     "insight string, key string, ts bigint, value double, values array<double>, low double, "
-    "high double, confidence double, revision bigint, computed_at bigint, missing string"
+    "high double, confidence double, text string, revision bigint, computed_at bigint, "
+    "missing string"
 )
 
 

@@ -233,7 +233,7 @@ def _print_result(result: Result, as_json: bool) -> None:
         _print_json(result.model_dump_json())
         return
     when = _time(result.ts)
-    value = "withdrawn" if result.value is None else f"{result.value:g}"
+    value = result.value_words("g")
     revision = f" (revision {result.revision})" if result.revision else ""
     missing = f" ({result.missing_words})" if result.missing else ""
     _print_plain(f"{when}  {result.insight}  {result.key_words}  {value}{revision}{missing}\n")

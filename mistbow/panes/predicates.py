@@ -9,9 +9,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mistbow.operators.geohash import geohash
 from mistbow.panes.mathematical import MATHEMATICAL
 from mistbow.plan.expressions import (
     And,
@@ -19,6 +21,7 @@ from mistbow.plan.expressions import (
     Attribute,
     Comparison,
     Expression,
+    Geohash,
     Literal,
     Mapped,
     Membership,
@@ -142,6 +145,12 @@ def number_for_all(expression: Expression, attributes: Attributes) -> float | No
     return _number(_scalar(expression, attributes))
 
 
+def text_for_all(expression: Expression, attributes: Attributes) -> str | None:
+    """Return the text of what does not read points; None where it is missing or no text."""
+    value = _scalar(expression, attributes)
+    return value if isinstance(value, str) else None
+
+
 def compare(symbol: str, left: Scalar | None, right: Scalar | None) -> bool:
     """Compare two scalars; false where one is missing, their types differ or have no order."""
     if left is None or right is None or _kind(left) is not _kind(right):
@@ -191,6 +200,12 @@ def _scalar(expression: Expression, attributes: Attributes) -> Scalar | None:
             number = pa.scalar(_number(_scalar(expression.operand, attributes)), pa.float64())
             mapped: float | None = MATHEMATICAL[expression.function](number).as_py()
             return mapped
+        case Geohash():
+            latitude, longitude = (
+                np.array([_number(_scalar(each, attributes))], np.float64)
+                for each in (expression.latitude, expression.longitude)
+            )
+            return geohash(latitude, longitude, expression.characters)[0]
         case _:
             raise TypeError(f"{type(expression).__name__} has no value over attributes")
 

@@ -124,6 +124,30 @@ class Mapped(msgspec.Struct, frozen=True, tag="mapped"):
     operand: "Expression"
 
 
+class Geohash(msgspec.Struct, frozen=True, tag="geohash"):
+    """A place as a text of so many characters, its degrees met by key and tick.
+
+    Without a value where either has none or the place is not on Earth.
+    """
+
+    characters: int
+    latitude: "Expression"
+    longitude: "Expression"
+
+
+class Label(msgspec.Struct, frozen=True, tag="label"):
+    """An attribute of the latest point, as a text, one value a key of the attributes ``by``.
+
+    ``latest`` is the metric's current value by these and that attribute: of the values of a key,
+    that of the latest point tells, of several the greatest, of equal ones the first text. Without
+    a value where the point does not have the attribute.
+    """
+
+    attribute: str
+    latest: "Expression"
+    by: tuple[str, ...] = ()
+
+
 class Arithmetic(msgspec.Struct, frozen=True, tag="arithmetic"):
     """Two operands met by key and tick; without a value where either has none or it is x / 0.
 
@@ -195,6 +219,8 @@ Expression = (
     | Reduction
     | Filtered
     | Mapped
+    | Geohash
+    | Label
     | Arithmetic
     | Negation
     | Comparison
@@ -214,6 +240,10 @@ def children(node: Expression) -> tuple[Expression, ...]:
             return (node.operand,)
         case Filtered():
             return (node.operand, node.condition)
+        case Geohash():
+            return (node.latitude, node.longitude)
+        case Label():
+            return (node.latest,)
         case _:
             return ()
 
@@ -236,6 +266,19 @@ def is_condition(node: Expression) -> bool:
             return False
 
 
+def is_text(node: Expression) -> bool:
+    """Return whether the values of a node are texts; an attribute may be anything."""
+    match node:
+        case Geohash() | Label():
+            return True
+        case Filtered():
+            return is_text(node.operand)
+        case Literal():
+            return isinstance(node.value, str)
+        case _:
+            return False
+
+
 def rewrite(node: Expression, change: Callable[[Expression], Expression]) -> Expression:
     """Return the tree with ``change`` applied to every node, operands first."""
     match node:
@@ -245,6 +288,14 @@ def rewrite(node: Expression, change: Callable[[Expression], Expression]) -> Exp
             )
         case Filtered():
             node = Filtered(rewrite(node.operand, change), rewrite(node.condition, change))
+        case Geohash():
+            node = msgspec.structs.replace(
+                node,
+                latitude=rewrite(node.latitude, change),
+                longitude=rewrite(node.longitude, change),
+            )
+        case Label():
+            node = msgspec.structs.replace(node, latest=rewrite(node.latest, change))
         case Negation() | Not() | Membership() | Reduction() | Mapped():
             node = msgspec.structs.replace(node, operand=rewrite(node.operand, change))
         case _:

@@ -24,4 +24,4 @@ def settle(rows: pa.Table) -> pa.Table:
 def standing(rows: pa.Table) -> pa.Table:
     """Do as ``settle`` and leave out what is withdrawn: the results that users see."""
     settled = settle(rows)
-    return settled.filter(pc.is_valid(settled["value"]))
+    return settled.filter(pc.or_(pc.is_valid(settled["value"]), pc.is_valid(settled["text"])))

@@ -82,13 +82,15 @@ RESULT_ROWS = pa.schema(
         pa.field("insight", pa.string(), nullable=False),
         pa.field("key", pa.string(), nullable=False),
         pa.field("ts", pa.int64(), nullable=False),
-        # No value: what lower revisions said is withdrawn.
+        # Neither a value nor a text: what lower revisions said is withdrawn.
         pa.field("value", pa.float64()),
         # All values, of functions that have several.
         pa.field("values", pa.list_(pa.float64())),
         pa.field("low", pa.float64()),
         pa.field("high", pa.float64()),
         pa.field("confidence", pa.float64()),
+        # In place of a value, of insights whose values are texts.
+        pa.field("text", pa.string()),
         pa.field("revision", pa.int64(), nullable=False),
         pa.field("computed_at", pa.int64(), nullable=False),
         # The sites whose points are not in it, with commas between; null if none is missing.

@@ -40,7 +40,9 @@ class Board:
         now = self._clock()
         for result in current[:_MOST_ROWS]:
             age = f"{max(0, now - result.ts) / 1000:.1f} s"
-            table.add_row(result.insight, _key(result), _number(result), _event_time(result), age)
+            table.add_row(
+                result.insight, _key(result), result.value_words(",.3f"), _event_time(result), age
+            )
         notes = [f"{name:>8}  {url}/docs" for name, url in self._urls.items()]
         if len(current) > _MOST_ROWS:
             notes.insert(0, f"and {len(current) - _MOST_ROWS} more")
@@ -59,16 +61,18 @@ class Board:
 def plain(result: Result) -> str:
     """Return a result as one line."""
     missing = f"({result.missing_words})" if result.missing else ""
-    words = (_event_time(result), result.insight, result.key_words, _number(result), missing)
+    words = (
+        _event_time(result),
+        result.insight,
+        result.key_words,
+        result.value_words(",.3f"),
+        missing,
+    )
     return " ".join(word for word in words if word)
 
 
 def _key(result: Result) -> str:
     return " ".join(word for word in (result.key_words, result.missing_words) if word)
-
-
-def _number(result: Result) -> str:
-    return "withdrawn" if result.value is None else f"{result.value:,.3f}"
 
 
 def _event_time(result: Result) -> str:

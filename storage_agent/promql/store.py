@@ -8,8 +8,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from mistbow.streams.results import standing
+from mistbow.streams.results import settle
 from mistbow.streams.schemas import POINTS, RESULT_ROWS, results_stream
 from storage_agent.agent import Agent
 from storage_agent.fabric.relay import SILENT, Silent
@@ -68,7 +69,9 @@ class Store:
             columns = [points[name] for name in _POINTS]
             parts = [_rows(columns, point_labels, need.selector)]
             for table in results:
-                stands = standing(table)
+                settled = settle(table)
+                # What is withdrawn has no value, and neither do texts.
+                stands = settled.filter(pc.is_valid(settled["value"]))
                 columns = [stands[name] for name in ("insight", "key", "ts", "value")]
                 parts.append(_rows(columns, result_labels, need.selector))
             return collected(parts)

@@ -84,25 +84,30 @@ def test_touched_and_clusters_cover_the_definition(lates: list[tuple[int, int]])
         assert all(min(abs(t - tick) for tick in expected) <= 10_000 for t in ticks)
 
 
-def results(rows: list[tuple[str, int, float]], revision: int) -> pa.Table:
-    composed = [{"insight": "a", "key": key, "ts": ts, "value": value} for key, ts, value in rows]
+def results(rows: list[tuple[str, int, float | str]], revision: int) -> pa.Table:
+    composed = [
+        {"insight": "a", "key": key, "ts": ts, "text" if isinstance(said, str) else "value": said}
+        for key, ts, said in rows
+    ]
     return as_results(pa.Table.from_pylist(composed, COMPOSED), revision)
 
 
 _rows = st.dictionaries(
-    st.tuples(st.sampled_from(["{}", "k"]), st.integers(0, 5)), st.floats(-5, 5), max_size=8
+    st.tuples(st.sampled_from(["{}", "k"]), st.integers(0, 5)),
+    st.floats(-5, 5) | st.sampled_from(["u33d", "u33e"]),
+    max_size=8,
 ).map(lambda held: [(key, ts, value) for (key, ts), value in held.items()])
 
 
 @given(_rows, _rows)
 def test_differences_make_the_past_right(
-    stored: list[tuple[str, int, float]], computed: list[tuple[str, int, float]]
+    stored: list[tuple[str, int, float | str]], computed: list[tuple[str, int, float | str]]
 ) -> None:
     before = results(stored, 0)
     change = differences(results(computed, 7), before, 7)
     after = standing(pa.concat_tables([before, change]))
-    assert after.select(["key", "ts", "value"]).to_pylist() == (
-        standing(results(computed, 7)).select(["key", "ts", "value"]).to_pylist()
+    assert after.select(["key", "ts", "value", "text"]).to_pylist() == (
+        standing(results(computed, 7)).select(["key", "ts", "value", "text"]).to_pylist()
     )
     assert change.num_rows <= len(stored) + len(computed)
 

@@ -11,7 +11,6 @@ from grammar import Script, ast, format_script
 from tests.grammar.strategies import scripts
 
 REFUSED = [
-    ("COMPUTE AVG(x) WHEN > GEOHASH[3](x, y) EVERY 1 s", "`GEOHASH`", "GEOHASH[3](x, y)"),
     ("COMPUTE AVG(x) EVERY 5 K", "EVERY by data points", "5 K"),
     ("COMPUTE AVG(x) EVERY 1 d AT 8:00 GMT", "EVERY at a time of day", "1 d AT 8:00 GMT"),
     ("COMPUTE AVG(x) EVERY 1 s WITH ADAM AND CONFIDENCE 0.9", "ADAM", "ADAM AND CONFIDENCE 0.9"),
@@ -28,9 +27,9 @@ def test_it_is_refused_where_it_stands(text: str, what: str, where: str) -> None
 
 
 def test_an_insight_is_checked_beside_others_that_are_not_computed() -> None:
-    checked = check("a = COMPUTE GEOHASH[5](x, y) EVERY 1 s;\nb = COMPUTE AVGG(x) EVERY 1 s")
+    checked = check("a = COMPUTE AVG(x) EVERY 1 K;\nb = COMPUTE AVGG(x) EVERY 1 s")
     assert [(p.line, p.message) for p in checked.problems] == [
-        (1, "`GEOHASH` is not computed yet"),
+        (1, "EVERY by data points is not computed yet"),
         (2, "there is no function `AVGG`"),
     ]
 

@@ -11,6 +11,7 @@ _row = st.fixed_dictionaries(
         "key": st.sampled_from(["{}", "k"]),
         "ts": st.integers(0, 3),
         "value": st.none() | st.floats(-1, 1),
+        "text": st.sampled_from([None, None, "u33d"]),
         "revision": st.integers(0, 3),
         "computed_at": st.integers(0, 9),
     }
@@ -26,6 +27,7 @@ def test_the_highest_revision_counts_and_of_equal_ones_the_first(rows: list[dict
             best[identity] = row
     expected = [best[identity] for identity in sorted(best)]
     table = pa.Table.from_pylist(rows, RESULT_ROWS)
-    columns = ["insight", "key", "ts", "value", "revision", "computed_at"]
+    columns = ["insight", "key", "ts", "value", "text", "revision", "computed_at"]
     assert settle(table).select(columns).to_pylist() == expected
-    assert standing(table).num_rows == sum(row["value"] is not None for row in expected)
+    said = [row for row in expected if (row["value"], row["text"]) != (None, None)]
+    assert standing(table).num_rows == len(said)

@@ -40,7 +40,7 @@ def _filled(client: AgentClient) -> None:
     )
     count = len(rows)
     others: dict[str, list[Any]] = {
-        name: [None] * count for name in ("low", "high", "missing", "values")
+        name: [None] * count for name in ("low", "high", "missing", "values", "text")
     }
     table = pa.table(
         {**columns, **others, "confidence": [None] * count, "computed_at": [END] * count}
