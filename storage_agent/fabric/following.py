@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from typing import TypeVar
 
 import msgspec
 
 from mistbow.errors import MistbowError, UnavailableError
-from mistbow.streams.wire import Chunk, ChunkDecoder
+from mistbow.streams.wire import Chunk
 from mistbow.telemetry import get_logger
 from storage_agent.fabric.neighbours import Neighbours
 from storage_agent.fabric.network import Network, Outgoing
@@ -48,14 +49,8 @@ async def ask(network: Network, site: str, target: bytes, kind: type[T]) -> T:
 
 async def chunks_of(network: Network, site: str, target: bytes) -> AsyncGenerator[Chunk, None]:
     """Yield the chunks of a stream that is followed; raises ``UnavailableError`` at its end."""
-    answer = await network.send(Outgoing(site, "GET", target, wait_s=_SILENCE_S))
-    if not answer.response.is_success:
-        await answer.read()
-    decoder = ChunkDecoder()
-    try:
-        async for data in answer.body:
-            for chunk in decoder.feed(data):
-                yield chunk
-    finally:
-        await answer.response.aclose()
+    call = Outgoing(site, "GET", target, wait_s=_SILENCE_S)
+    async with aclosing(network.chunks(call)) as chunks:
+        async for chunk in chunks:
+            yield chunk
     raise UnavailableError(f"what {site} sends broke off")

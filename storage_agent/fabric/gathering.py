@@ -17,14 +17,13 @@ from mistbow.errors import (
 from mistbow.fabric import Site
 from mistbow.http.shortcut import Content
 from storage_agent.fabric.member import Member
-from storage_agent.fabric.network import Outgoing
+from storage_agent.fabric.network import post_to
 from storage_agent.monitoring.bodies import GetBody, Some
 from storage_agent.monitoring.extraction import choice_of
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
-_READ_S = 27.0
 _OF_THE_QUESTION = (ForbiddenError, InvalidRequestError, NotFoundError, TooLargeError)
 """Errors that are the asker's; all others are troubles of the site that answers so."""
 
@@ -181,14 +180,7 @@ async def _ask(question: Question[T], site: Site, member: Member) -> bytes | Mis
     stand_in = question.stand_in
     if stand_in is not None and (near := await stand_in.near(site)) is not None:
         return near
-    call = Outgoing(
-        site.name,
-        "POST",
-        f"{question.path}?site={site.name}".encode(),
-        headers={"Content-Type": "application/json"},
-        content=question.body,
-        wait_s=_READ_S,
-    )
+    call = post_to(site.name, question.path, question.body)
     try:
         return await (await member.network.send(call)).read()
     except _OF_THE_QUESTION:

@@ -1,6 +1,6 @@
 """Requests to other sites' agents: connections, the way to take, and what crosses, counted."""
 
-from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +13,7 @@ from mistbow.auth.callers import current_caller
 from mistbow.auth.guard import passed_on
 from mistbow.errors import NotFoundError, UnavailableError, from_body
 from mistbow.streams.schemas import METADATA
+from mistbow.streams.wire import Chunk, ChunkDecoder
 from mistbow.tls import client_context
 from storage_agent import metrics
 from storage_agent.fabric.neighbours import Neighbour, Neighbours
@@ -22,6 +23,7 @@ VIA = "Mistbow-Via"
 
 CONNECT_S = 1.0
 _ANSWER_S = 3.0
+_READ_S = 27.0
 _MOST_PASSED = 2
 
 _LIMITS = httpx.Limits(max_connections=500, max_keepalive_connections=20)
@@ -43,6 +45,13 @@ class Outgoing:
     content: bytes | AsyncIterable[bytes] | None = None
     via: tuple[str, ...] = ()
     wait_s: float = 0.0
+
+
+def post_to(site: str, path: str, body: bytes) -> Outgoing:
+    """Return a POST of JSON by which the agent of a site is asked what it has to read."""
+    target = f"{path}?site={site}".encode()
+    headers = {"Content-Type": "application/json"}
+    return Outgoing(site, "POST", target, headers=headers, content=body, wait_s=_READ_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +127,19 @@ class Network:
                 raise self._unavailable(call.site, error) from error
             return Answer(response, self._body(call, hop, response))
         raise self._silent(call.site)
+
+    async def chunks(self, call: Outgoing) -> AsyncGenerator[Chunk, None]:
+        """Send a request, and yield the chunks of the answer; raises a ``MistbowError``."""
+        answer = await self.send(call)
+        if not answer.response.is_success:
+            await answer.read()
+        decoder = ChunkDecoder()
+        try:
+            async for data in answer.body:
+                for chunk in decoder.feed(data):
+                    yield chunk
+        finally:
+            await answer.response.aclose()
 
     def _hops(self, call: Outgoing) -> list[Neighbour]:
         known = self._neighbours.get(call.site)

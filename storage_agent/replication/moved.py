@@ -12,10 +12,10 @@ import pyarrow as pa
 from mistbow.auth.callers import current_caller
 from mistbow.errors import ConflictError, InvalidRequestError, NotFoundError, UnavailableError
 from mistbow.streams.schemas import METADATA, POINTS, RAW
-from mistbow.streams.wire import Chunk, ChunkDecoder, Position
+from mistbow.streams.wire import Chunk, Position
 from storage_agent.fabric.journal import STORE
 from storage_agent.fabric.member import Member
-from storage_agent.fabric.network import Network, Outgoing
+from storage_agent.fabric.network import Network, post_to
 from storage_agent.monitoring.catalogue import Series
 from storage_agent.monitoring.history import last_values
 from storage_agent.monitoring.values import COLUMNS
@@ -28,7 +28,6 @@ from storage_agent.streams.segments import no_rows
 from storage_agent.streams.streams import Streams
 
 _NOTED = "moved."
-_READ_S = 27.0
 _FOLLOWED_S = 2.0
 _LOOK_S = 0.02
 
@@ -222,29 +221,12 @@ class MovedPoints:
         return max(told, default=0)
 
 
-async def points_at(network: Network, target: str, asked: MovedAsk) -> AsyncGenerator[Chunk, None]:
+def points_at(network: Network, target: str, asked: MovedAsk) -> AsyncGenerator[Chunk, None]:
     """Yield points of a replica at another site; raises a ``MistbowError``.
 
     Their frontier is the time (ms) up to which the replica has all that did not come late.
     """
-    call = Outgoing(
-        target,
-        "POST",
-        f"/replication/points?site={target}".encode(),
-        headers={"Content-Type": "application/json"},
-        content=msgspec.json.encode(asked),
-        wait_s=_READ_S,
-    )
-    answer = await network.send(call)
-    if not answer.response.is_success:
-        await answer.read()
-    decoder = ChunkDecoder()
-    try:
-        async for data in answer.body:
-            for chunk in decoder.feed(data):
-                yield chunk
-    finally:
-        await answer.response.aclose()
+    return network.chunks(post_to(target, "/replication/points", msgspec.json.encode(asked)))
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True):

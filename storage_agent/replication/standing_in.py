@@ -21,7 +21,7 @@ from mistbow.streams.schemas import RAW
 from mistbow.streams.wire import Chunk
 from storage_agent.fabric.gathering import Missing, Source
 from storage_agent.fabric.member import Member
-from storage_agent.fabric.network import Outgoing
+from storage_agent.fabric.network import post_to
 from storage_agent.monitoring.aggregation import Sums, merged, sums_between
 from storage_agent.monitoring.bodies import LATEST_MS, GetBody, QueryBody
 from storage_agent.monitoring.catalogue import Metadata, Series
@@ -36,7 +36,6 @@ from storage_agent.replication.told import Copy, Kept, copies_of, kept_by, serie
 
 T = TypeVar("T")
 
-_READ_S = 27.0
 _NAMED = 5
 
 _Told = dict[Series, Metadata]
@@ -277,14 +276,7 @@ class StandIns:
         asked = ReplicaGet(of=kept.of, id=kept.id, series=series, body=body, sums=_sums(body))
         if holder == self._member.site:
             return await self.read(asked)
-        call = Outgoing(
-            holder,
-            "POST",
-            f"/replication/get?site={holder}".encode(),
-            headers={"Content-Type": "application/json"},
-            content=msgspec.json.encode(asked),
-            wait_s=_READ_S,
-        )
+        call = post_to(holder, "/replication/get", msgspec.json.encode(asked))
         return await (await self._member.network.send(call)).read()
 
     async def _part(
