@@ -1,7 +1,8 @@
 """Calculate at once what does not depend on any point; only what is exact in floating point.
 
 ``x + 0`` and ``x * 0`` stay: the first changes the sign of a zero, the second makes a value
-where ``x`` has none.
+where ``x`` has none. So do ``x * 1`` and ``--x`` where ``x`` may have several values or bounds:
+these are of what stands by itself.
 """
 
 import math
@@ -22,6 +23,7 @@ from mistbow.plan.expressions import (
     Negation,
     Not,
     Or,
+    Reduction,
     Source,
     rewrite,
 )
@@ -41,6 +43,7 @@ _COMPARE: dict[str, Callable[..., bool]] = {
     "<": operator.lt,
     "<=": operator.le,
 }
+_OF_SEVERAL_VALUES = frozenset({"TOP_K", "HISTOGRAM", "OUTLIER_DETECTION"})
 
 
 def apply(plan: Plan) -> Plan | None:
@@ -74,7 +77,9 @@ def _fold_node(node: Expression) -> Expression:
             return _fold_arithmetic(node)
         case Negation(Literal(float() as value)):
             return Literal(-value)
-        case Negation(Negation(operand)) | Not(Not(operand)):
+        case Not(Not(operand)):
+            return operand
+        case Negation(Negation(operand)) if not _tells_more(operand):
             return operand
         case Comparison(comparator, Literal(left), Literal(right)) if type(left) is type(right):
             return Literal(_COMPARE[comparator](left, right))
@@ -105,9 +110,23 @@ def _fold_arithmetic(node: Arithmetic) -> Expression:
             value = _CALCULATE[sign](left, right)
             return Literal(value) if math.isfinite(value) else node
         case Arithmetic("*" | "/", operand, Literal(1.0)) | Arithmetic("*", Literal(1.0), operand):
-            return operand
+            return node if _tells_more(operand) else operand
         case _:
             return node
+
+
+def _tells_more(node: Expression) -> bool:
+    """Return whether an expression by itself has several values, or bounds."""
+    match node:
+        case Aggregate():
+            sampled = node.source.sampling is not msgspec.UNSET
+            return sampled or node.function in _OF_SEVERAL_VALUES
+        case Reduction():
+            return node.function in _OF_SEVERAL_VALUES
+        case Filtered():
+            return _tells_more(node.operand)
+        case _:
+            return False
 
 
 def _fold_junction(node: And | Or) -> Expression:

@@ -57,7 +57,19 @@ def test_folding_reaches_the_predicates_of_points() -> None:
     assert insight == same
 
 
-@pytest.mark.parametrize("kept", ["AVG(x) + 0", "AVG(x) * 0", "AVG(x) / 0", "1e308 * 10 + AVG(x)"])
+@pytest.mark.parametrize(
+    "kept",
+    [
+        "AVG(x) + 0",
+        "AVG(x) * 0",
+        "AVG(x) / 0",
+        "1e308 * 10 + AVG(x)",
+        # What is by itself has several values, but no product has.
+        "TOP_K[2](x) * 1",
+        "-(-(HISTOGRAM[3](x) WHEN > 1))",
+        "1 * TOP_K[2](SUM(x) BY node)",
+    ],
+)
 def test_what_is_not_exact_is_not_folded(kept: str) -> None:
     assert fold_constants.apply(plan_of(f"a = COMPUTE {kept} EVERY 1 s")) is None
 
