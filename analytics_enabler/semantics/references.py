@@ -17,7 +17,14 @@ from analytics_enabler.semantics.options import is_signed
 from analytics_enabler.semantics.trees import references
 from grammar import ast
 from grammar.units import in_words
-from mistbow.plan.expressions import Aggregate, Expression, Filtered, children, rewrite
+from mistbow.plan.expressions import (
+    ACCUMULATING,
+    Aggregate,
+    Expression,
+    Filtered,
+    children,
+    rewrite,
+)
 
 Deployed = Mapping[str, Sequence[Definition]]
 """The insights that run, by name; several deployments may have one of the same name."""
@@ -179,10 +186,12 @@ class References:
 
 
 def _at_ticks(part: Expression, every_ms: int) -> Expression:
-    # Its windows keep their size, also those that spanned its own interval.
-    if isinstance(part, Aggregate):
-        return msgspec.structs.replace(part, every_ms=every_ms)
-    return part
+    if not isinstance(part, Aggregate):
+        return part
+    # Its windows keep their size, also those that spanned its own interval; but what accumulates
+    # has none, and takes each point once.
+    size = every_ms if part.function in ACCUMULATING else part.size_ms
+    return msgspec.structs.replace(part, size_ms=size, every_ms=every_ms)
 
 
 def _extent(definition: Definition) -> tuple[int, int]:

@@ -8,7 +8,8 @@ from tests.analytics_enabler.support import definition, definitions
 
 BASE = (
     "now = COMPUTE AVG(cpu) EVERY 5 s; keyed = COMPUTE AVG(cpu, 10 s) BY node EVERY 5 s; "
-    "hot = COMPUTE AVG(cpu) BY node WHEN > 9 AND zone == 'a' EVERY 5 s"
+    "hot = COMPUTE AVG(cpu) BY node WHEN > 9 AND zone == 'a' EVERY 5 s; "
+    "so_far = COMPUTE RUNNING_MEAN(cpu) EVERY 5 s"
 )
 DEPLOYED: dict[str, list[Definition]] = {each.name: [each] for each in definitions(BASE)}
 
@@ -20,6 +21,8 @@ MEANINGS = [
      "AVG(cpu, 10 s) BY node WHEN node == 'n1' AND > 3 EVERY 5 s"),
     # Windows keep their size where EVERY is another one.
     ("INSIGHT now EVERY 1 m", "AVG(cpu, 5 s) EVERY 1 m"),
+    # What accumulates has none: it takes all points since the last tick.
+    ("INSIGHT so_far EVERY 10 s", "RUNNING_MEAN(cpu) EVERY 10 s"),
 ]  # fmt: skip
 
 
