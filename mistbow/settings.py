@@ -177,6 +177,13 @@ class IgniteSettings(BaseSettings):
         return password
 
     ignite_heap_mb: int = Field(default=128, ge=64, description="Heap of Ignite, MB.")
+    ignite_backups: int = Field(
+        default=1,
+        ge=0,
+        le=5,
+        description="Further copies that a site of several Ignite nodes keeps of all, on as many "
+        "other nodes.",
+    )
     durability: Durability = Field(
         default="fsync",
         description="What an acknowledged write survives: fsync: a power cut, "
@@ -241,13 +248,6 @@ class AgentSettings(ServiceSettings):
         default="127.0.0.1",
         description="Address of Ignite's thin-client port; of a site of several nodes all: "
         "HOST:PORT,… in the order in which they are tried.",
-    )
-    ignite_backups: int = Field(
-        default=1,
-        ge=0,
-        le=5,
-        description="Further copies that a site of several Ignite nodes keeps of all, on as many "
-        "other nodes.",
     )
     lateness_ms: int = Field(
         default=1000, ge=0, le=3_600_000, description="How late a point may come, milliseconds."

@@ -82,7 +82,6 @@ class Agent:
         self.sql = Sql(settings)
         self._ignite = IgniteClient(
             settings.ignite_addresses,
-            settings.ignite_backups,
             settings.ignite_tls_ca,
             settings.home / "ignite",
         )
@@ -120,7 +119,8 @@ class Agent:
     async def waiting_for(self) -> list[str]:
         """Say in words what the agent cannot do without, and does not have."""
         if not await self._ignite.answers():
-            return [f"Ignite at {self._ignite.name}"]
+            refusal = self._ignite.refusal
+            return [f"Ignite at {self._ignite.name}" + (refusal and f": {refusal}")]
         if self.guard.words:
             return self.guard.words
         if self._recovered is None:

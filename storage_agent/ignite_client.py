@@ -20,19 +20,18 @@ from pyignite.datatypes.cache_config import (
     WriteSynchronizationMode,
 )
 from pyignite.datatypes.prop_codes import (
-    PROP_BACKUPS_NUMBER,
     PROP_CACHE_ATOMICITY_MODE,
     PROP_CACHE_MODE,
     PROP_GROUP_NAME,
-    PROP_NAME,
     PROP_PARTITION_LOSS_POLICY,
     PROP_WRITE_SYNCHRONIZATION_MODE,
 )
 
-from mistbow.errors import TooLargeError, UnavailableError
-from mistbow.ignite.cluster import CACHE_GROUP
+from mistbow.errors import ConflictError, TooLargeError, UnavailableError
+from mistbow.ignite.config import CACHE_GROUP
 from mistbow.ignite.descriptions import sync_descriptions
 from mistbow.ignite.tls import client_tls
+from mistbow.tasks import end
 from mistbow.telemetry import get_logger
 from storage_agent import ignite_puts, metrics
 
@@ -54,6 +53,14 @@ _MOST_BYTES = 7 * 2**20
 """Of one value: less than a segment of Ignite's log, which is 8 MiB (``server.xml``)."""
 
 
+_SETTINGS: Final = {
+    PROP_GROUP_NAME: CACHE_GROUP,
+    PROP_CACHE_MODE: CacheMode.PARTITIONED,
+    PROP_WRITE_SYNCHRONIZATION_MODE: WriteSynchronizationMode.FULL_SYNC,
+    PROP_PARTITION_LOSS_POLICY: PartitionLossPolicy.READ_WRITE_SAFE,
+}
+"""What Ignite's template for caches says (``server.xml``)."""
+
 Expected = Callable[[], Mapping[str, Sequence[str]]]
 """Returns keys that must be there, by cache."""
 
@@ -73,23 +80,23 @@ class IgniteClient:
 
     After such an error the outcome of a write is unknown: it may have happened, or happen later.
     Values are bytes, but those that ``replace`` compares, which are text. Of several ``addresses``
-    the first that serves is used; caches are made with so many ``backups``. ``folder`` is Ignite's,
-    where that is on this machine.
+    the first that serves is used. ``folder`` is Ignite's, where that is on this machine.
     """
 
     def __init__(
         self,
         addresses: Sequence[tuple[str, int]],
-        backups: int = 1,
         ca: Path | None = None,
         folder: Path | None = None,
     ) -> None:
         self._addresses = addresses
-        self._backups = backups
         self._tls = client_tls(ca)
         self._folder = folder
         self._expected: Expected = dict
         self._on_loss: Callable[[], None] = _carry_on
+        self.refusal = ""
+        """In words, why an Ignite that answers is not used."""
+
         self._connection: _Connection | None = None
         self._connected = asyncio.Event()
         self._lost = asyncio.Event()
@@ -104,8 +111,7 @@ class IgniteClient:
     async def close(self) -> None:
         """Stop connecting and leave Ignite."""
         if self._keeper is not None:
-            self._keeper.cancel()
-            await asyncio.wait([self._keeper])
+            await end([self._keeper])
         if self._connection is not None:
             self._discard(self._connection)
         await asyncio.gather(*self._closing)
@@ -270,10 +276,12 @@ class IgniteClient:
                 failures += 1
                 continue
             except Exception as error:
+                self.refusal = error.message if isinstance(error, ConflictError) else ""
                 log.info("waiting for Ignite", error=repr(error))
                 failures += 1
                 continue
             failures = 0
+            self.refusal = ""
             self._lost.clear()
             self._connected.set()
             metrics.IGNITE_CONNECTIONS.inc()
@@ -297,10 +305,8 @@ class IgniteClient:
                     # A lost connection would dial again by itself, beside us.
                     node._reconnect = _stay_away
                 await self._check(client)
-                caches = {
-                    name: await client.get_or_create_cache(self._cache_settings(name))
-                    for name in _CACHES
-                }
+                there = await client.get_cache_names()
+                caches = {name: await self._cache(client, name, there) for name in _CACHES}
                 if self._folder is not None:
                     await asyncio.to_thread(sync_descriptions, self._folder)
         except BaseException:
@@ -318,23 +324,26 @@ class IgniteClient:
             if name not in names or not await (await client.get_cache(name)).contains_keys(keys):
                 raise _ContentGoneError(name)
 
-    def _cache_settings(self, name: str) -> dict[int, Any]:
-        # Of an atomic cache, a node that died with writes under way may keep some that the others
-        # never had, and miss as many when it returns; where it is alone, atomic costs less.
-        mode = CacheAtomicityMode
-        atomicity = mode.TRANSACTIONAL if self.several else mode.ATOMIC
-        return {
-            PROP_NAME: name,
-            PROP_CACHE_MODE: CacheMode.PARTITIONED,
-            PROP_CACHE_ATOMICITY_MODE: atomicity,
-            PROP_WRITE_SYNCHRONIZATION_MODE: WriteSynchronizationMode.FULL_SYNC,
-            # On one node they cost nothing, and further nodes find them set.
-            PROP_BACKUPS_NUMBER: self._backups,
-            PROP_PARTITION_LOSS_POLICY: PartitionLossPolicy.READ_WRITE_SAFE,
-            # One set of partition files for all: each costs an edge node's disk a write a
-            # checkpoint.
-            PROP_GROUP_NAME: CACHE_GROUP,
-        }
+    async def _cache(self, client: AioClient, name: str, there: Sequence[str]) -> Any:
+        """Return a cache, made by Ignite's template: the protocol says less than that does."""
+        cache = await client.get_or_create_cache(name)
+        wanted = _SETTINGS
+        if name not in there:
+            # Those of a site that grew stay as they were when it had one node.
+            mode = CacheAtomicityMode
+            atomicity = mode.TRANSACTIONAL if self.several else mode.ATOMIC
+            wanted = {**_SETTINGS, PROP_CACHE_ATOMICITY_MODE: atomicity}
+        found = await cache.settings()
+        if any(found[setting] != value for setting, value in wanted.items()):
+            if name not in there:
+                # Nobody uses it, and an Ignite that is set right would keep it as it is.
+                await cache.destroy()
+            raise ConflictError(
+                f"its template for caches is not Mistbow's (cache {name})",
+                hint="Start it by mistbow run or mistbow storage, several with the same "
+                "MISTBOW_IGNITE_NODES.",
+            )
+        return cache
 
 
 def _check_size(value: bytes | str) -> None:

@@ -12,7 +12,7 @@ from pyignite import Client
 from pyignite.datatypes.cluster_state import ClusterState
 
 from mistbow.errors import ConflictError, UnavailableError
-from mistbow.ignite.config import IgniteConfig, class_path, java_argv
+from mistbow.ignite.config import CACHE_GROUP, IgniteConfig, class_path, java_argv
 from mistbow.ignite.java import find_java
 from mistbow.ignite.tls import client_tls
 from mistbow.telemetry import get_logger
@@ -21,9 +21,6 @@ log = get_logger(__name__)
 
 # It writes a stack trace for every refused connection, and we knock until the server answers.
 logging.getLogger("pyignite").setLevel(logging.CRITICAL)
-
-CACHE_GROUP = "mistbow"
-"""The group that all caches of an agent belong to."""
 
 _HEAP_MB = 64
 _CALL_S = 3.0

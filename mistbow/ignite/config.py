@@ -35,6 +35,9 @@ _OPENED = (
     "java.sql/java.sql",
     "java.base/java.time",
 )
+CACHE_GROUP = "mistbow"
+"""The group that all caches of an agent belong to: one set of partition files for all."""
+
 _ALONE = "mistbow"
 _LOG_LINE = "%1$tFT%1$tT.%1$tL %4$s %3$s %5$s%6$s%n"
 
@@ -44,7 +47,7 @@ class IgniteConfig:
     """One server. ``folder`` holds its data; all ports are at ``address``; the heap is in MB.
 
     ``nodes``: where those of the site find each other, ``HOST:PORT``, this one among them; empty
-    where it is the only one.
+    where it is the only one. Caches are made with so many ``backups``.
     """
 
     folder: Path
@@ -56,6 +59,7 @@ class IgniteConfig:
     address: str = LOOPBACK
     nodes: tuple[str, ...] = ()
     tls: ServerTls | None = None
+    backups: int = 1
 
     @property
     def node(self) -> str:
@@ -89,6 +93,12 @@ class IgniteConfig:
                     for node in self.nodes or (self.discovery_address,)
                 ),
                 tls="" if self.tls is None else self.tls.xml(),
+                group=CACHE_GROUP,
+                # Of an atomic cache, a node that died with writes under way may keep some that the
+                # others never had, and miss as many when it returns; alone, atomic costs less.
+                atomicity="TRANSACTIONAL" if self.nodes else "ATOMIC",
+                # On one node they cost nothing, and further nodes find them set.
+                backups=self.backups,
                 port=self.port,
                 discovery_port=self.discovery_port,
                 communication_port=self.communication_port,

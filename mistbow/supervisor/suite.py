@@ -126,6 +126,7 @@ def ignite_config(settings: IgniteSettings) -> IgniteConfig:
         address=settings.ignite_address,
         nodes=settings.site_nodes,
         tls=settings.ignite_tls,
+        backups=settings.ignite_backups,
     )
 
 

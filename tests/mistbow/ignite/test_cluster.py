@@ -13,7 +13,8 @@ from pyignite.datatypes.prop_codes import (
 from pyignite.exceptions import CacheError
 
 from mistbow.errors import ConflictError
-from mistbow.ignite.cluster import CACHE_GROUP, accept_loss, baseline
+from mistbow.ignite.cluster import accept_loss, baseline
+from mistbow.ignite.config import CACHE_GROUP
 from mistbow.ignite.server import IgniteServer
 from mistbow.ports import LOOPBACK, free_ports
 from mistbow.settings import IgniteSettings

@@ -7,6 +7,7 @@ from pyignite import Client
 
 from mistbow.errors import MistbowError
 from mistbow.ignite.cluster import make_ready
+from mistbow.ignite.config import CACHE_GROUP
 from mistbow.ignite.java import find_java
 from mistbow.ignite.server import IgniteServer
 
@@ -23,15 +24,26 @@ def get(server, key):
         return client.get_or_create_cache("things").get(key)
 
 
+def partitions(server):
+    client = Client(timeout=5)
+    with (
+        client.connect("127.0.0.1", server.port),
+        client.sql("SELECT CACHE_GROUP_NAME, PARTITIONS_COUNT FROM SYS.CACHE_GROUPS") as rows,
+    ):
+        return dict(rows)[CACHE_GROUP]
+
+
 def test_acknowledged_data_survive_kill_and_stop(tmp_path):
     with IgniteServer(tmp_path) as server:
         put(server, "a", 1)
+        assert partitions(server) == 32
         server.kill()
         server.start()
         assert get(server, "a") == 1
         put(server, "b", 2)
         server.restart()
         assert (get(server, "a"), get(server, "b")) == (1, 2)
+        assert partitions(server) == 32
         pid = server.pid
     assert not psutil.pid_exists(pid)
 
