@@ -14,6 +14,7 @@ from mistbow.errors import MistbowError
 from mistbow.fabric import Worker
 from mistbow.plan.fragments import Fragment
 from mistbow.plan.status import FragmentStatus
+from mistbow.tasks import end
 from mistbow.telemetry import get_logger
 
 log = get_logger(__name__)
@@ -76,9 +77,7 @@ class Keeper:
 
     async def close(self) -> None:
         """Look no longer; the worker goes on."""
-        self._task.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._task
+        await end([self._task])
         await self._client.close()
 
     async def _run(self) -> None:

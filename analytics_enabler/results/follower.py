@@ -15,6 +15,7 @@ from analytics_enabler.results.streams import AwayError, ResultStreams
 from mistbow.auth.callers import Caller
 from mistbow.errors import ConflictError, NotFoundError, UnavailableError
 from mistbow.streams.wire import Chunk
+from mistbow.tasks import end
 
 MOST_REMEMBERED = 20_000
 MOST_WAITING = 4
@@ -96,9 +97,7 @@ class Follower:
                     yield position, row
                 self.starts[group.id] = chunk.position.next
         finally:
-            for pump in pumps:
-                pump.cancel()
-            await asyncio.gather(*pumps, return_exceptions=True)
+            await end(pumps)
 
     async def _pump(
         self, group: Group, part: Selection, chunks: "asyncio.Queue[tuple[Group, Chunk]]"

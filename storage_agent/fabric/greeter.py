@@ -9,6 +9,7 @@ import httpx
 import msgspec
 
 from mistbow.errors import ConflictError, MistbowError
+from mistbow.tasks import end
 from mistbow.telemetry import get_logger
 from storage_agent.fabric.greeting import Greeting, check_greeting
 from storage_agent.fabric.neighbours import Neighbours
@@ -42,9 +43,7 @@ class Greeter:
                     self.greet(address)
                 await asyncio.sleep(_EVERY_S)
         finally:
-            for task in self._on_way.values():
-                task.cancel()
-            await asyncio.gather(*self._on_way.values(), return_exceptions=True)
+            await end(self._on_way.values())
 
     def greet(self, address: str) -> None:
         """Greet an agent now, unless a greeting is on its way."""

@@ -13,6 +13,7 @@ from mistbow.errors import ConflictError, NotFoundError
 from mistbow.fabric import Fabric, Link, Site, Worker
 from mistbow.labels import parse_labels
 from mistbow.settings import AgentSettings
+from mistbow.tasks import end
 from mistbow.telemetry import get_logger
 from storage_agent.fabric import facts
 from storage_agent.fabric.facts import LinkFacts, SiteFacts
@@ -89,10 +90,7 @@ class Member:
 
     async def close(self) -> None:
         """Leave."""
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await end(self._tasks)
         await self.network.close()
 
     def tell_series(self, series: Iterable[Metadata]) -> None:

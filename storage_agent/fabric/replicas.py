@@ -11,6 +11,7 @@ from mistbow.errors import MistbowError, NotFoundError, UnavailableError
 from mistbow.streams.events import event_rows
 from mistbow.streams.schemas import EVENTS, METADATA
 from mistbow.streams.wire import Chunk
+from mistbow.tasks import end
 from mistbow.telemetry import get_logger
 from storage_agent.fabric.facts import GONE, Facts, learn, read_facts
 from storage_agent.fabric.following import ask, chunks_of, keep_following
@@ -128,8 +129,7 @@ class Replicas:
     async def _drop(self, site: str, following: asyncio.Task[None] | None) -> None:
         """Delete what a site that is forgotten said of itself."""
         if following is not None:
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
+            await end([following])
         self._kept.pop(site, None)
         assert self._streams is not None  # noqa: S101 - this runs after open()
         try:

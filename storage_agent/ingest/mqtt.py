@@ -17,6 +17,7 @@ import stamina
 from mistbow.clock import Clock
 from mistbow.errors import InvalidRequestError, MistbowError, TooLargeError, UnavailableError
 from mistbow.settings import AgentSettings
+from mistbow.tasks import end
 from mistbow.telemetry import get_logger
 from mistbow.tls import client_context
 from mistbow.topics import template_of
@@ -58,8 +59,7 @@ class Bridge:
     async def close(self) -> None:
         """Stop; the broker keeps what is not acknowledged."""
         if self._running is not None:
-            self._running.cancel()
-            await asyncio.wait([self._running])
+            await end([self._running])
 
     async def _run(self) -> None:
         while True:

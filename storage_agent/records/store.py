@@ -9,6 +9,7 @@ import msgspec
 from mistbow.clock import Clock
 from mistbow.errors import InvalidRequestError, NotFoundError, TooLargeError, UnavailableError
 from mistbow.settings import AgentSettings
+from mistbow.tasks import end
 from mistbow.telemetry import get_logger
 from storage_agent.fabric.gathering import Answers, Missing, Question, ask
 from storage_agent.fabric.member import Member
@@ -72,9 +73,7 @@ class RecordStore:
     async def close(self) -> None:
         """Stop keeping things in order and collecting."""
         if self._opened is not None:
-            for task in self._opened.tasks:
-                task.cancel()
-            await asyncio.gather(*self._opened.tasks, return_exceptions=True)
+            await end(self._opened.tasks)
 
     @property
     def schemas(self) -> Schemas:

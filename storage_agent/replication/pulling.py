@@ -19,6 +19,7 @@ from mistbow.errors import (
     UnavailableError,
 )
 from mistbow.streams.schemas import METADATA, POINTS, RAW
+from mistbow.tasks import end
 from mistbow.telemetry import get_logger
 from storage_agent.fabric.following import ask, chunks_of, keep_following
 from storage_agent.fabric.journal import STORE
@@ -155,9 +156,7 @@ class Puller:
                     log.error("replicas are not looked after", exc_info=error)
                 await asyncio.sleep(_LOOK_S)
         finally:
-            for task in self._pulling.values():
-                task.cancel()
-            await asyncio.gather(*self._pulling.values(), return_exceptions=True)
+            await end(self._pulling.values())
 
     async def follow_wishes(self) -> None:
         """Begin to hold what is wanted here now, and give up what is not any more."""
@@ -207,8 +206,7 @@ class Puller:
 
     async def _stop(self, key: tuple[str, str]) -> None:
         if (pulling := self._pulling.pop(key, None)) is not None:
-            pulling.cancel()
-            await asyncio.gather(pulling, return_exceptions=True)
+            await end([pulling])
 
     def _begin(self, replica: Replica) -> None:
         pulling = keep_following(

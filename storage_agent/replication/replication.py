@@ -7,6 +7,7 @@ from typing import Any
 from mistbow.clock import Clock
 from mistbow.errors import ConflictError
 from mistbow.settings import AgentSettings
+from mistbow.tasks import end
 from mistbow.telemetry import get_logger
 from storage_agent.fabric.gathering import StandIn
 from storage_agent.fabric.member import Member
@@ -76,10 +77,7 @@ class Replication:
 
     async def close(self) -> None:
         """Stop following and deciding."""
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await end(self._tasks)
 
     def check_unused(self, site: str) -> None:
         """Raise ``ConflictError`` if a replica of a site is anywhere, or a copy is wanted at it."""

@@ -23,6 +23,7 @@ from mistbow.errors import (
     StorageFullError,
     UnavailableError,
 )
+from mistbow.tasks import end
 from mistbow.telemetry import get_logger
 from storage_agent.ignite_client import IgniteClient
 from storage_agent.streams.ahead import AHEAD_MS
@@ -96,9 +97,7 @@ class Writer:
         """Stop writing; who still waits is refused, and whoever comes later."""
         self._closed = True
         if self._task is not None:
-            self._task.cancel()
-            # Not by itself: who is cancelled here has to hear of it.
-            await asyncio.wait([self._task])
+            await end([self._task])
         self._refuse_queued(UnavailableError("the agent is stopping"))
 
     async def append(
