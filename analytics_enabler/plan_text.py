@@ -59,6 +59,9 @@ def window_text(window: Window) -> str:
 
 def _rhythm(node: Insight | Window) -> str:
     every = in_words(node.every_ms)
+    if isinstance(node, Insight) and node.counted is not None:
+        counts = " + ".join(map(expression_text, node.counted.counts))
+        return f"EVERY {node.counted.every} POINTS of {counts}, told every {every}"
     return f"at each point, told every {every}" if node.each_point else f"EVERY {every}"
 
 

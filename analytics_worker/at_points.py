@@ -1,4 +1,5 @@
-"""Windows that end at points: from what windows carry to a value at each point of a key.
+"""Windows that end at points: from what windows carry to a value at each point of a key, or at
+each n-th one.
 
 A window that is told at a tick carries all points that the windows ending at the points since the
 tick before need. So no state is kept between ticks, and a replay says the same again.
@@ -10,7 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from analytics_worker.accumulating.accumulators import Accumulator, Said, States
 from analytics_worker.finishing import Finished, finish_points, points_of
+from mistbow.operators.accumulated import RunningCount, State
 from mistbow.operators.points import Points
 from mistbow.plan.expressions import Measure
 from mistbow.plan.nodes import Window
@@ -57,6 +60,31 @@ class Held:
             return None
         part = slice(first, last)
         return Points(points.ts[part], points.values[part], points.entities[part])
+
+
+def passing(
+    every: int, counts: Sequence[Accumulator], said: Sequence[Sequence[Said]], states: States
+) -> list[Moment]:
+    """Return the moments at which a key's points pass a multiple of ``every``, counted together.
+
+    ``said`` is what each of the ``counts`` says of the points at hand; ``states`` tell what there
+    was before. Points of equal times are counted at once.
+    """
+    at = [{(one.tick, one.key): one.ts for one in each} for each in said]
+    found = []
+    for tick, key in sorted({place for each in at for place in each}):
+        parts = [ts for each in at if (ts := each.get((tick, key))) is not None]
+        times = np.sort(np.concatenate(parts))
+        ends = np.unique(times)
+        before = sum(_counted(states.before(count.id, key, tick)) for count in counts)
+        after = before + np.searchsorted(times, ends, side="right")
+        passed = after // every > np.concatenate([[before], after[:-1]]) // every
+        found += [Moment(ts, key, tick) for ts in ends[passed].tolist()]
+    return found
+
+
+def _counted(state: State | None) -> int:
+    return state.count if isinstance(state, RunningCount) else 0
 
 
 def finish_at(

@@ -103,8 +103,9 @@ class Aggregates:
         if node.window is None and self.each_point:
             self.findings.error(
                 beginning(node.span, len(node.function)),
-                f"{node.function} does not say over how long, and there is no EVERY",
-                f"Give it a window, as in `{node.function}(x, 10 SECONDS)`, or add an EVERY.",
+                f"{node.function} does not say over how long, and no EVERY does",
+                f"Give it a window, as in `{node.function}(x, 10 SECONDS)`, or let EVERY be an "
+                "interval.",
             )
         if node.window is None:
             return self.every_ms or STAND_IN_MS

@@ -5,7 +5,7 @@ import msgspec
 from mistbow.fog.constraints import Cap, Confinement
 from mistbow.fog.jobs import Setting
 from mistbow.plan.expressions import Expression
-from mistbow.plan.nodes import Insight, fingerprint
+from mistbow.plan.nodes import Counted, Insight, fingerprint
 
 DEFAULT_SCHEDULER = "fair"
 
@@ -42,6 +42,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     every_ms: int
     filter: Expression | None = None
     each_point: bool = False
+    counted: Counted | None = None
     scheduler: str = DEFAULT_SCHEDULER
     options: Options = Options()
 
@@ -50,7 +51,8 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
         """A name for what is computed: equal for two definitions that yield the same rows,
         are placed in the same way and may be read by the same people.
         """
-        computed = (self.expression, self.by, self.every_ms, self.filter)
+        counted = () if self.counted is None else (self.counted,)
+        computed = (self.expression, self.by, self.every_ms, self.filter, *counted)
         return fingerprint((*computed, self.scheduler, self.options))
 
     def deployed(self, uid: str, since: int) -> Insight:
@@ -63,4 +65,5 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
             since=since,
             filter=self.filter,
             each_point=self.each_point,
+            counted=self.counted,
         )

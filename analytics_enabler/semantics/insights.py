@@ -7,6 +7,7 @@ from analytics_enabler.semantics.conditions import (
     translate_condition,
     translate_value,
 )
+from analytics_enabler.semantics.counting import check_moments, counted
 from analytics_enabler.semantics.definition import Definition
 from analytics_enabler.semantics.findings import Findings
 from analytics_enabler.semantics.keys import check_filter
@@ -30,6 +31,7 @@ def define(
 
     ``scheduler`` places it unless it names another one.
     """
+    known = findings.errors
     text, insight = format_statement(insight), with_allowed(insight, findings)
     pace = pace_of(insight, findings)
     by = tuple(dict.fromkeys(canonical(name) for name in insight.by))
@@ -44,9 +46,13 @@ def define(
     filters = [translate_condition(term, scope, findings) for term in parted.on_results]
     for term, condition in zip(parted.on_results, filters, strict=True):
         check_filter(term, expression, condition, findings)
+    read = [expression, *filters]
     sampling = sampling_of(insight, findings)
+    at_points = pace.each_point and sampling is None
+    if at_points and findings.errors == known:
+        check_moments(insight, read, keys, findings)
     if sampling is not None:
-        expression, *filters = sampled([expression, *filters], sampling, insight, findings)
+        expression, *filters = sampled(read, sampling, insight, findings)
     return Definition(
         name=insight.name,
         text=text,
@@ -54,7 +60,8 @@ def define(
         by=keys,
         every_ms=aggregates.every_ms or STAND_IN_MS,
         filter=conjunction(filters) if filters else None,
-        each_point=pace.each_point and sampling is None,
+        each_point=at_points,
+        counted=counted(pace, read, keys) if at_points else None,
         scheduler=scheduler_of(insight, findings) or scheduler,
         options=options_of(insight, findings),
     )

@@ -1,4 +1,4 @@
-"""When an insight has values: at ticks, or at each point."""
+"""When an insight has values: at ticks, at each point, or at each n-th one."""
 
 import math
 from dataclasses import dataclass
@@ -16,10 +16,14 @@ _FINEST_SHARE = 60
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Every ``every_ms``, None where that is impossible, at ticks or what each point said since."""
+    """Every ``every_ms``, None where that is impossible, at ticks or what each point said since.
+
+    Where ``points`` are counted, only each so manyth of a key has said something.
+    """
 
     every_ms: int | None
     each_point: bool = False
+    points: int | None = None
 
 
 def pace_of(insight: ast.Insight, findings: Findings) -> Pace:
@@ -27,6 +31,8 @@ def pace_of(insight: ast.Insight, findings: Findings) -> Pace:
     match insight.every:
         case None:
             return Pace(_step(insight), each_point=True)
+        case ast.Points(count):
+            return Pace(_step(insight), each_point=True, points=count)
         case ast.Interval() as every:
             possible = check_length(every, "an EVERY interval", findings)
             return Pace(every.millis if possible else None)

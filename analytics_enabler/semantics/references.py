@@ -122,6 +122,13 @@ class References:
         definition = self._found[node.name]
         if definition is None:
             return False
+        if definition.each_point:
+            self.findings.error(
+                node.span,
+                f"`{node.name}` has values at points; only those at ticks can be referred to",
+                f"Give `{node.name}` an interval, as in `EVERY 5 SECONDS`.",
+            )
+            return False
         every = insight.every
         if isinstance(every, ast.Interval) and every.millis % definition.every_ms:
             step = in_words(definition.every_ms)

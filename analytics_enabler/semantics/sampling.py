@@ -112,6 +112,12 @@ def sampling_of(insight: ast.Insight, findings: Findings) -> Asked | None:
             "a sample of a fixed size is the same for each entity",
             "Give a share, as in `SAMPLE 0.2`, or leave AWARENESS out.",
         )
+    if isinstance(insight.every, ast.Points):
+        findings.error(
+            insight.every.span,
+            "points cannot be counted where only some of them are read",
+            "Give an interval, as in `EVERY 5 SECONDS`, or leave the sampling out.",
+        )
     for node in references(insight):
         findings.error(
             node.span,

@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -14,6 +14,7 @@ from mistbow.plan.expressions import (
     Expression,
     Measure,
     Source,
+    rewrite,
     walk,
 )
 
@@ -74,10 +75,21 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
         return self.span_ms + self.offset_ms
 
 
+class Counted(msgspec.Struct, frozen=True):
+    """A value only where the points of a key, counted since a start, pass a multiple of ``every``.
+
+    ``counts`` are of these points, each of which is in one of them.
+    """
+
+    every: int
+    counts: tuple[Expression, ...]
+
+
 class Insight(msgspec.Struct, frozen=True, kw_only=True):
     """One insight: its expression at each tick after ``since``, where ``filter`` holds.
 
-    With ``each_point`` it has a value at each point, told every ``every_ms``.
+    With ``each_point`` it has a value at each point, or at those ``counted``, told every
+    ``every_ms``.
     ``uid`` names its rows in the results stream; times are in milliseconds (since the epoch).
     """
 
@@ -88,6 +100,11 @@ class Insight(msgspec.Struct, frozen=True, kw_only=True):
     since: int
     filter: Expression | None = None
     each_point: bool = False
+    counted: Counted | None = None
+
+    def __post_init__(self) -> None:
+        if self.counted is not None and not self.each_point:
+            raise ValueError(f"{self.uid}: what counts points has its values at points")
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,11 +171,24 @@ def _check_measure(measure: Measure, insight: Insight, windows: Mapping[str, Win
 
 
 def expressions_of(insight: Insight) -> list[Expression]:
-    """Return all nodes of an insight's expression and filter."""
-    nodes = list(walk(insight.expression))
-    if insight.filter is not None:
-        nodes += walk(insight.filter)
-    return nodes
+    """Return all nodes of an insight's expression and filter, and of what counts its points."""
+    counts = () if insight.counted is None else insight.counted.counts
+    filters = () if insight.filter is None else (insight.filter,)
+    return [node for root in (insight.expression, *filters, *counts) for node in walk(root)]
+
+
+def rewritten(insight: Insight, change: Callable[[Expression], Expression]) -> Insight:
+    """Return the insight with ``change`` applied to every node of it, operands first."""
+    counted = insight.counted
+    if counted is not None:
+        counts = tuple(rewrite(count, change) for count in counted.counts)
+        counted = msgspec.structs.replace(counted, counts=counts)
+    return msgspec.structs.replace(
+        insight,
+        expression=rewrite(insight.expression, change),
+        filter=None if insight.filter is None else rewrite(insight.filter, change),
+        counted=counted,
+    )
 
 
 def fingerprint(value: Any) -> str:

@@ -279,6 +279,7 @@ def _of_results(draw: st.DrawFn, piece: _Piece, keys: tuple[str, ...], frame: _F
     return " AND ".join(terms)
 
 
+_counted = st.sampled_from(["", "", " EVERY 1 POINTS", " EVERY 3 POINTS", " EVERY 20 POINTS"])
 _rhythms = st.sampled_from([1000, 1000, 2000, 3000, 500, 7000, None])
 _ALLOWS = (
     "x > 0", 'zone != "b"', "(x < 5 AND y > -2)", "(x > 1 OR zone == region)",
@@ -298,7 +299,7 @@ def _insights(draw: st.DrawFn) -> str:
     text += f" BY {', '.join(by)}" if by else ""
     if draw(st.integers(0, 2)) == 0:
         text += f" WHEN {draw(_of_results(piece, keys, frame))}"
-    text += f" EVERY {frame.every_ms} MS" if frame.every_ms else ""
+    text += f" EVERY {frame.every_ms} MS" if frame.every_ms else draw(_counted)
     options = ["ALGORITHM pmcod AND K=2 AND R=1.5"] if "OUTLIER" in text else []
     if draw(st.integers(0, 5)) == 0:
         allowed = draw(st.sampled_from(_ALLOWS))
@@ -321,7 +322,7 @@ def texts(draw: st.DrawFn) -> str:
     insight = draw(_insights())
     text = f"{_PRELUDE}q = {insight}"
     _, _, every = insight.partition(" EVERY ")
-    if every and draw(st.integers(0, 5)) == 0 and "ALLOW" not in insight:
+    if every.split()[1:2] == ["MS"] and draw(st.integers(0, 5)) == 0 and "ALLOW" not in insight:
         step = int(every.split()[0]) * draw(st.integers(1, 2))
         text += f";\nr = COMPUTE {draw(st.sampled_from(_REFERRING))} EVERY {step} MS"
     return text

@@ -110,7 +110,8 @@ def answers(text: str, connection: duckdb.DuckDBPyConnection, until: int) -> dic
     }
     found: dict[Identity, Answer] = {}
     for name, insight in insights.items():
-        query, by = _Query(insights, streams, _every(insight), until).of(insight)
+        nth = insight.every.count if isinstance(insight.every, ast.Points) else 1
+        query, by = _Query(insights, streams, _every(insight), until, nth).of(insight)
         rows = connection.execute(query).fetchall()
         found |= {(name, *where): answer for where, answer in _read(rows, by)}
     return found
@@ -138,14 +139,15 @@ def _terms(when: ast.Condition | None) -> tuple[ast.Condition, ...]:
 class _Query:
     """Builds the SQL of one insight; ``parts`` are its table expressions.
 
-    Without ``every_ms``, it has values at the points that it reads: ``read`` is SQL of those, with
-    the attributes of the keys there.
+    Without ``every_ms``, it has values at the ``nth`` points that it reads: ``read`` is SQL of
+    those, with the attributes of the keys there.
     """
 
     insights: Mapping[str, ast.Insight]
     streams: Mapping[str, ast.StreamDefinition]
     every_ms: int | None
     until: int
+    nth: int = 1
     parts: list[str] = field(default_factory=list)
     read: list[tuple[tuple[str, ...], str]] = field(default_factory=list)
     moments: dict[tuple[str, ...], str] = field(default_factory=dict)
@@ -155,21 +157,34 @@ class _Query:
         rows = self._insight(insight)
         keys = "".join(f", {_key(name)}" for name in rows.by)
         told = f"select t, v, m, vals, low, high{keys} from {rows.name}"
-        times = [self._times()] if self.every_ms else list(map(self._moments, self.moments))
+        if self.every_ms:
+            times = [self._times()]
+        else:
+            times = [self._passing(rows.by), *map(self._moments, self.moments)]
         return f"with {', '.join([*times, *self.parts])} {told}", rows.by
 
     def _times(self) -> str:
         every = self.every_ms
         return f"ticks as (select t from range({every}, {self.until + 1}, {every}) as x(t))"
 
-    def _moments(self, by: tuple[str, ...]) -> str:
-        """Return the times, by key, of all points read with these attributes as keys or more."""
-        all_read = (
-            f"select distinct ts as t{_columns(by)} from ({points})"
+    def _passing(self, by: tuple[str, ...]) -> str:
+        """Return the times at which the points of a key, each counted once, pass a multiple."""
+        keys = _columns(by)
+        all_read = [
+            f"select id, ts as t{keys} from ({points})"
             for others, points in self.read
             if set(by) <= set(others)
+        ]
+        counted = (
+            f"select t{keys}, sum(count(*)) over (partition by {', '.join(['0', *map(_key, by)])} "
+            f"order by t) as n, count(*) as new from ({' union '.join(all_read)}) group by t{keys}"
         )
-        return f"{self.moments[by]} as ({' union '.join(all_read)})"
+        passed = f"n // {self.nth} > (n - new) // {self.nth}"
+        return f"passing as (select t{keys} from ({counted}) where {passed})"
+
+    def _moments(self, by: tuple[str, ...]) -> str:
+        """Return these times by some of the attributes of the keys."""
+        return f"{self.moments[by]} as (select distinct t{_columns(by)} from passing)"
 
     def _insight(self, insight: ast.Insight) -> _Rows:
         by = tuple(sorted({canonical(name) for name in insight.by}))
@@ -321,7 +336,7 @@ class _Query:
         ]
         if stream.members:
             chosen.append(f"({' or '.join(map(self._member, stream.members))})")
-        points = f"select ts, entity, value, horizon{keys} from points where {' and '.join(chosen)}"
+        points = f"select rowid as id, ts, entity, value, horizon{keys} from points where {' and '.join(chosen)}"
         within = f"ts > t - {size + offset} and ts <= t - {offset} and t > horizon"
         if self.every_ms:
             return f"select * from ticks join ({points}) on {within}"

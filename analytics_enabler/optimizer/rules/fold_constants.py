@@ -27,7 +27,7 @@ from mistbow.plan.expressions import (
     Source,
     rewrite,
 )
-from mistbow.plan.nodes import Insight, Plan
+from mistbow.plan.nodes import Insight, Plan, rewritten
 
 _CALCULATE: dict[str, Callable[[float, float], float]] = {
     "+": operator.add,
@@ -58,9 +58,9 @@ def fold(expression: Expression) -> Expression:
 
 
 def _fold_insight(insight: Insight) -> Insight:
-    return msgspec.structs.replace(
-        insight, expression=fold(insight.expression), filter=_fold_condition(insight.filter)
-    )
+    folded = rewritten(insight, _fold_node)
+    always = folded.filter is not None and _is_truth(folded.filter, True)
+    return msgspec.structs.replace(folded, filter=None) if always else folded
 
 
 def _fold_condition(condition: Expression | None) -> Expression | None:

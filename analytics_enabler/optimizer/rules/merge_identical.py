@@ -19,9 +19,8 @@ from mistbow.plan.expressions import (
     Expression,
     Measure,
     Source,
-    rewrite,
 )
-from mistbow.plan.nodes import Insight, Pane, Plan, Window, expressions_of
+from mistbow.plan.nodes import Insight, Pane, Plan, Window, expressions_of, rewritten
 
 
 def apply(plan: Plan) -> Plan | None:
@@ -50,7 +49,7 @@ def apply(plan: Plan) -> Plan | None:
     panes = {pane.id: pane for pane in plan.panes} | {pane.id: pane for pane, _ in made.values()}
     used = {window.pane for window in windows.values()}
     return Plan(
-        insights=tuple(_rewritten(insight, measure) for insight in plan.insights),
+        insights=tuple(_measured(insight, measure) for insight in plan.insights),
         windows=tuple(windows.values()),
         panes=tuple(pane for pane in panes.values() if pane.id in used),
     )
@@ -90,12 +89,5 @@ def _made(shape: _Shape, contents: set[Content]) -> tuple[Pane, Window]:
     )
 
 
-def _rewritten(insight: Insight, measure: Callable[[Expression, int], Expression]) -> Insight:
-    def change(node: Expression) -> Expression:
-        return measure(node, insight.since)
-
-    return msgspec.structs.replace(
-        insight,
-        expression=rewrite(insight.expression, change),
-        filter=None if insight.filter is None else rewrite(insight.filter, change),
-    )
+def _measured(insight: Insight, measure: Callable[[Expression, int], Expression]) -> Insight:
+    return rewritten(insight, lambda node: measure(node, insight.since))
