@@ -14,6 +14,7 @@ from mistbow.errors import InvalidRequestError
 from mistbow.ignite.tls import ServerTls
 from mistbow.labels import parse_labels
 from mistbow.ports import LOOPBACK
+from mistbow.sampling.adaptive import confidences
 from mistbow.tls import check_readable
 from mistbow.topics import template_fault
 from mistbow.trust_settings import ServedBy, TlsSettings, TokenSettings
@@ -76,7 +77,13 @@ def _are_labels(text: str) -> str:
     return text
 
 
+def _are_confidences(text: str) -> str:
+    confidences(text)
+    return text
+
+
 Labels = Annotated[str, AfterValidator(_are_labels)]
+Confidences = Annotated[str, AfterValidator(_are_confidences)]
 
 
 _IGNITE_TLS_CA = "Certificates (PEM) of the authorities by which Ignite is trusted; asks for TLS."
@@ -463,6 +470,14 @@ class MonitorSettings(ServiceSettings):
     sources: str = Field(
         default="",
         description="Further JSON sources, separated by ';': a file, http://… or exec:COMMAND.",
+    )
+    adaptive: Confidences = Field(
+        default="",
+        description="Metrics that are sampled adaptively, whatever insights ask for: "
+        "METRIC=CONFIDENCE,… with * for any part of a name.",
+    )
+    adaptive_longest_ms: int = Field(
+        default=10_000, ge=100, description="How long one of their values stands at most, ms."
     )
 
 

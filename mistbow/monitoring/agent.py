@@ -1,7 +1,7 @@
 """The monitoring agent's two sides: collectors fill the buffer, one sender empties it."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -10,9 +10,11 @@ from prometheus_client import Counter, Gauge
 from mistbow.client.agent_model import Point
 from mistbow.clock import Clock
 from mistbow.errors import MistbowError, UnauthorizedError
+from mistbow.monitoring.adapting import Adapting
 from mistbow.monitoring.buffer import Batch, Buffer
 from mistbow.monitoring.collector import Collector
 from mistbow.monitoring.text import with_clean_text
+from mistbow.sampling.adaptive import Asked
 from mistbow.telemetry import get_logger
 
 log = get_logger(__name__)
@@ -25,10 +27,22 @@ REFUSED = Counter(
     "mistbow_monitor_points_refused",
     "Points that the storage agent refused, or that cannot be written as JSON.",
 )
+SPARED = Counter(
+    "mistbow_monitor_points_spared", "Points not sent, since the value before them stands."
+)
+RESTED = Counter(
+    "mistbow_monitor_collections_spared",
+    "Collections left out, since all values stand.",
+    ["collector"],
+)
 BUFFERED = Gauge("mistbow_monitor_points_buffered", "Points that wait for the storage agent.")
 
 _LONGEST_PAUSE_S = 2.0
 _FIRST_PAUSE_S = 0.1
+_ASKED_EVERY_S = 2.0
+
+AskedFor = Callable[[], Awaitable[Mapping[str, Asked]]]
+"""Returns which metrics insights want to be sampled adaptively; raises ``MistbowError``."""
 
 
 class Sink(Protocol):
@@ -40,13 +54,15 @@ class Sink(Protocol):
 
 
 class MonitoringAgent:
-    """Runs collectors each ``interval_ms`` and sends in order what they yield."""
+    """Runs collectors each ``interval_ms`` and sends in order what they yield and is needed."""
 
     def __init__(
         self,
         collectors: Sequence[Collector],
         sink: Sink,
         buffer: Buffer,
+        adapting: Adapting,
+        asked_for: AskedFor,
         *,
         interval_ms: int,
         clock: Clock,
@@ -54,6 +70,8 @@ class MonitoringAgent:
         self._collectors = collectors
         self._sink = sink
         self._buffer = buffer
+        self._adapting = adapting
+        self._asked_for = asked_for
         self._interval_s = interval_ms / 1000
         self._clock = clock
         self._filled = asyncio.Event()
@@ -65,6 +83,7 @@ class MonitoringAgent:
             for collector in self._collectors:
                 tasks.create_task(self._collect_for_ever(collector))
             tasks.create_task(self._send_for_ever())
+            tasks.create_task(self._ask_for_ever())
 
     async def _collect_for_ever(self, collector: Collector) -> None:
         loop = asyncio.get_running_loop()
@@ -78,19 +97,31 @@ class MonitoringAgent:
 
     async def collect(self, collector: Collector) -> None:
         """Do one round of one collector; its failure is counted and logged, nothing more."""
+        now = self._clock()
+        if self._adapting.rests(collector.name, now):
+            RESTED.labels(collector.name).inc()
+            return
         try:
-            points = await asyncio.to_thread(self._measure, collector)
+            points = await asyncio.to_thread(_measured, collector, now)
         except Exception as error:  # a collector may come from anywhere
             FAILED.labels(collector.name).inc()
             log.warning("collector failed", collector=collector.name, reason=str(error))
             return
         COLLECTED.labels(collector.name).inc(len(points))
-        DROPPED.inc(self._buffer.add(points))
+        needed = self._adapting.sent(collector.name, points, now)
+        SPARED.inc(len(points) - len(needed))
+        DROPPED.inc(self._buffer.add(needed))
         BUFFERED.set(len(self._buffer))
         self._filled.set()
 
-    def _measure(self, collector: Collector) -> list[Point]:
-        return [with_clean_text(point) for point in collector.collect(self._clock())]
+    async def _ask_for_ever(self) -> None:
+        while True:
+            try:
+                self._adapting.ask(await self._asked_for())
+            except MistbowError as error:
+                # What was asked for last is asked for still.
+                log.debug("not told what insights ask for", reason=error.message)
+            await asyncio.sleep(_ASKED_EVERY_S)
 
     async def _send_for_ever(self) -> None:
         pause = _FIRST_PAUSE_S
@@ -131,3 +162,7 @@ class MonitoringAgent:
         if what != self.waits_for:
             log.info("waiting" if what else "sending", reason=what)
         self.waits_for = what
+
+
+def _measured(collector: Collector, now: int) -> list[Point]:
+    return [with_clean_text(point) for point in collector.collect(now)]

@@ -3,17 +3,21 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 
 from mistbow.client.agent import AsyncAgentClient
 from mistbow.clock import system_clock
+from mistbow.errors import NotFoundError
+from mistbow.monitoring.adapting import Adapting
 from mistbow.monitoring.agent import MonitoringAgent
 from mistbow.monitoring.buffer import Buffer
 from mistbow.monitoring.collector import make_collectors
+from mistbow.sampling.adaptive import STREAM, Asked, asked_in, confidences
 from mistbow.service import create_service, serve
 from mistbow.settings import MonitorSettings
+from mistbow.tasks import end
 from mistbow.telemetry import get_logger
 
 log = get_logger(__name__)
@@ -22,10 +26,19 @@ log = get_logger(__name__)
 def create_app(settings: MonitorSettings) -> FastAPI:
     """Build the service; the agent runs as long as it does."""
     client = AsyncAgentClient(settings.agent_url, settings.secret, ca=settings.tls_ca)
+
+    async def asked_for() -> dict[str, Asked]:
+        try:
+            return asked_in((await client.info(STREAM)).attributes)
+        except NotFoundError:  # nobody has ever asked
+            return {}
+
     agent = MonitoringAgent(
         make_collectors(settings),
         client,
         Buffer(settings.buffer_points),
+        Adapting(settings.interval_ms, _own(settings)),
+        asked_for,
         interval_ms=settings.interval_ms,
         clock=system_clock,
     )
@@ -37,9 +50,7 @@ def create_app(settings: MonitorSettings) -> FastAPI:
         try:
             yield
         finally:
-            running.cancel()
-            with suppress(asyncio.CancelledError):
-                await running
+            await end([running])
             await client.close()
 
     async def readiness() -> list[str]:
@@ -52,6 +63,14 @@ def create_app(settings: MonitorSettings) -> FastAPI:
         lifespan=lifespan,
         description="Measures this host and posts what it finds to a storage agent.",
     )
+
+
+def _own(settings: MonitorSettings) -> dict[str, Asked]:
+    longest = settings.adaptive_longest_ms
+    return {
+        pattern: Asked(confidence, longest)
+        for pattern, confidence in confidences(settings.adaptive).items()
+    }
 
 
 def _end_unless_cancelled(running: asyncio.Task[None]) -> None:

@@ -1,7 +1,8 @@
-"""How a source is sampled; ``mistbow.panes.thinning`` does it, and what is left out is counted.
+"""How a source is sampled.
 
-Which points are kept depends on the stored points alone, not on panes, which are cut by what else
-runs: so insights that come and go change no sample.
+By lot, ``mistbow.panes.thinning`` does it, and what is left out is counted. Which points are kept
+depends on the stored points alone, not on panes, which are cut by what else runs: so insights that
+come and go change no sample.
 """
 
 import msgspec
@@ -36,4 +37,13 @@ class Allotted(msgspec.Struct, frozen=True, tag="allotted"):
     confidence: float = 0.95
 
 
-Sampling = Fixed | Even | Allotted
+class Adaptive(msgspec.Struct, frozen=True, tag="adaptive"):
+    """By who measures, who skips what it can foretell: see ``mistbow.sampling.adaptive``."""
+
+    confidence: float = 0.95
+
+
+ByLot = Fixed | Even | Allotted
+"""Points are drawn where they are read: what is left out is a matter of chance, so bounds hold."""
+
+Sampling = ByLot | Adaptive

@@ -8,6 +8,7 @@ import msgspec
 
 from mistbow.client.agent_model import Point
 from mistbow.errors import InvalidRequestError, UnavailableError
+from mistbow.monitoring.adapting import Adapting
 from mistbow.monitoring.agent import MonitoringAgent
 from mistbow.monitoring.buffer import Buffer
 from tests.support.waiting import aeventually
@@ -75,6 +76,11 @@ class Storage:
             raise InvalidRequestError("no")
         self.stored[idempotency_key] = [point.value for point in points]
 
+    async def asked_for(self):
+        if self.away:
+            raise UnavailableError("away")
+        return {}
+
     def values(self):
         return [value for values in self.stored.values() for value in values]
 
@@ -95,8 +101,20 @@ class Counting:
         return points(self.count)
 
 
+def agent_of(collector, storage, buffer):
+    return MonitoringAgent(
+        [collector],
+        storage,
+        buffer,
+        Adapting(1, {}),
+        storage.asked_for,
+        interval_ms=1,
+        clock=lambda: 0,
+    )
+
+
 async def run(collector, storage, until):
-    agent = MonitoringAgent([collector], storage, Buffer(1000), interval_ms=1, clock=lambda: 0)
+    agent = agent_of(collector, storage, Buffer(1000))
     running = asyncio.create_task(agent.run())
     try:
         await until(agent)
@@ -168,7 +186,7 @@ async def test_what_cannot_be_encoded_is_refused_and_holds_nothing_up():
     storage = Storage()
     buffer = Buffer(10)
     buffer.add([Point(metric="\ud800", entity="e", value=1, ts=0)])
-    agent = MonitoringAgent([Counting()], storage, buffer, interval_ms=1, clock=lambda: 0)
+    agent = agent_of(Counting(), storage, buffer)
     running = asyncio.create_task(agent.run())
 
     async def went_on():
