@@ -15,6 +15,7 @@ from mistbow.http.shortcut import Content
 from mistbow.settings import AgentSettings
 from mistbow.streams.schemas import METADATA as METADATA_STREAM
 from mistbow.streams.schemas import RAW, is_permanent
+from mistbow.tasks import end
 from mistbow.telemetry import get_logger
 from storage_agent import metrics
 from storage_agent.cluster.guard import Guard
@@ -103,9 +104,7 @@ class Agent:
         """Stop; what is not acknowledged is refused."""
         for task in (self._running, self._draining):
             if task is not None:
-                task.cancel()
-                # Not by itself: who is cancelled here has to hear of it.
-                await asyncio.wait([task])
+                await end([task])
         await self._intake.close()
         await self.records.close()
         await self.sql.close()
