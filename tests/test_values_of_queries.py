@@ -20,6 +20,7 @@ VALUES = {
     ("y", "e1", "north"): (2.0, 4.0, 12.0),
     ("y", "e2", "south"): (5.0, 5.0, 11.0),
 }
+LABELS: dict[str, dict[str, float | bool]] = {"e1": {"spare": True}, "e2": {"rack": 7.0}}
 POINTS = points(
     [
         Row(
@@ -27,7 +28,7 @@ POINTS = points(
             entity=entity,
             ts=1000 * second + 500,
             value=value,
-            attributes={"region": region, "entity": entity},
+            attributes={"region": region, "entity": entity, **LABELS[entity]},
         )
         for (metric, entity, region), values in VALUES.items()
         for second, value in enumerate(values)
@@ -106,6 +107,43 @@ def test_conditions_on_texts(condition: str) -> None:
     assert [row["key"] for row in last_results(f"x BY region WHEN {condition}")] == [NORTH]
 
 
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("region WHEN x > RUNNING_MEAN(x) + RUNNING_SDEV(x)", [(2500, ALL, "south")]),
+        ("region WHEN x < 3", []),  # at each moment, the latest and greatest is above
+        ("region BY entity WHEN x < 3",
+         [(500, '{"entityID":"e1"}', "north"), (1500, '{"entityID":"e1"}', "north")]),
+        ("rack WHEN x > 9", [(2500, ALL, "7")]),
+        ("spare WHEN x FROM (e1) > 5", [(2500, ALL, "true")]),
+        ("spare WHEN x > 9", []),  # that point has no such attribute
+        ("region WHEN x < 9 AND y > 4 AND region == 'north' EVERY 1 s",
+         [(3000, ALL, "north")]),
+        ("region BY region WHEN AVG(x, 3 s) > 5 EVERY 1 s", [(3000, SOUTH, "south")]),
+    ],
+)  # fmt: skip
+def test_attribute_of_the_latest_point(query: str, expected: list[tuple[int, str, str]]) -> None:
+    rows = results_of(f"q = COMPUTE {query}", frozenset({"x", "y"}))
+    found = [(row["ts"], row["key"], row["text"]) for row in rows if row["ts"] <= 3000]
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SUM(x) WHEN x > 5", {ALL: 16.0}),
+        ("SUM(x) BY region WHEN y > x", {NORTH: 6.0, SOUTH: 10.0}),
+        ("SUM(x) BY region WHEN y > 11 AND region != 'south'", {NORTH: 6.0}),
+        ("COUNT((SUM(x) BY region WHEN x > 6))", {ALL: 1.0}),
+        ("SUM(x) WHEN rack == 7", {ALL: 10.0}),
+        ("z WHEN z > 1", {}),
+    ],
+)
+def test_metrics_by_themselves_in_conditions(query: str, expected: dict[str, float]) -> None:
+    rows = results_of(f"q = COMPUTE {query} EVERY 1 s", frozenset({"x", "y"}))
+    assert {row["key"]: row["value"] for row in rows if row["ts"] == 3000} == expected
+
+
 def test_several_values_and_their_bounds() -> None:
     (top,) = last_results("TOP_K[3](x, 3 s)")
     assert (top["value"], top["values"]) == (4.0, [10.0, 6.0, 4.0])
@@ -148,8 +186,8 @@ def last_results(query: str, options: str = "") -> list[dict[str, Any]]:
     return [row for row in rows if row["ts"] == 3000]
 
 
-def results_of(text: str) -> list[dict[str, Any]]:
-    checked = check(text)
+def results_of(text: str, metrics: frozenset[str] | None = None) -> list[dict[str, Any]]:
+    checked = check(text, metrics)
     assert checked.ok, checked.problems
     plan = optimize(Plan(insights=tuple(one.deployed("q", 0) for one in checked.definitions))).plan
     rows: list[dict[str, Any]] = compose(windows_of(POINTS, plan), plan, Ledger()).to_pylist()

@@ -5,15 +5,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 
-import msgspec
-
 from analytics_enabler.limits import MOST_NAME
 from analytics_enabler.semantics.computed import refusals
+from analytics_enabler.semantics.current import with_current
 from analytics_enabler.semantics.definition import DEFAULT_SCHEDULER, Definition
 from analytics_enabler.semantics.expansion import Meant, expanded
 from analytics_enabler.semantics.findings import Findings, beginning, did_you_mean, nearest
 from analytics_enabler.semantics.insights import define
-from analytics_enabler.semantics.named import metrics_of
+from analytics_enabler.semantics.named import read_by
 from analytics_enabler.semantics.references import Deployed, References
 from analytics_enabler.semantics.sites import Sites, demanded_site
 from grammar import ParseError, Problem, Script, ast, format_statement, parse
@@ -55,7 +54,8 @@ def check(
     references = References(findings, deployed)
     meant = _computed(script, findings)
     found = sorted(
-        _define(meant, references, findings, scheduler), key=lambda pair: pair[0].span.offset
+        _define(meant, references, findings, scheduler, metrics),
+        key=lambda pair: pair[0].span.offset,
     )
     insights = [insight for insight, _ in found]
     definitions = tuple(definition for _, definition in found)
@@ -113,7 +113,11 @@ def _refused(statement: ast.Statement, findings: Findings) -> bool:
 
 
 def _define(
-    insights: list[Meant], references: References, findings: Findings, scheduler: str
+    insights: list[Meant],
+    references: References,
+    findings: Findings,
+    scheduler: str,
+    metrics: frozenset[str] | None,
 ) -> Iterator[tuple[ast.Insight, Definition]]:
     """Yield the insights that mean something, each behind those that it refers to."""
     for each in insights:
@@ -124,12 +128,12 @@ def _define(
         if not references.look_up(plain):
             references.add(plain.name, None)
             continue
-        definition = define(plain, findings, scheduler, references)
+        meant = with_current(plain, metrics, references, findings)
+        # Its text is as the user wrote it; its meaning stands by itself, without what that names.
+        definition = define(meant, format_statement(written), findings, scheduler, references)
         sound = findings.errors == known and references.check_depth(plain, definition)
         references.add(plain.name, definition if sound else None)
-        # Its text is as the user wrote it; its meaning stands by itself, without what that names.
-        text = definition.text if plain is written else format_statement(written)
-        yield plain, msgspec.structs.replace(definition, text=text)
+        yield meant, definition
 
 
 def _look_up_metrics(
@@ -137,12 +141,13 @@ def _look_up_metrics(
 ) -> None:
     """Warn of each metric that is not known, once, where it is named first."""
     seen = set(metrics)
-    for metric, span in chain.from_iterable(map(metrics_of, insights)):
+    for stream in chain.from_iterable(map(read_by, insights)):
+        metric = stream.metric
         if metric not in seen:
             seen.add(metric)
             near = findings.nearest(metric, metrics)
             findings.warning(
-                beginning(span, len(metric)),
+                beginning(stream.span, len(metric)),
                 f"no point of the metric `{metric}` has come yet; its insights wait for one",
                 did_you_mean(near) if near else "Check that a source sends it under this name.",
             )

@@ -19,20 +19,20 @@ from analytics_enabler.semantics.references import References
 from analytics_enabler.semantics.sampling import sampled, sampling_of
 from analytics_enabler.semantics.scopes import ComputeScope, PointScope, ResultScope
 from analytics_enabler.semantics.values import Values, inner_keys
-from grammar import ast, format_statement
+from grammar import ast
 from mistbow.plan.attributes import canonical
 from mistbow.plan.expressions import Aggregate, Expression, walk
 
 
 def define(
-    insight: ast.Insight, findings: Findings, scheduler: str, references: References
+    insight: ast.Insight, text: str, findings: Findings, scheduler: str, references: References
 ) -> Definition:
     """Return what an insight means; where ``findings`` gained an error, a stand-in for it.
 
-    ``scheduler`` places it unless it names another one.
+    ``text`` is as it was written, and ``scheduler`` places it unless it names another one.
     """
     known = findings.errors
-    text, insight = format_statement(insight), with_allowed(insight, findings)
+    insight = with_allowed(insight, findings)
     pace = pace_of(insight, findings)
     by = tuple(dict.fromkeys(canonical(name) for name in insight.by))
     keys = tuple(dict.fromkeys((*by, *inner_keys(insight.expression, references))))

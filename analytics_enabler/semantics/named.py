@@ -3,40 +3,41 @@
 from collections.abc import Iterator
 
 from analytics_enabler.semantics.trees import parts
-from grammar import Span, ast
+from grammar import ast
 
 
-def metrics_of(insight: ast.Insight) -> Iterator[tuple[str, Span]]:
-    """Yield each metric and where it stands, from left to right."""
-    yield from _of_value(insight.expression)
+def read_by(insight: ast.Insight) -> Iterator[ast.MetricStream]:
+    """Yield each metric with what is said of its points, from left to right."""
+    yield from _read_by_value(insight.expression)
     if insight.when is not None:
-        yield from _of_condition(insight.when)
+        yield from read_by_condition(insight.when)
 
 
-def _of_value(node: ast.Node) -> Iterator[tuple[str, Span]]:
+def _read_by_value(node: ast.Node) -> Iterator[ast.MetricStream]:
     match node:
         case ast.Name(name):
-            yield name, node.span
-        case ast.MetricStream(metric):
-            yield metric, node.span
+            yield ast.MetricStream(name, span=node.span)
+        case ast.MetricStream():
+            yield node
         case ast.Scoped(expression, _, when):
-            yield from _of_value(expression)
+            yield from _read_by_value(expression)
             if when is not None:
-                yield from _of_condition(when)
+                yield from read_by_condition(when)
         case ast.Call():
             for argument in node.arguments:
-                yield from _of_value(argument)
+                yield from _read_by_value(argument)
         case _:
             for part in parts(node):
-                yield from _of_value(part)
+                yield from _read_by_value(part)
 
 
-def _of_condition(node: ast.Node) -> Iterator[tuple[str, Span]]:
+def read_by_condition(node: ast.Node) -> Iterator[ast.MetricStream]:
+    """Yield the metrics that a condition names: a name in it is an attribute."""
     match node:
-        case ast.Name():  # an attribute
+        case ast.Name():
             return
         case ast.Call() | ast.MetricStream() | ast.Scoped():
-            yield from _of_value(node)
+            yield from _read_by_value(node)
         case _:
             for part in parts(node):
-                yield from _of_condition(part)
+                yield from read_by_condition(part)

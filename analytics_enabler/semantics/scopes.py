@@ -9,7 +9,24 @@ from grammar import ast
 from mistbow.plan.attributes import canonical
 from mistbow.plan.expressions import Attribute, Expression, Literal, Value
 
-Leaf = ast.Name | ast.Elided | ast.Call | ast.MetricStream | ast.Scoped | ast.InsightReference
+
+@dataclass(frozen=True, slots=True)
+class CurrentAttribute(ast.Node):
+    """A name that turned out to be an attribute of the latest point of a metric."""
+
+    name: str
+    of: ast.MetricStream
+
+
+Leaf = (
+    ast.Name
+    | ast.Elided
+    | ast.Call
+    | ast.MetricStream
+    | ast.Scoped
+    | ast.InsightReference
+    | CurrentAttribute
+)
 
 STAND_IN = Literal(0.0)
 """Takes the place of what has no meaning, so that the check can go on."""

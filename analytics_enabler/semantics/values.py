@@ -22,7 +22,13 @@ from analytics_enabler.semantics.keys import (
 from analytics_enabler.semantics.parameters import parameters_of
 from analytics_enabler.semantics.parting import part
 from analytics_enabler.semantics.references import References
-from analytics_enabler.semantics.scopes import ComputeScope, Leaf, PointScope, ResultScope
+from analytics_enabler.semantics.scopes import (
+    ComputeScope,
+    CurrentAttribute,
+    Leaf,
+    PointScope,
+    ResultScope,
+)
 from grammar import ast
 from grammar.functions import FUNCTIONS
 from mistbow.plan.attributes import canonical
@@ -32,6 +38,7 @@ from mistbow.plan.expressions import (
     Filtered,
     Function,
     Geohash,
+    Label,
     Mapped,
     Mathematical,
     Parameters,
@@ -75,6 +82,8 @@ class Values:
                 return self.aggregates.latest(ast.MetricStream(name, span=node.span))
             case ast.MetricStream():
                 return self.aggregates.latest(node)
+            case CurrentAttribute(name, of):
+                return self._label(canonical(name), of)
             case ast.Scoped():
                 return self._scoped(node)
             case ast.Call():
@@ -93,6 +102,11 @@ class Values:
             "Add an EVERY to the insight.",
         )
         return self.aggregates.latest(ast.MetricStream(node.name, span=node.span))
+
+    def _label(self, attribute: str, of: ast.MetricStream) -> Expression:
+        by = self.aggregates.by
+        inner = replace(self.aggregates, by=tuple(dict.fromkeys((*by, attribute))))
+        return Label(attribute, inner.latest(of), by)
 
     def _scoped(self, node: ast.Scoped) -> Expression:
         by = tuple(dict.fromkeys((*self.aggregates.by, *map(canonical, node.by))))
