@@ -36,7 +36,7 @@ def define(
     pace = pace_of(insight, findings)
     by = tuple(dict.fromkeys(canonical(name) for name in insight.by))
     keys = tuple(dict.fromkeys((*by, *inner_keys(insight.expression, references))))
-    parted = part(insight.when, keys, findings)
+    parted = part(insight.expression, insight.when, keys, findings)
     predicate = _translated_points(parted.on_points, findings)
     aggregates = Aggregates(findings, by, pace.every_ms, predicate, pace.each_point)
     values = Values(aggregates, references, outliers_of(insight, findings))

@@ -111,7 +111,7 @@ class Values:
     def _scoped(self, node: ast.Scoped) -> Expression:
         by = tuple(dict.fromkeys((*self.aggregates.by, *map(canonical, node.by))))
         keys = tuple(dict.fromkeys((*by, *inner_keys(node.expression, self.references))))
-        parted = part(node.when, keys, self.findings)
+        parted = part(node.expression, node.when, keys, self.findings)
         points = PointScope(self.findings)
         own = [translate_condition(term, points, self.findings) for term in parted.on_points]
         predicate = self.aggregates.predicate
@@ -176,7 +176,7 @@ class Values:
         if function in _OF_POINTS_ALONE:
             self.findings.error(
                 call.arguments[0].span,
-                f"{function} is of metrics only",
+                f"{function} is of metrics only: values of a tick have no times of their own",
                 f"Name a metric here, as in `{_EXAMPLES.get(function, f'{function}(cpu.util)')}`.",
             )
         elif call.window is not None:
