@@ -85,11 +85,7 @@ ERRORS = [
     ("CORRELATION((x BY node), y) EVERY 1 s", "values of a tick have no times", "Name a metric"),
     ("MAX(3) + AVG(x) EVERY 1 s", "no metric here, and MAX reduces values", "Name one"),
     ("AVG(x) + (3 WHEN AVG(y) > 1) EVERY 1 s", "no metric here, and the condition", "Name one"),
-    (
-        "COUNT(GEOHASH[3](x, y)) EVERY 1 s WITH SAMPLE 0.5",
-        "a text cannot be calculated",
-        "a number",
-    ),
+    ("COUNT(GEOHASH[3](x, y)) EVERY 1 s", "a text cannot be calculated with", "Use a number"),
     ("GEOHASH[13](x, y)", "13 is not a number of characters", "from 1 to 12"),
     ("GEOHASH[3](x, y) WHEN > 'u'", "a text has no order", "Use =="),
     ("SQRT(AVG(cpu), 1 s) EVERY 1 s", "it has no window", "an aggregate inside"),

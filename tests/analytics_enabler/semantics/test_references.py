@@ -59,11 +59,7 @@ ERRORS = [
     ("INSIGHT now EVERY 7 s", "`now` has a value every 5 SECONDS, `a` is computed every 7", "5 S"),
     ("MAX(INSIGHT now) BY a EVERY 5 s", "that are reduced here are not by a", "Leave that out"),
     ("AVG(x WHEN > INSIGHT now) EVERY 5 s", "about single points", "at the end"),
-    (
-        "INSIGHT hot WHEN region == 'r' EVERY 10 s",
-        "about points, and none are read",
-        "the BY there",
-    ),
+    ("INSIGHT hot WHEN region == 'r' EVERY 10 s", "points, and none are read", "the BY there"),
     ("SUM(x) + (INSIGHT hot WHEN zone == 'a') EVERY 10 s", "and none are read here", "Put it into"),
     ("INSIGHT a + 1 EVERY 5 s", "`a` refers to itself: a → a", "Leave one"),
     ("INSIGHT two EVERY 5 s", "2 deployments have an insight `two`, and they differ", "another"),
