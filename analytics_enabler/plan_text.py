@@ -126,7 +126,7 @@ def _leaf(node: Expression) -> str:
 
 def _function(node: Aggregate | Measure | Reduction) -> str:
     if not node.parameters:
-        return node.function
+        return str(node.function)
     return f"{node.function}[{', '.join(map(_scalar, node.parameters))}]"
 
 

@@ -26,6 +26,7 @@ from analytics_worker.at_points import Held, Moment, finish_at, passing
 from analytics_worker.finishing import Finished, finish, reduce_values
 from analytics_worker.labels import labels, seen_at_moments, seen_at_ticks
 from analytics_worker.sampled import finish_sample
+from analytics_worker.troubles import Tell, Trouble, trouble_of, unheard
 from mistbow.operators.geohash import geohash
 from mistbow.operators.points import Floats
 from mistbow.panes.mathematical import MATHEMATICAL
@@ -57,11 +58,12 @@ from mistbow.plan.expressions import (
     Or,
     Reduction,
     Scalar,
+    UserOperator,
     is_condition,
     is_text,
     walk,
 )
-from mistbow.plan.nodes import Counted, Insight, Plan
+from mistbow.plan.nodes import Counted, Insight, Plan, expressions_of
 from mistbow.plan.resumption import windows_of
 
 COMPOSED = pa.schema(
@@ -84,19 +86,21 @@ _NUMBER, _TEXT = pa.float64(), pa.string()
 _FOR_ALL = {_NUMBER: number_for_all, _TEXT: text_for_all}
 
 
-def compose(windows: pa.Table, plan: Plan, states: States) -> pa.Table:
+def compose(windows: pa.Table, plan: Plan, states: States, tell: Tell = unheard) -> pa.Table:
     """Return what the plan's insights say of these windows (``WINDOWED``); shape ``COMPOSED``.
 
-    What accumulates goes on from the ``states`` before each tick, and puts those after it.
+    What accumulates goes on from the ``states`` before each tick, and puts those after it. What
+    operators of other packages leave unanswered is missing, and told.
     """
     shared = _Scope(windows, plan, states)
-    parts = [
-        _compose_one(
-            _Scope(windows, plan, states, insight) if insight.each_point else shared, insight
-        )
-        for insight in plan.insights
-    ]
-    return pa.concat_tables([COMPOSED.empty_table(), *parts])
+    parts = [COMPOSED.empty_table()]
+    for insight in plan.insights:
+        scope = _Scope(windows, plan, states, insight) if insight.each_point else shared
+        parts.append(_compose_one(scope, insight))
+        trouble = scope.trouble(insight)
+        if trouble is not None:
+            tell(insight.uid, trouble)
+    return pa.concat_tables(parts)
 
 
 def _compose_one(scope: "_Scope", insight: Insight) -> pa.Table:
@@ -174,6 +178,16 @@ class _Scope:
         if known is None:
             known = self._known[expression] = self._evaluate(expression)
         return known
+
+    def trouble(self, insight: Insight) -> Trouble | None:
+        """Return what operators of other packages left unanswered for an insight, if it has any."""
+        asked = [
+            (str(node.function), known.rows, known.said.problems)
+            for node in expressions_of(insight)
+            if isinstance(node, Measure | Reduction) and isinstance(node.function, UserOperator)
+            if (known := self._known.get(node)) is not None
+        ]
+        return trouble_of(asked)
 
     def _evaluate(self, expression: Expression) -> _Keyed:
         match expression:
@@ -257,8 +271,9 @@ class _Scope:
         rows = self._window(measure.window)
         sampling = self._sources[measure.window].sampling
         if sampling is not msgspec.UNSET:
-            if CONTENT_OF[measure.function] is None:
-                return _Keyed(rows, finish_sample(measure.function, rows, sampling), by)
+            function = measure.function
+            if not isinstance(function, UserOperator) and CONTENT_OF[function] is None:
+                return _Keyed(rows, finish_sample(function, rows, sampling), by)
             rows = rows.filter(pc.greater(rows["count"], 0))
         if measure.other is not None:
             rows = _paired(rows, self._window(measure.other))

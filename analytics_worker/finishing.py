@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mistbow.operators.calling import call
 from mistbow.operators.forecast import forecast
 from mistbow.operators.moments import (
     Moments,
@@ -22,7 +23,7 @@ from mistbow.operators.moments import (
 from mistbow.operators.order import correlation, histogram, median, mode, percentile, top_k
 from mistbow.operators.outliers import pmcod
 from mistbow.operators.points import Floats, Points
-from mistbow.plan.expressions import Function, Parameters
+from mistbow.plan.expressions import AnyFunction, Function, Parameters, UserOperator
 from mistbow.streams.schemas import DRAWN, POINT
 
 _MOMENTS = pa.struct(
@@ -56,41 +57,54 @@ The moments are those of its panes, each by itself; see ``mistbow.plan.contents`
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Finished:
-    """A value for each row, null for none; of some functions also several values, and bounds."""
+    """A value for each row, null for none; of some functions also several values, and bounds.
+
+    ``problems``: where an operator of another package gave no answer, why.
+    """
 
     value: Any
     values: Any = None
     low: Any = None
     high: Any = None
     confidence: Any = None
+    problems: Any = None
 
     def filter(self, chosen: Any) -> "Finished":
         """Return the same of the chosen rows."""
-        columns = (self.value, self.values, self.low, self.high, self.confidence)
+        columns = (self.value, self.values, self.low, self.high, self.confidence, self.problems)
         return Finished(*(None if each is None else each.filter(chosen) for each in columns))
 
 
-def finish(function: Function, rows: pa.Table, parameters: Parameters) -> Finished:
+def finish(function: AnyFunction, rows: pa.Table, parameters: Parameters) -> Finished:
     """Return what a function says of windows (``WINDOWED``).
 
     Rows of a function of two arguments have the points of the second as ``points_of_other``.
     """
+    if isinstance(function, UserOperator):
+        held = [name for name in ("points", "points_of_other") if name in rows.column_names]
+        windows = zip(*(points_of(rows[name]) for name in held), strict=True)
+        return finish_points(function, windows, parameters)
     return _OF_WINDOWS[function](rows, parameters)
 
 
-def reduce_values(function: Function, lists: Any, parameters: Parameters) -> Finished:
+def reduce_values(function: AnyFunction, lists: Any, parameters: Parameters) -> Finished:
     """Return what a function says of each list of values, none of which is empty or has nulls."""
+    if isinstance(function, UserOperator):
+        return _told_by(function, [(values,) for values in _arrays(lists)], parameters)
     said = [_OF_LISTS[function](values, parameters) for values in _arrays(lists)]
     return _together(said)
 
 
 def finish_points(
-    function: Function, windows: Iterable[Sequence[Points]], parameters: Parameters
+    function: AnyFunction, windows: Iterable[Sequence[Points]], parameters: Parameters
 ) -> Finished:
     """Return what a function says of the points of each window, none empty, by (ts, value).
 
     Those of a function of two arguments are two for each window.
     """
+    if isinstance(function, UserOperator):
+        values = [[points.values for points in window] for window in windows]
+        return _told_by(function, values, parameters)
     return _together([_of_window(function, points, parameters) for points in windows])
 
 
@@ -225,6 +239,14 @@ _OF_LISTS: dict[Function, Callable[[Floats, Parameters], _One]] = {
     "OUTLIER_DETECTION": _outliers,
 }
 """What each function says of some values; those that need their times are not here."""
+
+
+def _told_by(
+    operator: UserOperator, windows: Sequence[Sequence[Floats]], parameters: Parameters
+) -> Finished:
+    answers = call(operator.name, operator.version, parameters, windows)
+    problems = pa.array([answer.problem for answer in answers], pa.string())
+    return Finished(pa.array([answer.value for answer in answers], pa.float64()), problems=problems)
 
 
 def _together(said: list[_One]) -> Finished:

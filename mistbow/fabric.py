@@ -9,7 +9,8 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     """An analytics worker as it announces itself to its site's agent.
 
     ``url`` is where others reach it. Free is what fragments may take of it, in cores and
-    megabytes; a clock speed of 0 is unknown.
+    megabytes; a clock speed of 0 is unknown. ``operators`` are those of other packages that it
+    has, each as its name and version.
     """
 
     name: str
@@ -21,6 +22,7 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     clock_mhz: float = 0.0
     region: str = ""
     labels: Mapping[str, str] = {}
+    operators: tuple[str, ...] = ()
 
 
 class Site(msgspec.Struct, frozen=True, kw_only=True):

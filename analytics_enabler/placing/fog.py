@@ -47,4 +47,5 @@ def _node(worker: Worker, site: Site) -> Node:
         clock_mhz=worker.clock_mhz,
         region=worker.region or site.region,
         labels={**site.labels, **worker.labels},
+        operators=worker.operators,
     )

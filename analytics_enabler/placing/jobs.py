@@ -9,6 +9,7 @@ from analytics_enabler.groups import Group
 from analytics_enabler.placing.traffic import Series, expected_rate
 from mistbow.fog.jobs import Job, Stream, Task
 from mistbow.plan.fragments import Fragment, Merge, Partial
+from mistbow.plan.operators import user_operators_of
 
 PARTIAL_CORES, PARTIAL_MEMORY_MB = 0.1, 64.0
 """What a partial is taken to need: a query of its own in Spark's driver, which idles mostly."""
@@ -29,7 +30,11 @@ def job_of(group: Group, tasks: Tasks, sink: str, series: Sequence[Series]) -> J
     return Job(
         id=group.id,
         tasks=tuple(
-            msgspec.structs.replace(_task(name, fragment), labels=labels)
+            msgspec.structs.replace(
+                _task(name, fragment),
+                labels=labels,
+                operators=tuple(sorted(map(str, user_operators_of(fragment)))),
+            )
             for name, fragment in tasks.items()
         ),
         streams=tuple(

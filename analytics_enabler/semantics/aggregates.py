@@ -13,8 +13,8 @@ from mistbow.plan.expressions import (
     ACCUMULATING,
     Aggregate,
     And,
+    AnyFunction,
     Expression,
-    Function,
     Parameters,
     Source,
 )
@@ -41,7 +41,7 @@ class Aggregates:
     each_point: bool = False
 
     def over_points(
-        self, function: Function, node: ast.Call, streams: list[ast.MetricStream],
+        self, function: AnyFunction, node: ast.Call, streams: list[ast.MetricStream],
         parameters: Parameters,
     ) -> Aggregate:  # fmt: skip
         """Return the plan's aggregate of one metric or two."""
@@ -61,7 +61,7 @@ class Aggregates:
         )
 
     def _accumulated(
-        self, function: Function, node: ast.Call, source: Source, parameters: Parameters
+        self, function: AnyFunction, node: ast.Call, source: Source, parameters: Parameters
     ) -> Aggregate:
         for interval in filter(None, (node.window, node.offset)):
             self.findings.error(

@@ -6,6 +6,7 @@ from typing import Literal
 from analytics_enabler.semantics.findings import Findings, nearest
 from grammar import ast
 from grammar.units import in_words
+from mistbow.operators.interface import Installed
 from mistbow.plan.expressions import Function, Parameters
 
 ALGORITHMS = ("pmcod",)
@@ -64,14 +65,40 @@ def parameters_of(
         findings.error(other.span, f"{function} takes one parameter", "Leave the others out.")
     given = call.parameters[0]
     if not isinstance(given, ast.Number):
-        said = in_words(given.millis) if isinstance(given, ast.Interval) else f"`{given.name}`"
-        findings.error(given.span, f"{said} is not {what}", f"Write a number {wanted}.")
+        findings.error(given.span, f"{_said(given)} is not {what}", f"Write a number {wanted}.")
         return stand_in
     if given.value not in wanted:
         kind = "a whole number" if wanted.whole else "a number"
         findings.error(given.span, f"{given.value:g} is not {what}", f"Write {kind} {wanted}.")
         return stand_in
     return (given.value,)
+
+
+def parameters_of_operator(operator: Installed, call: ast.Call, findings: Findings) -> Parameters:
+    """Return what stands in the brackets of a call of another package's operator."""
+    names = operator.parameters
+    as_in = f"Write `{call.function}[{', '.join(names)}](…)`." if names else "Leave it out."
+    for other in call.parameters[len(names) :][:1]:
+        takes = f"{len(names)} parameters" if len(names) > 1 else "one parameter"
+        takes = takes if names else "no parameter"
+        findings.error(other.span, f"{call.function} takes {takes}", as_in)
+    missing = names[len(call.parameters) : operator.needed]
+    if missing:
+        what = " and ".join(f"`{name}`" for name in missing)
+        findings.error(call.span, f"{call.function} needs {what} in brackets", as_in)
+    given = []
+    for parameter, name in zip(call.parameters, names, strict=False):
+        if isinstance(parameter, ast.Number):
+            given.append(parameter.value)
+        else:
+            findings.error(parameter.span, f"{_said(parameter)} is no `{name}`", "Write a number.")
+    return tuple(given)
+
+
+def _said(parameter: ast.Interval | ast.Name) -> str:
+    return (
+        in_words(parameter.millis) if isinstance(parameter, ast.Interval) else f"`{parameter.name}`"
+    )
 
 
 def outliers_of(insight: ast.Insight, findings: Findings) -> Parameters | None:

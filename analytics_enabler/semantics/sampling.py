@@ -10,7 +10,7 @@ import msgspec
 from analytics_enabler.semantics.findings import Findings, beginning
 from analytics_enabler.semantics.trees import references, walk
 from grammar import ast
-from mistbow.plan.expressions import Aggregate, Expression, Function, rewrite
+from mistbow.plan.expressions import Aggregate, AnyFunction, Expression, UserOperator, rewrite
 from mistbow.plan.expressions import walk as walk_plan
 from mistbow.plan.sampling import Allotted, Even, Fixed, Sampling
 
@@ -48,7 +48,9 @@ SAMPLED: dict[str, Sampled | None] = {
     "PEWMA": None,
     "DIFF": None,
 }
-"""What may be sampled, of all functions; None for what needs its points."""
+"""What may be sampled, of all functions; None for what needs its points, as what is not of ours
+does.
+"""
 
 LONGEST_PERIOD_MS = 60_000
 """What a metric was like so long ago tells what it is like now."""
@@ -150,14 +152,15 @@ def sampled(
     return [rewrite(expression, change) for expression in whole]
 
 
-def _check(function: Function, asked: Asked, insight: ast.Insight, findings: Findings) -> None:
+def _check(function: AnyFunction, asked: Asked, insight: ast.Insight, findings: Findings) -> None:
+    name = function.name if isinstance(function, UserOperator) else function
     calls = [
         beginning(node.span, len(node.function))
         for node in walk(insight)
-        if isinstance(node, ast.Call) and node.function == function
+        if isinstance(node, ast.Call) and node.function == name
     ]
     span = calls[0] if calls else asked.option.span
-    kind = SAMPLED[function]
+    kind = SAMPLED.get(name)
     even = isinstance(asked.option, ast.Sample) and asked.option.size is None and not asked.accurate
     if kind is None:
         what = "a current value is" if function == "LATEST" else f"{function} is"

@@ -19,7 +19,7 @@ from analytics_enabler.semantics.keys import (
     keys_of,
     reads,
 )
-from analytics_enabler.semantics.parameters import parameters_of
+from analytics_enabler.semantics.parameters import parameters_of, parameters_of_operator
 from analytics_enabler.semantics.parting import part
 from analytics_enabler.semantics.references import References
 from analytics_enabler.semantics.scopes import (
@@ -31,9 +31,11 @@ from analytics_enabler.semantics.scopes import (
 )
 from grammar import ast
 from grammar.functions import FUNCTIONS
+from mistbow.operators.installed import installed
 from mistbow.plan.attributes import canonical
 from mistbow.plan.expressions import (
     ACCUMULATING,
+    AnyFunction,
     Expression,
     Filtered,
     Function,
@@ -43,13 +45,14 @@ from mistbow.plan.expressions import (
     Mathematical,
     Parameters,
     Reduction,
+    UserOperator,
 )
 
 _FUNCTIONS: dict[str, Function] = {name: name for name in get_args(Function)}
 _MATHEMATICAL: dict[str, Mathematical] = {name: name for name in get_args(Mathematical)}
 _OF_POINTS_ALONE = frozenset({"CORRELATION", "FORECAST", "OUTLIER_DETECTION"}) | ACCUMULATING
 
-_EXAMPLES: dict[Function, str] = {
+_EXAMPLES: dict[str, str] = {
     "CORRELATION": "CORRELATION(cpu.util, mem.util, 1 HOUR)",
     "FORECAST": "FORECAST[6](cpu.util, 1 HOUR)",
     "OUTLIER_DETECTION": "OUTLIER_DETECTION(cpu.util, 1 HOUR)",
@@ -142,11 +145,24 @@ class Values:
             return self._geohash(call)
         function = _FUNCTIONS.get(call.function)
         if function is None or function not in FUNCTIONS:
+            return self._installed(call)
+        self._count_arguments(call, 2 if function == "CORRELATION" else 1)
+        return self._of_values(function, call, self._parameters(function, call))
+
+    def _installed(self, call: ast.Call) -> Expression:
+        operator = installed().newest(call.function)
+        if operator is None:
             self._unknown(call)
             return self.aggregates.latest(ast.MetricStream(call.function, span=call.span))
-        self._count_arguments(call, 2 if function == "CORRELATION" else 1)
+        self._count_arguments(call, operator.metrics)
+        parameters = parameters_of_operator(operator, call, self.findings)
+        # The version is a part of what the insight means: it stays when a newer one is installed.
+        return self._of_values(UserOperator(operator.name, operator.version), call, parameters)
+
+    def _of_values(
+        self, function: AnyFunction, call: ast.Call, parameters: Parameters
+    ) -> Expression:
         streams = [stream for stream in map(_stream, call.arguments) if stream is not None]
-        parameters = self._parameters(function, call)
         if len(streams) == len(call.arguments):
             return self.aggregates.over_points(function, call, streams[:2], parameters)
         return self._reduction(function, call, parameters)
@@ -165,35 +181,38 @@ class Values:
             return (1.0, 1.0)
         return self.outliers
 
-    def _reduction(self, function: Function, call: ast.Call, parameters: Parameters) -> Expression:
+    def _reduction(
+        self, function: AnyFunction, call: ast.Call, parameters: Parameters
+    ) -> Expression:
         operand = self._number(call.arguments[0])
+        name = call.function
         if self.aggregates.each_point:
             self.findings.error(
                 beginning(call.span, len(call.function)),
-                f"{function} of several values needs ticks at which all of them are there",
+                f"{name} of several values needs ticks at which all of them are there",
                 "Add an EVERY to the insight.",
             )
-        if function in _OF_POINTS_ALONE:
+        if function in _OF_POINTS_ALONE or len(call.arguments) > 1:
             self.findings.error(
                 call.arguments[0].span,
-                f"{function} is of metrics only: values of a tick have no times of their own",
-                f"Name a metric here, as in `{_EXAMPLES.get(function, f'{function}(cpu.util)')}`.",
+                f"{name} is of metrics only: values of a tick have no times of their own",
+                f"Name a metric here, as in `{_EXAMPLES.get(name, f'{name}(cpu.util)')}`.",
             )
         elif call.window is not None:
             self.findings.error(
                 call.window.span,
-                f"{function} reduces the values of one tick: it has no window here",
-                f"Leave the window out, or give it to the aggregate inside of {function}.",
+                f"{name} reduces the values of one tick: it has no window here",
+                f"Leave the window out, or give it to the aggregate inside of {name}.",
             )
-        elif not self._check_reads(call.arguments[0], operand, f"{call.function} reduces values"):
+        elif not self._check_reads(call.arguments[0], operand, f"{name} reduces values"):
             pass
         elif check_reduced(call, operand, self.aggregates.by, self.findings) and keys_of(
             operand
         ) <= set(self.aggregates.by):
             self.findings.warning(
                 beginning(call.span, len(call.function)),
-                f"there is but one value here for {function} to reduce",
-                f"Give what is inside keys of its own: `{function}(AVG(x, 1 MINUTE) BY node)`.",
+                f"there is but one value here for {name} to reduce",
+                f"Give what is inside keys of its own: `{name}(AVG(x, 1 MINUTE) BY node)`.",
             )
         return Reduction(function, operand, self.aggregates.by, parameters)
 
@@ -233,8 +252,12 @@ class Values:
             )
 
     def _unknown(self, call: ast.Call) -> None:
-        near = nearest(call.function, FUNCTIONS)
-        hint = did_you_mean(near) if near else f"There are {', '.join(sorted(FUNCTIONS))}."
+        found = installed()
+        known = FUNCTIONS | {operator.name for operator in found.operators}
+        near = nearest(call.function, known)
+        hint = did_you_mean(near) if near else f"There are {', '.join(sorted(known))}."
+        for place, problem in found.problems.items():
+            hint += f" An operator that is installed cannot be used, {place}: {problem}."
         self.findings.error(
             beginning(call.span, len(call.function)),
             f"there is no function `{call.function}`",

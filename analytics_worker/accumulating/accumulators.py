@@ -81,7 +81,7 @@ def accumulate(accumulator: Accumulator, rows: pa.Table, states: States) -> list
     for tick, key, ts, values in _sequences(rows, accumulator):
         state = states.before(accumulator.id, key, tick)
         if state is None:
-            state = START[accumulator.measure.function](*accumulator.measure.parameters)
+            state = START[str(accumulator.measure.function)](*accumulator.measure.parameters)
         after, outputs = state.advance(values)
         states.put(accumulator.id, key, tick, after)
         said.append(Said(tick, key, ts, outputs))

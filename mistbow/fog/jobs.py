@@ -18,9 +18,9 @@ Setting = str | float | bool | tuple[str | float | bool, ...]
 class Task(msgspec.Struct, frozen=True, kw_only=True):
     """One fragment: what it needs of a node, and which nodes may run it.
 
-    A node may if it has all the ``labels`` (or is of that ``node``, ``site``, ``region``), its
-    clock is no slower than ``clock_mhz``, and it is at the site to which the task is ``pinned``,
-    where its data is.
+    A node may if it has all the ``labels`` (or is of that ``node``, ``site``, ``region``) and all
+    the ``operators``, its clock is no slower than ``clock_mhz``, and it is at the site to which the
+    task is ``pinned``, where its data is.
     """
 
     id: str
@@ -28,6 +28,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     memory_mb: float
     clock_mhz: float = 0.0
     labels: Mapping[str, str] = {}
+    operators: tuple[str, ...] = ()
     pinned: str | None = None
 
     def __post_init__(self) -> None:

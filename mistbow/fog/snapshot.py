@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
-    """A machine that can run tasks; a clock speed of 0 is unknown.
+    """A machine that can run tasks, with operators of other packages; a clock of 0 is unknown.
 
     Free is what the tasks to be placed may take in all: those of them that run already here count
     as if they did not.
@@ -25,6 +25,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     clock_mhz: float = 0.0
     region: str = ""
     labels: Mapping[str, str] = {}
+    operators: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not (0 <= self.cores_free <= self.cores and 0 < self.cores < math.inf):

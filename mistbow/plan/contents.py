@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from mistbow.plan.expressions import Function
+from mistbow.plan.expressions import AnyFunction, Function, UserOperator
 
 Content = Literal["moments", "logs", "latest", "points", "sample"]
 """The squared deviations, the sum of logarithms, the latest point, all points, or how those of a
@@ -37,3 +37,8 @@ CONTENT_OF: dict[Function, Content | None] = {
     "DIFF": "points",
 }
 """What each function needs; None where count, sum, least and greatest will do."""
+
+
+def content_of(function: AnyFunction) -> Content | None:
+    """Return what a function needs; one of another package needs its points."""
+    return "points" if isinstance(function, UserOperator) else CONTENT_OF[function]

@@ -25,6 +25,22 @@ Function = OneOf[
     Accumulating,
 ]  # fmt: skip
 """Functions over many values; ``LATEST`` is what a metric by itself yields."""
+
+
+class UserOperator(msgspec.Struct, frozen=True):
+    """A function of another package over many values: its name in upper case, and its version.
+
+    See ``mistbow.operators.interface``.
+    """
+
+    name: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}"
+
+
+AnyFunction = Function | UserOperator
 Mathematical = OneOf["SQRT", "ABS", "SQR", "LOG", "EXP"]
 Parameters = tuple[float, ...]
 Scalar = float | str | bool
@@ -78,7 +94,7 @@ class Aggregate(msgspec.Struct, frozen=True, tag="aggregate"):
     values of those keys that got points since the tick before.
     """
 
-    function: Function
+    function: AnyFunction
     source: Source
     size_ms: int
     every_ms: int
@@ -92,7 +108,7 @@ class Aggregate(msgspec.Struct, frozen=True, tag="aggregate"):
 class Measure(msgspec.Struct, frozen=True, tag="measure"):
     """A function of a shared window, or of two, by their ids; what an ``Aggregate`` becomes."""
 
-    function: Function
+    function: AnyFunction
     window: str
     parameters: Parameters = ()
     other: str | None = None
@@ -104,7 +120,7 @@ class Reduction(msgspec.Struct, frozen=True, tag="reduction"):
     The new keys have the attributes ``by``, all of which the operand's keys have.
     """
 
-    function: Function
+    function: AnyFunction
     operand: "Expression"
     by: tuple[str, ...] = ()
     parameters: Parameters = ()

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from mistbow.plan.contents import CONTENT_OF, Content
+from mistbow.plan.contents import Content, content_of
 from mistbow.plan.expressions import (
     ACCUMULATING,
     Aggregate,
@@ -165,7 +165,7 @@ def _check_measure(measure: Measure, insight: Insight, windows: Mapping[str, Win
             raise ValueError(f"{insight.uid}: {window.id} has values at other times")
         if (window.start is not None) != (measure.function in ACCUMULATING):
             raise ValueError(f"{insight.uid}: {measure.function} is not of {window.id}")
-        needed = None if window.each_point else CONTENT_OF[measure.function]
+        needed = None if window.each_point else content_of(measure.function)
         if needed not in (None, *window.contents):
             raise ValueError(f"{insight.uid}: {window.id} does not do for {measure.function}")
 

@@ -19,7 +19,8 @@ class FragmentStatus(msgspec.Struct, frozen=True, kw_only=True):
     counts the Spark queries that run now; ``batches``, ``rows_dropped`` (by Spark's watermark;
     never above 0 when all is well), ``computed_windows``, and the rows and ``bytes_written`` to
     the target count since the worker's start, and so does ``spent_ms``: the time in the phases of
-    micro-batches, as Spark names them.
+    micro-batches, as Spark names them. ``troubles`` tell, by the uid of an insight, what its newest
+    results lack because an operator of another package gave no answer.
     """
 
     id: str
@@ -38,3 +39,4 @@ class FragmentStatus(msgspec.Struct, frozen=True, kw_only=True):
     rows_written: int = 0
     bytes_written: int = 0
     spent_ms: dict[str, int] = msgspec.field(default_factory=dict)
+    troubles: dict[str, str] = msgspec.field(default_factory=dict)

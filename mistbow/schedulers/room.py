@@ -71,6 +71,9 @@ def unfit(task: Task, node: Node) -> str | None:
     for label, value in sorted(task.labels.items()):
         if node.attributes.get(label) != value:
             return f"it has not {label}={value}"
+    for operator in task.operators:
+        if operator not in node.operators:
+            return f"the operator {operator} is not installed there"
     if node.clock_mhz < task.clock_mhz:
         return f"{task.clock_mhz:g} MHz needed, it has {node.clock_mhz:g}"
     return None
@@ -108,6 +111,7 @@ def refusals(jobs: Iterable[Job], fog: Fog, placement: Placement) -> Iterator[Re
 def _nowhere(task: Task) -> str:
     wanted = [] if task.pinned is None else [f"site={task.pinned}"]
     wanted += [f"{label}={value}" for label, value in sorted(task.labels.items())]
+    wanted += [f"the operator {operator}" for operator in task.operators]
     wanted += [f"{task.clock_mhz:g} MHz"] if task.clock_mhz else []
     return f"no node with {', '.join(wanted)}" if wanted else "no node"
 

@@ -13,6 +13,7 @@ DEAD_S = 3.0
 
 _MOST_NAME = 200
 _MOST_LABELS = 64
+_MOST_OPERATORS = 1000
 
 Monotonic = Callable[[], float]
 """Returns seconds since some moment."""
@@ -78,6 +79,7 @@ def check_worker(name: str, worker: Worker) -> None:
         "cores_free: more than cores": worker.cores_free <= worker.cores,
         "memory_free_mb: more than memory_mb": worker.memory_free_mb <= worker.memory_mb,
         f"labels: more than {_MOST_LABELS}": len(worker.labels) <= _MOST_LABELS,
+        f"operators: more than {_MOST_OPERATORS}": len(worker.operators) <= _MOST_OPERATORS,
     }
     for problem, holds in rules.items():
         if not holds:

@@ -1,9 +1,8 @@
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support.packages import install, make_known
 
 # A package to install, not tests.
 collect_ignore = ["third_party"]
@@ -13,16 +12,11 @@ collect_ignore = ["third_party"]
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder into which the schedulers of another package are installed."""
     folder = tmp_path_factory.mktemp("installed")
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    here = ["--no-index", "--no-deps", "--no-build-isolation", "--target", str(folder)]
-    package = Path(__file__).parent / "third_party"
-    subprocess.run([*pip, *here, str(package)], check=True)
+    install(Path(__file__).parent / "third_party", folder)
     return folder
 
 
 @pytest.fixture
 def third_party(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the other package's schedulers known to this process and to those it starts."""
-    monkeypatch.syspath_prepend(installed)
-    path = [str(installed), *filter(None, [os.environ.get("PYTHONPATH")])]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path))
+    make_known(installed, monkeypatch)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import msgspec
 
 from analytics_enabler.optimizer.naming import pane_of, window_of
-from mistbow.plan.contents import CONTENT_OF, Content
+from mistbow.plan.contents import Content, content_of
 from mistbow.plan.expressions import (
     ACCUMULATING,
     Aggregate,
@@ -32,7 +32,7 @@ def apply(plan: Plan) -> Plan | None:
         for node in expressions_of(insight):
             if isinstance(node, Aggregate):
                 for shape in _shapes(node, insight.since):
-                    content = "points" if node.each_point else CONTENT_OF[node.function]
+                    content = "points" if node.each_point else content_of(node.function)
                     if content is None and shape.source.sampling is not msgspec.UNSET:
                         content = "sample"
                     contents[shape] |= set() if content is None else {content}

@@ -1,0 +1,103 @@
+"""Operators that are not as they should be, and one that is; a package of another's."""
+
+import os
+import time
+from contextlib import suppress
+
+import numpy as np
+
+
+class Steady:
+    name = "steady"
+    version = "1.0"
+
+    def compute(self, values, *, scale=1.0):
+        print("an operator may print")
+        values.sort()
+        return scale * values[0]
+
+
+class Raising:
+    name = "Raising"
+    version = "1.0"
+
+    def compute(self, values):
+        if values[0] > 1:
+            raise ValueError("the stars stand badly\nvery badly")
+        return 1
+
+
+class Hanging:
+    name = "hanging"
+    version = "1.0"
+
+    def compute(self, values):
+        while True:
+            with suppress(BaseException):
+                time.sleep(60)
+
+
+class Dying:
+    name = "dying"
+    version = "1.0"
+
+    def compute(self, values):
+        os._exit(7)
+
+
+class Worded:
+    name = "worded"
+    version = "1.0"
+
+    def compute(self, values):
+        return "many"
+
+
+class Infinite:
+    name = "infinite"
+    version = "1.0"
+
+    def compute(self, values):
+        return np.float64("inf")
+
+
+class Undecided:
+    name = "undecided"
+    version = "1.0"
+
+    def compute(self, values):
+        return None
+
+
+class Deadly:
+    def __init__(self):
+        os._exit(3)
+
+
+class Nameless:
+    version = "1.0"
+
+
+class Unversioned:
+    name = "unversioned"
+    version = "newest"
+
+
+class Greedy:
+    name = "greedy"
+    version = "1.0"
+
+    def compute(self, *values):
+        return 1
+
+
+class Twin:
+    name = "twin"
+    version = "1.0"
+
+    def compute(self, values):
+        return 1
+
+
+class OtherTwin(Twin):
+    pass
