@@ -61,6 +61,8 @@ def _called(node: ast.Node, definitions: Mapping[str, ast.FunctionDefinition]) -
 def _warn_of_unused(
     script: Script, definitions: Mapping[str, ast.FunctionDefinition], findings: Findings
 ) -> None:
+    if not definitions:
+        return
     called = {name for each in script.statements for name in _called(each, definitions)}
     for name, definition in definitions.items():
         if name not in called:

@@ -9,14 +9,16 @@ from grammar import ast
 N = TypeVar("N", bound=ast.Node)
 
 
-def parts(node: ast.Node) -> Iterator[ast.Node]:
-    """Yield the nodes directly below ``node``, from left to right."""
+def parts(node: ast.Node) -> list[ast.Node]:
+    """Return the nodes directly below ``node``, from left to right."""
+    found: list[ast.Node] = []
     for name in _fields(node):
         value = getattr(node, name)
         if isinstance(value, ast.Node):
-            yield value
+            found.append(value)
         elif isinstance(value, tuple):
-            yield from (each for each in value if isinstance(each, ast.Node))
+            found += [each for each in value if isinstance(each, ast.Node)]
+    return found
 
 
 def walk(node: ast.Node) -> Iterator[ast.Node]:
@@ -24,7 +26,7 @@ def walk(node: ast.Node) -> Iterator[ast.Node]:
     waiting = [node]
     while waiting:
         yield (last := waiting.pop())
-        waiting.extend(reversed(list(parts(last))))
+        waiting.extend(reversed(parts(last)))
 
 
 def references(node: ast.Node) -> Iterator[ast.InsightReference]:
