@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 
 from analytics_enabler.api.insights import insights_router
 from analytics_enabler.api.results import results_router
+from analytics_enabler.asking import Asking
 from analytics_enabler.catalogue import Catalogue
 from analytics_enabler.deployments.model import event_from_json
 from analytics_enabler.deployments.service import Deployments
@@ -29,6 +30,7 @@ from mistbow.errors import MistbowError
 from mistbow.service import create_service, serve
 from mistbow.settings import EnablerSettings
 from mistbow.streams.schemas import DEPLOYMENTS, PLACEMENTS, RAW
+from mistbow.tasks import end
 
 DESCRIPTION = "Deploys insights, has them computed and serves their results."
 
@@ -62,6 +64,7 @@ def create_app(
     placer = Placer(clock, settings.scheduler_settings)
     execution = Execution(deployments, landscape, standings, planner, placer, catalogue, connect)
 
+    asking = Asking(agent, landscape, deployments)
     outlook = Outlook(execution, landscape, catalogue, agent)
 
     async def readiness() -> list[str]:
@@ -80,11 +83,9 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        reconciling = asyncio.create_task(execution.run())
+        running = [asyncio.create_task(each.run()) for each in (execution, asking)]
         yield
-        reconciling.cancel()
-        with suppress(asyncio.CancelledError):
-            await reconciling
+        await end(running)
         for client in (followed, agent):
             await client.close()
 

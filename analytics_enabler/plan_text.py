@@ -26,7 +26,7 @@ from mistbow.plan.expressions import (
     Value,
 )
 from mistbow.plan.nodes import Insight, Pane, Plan, Window
-from mistbow.plan.sampling import Allotted, Even, Fixed, Sampling
+from mistbow.plan.sampling import Adaptive, Allotted, Even, Fixed, Sampling
 
 _BINDING = {"+": 5, "-": 5, "*": 6, "/": 6}
 _TIGHTEST = 8
@@ -163,6 +163,8 @@ def _sampling(sampling: Sampling) -> str:
             parts = [] if share is None else [f"a share of {share:.15g} where it says most"]
             parts += [] if error is None else [f"as few as bound the error by {error:.15g}"]
             return ", or ".join(parts)
+        case Adaptive():
+            return f"what AdaM takes, being {sampling.confidence:.15g} sure"
 
 
 def _by(attributes: tuple[str, ...]) -> str:

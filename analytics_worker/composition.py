@@ -65,6 +65,7 @@ from mistbow.plan.expressions import (
 )
 from mistbow.plan.nodes import Counted, Insight, Plan, expressions_of
 from mistbow.plan.resumption import windows_of
+from mistbow.plan.sampling import ByLot
 
 COMPOSED = pa.schema(
     [
@@ -270,7 +271,7 @@ class _Scope:
             return _Keyed(*finish_at(measure, held, self._moments_of(by)), by)
         rows = self._window(measure.window)
         sampling = self._sources[measure.window].sampling
-        if sampling is not msgspec.UNSET:
+        if isinstance(sampling, ByLot):
             function = measure.function
             if not isinstance(function, UserOperator) and CONTENT_OF[function] is None:
                 return _Keyed(rows, finish_sample(function, rows, sampling), by)

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from analytics_worker.finishing import Finished
 from mistbow.panes.thinning import ends, lowest
 from mistbow.plan.expressions import Function
-from mistbow.plan.sampling import Fixed, Sampling
+from mistbow.plan.sampling import ByLot, Fixed
 from mistbow.sampling.allotting import LEAST
 from mistbow.sampling.reservoir import Bools, Floats, Ints, Sample
 from mistbow.sampling.weighted import Estimate, mean, moments, total
@@ -38,7 +38,7 @@ class _Drawn:
     seen: Ints
 
 
-def finish_sample(function: Function, rows: pa.Table, sampling: Sampling) -> Finished:
+def finish_sample(function: Function, rows: pa.Table, sampling: ByLot) -> Finished:
     """Return what a function of count, sum, least or greatest says of sampled windows."""
     said = [_estimate(function, _sample(drawn, sampling), sampling) for drawn in _windows(rows)]
     return Finished(
@@ -51,7 +51,7 @@ def finish_sample(function: Function, rows: pa.Table, sampling: Sampling) -> Fin
     )
 
 
-def _estimate(function: Function, sample: Sample, sampling: Sampling) -> Estimate:
+def _estimate(function: Function, sample: Sample, sampling: ByLot) -> Estimate:
     if function == "COUNT":
         return Estimate(sample.seen, sample.seen, sample.seen, sampling.confidence)
     if not len(sample.values):
@@ -69,7 +69,7 @@ def _estimate(function: Function, sample: Sample, sampling: Sampling) -> Estimat
             raise TypeError(f"{function} is not estimated")
 
 
-def _sample(drawn: _Drawn, sampling: Sampling) -> Sample:
+def _sample(drawn: _Drawn, sampling: ByLot) -> Sample:
     """Return the points of a window that are kept in the end, by strata that say how they vary."""
     kept = ~np.isnan(drawn.values)
     if isinstance(sampling, Fixed):

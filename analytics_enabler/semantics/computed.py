@@ -14,7 +14,7 @@ COMPUTED_FUNCTIONS = (
 )
 
 COMPUTED = frozenset({
-    ast.Accuracy, ast.Awareness, ast.Sample,
+    ast.Accuracy, ast.Adam, ast.Awareness, ast.Sample,
     ast.Allow, ast.And, ast.Binary, ast.Boolean, ast.Call, ast.Compare, ast.CostCap, ast.Elided,
     ast.FunctionDefinition, ast.Insight, ast.InsightReference, ast.Interval, ast.Membership,
     ast.MetricStream, ast.Name, ast.Negate, ast.Not, ast.Number, ast.Or, ast.Outliers,
@@ -24,13 +24,9 @@ COMPUTED = frozenset({
 """The nodes that have a meaning, at least somewhere."""
 
 NOT_COMPUTED: dict[type[ast.Node], str] = {
-    ast.Adam: "ADAM",
     ast.Daily: "EVERY at a time of day",
 }
 """The nodes that have none, and what people call them."""
-
-NOT_COMPUTED_PROVIDERS = frozenset({"stream"})
-"""The providers of STREAM definitions whose points no insight reads."""
 
 _OMIT = "Leave it out for now."
 
@@ -51,9 +47,6 @@ def refusals(node: ast.Node) -> Iterator[Refusal]:
         yield Refusal(node.span, f"`{node.function}`", hint)
     elif type(node) in NOT_COMPUTED:
         yield Refusal(node.span, NOT_COMPUTED[type(node)])
-    elif isinstance(node, ast.StreamDefinition):
-        if node.provider.lower() in NOT_COMPUTED_PROVIDERS:
-            yield Refusal(node.span, f"a STREAM FROM {node.provider.lower()}")
     else:
         for part in parts(node):
             yield from refusals(part)

@@ -1,5 +1,6 @@
 """The meaning of one statement."""
 
+from analytics_enabler.semantics.adaptive import adapted
 from analytics_enabler.semantics.aggregates import STAND_IN_MS, Aggregates
 from analytics_enabler.semantics.allowed import with_allowed
 from analytics_enabler.semantics.conditions import (
@@ -46,6 +47,7 @@ def define(
     filters = [translate_condition(term, scope, findings) for term in parted.on_results]
     for term, condition in zip(parted.on_results, filters, strict=True):
         check_filter(term, expression, condition, findings)
+    expression, *filters = adapted([expression, *filters], insight, findings)
     read = [expression, *filters]
     sampling = sampling_of(insight, findings)
     at_points = pace.each_point and sampling is None

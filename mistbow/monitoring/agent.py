@@ -39,7 +39,7 @@ BUFFERED = Gauge("mistbow_monitor_points_buffered", "Points that wait for the st
 
 _LONGEST_PAUSE_S = 2.0
 _FIRST_PAUSE_S = 0.1
-_ASKED_EVERY_S = 2.0
+_ASKED_EVERY_S = 1.0
 
 AskedFor = Callable[[], Awaitable[Mapping[str, Asked]]]
 """Returns which metrics insights want to be sampled adaptively; raises ``MistbowError``."""

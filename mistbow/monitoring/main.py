@@ -11,7 +11,7 @@ from mistbow.client.agent import AsyncAgentClient
 from mistbow.clock import system_clock
 from mistbow.errors import NotFoundError
 from mistbow.monitoring.adapting import Adapting
-from mistbow.monitoring.agent import MonitoringAgent
+from mistbow.monitoring.agent import AskedFor, MonitoringAgent
 from mistbow.monitoring.buffer import Buffer
 from mistbow.monitoring.collector import make_collectors
 from mistbow.sampling.adaptive import STREAM, Asked, asked_in, confidences
@@ -26,19 +26,12 @@ log = get_logger(__name__)
 def create_app(settings: MonitorSettings) -> FastAPI:
     """Build the service; the agent runs as long as it does."""
     client = AsyncAgentClient(settings.agent_url, settings.secret, ca=settings.tls_ca)
-
-    async def asked_for() -> dict[str, Asked]:
-        try:
-            return asked_in((await client.info(STREAM)).attributes)
-        except NotFoundError:  # nobody has ever asked
-            return {}
-
     agent = MonitoringAgent(
         make_collectors(settings),
         client,
         Buffer(settings.buffer_points),
         Adapting(settings.interval_ms, _own(settings)),
-        asked_for,
+        asked_of(client),
         interval_ms=settings.interval_ms,
         clock=system_clock,
     )
@@ -63,6 +56,18 @@ def create_app(settings: MonitorSettings) -> FastAPI:
         lifespan=lifespan,
         description="Measures this host and posts what it finds to a storage agent.",
     )
+
+
+def asked_of(client: AsyncAgentClient) -> AskedFor:
+    """Return what asks a storage agent which metrics insights want to be sampled adaptively."""
+
+    async def asked_for() -> dict[str, Asked]:
+        try:
+            return asked_in((await client.info(STREAM)).attributes)
+        except NotFoundError:  # nobody has ever asked
+            return {}
+
+    return asked_for
 
 
 def _own(settings: MonitorSettings) -> dict[str, Asked]:

@@ -6,10 +6,12 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mistbow.panes.holding import held
 from mistbow.panes.predicates import mask, parse_attributes
 from mistbow.panes.thinning import Earlier, nothing_earlier, thinned
 from mistbow.plan.expressions import Scalar
 from mistbow.plan.nodes import Pane
+from mistbow.plan.sampling import Adaptive, Allotted, Even, Fixed
 from mistbow.streams.schemas import DRAW
 
 ROUTED = pa.schema(
@@ -61,8 +63,12 @@ def route(
         if kept.num_rows:
             keys = pa.array([key_of(one, pane.by) for one in attributes], pa.string())
             part = _routed(number, keys, kept, with_entity=bool(pane.contents))
-            sampled = pane.source.sampling is not msgspec.UNSET
-            routed.append(thinned(part, kept, pane, earlier) if sampled else part)
+            match pane.source.sampling:
+                case Adaptive():
+                    part = held(part, kept, attributes)
+                case Fixed() | Even() | Allotted():
+                    part = thinned(part, kept, pane, earlier)
+            routed.append(part)
     return pa.concat_tables(routed) if routed else ROUTED.empty_table()
 
 

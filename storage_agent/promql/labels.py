@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from mistbow.sampling.adaptive import EVERY, HOLDS
+
 Labels = tuple[tuple[str, str], ...]
 """Names and values, sorted, no value empty: what identifies a series."""
 
@@ -51,8 +53,13 @@ def metric_name(text: str) -> str:
 
 
 def point_labels(metric: str, attributes: str) -> Labels:
-    """Return the labels of points of a metric with these attributes (JSON)."""
-    return _named(metric_name(metric), metric, _labels(msgspec.json.decode(attributes)))
+    """Return the labels of points of a metric with these attributes (JSON).
+
+    How long a point stands is said of the point, not of its series.
+    """
+    own = msgspec.json.decode(attributes)
+    told = {name: value for name, value in own.items() if name not in (HOLDS, EVERY)}
+    return _named(metric_name(metric), metric, _labels(told))
 
 
 def result_labels(insight: str, key: str) -> Labels:

@@ -9,8 +9,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-import msgspec
-
 from analytics_enabler.optimizer.naming import pane_of, window_of
 from mistbow.plan.contents import Content, content_of
 from mistbow.plan.expressions import (
@@ -21,6 +19,7 @@ from mistbow.plan.expressions import (
     Source,
 )
 from mistbow.plan.nodes import Insight, Pane, Plan, Window, expressions_of, rewritten
+from mistbow.plan.sampling import ByLot
 
 
 def apply(plan: Plan) -> Plan | None:
@@ -33,7 +32,7 @@ def apply(plan: Plan) -> Plan | None:
             if isinstance(node, Aggregate):
                 for shape in _shapes(node, insight.since):
                     content = "points" if node.each_point else content_of(node.function)
-                    if content is None and shape.source.sampling is not msgspec.UNSET:
+                    if content is None and isinstance(shape.source.sampling, ByLot):
                         content = "sample"
                     contents[shape] |= set() if content is None else {content}
     made = {shape: _made(shape, carried) for shape, carried in contents.items()}

@@ -1,0 +1,51 @@
+"""ADAM: what it means, and what is refused."""
+
+import pytest
+
+from analytics_enabler.semantics import check
+from mistbow.plan.expressions import Aggregate, walk
+from mistbow.plan.sampling import Adaptive
+
+
+@pytest.mark.parametrize(
+    ("every", "each_point"), [("", True), ("EVERY 5 s", False), ("EVERY 1 s", False)]
+)
+def test_all_that_is_read_is_sampled_adaptively(every: str, each_point: bool) -> None:
+    text = f"a = COMPUTE AVG(x, 1 MINUTE) WHEN > 2 * MEDIAN(y, 1 MINUTE) {every} WITH ADAM"
+    (found,) = check(f"{text} AND CONFIDENCE 0.9").definitions
+    assert found.filter is not None
+    read = [
+        node
+        for expression in (found.expression, found.filter)
+        for node in walk(expression)
+        if isinstance(node, Aggregate)
+    ]
+    assert {(node.source.metric, node.source.sampling) for node in read} == {
+        ("x", Adaptive(0.9)),
+        ("y", Adaptive(0.9)),
+    }
+    assert found.each_point == each_point
+    assert check(text).definitions[0].meaning != found.meaning, "0.95 is meant"
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "message"),
+    [
+        ("DIFF(x) EVERY 5 s WITH ADAM", "DIFF", "DIFF needs points as far apart as they"),
+        ("AVG(x) EVERY 5 s WITH ADAM AND ADAM", "ADAM", "ADAM is given twice"),
+        ("AVG(x) EVERY 5 s WITH SAMPLE 0.1 AND ADAM", "ADAM", "ADAM leaves points out where"),
+        ("AVG(x, 5 s) EVERY 5 POINTS WITH ADAM", "5 POINTS", "points cannot be counted where"),
+    ],
+)
+def test_what_is_refused(text: str, where: str, message: str) -> None:
+    whole = f"a = COMPUTE {text}"
+    (problem,) = check(whole).problems
+    assert problem.message.startswith(message)
+    assert problem.hint
+    assert whole[problem.column - 1 :].startswith(where)
+
+
+def test_what_another_insight_reads_is_not_sampled_here() -> None:
+    text = "a = COMPUTE AVG(x) EVERY 5 s; b = COMPUTE SUM(x) + INSIGHT a EVERY 5 s WITH ADAM"
+    (problem,) = check(text).problems
+    assert problem.message == "the points that `a` reads are not sampled here"
