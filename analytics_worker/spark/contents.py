@@ -4,7 +4,6 @@ Count, sum, least and greatest are always there. The rest is made only where a p
 only for the panes and windows that carry it: a list of points costs more than four numbers.
 """
 
-import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -20,14 +19,13 @@ NUMBERS = ("sum", "count", "min", "max")
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """A content's column: its type in panes and in windows, and how it is made of each.
+    """A content's column: its type in panes, and how it is made of points and of panes.
 
     ``of_points`` takes the condition under which a point's pane carries it, ``of_panes`` that
     under which a pane's window does.
     """
 
     in_panes: str
-    in_windows: str
     of_points: Callable[[Column], Column]
     of_panes: Callable[[Column], Column]
 
@@ -64,31 +62,26 @@ def _drawn(carries: Column) -> Column:
 CARRIED: dict[Content, Carried] = {
     "moments": Carried(
         in_panes="double",
-        in_windows="array<struct<count:bigint,sum:double,moments:double>>",
         of_points=_moments,
         of_panes=_list_of_moments,
     ),
     "logs": Carried(
         in_panes="double",
-        in_windows="double",
         of_points=_logs,
         of_panes=lambda carries: F.sum(F.when(carries, F.col("logs"))),
     ),
     "latest": Carried(
         in_panes=_POINT,
-        in_windows=_POINT,
         of_points=_latest_point,
         of_panes=lambda carries: F.max(F.when(carries, F.col("latest"))),
     ),
     "points": Carried(
         in_panes=f"array<{_POINT}>",
-        in_windows=f"array<{_POINT}>",
         of_points=_points,
         of_panes=lambda carries: F.flatten(F.collect_list(F.when(carries, F.col("points")))),
     ),
     "sample": Carried(
         in_panes=f"array<{_DRAWN}>",
-        in_windows=f"array<{_DRAWN}>",
         of_points=_drawn,
         of_panes=lambda carries: F.flatten(F.collect_list(F.when(carries, F.col("sample")))),
     ),
@@ -99,13 +92,8 @@ PANE_COLUMNS = (*NUMBERS, *CARRIED)
 
 
 def numbers_of_points() -> list[Column]:
-    """Return what every pane carries; of a sampled one, all points may be left out."""
-    return [
-        F.coalesce(F.sum("value"), F.lit(0.0)).alias("sum"),
-        F.count("value").alias("count"),
-        F.coalesce(F.min("value"), F.lit(math.inf)).alias("min"),
-        F.coalesce(F.max("value"), F.lit(-math.inf)).alias("max"),
-    ]
+    """Return what every pane carries; points have it already, many in a row or one."""
+    return numbers_of_panes()
 
 
 def numbers_of_panes() -> list[Column]:
@@ -139,11 +127,6 @@ def of_panes(contents: Sequence[Collection[Content]], places: str) -> list[Colum
 def missing_in_panes(contents: Iterable[Collection[Content]]) -> list[Column]:
     """Return, empty, the columns that no pane of these contents has."""
     return [_nothing(name, carried.in_panes) for name, carried in _others(contents)]
-
-
-def missing_in_windows(contents: Iterable[Collection[Content]]) -> list[Column]:
-    """Return, empty, the columns that no window of these contents has."""
-    return [_nothing(name, carried.in_windows) for name, carried in _others(contents)]
 
 
 def _among(contents: Sequence[Collection[Content]], name: Content, places: str = "route") -> Column:

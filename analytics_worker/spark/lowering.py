@@ -18,9 +18,9 @@ from analytics_worker.accumulating.stored import Account, states_for
 from analytics_worker.composition import compose
 from analytics_worker.finishing import WINDOWED
 from analytics_worker.spark.contents import (
+    NUMBERS,
     PANE_COLUMNS,
     missing_in_panes,
-    missing_in_windows,
     numbers_of_panes,
     numbers_of_points,
     of_panes,
@@ -44,7 +44,7 @@ def lower(
     revision: int,
     account: Account | None = None,
 ) -> DataFrame:
-    """Return the results (``RESULT_ROWS``) of a lowered plan over routed points.
+    """Return the results (``RESULT_ROWS``) of a lowered plan over points (``GATHERED``).
 
     ``after`` gives for each window the time (ms) that its ticks must be later than: before it,
     windows would be partial. ``revision`` is that of the results. What accumulates goes on from the
@@ -55,7 +55,7 @@ def lower(
 
 
 def lower_partial(points: DataFrame, panes: Sequence[Pane], after: int) -> DataFrame:
-    """Return the panes (``PANES``) of routed points that close later than ``after`` (ms)."""
+    """Return the panes (``PANES``) of ``GATHERED`` points that close later than ``after`` (ms)."""
     ids = F.array(*[F.lit(pane.id) for pane in panes])
     return (
         to_panes(_held(points), panes)
@@ -135,6 +135,7 @@ def to_panes(points: DataFrame, panes: Sequence[Pane]) -> DataFrame:
             "key",
             "value",
             "ts",
+            *NUMBERS,
             "entity",
             "draw",
             _up(F.col("ts"), width).alias("pane"),
@@ -151,7 +152,10 @@ def _carried(rows: DataFrame) -> list[str]:
 
 
 def to_windows(panes: DataFrame, plan: Plan, after: Mapping[str, int]) -> DataFrame:
-    """Aggregate panes (``due`` in ms) by the windows that they belong to; shape ``WINDOWED``."""
+    """Aggregate panes (``due`` in ms) by the windows that they belong to.
+
+    The shape is ``WINDOWED``, without the columns that no window of the plan has.
+    """
     window = F.col("spec")
     placed = panes.select(
         "pane",
@@ -179,8 +183,8 @@ def to_windows(panes: DataFrame, plan: Plan, after: Mapping[str, int]) -> DataFr
         .groupBy("tick", "window", "key")
         .agg(*numbers_of_panes(), *of_panes(contents, "window"))
     )
-    whole = joined.select("*", *missing_in_windows(contents))
-    return whole.withColumn("tick", F.unix_millis("tick")).select(*WINDOWED.names)
+    made = [name for name in WINDOWED.names if name in joined.columns]
+    return joined.withColumn("tick", F.unix_millis("tick")).select(*made)
 
 
 def _windows_of_routes(plan: Plan, after: Mapping[str, int]) -> Column:
@@ -225,8 +229,18 @@ def _compose_partition(
 
 
 def _table(batches: Iterator[pa.RecordBatch]) -> pa.Table:
-    tables = [pa.Table.from_batches([batch]).cast(WINDOWED) for batch in batches]
-    return pa.concat_tables(tables).combine_chunks() if tables else WINDOWED.empty_table()
+    """Return windows as ``WINDOWED``; columns that no window has are added here, at less cost."""
+    held = list(batches)
+    if not held:
+        return WINDOWED.empty_table()
+    rows = pa.Table.from_batches(held).combine_chunks()
+    columns = [
+        rows[field.name].cast(field.type)
+        if field.name in rows.column_names
+        else pa.nulls(rows.num_rows, field.type)
+        for field in WINDOWED
+    ]
+    return pa.table(columns, schema=WINDOWED)
 
 
 def as_results(composed: pa.Table, revision: int) -> pa.Table:

@@ -2,9 +2,9 @@
 
 Options: ``url`` (of the agent), ``site`` (whose stream; default the agent's own), ``stream``,
 ``start`` (first number, default 0), ``max_rows`` (of a micro-batch). With ``panes`` (JSON) the
-rows are routed to panes (``mistbow.panes.routing``) and carry the stream's frontier; ``grain``
-(ms) is then how often windows close. A batch DataFrame also takes ``end`` (number), ``min_ts``
-and ``max_ts`` (ms, inclusive).
+rows are routed to panes and gathered (``mistbow.panes``), and carry the stream's frontier;
+``grain`` (ms) is then how often windows close. A batch DataFrame also takes ``end`` (number),
+``min_ts`` and ``max_ts`` (ms, inclusive).
 """
 
 import time
@@ -27,11 +27,12 @@ from analytics_worker.spark.connection import connect
 from analytics_worker.spark.earlier import earlier_in
 from mistbow.client.agent import AgentClient
 from mistbow.client.agent_model import Offset
-from mistbow.panes.routing import COLUMNS, ROUTED, metrics_needed, route
+from mistbow.panes.gathering import GATHERED, gathered
+from mistbow.panes.routing import COLUMNS, metrics_needed, route
 from mistbow.plan.nodes import Pane
 
 FRONTIER = pa.field("frontier", pa.timestamp("us", tz="UTC"))
-ROUTED_WITH_FRONTIER = ROUTED.append(FRONTIER)
+GATHERED_WITH_FRONTIER = GATHERED.append(FRONTIER)
 
 _MAX_ROWS = 200_000
 _LONGEST_WAIT = 0.25
@@ -96,7 +97,7 @@ class MistbowSource(DataSource):
         """Return the columns: routed rows with their frontier, or those of the stream itself."""
         options = SourceOptions.parse(self.options)
         if options.panes is not None:
-            return from_arrow_schema(ROUTED_WITH_FRONTIER)
+            return from_arrow_schema(GATHERED_WITH_FRONTIER)
         rows = options.agent.read(options.stream, 0, 0).table
         return from_arrow_schema(_plain(rows.schema))
 
@@ -236,18 +237,18 @@ def _rows(options: SourceOptions, part: Range) -> Iterator[pa.RecordBatch]:
         if panes is None:
             yield from _decoded(batch)
         else:
-            yield from _with_frontier(route(batch, panes, earlier))
+            yield from _with_frontier(gathered(route(batch, panes, earlier), panes))
 
 
-def _with_frontier(routed: pa.Table) -> Iterator[pa.RecordBatch]:
-    nothing = pa.nulls(routed.num_rows, FRONTIER.type)
-    yield from routed.append_column(FRONTIER, nothing).combine_chunks().to_batches()
+def _with_frontier(rows: pa.Table) -> Iterator[pa.RecordBatch]:
+    nothing = pa.nulls(rows.num_rows, FRONTIER.type)
+    yield from rows.append_column(FRONTIER, nothing).combine_chunks().to_batches()
 
 
 def _heartbeat(promise: int) -> pa.RecordBatch:
-    columns: list[Any] = [pa.nulls(1, field.type) for field in ROUTED]
+    columns: list[Any] = [pa.nulls(1, field.type) for field in GATHERED]
     columns.append(pa.array([promise * 1000], pa.int64()).cast(FRONTIER.type))
-    return pa.record_batch(columns, schema=ROUTED_WITH_FRONTIER)
+    return pa.record_batch(columns, schema=GATHERED_WITH_FRONTIER)
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:

@@ -211,7 +211,7 @@ def _left_out(rows: pa.Table, pane: Pane) -> pa.Table:
     return pa.table([columns[name] for name in rows.column_names], schema=rows.schema)
 
 
-def ends(times: Ints, width_ms: int) -> Ints:
+def ends(times: Ints, width_ms: int | Ints) -> Ints:
     """Return the end of what lasts ``width_ms`` and holds each time.
 
     >>> ends(np.array([1000, 1001, 2000]), 1000).tolist()

@@ -12,8 +12,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from analytics_worker.spark.lowering import lower
-from analytics_worker.spark.source import FRONTIER, ROUTED_WITH_FRONTIER
-from mistbow.panes.routing import ROUTED, route
+from analytics_worker.spark.source import FRONTIER, GATHERED_WITH_FRONTIER
+from mistbow.panes.gathering import GATHERED, gathered
+from mistbow.panes.routing import route
 from mistbow.plan.nodes import Plan
 from tests.oracle.data import UNTIL_MS, Stream
 from tests.support.points import Row, points
@@ -23,8 +24,8 @@ _END_OF_TIME = 2 * UNTIL_MS
 
 def in_a_batch(spark: SparkSession, stream: Stream, plan: Plan) -> pa.Table:
     """Return the results (``RESULT_ROWS``) of a plan over all points at once."""
-    routed = route(points(stream.rows), plan.panes)
-    return lower(spark.createDataFrame(routed), plan, _after(plan), revision=0).toArrow()
+    rows = gathered(route(points(stream.rows), plan.panes), plan.panes)
+    return lower(spark.createDataFrame(rows), plan, _after(plan), revision=0).toArrow()
 
 
 def in_a_stream(spark: SparkSession, stream: Stream, plan: Plan, folder: Path) -> pa.Table:
@@ -39,7 +40,7 @@ def in_a_stream(spark: SparkSession, stream: Stream, plan: Plan, folder: Path) -
         pq.write_table(table, file)
         os.utime(file, (1e9 + number, 1e9 + number))  # Spark takes them in this order
     rows = (
-        spark.readStream.schema(from_arrow_schema(ROUTED_WITH_FRONTIER))
+        spark.readStream.schema(from_arrow_schema(GATHERED_WITH_FRONTIER))
         .option("maxFilesPerTrigger", 1)
         .parquet(str(files))
     )
@@ -79,11 +80,11 @@ def _routed(stream: Stream, plan: Plan) -> Iterator[pa.Table]:
 
 
 def _with_frontier(rows: list[Row], plan: Plan, frontier: int) -> pa.Table:
-    routed = route(points(rows), plan.panes)
+    some = gathered(route(points(rows), plan.panes), plan.panes)
     told = pa.table(
-        {**{field.name: pa.nulls(1, field.type) for field in ROUTED},
+        {**{field.name: pa.nulls(1, field.type) for field in GATHERED},
          FRONTIER.name: pa.array([1000 * frontier], pa.int64()).cast(FRONTIER.type)},
-        schema=ROUTED_WITH_FRONTIER,
+        schema=GATHERED_WITH_FRONTIER,
     )  # fmt: skip
-    nothing = pa.nulls(routed.num_rows, FRONTIER.type)
-    return pa.concat_tables([routed.append_column(FRONTIER, nothing), told])
+    nothing = pa.nulls(some.num_rows, FRONTIER.type)
+    return pa.concat_tables([some.append_column(FRONTIER, nothing), told])

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from analytics_worker.spark.lowering import lower
 from analytics_worker.spark.session import generated, warm_up
+from mistbow.panes.gathering import gathered
 from mistbow.panes.routing import ROUTED
 from mistbow.plan.contents import CONTENT_OF
 from mistbow.plan.expressions import Function, Measure, Parameters, Source
@@ -146,7 +147,9 @@ def test_a_batch_equals_the_oracle(
         ROUTED,
     )
     after = {window.id: since for window in plan.windows}
-    found = lower(spark.createDataFrame(points), plan, after, revision=3).toArrow()
+    found = lower(
+        spark.createDataFrame(gathered(points, plan.panes)), plan, after, revision=3
+    ).toArrow()
     values = {(r["insight"], r["key"], r["ts"]): r["value"] for r in found.to_pylist()}
     expected = oracle(points, plan)
 

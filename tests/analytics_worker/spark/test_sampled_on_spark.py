@@ -13,6 +13,7 @@ from analytics_worker.accumulating.ledger import Ledger
 from analytics_worker.composition import compose
 from analytics_worker.spark.contents import PANE_COLUMNS
 from analytics_worker.spark.lowering import lower, lower_merge, lower_partial
+from mistbow.panes.gathering import gathered
 from mistbow.panes.routing import route
 from mistbow.plan.nodes import Plan
 from tests.support.points import Row, points
@@ -70,7 +71,7 @@ def test_spark_says_what_composition_says(spark: SparkSession) -> None:
     expected = told(compose(windows_of_routed(routed, plan), plan, Ledger()))
     assert {insight for insight, _, _ in expected} == set("smdfgbnp")
 
-    frame = spark.createDataFrame(routed)
+    frame = spark.createDataFrame(gathered(routed, plan.panes))
     after = {window.id: 0 for window in plan.windows}
     whole = told(lower(frame, plan, after, revision=0).toArrow())
     parted = merged(lower_partial(frame, plan.panes, after=0), plan)
