@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks import fog, live, salience, sampling
+from benchmarks.insights.run import run as insights
 from benchmarks.report import Report
 from benchmarks.storage.run import run as storage
 from tests.support.suite import Suite, running_suite
@@ -15,6 +16,7 @@ from tests.support.suite import Suite, running_suite
 _OF_A_SUITE: dict[str, Callable[[Suite], Report]] = {"live": live.run, "salience": salience.run}
 _BY_ITSELF: dict[str, Callable[[], Report]] = {
     "storage": storage,
+    "insights": insights,
     "fog": fog.run,
     "sampling": sampling.run,
 }

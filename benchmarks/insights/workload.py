@@ -1,0 +1,97 @@
+"""The insights that the benchmarks run, and the points that they read."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from analytics_enabler.optimizer.pipeline import optimize
+from analytics_enabler.semantics.check import check
+from mistbow.client.agent import AgentClient
+from mistbow.client.agent_model import Point
+from mistbow.clock import system_clock
+from mistbow.plan.expressions import Function
+from mistbow.plan.fragments import Place, Whole
+from mistbow.plan.nodes import Plan
+from mistbow.streams.schemas import RAW
+
+SITE = "bench"
+ENTITIES = 10
+_PAUSE_S = 0.1
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A function over a window, and how often."""
+
+    function: Function
+    size_s: int
+    every_s: int
+
+
+SHAPES = (
+    Shape("AVG", 5, 1),
+    Shape("MAX", 10, 1),
+    Shape("SUM", 20, 2),
+    Shape("COUNT", 30, 5),
+    Shape("MIN", 60, 10),
+)
+
+
+def metrics(insights: int) -> list[str]:
+    """Return the metrics that so many insights read."""
+    return [f"metric.{number}" for number in range(-(-insights // len(SHAPES)))]
+
+
+def queries(insights: int) -> str:
+    """Return the text of so many insights: each window shape of each metric, by entity."""
+    texts = [
+        f"i{number} = COMPUTE {shape.function}({metric}, {shape.size_s} SECONDS) BY entityID "
+        f"EVERY {shape.every_s} SECONDS"
+        for number, (metric, shape) in enumerate(
+            (metric, shape) for metric in metrics(insights) for shape in SHAPES
+        )
+    ]
+    return ";\n".join(texts[:insights])
+
+
+def fragment(insights: int, since: int) -> Whole:
+    """Return what the enabler would make of the insights for a worker; ``since`` in ms."""
+    checked = check(queries(insights))
+    deployed = tuple(one.deployed("bench", since) for one in checked.definitions)
+    name = f"insights-{insights}"
+    return Whole(
+        id=name,
+        source=Place(SITE, RAW),
+        target=Place(SITE, f"results/{name}"),
+        plan=optimize(Plan(insights=deployed)).plan,
+    )
+
+
+@contextmanager
+def feeding(agent: AgentClient, insights: int, rate: int) -> Iterator[None]:
+    """Send points of now of all metrics and entities, ``rate`` a second, while it lasts."""
+    series = [(metric, f"e{n}") for metric in metrics(insights) for n in range(ENTITIES)]
+    stopped = threading.Event()
+
+    def send() -> None:
+        sent, due = 0, time.monotonic()
+        while not stopped.is_set():
+            count, ts = round(rate * _PAUSE_S), system_clock()
+            points = []
+            for number in range(sent, sent + count):
+                metric, entity = series[number % len(series)]
+                points.append(Point(metric=metric, entity=entity, ts=ts, value=number % 97 / 7))
+            agent.put(points)
+            sent += count
+            due += _PAUSE_S
+            time.sleep(max(0.0, due - time.monotonic()))
+
+    thread = threading.Thread(target=send, name="feed", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        thread.join()
