@@ -169,6 +169,14 @@ def test_several_values_and_their_bounds() -> None:
         ("MAX(x, 1 s) - MAX(x, 1 s, 1 s)", [("", 1500, 0.0), ("", 2500, 6.0)]),
         ("CORRELATION(x, y, 3 s)", [("", 500, 1.0), ("", 1500, 6 / math.sqrt(6.75 * 6)),
                                     ("", 2500, 56.5 / math.sqrt(51.5 * 81.5))]),
+        ("COUNT(x, 9 s) BY entity EVERY 2 POINTS", [("e1", 1500, 2.0), ("e2", 1500, 2.0)]),
+        ("SUM(x, 9 s) EVERY 3 POINTS", [("", 1500, 11.0), ("", 2500, 27.0)]),
+        ("COUNT(x WHEN > 3, 9 s) + COUNT(x, 9 s) EVERY 5 POINTS", [("", 2500, 10.0)]),
+        ("COUNT(x, 9 s) + COUNT(y, 9 s) EVERY 8 POINTS", [("", 1500, 8.0)]),
+        ("RUNNING_COUNT(x) EVERY 4 POINTS", [("", 1500, 4.0)]),
+        ("x BY entity WHEN < 3 EVERY 2 POINTS", [("e1", 1500, 2.0)]),
+        ("(COUNT(x, 9 s) BY entity) / COUNT(x, 9 s) EVERY 3 POINTS",
+         [("e1", 2500, 0.5), ("e2", 2500, 0.5)]),
     ],
 )  # fmt: skip
 def test_values_at_each_point(query: str, expected: list[tuple[str, int, float]]) -> None:

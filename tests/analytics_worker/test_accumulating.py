@@ -12,7 +12,7 @@ from mistbow.operators.accumulated import START
 from mistbow.operators.points import Floats
 from mistbow.plan.expressions import Arithmetic, Function, Measure, Parameters, Source
 from mistbow.plan.fragments import Place, Whole
-from mistbow.plan.nodes import Insight, Pane, Plan, Window
+from mistbow.plan.nodes import Counted, Insight, Pane, Plan, Window
 from mistbow.streams.results import standing
 from mistbow.streams.schemas import RAW, RESULT_ROWS
 from tests.analytics_worker.running import running
@@ -21,6 +21,7 @@ from tests.support.waiting import eventually
 
 TARGET = "results/accumulated"
 EVERY_MS = 1000
+NTH = 7
 FUNCTIONS: dict[Function, Parameters] = {
     "RUNNING_COUNT": (),
     "RUNNING_MEAN": (),
@@ -42,11 +43,29 @@ def fragment(since: int) -> Whole:
         Insight(uid=uid, expression=expression, by=("entityID",), every_ms=EVERY_MS, since=since)
         for uid, expression in (measures | {"away": away}).items()
     )
+    nth = Window(
+        id="n",
+        pane="p",
+        size_ms=EVERY_MS,
+        every_ms=EVERY_MS,
+        contents=("points",),
+        each_point=True,
+        start=since,
+    )
+    counted = Insight(
+        uid="nth",
+        expression=Measure("RUNNING_COUNT", "n"),
+        by=("entityID",),
+        every_ms=EVERY_MS,
+        since=since,
+        each_point=True,
+        counted=Counted(NTH, (Measure("RUNNING_COUNT", "n"),)),
+    )
     return Whole(
         id="accumulated",
         source=Place("n1", RAW),
         target=Place("n1", TARGET),
-        plan=Plan(insights=insights, windows=(window,), panes=(pane,)),
+        plan=Plan(insights=(*insights, counted), windows=(window, nth), panes=(pane,)),
     )
 
 
@@ -55,12 +74,17 @@ def said(function: str, values: Floats, parameters: Parameters = ()) -> Floats:
 
 
 def right(agent: AgentClient, since: int, until: int) -> dict[tuple[str, str, int], float]:
-    """Return (insight, key, tick) → value, from all points in a batch."""
+    """Return (insight, key, time) → value, from all points in a batch."""
     expected = {}
     for node in agent.get(["cpu"], latest=False):
         for series in node.data:
             held = sorted((each.ts, each.value) for each in series.values)
             mine = [(ts, value) for ts, value in held if since < ts <= until]
+            key = f'{{"entityID":"{series.entity}"}}'
+            counts = {ts: float(number) for number, (ts, _) in enumerate(mine, 1)}
+            for before, (ts, count) in zip([0.0, *counts.values()], counts.items(), strict=False):
+                if count // NTH > before // NTH:
+                    expected["nth", key, ts] = count
             values = np.array([value for _, value in mine])
             mean = said("RUNNING_MEAN", values)
             of: dict[str, Floats] = {
@@ -69,7 +93,6 @@ def right(agent: AgentClient, since: int, until: int) -> dict[tuple[str, str, in
             of["away"] = said("EWMA", values, (0.3,)) - mean
             for name, outputs in of.items():
                 for (ts, _), value in zip(mine, outputs.tolist(), strict=True):
-                    key = f'{{"entityID":"{series.entity}"}}'
                     expected[name, key, -(-ts // EVERY_MS) * EVERY_MS] = value
     return {identity: value for identity, value in expected.items() if math.isfinite(value)}
 

@@ -336,7 +336,8 @@ class _Query:
         ]
         if stream.members:
             chosen.append(f"({' or '.join(map(self._member, stream.members))})")
-        points = f"select rowid as id, ts, entity, value, horizon{keys} from points where {' and '.join(chosen)}"
+        columns = f"rowid as id, ts, entity, value, horizon{keys}"
+        points = f"select {columns} from points where {' and '.join(chosen)}"
         within = f"ts > t - {size + offset} and ts <= t - {offset} and t > horizon"
         if self.every_ms:
             return f"select * from ticks join ({points}) on {within}"

@@ -9,7 +9,7 @@ from tests.analytics_enabler.support import definition, definitions
 BASE = (
     "now = COMPUTE AVG(cpu) EVERY 5 s; keyed = COMPUTE AVG(cpu, 10 s) BY node EVERY 5 s; "
     "hot = COMPUTE AVG(cpu) BY node WHEN > 9 AND zone == 'a' EVERY 5 s; "
-    "so_far = COMPUTE RUNNING_MEAN(cpu) EVERY 5 s"
+    "so_far = COMPUTE RUNNING_MEAN(cpu) EVERY 5 s; always = COMPUTE AVG(cpu, 10 s)"
 )
 DEPLOYED: dict[str, list[Definition]] = {each.name: [each] for each in definitions(BASE)}
 
@@ -56,6 +56,7 @@ def test_a_text_s_own_insight_comes_before_one_that_runs() -> None:
 ERRORS = [
     ("INSIGHT nwo EVERY 5 s", "there is no insight `nwo`", "`now`"),
     ("INSIGHT zzzz EVERY 5 s", "there is no insight `zzzz`", "Deploy it first"),
+    ("INSIGHT always EVERY 5 s", "`always` has values at points", "Give `always` an interval"),
     ("INSIGHT now EVERY 7 s", "`now` has a value every 5 SECONDS, `a` is computed every 7", "5 S"),
     ("MAX(INSIGHT now) BY a EVERY 5 s", "that are reduced here are not by a", "Leave that out"),
     ("AVG(x WHEN > INSIGHT now) EVERY 5 s", "about single points", "at the end"),

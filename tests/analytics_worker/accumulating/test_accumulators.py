@@ -14,7 +14,7 @@ from analytics_worker.composition import compose
 from analytics_worker.finishing import WINDOWED
 from mistbow.operators.accumulated import START
 from mistbow.plan.expressions import Accumulating, Measure, Source
-from mistbow.plan.nodes import Insight, Pane, Plan, Window
+from mistbow.plan.nodes import Counted, Insight, Pane, Plan, Window
 from tests.support.points import Row, points
 from tests.support.windows import windows_of
 
@@ -94,6 +94,46 @@ def test_any_split_into_batches_says_the_same_as_all_at_once(
     expected = right(given, each_point=each_point)
     assert found.keys() == expected.keys()
     assert found == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+def test_points_are_counted_on_from_batch_to_batch_also_those_of_a_metric_that_is_idle() -> None:
+    names = ("cpu", "mem")
+    panes = tuple(
+        Pane(id=name, source=Source(name), by=(), width_ms=EVERY_MS, contents=("points",))
+        for name in names
+    )
+    windows = tuple(
+        Window(
+            id=name,
+            pane=name,
+            size_ms=EVERY_MS,
+            every_ms=EVERY_MS,
+            contents=("points",),
+            each_point=True,
+            start=0,
+        )
+        for name in names
+    )
+    insight = Insight(
+        uid="i",
+        expression=Measure("RUNNING_COUNT", "cpu"),
+        by=(),
+        every_ms=EVERY_MS,
+        since=0,
+        each_point=True,
+        counted=Counted(4, tuple(Measure("RUNNING_COUNT", name) for name in names)),
+    )
+    plan = Plan(insights=(insight,), windows=windows, panes=panes)
+    # Two at once pass the fourth; the eighth is one of the other metric, which has no value there.
+    given = [("cpu", 100), ("mem", 200), ("mem", 300), ("cpu", 1400), ("cpu", 1400), ("cpu", 2500),
+             ("cpu", 2600), ("mem", 3700), *[("cpu", 4000 + ts) for ts in range(1, 5)]]  # fmt: skip
+    states = Ledger()
+    found = []
+    for tick in range(EVERY_MS, 6 * EVERY_MS, EVERY_MS):
+        rows = [Row(metric=metric, ts=ts) for metric, ts in given if tick - EVERY_MS < ts <= tick]
+        composed = compose(windows_of(points(rows), plan), plan, states).to_pylist()
+        found += [(row["ts"], row["value"]) for row in composed]
+    assert found == [(1400, 3.0), (4004, 9.0)]
 
 
 def test_of_equal_ticks_the_highest_revision_counts_and_of_those_the_first() -> None:
