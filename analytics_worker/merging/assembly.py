@@ -44,7 +44,8 @@ class _Lag:
 class Assembly:
     """Watches the sites of one query; ``grain_ms`` is how often windows close.
 
-    The results up to ``since`` (ms) stand already, whoever was missing in them.
+    The results up to ``since`` (ms) stand already, whoever was missing in them; only ticks later
+    than ``after`` are told.
     """
 
     def __init__(
@@ -52,9 +53,11 @@ class Assembly:
         grain_ms: int,
         patience_ms: int,
         since: int,
+        after: int = 0,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._since = since
+        self._after = after
         self._grain = grain_ms
         self._patience = patience_ms / 1000
         self._monotonic = monotonic
@@ -62,14 +65,18 @@ class Assembly:
 
     def frontier(self, heard: Mapping[str, Heard], presence: Presence, promise: int) -> int:
         """Return the event time (ms) up to which all that are waited for have spoken."""
-        tick = max(promise, 1)
-        absent = presence.missing(tick)
+        tick = self._open(promise)
+        absent = self.absent(presence, promise)
         present = [one.frontier for site, one in heard.items() if site not in absent]
         if not present:
             present = [max((one.frontier for one in heard.values()), default=-1)]
         # Beyond this, somebody who is not waited for now will be.
         change = presence.next_change(tick)
         return min(present) if change is None else min(*present, max(change, promise))
+
+    def absent(self, presence: Presence, promise: int) -> tuple[str, ...]:
+        """Return the sites that the tick (ms) to close next does without."""
+        return presence.missing(self._open(promise))
 
     def next_promise(self, frontier: int, promise: int) -> int:
         """Return the next tick (ms) to close, when everything up to ``frontier`` is taken in."""
@@ -126,6 +133,10 @@ class Assembly:
         patience = self._patience * (_NEVER_HEARD if lag.frontier < 0 else 1)
         slow = lag.far is not None and now - lag.far > SLOW * patience
         return slow or now - lag.moved > patience
+
+    def _open(self, promise: int) -> int:
+        # To close once more what is told no more, nobody is waited for: its site may be away.
+        return max(promise, self._after + 1)
 
     def _up(self, time_ms: int) -> int:
         return -(-time_ms // self._grain) * self._grain

@@ -122,7 +122,13 @@ def test_results_equal_the_oracle_s_through_deaths_and_cuts(city: City) -> None:
             sorted(found.keys() - right.keys())[:5],
             sorted(right.keys() - found.keys())[:5],
         )
-        return found == pytest.approx(right, rel=1e-9, abs=1e-9)
+        unlike = {
+            identity: (found[identity], value)
+            for identity, value in right.items()
+            if found[identity] != pytest.approx(value, rel=1e-9, abs=1e-9)
+        }
+        assert not unlike, (len(unlike), len(right), sorted(unlike.items())[:5])
+        return True
 
     eventually(equal, timeout=180, what="all results are as the oracle's")
 

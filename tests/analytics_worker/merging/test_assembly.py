@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analytics_worker.merging.assembly import Assembly, Heard
-from analytics_worker.merging.decisions import Presence
+from analytics_worker.merging.decisions import Decided, Left, Presence
 
 GRAIN = 1000
 
@@ -21,7 +21,7 @@ class Scene:
 
     def __post_init__(self) -> None:
         self.assembly = Assembly(
-            GRAIN, patience_ms=5000, since=self.since, monotonic=lambda: self.now
+            GRAIN, patience_ms=5000, since=self.since, after=self.since, monotonic=lambda: self.now
         )
 
     def at(self, now: float, promise: int, **frontiers: int) -> int:
@@ -91,6 +91,17 @@ def test_a_watch_that_begins_late_does_not_begin_to_count_anew() -> None:
     # The other one has been silent for 9 s when the watch begins: that is over its patience.
     scene = Scene(since=100_000)
     assert scene.at(0, 105_000, a=110_000, b=100_000) == 110_000
+
+
+def test_a_watch_that_begins_in_a_gap_does_not_wait_for_what_is_told_already() -> None:
+    scene = Scene(since=100_000)
+    scene.presence.learn([Decided(100_000, "b", Left())])
+    assert scene.at(0, 100_000, a=105_000, b=-1) == 105_000
+    # Nor when it is for the watch to find out, by nothing but silence.
+    scene = Scene(since=100_000)
+    assert scene.at(0, 100_000, a=105_000, b=-1) == -1
+    assert scene.at(16, 100_000, a=105_000, b=-1) == 105_000
+    assert scene.presence.missing(100_001) == ("b",)
 
 
 _steps = st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(1, 4)), max_size=40)
