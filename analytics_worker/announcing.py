@@ -2,11 +2,15 @@
 
 import threading
 
+import msgspec
+
 from analytics_worker.capacity import clock_mhz, cores, heap_mb, memory_mb
 from mistbow.client.agent import AgentClient
 from mistbow.errors import MistbowError
 from mistbow.fabric import Worker
 from mistbow.labels import parse_labels
+from mistbow.operators.installed import installed
+from mistbow.plan.expressions import UserOperator
 from mistbow.settings import WorkerSettings
 from mistbow.telemetry import get_logger
 
@@ -32,7 +36,10 @@ def announcement(settings: WorkerSettings) -> Worker:
 
 
 class Announcer:
-    """Announces a worker from ``start`` to ``stop``; an agent that is away is tried again."""
+    """Announces a worker from ``start`` to ``stop``; an agent that is away is tried again.
+
+    Which operators of other packages it has is looked up each time.
+    """
 
     def __init__(self, agent: AgentClient, worker: Worker) -> None:
         self._agent = agent
@@ -59,10 +66,16 @@ class Announcer:
         while not self._stopping.is_set():
             problem = None
             try:
-                self._agent.announce(self._worker)
+                self._agent.announce(_equipped(self._worker))
             except MistbowError as error:
                 problem = error.message
             if problem != self._problem and problem is not None:
                 log.warning("not announced", reason=problem)
             self._problem = problem
             self._stopping.wait(_EVERY_S)
+
+
+def _equipped(worker: Worker) -> Worker:
+    found = installed().operators
+    operators = tuple(str(UserOperator(each.name, each.version)) for each in found)
+    return msgspec.structs.replace(worker, operators=operators)

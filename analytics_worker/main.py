@@ -11,6 +11,7 @@ from prometheus_client import REGISTRY
 
 from analytics_worker.api import add_routes
 from analytics_worker.metrics import FragmentCollector
+from analytics_worker.spark.library import SparkLibrary
 from analytics_worker.worker import Worker
 from mistbow.service import create_service, serve
 from mistbow.settings import WorkerSettings
@@ -18,7 +19,7 @@ from mistbow.settings import WorkerSettings
 
 def create_app(settings: WorkerSettings) -> FastAPI:
     """Build the worker's application; Spark starts with it, in the background."""
-    worker = Worker(settings)
+    worker = Worker(settings, SparkLibrary.started)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

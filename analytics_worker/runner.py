@@ -7,16 +7,13 @@ equal but for a site that only one of them reads, and the first write of a row c
 
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-from pyspark.sql import SparkSession
-
 from analytics_worker.correcting.corrector import Corrector
-from analytics_worker.spark.pools import CORRECTIONS, pool_of, use_pool
-from analytics_worker.spark.query import Counts, FragmentQuery
-from analytics_worker.spark.session import adopt_thread, is_alive
 from analytics_worker.starting import Epochs, account_of, start, tell_joined
+from analytics_worker.streaming_library import Counts, Query, StreamingLibrary
 from mistbow.client.agent import AgentClient
 from mistbow.errors import MistbowError
 from mistbow.plan.fragments import Fragment, Merge, Partial, Place
@@ -92,14 +89,14 @@ class FragmentRunner:
     """The queries of one fragment, watched by a thread of their own."""
 
     def __init__(
-        self, spark: SparkSession, agent: AgentClient, fragment: Fragment, turns: Turns
+        self, library: StreamingLibrary, agent: AgentClient, fragment: Fragment, turns: Turns
     ) -> None:
-        self._spark = spark
+        self._library = library
         self._turns = turns
         self._agent = agent
         self._wanted = fragment
-        self._active: FragmentQuery | None = None
-        self._candidate: FragmentQuery | None = None
+        self._active: Query | None = None
+        self._candidate: Query | None = None
         self._epochs = Epochs(agent)
         self._frontier = 0
         self._error: str | None = None
@@ -111,7 +108,7 @@ class FragmentRunner:
         self.burden = Burden()
         """How it fares; whoever watches the worker's load sets it."""
         self._stopped = threading.Event()
-        self._corrector = Corrector(spark, agent)
+        self._corrector = Corrector(library, agent)
         self._threads = [
             threading.Thread(target=self._watch, name=f"run-{fragment.id}", daemon=True),
             threading.Thread(target=self._correct, name=f"correct-{fragment.id}", daemon=True),
@@ -171,7 +168,17 @@ class FragmentRunner:
             rows_written=self._written.rows,
             bytes_written=self._written.bytes,
             spent_ms=dict(counts.spent_ms),
+            troubles=dict(self._troubles()),
         )
+
+    def _troubles(self) -> Iterator[tuple[str, str]]:
+        if isinstance(self._wanted, Partial):
+            return
+        told = self._library.troubles()
+        for insight in self._wanted.plan.insights:
+            trouble = told.get(insight.uid)
+            if trouble is not None and trouble.missing:
+                yield insight.uid, str(trouble)
 
     def stop(self) -> None:
         """Stop everything; returns when nothing runs any more."""
@@ -183,14 +190,14 @@ class FragmentRunner:
         self._drop_queries()
 
     def _watch(self) -> None:
-        adopt_thread(self._spark)
+        self._library.adopt_thread()
         while not self._stopped.wait(_PAUSE):
             try:
                 self._step()
             except MistbowError as error:
                 self._fail(f"{type(error).__name__}: {error.message}")
             except Exception as error:
-                if not is_alive(self._spark):
+                if not self._library.is_alive():
                     return
                 self._fail(str(error))
 
@@ -223,10 +230,10 @@ class FragmentRunner:
         self._drop_queries()
         self._failures, self._retry_at = 0, 0.0
 
-    def _is_wanted(self, query: FragmentQuery | None) -> bool:
+    def _is_wanted(self, query: Query | None) -> bool:
         return query is not None and query.fragment.fingerprint == self._wanted.fingerprint
 
-    def _is_stranded(self, query: FragmentQuery | None) -> TypeGuard[FragmentQuery]:
+    def _is_stranded(self, query: Query | None) -> TypeGuard[Query]:
         """Return whether its panes may never catch up, now that nobody wants them any more."""
         return (
             query is not None and isinstance(query.fragment, Merge) and not self._is_wanted(query)
@@ -247,16 +254,16 @@ class FragmentRunner:
                 self._end(query)
                 self._fail(query.error)
 
-    def _start(self, fragment: Fragment) -> FragmentQuery:
+    def _start(self, fragment: Fragment) -> Query:
         if self._active is None:
             # A new claim shows, or fences off, what may still be on its way from a query before.
             self._epochs = Epochs(self._agent)
         self._epochs.of_target(fragment)
-        use_pool(self._spark, pool_of(fragment.salience))
+        self._library.weigh(fragment.salience)
         target = self._agent.at(fragment.target.site).info(fragment.target.stream)
         self._frontier = max(target.frontier, 0)
         query = start(
-            self._spark, self._agent, fragment, target, self._epochs, alone=self._active is None
+            self._library, self._agent, fragment, target, self._epochs, alone=self._active is None
         )
         log.info(
             "start", fragment=fragment.id, fingerprint=fragment.fingerprint,
@@ -268,7 +275,7 @@ class FragmentRunner:
         running = self._active.frontier if self._active is not None else 0
         return max(running, self._frontier, 1)
 
-    def _take_over(self, candidate: FragmentQuery) -> None:
+    def _take_over(self, candidate: Query) -> None:
         fragment = candidate.fragment
         if not isinstance(fragment, Partial):
             epoch = self._epochs.of_target(fragment)
@@ -288,12 +295,12 @@ class FragmentRunner:
                 tell_joined(self._agent, former.fragment, fragment, until, decisions)
         log.info("running", fragment=fragment.id, frontier=candidate.frontier)
 
-    def _let_decide(self, candidate: FragmentQuery | None) -> None:
+    def _let_decide(self, candidate: Query | None) -> None:
         """Let a candidate decide who is missing, now that there is nobody else to do so."""
         if candidate is not None:
             self._note(candidate.fragment, {"decides": candidate.fragment.fingerprint})
 
-    def _advance(self, active: FragmentQuery) -> None:
+    def _advance(self, active: Query) -> None:
         frontier = active.frontier
         self._note(active.fragment, _positions(active), frontier)
         self._frontier = frontier
@@ -308,8 +315,8 @@ class FragmentRunner:
         self._written.look(state.head, state.bytes)
 
     def _correct(self) -> None:
-        adopt_thread(self._spark)
-        use_pool(self._spark, CORRECTIONS)
+        self._library.adopt_thread()
+        self._library.weigh(None)
         took = 0.0
         while not self._stopped.wait(_rest(took)):
             if self._active is None or self._fenced or isinstance(self._wanted, Partial):
@@ -320,7 +327,7 @@ class FragmentRunner:
             except MistbowError as error:
                 log.warning("correction put off", reason=error.message)
             except Exception as error:
-                if not is_alive(self._spark):
+                if not self._library.is_alive():
                     return
                 log.warning("correction put off", reason=str(error)[:500])
             took = time.monotonic() - began
@@ -340,12 +347,12 @@ class FragmentRunner:
                 self._end(query)
         self._active = self._candidate = None
 
-    def _end(self, query: FragmentQuery) -> None:
+    def _end(self, query: Query) -> None:
         self._past += query.counts
         query.stop()
 
 
-def _positions(query: FragmentQuery) -> dict[str, Any]:
+def _positions(query: Query) -> dict[str, Any]:
     """Return from which numbers a later query has to read at least, besides what it needs."""
     fragment = query.fragment
     match fragment:

@@ -1,14 +1,10 @@
 """Starting a fragment's query where the one before it left off: replay, don't migrate."""
 
 import uuid
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
 
-import msgspec
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from analytics_worker.accumulating.accumulators import accumulators_of
 from analytics_worker.accumulating.stored import Account
@@ -19,13 +15,8 @@ from analytics_worker.merging.decisions import (
     as_row,
 )
 from analytics_worker.merging.known import presence
-from analytics_worker.spark.lowering import lower, lower_merge, lower_partial
-from analytics_worker.spark.query import (
-    FragmentQuery,
-    panes_options,
-    points_options,
-)
-from analytics_worker.spark.session import scratch_folder
+from analytics_worker.scratch import scratch_folder
+from analytics_worker.streaming_library import MergeStart, Query, StreamingLibrary
 from mistbow.client.agent import AgentClient
 from mistbow.client.agent_model import StreamInfo
 from mistbow.errors import NotFoundError, UnavailableError
@@ -33,8 +24,6 @@ from mistbow.plan.fragments import Fragment, Merge, Partial, Place, Whole
 from mistbow.plan.nodes import fingerprint
 from mistbow.plan.resumption import resume
 from mistbow.streams.schemas import EVENTS, PANES, RESULT_ROWS, STATES, states_stream
-
-_SAFE_ROWS = 400_000
 
 
 class Epochs:
@@ -62,14 +51,14 @@ class Epochs:
 
 
 def start(
-    spark: SparkSession,
+    library: StreamingLibrary,
     agent: AgentClient,
     fragment: Fragment,
     target: StreamInfo,
     epochs: Epochs,
     *,
     alone: bool,
-) -> FragmentQuery:
+) -> Query:
     """Start the query of a fragment, whose target is as ``target`` tells.
 
     ``alone``: no other one writes to the target, so it is for this one to decide who is missing.
@@ -78,9 +67,9 @@ def start(
     match fragment:
         case Whole():
             account = account_of(agent, fragment, epochs)
-            return _start_whole(spark, agent, fragment, target, epoch, account)
+            return _start_whole(library, agent, fragment, target, epoch, account)
         case Partial():
-            return _start_partial(spark, agent, fragment, target, epoch)
+            return _start_partial(library, agent, fragment, target, epoch)
         case Merge():
             decisions = epochs.of(fragment.decisions, EVENTS)
             if alone:
@@ -89,7 +78,7 @@ def start(
                     fragment.target.stream, epoch, attributes=notes
                 )
             account = account_of(agent, fragment, epochs)
-            return _start_merge(spark, agent, fragment, target, epoch, decisions, account)
+            return _start_merge(library, agent, fragment, target, epoch, decisions, account)
 
 
 def account_of(agent: AgentClient, fragment: Whole | Merge, epochs: Epochs) -> Account | None:
@@ -102,28 +91,25 @@ def account_of(agent: AgentClient, fragment: Whole | Merge, epochs: Epochs) -> A
 
 
 def _start_whole(
-    spark: SparkSession,
+    library: StreamingLibrary,
     agent: AgentClient,
     fragment: Whole,
     target: StreamInfo,
     epoch: int,
     account: Account | None,
-) -> FragmentQuery:
+) -> Query:
     resumption = resume(fragment.plan, max(target.frontier, 0), _covered(target))
-    plan = resumption.plan
-    points = (
-        spark.readStream.format("mistbow")
-        .options(**points_options(agent.url, fragment.source, plan.panes, plan.grain_ms))
-        .options(start=_seek(agent, fragment.source, resumption.needs), max_rows=_SAFE_ROWS)
-        .load()
-    )
-    results = lower(points, plan, resumption.after, 0, _for_a_query(account))
-    return FragmentQuery(fragment, results, _sink(agent, fragment.target, epoch))
+    number = _seek(agent, fragment.source, resumption.needs)
+    return library.run_whole(fragment, resumption, number, epoch, _for_a_query(account))
 
 
 def _start_partial(
-    spark: SparkSession, agent: AgentClient, fragment: Partial, target: StreamInfo, epoch: int
-) -> FragmentQuery:
+    library: StreamingLibrary,
+    agent: AgentClient,
+    fragment: Partial,
+    target: StreamInfo,
+    epoch: int,
+) -> Query:
     begin = target.attributes.get("begin")
     if begin is None:
         begin = fragment.begin
@@ -134,25 +120,19 @@ def _start_partial(
     needs = max(begin, frontier - fragment.reach_ms)
     read = target.attributes.get("read", {}).get(fragment.source.stream)
     number = _seek(agent, fragment.source, needs)
-    points = (
-        spark.readStream.format("mistbow")
-        .options(**points_options(agent.url, fragment.source, fragment.panes, fragment.grain_ms))
-        .options(start=number if read is None else min(number, read), max_rows=_SAFE_ROWS)
-        .load()
-    )
-    panes = lower_partial(points, fragment.panes, after=frontier)
-    return FragmentQuery(fragment, panes, {**_sink(agent, fragment.target, epoch), "kind": "panes"})
+    start = number if read is None else min(number, read)
+    return library.run_partial(fragment, frontier, start, epoch)
 
 
 def _start_merge(
-    spark: SparkSession,
+    library: StreamingLibrary,
     agent: AgentClient,
     fragment: Merge,
     target: StreamInfo,
     epoch: int,
     decisions_epoch: int,
     account: Account | None,
-) -> FragmentQuery:
+) -> Query:
     covered = _covered(target)
     since = max(target.frontier, 0)
     resumption = resume(fragment.plan, since, covered)
@@ -166,30 +146,19 @@ def _start_merge(
     decided_to = agent.at(fragment.decisions.site).info(fragment.decisions.stream).head
     read = target.attributes.get("read", {})
     with ThreadPoolExecutor(len(fragment.sources)) as pool:
-        numbers = pool.map(
-            lambda place: _merge_start(agent, place, resumption.needs, read), fragment.sources
-        )
-        starts = {
-            place.site: number for place, number in zip(fragment.sources, numbers, strict=True)
-        }
-    plan = resumption.plan
-    panes = (
-        spark.readStream.format("mistbow-panes")
-        .options(**panes_options(agent.url, fragment.sources, plan))
-        .options(
-            decisions=_json(fragment.decisions),
-            target=_json(fragment.target),
-            fingerprint=fragment.fingerprint,
-            starts=_json(starts),
-            patience=fragment.patience_ms,
-            since=since if covered else 0,
-            epoch=decisions_epoch,
-        )
-        .load()
+        numbers = pool.map(lambda place: _sought(agent, place, resumption.needs), fragment.sources)
+        sought = dict(zip(fragment.sources, numbers, strict=True))
+    start = MergeStart(
+        starts={
+            place.site: _merge_start(number, read.get(place.stream))
+            for place, number in sought.items()
+        },
+        unsought=tuple(place.site for place, number in sought.items() if number is None),
+        since=since if covered else 0,
+        epoch=decisions_epoch,
+        decided=decided_to,
     )
-    results = lower_merge(panes, plan, resumption.after, 0, _for_a_query(account))
-    sink = {**_sink(agent, fragment.target, epoch), "decisions": _json(fragment.decisions)}
-    return FragmentQuery(fragment, results, sink, decided_to)
+    return library.run_merge(fragment, resumption, start, epoch, _for_a_query(account))
 
 
 def tell_joined(agent: AgentClient, former: Fragment, merge: Merge, until: int, epoch: int) -> None:
@@ -211,14 +180,20 @@ def tell_joined(agent: AgentClient, former: Fragment, merge: Merge, until: int, 
                 decisions.append(place.stream, as_row(decided), epoch=epoch)
 
 
-def _merge_start(agent: AgentClient, place: Place, needs: int, read: Mapping[str, int]) -> int:
+def _sought(agent: AgentClient, place: Place, needs: int) -> int | None:
+    """Return from which number on a site has what is needed; None while that cannot be asked."""
     try:
-        number = _seek(agent, place, needs)
+        return _seek(agent, place, needs)
     except (NotFoundError, UnavailableError):
-        # Nothing is computed there yet, or it is away: what it has by then is read from where the
-        # query before this one was.
-        return read.get(place.stream, 0)
-    return min(number, read.get(place.stream, number))
+        return None  # nothing is computed there yet, or it is away
+
+
+def _merge_start(sought: int | None, read: int | None) -> int:
+    """Return where to begin: ``read`` is up to where the query before this one was, if any."""
+    if sought is not None:
+        return sought if read is None else min(sought, read)
+    # As there is a row to read for certain, the source asks by then from where on it needs them.
+    return max(0, (read or 0) - 1)
 
 
 def _for_a_query(account: Account | None) -> Account | None:
@@ -231,11 +206,3 @@ def _covered(target: StreamInfo) -> set[str]:
 
 def _seek(agent: AgentClient, place: Place, time_ms: int) -> int:
     return agent.at(place.site).seek(place.stream, time_ms)
-
-
-def _sink(agent: AgentClient, target: Place, epoch: int) -> dict[str, Any]:
-    return {"url": agent.url, "site": target.site, "stream": target.stream, "epoch": epoch}
-
-
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()

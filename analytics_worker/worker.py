@@ -1,22 +1,21 @@
-"""A worker: one Spark session and the fragments that it runs."""
+"""A worker: one streaming library and the fragments that it runs."""
 
 import os
 import threading
 import time
-from collections.abc import Sequence
-
-from pyspark.sql import SparkSession
+from collections.abc import Callable, Sequence
 
 from analytics_worker.announcing import Announcer, announcement
-from analytics_worker.class_archive import java_options
 from analytics_worker.holding import Holder
 from analytics_worker.overload import Watch
 from analytics_worker.runner import FragmentRunner, Turns
 from analytics_worker.shedding import Shedding
-from analytics_worker.spark.session import is_alive, start_session, warm_up
+from analytics_worker.streaming_library import StreamingLibrary, Unsupported
 from mistbow.client.agent import AgentClient
 from mistbow.errors import InvalidRequestError, NotFoundError, UnavailableError
+from mistbow.operators.installed import installed
 from mistbow.plan.fragments import Fragment, Merge, Partial
+from mistbow.plan.operators import operators_of, user_operators_of
 from mistbow.plan.status import FragmentStatus
 from mistbow.settings import WorkerSettings
 from mistbow.telemetry import get_logger
@@ -26,15 +25,20 @@ log = get_logger(__name__)
 _LOOK = 1.0
 
 
-class Worker:
-    """Starts Spark, and runs what it is asked to until told otherwise."""
+StartLibrary = Callable[[WorkerSettings], StreamingLibrary]
+"""Starts the engine of a worker; takes seconds."""
 
-    def __init__(self, settings: WorkerSettings) -> None:
+
+class Worker:
+    """Starts its streaming library, and runs what it is asked to until told otherwise."""
+
+    def __init__(self, settings: WorkerSettings, start_library: StartLibrary) -> None:
         self._settings = settings
+        self._start_library = start_library
         self._agent = AgentClient(settings.agent_url, settings.secret, ca=settings.tls_ca)
         self._announcer = Announcer(self._agent, announcement(settings))
         self._holder = Holder(self._agent, self._fragments)
-        self._spark: SparkSession | None = None
+        self._library: StreamingLibrary | None = None
         self._runners: dict[str, FragmentRunner] = {}
         self._turns = Turns()
         self._watch = Watch(self._agent, self._running, Shedding())
@@ -45,22 +49,20 @@ class Worker:
         """Start Spark, and warm it up beside the first fragment; then watch over its JVM."""
         began = time.monotonic()
         try:
-            spark = start_session(
-                self._settings.spark_master, self._settings.driver_memory, java_options()
-            )
+            library = self._start_library(self._settings)
         except Exception as error:
             log.critical("Spark does not start", reason=str(error)[:2000])
             os._exit(1)
-        self._spark = spark
+        self._library = library
         self._announcer.start()
         self._watch.start()
         log.info("Spark is ready", seconds=round(time.monotonic() - began, 1))
         try:
-            warm_up(spark)
+            library.warm_up()
         except Exception as error:
             log.warning("Spark is not warm: the first results take longer", reason=str(error)[:500])
         while not self._stopping.wait(_LOOK):
-            if not is_alive(spark):
+            if not library.is_alive():
                 log.critical("Spark's JVM has died: this process ends, to be started again")
                 os._exit(1)
             self._holder.hold()
@@ -72,26 +74,26 @@ class Worker:
         self._watch.stop()
         for runner in self._runners.values():
             runner.stop()
-        if self._spark is not None:
-            self._spark.stop()
+        if self._library is not None:
+            self._library.stop()
         self._agent.close()
 
     async def readiness(self) -> list[str]:
         """Return what the worker waits for."""
-        return [] if self._spark is not None else ["Spark is starting"]
+        return [] if self._library is not None else ["Spark is starting"]
 
     def run(self, fragment: Fragment) -> FragmentStatus:
         """Run a fragment, in place of the version of it that runs."""
-        _check(fragment)
-        if self._spark is None:
+        if self._library is None:
             raise UnavailableError("Spark is starting", hint="Try again in some seconds.")
+        _check(fragment, self._library)
         with self._lock:
             runner = self._runners.get(fragment.id)
             former = None
             if runner is not None and runner.target != fragment.target:
                 former, runner = self._runners.pop(fragment.id), None
             if runner is None:
-                runner = FragmentRunner(self._spark, self._agent, fragment, self._turns)
+                runner = FragmentRunner(self._library, self._agent, fragment, self._turns)
                 self._runners[fragment.id] = runner
             else:
                 runner.accept(fragment)
@@ -127,18 +129,30 @@ class Worker:
         return runner
 
 
-def _check(fragment: Fragment) -> None:
+def _check(fragment: Fragment, library: StreamingLibrary) -> None:
     """Refuse what a query cannot be made of."""
     if isinstance(fragment, Partial):
         if not fragment.panes or fragment.grain_ms <= 0 or fragment.reach_ms <= 0:
-            raise InvalidRequestError(
-                f"fragment {fragment.id} cannot run: it has no panes, no grain or no reach"
+            raise _refusal(fragment, "it has no panes, no grain or no reach")
+    elif not fragment.plan.insights:
+        raise _refusal(fragment, "it has no insights")
+    elif isinstance(fragment, Merge) and not fragment.sources:
+        raise _refusal(fragment, "it has no sources")
+    for operator, place in operators_of(fragment):
+        lowering = library.lowerings[operator]
+        if isinstance(lowering, Unsupported):
+            raise _refusal(fragment, f"{place} needs {operator}: {lowering.reason}")
+    found = installed()
+    for called, place in user_operators_of(fragment).items():
+        if found.version(called.name, called.version) is None:
+            there = [f"{each.name} {each.version}" for each in found.operators]
+            raise _refusal(
+                fragment,
+                f"{place} calls {called}, which is not installed beside this worker",
+                f"Install it there: it has {', '.join(there) or 'no operators of other packages'}. "
+                "The worker need not be restarted.",
             )
-        return
-    if not fragment.plan.lowered or not fragment.plan.insights:
-        raise InvalidRequestError(
-            f"fragment {fragment.id} cannot run: its plan is empty or not optimised",
-            hint="Each aggregate must have become a measure of a window.",
-        )
-    if isinstance(fragment, Merge) and not fragment.sources:
-        raise InvalidRequestError(f"fragment {fragment.id} cannot run: it has no sources")
+
+
+def _refusal(fragment: Fragment, why: str, hint: str | None = None) -> InvalidRequestError:
+    return InvalidRequestError(f"fragment {fragment.id} cannot run: {why}", hint=hint)

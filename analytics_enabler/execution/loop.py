@@ -93,6 +93,11 @@ class Execution:
         """Return what a deployment's insights suffer from, if anything."""
         groups = {generation.group for generation in deployment.live}
         found = [error for group in groups for error in self._errors(group)]
+        found += [
+            f"{generation.name}: {trouble}"
+            for generation in deployment.live
+            for trouble in self._troubles(generation)
+        ]
         return next(iter(sorted(set(found))), self.problem)
 
     def node(self, group: Group, task: str) -> str | None:
@@ -162,6 +167,12 @@ class Execution:
         problem = self.placer.outcome.problems.get(question)
         if problem is not None:
             yield f"scheduler {question}: {problem}"
+
+    def _troubles(self, generation: Generation) -> Iterator[str]:
+        for task in self.planner.tasks.get(generation.group, ()):
+            status = self.status(generation.group, task)
+            if status is not None and generation.uid in status.troubles:
+                yield status.troubles[generation.uid]
 
     def _refusals(self, group: Group, task: str) -> Iterator[str]:
         for refusal in self.placer.refusals(group.id):

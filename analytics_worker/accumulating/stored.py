@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from analytics_worker.accumulating.accumulators import Accumulator, accumulators_of
 from analytics_worker.accumulating.ledger import SNAPSHOT, Entry, Ledger
-from analytics_worker.spark.connection import connect
+from analytics_worker.connection import connect
 from mistbow.client.agent import AgentClient
 from mistbow.plan.fragments import Place
 from mistbow.plan.nodes import Plan

@@ -8,7 +8,6 @@ from typing import Any, Protocol
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
 
 from analytics_worker.accumulating.accumulators import accumulators_of
 from analytics_worker.accumulating.mending import Mender
@@ -18,8 +17,8 @@ from analytics_worker.correcting.late_panes import LatePanes
 from analytics_worker.correcting.late_points import LatePoints
 from analytics_worker.correcting.spans import Span, clusters
 from analytics_worker.merging.known import presence
-from analytics_worker.spark.query import recompute_from_panes, recompute_from_points
-from analytics_worker.spark.sink import append_results
+from analytics_worker.results import append_results
+from analytics_worker.streaming_library import StreamingLibrary
 from mistbow.client.agent import AgentClient
 from mistbow.errors import NotFoundError
 from mistbow.plan.fragments import Merge, Place, Whole
@@ -65,8 +64,8 @@ class _Task:
 class Corrector:
     """Goes through what came late for one fragment, and corrects what it touches."""
 
-    def __init__(self, spark: SparkSession, agent: AgentClient) -> None:
-        self._spark = spark
+    def __init__(self, library: StreamingLibrary, agent: AgentClient) -> None:
+        self._library = library
         self._agent = agent
         self._lock = threading.Lock()
         self._task: _Task | None = None
@@ -237,23 +236,17 @@ class Corrector:
         last: int,
         account: Account | None,
     ) -> pa.Table:
-        url, times = self._agent.url, (again.needs + 1, last)
+        library, times = self._library, (again.needs + 1, last)
         if isinstance(fragment, Whole):
             starts = self._starts((fragment.source,), again.needs)
-            return recompute_from_points(
-                self._spark, url, starts, plan, again.after, times, account
-            )
+            return library.recompute_from_points(starts, plan, again.after, times, account)
         away = self._away(fragment, first)
         sources = [place for place in fragment.sources if place.site not in away]
         if self._all_panes_are_there(sources, again.needs, last):
-            computed = recompute_from_panes(
-                self._spark, url, sources, plan, again.after, times, account
-            )
+            computed = library.recompute_from_panes(sources, plan, again.after, times, account)
         else:
             starts = self._starts([Place(place.site, RAW) for place in sources], again.needs)
-            computed = recompute_from_points(
-                self._spark, url, starts, plan, again.after, times, account
-            )
+            computed = library.recompute_from_points(starts, plan, again.after, times, account)
         missing = pa.array([",".join(sorted(away)) or None] * computed.num_rows, pa.string())
         return computed.set_column(computed.column_names.index("missing"), "missing", missing)
 

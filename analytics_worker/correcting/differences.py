@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from analytics_worker.spark.lowering import as_results
+from analytics_worker.results import as_results
 from mistbow.streams.schemas import RESULT_ROWS
 
 _IDENTITY = ("insight", "key", "ts")

@@ -2,10 +2,12 @@
 
 Options: ``url`` (of the agent), ``sources`` and ``decisions`` (JSON of ``Place``), ``panes`` (JSON
 of the panes' ids, in the order of the plan), ``starts`` (JSON: the first number at each site),
-``grain`` (ms: how often windows close), ``patience`` (ms), ``since`` (ms: up to where the results
-stand), ``epoch`` (of the stream of decisions), ``target`` (JSON of ``Place``) and ``fingerprint``:
-the query decides only if the target's attribute ``decides`` names it. As a batch DataFrame it
-takes ``min_ts`` and ``max_ts`` (ms, inclusive) instead of these.
+``unsought`` (JSON: the sites that could not be asked for that; once they can, what is later than
+``needs``, in ms, is read of them), ``grain`` (ms: how often windows close), ``patience`` (ms),
+``since`` (ms: up to where the results stand), ``after`` (ms: ticks later than that are told),
+``epoch`` (of the stream of decisions), ``target`` (JSON of ``Place``) and ``fingerprint``: the
+query decides only if the target's attribute ``decides`` names it. As a batch DataFrame it takes
+``min_ts`` and ``max_ts`` (ms, inclusive) instead of these.
 """
 
 import threading
@@ -27,6 +29,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
+from analytics_worker.connection import connect
 from analytics_worker.merging.assembly import Assembly, Heard
 from analytics_worker.merging.decisions import (
     Decided,
@@ -36,7 +39,6 @@ from analytics_worker.merging.decisions import (
     as_row,
 )
 from analytics_worker.merging.known import presence
-from analytics_worker.spark.connection import connect
 from analytics_worker.spark.contents import PANE_COLUMNS
 from analytics_worker.spark.source import FRONTIER
 from mistbow.clock import system_clock
@@ -77,9 +79,12 @@ class PanesOptions:
     target: Place | None
     fingerprint: str
     starts: Mapping[str, int]
+    unsought: frozenset[str]
+    needs: int
     grain_ms: int
     patience_ms: int
     since: int
+    after: int
     epoch: int
     min_ts: int | None
     max_ts: int | None
@@ -105,9 +110,12 @@ class PanesOptions:
             target=place("target"),
             fingerprint=options.get("fingerprint", ""),
             starts=msgspec.json.decode(options.get("starts", "{}"), type=dict[str, int]),
+            unsought=msgspec.json.decode(options.get("unsought", "[]"), type=frozenset[str]),
+            needs=number("needs"),
             grain_ms=number("grain") or 1000,
             patience_ms=number("patience"),
             since=number("since"),
+            after=number("after"),
             epoch=number("epoch"),
             min_ts=number("min_ts") if "min_ts" in options else None,
             max_ts=number("max_ts") if "max_ts" in options else None,
@@ -188,7 +196,8 @@ class PanesStreamReader(DataSourceStreamReader):
         """Read a micro-batch in one task: panes are few."""
         if start == end:
             return []
-        absent = self._watch.presence.missing(max(start["promise"], 1)) if self._watch else ()
+        watch = self._watch
+        absent = watch.assembly.absent(watch.presence, start["promise"]) if watch else ()
         # What Spark drops as late is what the batch before this one has closed.
         return [PaneRange(start["next"], end["next"], start["closed"], end["promise"], absent)]
 
@@ -234,7 +243,9 @@ class _Watch:
 
     def __post_init__(self) -> None:
         options = self.options
-        self.assembly = Assembly(options.grain_ms, options.patience_ms, options.since)
+        self.assembly = Assembly(
+            options.grain_ms, options.patience_ms, options.since, options.after
+        )
         self._listeners = {
             place.site: _Listener(options.url, place, self.starts.get(place.site, 0))
             for place in options.sources
@@ -330,6 +341,8 @@ def _read_all(
     def read(part: tuple[Place, int, int | None]) -> tuple[str, pa.Table]:
         place, start, end = part
         client = connect(options.url, place.site)
+        if place.site in options.unsought and start == options.starts[place.site]:
+            start = min(start, client.seek(place.stream, options.needs))
         match = {"pane": list(options.panes)}
         rows = client.read(
             place.stream, start, end, match=match, min_ts=options.min_ts, max_ts=options.max_ts

@@ -5,7 +5,6 @@ import json
 import shutil
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from functools import reduce
 from typing import Any
@@ -16,31 +15,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from analytics_worker.accumulating.stored import Account
+from analytics_worker.scratch import scratch_folder
 from analytics_worker.spark.lowering import lower, lower_merge
-from analytics_worker.spark.session import scratch_folder
+from analytics_worker.streaming_library import Counts
 from mistbow.plan.fragments import Fragment, Place
 from mistbow.plan.nodes import Pane, Plan
 
 _numbers = itertools.count()
 _REMEMBERED = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """What a query has done so far."""
-
-    batches: int = 0
-    rows_dropped: int = 0
-    computed_windows: int = 0
-    spent_ms: Counter[str] = field(default_factory=Counter)
-
-    def __add__(self, other: "Counts") -> "Counts":
-        return Counts(
-            self.batches + other.batches,
-            self.rows_dropped + other.rows_dropped,
-            self.computed_windows + other.computed_windows,
-            self.spent_ms + other.spent_ms,
-        )
 
 
 class FragmentQuery:

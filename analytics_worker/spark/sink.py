@@ -20,15 +20,15 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from analytics_worker.connection import connect
 from analytics_worker.merging.decisions import Presence
 from analytics_worker.merging.known import presence
-from analytics_worker.spark.connection import connect
+from analytics_worker.results import append_results
 from mistbow.client.agent import AgentClient
 from mistbow.plan.fragments import Place
 from mistbow.streams.schemas import PANES
 
 _ROWS_AT_ONCE = 50_000
-_RESULTS_AT_ONCE = 20_000
 
 
 class MistbowSink(DataSource):
@@ -94,12 +94,6 @@ class StreamWriter(DataSourceStreamArrowWriter):
                 frontier=int(last),
             )
             start = end
-
-
-def append_results(agent: AgentClient, stream: str, rows: pa.Table, epoch: int) -> None:
-    """Append results in parts that fit into a request; what is cut in between is written again."""
-    for start in range(0, rows.num_rows, _RESULTS_AT_ONCE):
-        agent.append(stream, rows.slice(start, _RESULTS_AT_ONCE).combine_chunks(), epoch=epoch)
 
 
 def _telling(rows: pa.Table, who: Presence) -> pa.Table:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pyspark.sql import SparkSession
 
 from analytics_worker.runner import FragmentRunner, Turns
+from analytics_worker.spark.library import SparkLibrary
 from mistbow.client.agent import AgentClient
 from mistbow.plan.fragments import Fragment
 
@@ -13,7 +14,7 @@ from mistbow.plan.fragments import Fragment
 @contextmanager
 def running(spark: SparkSession, agent: AgentClient, first: Fragment) -> Iterator[FragmentRunner]:
     """Run a fragment, and stop it in any case."""
-    runner = FragmentRunner(spark, agent, first, Turns())
+    runner = FragmentRunner(SparkLibrary(spark, agent.url), agent, first, Turns())
     try:
         yield runner
     finally:

@@ -9,7 +9,7 @@ import pytest
 from mistbow.client.agent import AgentClient
 from mistbow.client.worker import WorkerClient
 from mistbow.errors import InvalidRequestError, NotFoundError
-from mistbow.plan.expressions import Aggregate, Measure, Source
+from mistbow.plan.expressions import Aggregate, Measure, Source, UserOperator
 from mistbow.plan.fragments import Place, Whole
 from mistbow.plan.nodes import Insight, Pane, Plan, Window
 from mistbow.streams.schemas import RAW, RESULT_ROWS
@@ -21,6 +21,13 @@ PLAN = Plan(
     insights=(Insight(uid="i", expression=Measure("SUM", "w"), by=(), every_ms=1000, since=0),),
     windows=(Window(id="w", pane="p", size_ms=2000, every_ms=1000),),
     panes=(Pane(id="p", source=Source("cpu"), by=(), width_ms=1000),),
+)
+
+GAP = Measure(UserOperator("GAP", "9"), "w")
+CALLING = Plan(
+    insights=(msgspec.structs.replace(PLAN.insights[0], expression=GAP),),
+    windows=(msgspec.structs.replace(PLAN.windows[0], contents=("points",)),),
+    panes=(msgspec.structs.replace(PLAN.panes[0], contents=("points",)),),
 )
 
 
@@ -68,8 +75,10 @@ def test_what_cannot_run_is_refused(worker: WorkerClient, worker_service: Servic
     bare = Insight(
         uid="i", expression=Aggregate("SUM", Source("cpu"), 1000, 1000), by=(), every_ms=1, since=0
     )
-    with pytest.raises(InvalidRequestError, match="not optimised"):
+    with pytest.raises(InvalidRequestError, match="i needs Aggregate: each aggregate must"):
         worker.run(fragment(Plan(insights=(bare,))))
+    with pytest.raises(InvalidRequestError, match="i calls GAP 9, which is not installed"):
+        worker.run(fragment(CALLING))
 
     dangling = msgspec.to_builtins(fragment())
     dangling["plan"]["windows"] = []

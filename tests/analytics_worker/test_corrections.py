@@ -8,7 +8,7 @@ from analytics_worker.composition import COMPOSED
 from analytics_worker.correcting.differences import differences
 from analytics_worker.correcting.late_points import touched
 from analytics_worker.correcting.spans import Span, clusters
-from analytics_worker.spark.lowering import as_results
+from analytics_worker.results import as_results
 from mistbow.plan.expressions import Measure, Source
 from mistbow.plan.nodes import Insight, Pane, Plan, Window
 from mistbow.streams.results import standing

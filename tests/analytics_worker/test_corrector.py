@@ -6,6 +6,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from analytics_worker.correcting.corrector import Corrector
+from analytics_worker.spark.library import SparkLibrary
 from mistbow.client.agent import AgentClient
 from mistbow.client.agent_model import Point
 from mistbow.clock import system_clock
@@ -51,7 +52,7 @@ def test_an_insight_that_begins_during_a_correction_misses_no_late_row(
     before, after = (fragment(target, tick - 1, *uids) for uids in (("old",), ("old", "new")))
 
     client = InterruptedClient(agent.url)
-    corrector = Corrector(spark, client)
+    corrector = Corrector(SparkLibrary(spark, client.url), client)
     corrector.begin(before, epoch)
     client.afterwards = lambda: corrector.begin(after, epoch)
     assert corrector.step(EVER)

@@ -1,4 +1,4 @@
-"""How Spark's Python processes reach the storage agent.
+"""How the processes of a streaming library reach the storage agent.
 
 The token, where one is needed, comes from ``MISTBOW_TOKEN``, and whom to trust from
 ``MISTBOW_TLS_CA``: options show in plans, and the token must not.

@@ -1,0 +1,164 @@
+"""Spark Structured Streaming as a streaming library: a session, in a JVM of its own."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from analytics_worker.accumulating.stored import Account
+from analytics_worker.class_archive import java_options
+from analytics_worker.spark.hearsay import teller_of
+from analytics_worker.spark.lowering import lower, lower_merge, lower_partial
+from analytics_worker.spark.lowerings import LOWERINGS
+from analytics_worker.spark.pools import CORRECTIONS, pool_of, use_pool
+from analytics_worker.spark.query import (
+    FragmentQuery,
+    panes_options,
+    points_options,
+    recompute_from_panes,
+    recompute_from_points,
+)
+from analytics_worker.spark.session import adopt_thread, is_alive, start_session, warm_up
+from analytics_worker.streaming_library import MergeStart
+from analytics_worker.troubles import Trouble
+from mistbow.plan.fragments import Merge, Partial, Place, Whole
+from mistbow.plan.nodes import Plan
+from mistbow.plan.resumption import Resumption
+from mistbow.settings import WorkerSettings
+
+_SAFE_ROWS = 400_000
+
+
+class SparkLibrary:
+    """The library over a session; streams are read and written by the agent at ``url``."""
+
+    lowerings = LOWERINGS
+
+    def __init__(self, session: SparkSession, url: str) -> None:
+        self._session = session
+        self._url = url
+        self._teller = teller_of(session)
+
+    @classmethod
+    def started(cls, settings: WorkerSettings) -> "SparkLibrary":
+        """Start a session; takes about 6 s."""
+        session = start_session(settings.spark_master, settings.driver_memory, java_options())
+        return cls(session, settings.agent_url)
+
+    def warm_up(self) -> None:
+        """Run a small query; raises what it fails of."""
+        warm_up(self._session)
+
+    def is_alive(self) -> bool:
+        """Return whether the JVM still runs."""
+        return is_alive(self._session)
+
+    def stop(self) -> None:
+        """Stop the session."""
+        self._session.stop()
+
+    def adopt_thread(self) -> None:
+        """Make the session the calling thread's own."""
+        adopt_thread(self._session)
+
+    def weigh(self, salience: int | None) -> None:
+        """Have what the calling thread starts run in the pool of a salience, or of corrections."""
+        use_pool(self._session, CORRECTIONS if salience is None else pool_of(salience))
+
+    def troubles(self) -> Mapping[str, Trouble]:
+        """Return what its queries told of insights."""
+        return self._teller.heard.value
+
+    def run_whole(
+        self,
+        fragment: Whole,
+        resumption: Resumption,
+        start: int,
+        epoch: int,
+        account: Account | None,
+    ) -> FragmentQuery:
+        """Run a query from points to results."""
+        plan = resumption.plan
+        points = (
+            self._session.readStream.format("mistbow")
+            .options(**points_options(self._url, fragment.source, plan.panes, plan.grain_ms))
+            .options(start=start, max_rows=_SAFE_ROWS)
+            .load()
+        )
+        results = lower(points, plan, resumption.after, 0, account, self._teller)
+        return FragmentQuery(fragment, results, self._sink(fragment.target, epoch))
+
+    def run_partial(self, fragment: Partial, after: int, start: int, epoch: int) -> FragmentQuery:
+        """Run a query from points to panes."""
+        points = (
+            self._session.readStream.format("mistbow")
+            .options(
+                **points_options(self._url, fragment.source, fragment.panes, fragment.grain_ms)
+            )
+            .options(start=start, max_rows=_SAFE_ROWS)
+            .load()
+        )
+        panes = lower_partial(points, fragment.panes, after=after)
+        sink = {**self._sink(fragment.target, epoch), "kind": "panes"}
+        return FragmentQuery(fragment, panes, sink)
+
+    def run_merge(
+        self,
+        fragment: Merge,
+        resumption: Resumption,
+        start: MergeStart,
+        epoch: int,
+        account: Account | None,
+    ) -> FragmentQuery:
+        """Run a query from panes to results."""
+        plan = resumption.plan
+        panes = (
+            self._session.readStream.format("mistbow-panes")
+            .options(**panes_options(self._url, fragment.sources, plan))
+            .options(
+                decisions=_json(fragment.decisions),
+                target=_json(fragment.target),
+                fingerprint=fragment.fingerprint,
+                starts=_json(start.starts),
+                needs=resumption.needs,
+                unsought=_json(start.unsought),
+                patience=fragment.patience_ms,
+                since=start.since,
+                epoch=start.epoch,
+            )
+            .load()
+        )
+        results = lower_merge(panes, plan, resumption.after, 0, account, self._teller)
+        sink = {**self._sink(fragment.target, epoch), "decisions": _json(fragment.decisions)}
+        return FragmentQuery(fragment, results, sink, start.decided)
+
+    def recompute_from_points(
+        self,
+        starts: Mapping[Place, int],
+        plan: Plan,
+        after: Mapping[str, int],
+        times: tuple[int, int],
+        account: Account | None,
+    ) -> pa.Table:
+        """Compute results again, in a batch over stored points."""
+        return recompute_from_points(self._session, self._url, starts, plan, after, times, account)
+
+    def recompute_from_panes(
+        self,
+        sources: Sequence[Place],
+        plan: Plan,
+        after: Mapping[str, int],
+        times: tuple[int, int],
+        account: Account | None,
+    ) -> pa.Table:
+        """Compute results again, in a batch over stored panes."""
+        return recompute_from_panes(self._session, self._url, sources, plan, after, times, account)
+
+    def _sink(self, target: Place, epoch: int) -> dict[str, Any]:
+        return {"url": self._url, "site": target.site, "stream": target.stream, "epoch": epoch}
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
