@@ -14,7 +14,7 @@ run: .venv/stamp ## start the suite on this machine
 
 test: .venv/stamp ## run every test, but the rounds of faults that `crash` runs
 	$(BIN)/mistbow setup
-	$(BIN)/pytest -n 2 --dist loadfile --durations=30 -m "not alone and not soak"
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=30 -m "not alone and not soak"
 	$(BIN)/pytest -m alone
 
 crash: .venv/stamp ## kill, freeze, fill up and cut the power of storage as often as is promised (as root)

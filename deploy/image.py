@@ -4,12 +4,14 @@ The Python packages are those that run, of the versions and with the sums of ``r
 for the Python of the base image.
 """
 
+import fcntl
 import re
 import shutil
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -26,6 +28,7 @@ BASE = "python:3.12-slim-bookworm"
 LABEL = "mistbow.image"
 
 _PARTS = ROOT / ".mistbow" / "image"
+_LOCK = ROOT / ".mistbow" / "image.lock"
 _NEWEST_GLIBC_MINOR = 36  # Debian bookworm's
 _ABOUT_BASE = "import platform; print(platform.python_version(), platform.machine())"
 
@@ -34,7 +37,21 @@ _BUILDERS = ("setuptools", "wheel")
 
 
 def build(base: str, console: Console) -> None:
-    """Build the image on a base that has Python 3.11 or newer."""
+    """Build the image on a base that has Python 3.11 or newer, after another build has ended."""
+    with while_none_is_built():
+        _build(base, console)
+
+
+@contextmanager
+def while_none_is_built() -> Iterator[None]:
+    """Wait until no process builds the image from here, and let none begin meanwhile."""
+    _LOCK.parent.mkdir(parents=True, exist_ok=True)
+    with _LOCK.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _build(base: str, console: Console) -> None:
     version, machine = _run("docker", "run", "--rm", base, "python3", "-c", _ABOUT_BASE).split()
     console.print(f"the base {base} has Python {version}", highlight=False)
     _PARTS.mkdir(parents=True, exist_ok=True)

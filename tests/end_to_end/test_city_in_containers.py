@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from deploy.compose import make_token
+from deploy.image import while_none_is_built
 from mistbow.client.enabler import EnablerClient
 from mistbow.client.worker import WorkerClient
 from mistbow.clock import system_clock
@@ -44,6 +45,8 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def city() -> Iterator[City]:
     make_token()
+    with while_none_is_built():  # .ci/run builds the image beside the other tests
+        pass
     with raised("test-city") as city:
         yield city
 
