@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from analytics_worker.accumulating.stored import Account, states_for
 from analytics_worker.composition import compose
 from analytics_worker.finishing import WINDOWED
+from analytics_worker.results import as_results
 from analytics_worker.spark.contents import (
     NUMBERS,
     PANE_COLUMNS,
@@ -26,9 +27,8 @@ from analytics_worker.spark.contents import (
     of_panes,
     of_points,
 )
-from mistbow.clock import system_clock
+from analytics_worker.troubles import Tell, unheard
 from mistbow.plan.nodes import Pane, Plan
-from mistbow.streams.schemas import RESULT_ROWS
 
 _RESULT_DDL = (
     "insight string, key string, ts bigint, value double, values array<double>, low double, "
@@ -43,15 +43,16 @@ def lower(
     after: Mapping[str, int],
     revision: int,
     account: Account | None = None,
+    tell: Tell = unheard,
 ) -> DataFrame:
     """Return the results (``RESULT_ROWS``) of a lowered plan over points (``GATHERED``).
 
     ``after`` gives for each window the time (ms) that its ticks must be later than: before it,
     windows would be partial. ``revision`` is that of the results. What accumulates goes on from the
-    states of ``account``; without one, from nothing.
+    states of ``account``; without one, from nothing. ``tell`` is called in Spark's processes.
     """
     panes = to_panes(_held(points), plan.panes).withColumn("due", F.unix_millis("due"))
-    return _to_results(panes, plan, after, revision, account)
+    return _to_results(panes, plan, after, revision, account, tell)
 
 
 def lower_partial(points: DataFrame, panes: Sequence[Pane], after: int) -> DataFrame:
@@ -77,10 +78,11 @@ def lower_merge(
     after: Mapping[str, int],
     revision: int,
     account: Account | None = None,
+    tell: Tell = unheard,
 ) -> DataFrame:
     """Do as ``lower`` over the panes (``PANE_ROWS``) of several sites."""
     held = hold_watermark(panes) if panes.isStreaming else panes.where(F.col("route").isNotNull())
-    return _to_results(held, plan, after, revision, account)
+    return _to_results(held, plan, after, revision, account, tell)
 
 
 def _held(points: DataFrame) -> DataFrame:
@@ -96,8 +98,9 @@ def _to_results(
     after: Mapping[str, int],
     revision: int,
     account: Account | None,
+    tell: Tell,
 ) -> DataFrame:
-    composed = partial(_compose_partition, msgspec.json.encode(plan), revision, account)
+    composed = partial(_compose_partition, msgspec.json.encode(plan), revision, account, tell)
     return to_windows(panes, plan, after).mapInArrow(composed, _RESULT_DDL)
 
 
@@ -216,7 +219,11 @@ def _down(time: Column, step: Column) -> Column:
 
 
 def _compose_partition(
-    encoded: bytes, revision: int, account: Account | None, batches: Iterator[pa.RecordBatch]
+    encoded: bytes,
+    revision: int,
+    account: Account | None,
+    tell: Tell,
+    batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     rows = _table(batches)
     if rows.num_rows == 0:
@@ -224,7 +231,7 @@ def _compose_partition(
     plan = msgspec.json.decode(encoded, type=Plan)
     # States are stored before the results that come of them: who goes on from these finds them.
     with states_for(account, plan, pc.min(rows["tick"]).as_py()) as states:
-        composed = compose(rows, plan, states)
+        composed = compose(rows, plan, states, tell)
     yield from as_results(composed, revision).to_batches()
 
 
@@ -241,15 +248,3 @@ def _table(batches: Iterator[pa.RecordBatch]) -> pa.Table:
         for field in WINDOWED
     ]
     return pa.table(columns, schema=WINDOWED)
-
-
-def as_results(composed: pa.Table, revision: int) -> pa.Table:
-    """Return composed values (``COMPOSED``) as rows of a results stream."""
-    count = composed.num_rows
-    columns = {
-        **{name: composed[name] for name in composed.column_names},
-        "revision": pa.repeat(pa.scalar(revision, pa.int64()), count),
-        "computed_at": pa.repeat(pa.scalar(system_clock(), pa.int64()), count),
-        "missing": pa.nulls(count, pa.string()),
-    }
-    return pa.table([columns[name] for name in RESULT_ROWS.names], schema=RESULT_ROWS)

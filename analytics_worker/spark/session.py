@@ -3,19 +3,17 @@
 import os
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import msgspec
-import psutil
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from analytics_worker.scratch import scratch_folder
 from analytics_worker.spark.lowering import lower
 from analytics_worker.spark.panes_source import PanesSource
 from analytics_worker.spark.pools import write_pools
@@ -25,10 +23,7 @@ from analytics_worker.spark_home import spark_home
 from mistbow.plan.expressions import Measure, Source
 from mistbow.plan.nodes import Insight, Pane, Plan, Window
 
-_SCRATCH = "mistbow-spark-"
 _WARM_UP_AT_MOST = 30.0
-_ROOMY = 512 * 2**20
-_MEMORY_DISK = Path("/dev/shm")  # noqa: S108 - a memory file system, made private below
 
 _JAVA_OPTIONS = (
     "-Xss16m",  # deep plans overflow the JVM's default stack
@@ -165,29 +160,6 @@ def _read_nothing(session: SparkSession, plan: Plan) -> None:
     panes = msgspec.json.encode(plan.panes).decode()
     points = session.read.format("mistbow").options(url="", stream="", panes=panes, start=0, end=0)
     points.load().collect()
-
-
-def scratch_folder() -> Path:
-    """Make a folder for checkpoints and spill, in memory where there is room for it.
-
-    Nothing in it outlives the worker: after a restart queries replay from the streams. What
-    workers that were killed have left is removed.
-    """
-    parent = _MEMORY_DISK if _has_room(_MEMORY_DISK) else Path(tempfile.gettempdir())
-    for left_over in parent.glob(f"{_SCRATCH}*"):
-        owner = left_over.name.removeprefix(_SCRATCH)
-        if owner.isdigit() and not psutil.pid_exists(int(owner)):
-            shutil.rmtree(left_over, ignore_errors=True)
-    folder = parent / f"{_SCRATCH}{os.getpid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.is_symlink() or folder.stat().st_uid != os.getuid():
-        raise PermissionError(f"{folder} belongs to somebody else")
-    return folder
-
-
-def _has_room(folder: Path) -> bool:
-    # A container's memory file system may be of 64 MB, too little for Spark to spill to.
-    return os.access(folder, os.W_OK) and shutil.disk_usage(folder).total >= _ROOMY
 
 
 def end_jvm(session: SparkSession) -> None:

@@ -23,7 +23,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from analytics_worker.spark.connection import connect
+from analytics_worker.connection import connect
 from analytics_worker.spark.earlier import earlier_in
 from mistbow.client.agent import AgentClient
 from mistbow.client.agent_model import Offset
