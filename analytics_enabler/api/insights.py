@@ -11,6 +11,7 @@ from analytics_enabler.deployments.service import Deployments
 from analytics_enabler.execution import Execution
 from analytics_enabler.explain import Outlook, explanation_text
 from analytics_enabler.instruments import SUBMISSIONS
+from mistbow.auth.callers import current_caller
 from mistbow.auth.rules import requires
 from mistbow.insights import (
     Accepted,
@@ -33,9 +34,10 @@ def insights_router(deployments: Deployments, execution: Execution, outlook: Out
     ) -> Accepted:
         """Deploy insights; they are computed from the next tick on.
 
-        With an `Idempotency-Key`, a repeat deploys nothing again.
+        With an `Idempotency-Key`, a repeat deploys nothing again; those of each token are apart.
         """
-        deployment = await deployments.submit(submission.queries, submission.name, idempotency_key)
+        key = None if idempotency_key is None else current_caller().own(idempotency_key)
+        deployment = await deployments.submit(submission.queries, submission.name, key)
         SUBMISSIONS.labels("submitted").inc()
         return accepted(deployment)
 

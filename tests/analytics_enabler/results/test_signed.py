@@ -81,3 +81,12 @@ def test_results_open_to_the_signature(tokens: Tokens, agent: AgentClient) -> No
     assert {r.insight for r in chair.results(deployment).results} == {"open", "secret"}
     for client in (operator, chair, fog):
         client.close()
+
+
+def test_keys_that_tell_repeats_are_apart_for_each_token(tokens: Tokens) -> None:
+    operator, fog = tokens.client("operator"), tokens.client("fog")
+    first = operator.submit(OPEN, idempotency_key="k")
+    assert operator.submit(OPEN, idempotency_key="k") == first
+    other = fog.submit(SIGNED, idempotency_key="k")
+    assert other.deployment_id != first.deployment_id
+    assert [insight.name for insight in fog.show(other.deployment_id).insights] == ["secret"]
