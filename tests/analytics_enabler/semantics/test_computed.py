@@ -12,7 +12,6 @@ from tests.grammar.strategies import scripts
 
 REFUSED = [
     ("COMPUTE AVG(x) EVERY 1 d AT 8:00 GMT", "EVERY at a time of day", "1 d AT 8:00 GMT"),
-    ("COMPUTE AVG(x) EVERY 1 s WITH ADAM AND CONFIDENCE 0.9", "ADAM", "ADAM AND CONFIDENCE 0.9"),
 ]
 
 
