@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import pyarrow as pa
 from hypothesis import strategies as st
@@ -56,9 +57,15 @@ class Arrival:
 
 @dataclass(frozen=True)
 class Stream:
-    """Points in the order in which they come."""
+    """The points of some series, in the order in which they come."""
 
-    arrivals: tuple[Arrival, ...]
+    series: tuple[Series, ...]
+
+    @cached_property
+    def arrivals(self) -> tuple[Arrival, ...]:
+        """All points, and when they come."""
+        arrivals = [each for one in self.series for each in _arrivals(one)]
+        return tuple(sorted(arrivals, key=lambda each: each.at))
 
     @property
     def rows(self) -> list[Row]:
@@ -124,11 +131,6 @@ def _arrivals(series: Series) -> Iterator[Arrival]:
                 yield Arrival(ts + delay, row)
 
 
-def _stream(series: list[Series]) -> Stream:
-    arrivals = [each for one in series for each in _arrivals(one)]
-    return Stream(tuple(sorted(arrivals, key=lambda each: each.at)))
-
-
 _PLACES: tuple[Attributes, ...] = (
     {"node": "n1", "site": "s1", "region": "north"},
     {"node": "n2", "site": "s1", "region": "north"},
@@ -167,7 +169,7 @@ _steady = _series.map(
     lambda one: replace(one, start=0, end=END_MS, idle=(0, 0), metrics=METRICS, step_ms=1000)
 )
 streams = st.builds(
-    lambda steady, others: _stream([*steady, *others]),
+    lambda steady, others: Stream((*steady, *others)),
     st.lists(_steady, min_size=1, max_size=2),
     st.lists(_series, min_size=2, max_size=5),
 )

@@ -7,6 +7,7 @@ oldest first.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from mistbow.operators.accumulated import Pewma
 from mistbow.operators.forecast import forecast
 from mistbow.operators.points import Floats
 
@@ -32,6 +33,9 @@ class Formula:
     high: str = "null::double"
     size: str = "mm"
     of_points: bool = False
+
+
+_VALUES = "list_transform(p, lambda x: x.value)"
 
 
 def _always(formula: Formula) -> Callable[[_Parameters], Formula]:
@@ -61,7 +65,27 @@ def _outliers(parameters: _Parameters) -> Formula:
     return Formula(f"len({odd})", odd)
 
 
-FORMULAS: dict[str, Callable[[_Parameters], Formula]] = {
+def _ewma(parameters: _Parameters) -> Formula:
+    (alpha,) = parameters
+    step = f"lambda a, x: {alpha} * x + {1 - alpha} * a"
+    return Formula(f"list_reduce({_VALUES}, {step})", of_points=True)
+
+
+ACCUMULATED: dict[str, Callable[[_Parameters], Formula]] = {
+    "RUNNING_COUNT": _always(Formula("len(l)")),
+    "RUNNING_MEAN": _always(Formula("list_aggregate(l, 'fsum') / len(l)")),
+    "RUNNING_MAX": _always(Formula("l[-1]")),
+    "RUNNING_MIN": _always(Formula("l[1]")),
+    "RUNNING_SDEV": _always(Formula("list_stddev_pop(l)")),
+    "DIFF": _always(
+        Formula("case when len(p) > 1 then p[-1].value - p[-2].value end", of_points=True)
+    ),
+    "EWMA": _ewma,
+    "PEWMA": lambda parameters: Formula(f"pewma({_VALUES}, {parameters[0]})", of_points=True),
+}
+"""Functions of all points so far, by their names."""
+
+FORMULAS: dict[str, Callable[[_Parameters], Formula]] = ACCUMULATED | {
     "SUM": _always(Formula("list_aggregate(l, 'fsum')", size="mm * n")),
     "COUNT": _always(Formula("len(l)")),
     "MIN": _always(Formula("l[1]")),
@@ -90,6 +114,9 @@ FORMULAS: dict[str, Callable[[_Parameters], Formula]] = {
 }
 """Each function by its name; ``LATEST`` is a metric by itself: at one time, the greatest."""
 
+BOUNDED = frozenset({"SUM", "COUNT", "AVG"})
+"""What has bounds over a sample: its own value, if all points are in it."""
+
 CORRELATION = """case when count(*) > 1 and min(a.value) < max(a.value)
     and min(b.value) < max(b.value) then corr(a.value, b.value) end"""
 
@@ -109,3 +136,11 @@ def forecast_of_lists(ts: Sequence[int], values: Sequence[float], h: int) -> flo
 
     floats: Floats = np.array(values, np.float64)
     return forecast(np.array(ts, np.int64), floats, h)
+
+
+def pewma_of_list(values: Sequence[float], alpha: float) -> float:
+    """Return what our own operator says of all values at once: SQL cannot remember so much."""
+    import numpy as np
+
+    _, said = Pewma(alpha).advance(np.array(values, np.float64))
+    return float(said[-1])

@@ -37,25 +37,46 @@ class _Piece:
 class _Frame:
     """What is the same in all of a query; ``further`` is the attribute of inner BYs.
 
-    Without ``every_ms``, it has a value at each point.
+    Without ``every_ms``, it has a value at each point. With a ``sample``, all is of that.
     """
 
     by: tuple[str, ...]
     further: str
     every_ms: int | None
+    sample: "_Sample | None" = None
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """An option, and the functions that say the same of such a sample as of all points."""
+
+    option: str
+    functions: tuple[str, ...]
 
 
 _ATTRIBUTES = ("region", "node", "site", "rack", "zone", "entity", "spare")
-_PRELUDE = """north: STREAM FROM storage(region="north");
-some: STREAM FROM storage(node=("n1", "n3"), zone=("a", "b"));
-FUNCTION share(part, whole) { 100 * part / whole };
-FUNCTION above(metric, limit) { COUNT(metric WHEN > limit, 3 SECONDS) };
-FUNCTION of_one(metric, host) { AVG(metric FROM (host), 4 SECONDS) + ABOVE(metric, 1) };
-FUNCTION best(metric, attribute, k) { TOP_K[k](SUM(metric, 2 s) BY attribute) };
-"""
+_DEFINITIONS = {
+    "north": 'north: STREAM FROM storage(region="north")',
+    "some": 'some: STREAM FROM storage(node=("n1", "n3"), zone=("a", "b"))',
+    "share": "FUNCTION share(part, whole) { 100 * part / whole }",
+    "above": "FUNCTION above(metric, limit) { COUNT(metric WHEN > limit, 3 SECONDS) }",
+    "of_one": "FUNCTION of_one(metric, host) { AVG(metric FROM (host), 4 s) + ABOVE(metric, 1) }",
+    "best": "FUNCTION best(metric, attribute, k) { TOP_K[k](SUM(metric, 2 s) BY attribute) }",
+    "usual": "FUNCTION usual(metric, k) { RUNNING_MEAN(metric) + k * RUNNING_SDEV(metric) }",
+}
+_CALLS = {"of_one": "above"}
 
 _SUMS = ("SUM", "COUNT", "MIN", "MAX", "MEDIAN", "MODE", "TOP_K[2]", "HISTOGRAM[3]")
 _ROUNDED = ("SDEV", "VARIANCE", "GEOMETRIC_MEAN", "PERCENTILE[90]", "PERCENTILE[12.5]")
+_SO_FAR = ("RUNNING_COUNT", "RUNNING_MAX", "RUNNING_MIN", "DIFF")
+_SO_FAR_ROUNDED = ("RUNNING_AVG", "RUNNING_STD", "EWMA[0.3]", "EWMA[1]", "PEWMA[0.2]")
+_SAMPLES = (
+    _Sample("SAMPLE 0.3", ("COUNT",)),
+    _Sample("SAMPLE 100000", ("SUM", "AVG", "COUNT", "MIN", "MAX")),
+    _Sample("MAX_ERROR 0.1 AND CONFIDENCE 0.9", ("SUM", "AVG", "COUNT")),
+    _Sample("MAX_ERROR 0.1 AND AWARENESS ON ACCURACY", ("SUM", "AVG", "COUNT")),
+)
+"""Those that keep all points where none came long before; how many there are, all tell."""
 _WINDOWS = ("1 s", "2 SECONDS", "3 s", "5 SECONDS", "7 s", "10 s", "1500 MS")
 _numbers = st.sampled_from(["0", "1", "2", "3.5", "-2", "0.25", "10", "1e1"])
 _odd_numbers = st.sampled_from(["1.3717", "0.0417", "-0.7731", "17.0931", "41.7193"])
@@ -127,19 +148,23 @@ def _windows(draw: st.DrawFn, frame: _Frame) -> str:
     if frame.every_ms and draw(st.integers(0, 4)) == 0:
         return ""
     window = f", {draw(st.sampled_from(_WINDOWS))}"
-    if frame.every_ms and draw(st.integers(0, 3)) == 0:
-        window += f", {frame.every_ms * draw(st.integers(1, 3))} MS"
+    if draw(st.integers(0, 3)) == 0:
+        window += f", {(frame.every_ms or 900) * draw(st.integers(1, 3))} MS"
     return window
 
 
 @st.composite
 def _aggregates(draw: st.DrawFn, frame: _Frame) -> _Piece:
-    kind = draw(st.integers(0, 24))
+    kind = draw(st.integers(0, 28))
     window = draw(_windows(frame))
     metric = draw(_metrics())
-    if kind == 24 and (frame.every_ms or 0) >= 2000:
+    if frame.sample:
+        function = draw(st.sampled_from(frame.sample.functions))
+        exact = Exactness.ROUNDED if function in ("SUM", "AVG") else Exactness.SUMS
+        return _Piece(f"{function}({metric}{window})", exact)
+    if kind == 28 and (frame.every_ms or 0) >= 2000:
         return _Piece(f"FORECAST[2]({metric}, 10 s)", Exactness.ROUNDED)
-    kind %= 12
+    kind %= 14
     if kind == 0:
         return _Piece(f"({metric})" if " " in metric else metric, Exactness.SUMS)
     if kind == 1:
@@ -153,19 +178,25 @@ def _aggregates(draw: st.DrawFn, frame: _Frame) -> _Piece:
         return draw(_own_functions(frame))
     if kind == 7:
         return _Piece(f"OUTLIER_DETECTION({metric}{window})", Exactness.SUMS)
+    if kind == 8:
+        return _Piece(f"{draw(st.sampled_from(_SO_FAR))}({metric})", Exactness.SUMS)
+    if kind == 9:
+        return _Piece(f"{draw(st.sampled_from(_SO_FAR_ROUNDED))}({metric})", Exactness.ROUNDED)
     return _Piece(f"{draw(st.sampled_from(_SUMS))}({metric}{window})", Exactness.SUMS)
 
 
 @st.composite
 def _own_functions(draw: st.DrawFn, frame: _Frame) -> _Piece:
     metric = draw(_metrics(of_function=True))
-    match draw(st.integers(0, 3 if frame.every_ms else 2)):
+    match draw(st.integers(0, 4 if frame.every_ms else 3)):
         case 0:
             return _Piece(f"ABOVE({metric}, {draw(_numbers)})", Exactness.SUMS)
         case 1:
             return _Piece(f"OF_ONE({metric}, {draw(st.sampled_from(ENTITIES))})", Exactness.SAME)
         case 2:
             return _Piece("share(SUM(x, 5 s), COUNT(y, 5 s))", Exactness.SAME)
+        case 3:
+            return _Piece(f"usual({metric}, {draw(_odd_numbers)})", Exactness.ROUNDED)
         case _:
             return _Piece(f"best({metric}, {draw(_attribute)}, 2)", Exactness.SUMS)
 
@@ -272,6 +303,8 @@ def _of_results(draw: st.DrawFn, piece: _Piece, keys: tuple[str, ...], frame: _F
         values = exact.map(lambda one: one.text)
         of_results |= st.builds("{} {}".format, _orders, values)
         of_results |= st.builds("{} > {}".format, values, values)
+        if not frame.sample:
+            of_results |= st.sampled_from(METRICS).map("> USUAL({}, 1.3717)".format)
     terms = [draw(_joined(of_results))] if draw(st.integers(0, 3)) else []
     others = [name for name in _ATTRIBUTES if name not in keys]
     if not terms or draw(st.integers(0, 3)) == 0:
@@ -288,11 +321,14 @@ _ALLOWS = (
 
 
 @st.composite
-def _insights(draw: st.DrawFn) -> str:
+def _insights(draw: st.DrawFn, *, grouped: bool) -> str:
     """Draw a statement without its name."""
     by = draw(st.lists(_attribute, max_size=2, unique=True))
     further = draw(st.sampled_from([name for name in _ATTRIBUTES if name not in by]))
-    frame = _Frame(tuple(by), further, draw(_rhythms))
+    every_ms = draw(_rhythms)
+    sampled = every_ms and draw(st.integers(0, 9)) == 0
+    sample = draw(st.sampled_from(_SAMPLES)) if sampled else None
+    frame = _Frame(tuple(by), further, every_ms, sample)
     piece = draw(_pieces(frame, draw(st.integers(0, 3))))
     keys = (*by, *([further] if piece.wide else []))
     text = f"COMPUTE {piece.text}"
@@ -301,6 +337,8 @@ def _insights(draw: st.DrawFn) -> str:
         text += f" WHEN {draw(_of_results(piece, keys, frame))}"
     text += f" EVERY {frame.every_ms} MS" if frame.every_ms else draw(_counted)
     options = ["ALGORITHM pmcod AND K=2 AND R=1.5"] if "OUTLIER" in text else []
+    options += [frame.sample.option] if frame.sample else []
+    options += ["SALIENCE 5"] if grouped and draw(st.integers(0, 7)) == 0 else []
     if draw(st.integers(0, 5)) == 0:
         allowed = draw(st.sampled_from(_ALLOWS))
         # A metric that is not read is an attribute here; what is rounded may be just 0.
@@ -314,15 +352,28 @@ _REFERRING = (
     "INSIGHT q", "2 * INSIGHT q + 1", "SQR(INSIGHT q)", "SUM(x) + INSIGHT q", "MAX(INSIGHT q)",
     "(INSIGHT q WHEN > 1.3717) - COUNT(y, 5 s)", "COUNT(INSIGHT q)",
 )  # fmt: skip
+_REFERRING_ON = ("INSIGHT r", "INSIGHT r - MAX(INSIGHT q)", "ABS(INSIGHT q) + INSIGHT r")
+
+
+def _defined(insight: str) -> str:
+    """Return the definitions that an insight needs, and no others: to parse them takes longest."""
+    used = {name for name in _DEFINITIONS if name in insight.casefold()}
+    used |= {_CALLS[name] for name in used & _CALLS.keys()}
+    return "".join(f"{text};\n" for name, text in _DEFINITIONS.items() if name in used)
 
 
 @st.composite
-def texts(draw: st.DrawFn) -> str:
-    """Draw a text with an insight ``q``, and sometimes ``r``, which refers to it."""
-    insight = draw(_insights())
-    text = f"{_PRELUDE}q = {insight}"
+def texts(draw: st.DrawFn, *, grouped: bool) -> str:
+    """Draw a text with an insight ``q``, and sometimes some that refer to it.
+
+    If they are ``grouped``, some have options that keep them apart from others.
+    """
+    insight = draw(_insights(grouped=grouped))
+    text = f"{_defined(insight)}q = {insight}"
     _, _, every = insight.partition(" EVERY ")
     if every.split()[1:2] == ["MS"] and draw(st.integers(0, 5)) == 0 and "ALLOW" not in insight:
         step = int(every.split()[0]) * draw(st.integers(1, 2))
         text += f";\nr = COMPUTE {draw(st.sampled_from(_REFERRING))} EVERY {step} MS"
+        if draw(st.booleans()):
+            text += f";\ns = COMPUTE {draw(st.sampled_from(_REFERRING_ON))} EVERY {2 * step} MS"
     return text

@@ -1,7 +1,8 @@
 """The oracle: what a text of the insight language comes to over some points, by DuckDB.
 
 It follows ``docs/language.md`` alone: from the syntax tree to SQL, without our planner, optimizer
-or operators (but that FORECAST is the library's, for which SQL has nothing).
+or operators (but that FORECAST is the library's, for which SQL has nothing, and that PEWMA is our
+operator over all points at once). Of samples it knows those that leave nothing out, and counts.
 """
 
 # ruff: noqa: S608 - the texts are drawn in tests
@@ -16,14 +17,27 @@ import pyarrow as pa
 
 from grammar import ast, parse
 from mistbow.plan.attributes import canonical
+from tests.oracle.columns import (
+    arithmetic,
+    attribute_column,
+    by_metric,
+    key_column,
+    key_columns,
+    met,
+    of_point,
+    same_keys,
+)
 from tests.oracle.conditions import Operand, attribute, holds, leaves
 from tests.oracle.expansion import insights_of
 from tests.oracle.functions import (
+    ACCUMULATED,
+    BOUNDED,
     CORRELATION,
     FORMULAS,
     SINGLE,
     Formula,
     forecast_of_lists,
+    pewma_of_list,
 )
 
 POINTS = pa.schema(
@@ -78,7 +92,7 @@ class _Place:
     """What holds for all that is computed in a part of an insight.
 
     ``conditions`` are on all points read there, ``allowed`` such of ALLOW, which know the metric's
-    name; ``span_ms`` is the window of what names none.
+    name; ``span_ms`` is the window of what names none. Of a sample, some functions have bounds.
     """
 
     by: tuple[str, ...]
@@ -86,32 +100,40 @@ class _Place:
     conditions: tuple[ast.Condition, ...] = ()
     allowed: tuple[ast.Condition, ...] = ()
     outliers: tuple[float, ...] = ()
+    sampled: bool = False
 
 
 @contextmanager
 def opened(points: pa.Table) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a database of points (``POINTS``)."""
-    with duckdb.connect() as connection:
+    # Threads help nothing over so few points, and wait for each other.
+    with duckdb.connect(config={"threads": 1}) as connection:
         connection.create_function(
             "forecast", forecast_of_lists, ["BIGINT[]", "DOUBLE[]", "INTEGER"], "DOUBLE",
             null_handling="special",
         )  # fmt: skip
+        connection.create_function("pewma", pewma_of_list, ["DOUBLE[]", "DOUBLE"], "DOUBLE")
         connection.register("given", points)
         connection.execute("create table points as select * from given")
         yield connection
 
 
-def answers(text: str, connection: duckdb.DuckDBPyConnection, until: int) -> dict[Identity, Answer]:
-    """Return what each insight of a text says of the points up to a tick (ms)."""
+def answers(
+    text: str, connection: duckdb.DuckDBPyConnection, since: int, until: int
+) -> dict[Identity, Answer]:
+    """Return what each insight of a text, deployed at a time, says up to a tick (both ms)."""
     script = parse(text)
     insights = insights_of(script)
     streams = {
         each.name: each for each in script.statements if isinstance(each, ast.StreamDefinition)
     }
     found: dict[Identity, Answer] = {}
+    known = connection.execute("select distinct metric from points").fetchall()
+    metrics = frozenset(name for (name,) in known)
     for name, insight in insights.items():
         nth = insight.every.count if isinstance(insight.every, ast.Points) else 1
-        query, by = _Query(insights, streams, _every(insight), until, nth).of(insight)
+        made = _Query(insights, streams, metrics, _every(insight), since, until, nth)
+        query, by = made.of(insight)
         rows = connection.execute(query).fetchall()
         found |= {(name, *where): answer for where, answer in _read(rows, by)}
     return found
@@ -145,7 +167,9 @@ class _Query:
 
     insights: Mapping[str, ast.Insight]
     streams: Mapping[str, ast.StreamDefinition]
+    metrics: frozenset[str]
     every_ms: int | None
+    since: int
     until: int
     nth: int = 1
     parts: list[str] = field(default_factory=list)
@@ -155,8 +179,8 @@ class _Query:
     def of(self, insight: ast.Insight) -> tuple[str, tuple[str, ...]]:
         """Return SQL of an insight's results, less ``with``, and the attributes of their keys."""
         rows = self._insight(insight)
-        keys = "".join(f", {_key(name)}" for name in rows.by)
-        told = f"select t, v, m, vals, low, high{keys} from {rows.name}"
+        keys = "".join(f", {key_column(name)}" for name in rows.by)
+        told = f"select t, v, m, vals, low, high{keys} from {rows.name} where t > {self.since}"
         if self.every_ms:
             times = [self._times()]
         else:
@@ -169,14 +193,15 @@ class _Query:
 
     def _passing(self, by: tuple[str, ...]) -> str:
         """Return the times at which the points of a key, each counted once, pass a multiple."""
-        keys = _columns(by)
+        keys = key_columns(by)
         all_read = [
-            f"select id, ts as t{keys} from ({points})"
+            f"select id, ts as t{keys} from ({points}) where ts > {self.since}"
             for others, points in self.read
             if set(by) <= set(others)
         ]
+        parts = ", ".join(["0", *map(key_column, by)])
         counted = (
-            f"select t{keys}, sum(count(*)) over (partition by {', '.join(['0', *map(_key, by)])} "
+            f"select t{keys}, sum(count(*)) over (partition by {parts} "
             f"order by t) as n, count(*) as new from ({' union '.join(all_read)}) group by t{keys}"
         )
         passed = f"n // {self.nth} > (n - new) // {self.nth}"
@@ -184,7 +209,7 @@ class _Query:
 
     def _moments(self, by: tuple[str, ...]) -> str:
         """Return these times by some of the attributes of the keys."""
-        return f"{self.moments[by]} as (select distinct t{_columns(by)} from passing)"
+        return f"{self.moments[by]} as (select distinct t{key_columns(by)} from passing)"
 
     def _insight(self, insight: ast.Insight) -> _Rows:
         by = tuple(sorted({canonical(name) for name in insight.by}))
@@ -194,6 +219,8 @@ class _Query:
             match option:
                 case ast.Outliers():
                     place = replace(place, outliers=(float(option.k or 0), option.r or 0.0))
+                case ast.Sample() | ast.Accuracy():
+                    place = replace(place, sampled=True)
                 case ast.Allow(when):
                     for term in _terms(when):
                         if all(isinstance(leaf, ast.Name) for leaf in leaves(term)):
@@ -210,8 +237,8 @@ class _Query:
         keys = {*place.by, *self._inner_keys(node)}
         results = list(more)
         for term in _terms(when):
-            names = [leaf.name for leaf in leaves(term) if isinstance(leaf, ast.Name)]
-            if any(canonical(name) not in keys for name in names):
+            names = {leaf.name for leaf in leaves(term) if isinstance(leaf, ast.Name)}
+            if any(canonical(name) not in keys for name in names - self.metrics):
                 place = replace(place, conditions=(*place.conditions, term))
             else:
                 results.append(term)
@@ -282,7 +309,7 @@ class _Query:
         operand = self._value(call.arguments[0], place)
         assert isinstance(operand, _Rows), call
         formula = FORMULAS[call.function](parameters)
-        keys = _columns(place.by)
+        keys = key_columns(place.by)
         return self._finished(
             f"select t{keys}, list(v order by v) as l, max(m) as mm, count(*) as n "
             f"from {operand.name} group by t{keys}",
@@ -294,8 +321,14 @@ class _Query:
         self, function: str, stream: ast.MetricStream, node: ast.Node,
         parameters: tuple[float, ...], place: _Place,
     ) -> _Rows:  # fmt: skip
-        keys = _columns(place.by)
+        keys = key_columns(place.by)
         formula = FORMULAS[function](parameters)
+        if place.sampled and function in BOUNDED:
+            formula = replace(formula, low=formula.value, high=formula.value)
+        window, new = self._window(stream, node, place), ""
+        if function in ACCUMULATED:
+            window = self._so_far(stream, place)
+            new = f"having max(ts) > t - {self.every_ms or 1}"
         points = (
             ", list(struct_pack(ts, value, entity) order by ts, entity, value) as p"
             if formula.of_points
@@ -303,18 +336,18 @@ class _Query:
         )
         return self._finished(
             f"select t{keys}, list(value order by value) as l, max(abs(value)) as mm, "
-            f"count(*) as n{points} from ({self._window(stream, node, place)}) group by t{keys}",
+            f"count(*) as n{points} from ({window}) group by t{keys} {new}",
             formula,
             place.by,
         )
 
     def _correlation(self, call: ast.Call, streams: list[ast.MetricStream], place: _Place) -> _Rows:
         one, other = (self._window(stream, call, place) for stream in streams)
-        keys = "".join(f", a.{_key(name)}" for name in place.by)
+        keys = "".join(f", a.{key_column(name)}" for name in place.by)
         return self._made(
             f"select a.t{keys}, {CORRELATION} as v, 1 as m, {_NO_LISTS} "
             f"from ({one}) a join ({other}) b "
-            f"on a.ts = b.ts and a.entity = b.entity and {_met(place.by, 'a', 'b')} "
+            f"on a.ts = b.ts and a.entity = b.entity and {met(place.by, 'a', 'b')} "
             f"group by a.t{keys}",
             place.by,
         )
@@ -327,31 +360,44 @@ class _Query:
         else:
             size = node.window.millis if node.window else size
             offset = node.offset.millis if node.offset else 0
-        keys = "".join(f", {_attribute(name)} as {_key(name)}" for name in place.by)
+        within = f"ts > t - {size + offset} and ts <= t - {offset} and t > horizon"
+        return self._within(within, stream, place, moments=not offset)
+
+    def _so_far(self, stream: ast.MetricStream, place: _Place) -> str:
+        """Do as ``_window`` for all points so far that were there at the first tick after them."""
+        step = self.every_ms or 1
+        at = f"(ts + {step - 1}) // {step} * {step}"
+        within = f"ts > {self.since} and ts <= t and {at} > horizon"
+        return self._within(within, stream, place, moments=True)
+
+    def _within(
+        self, within: str, stream: ast.MetricStream, place: _Place, *, moments: bool
+    ) -> str:
+        """Return SQL of the points for which a condition holds at t; there are moments at them."""
+        keys = "".join(f", {attribute_column(name)} as {key_column(name)}" for name in place.by)
         conditions = [*place.conditions, *([stream.when] if stream.when else [])]
         chosen = [
             f"metric = '{stream.metric}'",
-            *(holds(each, _of_point) for each in conditions),
+            *(holds(each, of_point) for each in conditions),
             *(self._allowed(each, stream.metric) for each in place.allowed),
         ]
         if stream.members:
             chosen.append(f"({' or '.join(map(self._member, stream.members))})")
         columns = f"rowid as id, ts, entity, value, horizon{keys}"
         points = f"select {columns} from points where {' and '.join(chosen)}"
-        within = f"ts > t - {size + offset} and ts <= t - {offset} and t > horizon"
         if self.every_ms:
             return f"select * from ticks join ({points}) on {within}"
-        if not offset:
+        if moments:
             self.read.append((place.by, points))
         times = self.moments.setdefault(place.by, f"moments{len(self.moments)}")
-        same = " and ".join([within, *_same_keys(place.by, times, "p")])
-        mine = "".join(f", {times}.{_key(name)}" for name in place.by)
+        same = " and ".join([within, *same_keys(place.by, times, "p")])
+        mine = "".join(f", {times}.{key_column(name)}" for name in place.by)
         return f"select t{mine}, ts, entity, value from {times} join ({points}) p on {same}"
 
     def _allowed(self, term: ast.Condition, metric: str) -> str:
         """Return SQL of a term of ALLOW; it holds for points of metrics that it is not about."""
         names = {leaf.name for leaf in leaves(term) if isinstance(leaf, ast.Name)}
-        said = holds(term, lambda node: _by_metric(node, metric))
+        said = holds(term, lambda node: by_metric(node, metric))
         others = " and ".join(f"'{name}' not in (select metric from points)" for name in names)
         return said if metric in names else f"({said} or not ({others}))"
 
@@ -361,13 +407,13 @@ class _Query:
             return f"entity = '{name}'"
         terms = tuple(ast.Membership(ast.Name(each.key), each.values)
                       for each in definition.settings)  # fmt: skip
-        return holds(ast.And(terms), _of_point) if terms else "true"
+        return holds(ast.And(terms), of_point) if terms else "true"
 
     def _mapped(self, operand: _Rows | _Constant, value: str, size: str) -> _Rows | _Constant:
         if isinstance(operand, _Constant):
             return _Constant(f"(select {value} from (select {operand.sql} as v))")
         return self._made(
-            f"select t{_columns(operand.by)}, {value} as v, {size} as m, {_NO_LISTS} "
+            f"select t{key_columns(operand.by)}, {value} as v, {size} as m, {_NO_LISTS} "
             f"from {operand.name}",
             operand.by,
         )
@@ -377,7 +423,7 @@ class _Query:
     ) -> _Rows | _Constant:
         match left, right:
             case _Constant(), _Constant():
-                return _Constant(_arithmetic(operator, left.sql, right.sql))
+                return _Constant(arithmetic(operator, left.sql, right.sql))
             case _Rows(), _Constant():
                 tables, by = f"{left.name} a", left.by
                 sides = ("a.v", right.sql), ("a.m", f"abs({right.sql})")
@@ -386,7 +432,7 @@ class _Query:
                 sides = (left.sql, "a.v"), (f"abs({left.sql})", "a.m")
             case _Rows(), _Rows():
                 wide, narrow = (left, right) if set(right.by) <= set(left.by) else (right, left)
-                on = _met(narrow.by, "a", "b")
+                on = met(narrow.by, "a", "b")
                 tables, by = f"{wide.name} a join {narrow.name} b on {on}", wide.by
                 one, other = ("a", "b") if wide is left else ("b", "a")
                 sides = (f"{one}.v", f"{other}.v"), (f"{one}.m", f"{other}.m")
@@ -397,9 +443,9 @@ class _Query:
             "*": f"({lm}) * ({rm})",
             "/": f"({lm}) / abs({rv}) * (1 + ({rm}) / abs({rv}))",
         }.get(operator, f"({lm}) + ({rm})")
-        keys = "".join(f", a.{_key(name)}" for name in by)
+        keys = "".join(f", a.{key_column(name)}" for name in by)
         return self._made(
-            f"select a.t{keys}, {_arithmetic(operator, lv, rv)} as v, {size} as m, {_NO_LISTS} "
+            f"select a.t{keys}, {arithmetic(operator, lv, rv)} as v, {size} as m, {_NO_LISTS} "
             f"from {tables}",
             by,
         )
@@ -411,13 +457,13 @@ class _Query:
             match node:
                 case ast.Elided():
                     return Operand(number="base.v")
-                case ast.Name(name):
-                    return attribute(f"base.{_key(canonical(name))}")
+                case ast.Name(name) if name not in self.metrics:
+                    return attribute(f"base.{key_column(canonical(name))}")
             found = self._value(node, place)
             if isinstance(found, _Constant):
                 return Operand(number=found.sql)
             alias = f"j{len(joins)}"
-            on = _met(found.by, "base", alias)
+            on = met(found.by, "base", alias)
             joins.append(f"left join {found.name} {alias} on {on}")
             return Operand(number=f"{alias}.v")
 
@@ -428,7 +474,7 @@ class _Query:
 
     def _finished(self, grouped: str, formula: Formula, by: tuple[str, ...]) -> _Rows:
         return self._made(
-            f"select t{_columns(by)}, ({formula.value})::double as v, {formula.size} as m, "
+            f"select t{key_columns(by)}, ({formula.value})::double as v, {formula.size} as m, "
             f"{formula.values} as vals, {formula.low} as low, {formula.high} as high "
             f"from ({grouped})",
             by,
@@ -439,41 +485,3 @@ class _Query:
         name = f"r{len(self.parts)}"
         self.parts.append(f"{name} as (select * from ({sql}) where isfinite(v))")
         return _Rows(name, by)
-
-
-def _key(name: str) -> str:
-    return f'"k:{name}"'
-
-
-def _columns(by: tuple[str, ...]) -> str:
-    return "".join(f", {_key(name)}" for name in by)
-
-
-def _met(by: tuple[str, ...], one: str, other: str) -> str:
-    return " and ".join([f"{one}.t = {other}.t", *_same_keys(by, one, other)])
-
-
-def _same_keys(by: tuple[str, ...], one: str, other: str) -> list[str]:
-    return [f"{one}.{_key(name)} is not distinct from {other}.{_key(name)}" for name in by]
-
-
-def _attribute(name: str) -> str:
-    return f"json_extract(attributes::json, '$.\"{name}\"')::varchar"
-
-
-def _of_point(node: ast.Expression) -> Operand:
-    match node:
-        case ast.Elided():
-            return Operand(number="value")
-        case ast.Name(name):
-            return attribute(f"({_attribute(canonical(name))})")
-        case _:
-            raise AssertionError(node)
-
-
-def _by_metric(node: ast.Expression, metric: str) -> Operand:
-    return _of_point(ast.Elided() if node == ast.Name(metric) else node)
-
-
-def _arithmetic(operator: ast.Operator, left: str, right: str) -> str:
-    return f"(({left}) {operator} " + (f"nullif({right}, 0))" if operator == "/" else f"({right}))")

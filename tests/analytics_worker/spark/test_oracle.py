@@ -1,7 +1,9 @@
 """Queries and streams drawn at random: what Spark says of them is what DuckDB says."""
 
+import uuid
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -9,103 +11,131 @@ from pyspark.sql import SparkSession
 
 from analytics_enabler.semantics import check
 from analytics_worker.accumulating.ledger import Ledger
+from analytics_worker.accumulating.stored import Account
 from analytics_worker.composition import compose
+from mistbow.client.agent import AgentClient
+from mistbow.plan.fragments import Place
+from mistbow.streams.schemas import STATES
 from tests.analytics_worker.spark.test_lowering import NO_SHRINKING
-from tests.oracle.data import UNTIL_MS, Stream, streams, table
+from tests.oracle.data import METRICS, Series, Stream, streams
 from tests.oracle.queries import texts
-from tests.oracle.running import answers_of, cases_of, differences, plan_of
-from tests.oracle.spark import in_a_batch, in_a_stream
-from tests.oracle.sql import opened
-from tests.support.points import Row, points
+from tests.oracle.running import Trial, answers_of, cases_of, differences, plans_of, told_apart
+from tests.oracle.spark import Breaks, Streamed, in_a_batch
+from tests.support.points import points
 from tests.support.windows import windows_of
 
-_AT_ONCE = 50
-"""So many queries are one Spark job."""
+_TEXTS = 50
+"""So many are tried on each stream."""
+
+_SOAK = (pytest.mark.soak, pytest.mark.timeout(1800))
 
 
-def _together(accepted: st.SearchStrategy[str]) -> st.SearchStrategy[list[str]]:
-    # No two are the same, or those that Hypothesis begins with would all be the simplest.
-    return st.lists(accepted, min_size=_AT_ONCE, max_size=_AT_ONCE, unique=True)
+def _drawn(trials: int, accepted: st.SearchStrategy[str]) -> list[Trial]:
+    """Draw so many trials: together they make larger, and so fewer, Spark jobs than one by one."""
+    found: list[Trial] = []
+
+    @settings(
+        max_examples=trials, phases=NO_SHRINKING, suppress_health_check=list(HealthCheck),
+        database=None,
+    )  # fmt: skip
+    # No two texts are the same, or those that Hypothesis begins with would all be the simplest.
+    @given(streams, st.lists(accepted, min_size=_TEXTS, max_size=_TEXTS, unique=True))
+    def collect(stream: Stream, some: list[str]) -> None:
+        found.append(Trial(stream, tuple(some)))
+
+    collect()
+    return found
 
 
-_accepted = texts().filter(lambda text: check(text).ok)
-_at_ticks = _accepted.filter(lambda text: " EVERY " in text and "POINTS" not in text)
-_FEW = settings(
-    max_examples=1, deadline=None, phases=NO_SHRINKING, suppress_health_check=list(HealthCheck)
+def _accepted(*, grouped: bool = True) -> st.SearchStrategy[str]:
+    return texts(grouped=grouped).filter(lambda text: check(text, frozenset(METRICS)).ok)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "trials", "grouped"),
+    [(1, 2, False), pytest.param(10, 4, True, marks=_SOAK)],
 )
-_MANY = settings(_FEW, max_examples=40)
-_SOME = settings(_FEW, max_examples=3)
-
-
-@_FEW
-@given(streams, _together(_accepted))
 def test_drawn_queries_equal_the_oracle(
-    spark: SparkSession, stream: Stream, queries: list[str]
+    spark: SparkSession, rounds: int, trials: int, grouped: bool
 ) -> None:
-    _compare_batch(spark, stream, queries)
+    drawn = _drawn(rounds * trials, _accepted(grouped=grouped))
+    for start in range(0, len(drawn), trials):
+        together = drawn[start : start + trials]
+        cases = cases_of(together)
+        found = answers_of(in_a_batch(spark, together, plans_of(cases)))
+        assert not differences(cases, found)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
-@_MANY
-@given(streams, _together(_accepted))
-def test_two_thousand_drawn_queries_equal_the_oracle(
-    spark: SparkSession, stream: Stream, queries: list[str]
+def test_streamed_results_equal_the_oracle_through_restarts(
+    spark: SparkSession, agent: AgentClient, tmp_path: Path
 ) -> None:
-    _compare_batch(spark, stream, queries)
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(1800)
-@_SOME
-@given(streams, _together(_at_ticks))
-def test_streamed_results_equal_the_oracle(
-    spark: SparkSession,
-    tmp_path_factory: pytest.TempPathFactory,
-    stream: Stream,
-    queries: list[str],
-) -> None:
-    cases = cases_of(queries)
-    folder: Path = tmp_path_factory.mktemp("stream")
-    found = answers_of(in_a_stream(spark, stream, plan_of(cases), folder))
-    with opened(table(stream.come)) as oracle:
-        for case in cases:
-            assert not differences(case, found, oracle, UNTIL_MS), case.text
-
-
-def _compare_batch(spark: SparkSession, stream: Stream, queries: list[str]) -> None:
-    cases = cases_of(queries)
-    found = answers_of(in_a_batch(spark, stream, plan_of(cases)))
-    with opened(table(stream.rows)) as oracle:
-        for case in cases:
-            assert not differences(case, found, oracle, UNTIL_MS), case.text
-
-
-_ROWS = [
-    Row(metric, entity, 500 * number + 250, value, -1, attributes)
-    for entity, attributes in (
-        ("e1", {"region": "north", "zone": "a", "rack": 1.0}),
-        ("e2", {"region": "south", "zone": "r", "rack": "r"}),
-        ("e3", {"region": "south", "spare": True}),
+    at_ticks = _accepted().filter(lambda text: " MS" in text.partition(" EVERY ")[2])
+    breaks = (
+        Breaks(frozenset(), frozenset()),
+        Breaks(frozenset({0, 3}), frozenset({1, 5})),
+        Breaks(frozenset({4}), frozenset({2, 3, 6})),
     )
-    for number, value in enumerate((1.0, 2.5, -3.0, 7.0, 7.0, 0.25))
-    for metric in "xy"
-]
+    for number, (trial, each) in enumerate(zip(_drawn(3, at_ticks), breaks, strict=True)):
+        cases = cases_of([trial])
+        parts = []
+        for place, plan in enumerate(plans_of(cases)):
+            folder = tmp_path / f"{number}.{place}"
+            streamed = Streamed(spark, folder, plan, _account(agent, tmp_path))
+            parts.append(streamed.results(trial.stream, each))
+        found = answers_of(pa.concat_tables(parts))
+        assert not differences(cases, found, streamed=True)
+
+
+def _account(agent: AgentClient, folder: Path) -> Account:
+    place = Place("n1", f"states/{uuid.uuid4().hex}")
+    agent.create_stream(place.stream, STATES)
+    return Account(agent.url, place, agent.claim(place.stream).epoch, str(folder / "lock"), "query")
+
+
+def _series(entity: str, seed: int, **attributes: str | float | bool) -> Series:
+    return Series(
+        entity=entity,
+        attributes=tuple(sorted(attributes.items())),
+        metrics=("x", "y"),
+        start=250,
+        end=3000,
+        step_ms=500,
+        jitter_ms=0,
+        idle=(0, 0),
+        burst_at=0,
+        delay_ms=0,
+        values="whole",
+        seed=seed,
+    )
+
+
+_STREAM = Stream(
+    (
+        _series("e1", 1, region="north", zone="a", rack=1.0),
+        _series("e2", 2, region="south", zone="r", rack="r"),
+        _series("e3", 3, region="south", spare=True),
+    )
+)
 
 
 @pytest.mark.parametrize(
     "query",
     [
-        "COUNT(x WHEN rack NOT IN (1, 2), 5 s)",
-        'SUM(x) WHEN rack NOT IN (2, "a")',
-        "SUM(x) BY rack, spare WHEN rack NOT IN (7) OR spare NOT IN (false)",
-        "COUNT(x WHEN zone >= region)",
-        "COUNT(x) BY zone, region, rack WHEN zone > region OR zone == rack",
+        "COUNT(x WHEN rack NOT IN (1, 2), 5 s) EVERY 1 s",
+        'SUM(x) WHEN rack NOT IN (2, "a") EVERY 1 s',
+        "SUM(x) BY rack, spare WHEN rack NOT IN (7) OR spare NOT IN (false) EVERY 1 s",
+        "COUNT(x WHEN zone >= region) EVERY 1 s",
+        "COUNT(x) BY zone, region, rack WHEN zone > region OR zone == rack EVERY 1 s",
+        "1 * TOP_K[2](x BY zone) EVERY 1 s",
+        "RUNNING_MAX(x) BY zone EVERY 1 s; r = COMPUTE MAX(INSIGHT q) EVERY 2 s",
     ],
 )
 def test_what_once_differed(query: str) -> None:
-    (case,) = cases_of([f"q = COMPUTE {query} EVERY 1 s"])
-    plan = plan_of([case])
-    found = answers_of(compose(windows_of(points(_ROWS), plan), plan, Ledger()))
-    with opened(table(_ROWS)) as oracle:
-        assert not differences(case, found, oracle, UNTIL_MS)
+    trial = Trial(_STREAM, (f"q = COMPUTE {query}",))
+    cases = cases_of([trial])
+    (plan,) = plans_of(cases)
+    rows = points(told_apart(trial.stream.rows, 0))
+    found = answers_of(compose(windows_of(rows, plan), plan, Ledger()))
+    assert not differences(cases, found)
