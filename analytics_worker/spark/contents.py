@@ -130,7 +130,8 @@ def missing_in_panes(contents: Iterable[Collection[Content]]) -> list[Column]:
 
 
 def _among(contents: Sequence[Collection[Content]], name: Content, places: str = "route") -> Column:
-    return F.col(places).isin([place for place, each in enumerate(contents) if name in each])
+    chosen = [str(place) for place, each in enumerate(contents) if name in each]
+    return F.expr(f"{places} in ({', '.join(chosen)})")
 
 
 def _made(contents: Iterable[Collection[Content]]) -> list[tuple[Content, Carried]]:

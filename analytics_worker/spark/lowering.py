@@ -195,19 +195,15 @@ def _windows_of_routes(plan: Plan, after: Mapping[str, int]) -> Column:
     of_routes = []
     for pane in plan.panes:
         specs = [
-            F.struct(
-                F.lit(place).cast("int").alias("window"),
-                F.lit(pane.width_ms).cast("bigint").alias("width"),
-                F.lit(window.span_ms).cast("bigint").alias("size"),
-                F.lit(window.offset_ms).cast("bigint").alias("offset"),
-                F.lit(window.every_ms).cast("bigint").alias("every"),
-                F.lit(after[window.id]).cast("bigint").alias("after"),
-            )
+            f"named_struct('window', {place}, 'width', {pane.width_ms}L, "
+            f"'size', {window.span_ms}L, 'offset', {window.offset_ms}L, "
+            f"'every', {window.every_ms}L, 'after', {after[window.id]}L)"
             for place, window in enumerate(plan.windows)
             if window.pane == pane.id
         ]
-        of_routes.append(F.array(*specs))
-    return F.array(*of_routes)
+        of_routes.append(f"array({', '.join(specs)})")
+    # As text: of Columns, each part would be a call to the JVM, and there are hundreds of windows.
+    return F.expr(f"array({', '.join(of_routes)})")
 
 
 def _up(time: Column, step: Column) -> Column:
