@@ -18,7 +18,7 @@ from storage_agent.ingest.mqtt import running_bridge
 from storage_agent.monitoring.api import monitoring_routes, monitoring_shortcuts
 from storage_agent.promql.api import PATH, promql_routes
 from storage_agent.promql.problems import translated
-from storage_agent.records.api import records_routes
+from storage_agent.records.api import records_routes, records_shortcuts
 from storage_agent.replication.api import replication_routes
 from storage_agent.sql.api import sql_routes
 from storage_agent.streams.api import streams_routes
@@ -44,7 +44,7 @@ def create_app(settings: AgentSettings, clock: Clock = system_clock) -> FastAPI:
         readiness=agent.waiting_for,
         lifespan=lifespan,
         description="Keeps monitoring data and streams in Ignite, and answers for them.",
-        shortcuts=monitoring_shortcuts(agent),
+        shortcuts={**monitoring_shortcuts(agent), **records_shortcuts(agent)},
         but_with=VIA.lower().encode(),
         not_found={f"{PATH}/": lambda error: translated(error).body()},
     )

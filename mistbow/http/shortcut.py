@@ -70,6 +70,12 @@ class Shortcuts:
             await answer(scope, receive, send)
 
 
+def key_of(headers: Headers) -> str | None:
+    """Return the idempotency key of a request."""
+    key = headers.get(b"idempotency-key")
+    return None if key is None else key.decode("latin-1")
+
+
 async def _body(receive: Receive) -> bytes:
     message = await receive()
     if message["type"] == "http.disconnect":

@@ -9,7 +9,7 @@ from fastapi.responses import StreamingResponse
 
 from mistbow.auth.rules import Rule, requires
 from mistbow.errors import InvalidRequestError, MistbowError
-from mistbow.http.shortcut import Content, Headers, Shortcut
+from mistbow.http.shortcut import Content, Headers, Shortcut, key_of
 from storage_agent import metrics
 from storage_agent.agent import Agent
 from storage_agent.fabric.relay import relayed, takes_site
@@ -92,8 +92,7 @@ def monitoring_shortcuts(agent: Agent) -> dict[str, Shortcut]:
     """Return the short ways to ``/put`` and ``/get``."""
 
     async def put(body: bytes, headers: Headers) -> tuple[int, bytes]:
-        key = headers.get(b"idempotency-key")
-        return await _put(agent, body, None if key is None else key.decode("latin-1"))
+        return await _put(agent, body, key_of(headers))
 
     async def get(body: bytes, _: Headers) -> tuple[int, Content]:
         return 200, await _get(agent, body)

@@ -5,8 +5,9 @@ from typing import Annotated
 import msgspec
 from fastapi import APIRouter, Depends, Header, Request, Response
 
-from mistbow.auth.rules import requires
+from mistbow.auth.rules import Rule, requires
 from mistbow.errors import InvalidRequestError
+from mistbow.http.shortcut import Content, Headers, Shortcut, key_of
 from storage_agent.agent import Agent
 from storage_agent.fabric.relay import relayed, takes_site
 from storage_agent.monitoring.api import check_key, takes
@@ -50,6 +51,43 @@ def records_routes(agent: Agent) -> APIRouter:
     return routes
 
 
+def records_shortcuts(agent: Agent) -> dict[str, Shortcut]:
+    """Return the short ways to what is put and read most."""
+
+    def put(word: str) -> Shortcut:
+        async def handle(body: bytes, headers: Headers) -> tuple[int, Content]:
+            return 200, await _put(agent, word, body, key_of(headers))
+
+        return Shortcut(Rule("ingest", by_entity=False), handle)
+
+    def get(word: str) -> Shortcut:
+        async def handle(body: bytes, _: Headers) -> tuple[int, Content]:
+            return 200, await _get(agent, word, body)
+
+        return Shortcut(Rule("read", by_entity=False), handle)
+
+    return {
+        "/analytics/put": put("analytics"),
+        "/analytics/get": get("analytics"),
+        "/app/put": put("application"),
+        "/app/get": get("application"),
+    }
+
+
+async def _put(agent: Agent, word: str, content: bytes, key: str | None) -> bytes:
+    check_key(key)
+    if word == "analytics":
+        items = read_body(_ANALYTICS, content).analytics
+    else:
+        items = _items(read_body(_APP, content))
+    await agent.records.put(word, items, key)
+    return _stored(len(items))
+
+
+async def _get(agent: Agent, word: str, content: bytes) -> bytes:
+    return await agent.records.get(word, read_body(_READ, content))
+
+
 def _add_analytics_routes(routes: APIRouter, agent: Agent) -> None:
     @routes.post(
         "/analytics/put",
@@ -59,10 +97,7 @@ def _add_analytics_routes(routes: APIRouter, agent: Agent) -> None:
     @requires("ingest")
     async def put(request: Request, idempotency_key: _Key = None) -> Response:
         """Store all records of the body or none; they are durable once this answers."""
-        check_key(idempotency_key)
-        body = read_body(_ANALYTICS, await request.body())
-        await agent.records.put("analytics", body.analytics, idempotency_key)
-        return _stored(len(body.analytics))
+        return _json(await _put(agent, "analytics", await request.body(), idempotency_key))
 
     @routes.post(
         "/analytics/get",
@@ -75,7 +110,7 @@ def _add_analytics_routes(routes: APIRouter, agent: Agent) -> None:
 
         `nodes` as in `/get`.
         """
-        return _json(await agent.records.get("analytics", await _read(request)))
+        return _json(await _get(agent, "analytics", await request.body()))
 
     @routes.delete(
         "/analytics",
@@ -98,10 +133,7 @@ def _add_app_routes(routes: APIRouter, agent: Agent) -> None:
 
         An item that names a `schema` must be valid by it.
         """
-        check_key(idempotency_key)
-        items = _items(read_body(_APP, await request.body()))
-        await agent.records.put("application", items, idempotency_key)
-        return _stored(len(items))
+        return _json(await _put(agent, "application", await request.body(), idempotency_key))
 
     @routes.post(
         "/app/get", summary="Read application data", openapi_extra=takes(ReadBody, examples.READ)
@@ -113,7 +145,7 @@ def _add_app_routes(routes: APIRouter, agent: Agent) -> None:
         In the order of keys; with `start` those from there on, at most `limit`. `nodes` as in
         `/get`.
         """
-        return _json(await agent.records.get("application", await _read(request)))
+        return _json(await _get(agent, "application", await request.body()))
 
     @routes.delete(
         "/app", summary="Delete application data", openapi_extra=takes(DeleteBody, examples.DELETE)
@@ -179,7 +211,7 @@ def _add_routing_routes(routes: APIRouter, agent: Agent) -> None:
         check_key(idempotency_key)
         body = read_body(_ROUTING, await request.body())
         await agent.records.routing.put(body.routing, idempotency_key)
-        return _stored(len(body.routing), "tables")
+        return _json(_stored(len(body.routing), "tables"))
 
     @routes.post(
         "/routing/get",
@@ -194,10 +226,6 @@ def _add_routing_routes(routes: APIRouter, agent: Agent) -> None:
         """
         body = read_body(_ROUTING_READ, await request.body())
         return _json(await agent.records.routing.get(body))
-
-
-async def _read(request: Request) -> ReadBody:
-    return read_body(_READ, await request.body())
 
 
 async def _delete(agent: Agent, word: str, request: Request) -> Response:
@@ -215,9 +243,8 @@ def _items(body: AppBody) -> list[Item]:
     return given[0]
 
 
-def _stored(count: int, what: str = "records") -> Response:
-    message = {"result": "OK", "message": f"{count} {what} stored"}
-    return _json(msgspec.json.encode(message))
+def _stored(count: int, what: str = "records") -> bytes:
+    return msgspec.json.encode({"result": "OK", "message": f"{count} {what} stored"})
 
 
 def _json(data: bytes) -> Response:

@@ -16,7 +16,7 @@ from storage_agent.monitoring.bodies import check_depth, whole
 from storage_agent.records.bodies import Item, KeyValues, Value
 from storage_agent.records.latest import Latest, Record
 from storage_agent.streams import reading
-from storage_agent.streams.columns import as_list, is_in
+from storage_agent.streams.columns import Columns, as_list, is_in
 from storage_agent.streams.index import Entry
 from storage_agent.streams.log import StreamLog
 from storage_agent.streams.reading import Selection, Selector
@@ -201,7 +201,7 @@ def value_of(record: Record) -> Value:
     return _value(record.ts, record.val)
 
 
-def _rows(items: Sequence[Item], where: str) -> pa.RecordBatch:
+def _rows(items: Sequence[Item], where: str) -> Columns:
     times = [
         item.timestamp
         if isinstance(item.timestamp, int)
@@ -216,10 +216,5 @@ def _rows(items: Sequence[Item], where: str) -> pa.RecordBatch:
             raise InvalidRequestError(f"{where}[{number}].val: it is not valid UTF-8") from error
         check_depth(val, f"{where}[{number}].val")
         values.append(val)
-    columns = [
-        pa.array([item.key for item in items], pa.string()).dictionary_encode(),
-        pa.array(times, pa.int64()),
-        pa.array(values, pa.string()),
-        pa.array([item.schema for item in items], pa.string()).dictionary_encode(),
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+    keys = [item.key for item in items]
+    return Columns(SCHEMA, (keys, times, values, [item.schema for item in items]))

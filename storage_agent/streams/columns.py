@@ -53,11 +53,24 @@ class Columns:
 
 
 def size_of(rows: pa.RecordBatch | Columns) -> int:
-    """Return about how many bytes rows take, each word once."""
+    """Return about how many bytes rows take; of a dictionary each word once.
+
+    >>> size_of(Columns(pa.schema([("val", pa.string())]), (["ab", "ab", None],)))
+    100
+    """
     if not isinstance(rows, Columns):
         return int(rows.get_total_buffer_size())
-    words = (set(values) for values in rows.values if values and isinstance(values[0], str))
-    return sum(sum(map(len, each)) for each in words) + 32 * rows.num_rows
+    size = 32 * rows.num_rows
+    for values, kind in zip(rows.values, rows.schema.types, strict=True):
+        if pa.types.is_dictionary(kind):
+            size += sum(map(_length, filter(None, set(values))))
+        elif pa.types.is_string(kind):
+            size += sum(map(_length, filter(None, values)))
+    return size
+
+
+def _length(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())
 
 
 def as_batch(parts: Sequence[pa.RecordBatch | Columns]) -> pa.RecordBatch:
