@@ -50,9 +50,10 @@ class _Wanted:
         found = []
         needed = list({"metric", "entity", "ts", *self.columns})
         for batch in batches:
-            timely = between(batch.select(needed), self.start - 1, self.end)
-            chosen = self.keys.among([timely["metric"], timely["entity"]])
-            found.append(timely.select(self.columns).filter(chosen))
+            rows = batch.select(needed)
+            # Of a block most rows are of other series, and few of another time.
+            of_series = rows.filter(self.keys.among([rows["metric"], rows["entity"]]))
+            found.append(between(of_series, self.start - 1, self.end).select(self.columns))
         return found
 
 

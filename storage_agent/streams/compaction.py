@@ -206,7 +206,10 @@ class _Build:
     async def _commits(self) -> list[tuple[Commits, dict[str, Appended]]]:
         earlier = [self.log.run_of(entry) for entry in self.entries if entry.blocks]
         parts = [await self.log.store.commits(self.log.key, run.id) for run in earlier]
-        return parts + [(commits_of([each]), each.header.keys) for each in self.segments]
+        if self.segments:
+            keys = {k: v for each in self.segments for k, v in each.header.keys.items()}
+            parts.append((commits_of(self.segments), keys))
+        return parts
 
     def _epoch(self) -> int:
         if self.segments:
@@ -229,8 +232,7 @@ class _Build:
         counts = np.zeros(len(commits), np.int64)
         size = 0
         # Small commits are joined once, not for every block.
-        small = [entry for entry in self.entries if not entry.blocks]
-        joined = [await self._joined(small)] if small else []
+        joined = [self._joined()] if self.segments else []
         for block in range(self.blocks):
             tables = [runs.in_block(table, block, self.blocks) for table in joined]
             for entry in self.entries:
@@ -243,8 +245,11 @@ class _Build:
             size += len(data)
         return counts, size
 
-    async def _joined(self, small: Sequence[Entry]) -> pa.Table:
-        living = [_living(piece) for piece in await self.log.pieces(small)]
+    def _joined(self) -> pa.Table:
+        gone = self.log.gone(None)
+        # Deletions look at commits one by one; hundreds at once take a fifth of the time.
+        parts = [[each] for each in self.segments] if gone.deletions else [self.segments]
+        living = [_living(Piece.of(part, gone)) for part in parts]
         joined = pa.concat_batches([rows.batch for rows in living])
         return runs.with_numbers(joined, np.concatenate([rows.numbers for rows in living]))
 

@@ -71,7 +71,7 @@ class Deletions:
 
     def remaining(self, rows: pa.RecordBatch, first: int, purged: int) -> pa.BooleanArray | None:
         """Return which rows are not deleted, where all are numbered from ``first``; None: all."""
-        found = self.touching(first, time_range(rows), purged)
+        found = self.touching(first, time_range(rows), purged) if self.all else None
         if found is None:
             return None
         hit = np.zeros(rows.num_rows, np.bool_)

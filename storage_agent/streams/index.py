@@ -209,4 +209,5 @@ def time_range(rows: pa.RecordBatch) -> tuple[int, int]:
 def _late_rows(segment: Segment, least: int) -> int:
     if least > segment.header.horizon:
         return 0
-    return int(pc.sum(pc.less_equal(segment.rows["ts"], segment.header.horizon)).as_py() or 0)
+    late = segment.rows["ts"].drop_null().to_numpy() <= segment.header.horizon
+    return int(np.count_nonzero(late))

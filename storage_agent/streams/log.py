@@ -19,7 +19,7 @@ from storage_agent.streams.pieces import Gone, Piece
 from storage_agent.streams.recent_keys import AGE_S, RecentKeys
 from storage_agent.streams.runs import NUMBER, Commits, Run, by_number, is_sorted, numbers_of
 from storage_agent.streams.segment_store import SegmentStore
-from storage_agent.streams.segments import Segment, no_rows, segment_key
+from storage_agent.streams.segments import Segment, no_rows
 from storage_agent.streams.state import StateCell
 
 _ASKED_S = 60.0
@@ -101,11 +101,6 @@ class StreamLog:
         """What the stream's writers noted of it."""
         return self.state.current.attributes
 
-    @property
-    def last_segment(self) -> str | None:
-        """The key of the last commit, which is never part of a run."""
-        return segment_key(self.key, self.index[-1].first) if len(self.index) else None
-
     async def frontier_at(self, number: int) -> int:
         """Return how far event time is for who has read all rows before ``number``."""
         if number >= self.head:
@@ -147,7 +142,7 @@ class StreamLog:
         return [
             await self._run_piece(self.run_of(entry))
             if entry.blocks
-            else Piece.of(next(commits), self.gone(None))
+            else Piece.of([next(commits)], self.gone(None))
             for entry in entries
         ]
 

@@ -68,7 +68,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """All rows of a commit or a run in the order of their numbers, and who waits (``ahead``).
+    """All rows of commits or a run in the order of their numbers, and who waits (``ahead``).
 
     ``gone`` is not yet taken away.
     """
@@ -80,13 +80,14 @@ class Piece:
     gone: Gone
 
     @classmethod
-    def of(cls, segment: Segment, gone: Gone) -> Self:
-        """Return the piece that one commit is."""
+    def of(cls, segments: Sequence[Segment], gone: Gone) -> Self:
+        """Return the piece that commits side by side are: one, where some of it is deleted."""
+        numbers = [np.arange(each.rows.num_rows) + each.header.first for each in segments]
         return cls(
-            segment.rows,
-            np.arange(segment.rows.num_rows) + segment.header.first,
-            commits_of([segment]),
-            segment.ahead,
+            _joined([each.rows for each in segments]),
+            np.concatenate(numbers),
+            commits_of(segments),
+            _joined([each.ahead for each in segments]),
             gone,
         )
 
@@ -113,6 +114,10 @@ class Piece:
         """Return what is there of the points ahead with ``released < ts <= limit``."""
         first, created = int(self.commits.first[0]), int(self.commits.created[-1])
         return self.gone.waiting(self.ahead, first, created, released, limit)
+
+
+def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
 def commits_of(segments: Sequence[Segment]) -> Commits:

@@ -114,7 +114,7 @@ def encode_commits(commits: Commits, keys: dict[str, Appended]) -> bytes:
 
 def decode_commits(data: bytes) -> tuple[Commits, dict[str, Appended]]:
     """Read them back."""
-    table = pq.read_table(pa.BufferReader(data), use_threads=False)
+    table = _read(data)
     keys = msgspec.json.decode(table.schema.metadata[_KEYS], type=dict[str, Appended])
     return Commits(*(table[name].to_numpy() for name in _COMMIT)), keys
 
@@ -188,7 +188,7 @@ def encode_points(rows: pa.Table) -> bytes:
 def decode_points(data: bytes) -> pa.Table:
     """Read a block of points back."""
     try:
-        rows = pq.read_table(pa.BufferReader(data), use_threads=False)
+        rows = _read(data)
     except (pa.ArrowInvalid, OSError) as error:
         raise MistbowError("a stored block cannot be read", details=str(error)) from error
     digits = (rows.schema.metadata or {}).get(_DIGITS)
@@ -244,6 +244,11 @@ def by_number(parts: Sequence[pa.Table]) -> tuple[pa.RecordBatch, Int64s]:
     rows = table.select(POINTS.names).take(pa.array(order)).combine_chunks()
     batches = rows.to_batches()
     return (batches[0] if batches else no_rows(POINTS)), numbers[order]
+
+
+def _read(data: bytes) -> pa.Table:
+    # Not by read_table, which makes a dataset of it: that takes as long again.
+    return pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
 
 
 def _parquet(table: pa.Table, encodings: dict[str, str], dictionary: list[str]) -> bytes:
