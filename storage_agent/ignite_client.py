@@ -1,4 +1,4 @@
-"""The guard around pyignite: with ``ignite_puts`` all that knows it, and where its errors end.
+"""The guard around pyignite: with ``ignite_values`` all that knows it, and where its errors end.
 
 What it guards against: pyignite waits forever for a silent server, keeps using a connection that
 failed, opens many sockets at once when it reconnects, and raises whatever it met.
@@ -33,7 +33,7 @@ from mistbow.ignite.descriptions import sync_descriptions
 from mistbow.ignite.tls import client_tls
 from mistbow.tasks import end
 from mistbow.telemetry import get_logger
-from storage_agent import ignite_puts, metrics
+from storage_agent import ignite_values, metrics
 
 log = get_logger(__name__)
 
@@ -175,29 +175,30 @@ class IgniteClient:
 
     async def get(self, cache: str, key: str) -> Any:
         """Return the value of ``key``, or None."""
-        return await self._call(lambda caches: caches[cache].get(key))
+        return await self._call(lambda caches: ignite_values.get(caches[cache], key))
 
     async def get_all(self, cache: str, keys: Iterable[str]) -> dict[str, Any]:
         """Return the values of those of ``keys`` that there are."""
         wanted = list(keys)
         if not wanted:
             return {}
-        found: dict[str, Any] = await self._call(lambda caches: caches[cache].get_all(wanted))
-        return found
+        return await self._call(lambda caches: ignite_values.get_all(caches[cache], wanted))
 
     async def put(self, cache: str, key: str, value: bytes) -> None:
         """Store a value; raises ``TooLargeError`` for one that Ignite cannot take."""
         _check_size(value)
-        await self._call(lambda caches: caches[cache].put(key, value))
+        await self._call(lambda caches: ignite_values.put(caches[cache], key, value))
 
     async def put_all(self, cache: str, values: Mapping[str, bytes]) -> None:
         """Store several values, each by itself: after an error some may be there."""
-        await self._call(lambda caches: ignite_puts.put_all(caches[cache], values))
+        await self._call(lambda caches: ignite_values.put_all(caches[cache], values))
 
     async def put_if_absent(self, cache: str, key: str, value: bytes | str) -> bool:
         """Store a value unless ``key`` has one; returns whether it was stored."""
         _check_size(value)
-        return await self._call(lambda caches: ignite_puts.put_if_absent(caches[cache], key, value))
+        return await self._call(
+            lambda caches: ignite_values.put_if_absent(caches[cache], key, value)
+        )
 
     async def replace(self, cache: str, key: str, old: str, new: str) -> bool:
         """Store ``new`` if the value is ``old``; returns whether it was."""

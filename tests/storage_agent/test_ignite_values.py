@@ -1,14 +1,14 @@
-"""What is written straight is what pyignite itself reads and answers."""
+"""What is got and put straight is what pyignite itself reads, writes and answers."""
 
 import pytest
 from pyignite import AioClient
 from pyignite.exceptions import CacheError
 
 from mistbow.ignite.server import IgniteServer
-from storage_agent.ignite_puts import put_all, put_if_absent
+from storage_agent.ignite_values import get, get_all, put, put_all, put_if_absent
 
 
-async def test_values_are_those_that_pyignite_reads(ignite: IgniteServer) -> None:
+async def test_values_are_those_that_pyignite_reads_and_writes(ignite: IgniteServer) -> None:
     client = AioClient()
     async with client.connect("127.0.0.1", ignite.port):
         cache = await client.get_or_create_cache("puts")
@@ -17,13 +17,22 @@ async def test_values_are_those_that_pyignite_reads(ignite: IgniteServer) -> Non
         assert await put_if_absent(cache, "text", "größer") is True
         await put_all(cache, {"schlüssel": b"third", "empty": b"", "long": bytes(2**20)})
         await put_all(cache, {})
-        found = await cache.get_all(["schlüssel", "text", "empty", "long", "none"])
-        assert found == {
+        await put(cache, "put", b"alone")
+        await cache.put("number", 7)
+        stored = {
             "schlüssel": b"third",
             "text": "größer",
             "empty": b"",
             "long": bytes(2**20),
+            "put": b"alone",
         }
+        assert await cache.get_all([*stored, "none"]) == stored
+        assert await get_all(cache, [*stored, "none"]) == stored
+        assert await get_all(cache, ["none"]) == {}
+        for key in (*stored, "none"):
+            assert await get(cache, key) == stored.get(key)
+        with pytest.raises(CacheError, match="neither bytes nor a text"):
+            await get(cache, "number")
         # That it compares so too: a text is a text for Ignite.
         assert await cache.replace_if_equals("text", "größer", "kleiner")
         await cache.destroy()
@@ -31,4 +40,6 @@ async def test_values_are_those_that_pyignite_reads(ignite: IgniteServer) -> Non
             await put_if_absent(cache, "schlüssel", b"fourth")
         with pytest.raises(CacheError, match="Cache does not exist"):
             await put_all(cache, {"schlüssel": b"fourth"})
+        with pytest.raises(CacheError, match="Cache does not exist"):
+            await get_all(cache, ["schlüssel"])
         assert await client.get_cache_names() is not None
