@@ -9,7 +9,7 @@ from grammar import ParseError, parse, render
 
 ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"\]\((?!\w+:)([^)#\s]+)(?:#[^)]*)?\)")
-BLOCK = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+CODE = re.compile(r"^```.*?^```|`[^`]+`", re.DOTALL | re.MULTILINE)
 EXAMPLE = re.compile(r"^```mistbow(?:-later)?\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
@@ -17,7 +17,7 @@ def problems() -> Iterator[str]:
     """Yield what is wrong, one line each."""
     for page in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]):
         text = page.read_text()
-        for target in LINK.findall(BLOCK.sub("", text)):
+        for target in LINK.findall(CODE.sub("", text)):
             if not (page.parent / target).exists():
                 yield f"{page.relative_to(ROOT)}: {target} is not there"
         for example in EXAMPLE.findall(text):
