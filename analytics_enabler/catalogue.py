@@ -1,15 +1,24 @@
-"""Which series there are: for warnings about metrics that are not, and to expect traffic."""
+"""Which series there are: for warnings about metrics that are not, and to expect traffic.
+
+And what columns streams have that insights read.
+"""
 
 import asyncio
+from collections.abc import Collection
+
+import pyarrow as pa
 
 from analytics_enabler.landscape import Landscape
 from analytics_enabler.placing.traffic import Series
+from analytics_enabler.semantics import Named, Schemas
 from mistbow.client.agent import AsyncAgentClient
 from mistbow.clock import Clock
-from mistbow.errors import MistbowError
+from mistbow.errors import MistbowError, NotFoundError
 
 FRESH_MS = 5_000
 PATIENCE_S = 2.0
+MOST_STREAMS = 100
+"""No more are asked for their columns; those of others are not known then."""
 
 
 class Catalogue:
@@ -36,6 +45,23 @@ class Catalogue:
                 self._series = await self._ask()
                 self._asked_at = now
             return self._series
+
+    async def schemas(self, streams: Collection[Named]) -> Schemas:
+        """Return the columns of streams, those that can be told within some seconds."""
+        asked = sorted(streams, key=lambda named: (named[0] or "", named[1]))[:MOST_STREAMS]
+        answers = await asyncio.gather(*(self._schema(named) for named in asked))
+        return {named: schema for named, told, schema in answers if told}
+
+    async def _schema(self, named: Named) -> tuple[Named, bool, pa.Schema | None]:
+        site, stream = named
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                there = self._agent if site is None else self._agent.at(site)
+                return named, True, (await there.read(stream, 0, 0)).table.schema
+        except NotFoundError:
+            return named, True, None
+        except (MistbowError, TimeoutError):
+            return named, False, None
 
     async def _ask(self) -> tuple[Series, ...] | None:
         try:

@@ -71,9 +71,10 @@ def version_for(plan: Plan, frontier: int, covered: Collection[str]) -> Version:
 
 def whole(group: Group, plan: Plan, site: str) -> Tasks:
     """Return the one task of a group over one site, with its fragment."""
+    feed = group.feed
     fragment = Whole(
         id=group.id,
-        source=Place(site, RAW),
+        source=Place(site, RAW) if feed is None else Place(site, feed.stream, feed),
         target=Place(site, group.results),
         plan=plan,
         salience=group.options.salience,

@@ -5,6 +5,7 @@ import re
 import msgspec
 
 from analytics_enabler.semantics.definition import Options
+from mistbow.plan.feeds import Feed
 from mistbow.plan.nodes import fingerprint
 from mistbow.streams.schemas import decisions_stream, results_stream
 from mistbow.streams.signatures import signed
@@ -17,13 +18,15 @@ _ODD = re.compile(r"[^a-z0-9-]")
 class Group(msgspec.Struct, frozen=True, kw_only=True):
     """Insights over the same site (None: over all of them), of the same scheduler and options.
 
-    ``alone``: the uid of the one insight whose options keep it apart from all others.
+    ``feed``: where their points are not of storage. ``alone``: the uid of the one insight whose
+    options keep it apart from all others.
     """
 
     scope: str | None
     scheduler: str
     options: Options = Options()
     alone: str | None = None
+    feed: Feed | None = None
 
     @property
     def id(self) -> str:
@@ -36,9 +39,10 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
         """
         scope = "all" if self.scope is None else f"site-{slug(self.scope)}"
         scheduler = slug(self.scheduler)
-        if self.options == Options():
+        if self.options == Options() and self.feed is None:
             return f"{scope}.{scheduler}"
-        digest = fingerprint((self.scheduler, self.options, self.alone))[:8]
+        feed = () if self.feed is None else (self.feed,)
+        digest = fingerprint((self.scheduler, self.options, self.alone, *feed))[:8]
         name = f"{scope}.{scheduler[:_MOST_BEFORE_DIGEST]}.{digest}"
         signature = self.options.signature
         return name if signature is None else signed(name, signature)

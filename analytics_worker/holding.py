@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from mistbow.client.agent import AgentClient
 from mistbow.errors import MistbowError
 from mistbow.panes.routing import metrics_needed
-from mistbow.plan.fragments import Fragment, Merge, Partial, Place
+from mistbow.plan.feeds import Feed
+from mistbow.plan.fragments import Fragment, Merge, Partial, Place, Whole
 from mistbow.telemetry import get_logger
 
 log = get_logger(__name__)
@@ -54,12 +55,14 @@ class Holder:
 
 
 def metrics_of(fragment: Fragment) -> tuple[str, ...]:
-    """Return the metrics of which a fragment reads points; a merge reads none.
+    """Return the metrics of which a fragment reads points of storage; a merge reads none.
 
     None as well if they are more than an agent takes: they only help it to decide what to copy.
     """
     match fragment:
         case Merge():
+            return ()
+        case Whole(source=Place(feed=Feed())):
             return ()
         case Partial(panes=panes):
             needed = metrics_needed(panes)

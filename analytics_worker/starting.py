@@ -20,6 +20,7 @@ from analytics_worker.streaming_library import MergeStart, Query, StreamingLibra
 from mistbow.client.agent import AgentClient
 from mistbow.client.agent_model import StreamInfo
 from mistbow.errors import NotFoundError, UnavailableError
+from mistbow.plan.feeds import TIME, Feed
 from mistbow.plan.fragments import Fragment, Merge, Partial, Place, Whole
 from mistbow.plan.nodes import fingerprint
 from mistbow.plan.resumption import resume
@@ -205,4 +206,14 @@ def _covered(target: StreamInfo) -> set[str]:
 
 
 def _seek(agent: AgentClient, place: Place, time_ms: int) -> int:
-    return agent.at(place.site).seek(place.stream, time_ms)
+    site = agent.at(place.site)
+    if isinstance(place.feed, Feed) and not _has_times(site.info(place.stream), place.feed):
+        return 0
+    return site.seek(place.stream, time_ms)
+
+
+def _has_times(stream: StreamInfo, feed: Feed) -> bool:
+    # Agents know the times of no other column.
+    return any((field.name, field.type) == (feed.time, "int64") for field in stream.fields) and (
+        feed.time == TIME
+    )

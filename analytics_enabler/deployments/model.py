@@ -36,6 +36,7 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
             scheduler=self.definition.scheduler,
             options=options,
             alone=self.uid if options.alone else None,
+            feed=self.definition.feed,
         )
 
     @property
@@ -90,7 +91,8 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
         """Return the deployment with these insights from the time ``since`` on.
 
         An insight that means what it meant goes on undisturbed; another one starts a generation
-        of its own, and the one that it replaces ends at the same instant.
+        of its own, and the one that it replaces ends at the same instant. What reads a feed starts
+        with its first row, and what it replaces is no more: the past may be all that there is.
         """
         live = {generation.name: generation for generation in self.live}
         kept: list[Generation] = []
@@ -100,9 +102,13 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
                 del live[definition.name]
                 kept.append(msgspec.structs.replace(old, definition=definition))
             else:
-                kept.append(self._next_generation(definition, since, scope_of(definition)))
+                start = since if definition.feed is None else 0
+                kept.append(self._next_generation(definition, start, scope_of(definition)))
         ended = [g for g in self.generations if g.until is not None]
-        ended += [msgspec.structs.replace(old, until=since) for old in live.values()]
+        ended += [
+            msgspec.structs.replace(old, until=since if old.definition.feed is None else 0)
+            for old in live.values()
+        ]
         return msgspec.structs.replace(self, generations=(*ended[-MOST_ENDED:], *kept))
 
     def settled_to(self, frontiers: Mapping[Group, int]) -> "Deployment":

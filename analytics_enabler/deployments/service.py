@@ -22,6 +22,7 @@ from analytics_enabler.semantics import (
     check,
     scope_of,
     sites_of,
+    streams_named,
 )
 from mistbow.clock import Clock
 from mistbow.errors import ConflictError, InvalidQueryError, NotFoundError, UnavailableError
@@ -66,10 +67,14 @@ class Deployments:
         It may refer to the insights that run, but not to those of the deployment that it amends.
         """
         metrics = await self._catalogue.metrics()
+        named = await asyncio.to_thread(streams_named, queries)
+        schemas = await self._catalogue.schemas(named)
         fabric = self._landscape.fabric
         sites = None if fabric is None else sites_of(fabric)
         deployed = self._deployed(but=amended) if self._ever_read else None
-        return await asyncio.to_thread(check, queries, metrics, sites, self._scheduler, deployed)
+        return await asyncio.to_thread(
+            check, queries, metrics, sites, self._scheduler, deployed, schemas
+        )
 
     async def submit(self, queries: str, name: str | None, key: str | None = None) -> Deployment:
         """Deploy new insights; they start at their first tick after the raw stream's frontier.

@@ -5,17 +5,27 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 
+import msgspec
+
 from analytics_enabler.limits import MOST_NAME
 from analytics_enabler.semantics.computed import refusals
 from analytics_enabler.semantics.current import with_current
 from analytics_enabler.semantics.definition import DEFAULT_SCHEDULER, Definition
 from analytics_enabler.semantics.expansion import Meant, expanded
+from analytics_enabler.semantics.fed import (
+    check_feed,
+    check_site,
+    feed_with_references,
+    known_metrics,
+)
+from analytics_enabler.semantics.feeds import Schemas
 from analytics_enabler.semantics.findings import Findings, beginning, did_you_mean, nearest
 from analytics_enabler.semantics.insights import define
 from analytics_enabler.semantics.named import read_by
 from analytics_enabler.semantics.references import Deployed, References
 from analytics_enabler.semantics.sites import Sites, demanded_site
 from grammar import ParseError, Problem, Script, ast, format_statement, parse
+from mistbow.plan.feeds import Feed
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,36 +48,50 @@ def check(
     sites: Sites | None = None,
     scheduler: str = DEFAULT_SCHEDULER,
     deployed: Deployed | None = None,
+    schemas: Schemas | None = None,
 ) -> Checked:
     """Say what a text means.
 
     ``metrics`` are those that points have come of, and ``sites`` those that there are, for
     warnings; ``deployed`` are the insights that run, which others may refer to; None where that is
-    not known. Insights that name no scheduler are placed by ``scheduler``.
+    not known. ``schemas`` are those of feeds, as far as they are known. Insights that name no
+    scheduler are placed by ``scheduler``.
     """
     try:
         script = parse(text)
     except ParseError as error:
         return Checked((), error.problems)
     findings = Findings()
+    schemas = schemas or {}
     _check_names(script, findings)
     references = References(findings, deployed)
-    meant = _computed(script, findings)
-    found = sorted(
-        _define(meant, references, findings, scheduler, metrics),
-        key=lambda pair: pair[0].span.offset,
-    )
-    insights = [insight for insight, _ in found]
+    known = _Known(scheduler, metrics, schemas)
+    defined = _define(_computed(script, schemas, findings), references, findings, known)
+    found = sorted(defined, key=lambda pair: pair[0].span.offset)
     definitions = tuple(definition for _, definition in found)
     if sites is not None:
-        _look_up_sites(insights, definitions, sites, findings)
+        _look_up_sites(found, sites, findings)
     if metrics is not None:
-        _look_up_metrics(insights, metrics, findings)
+        of_storage = [insight for insight, definition in found if definition.feed is None]
+        _look_up_metrics(of_storage, metrics, findings)
     # What is wrong with a function's body, each of its calls tells.
     told = dict.fromkeys(findings.problems)
     problems = tuple(sorted(told, key=lambda p: (p.line, p.column)))
     checked = Checked(definitions, problems, script)
     return checked if checked.ok else replace(checked, definitions=())
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What insights are defined by, beside their text; see ``check``."""
+
+    scheduler: str
+    metrics: frozenset[str] | None
+    schemas: Schemas
+
+    def metrics_of(self, feed: Feed | None) -> frozenset[str] | None:
+        """Return the metrics that there are, None where that is not known."""
+        return self.metrics if feed is None else known_metrics(feed, self.schemas)
 
 
 def _check_names(script: Script, findings: Findings) -> None:
@@ -90,12 +114,9 @@ def _check_names(script: Script, findings: Findings) -> None:
             )
 
 
-def _computed(script: Script, findings: Findings) -> list[Meant]:
+def _computed(script: Script, schemas: Schemas, findings: Findings) -> list[Meant]:
     """Return the insights, and say what of the text is not computed."""
-    for statement in script.statements:
-        if isinstance(statement, ast.StreamDefinition):
-            _refused(statement, findings)
-    insights = expanded(script, findings)
+    insights = expanded(script, schemas, findings)
     if not insights:
         hint = "Add one that uses what is defined here."
         findings.error(beginning(script.span, 0), "there is no insight in this text", hint)
@@ -113,24 +134,27 @@ def _refused(statement: ast.Statement, findings: Findings) -> bool:
 
 
 def _define(
-    insights: list[Meant],
-    references: References,
-    findings: Findings,
-    scheduler: str,
-    metrics: frozenset[str] | None,
+    insights: list[Meant], references: References, findings: Findings, context: _Known
 ) -> Iterator[tuple[ast.Insight, Definition]]:
     """Yield the insights that mean something, each behind those that it refers to."""
     for each in insights:
         if each.plain is None:
             references.add(each.written.name, None)
+    feeds = {each.written.name: each.feed for each in insights}
     for written, plain in references.in_order(insights):
         known = findings.errors
         if not references.look_up(plain):
             references.add(plain.name, None)
             continue
+        feed = feed_with_references(plain, feeds[written.name], references, findings)
+        metrics = context.metrics_of(feed)
         meant = with_current(plain, metrics, references, findings)
         # Its text is as the user wrote it; its meaning stands by itself, without what that names.
-        definition = define(meant, format_statement(written), findings, scheduler, references)
+        text = format_statement(written)
+        definition = define(meant, text, findings, context.scheduler, references)
+        if feed is not None:
+            check_feed(meant, feed, metrics, findings)
+            definition = msgspec.structs.replace(definition, feed=feed)
         sound = findings.errors == known and references.check_depth(plain, definition)
         references.add(plain.name, definition if sound else None)
         yield meant, definition
@@ -154,12 +178,12 @@ def _look_up_metrics(
 
 
 def _look_up_sites(
-    insights: list[ast.Insight],
-    definitions: tuple[Definition, ...],
-    sites: Sites,
-    findings: Findings,
+    found: list[tuple[ast.Insight, Definition]], sites: Sites, findings: Findings
 ) -> None:
-    for insight, definition in zip(insights, definitions, strict=True):
+    for insight, definition in found:
+        if definition.feed is not None:
+            check_site(insight, definition.feed, sites, findings)
+            continue
         site = demanded_site(definition, sites)
         if site is None or site in sites.names:
             continue

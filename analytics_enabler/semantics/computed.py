@@ -28,9 +28,6 @@ NOT_COMPUTED: dict[type[ast.Node], str] = {
 }
 """The nodes that have none, and what people call them."""
 
-NOT_COMPUTED_PROVIDERS = frozenset({"stream"})
-"""The providers of STREAM definitions whose points no insight reads."""
-
 _OMIT = "Leave it out for now."
 
 
@@ -50,9 +47,6 @@ def refusals(node: ast.Node) -> Iterator[Refusal]:
         yield Refusal(node.span, f"`{node.function}`", hint)
     elif type(node) in NOT_COMPUTED:
         yield Refusal(node.span, NOT_COMPUTED[type(node)])
-    elif isinstance(node, ast.StreamDefinition):
-        if node.provider.lower() in NOT_COMPUTED_PROVIDERS:
-            yield Refusal(node.span, f"a STREAM FROM {node.provider.lower()}")
     else:
         for part in parts(node):
             yield from refusals(part)

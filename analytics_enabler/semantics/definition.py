@@ -5,6 +5,7 @@ import msgspec
 from mistbow.fog.constraints import Cap, Confinement
 from mistbow.fog.jobs import Setting
 from mistbow.plan.expressions import Expression
+from mistbow.plan.feeds import Feed
 from mistbow.plan.nodes import Counted, Insight, fingerprint
 
 DEFAULT_SCHEDULER = "fair"
@@ -45,6 +46,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     counted: Counted | None = None
     scheduler: str = DEFAULT_SCHEDULER
     options: Options = Options()
+    feed: Feed | None = None
 
     @property
     def meaning(self) -> str:
@@ -53,7 +55,8 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
         """
         counted = () if self.counted is None else (self.counted,)
         computed = (self.expression, self.by, self.every_ms, self.filter, *counted)
-        return fingerprint((*computed, self.scheduler, self.options))
+        feed = () if self.feed is None else (self.feed,)
+        return fingerprint((*computed, self.scheduler, self.options, *feed))
 
     def deployed(self, uid: str, since: int) -> Insight:
         """Return the plan's insight that starts after ``since``, ms since the epoch."""

@@ -2,31 +2,38 @@
 
 from dataclasses import dataclass
 
+from analytics_enabler.semantics.feeds import Schemas
 from analytics_enabler.semantics.findings import Findings
 from analytics_enabler.semantics.functions import functions_of
 from analytics_enabler.semantics.streams import streams_of
 from analytics_enabler.semantics.substitution import Substitution
 from grammar import Script, ast
+from mistbow.plan.feeds import Feed
 
 
 @dataclass(frozen=True, slots=True)
 class Meant:
-    """An insight as it is written, and what is meant by that; None where it means nothing."""
+    """An insight as it is written, and what is meant by that; None where it means nothing.
+
+    ``feed``: where its own metrics are not of storage.
+    """
 
     written: ast.Insight
     plain: ast.Insight | None
+    feed: Feed | None = None
 
 
-def expanded(script: Script, findings: Findings) -> list[Meant]:
+def expanded(script: Script, schemas: Schemas, findings: Findings) -> list[Meant]:
     """Return the insights of a text, and say what is wrong with its other definitions.
 
     An insight that uses a wrong definition means nothing; nothing is said at the insight then.
     """
     substitution = Substitution(functions_of(script, findings), findings)
-    streams = streams_of(script, findings)
+    streams = streams_of(script, schemas, findings)
     insights: list[Meant] = []
     for each in script.statements:
         if isinstance(each, ast.Insight):
             called = substitution.of(each)
-            insights.append(Meant(each, None if called is None else streams.resolved(called)))
+            found = None if called is None else streams.resolved(called, findings)
+            insights.append(Meant(each, None) if found is None else Meant(each, *found))
     return insights

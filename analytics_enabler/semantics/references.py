@@ -25,6 +25,7 @@ from mistbow.plan.expressions import (
     children,
     rewrite,
 )
+from mistbow.plan.feeds import Feed
 
 Deployed = Mapping[str, Sequence[Definition]]
 """The insights that run, by name; several deployments may have one of the same name."""
@@ -99,6 +100,10 @@ class References:
     def keys(self, node: ast.InsightReference) -> tuple[str, ...]:
         """Return the attributes of the keys of an insight that was looked up."""
         return self._definition(node).by
+
+    def feed(self, node: ast.InsightReference) -> Feed | None:
+        """Return where the metrics of an insight that was looked up are from, if not storage."""
+        return self._definition(node).feed
 
     def meaning(self, node: ast.InsightReference, every_ms: int | None) -> Expression:
         """Return the values of an insight that was looked up, at the ticks of another one."""

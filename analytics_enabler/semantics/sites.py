@@ -24,10 +24,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Sites:
-    """The names of the sites that are known, and the site of each node."""
+    """The names of the sites that are known, the site of each node, and the enabler's own."""
 
     names: frozenset[str] = frozenset()
     of_node: Mapping[str, str] = field(default_factory=dict)
+    own: str | None = None
 
 
 def sites_of(fabric: Fabric) -> Sites:
@@ -35,11 +36,14 @@ def sites_of(fabric: Fabric) -> Sites:
     return Sites(
         frozenset(site.name for site in fabric.sites),
         {site.node: site.name for site in fabric.sites},
+        fabric.site,
     )
 
 
 def scope_of(definition: Definition, sites: Sites) -> str | None:
     """Return the site that an insight is over, None for all; so also if it is not known."""
+    if definition.feed is not None:
+        return definition.feed.site or sites.own
     site = demanded_site(definition, sites)
     return site if site in sites.names else None
 

@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from analytics_enabler.semantics.computed import NOT_COMPUTED_PROVIDERS
+from analytics_enabler.semantics.feeds import Schemas, check_columns, feed_of, taken
 from analytics_enabler.semantics.findings import Findings, beginning, did_you_mean, nearest
 from analytics_enabler.semantics.trees import all_of, any_of, rebuilt, walk
 from grammar import Script, ast
 from mistbow.plan.attributes import canonical
+from mistbow.plan.feeds import Feed
 
 PROVIDERS = ("storage", "stream")
 
@@ -18,13 +19,26 @@ _ATTRIBUTES = ("node", "site", "region", "entity", "entityID", "entityType", "gr
 class Streams:
     """The STREAM definitions of a text: what their points satisfy, None where that is unknown.
 
-    A stream without conditions is that of all points.
+    A stream without conditions is that of all points. ``feeds`` are those that are not of storage.
     """
 
     conditions: Mapping[str, tuple[ast.Condition, ...] | None]
+    feeds: Mapping[str, Feed]
 
-    def resolved(self, insight: ast.Insight) -> ast.Insight | None:
-        """Return an insight in which FROM takes entities only; None where a stream is unknown."""
+    def resolved(
+        self, insight: ast.Insight, findings: Findings
+    ) -> tuple[ast.Insight, Feed | None] | None:
+        """Return an insight in which FROM takes entities only, and the feed that it reads, if any.
+
+        None where a stream means nothing, or does not go with others.
+        """
+        found = taken(insight, self.feeds, findings)
+        if found is None:
+            return None
+        plain = self._of_storage(found[0])
+        return None if plain is None else (plain, found[1])
+
+    def _of_storage(self, insight: ast.Insight) -> ast.Insight | None:
         if not self.conditions:
             return insight
         used = (each for each in walk(insight) if isinstance(each, ast.MetricStream))
@@ -55,8 +69,12 @@ class Streams:
         return replace(node, members=(), when=all_of(terms))
 
 
-def streams_of(script: Script, findings: Findings) -> Streams:
-    """Return what a text defines as streams, and say what is wrong with that."""
+def streams_of(script: Script, schemas: Schemas, findings: Findings) -> Streams:
+    """Return what a text defines as streams, and say what is wrong with that.
+
+    ``schemas`` tell the columns of feeds.
+    """
+    feeds: dict[str, Feed] = {}
     conditions: dict[str, tuple[ast.Condition, ...] | None] = {}
     members = {
         member
@@ -68,14 +86,19 @@ def streams_of(script: Script, findings: Findings) -> Streams:
         if not isinstance(each, ast.StreamDefinition):
             continue
         head = beginning(each.span, len(each.name))
-        if each.name in conditions:
+        if each.name in conditions or each.name in feeds:
             hint = "Give each stream of a submission a name of its own."
             findings.error(head, f"there are two streams `{each.name}`", hint)
         elif each.name not in members:
             hint = f"Take a metric from it, as in `cpu FROM ({each.name})`, or remove it."
             findings.warning(head, f"nothing is taken from the stream `{each.name}`", hint)
-        conditions.setdefault(each.name, _conditions(each, findings))
-    return Streams(conditions)
+        feed = feed_of(each, findings)
+        if feed is not None:
+            check_columns(each, feed, schemas, findings)
+            feeds.setdefault(each.name, feed)
+        else:
+            conditions.setdefault(each.name, _conditions(each, findings))
+    return Streams(conditions, feeds)
 
 
 def _conditions(
@@ -91,7 +114,7 @@ def _conditions(
             did_you_mean(near) if near else f"There are {', '.join(PROVIDERS)}.",
         )
     _check_keys(definition, provider, findings)
-    if findings.errors > known or provider in NOT_COMPUTED_PROVIDERS:
+    if findings.errors > known or provider != "storage":
         return None
     return tuple(
         _membership(setting.key, setting.values, setting.span) for setting in definition.settings
@@ -107,16 +130,10 @@ def _check_keys(definition: ast.StreamDefinition, provider: str, findings: Findi
             hint = f'List all its values: `{setting.key}=("a", "b")`.'
             findings.error(setting.span, f"`{setting.key}` is given twice", hint)
         seen.add(key)
-        if provider == "stream" and key != "name":
-            hint = 'It takes the name of a stream: `stream(name="app/events")`.'
-            findings.error(setting.span, f"`stream` has no setting `{setting.key}`", hint)
         near = nearest(setting.key, _ATTRIBUTES)
         if provider == "storage" and near and key not in _ATTRIBUTES:
             message = f"`{setting.key}` is taken for a label of points and nodes"
             findings.warning(setting.span, message, did_you_mean(near))
-    if provider == "stream" and "name" not in seen:
-        hint = 'Add the name of one: `stream(name="app/events")`.'
-        findings.error(definition.span, "this does not say which stream it is", hint)
 
 
 def _membership(key: str, values: tuple[ast.Value, ...], span: ast.Span) -> ast.Condition:

@@ -150,7 +150,9 @@ def recompute_from_panes(
 
 def points_options(url: str, place: Place, panes: Sequence[Pane], grain_ms: int) -> dict[str, str]:
     """Return the options of the source ``mistbow`` for routed points."""
+    feed = place.feed
     return {
+        **({} if feed is msgspec.UNSET else {"feed": msgspec.json.encode(feed).decode()}),
         "url": url,
         "site": place.site,
         "stream": place.stream,

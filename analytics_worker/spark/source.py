@@ -25,10 +25,13 @@ from pyspark.sql.types import StructType
 
 from analytics_worker.connection import connect
 from analytics_worker.spark.earlier import earlier_in
+from analytics_worker.spark.feed_clock import FeedClock
 from mistbow.client.agent import AgentClient
 from mistbow.client.agent_model import Offset
+from mistbow.panes.feeding import points_in
 from mistbow.panes.gathering import GATHERED, gathered
 from mistbow.panes.routing import COLUMNS, metrics_needed, route
+from mistbow.plan.feeds import Feed
 from mistbow.plan.nodes import Pane
 
 FRONTIER = pa.field("frontier", pa.timestamp("us", tz="UTC"))
@@ -54,6 +57,7 @@ class SourceOptions:
     max_rows: int
     grain_ms: int
     panes: tuple[Pane, ...] | None
+    feed: Feed | None = None
 
     @classmethod
     def parse(cls, options: MutableMapping[str, str]) -> "SourceOptions":
@@ -77,6 +81,7 @@ class SourceOptions:
             max_rows=number("max_rows") or _MAX_ROWS,
             grain_ms=number("grain") or 1000,
             panes=msgspec.json.decode(panes, type=tuple[Pane, ...]) if panes else None,
+            feed=msgspec.json.decode(options["feed"], type=Feed) if "feed" in options else None,
         )
 
     @property
@@ -112,11 +117,15 @@ class MistbowSource(DataSource):
 
 @dataclass(frozen=True)
 class Range(InputPartition):
-    """Rows with numbers from ``start`` to ``end`` (exclusive), and the promise made with them."""
+    """Rows with numbers from ``start`` to ``end`` (exclusive), and the promise made with them.
+
+    ``frontier``: how far event time was before them, in ms.
+    """
 
     start: int
     end: int | None
     promise: int = 0
+    frontier: int = 0
 
 
 class StreamReader(DataSourceStreamReader):
@@ -131,6 +140,7 @@ class StreamReader(DataSourceStreamReader):
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
+        self._clock = None if options.feed is None else FeedClock(options.feed)
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         """Start at the number asked for; no promise is made."""
@@ -153,10 +163,15 @@ class StreamReader(DataSourceStreamReader):
         """Return the furthest point within the row limit, or further if a promise asks for it."""
         rows = self._options.max_rows
         while True:
-            offset = self._options.agent.offset(self._options.stream, start["next"], rows)
+            offset = self._reached(start["next"], rows)
             if offset.frontier >= start["promise"] or offset.next >= offset.head:
                 return offset
             rows *= 2
+
+    def _reached(self, start: int, rows: int) -> Offset:
+        agent, stream = self._options.agent, self._options.stream
+        offset = agent.offset(stream, start, rows)
+        return offset if self._clock is None else self._clock.told(agent, start, offset)
 
     def _early_ms(self, start: dict[str, int], offset: Offset) -> int:
         """Return for how long to hold the next batch back; 0 or less: not at all."""
@@ -173,9 +188,7 @@ class StreamReader(DataSourceStreamReader):
         """
         grain = self._options.grain_ms
         if offset.next < offset.head:
-            then = self._options.agent.offset(
-                self._options.stream, offset.next, self._options.max_rows
-            )
+            then = self._reached(offset.next, self._options.max_rows)
             return then.frontier // grain * grain
         reached = offset.frontier // grain * grain
         if reached > before:
@@ -191,7 +204,7 @@ class StreamReader(DataSourceStreamReader):
         """Read a micro-batch in one task: routing is cheap, and tasks are not."""
         if start == end:
             return []
-        return [Range(start["next"], end["next"], end["promise"])]
+        return [Range(start["next"], end["next"], end["promise"], start["frontier"])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows and, when they are routed, a heartbeat that carries the promise."""
@@ -222,22 +235,34 @@ def _rows(options: SourceOptions, part: Range) -> Iterator[pa.RecordBatch]:
     if part.end is not None and part.start >= part.end:
         return
     panes = options.panes
-    match = {} if panes is None else {"metric": list(metrics_needed(panes))}
-    rows = options.agent.read(
-        options.stream,
-        part.start,
-        part.end,
-        match=match,
-        columns=None if panes is None else COLUMNS,
-        min_ts=options.min_ts,
-        max_ts=options.max_ts,
-    ).table
+    rows = _points(options, part) if panes is not None else _read(options, part, {}, None)
     earlier = earlier_in(options.agent, options.site, options.stream, part.end)
     for batch in rows.unify_dictionaries().to_batches():
         if panes is None:
             yield from _decoded(batch)
         else:
             yield from _with_frontier(gathered(route(batch, panes, earlier), panes))
+
+
+def _points(options: SourceOptions, part: Range) -> pa.Table:
+    metrics = metrics_needed(options.panes or ())
+    if options.feed is None:
+        return _read(options, part, {"metric": list(metrics)}, COLUMNS)
+    return points_in(_read(options, part, {}, None), options.feed, metrics, part.frontier)
+
+
+def _read(
+    options: SourceOptions, part: Range, match: dict[str, list[str]], columns: Sequence[str] | None
+) -> pa.Table:
+    return options.agent.read(
+        options.stream,
+        part.start,
+        part.end,
+        match=match,
+        columns=columns,
+        min_ts=options.min_ts,
+        max_ts=options.max_ts,
+    ).table
 
 
 def _with_frontier(rows: pa.Table) -> Iterator[pa.RecordBatch]:

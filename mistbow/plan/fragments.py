@@ -2,6 +2,7 @@
 
 import msgspec
 
+from mistbow.plan.feeds import Feed
 from mistbow.plan.nodes import Pane, Plan, fingerprint
 
 MOST_SALIENCE = 100
@@ -9,10 +10,11 @@ MOST_SALIENCE = 100
 
 
 class Place(msgspec.Struct, frozen=True):
-    """A stream at a site."""
+    """A stream at a site; where points are read of another one than raw, ``feed`` says how."""
 
     site: str
     stream: str
+    feed: Feed | msgspec.UnsetType = msgspec.UNSET
 
 
 class Whole(msgspec.Struct, frozen=True, kw_only=True, tag="whole"):

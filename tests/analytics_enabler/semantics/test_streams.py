@@ -1,8 +1,10 @@
 """What is taken FROM streams, and what is said of definitions that mean nothing."""
 
+import pyarrow as pa
 import pytest
 
-from analytics_enabler.semantics import check
+from analytics_enabler.semantics import Sites, check, scope_of, streams_named
+from mistbow.plan.feeds import Feed
 from tests.analytics_enabler.support import definitions
 
 STREAMS = (
@@ -38,11 +40,24 @@ def test_a_stream_in_a_condition_and_through_a_function() -> None:
     assert found.meaning == wanted.meaning
 
 
+SCHEMAS = {
+    (None, "w"): pa.schema(
+        [("ts", pa.int64()), ("station", pa.string()), ("rain", pa.float64()), ("x", pa.int8())]
+    ),
+    (None, "later"): None,
+}
 ERRORS = [
-    ("s: STREAM FROM stream(name='app/x')", "a STREAM FROM stream is not computed yet", "for now"),
     ("s: STREAM FROM strage(node='a')", "no provider `strage`", "`storage`"),
-    ("s: STREAM FROM stream(name='x', node='a')", "`stream` has no setting `node`", "the name"),
+    ("s: STREAM FROM stream(name='w', node='a')", "`stream` has no setting `node`", "It has name"),
     ("s: STREAM FROM stream()", "does not say which stream", "name="),
+    ("s: STREAM FROM stream(name=3)", "`name` takes one name", "in quotes"),
+    (
+        "s: STREAM FROM stream(name='w', value='x')",
+        "`metric` and `value` go together",
+        "neither",
+    ),
+    ("s: STREAM FROM stream(name='w', entity='sation')", "no column `sation`", "`station`"),
+    ("s: STREAM FROM stream(name='w', time='station')", "is of the type string", "a time"),
     ("s: STREAM FROM storage(node='a', node_id='b')", "`node_id` is given twice", "List all"),
     ("s: STREAM FROM storage(); s: STREAM FROM storage()", "two streams `s`", "of its own"),
 ]
@@ -50,10 +65,56 @@ ERRORS = [
 
 @pytest.mark.parametrize(("stream", "message", "hint"), ERRORS)
 def test_error(stream: str, message: str, hint: str) -> None:
-    checked = check(f"{stream}; a = COMPUTE AVG(x FROM (s)) EVERY 1 s")
+    checked = check(f"{stream}; a = COMPUTE AVG(x FROM (s)) EVERY 1 s", schemas=SCHEMAS)
     errors = [each for each in checked.problems if each.severity == "error"]
     assert [each for each in errors if message in each.message and hint in (each.hint or "")]
     assert all("STREAM" in each.message or message in each.message for each in errors)
+
+
+FEEDS = "w: STREAM FROM stream(name='w'); v: STREAM FROM stream(name='v', site='edge'); "
+
+
+@pytest.mark.parametrize(
+    ("insight", "message"),
+    [
+        ("AVG(rain FROM (w)) / AVG(cpu)", "of the stream `w` and `cpu` of storage"),
+        ("AVG(rain FROM (w)) WHEN AVG(x FROM (v)) > 1", "and `x` of the stream `v`"),
+        ("AVG(rain FROM (w, e1))", "no entity or other stream goes with it"),
+        ("AVG(rain FROM (w)) + INSIGHT t", "`t` reads storage, and what is beside it the stream"),
+        ("AVG(rain FROM (w), 1 m) WITH SAMPLE 0.1", "only points of storage are sampled"),
+        ("AVG(rian FROM (w))", "`w` has no column of numbers `rian`"),
+        ("AVG(x FROM (v))", "there is no site `edge`"),
+        ("AVG(x FROM (s)) WITH SIGNATURE 'ops'", "is signed with `board`"),
+    ],
+)
+def test_a_feed_is_read_alone(insight: str, message: str) -> None:
+    words, _, options = insight.partition(" WITH ")
+    every = " EVERY 1 s" + (f" WITH {options}" if options else "")
+    text = f"""{FEEDS} s: STREAM FROM stream(name='results/all.fair.signed-board');
+        t = COMPUTE AVG(cpu) EVERY 1 s; a = COMPUTE {words}{every}"""
+    checked = check(text, frozenset({"cpu"}), Sites(frozenset({"here"})), schemas=SCHEMAS)
+    (error,) = [each for each in checked.problems if each.severity == "error"]
+    assert message in error.message
+
+
+def test_what_a_feed_is() -> None:
+    text = f"""{FEEDS} u: STREAM FROM stream(name='later', time='at', metric='m', value='n',
+        entity='e', attributes=('a', 'b')); a = COMPUTE x FROM (w) WHEN station == 'x' EVERY 1 s;
+        b = COMPUTE 2 * INSIGHT a EVERY 1 s; c = COMPUTE AVG(x FROM (v), 1 m);
+        d = COMPUTE a WHEN x > MAX(x FROM (u), 1 m)"""
+    assert streams_named(text) == {(None, "w"), ("edge", "v"), (None, "later")}
+    checked = check(text, frozenset(), Sites(frozenset({"edge", "own"})), schemas=SCHEMAS)
+    told = {
+        each.name: (each.feed, scope_of(each, Sites(own="own"))) for each in checked.definitions
+    }
+    later = Feed("later", None, "at", "m", "n", "e", ("a", "b"))
+    assert told == {
+        "a": (Feed("w"), "own"), "b": (Feed("w"), "own"), "c": (Feed("v", "edge"), "edge"),
+        "d": (later, "own"),
+    }  # fmt: skip
+    (warning,) = checked.problems
+    assert warning.message == "there is no stream `later` yet; its insights wait for one"
+    assert len({each.meaning for each in checked.definitions}) == 4
 
 
 def test_what_is_probably_not_meant_is_a_warning() -> None:

@@ -1,0 +1,63 @@
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from mistbow.panes.feeding import points_in
+from mistbow.plan.feeds import Feed
+
+NAN = float("nan")
+WIDE = pa.table(
+    {
+        "ts": [1, 2, None, 4],
+        "station": pa.array(["a", "b", "a", None]).dictionary_encode(),
+        "temp": [1.5, None, 2.0, NAN],
+        "rain": pa.array([1, 2, 3, 4], pa.int32()),
+        "dry": [True, False, None, True],
+        "odd": [[1], [2], [3], [4]],
+    }
+)
+LONG = pa.table(
+    {
+        "at": pa.array([1000, 2000], pa.timestamp("us", tz="Europe/Berlin")),
+        "what": ["temp", "rain"],
+        "number": [7, 8],
+        "weight": [NAN, 0.5],
+    }
+)
+
+
+def told(rows: pa.Table, feed: Feed, *metrics: str) -> list[Any]:
+    points = points_in(rows, feed, metrics, 9).to_pylist()
+    assert {point["horizon"] for point in points} <= {9}
+    return [
+        (p["metric"], p["entity"], p["ts"], p["value"], json.loads(p["attributes"])) for p in points
+    ]
+
+
+def test_each_numeric_column_is_a_metric() -> None:
+    assert told(WIDE, Feed("w"), "temp", "rain", "ts", "none") == [
+        ("temp", "w", 1, 1.5, {"station": "a", "dry": True}),
+        ("rain", "w", 1, 1.0, {"station": "a", "dry": True}),
+        ("rain", "w", 2, 2.0, {"station": "b", "dry": False}),
+        ("rain", "w", 4, 4.0, {"dry": True}),
+    ]
+    by_station = Feed("w", entity="station", attributes=("dry", "temp", "odd"))
+    assert told(WIDE, by_station, "temp", "rain") == [
+        ("temp", "a", 1, 1.5, {"entityID": "a", "dry": True, "temp": 1.5}),
+        ("rain", "a", 1, 1.0, {"entityID": "a", "dry": True, "temp": 1.5}),
+        ("rain", "b", 2, 2.0, {"entityID": "b", "dry": False}),
+        ("rain", "", 4, 4.0, {"entityID": "", "dry": True}),
+    ]
+
+
+def test_a_column_names_the_metric() -> None:
+    feed = Feed("l", time="at", metric="what", value="number", attributes=("weight",))
+    assert told(LONG, feed, "rain") == [("rain", "l", 2, 8.0, {"weight": 0.5})]
+    assert told(LONG, feed, "temp", "rain")[0] == ("temp", "l", 1, 7.0, {})
+
+
+def test_a_column_that_is_not_there_is_told() -> None:
+    with pytest.raises(ValueError, match="the stream w has no column at, m"):
+        points_in(WIDE, Feed("w", time="at", metric="m", value="rain"), ["x"], 0)
