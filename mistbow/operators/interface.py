@@ -5,6 +5,8 @@ from typing import Protocol
 
 import msgspec
 
+from mistbow.operators.points import Floats
+
 GROUP = "mistbow.operators"
 """The group of entry points."""
 
@@ -28,6 +30,9 @@ class Operator(Protocol):
 
     version: str
     """Numbers with points between."""
+
+    def compute(self, *values: Floats, **parameters: float) -> float | None:
+        """Return what it says of a window; a class names what it takes."""
 
 
 class Installed(msgspec.Struct, frozen=True):

@@ -10,15 +10,14 @@ import numbers
 import os
 import signal
 import sys
-from collections.abc import Callable
 from functools import lru_cache
 from importlib.metadata import EntryPoint
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import msgspec
 import numpy as np
 
-from mistbow.operators.interface import GROUP, MOST_METRICS, NAME, VERSION, Installed
+from mistbow.operators.interface import GROUP, MOST_METRICS, NAME, VERSION, Installed, Operator
 
 _LONGEST_S = 60
 """Nobody waits so long for descriptions."""
@@ -69,7 +68,9 @@ def described(place: str) -> Installed:
         raise ValueError(f"its name is {name!r}: it must be a word of letters, digits and `_`")
     if not isinstance(version, str) or not VERSION.fullmatch(version):
         raise ValueError(f"its version is {version!r}: it must be numbers, as in '1.0'")
-    arguments = inspect.signature(_compute(operator)).parameters.values()
+    if not callable(getattr(operator, "compute", None)):
+        raise ValueError("it has no method `compute`")
+    arguments = inspect.signature(operator.compute).parameters.values()
     metrics = [a for a in arguments if a.kind in (a.POSITIONAL_ONLY, a.POSITIONAL_OR_KEYWORD)]
     parameters = [a for a in arguments if a.kind is a.KEYWORD_ONLY]
     if len(metrics) + len(parameters) < len(arguments):
@@ -106,8 +107,8 @@ def _called(call: Call) -> Answer:
     try:
         # As copies, for an operator may sort in place.
         values = [np.frombuffer(each, np.float64).copy() for each in call.values]
-        compute = _compute(_load(call.place))
-        said = compute(*values, **call.parameters) if values else None
+        operator = _load(call.place)
+        said: object = operator.compute(*values, **call.parameters) if values else None
     except Exception as error:
         return Answer(problem=_in_words(error))
     if said is None:
@@ -119,16 +120,9 @@ def _called(call: Call) -> Answer:
 
 
 @lru_cache(maxsize=64)
-def _load(place: str) -> object:
-    return EntryPoint("", place, GROUP).load()()
-
-
-def _compute(operator: object) -> Callable[..., Any]:
-    compute = getattr(operator, "compute", None)
-    if not callable(compute):
-        raise ValueError("it has no method `compute`")
-    found: Callable[..., Any] = compute
-    return found
+def _load(place: str) -> Operator:
+    operator: Operator = EntryPoint("", place, GROUP).load()()
+    return operator
 
 
 def _in_words(error: Exception) -> str:
