@@ -87,16 +87,16 @@ _lists = st.sampled_from(['("a", "b")', "(1, 2)", '(1, "r")', "(true)", '("n1", 
 _listing = st.sampled_from(["IN", "NOT IN"])
 
 
-def _joined(conditions: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    return st.recursive(
-        conditions,
-        lambda inner: st.one_of(
-            st.builds("({} AND {})".format, inner, inner),
-            st.builds("({} OR {})".format, inner, inner),
-            st.builds("NOT ({})".format, inner),
-        ),
-        max_leaves=3,
-    )
+_forms = st.sampled_from([
+    "{}", "{}", "{}", "({} AND {})", "({} OR {})", "NOT ({})", "NOT ({} OR {})",
+    "({} OR NOT ({} AND {}))", "(NOT ({}) AND {})",
+])  # fmt: skip
+
+
+@st.composite
+def _joined(draw: st.DrawFn, conditions: st.SearchStrategy[str]) -> str:
+    form = draw(_forms)
+    return form.format(*(draw(conditions) for _ in range(form.count("{}"))))
 
 
 _LIKELY = {
