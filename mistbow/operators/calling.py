@@ -19,8 +19,8 @@ from mistbow.operators.points import Floats
 from mistbow.operators.process import LENGTH, Answer, Call
 from mistbow.packages import environment, packages
 
-LIMIT_S = 1.0
-"""How long a call may take."""
+LIMIT_S = 2.0
+"""How long a call may take: little, for all of a tick wait; not less, for a node may be busy."""
 
 LOADING_S = 10.0
 """How long an operator may take to be loaded, before its first call in a process."""
