@@ -136,12 +136,12 @@ def check_notes(attributes: dict[str, Any]) -> None:
             waiting += item.values() if isinstance(item, dict) else item
 
 
-def check_depth(text: str, where: str) -> None:
+def check_depth(text: str, where: str, most: int = _DEEPEST) -> None:
     """Refuse JSON that is nested more deeply than all that read it later can take.
 
     >>> check_depth('["[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["]', "val")
     """
-    if text.count("[") + text.count("{") <= _DEEPEST:
+    if text.count("[") + text.count("{") <= most:
         return  # as nearly all is
     depth = 0
     for found in _BRACKET.finditer(text):
@@ -150,8 +150,8 @@ def check_depth(text: str, where: str) -> None:
                 depth += 1
             case "]" | "}":
                 depth -= 1
-        if depth > _DEEPEST:
-            raise _invalid(where, f"it is nested too deeply: more than {_DEEPEST} levels")
+        if depth > most:
+            raise _invalid(where, f"it is nested too deeply: more than {most} levels")
 
 
 def check_deletion_bounds(nodes: Some, latest: bool | None) -> None:

@@ -13,6 +13,7 @@ from mistbow.clock import Clock
 from mistbow.errors import InvalidRequestError, NotFoundError, TooLargeError
 from mistbow.streams.events import event_rows, events_of
 from mistbow.streams.schemas import EVENTS
+from storage_agent.monitoring.bodies import check_depth
 from storage_agent.records.bodies import Item, SchemaBody
 from storage_agent.streams import reading
 from storage_agent.streams.reading import Selection, Selector
@@ -23,6 +24,8 @@ STREAM = f"{RECORDS}schemas"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _MOST_BYTES = 64 * 2**10
 _MOST = 1000
+_DEEPEST = 64
+"""Two levels of a schema describe one of a value."""
 _MOST_TOLD = 300
 _GONE = "null"
 
@@ -79,8 +82,9 @@ class Schemas:
                 f"{name!r} is no name for a schema",
                 hint="Letters, digits and . _ - only, the first a letter or digit; at most 100.",
             )
-        event = msgspec.json.encode(body).decode()
+        _check(body.schema)
         _validator(body)
+        event = msgspec.json.encode(body).decode()
         new = name not in self._known
         if new and len(self._known) >= _MOST:
             raise TooLargeError(f"there are {_MOST} schemas already", hint="DELETE some of them.")
@@ -136,11 +140,20 @@ class Schemas:
         self._known[name] = _Known(told, _validator(body))
 
 
-def _validator(body: SchemaBody) -> jsonschema_rs.Validator:
-    if len(body.schema) > _MOST_BYTES:
+def _check(schema: msgspec.Raw) -> None:
+    """Refuse what would be a schema, but can be neither kept nor read where the stack is short."""
+    if len(schema) > _MOST_BYTES:
         raise TooLargeError(
             f"schema: it takes more than {_MOST_BYTES} bytes", hint="Split it into several."
         )
+    try:
+        text = str(schema, "utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidRequestError("schema: it is not valid UTF-8") from error
+    check_depth(text, "schema", _DEEPEST)
+
+
+def _validator(body: SchemaBody) -> jsonschema_rs.Validator:
     try:
         schema: Any = msgspec.json.decode(body.schema)
         return jsonschema_rs.validator_for(

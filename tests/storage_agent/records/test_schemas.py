@@ -55,6 +55,20 @@ def test_what_is_no_schema_is_refused(url: str, schema: Any, what: str) -> None:
     assert httpx.get(f"{url}/app/schemas/bad").status_code == 404
 
 
+@pytest.mark.parametrize(
+    ("schema", "what"),
+    [
+        (b'{"not":' * 65 + b"true" + b"}" * 65, "schema: it is nested too deeply"),
+        (b'{"title":"\xff"}', "schema: it is not valid UTF-8"),
+    ],
+    ids=["deep", "UTF-8"],
+)
+def test_what_cannot_be_kept_is_refused(url: str, schema: bytes, what: str) -> None:
+    response = httpx.put(f"{url}/app/schemas/bad", content=b'{"schema":%b}' % schema)
+    assert response.status_code == 400, response.text
+    assert response.json()["error"]["message"].startswith(what)
+
+
 def test_a_value_that_is_not_as_its_schema_says_is_refused(url: str, post: Post) -> None:
     register(url, "room")
     items = [item("r1", {"floor": 1}, schema="room"), item("r2", {"floor": 1.5}, schema="room")]
