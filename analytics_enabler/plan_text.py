@@ -13,6 +13,8 @@ from mistbow.plan.expressions import (
     Comparison,
     Expression,
     Filtered,
+    Geohash,
+    Label,
     Literal,
     Mapped,
     Measure,
@@ -118,6 +120,11 @@ def _leaf(node: Expression) -> str:
             return f"({text}{_by(node.by)})" if node.by else text
         case Mapped():
             return f"{node.function}({expression_text(node.operand)})"
+        case Geohash(characters, latitude, longitude):
+            degrees = f"{expression_text(latitude)}, {expression_text(longitude)}"
+            return f"GEOHASH[{characters}]({degrees})"
+        case Label(attribute, latest):
+            return f"{attribute} of {expression_text(latest)}"
         case Filtered():
             condition = expression_text(node.condition)
             return f"({expression_text(node.operand)} WHEN {condition})"
