@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-import duckdb
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
@@ -21,6 +20,7 @@ from mistbow.ports import free_ports
 from mistbow.streams.results import standing
 from mistbow.streams.schemas import RAW, decisions_stream, panes_stream, results_stream
 from tests.analytics_worker.running import running
+from tests.analytics_worker.ticks import at_ticks
 from tests.support.services import Service, storage_agent
 from tests.support.traffic import Traffic
 from tests.support.waiting import eventually
@@ -141,13 +141,7 @@ def expected(points: pa.Table, since: int, until: int) -> dict[tuple[str, str, i
             2000,
         ),
     }
-    results = {}
-    for insight, (query, every) in queries.items():
-        first = since // every * every + every
-        ticks = f"with ticks as (select * from range({first}, {until + 1}, {every}) x(t)) "  # noqa: S608
-        for key, tick, value in duckdb.execute(ticks + query).fetchall():
-            results[insight, key, tick] = value
-    return results
+    return at_ticks(queries, points, since, until)
 
 
 def results_equal_the_oracle(sites: Sites, group: str, since: int, until: int) -> None:

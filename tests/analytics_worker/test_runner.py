@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 
-import duckdb
 import msgspec
 import pyarrow as pa
 import pytest
@@ -19,6 +18,7 @@ from mistbow.plan.status import FragmentStatus
 from mistbow.streams.results import standing
 from mistbow.streams.schemas import RAW, RESULT_ROWS
 from tests.analytics_worker.running import running
+from tests.analytics_worker.ticks import at_ticks
 from tests.support.traffic import Traffic
 from tests.support.waiting import eventually
 
@@ -79,13 +79,7 @@ def expected(agent: AgentClient, since: int, until: int) -> dict[tuple[str, str,
             2000,
         ),
     }
-    results = {}
-    for insight, (query, every) in queries.items():
-        first = since // every * every + every
-        ticks = f"with ticks as (select * from range({first}, {until + 1}, {every}) x(t)) "  # noqa: S608
-        for key, tick, value in duckdb.execute(ticks + query).fetchall():
-            results[insight, key, tick] = value
-    return results
+    return at_ticks(queries, points, since, until)
 
 
 @pytest.mark.timeout(240)
