@@ -18,6 +18,13 @@ from structlog.tracebacks import ExceptionDictTransformer
 _ROTATE_BYTES = 16 * 2**20
 _QUIET = ("httpx", "httpcore", "py4j", "uvicorn.access", "uvicorn.error")
 
+_SHARED: tuple[Any, ...] = (
+    structlog.contextvars.merge_contextvars,
+    structlog.stdlib.add_log_level,
+    structlog.stdlib.add_logger_name,
+    structlog.processors.TimeStamper(fmt="iso", utc=True),
+)
+"""What happens to each event, wherever it goes."""
 
 # What looks like a token, wherever it comes from: tokens of files, and headers.
 _TOKEN_LIKE = re.compile(r"mistbow_[A-Za-z0-9_-]{20,}|(?<=bearer )[^\s\"',]+", re.IGNORECASE)
@@ -34,40 +41,21 @@ def set_up_logging(service: str, home: Path, level: str, secrets: Iterable[str] 
     scrub = _scrubber(secrets)
     folder = home / "logs"
     folder.mkdir(parents=True, exist_ok=True)
-    shared: list[Any] = [
-        structlog.contextvars.merge_contextvars,
-        structlog.stdlib.add_log_level,
-        structlog.stdlib.add_logger_name,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-    ]
     to_file = logging.handlers.RotatingFileHandler(
         folder / f"{service}.jsonl", maxBytes=_ROTATE_BYTES, backupCount=3
     )
-    to_file.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                # No local variables: a token may be among them.
-                ExceptionRenderer(ExceptionDictTransformer(show_locals=False)),
-                structlog.processors.JSONRenderer(),
-                scrub,
-            ],
-        )
-    )
+    # No local variables: a token may be among them.
+    errors = ExceptionRenderer(ExceptionDictTransformer(show_locals=False))
+    to_file.setFormatter(_formatter(errors, structlog.processors.JSONRenderer(), scrub))
     to_terminal = logging.StreamHandler(sys.stderr)
     to_terminal.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                structlog.dev.ConsoleRenderer(
-                    colors=sys.stderr.isatty(),
-                    pad_event_to=0,
-                    exception_formatter=structlog.dev.plain_traceback,
-                ),
-                scrub,
-            ],
+        _formatter(
+            structlog.dev.ConsoleRenderer(
+                colors=sys.stderr.isatty(),
+                pad_event_to=0,
+                exception_formatter=structlog.dev.plain_traceback,
+            ),
+            scrub,
         )
     )
     # What is away is told once by who waits for it, not at each try to reach it.
@@ -81,7 +69,7 @@ def set_up_logging(service: str, home: Path, level: str, secrets: Iterable[str] 
     logging.getLogger("pyignite").setLevel(logging.CRITICAL)
     structlog.configure(
         processors=[
-            *shared,
+            *_SHARED,
             structlog.stdlib.PositionalArgumentsFormatter(),
             structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
         ],
@@ -89,6 +77,11 @@ def set_up_logging(service: str, home: Path, level: str, secrets: Iterable[str] 
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
     )
+
+
+def _formatter(*last: Any) -> logging.Formatter:
+    first = structlog.stdlib.ProcessorFormatter.remove_processors_meta
+    return structlog.stdlib.ProcessorFormatter(foreign_pre_chain=_SHARED, processors=[first, *last])
 
 
 def _scrubber(secrets: Iterable[str]) -> Callable[..., str]:

@@ -3,7 +3,6 @@
 Foreign exceptions become Mistbow's here and nowhere else.
 """
 
-import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -47,13 +46,14 @@ class Call(Generic[T]):
         return {name: value for name, value in given.items() if value}
 
 
-def _headers(token: str | None) -> dict[str, str]:
-    return {} if token is None else {"Authorization": f"Bearer {token}"}
-
-
-def _trusted(ca: Path | str | None) -> ssl.SSLContext | bool:
-    # True: the authorities that httpx, or its environment, knows.
-    return True if ca is None else client_context(Path(ca))
+def _settings(token: str | None, ca: Path | str | None) -> dict[str, Any]:
+    return {
+        "headers": {} if token is None else {"Authorization": f"Bearer {token}"},
+        "timeout": _TIMEOUT,
+        "limits": _LIMITS,
+        # True: the authorities that httpx, or its environment, knows.
+        "verify": True if ca is None else client_context(Path(ca)),
+    }
 
 
 def _unavailable(url: str, error: httpx.HTTPError) -> UnavailableError:
@@ -88,13 +88,7 @@ class Transport:
     ) -> None:
         self.url = url.rstrip("/")
         self._attempts = attempts
-        self._http = httpx.Client(
-            base_url=self.url,
-            headers=_headers(token),
-            timeout=_TIMEOUT,
-            limits=_LIMITS,
-            verify=_trusted(ca),
-        )
+        self._http = httpx.Client(base_url=self.url, **_settings(token, ca))
 
     def send(self, call: Call[T]) -> T:
         """Return what the service answers; raises a ``MistbowError`` if it refuses or is away."""
@@ -143,13 +137,7 @@ class AsyncTransport:
     ) -> None:
         self.url = url.rstrip("/")
         self._attempts = attempts
-        self._http = httpx.AsyncClient(
-            base_url=self.url,
-            headers=_headers(token),
-            timeout=_TIMEOUT,
-            limits=_LIMITS,
-            verify=_trusted(ca),
-        )
+        self._http = httpx.AsyncClient(base_url=self.url, **_settings(token, ca))
 
     async def send(self, call: Call[T]) -> T:
         """Do as ``Transport.send``."""

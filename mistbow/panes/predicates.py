@@ -51,7 +51,7 @@ COMPARE_ARRAYS: dict[str, Callable[[Any, Any], Any]] = {
     "<": pc.less,
     "<=": pc.less_equal,
 }
-_ARITHMETIC: dict[str, Callable[[float, float], float]] = {
+ARITHMETIC: dict[str, Callable[[float, float], float]] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
@@ -176,7 +176,7 @@ def _number(value: Scalar | None) -> float | None:
 def _calculate(symbol: str, left: float | None, right: float | None) -> float | None:
     if left is None or right is None or (symbol == "/" and right == 0):
         return None
-    return _ARITHMETIC[symbol](left, right)
+    return ARITHMETIC[symbol](left, right)
 
 
 def _reads_value(expression: Expression) -> bool:

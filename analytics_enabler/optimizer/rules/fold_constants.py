@@ -6,11 +6,10 @@ these are of what stands by itself.
 """
 
 import math
-import operator
-from collections.abc import Callable
 
 import msgspec
 
+from mistbow.panes.predicates import ARITHMETIC, COMPARE
 from mistbow.plan.expressions import (
     Aggregate,
     And,
@@ -29,20 +28,6 @@ from mistbow.plan.expressions import (
 )
 from mistbow.plan.nodes import Insight, Plan, rewritten
 
-_CALCULATE: dict[str, Callable[[float, float], float]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-}
-_COMPARE: dict[str, Callable[..., bool]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "<": operator.lt,
-    "<=": operator.le,
-}
 _OF_SEVERAL_VALUES = frozenset({"TOP_K", "HISTOGRAM", "OUTLIER_DETECTION"})
 
 
@@ -82,7 +67,7 @@ def _fold_node(node: Expression) -> Expression:
         case Negation(Negation(operand)) if not _tells_more(operand):
             return operand
         case Comparison(comparator, Literal(left), Literal(right)) if type(left) is type(right):
-            return Literal(_COMPARE[comparator](left, right))
+            return Literal(COMPARE[comparator](left, right))
         case Membership(Literal(value), options):
             return Literal(any(type(o) is type(value) and o == value for o in options))
         case And() | Or():
@@ -107,7 +92,7 @@ def _fold_arithmetic(node: Arithmetic) -> Expression:
         case Arithmetic("/", _, Literal(0.0)):
             return node
         case Arithmetic(sign, Literal(float() as left), Literal(float() as right)):
-            value = _CALCULATE[sign](left, right)
+            value = ARITHMETIC[sign](left, right)
             return Literal(value) if math.isfinite(value) else node
         case Arithmetic("*" | "/", operand, Literal(1.0)) | Arithmetic("*", Literal(1.0), operand):
             return node if _tells_more(operand) else operand
