@@ -14,7 +14,6 @@ from mistbow.errors import InvalidRequestError
 from mistbow.ignite.tls import ServerTls
 from mistbow.labels import parse_labels
 from mistbow.ports import LOOPBACK
-from mistbow.sampling.adaptive import confidences
 from mistbow.tls import check_readable
 from mistbow.topics import template_fault
 from mistbow.trust_settings import ServedBy, TlsSettings, TokenSettings
@@ -77,13 +76,7 @@ def _are_labels(text: str) -> str:
     return text
 
 
-def _are_confidences(text: str) -> str:
-    confidences(text)
-    return text
-
-
 Labels = Annotated[str, AfterValidator(_are_labels)]
-Confidences = Annotated[str, AfterValidator(_are_confidences)]
 
 
 _IGNITE_TLS_CA = "Certificates (PEM) of the authorities by which Ignite is trusted; asks for TLS."
@@ -448,36 +441,6 @@ class EnablerSettings(ServiceSettings):
         default=5000,
         ge=0,
         description="How long results wait for a silent site, milliseconds.",
-    )
-
-
-class MonitorSettings(ServiceSettings):
-    """The monitoring agent."""
-
-    monitor_port: int = Field(
-        default=8200, ge=0, le=65535, description="Port of the monitoring agent."
-    )
-    agent_url: str = Field(
-        default="http://127.0.0.1:50000", description="Storage agent to post to."
-    )
-    node: str = Field(default_factory=socket.gethostname, description="This node's name.")
-    interval_ms: int = Field(default=1000, ge=100, description="Time between two collections, ms.")
-    buffer_points: int = Field(
-        default=100_000,
-        ge=1,
-        description="Most points kept while the agent is away; oldest dropped.",
-    )
-    sources: str = Field(
-        default="",
-        description="Further JSON sources, separated by ';': a file, http://… or exec:COMMAND.",
-    )
-    adaptive: Confidences = Field(
-        default="",
-        description="Metrics that are sampled adaptively, whatever insights ask for: "
-        "METRIC=CONFIDENCE,… with * for any part of a name.",
-    )
-    adaptive_longest_ms: int = Field(
-        default=10_000, ge=100, description="How long one of their values stands at most, ms."
     )
 
 

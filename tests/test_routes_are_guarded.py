@@ -11,7 +11,8 @@ from analytics_enabler.main import create_app as enabler
 from analytics_worker.main import create_app as worker
 from mistbow.auth.rules import Rule, rule_of
 from mistbow.monitoring.main import create_app as monitor
-from mistbow.settings import AgentSettings, EnablerSettings, MonitorSettings, WorkerSettings
+from mistbow.monitoring.settings import MonitorSettings
+from mistbow.settings import AgentSettings, EnablerSettings, WorkerSettings
 from storage_agent.main import create_app as agent
 
 SERVICES: dict[str, Callable[[Path], FastAPI]] = {

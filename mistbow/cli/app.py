@@ -16,11 +16,11 @@ from mistbow.cli.insights import app as insights
 from mistbow.cli.storage import app as storage
 from mistbow.cli.token import app as token
 from mistbow.errors import MistbowError
+from mistbow.monitoring.settings import MonitorSettings
 from mistbow.settings import (
     AgentSettings,
     EnablerSettings,
     IgniteSettings,
-    MonitorSettings,
     RunSettings,
     WorkerSettings,
 )

@@ -8,7 +8,7 @@ from mistbow.client.agent_model import Point
 from mistbow.monitoring.host import HostCollector
 from mistbow.monitoring.json_source import JsonCollector
 from mistbow.monitoring.processes import ProcessCollector
-from mistbow.settings import MonitorSettings
+from mistbow.monitoring.settings import MonitorSettings
 
 
 class Collector(Protocol):

@@ -14,9 +14,9 @@ from mistbow.monitoring.adapting import Adapting
 from mistbow.monitoring.agent import AskedFor, MonitoringAgent
 from mistbow.monitoring.buffer import Buffer
 from mistbow.monitoring.collector import make_collectors
+from mistbow.monitoring.settings import MonitorSettings
 from mistbow.sampling.adaptive import STREAM, Asked, asked_in, confidences
 from mistbow.service import create_service, serve
-from mistbow.settings import MonitorSettings
 from mistbow.tasks import end
 from mistbow.telemetry import get_logger
 

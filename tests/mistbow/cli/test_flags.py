@@ -7,10 +7,10 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from typer.testing import CliRunner
 
 from mistbow.cli.flags import command_of
+from mistbow.monitoring.settings import MonitorSettings
 from mistbow.settings import (
     AgentSettings,
     EnablerSettings,
-    MonitorSettings,
     RunSettings,
     WorkerSettings,
 )

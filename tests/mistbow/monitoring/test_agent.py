@@ -201,7 +201,7 @@ async def test_what_cannot_be_encoded_is_refused_and_holds_nothing_up():
 
 BREAKS = """
 import mistbow.monitoring.main as service
-from mistbow.settings import MonitorSettings
+from mistbow.monitoring.settings import MonitorSettings
 
 class Broken(service.Buffer):
     def oldest(self):

@@ -12,7 +12,7 @@ from mistbow.monitoring.host import HostCollector
 from mistbow.monitoring.json_source import JsonCollector, SourceError
 from mistbow.monitoring.processes import ProcessCollector
 from mistbow.monitoring.rates import Rates
-from mistbow.settings import MonitorSettings
+from mistbow.monitoring.settings import MonitorSettings
 from tests.support.waiting import eventually
 
 POINT = {"metricID": "m", "entityID": "e", "val": 6}
