@@ -8,7 +8,6 @@ from pathlib import Path
 import httpx
 import pytest
 import structlog
-from pyignite import Client
 
 from analytics_enabler.main import create_app
 from mistbow.client.agent import AgentClient
@@ -17,6 +16,7 @@ from mistbow.ignite.server import IgniteServer
 from mistbow.settings import AgentSettings, EnablerSettings
 from tests.analytics_enabler.recording_worker import RecordingWorker
 from tests.support.agents import running_agent
+from tests.support.ignite import empty
 from tests.support.serving import served
 from tests.support.waiting import eventually
 
@@ -35,17 +35,9 @@ def ignite_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IgniteSe
         yield server
 
 
-def clear(server: IgniteServer) -> None:
-    """Remove what the tests before have left in a server."""
-    client = Client(timeout=10)
-    with client.connect("127.0.0.1", server.port):
-        for name in client.get_cache_names():
-            client.get_cache(name).clear()
-
-
 @pytest.fixture
 def agent_settings(ignite_server: IgniteServer, tmp_path: Path) -> AgentSettings:
-    clear(ignite_server)
+    empty(ignite_server)
     return AgentSettings(home=tmp_path, node="n1", ignite_port=ignite_server.port)
 
 
@@ -124,7 +116,7 @@ def shared_site(
     ignite_server: IgniteServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SharedSite]:
     home = tmp_path_factory.mktemp("site")
-    clear(ignite_server)
+    empty(ignite_server)
     settings = AgentSettings(home=home, node="n1", ignite_port=ignite_server.port)
     with (
         running_agent(settings) as agent_url,

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from pyignite import Client
 
 from mistbow.client.agent import AgentClient
 from mistbow.clock import system_clock
@@ -14,6 +13,7 @@ from mistbow.ignite.server import IgniteServer
 from mistbow.ports import free_ports
 from mistbow.settings import AgentSettings
 from tests.support.agents import running_agent
+from tests.support.ignite import empty
 from tests.support.sites import Place
 
 
@@ -31,15 +31,6 @@ class HeldClock:
 def ignite_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IgniteServer]:
     with IgniteServer(tmp_path_factory.mktemp("ignite"), durability="log") as server:
         yield server
-
-
-def empty(server: IgniteServer) -> None:
-    """Remove all that the server holds."""
-    client = Client(timeout=10)
-    with client.connect("127.0.0.1", server.port):
-        for name in client.get_cache_names():
-            # Not clear(), which a crash undoes.
-            client.get_cache(name).remove_all()
 
 
 @pytest.fixture

@@ -8,8 +8,9 @@ import pytest
 
 from mistbow.ignite.server import IgniteServer
 from mistbow.settings import AgentSettings
-from tests.storage_agent.conftest import HeldClock, empty
+from tests.storage_agent.conftest import HeldClock
 from tests.support.agents import running_agent
+from tests.support.ignite import empty
 
 NOW = 1_611_318_068_003
 OK = {"result": "OK"}

@@ -25,7 +25,8 @@ from storage_agent.agent import Agent
 from storage_agent.monitoring.bodies import GetBody, Measurement, PutBody
 from storage_agent.streams import compaction
 from storage_agent.streams.reading import Selection, Selector, read
-from tests.storage_agent.conftest import HeldClock, empty
+from tests.storage_agent.conftest import HeldClock
+from tests.support.ignite import empty
 from tests.support.waiting import aeventually
 
 T = TypeVar("T")

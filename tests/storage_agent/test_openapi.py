@@ -13,8 +13,8 @@ from schemathesis import GenerationMode
 from mistbow.ignite.server import IgniteServer
 from mistbow.settings import AgentSettings
 from storage_agent.main import create_app
-from tests.storage_agent.conftest import empty
 from tests.support.agents import running_agent
+from tests.support.ignite import empty
 
 _ENDLESS = r"/streams/.*/events$"
 _WAIT = ("follow", "wait_ms")

@@ -21,13 +21,14 @@ from mistbow.ignite.server import IgniteServer
 from mistbow.settings import AgentSettings
 from storage_agent import agent
 from storage_agent.streams import compaction
-from tests.storage_agent.conftest import HeldClock, empty
+from tests.storage_agent.conftest import HeldClock
 from tests.storage_agent.crashes.failing_link import Fault
 from tests.storage_agent.crashes.life import Life
 from tests.storage_agent.crashes.model import Model
 from tests.storage_agent.crashes.operations import KEPT, USED, Make, Moment, Operation, insist
 from tests.storage_agent.crashes.processes import start_again
 from tests.storage_agent.crashes.seen import STREAMS, Seen
+from tests.support.ignite import empty
 from tests.support.waiting import aeventually
 
 BEGIN = 1_795_262_400_000

@@ -8,8 +8,9 @@ from mistbow.clock import system_clock
 from mistbow.ignite.server import IgniteServer
 from mistbow.settings import AgentSettings
 from mistbow.streams.schemas import RAW
-from tests.storage_agent.conftest import HeldClock, empty
+from tests.storage_agent.conftest import HeldClock
 from tests.support.agents import running_agent
+from tests.support.ignite import empty
 from tests.support.waiting import eventually
 
 _AHEAD_MS = 600_000

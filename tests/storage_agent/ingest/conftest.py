@@ -8,8 +8,8 @@ import pytest
 from mistbow.client.agent import AgentClient
 from mistbow.ignite.server import IgniteServer
 from mistbow.settings import AgentSettings
-from tests.storage_agent.conftest import empty
 from tests.support.agents import running_agent
+from tests.support.ignite import empty
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,10 @@ import pytest
 from mistbow.client.agent import AgentClient
 from mistbow.ignite.server import IgniteServer
 from mistbow.settings import AgentSettings
-from tests.storage_agent.conftest import HeldClock, empty
+from tests.storage_agent.conftest import HeldClock
 from tests.storage_agent.promql.fleet import END
 from tests.support.agents import running_agent
+from tests.support.ignite import empty
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from mistbow.auth.token_file import new_token_file, read_token_file, write_token
 from mistbow.ignite.server import IgniteServer
 from mistbow.settings import AgentSettings
 from storage_agent.main import create_app
-from tests.storage_agent.conftest import empty
+from tests.support.ignite import empty
 from tests.support.serving import served
 from tests.support.waiting import eventually
 

@@ -11,8 +11,8 @@ import httpx
 from mistbow.auth.token_file import new_token_file, write_token_file
 from mistbow.ignite.server import IgniteServer
 from mistbow.ports import free_ports
-from tests.storage_agent.conftest import empty
 from tests.storage_agent.security.conftest import FOG
+from tests.support.ignite import empty
 from tests.support.waiting import eventually
 
 

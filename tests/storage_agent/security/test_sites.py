@@ -17,9 +17,9 @@ from mistbow.ports import free_ports
 from mistbow.settings import AgentSettings
 from storage_agent.ignite_client import IgniteClient
 from storage_agent.main import create_app
-from tests.storage_agent.conftest import empty
 from tests.storage_agent.security.conftest import FOG, entities, guarded, put
 from tests.support.certificates import Authority
+from tests.support.ignite import empty
 from tests.support.serving import served
 from tests.support.sites import knows
 from tests.support.waiting import eventually

@@ -12,7 +12,8 @@ from mistbow.clock import system_clock
 from mistbow.ignite.server import IgniteServer
 from mistbow.settings import AgentSettings
 from storage_agent.main import create_app
-from tests.storage_agent.conftest import HeldClock, empty
+from tests.storage_agent.conftest import HeldClock
+from tests.support.ignite import empty
 from tests.support.serving import served
 from tests.support.waiting import eventually
 

@@ -17,8 +17,9 @@ from mistbow.clock import system_clock
 from mistbow.errors import ConflictError, InvalidRequestError, NotFoundError
 from mistbow.ignite.server import IgniteServer
 from mistbow.settings import AgentSettings
-from tests.storage_agent.conftest import HeldClock, empty
+from tests.storage_agent.conftest import HeldClock
 from tests.support.agents import running_agent
+from tests.support.ignite import empty
 from tests.support.waiting import eventually
 
 SCHEMA = pa.schema([pa.field("ts", pa.int64(), nullable=False), ("word", pa.string())])
