@@ -64,7 +64,9 @@ def _rhythm(node: Insight | Window) -> str:
     if isinstance(node, Insight) and node.counted is not None:
         counts = " + ".join(map(expression_text, node.counted.counts))
         return f"EVERY {node.counted.every} POINTS of {counts}, told every {every}"
-    return f"at each point, told every {every}" if node.each_point else f"EVERY {every}"
+    if node.each_point:
+        return f"at each point, told every {every}"
+    return f"EVERY {every}" if node.at is UNSET else f"EVERY {every} AT {node.at}"
 
 
 def pane_text(pane: Pane) -> str:

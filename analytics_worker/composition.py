@@ -66,6 +66,7 @@ from mistbow.plan.expressions import (
 from mistbow.plan.nodes import Counted, Insight, Plan, expressions_of
 from mistbow.plan.resumption import windows_of
 from mistbow.plan.sampling import ByLot
+from mistbow.plan.ticks import Ticks
 
 COMPOSED = pa.schema(
     [
@@ -358,8 +359,18 @@ class _Scope:
         rows = self._rows.get(window)
         if rows is None:
             mine = pc.equal(self._windows["window"], self._places[window])
-            rows = self._rows[window] = self._windows.filter(mine)
+            rows = self._rows[window] = _at_ticks(
+                self._windows.filter(mine), self._shapes[window].ticks
+            )
         return rows
+
+
+def _at_ticks(rows: pa.Table, ticks: Ticks) -> pa.Table:
+    """Leave out windows that end at no tick: where clocks change, they are of the other time."""
+    if len(ticks.phases) == 1:
+        return rows
+    held = [tick for tick in pc.unique(rows["tick"]).to_pylist() if ticks.holds(tick)]
+    return rows.filter(pc.is_in(rows["tick"], pa.array(held, pa.int64())))
 
 
 def _among(rows: pa.Table, moments: Collection[Moment]) -> pa.BooleanArray:

@@ -52,8 +52,7 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def first_tick(self) -> int:
         """The first tick that it yields a result for, ms since the epoch."""
-        every = self.definition.every_ms
-        return (self.since // every + 1) * every
+        return self.definition.ticks.after(self.since)
 
     @property
     def insight(self) -> Insight:

@@ -5,9 +5,12 @@ So a name stays the same whatever else runs, and what is named alike is computed
 
 from collections.abc import Collection
 
+import msgspec
+
 from mistbow.plan.contents import Content
 from mistbow.plan.expressions import Source
 from mistbow.plan.nodes import Pane, Window, fingerprint
+from mistbow.plan.ticks import At
 
 
 def pane_of(
@@ -28,6 +31,7 @@ def window_of(
     *,
     each_point: bool = False,
     start: int | None = None,
+    at: At = msgspec.UNSET,
 ) -> Window:
     """Return the window over a pane.
 
@@ -35,8 +39,9 @@ def window_of(
     what else runs.
     """
     shape = (size_ms, every_ms, offset_ms, each_point, *([] if start is None else [start]))
+    told = () if at is msgspec.UNSET else (at,)
     return Window(
-        id=f"w-{fingerprint((pane.source, pane.by, *shape))}",
+        id=f"w-{fingerprint((pane.source, pane.by, *shape, *told))}",
         pane=pane.id,
         size_ms=size_ms,
         every_ms=every_ms,
@@ -44,4 +49,5 @@ def window_of(
         contents=tuple(sorted(contents)),
         each_point=each_point,
         start=start,
+        at=at,
     )

@@ -3,6 +3,8 @@
 import math
 from dataclasses import dataclass
 
+import msgspec
+
 from analytics_enabler.limits import MOST_PANES
 from analytics_enabler.semantics.conditions import translate_condition
 from analytics_enabler.semantics.findings import Findings, beginning
@@ -18,10 +20,12 @@ from mistbow.plan.expressions import (
     Parameters,
     Source,
 )
+from mistbow.plan.ticks import At, Ticks
 
 SHORTEST_MS = 100
 LONGEST_MS = 366 * 86_400_000
 STAND_IN_MS = 1000
+_MINUTE_MS = 60_000
 CURRENT_MS = 60_000
 """What is older than this, and than the EVERY interval, is no current value."""
 
@@ -31,7 +35,8 @@ class Aggregates:
     """What all aggregates of one insight, or of a part of it in parentheses, have in common.
 
     ``predicate`` holds for every point that any of them reads; ``every_ms`` is None where the
-    interval is impossible. With ``each_point`` they have a value at each point, told so often.
+    interval is impossible. With ``each_point`` they have a value at each point, told so often; else
+    at ticks, which may be ``at`` a time of day.
     """
 
     findings: Findings
@@ -39,6 +44,12 @@ class Aggregates:
     every_ms: int | None
     predicate: Expression | None
     each_point: bool = False
+    at: At = msgspec.UNSET
+
+    @property
+    def ticks(self) -> Ticks:
+        """When they have values, unless that is at points."""
+        return Ticks(self.every_ms or STAND_IN_MS, self.at)
 
     def over_points(
         self, function: AnyFunction, node: ast.Call, streams: list[ast.MetricStream],
@@ -58,6 +69,7 @@ class Aggregates:
             parameters,
             next(iter(other), None),
             self.each_point,
+            self.at,
         )
 
     def _accumulated(
@@ -69,6 +81,13 @@ class Aggregates:
                 f"{function} accumulates since the insight was deployed: it has no window",
                 "Leave it out.",
             )
+        if len(self.ticks.phases) > 1:
+            self.findings.error(
+                beginning(node.span, len(node.function)),
+                f"{function} takes what came since the tick before, and where clocks change, days "
+                "are not equally long",
+                "Take a zone whose clocks never change, as in `EVERY 1 DAYS AT 23:59 GMT`.",
+            )
         every = self.every_ms or STAND_IN_MS
         return Aggregate(
             function,
@@ -78,6 +97,7 @@ class Aggregates:
             self.by,
             parameters=parameters,
             each_point=self.each_point,
+            at=self.at,
         )
 
     def latest(self, stream: ast.MetricStream) -> Aggregate:
@@ -85,7 +105,9 @@ class Aggregates:
         every = self.every_ms or STAND_IN_MS
         size = -(-CURRENT_MS // every) * every
         source = self._source(stream)
-        return Aggregate("LATEST", source, size, every, self.by, each_point=self.each_point)
+        return Aggregate(
+            "LATEST", source, size, every, self.by, each_point=self.each_point, at=self.at
+        )
 
     def _source(self, stream: ast.MetricStream) -> Source:
         own = None
@@ -112,8 +134,10 @@ class Aggregates:
         size = node.window.millis
         if not check_length(node.window, "a window", self.findings) or self.every_ms is None:
             return size
-        pane = math.gcd(size, self.every_ms)
-        if size > MOST_PANES * pane:
+        pane = math.gcd(size, self.ticks.step_ms)
+        # What ends once a day may be of many panes: each is in few such windows.
+        enough = MOST_PANES * pane if self.at is msgspec.UNSET or pane < _MINUTE_MS else LONGEST_MS
+        if size > enough:
             self.findings.error(
                 node.window.span,
                 f"this window and EVERY share no larger step than {in_words(pane)}, "

@@ -15,7 +15,8 @@ COMPUTED_FUNCTIONS = (
 
 COMPUTED = frozenset({
     ast.Accuracy, ast.Adam, ast.Awareness, ast.Sample,
-    ast.Allow, ast.And, ast.Binary, ast.Boolean, ast.Call, ast.Compare, ast.CostCap, ast.Elided,
+    ast.Allow, ast.And, ast.Binary, ast.Boolean, ast.Call, ast.Compare, ast.CostCap,
+    ast.Daily, ast.Elided,
     ast.FunctionDefinition, ast.Insight, ast.InsightReference, ast.Interval, ast.Membership,
     ast.MetricStream, ast.Name, ast.Negate, ast.Not, ast.Number, ast.Or, ast.Outliers,
     ast.PlacementOn, ast.Points, ast.Salience, ast.Scheduler, ast.Scoped, ast.Script, ast.Setting,
@@ -23,9 +24,7 @@ COMPUTED = frozenset({
 })  # fmt: skip
 """The nodes that have a meaning, at least somewhere."""
 
-NOT_COMPUTED: dict[type[ast.Node], str] = {
-    ast.Daily: "EVERY at a time of day",
-}
+NOT_COMPUTED: dict[type[ast.Node], str] = {}
 """The nodes that have none, and what people call them."""
 
 _OMIT = "Leave it out for now."

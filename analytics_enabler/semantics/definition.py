@@ -7,6 +7,7 @@ from mistbow.fog.jobs import Setting
 from mistbow.plan.expressions import Expression
 from mistbow.plan.feeds import Feed
 from mistbow.plan.nodes import Counted, Insight, fingerprint
+from mistbow.plan.ticks import At, Ticks
 
 DEFAULT_SCHEDULER = "fair"
 
@@ -44,9 +45,15 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     filter: Expression | None = None
     each_point: bool = False
     counted: Counted | None = None
+    at: At = msgspec.UNSET
     scheduler: str = DEFAULT_SCHEDULER
     options: Options = Options()
     feed: Feed | None = None
+
+    @property
+    def ticks(self) -> Ticks:
+        """When it has values, unless that is at points."""
+        return Ticks(self.every_ms, self.at)
 
     @property
     def meaning(self) -> str:
@@ -69,4 +76,5 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
             filter=self.filter,
             each_point=self.each_point,
             counted=self.counted,
+            at=self.at,
         )

@@ -39,7 +39,7 @@ def define(
     keys = tuple(dict.fromkeys((*by, *inner_keys(insight.expression, references))))
     parted = part(insight.expression, insight.when, keys, findings)
     predicate = _translated_points(parted.on_points, findings)
-    aggregates = Aggregates(findings, by, pace.every_ms, predicate, pace.each_point)
+    aggregates = Aggregates(findings, by, pace.every_ms, predicate, pace.each_point, pace.at)
     values = Values(aggregates, references, outliers_of(insight, findings))
     expression = translate_value(insight.expression, ComputeScope(values.translate), findings)
     _check_computed(insight, expression, findings)
@@ -64,6 +64,7 @@ def define(
         filter=conjunction(filters) if filters else None,
         each_point=at_points,
         counted=counted(pace, read, keys) if at_points else None,
+        at=pace.at,
         scheduler=scheduler_of(insight, findings) or scheduler,
         options=options_of(insight, findings),
     )

@@ -3,12 +3,19 @@
 import math
 from dataclasses import dataclass
 
+import msgspec
+
 from analytics_enabler.limits import MOST_PANES
 from analytics_enabler.semantics.aggregates import CURRENT_MS, check_length
-from analytics_enabler.semantics.findings import Findings
+from analytics_enabler.semantics.findings import Findings, did_you_mean
 from analytics_enabler.semantics.trees import walk
 from grammar import ast
+from mistbow.plan.ticks import DAY_MS, At, Ticks, TimeOfDay, is_zone, zones
 
+_GENERAL = ("GMT", "UTC")
+"""The zones whose names may be written in any case."""
+
+_EXAMPLES = (*_GENERAL, "`Europe/Berlin`", "`+02:00`", "others of IANA")
 _STEPS_MS = (60_000, 30_000, 10_000, 5000, 2000, 1000, 500, 200, 100)
 _FINEST_SHARE = 60
 """A window that ends at each point is read as often as it is long divided by the step."""
@@ -18,12 +25,14 @@ _FINEST_SHARE = 60
 class Pace:
     """Every ``every_ms``, None where that is impossible, at ticks or what each point said since.
 
+    Ticks may be ``at`` a time of day.
     Where ``points`` are counted, only each so manyth of a key has said something.
     """
 
     every_ms: int | None
     each_point: bool = False
     points: int | None = None
+    at: At = msgspec.UNSET
 
 
 def pace_of(insight: ast.Insight, findings: Findings) -> Pace:
@@ -36,8 +45,35 @@ def pace_of(insight: ast.Insight, findings: Findings) -> Pace:
         case ast.Interval() as every:
             possible = check_length(every, "an EVERY interval", findings)
             return Pace(every.millis if possible else None)
-        case other:  # not computed, and refused before
-            raise AssertionError(other)
+        case ast.Daily() as every:
+            return _daily(every, findings)
+
+
+def ticks_of(every: ast.Interval | ast.Daily) -> Ticks | None:
+    """Return the ticks of an EVERY, None where nobody knows the clocks there."""
+    match every:
+        case ast.Interval(millis):
+            return Ticks(millis)
+        case ast.Daily(days, at, zone):
+            name = zone.upper() if zone.upper() in _GENERAL else zone
+            time = TimeOfDay((60 * at.hour + at.minute) * 60_000, name)
+            return Ticks(days * DAY_MS, time) if is_zone(name) else None
+
+
+def _daily(every: ast.Daily, findings: Findings) -> Pace:
+    interval = ast.Interval(every.days * DAY_MS, span=every.span)
+    possible = check_length(interval, "an EVERY interval", findings)
+    ticks = ticks_of(every)
+    if ticks is None:
+        near = findings.nearest(every.zone, zones())
+        findings.error(
+            every.span,
+            f"there is no time zone `{every.zone}`",
+            did_you_mean(near) if near else f"There are {', '.join(_EXAMPLES)}.",
+        )
+    if ticks is None or not possible:
+        return Pace(None)
+    return Pace(ticks.every_ms, at=ticks.at)
 
 
 def _step(insight: ast.Insight) -> int:

@@ -14,6 +14,7 @@ from analytics_enabler.semantics.definition import Definition
 from analytics_enabler.semantics.expansion import Meant
 from analytics_enabler.semantics.findings import Findings, beginning, did_you_mean
 from analytics_enabler.semantics.options import is_signed
+from analytics_enabler.semantics.pace import ticks_of
 from analytics_enabler.semantics.trees import references
 from grammar import ast
 from grammar.units import in_words
@@ -25,7 +26,9 @@ from mistbow.plan.expressions import (
     children,
     rewrite,
 )
+from mistbow.plan.expressions import walk as walk_plan
 from mistbow.plan.feeds import Feed
+from mistbow.plan.ticks import Ticks
 
 Deployed = Mapping[str, Sequence[Definition]]
 """The insights that run, by name; several deployments may have one of the same name."""
@@ -105,15 +108,13 @@ class References:
         """Return where the metrics of an insight that was looked up are from, if not storage."""
         return self._definition(node).feed
 
-    def meaning(self, node: ast.InsightReference, every_ms: int | None) -> Expression:
+    def meaning(self, node: ast.InsightReference, ticks: Ticks) -> Expression:
         """Return the values of an insight that was looked up, at the ticks of another one."""
         definition = self._definition(node)
         value = definition.expression
         if definition.filter is not None:
             value = Filtered(value, definition.filter)
-        if every_ms in (None, definition.every_ms):
-            return value
-        return rewrite(value, lambda part: _at_ticks(part, every_ms or 0))
+        return rewrite(value, lambda part: _at_ticks(part, ticks))
 
     def _definition(self, node: ast.InsightReference) -> Definition:
         definition = self._found[node.name]
@@ -134,15 +135,7 @@ class References:
                 f"Give `{node.name}` an interval, as in `EVERY 5 SECONDS`.",
             )
             return False
-        every = insight.every
-        if isinstance(every, ast.Interval) and every.millis % definition.every_ms:
-            step = in_words(definition.every_ms)
-            self.findings.error(
-                node.span,
-                f"`{node.name}` has a value every {step}, `{insight.name}` is computed "
-                f"every {in_words(every.millis)}",
-                f"Let `{insight.name}` be computed every {step}, or every multiple of it.",
-            )
+        if not self._meet(node, insight, definition):
             return False
         signature = definition.options.signature
         if signature is not None and not is_signed(insight, signature):
@@ -154,6 +147,33 @@ class References:
             return False
         if self._extent(node.name)[1] > MOST_DEPTH:
             self._refuse_size(insight)
+            return False
+        return True
+
+    def _meet(
+        self, node: ast.InsightReference, insight: ast.Insight, definition: Definition
+    ) -> bool:
+        """Return whether there is a result of the other insight at each tick of this one."""
+        every = insight.every
+        ticks = ticks_of(every) if isinstance(every, ast.Interval | ast.Daily) else None
+        if ticks is None:  # what is said of elsewhere
+            return True
+        if not ticks.are_of(definition.ticks):
+            step = _words(definition.ticks)
+            self.findings.error(
+                node.span,
+                f"`{node.name}` has a value every {step}, `{insight.name}` is computed "
+                f"every {_words(ticks)}",
+                f"Let `{insight.name}` be computed every {step}, or every multiple of it.",
+            )
+            return False
+        if len(ticks.phases) > 1 and any(map(_accumulates, walk_plan(definition.expression))):
+            self.findings.error(
+                node.span,
+                f"`{node.name}` accumulates from tick to tick, and where clocks change, days are "
+                "not equally long",
+                "Take a zone whose clocks never change, as in `EVERY 1 DAYS AT 23:59 GMT`.",
+            )
             return False
         return True
 
@@ -173,7 +193,7 @@ class References:
                 f"there is no insight `{node.name}`",
                 did_you_mean(near) if near else "Deploy it first, or define it in this text.",
             )
-        elif len({(d.expression, d.by, d.every_ms, d.filter) for d in found}) > 1:
+        elif len({(d.expression, d.by, d.ticks, d.filter) for d in found}) > 1:
             self.findings.error(
                 node.span,
                 f"{len(found)} deployments have an insight `{node.name}`, and they differ",
@@ -197,13 +217,22 @@ class References:
         )
 
 
-def _at_ticks(part: Expression, every_ms: int) -> Expression:
+def _words(ticks: Ticks) -> str:
+    at = "" if ticks.at is msgspec.UNSET else f" at {ticks.at}"
+    return in_words(ticks.every_ms) + at
+
+
+def _accumulates(part: Expression) -> bool:
+    return isinstance(part, Aggregate) and part.function in ACCUMULATING
+
+
+def _at_ticks(part: Expression, ticks: Ticks) -> Expression:
     if not isinstance(part, Aggregate):
         return part
     # Its windows keep their size, also those that spanned its own interval; but what accumulates
     # has none, and takes each point once.
-    size = every_ms if part.function in ACCUMULATING else part.size_ms
-    return msgspec.structs.replace(part, size_ms=size, every_ms=every_ms)
+    size = ticks.every_ms if _accumulates(part) else part.size_ms
+    return msgspec.structs.replace(part, size_ms=size, every_ms=ticks.every_ms, at=ticks.at)
 
 
 def _extent(definition: Definition) -> tuple[int, int]:

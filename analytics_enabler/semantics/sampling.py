@@ -68,7 +68,7 @@ class Asked:
 
     def of(self, aggregate: Aggregate) -> Sampling:
         """Return how the points of an aggregate are sampled."""
-        step = math.gcd(aggregate.size_ms, aggregate.every_ms, aggregate.offset_ms)
+        step = math.gcd(aggregate.size_ms, aggregate.ticks.step_ms, aggregate.offset_ms)
         match self.option:
             case ast.Sample(size=int() as size):
                 return Fixed(size, step)

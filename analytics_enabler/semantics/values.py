@@ -98,7 +98,7 @@ class Values:
 
     def _reference(self, node: ast.InsightReference) -> Expression:
         if not self.aggregates.each_point:
-            return self.references.meaning(node, self.aggregates.every_ms)
+            return self.references.meaning(node, self.aggregates.ticks)
         self.findings.error(
             node.span,
             f"`{node.name}` has values at ticks, this insight at each point",

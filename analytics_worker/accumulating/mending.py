@@ -18,6 +18,7 @@ from mistbow.operators.accumulated import State
 from mistbow.panes.routing import COLUMNS, metrics_needed, route
 from mistbow.plan.fragments import Place
 from mistbow.plan.nodes import Pane
+from mistbow.plan.ticks import Ticks
 from mistbow.streams.schemas import POINT
 
 _PIECE_MS = 600_000
@@ -99,14 +100,15 @@ class Mender:
             window = accumulator.window
             if routed is not None and window.id not in found:
                 mine = routed.filter(pc.equal(routed["route"], places[window.pane]))
-                found[window.id] = _windowed(mine, window.every_ms, done, until)
+                found[window.id] = _windowed(mine, window.ticks, done, until)
         return found
 
 
-def _windowed(routed: pa.Table, every_ms: int, done: int, until: int) -> pa.Table:
+def _windowed(routed: pa.Table, ticks: Ticks, done: int, until: int) -> pa.Table:
     """Return tick, key and points of routed points, at the ticks later than ``done``."""
-    every = pa.scalar(every_ms, pa.int64())
-    up = pc.multiply(pc.divide(pc.add(routed["ts"], every_ms - 1), every), every)
+    every, (phase,) = pa.scalar(ticks.every_ms, pa.int64()), ticks.phases
+    steps = pc.divide(pc.add(routed["ts"], ticks.every_ms - 1 - phase), every)
+    up = pc.add(pc.multiply(steps, every), phase)
     within = pc.and_(pc.greater(up, done), pc.less_equal(up, until))
     ticked = routed.append_column("tick", up).filter(within)
     names = ("ts", "value", "entity")

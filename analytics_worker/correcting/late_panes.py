@@ -16,7 +16,6 @@ from analytics_worker.merging.decisions import (
 )
 from mistbow.client.agent import AgentClient
 from mistbow.plan.fragments import Merge
-from mistbow.plan.resumption import tick_after
 from mistbow.streams.schemas import RAW
 
 _FIRST_ROWS = 1000
@@ -92,7 +91,7 @@ class LatePanes:
                     continue
                 size = window.span_ms - panes.get(span.pane, 1)
                 first, last = span.first + window.offset_ms, span.last + window.offset_ms
-                ticks = closed_ticks(first, last, span.due, size + 1, window.every_ms)
+                ticks = closed_ticks(first, last, span.due, size + 1, window.ticks)
                 of_windows.setdefault(window.id, set()).update(ticks)
         return of_windows
 
@@ -101,8 +100,7 @@ class LatePanes:
         after = gap.after or self._first_time(gap.site) - 1
         of_windows = {}
         for window in self.fragment.plan.windows:
-            first = tick_after(after, window.every_ms)
-            last = until // window.every_ms * window.every_ms
+            first, last = window.ticks.after(after), window.ticks.last(until)
             of_windows[window.id] = {Span(first, last)} if first <= last else set()
         return of_windows
 

@@ -80,4 +80,4 @@ def touched(late: pa.Table, plan: Plan) -> dict[str, list[Span]]:
 
 def _closed(window: Window, ts: int, due: int) -> Iterator[Span]:
     shifted = ts + window.offset_ms
-    return closed_ticks(shifted, shifted, due, window.span_ms, window.every_ms)
+    return closed_ticks(shifted, shifted, due, window.span_ms, window.ticks)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from mistbow.plan.nodes import Plan
 from mistbow.plan.resumption import windows_of
+from mistbow.plan.ticks import Ticks
 
 _NEAR_MS = 10_000
 """Spans with no more between them are computed together: to start a batch costs a second."""
@@ -21,13 +22,13 @@ class Span:
     last: int
 
 
-def closed_ticks(first: int, last: int, due: int, size_ms: int, every_ms: int) -> Iterator[Span]:
+def closed_ticks(first: int, last: int, due: int, size_ms: int, ticks: Ticks) -> Iterator[Span]:
     """Yield the ticks t with ``first <= t < last + size`` and ``t < due``: closed when it came.
 
     ``first`` and ``last`` are the times (ms) of the first and of the last point that came late.
     """
-    begin = -(-first // every_ms) * every_ms
-    end = (min(last + size_ms, due) - 1) // every_ms * every_ms
+    begin = ticks.after(first - 1)
+    end = ticks.last(min(last + size_ms, due) - 1)
     if begin <= end:
         yield Span(begin, end)
 

@@ -141,8 +141,8 @@ def to_panes(points: DataFrame, panes: Sequence[Pane]) -> DataFrame:
             *NUMBERS,
             "entity",
             "draw",
-            _up(F.col("ts"), width).alias("pane"),
-            event_time(_up(F.col("due"), width), "due"),
+            _up(F.col("ts"), width, F.lit(0)).alias("pane"),
+            event_time(_up(F.col("due"), width, F.lit(0)), "due"),
         )
         .groupBy("due", "pane", "route", "key")
         .agg(*numbers_of_points(), *of_points(contents))
@@ -176,8 +176,8 @@ def to_windows(panes: DataFrame, plan: Plan, after: Mapping[str, int]) -> DataFr
         *PANE_COLUMNS,
         window["window"].alias("window"),
         window["every"].alias("every"),
-        _up(earliest, window["every"]).alias("first"),
-        _down(latest, window["every"]).alias("last"),
+        _up(earliest, window["every"], window["phase"]).alias("first"),
+        _down(latest, window["every"], window["phase"]).alias("last"),
     ).where("first <= last")
     contents = [window.contents for window in plan.windows]
     joined = (
@@ -197,21 +197,23 @@ def _windows_of_routes(plan: Plan, after: Mapping[str, int]) -> Column:
         specs = [
             f"named_struct('window', {place}, 'width', {pane.width_ms}L, "
             f"'size', {window.span_ms}L, 'offset', {window.offset_ms}L, "
-            f"'every', {window.every_ms}L, 'after', {after[window.id]}L)"
+            f"'every', {window.every_ms}L, 'phase', {phase}L, 'after', {after[window.id]}L)"
             for place, window in enumerate(plan.windows)
             if window.pane == pane.id
+            # Where clocks change, what ends at no tick is left out by composition.
+            for phase in window.ticks.phases
         ]
         of_routes.append(f"array({', '.join(specs)})")
     # As text: of Columns, each part would be a call to the JVM, and there are hundreds of windows.
     return F.expr(f"array({', '.join(of_routes)})")
 
 
-def _up(time: Column, step: Column) -> Column:
-    return time + F.pmod(-time, step)
+def _up(time: Column, step: Column, phase: Column) -> Column:
+    return time + F.pmod(phase - time, step)
 
 
-def _down(time: Column, step: Column) -> Column:
-    return time - F.pmod(time, step)
+def _down(time: Column, step: Column, phase: Column) -> Column:
+    return time - F.pmod(time - phase, step)
 
 
 def _compose_partition(

@@ -10,6 +10,7 @@ from typing import get_args
 import msgspec
 
 from mistbow.plan.sampling import Sampling
+from mistbow.plan.ticks import At, Ticks
 
 ArithmeticOperator = OneOf["+", "-", "*", "/"]
 Comparator = OneOf["==", "!=", ">", ">=", "<", "<="]
@@ -90,8 +91,8 @@ class Aggregate(msgspec.Struct, frozen=True, tag="aggregate"):
 
     ``offset_ms`` shifts the window into the past; ``other`` has the points of a second argument.
     With ``each_point`` it has a value at each point instead, of the window that ends there; they
-    are told every ``every_ms``. What accumulates does so from its insight's ``since`` on, and has
-    values of those keys that got points since the tick before.
+    are told every ``every_ms``. Ticks may be ``at`` a time of day. What accumulates does so from
+    its insight's ``since`` on, and has values of those keys that got points since the tick before.
     """
 
     function: AnyFunction
@@ -103,6 +104,12 @@ class Aggregate(msgspec.Struct, frozen=True, tag="aggregate"):
     parameters: Parameters = ()
     other: Source | None = None
     each_point: bool = False
+    at: At = msgspec.UNSET
+
+    @property
+    def ticks(self) -> Ticks:
+        """When it has values."""
+        return Ticks(self.every_ms, self.at)
 
 
 class Measure(msgspec.Struct, frozen=True, tag="measure"):

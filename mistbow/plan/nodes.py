@@ -17,6 +17,7 @@ from mistbow.plan.expressions import (
     rewrite,
     walk,
 )
+from mistbow.plan.ticks import At, Ticks
 
 
 class Pane(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +38,8 @@ class Pane(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Window(msgspec.Struct, frozen=True, kw_only=True):
-    """The panes in ``(t - size_ms, t]`` at each multiple t of ``every_ms``.
+    """The panes in ``(t - size_ms, t]`` at each tick t: each multiple of ``every_ms``, or the time
+    of day ``at``.
 
     ``offset_ms`` shifts it into the past. ``contents``: what it takes of its panes beside count,
     sum, least and greatest, sorted. With ``each_point`` it holds what is needed for such windows
@@ -53,6 +55,7 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
     contents: tuple[Content, ...] = ()
     each_point: bool = False
     start: int | None = None
+    at: At = msgspec.UNSET
 
     def __post_init__(self) -> None:
         if self.size_ms <= 0 or self.every_ms <= 0:
@@ -63,6 +66,13 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(f"window {self.id}: what ends at each point needs them all")
         if self.start is not None and (self.size_ms, self.offset_ms) != (self.every_ms, 0):
             raise ValueError(f"window {self.id}: what accumulates takes each point once")
+        if self.each_point and self.at is not msgspec.UNSET:
+            raise ValueError(f"window {self.id}: at points there is no time of day")
+
+    @property
+    def ticks(self) -> Ticks:
+        """When it ends."""
+        return Ticks(self.every_ms, self.at)
 
     @property
     def span_ms(self) -> int:
@@ -88,8 +98,8 @@ class Counted(msgspec.Struct, frozen=True):
 class Insight(msgspec.Struct, frozen=True, kw_only=True):
     """One insight: its expression at each tick after ``since``, where ``filter`` holds.
 
-    With ``each_point`` it has a value at each point, or at those ``counted``, told every
-    ``every_ms``.
+    Ticks are the multiples of ``every_ms``, or the time of day ``at``. With ``each_point`` it has a
+    value at each point, or at those ``counted``, told every ``every_ms``.
     ``uid`` names its rows in the results stream; times are in milliseconds (since the epoch).
     """
 
@@ -101,6 +111,7 @@ class Insight(msgspec.Struct, frozen=True, kw_only=True):
     filter: Expression | None = None
     each_point: bool = False
     counted: Counted | None = None
+    at: At = msgspec.UNSET
 
     def __post_init__(self) -> None:
         if self.counted is not None and not self.each_point:
@@ -126,7 +137,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
                 raise ValueError(f"window {window.id} names an unknown pane {window.pane}")
             if any(
                 length % pane.width_ms
-                for length in (window.size_ms, window.every_ms, window.offset_ms)
+                for length in (window.size_ms, window.ticks.step_ms, window.offset_ms)
             ):
                 raise ValueError(f"window {window.id} is no multiple of its pane {pane.id}")
             if not set(window.contents) <= set(pane.contents):
@@ -139,7 +150,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def grain_ms(self) -> int:
         """How often windows close: all do so at multiples of this."""
-        return math.gcd(*(window.every_ms for window in self.windows))
+        return math.gcd(*(window.ticks.step_ms for window in self.windows))
 
     @property
     def reach_ms(self) -> int:

@@ -38,9 +38,7 @@ def resume(plan: Plan, frontier: int, covered: Collection[str]) -> Resumption:
     for insight in insights:
         for window in windows_of(insight):
             after[window] = min(insight.since, after.get(window, insight.since))
-    needs = min(
-        tick_after(after[window.id], window.every_ms) - window.reach_ms for window in plan.windows
-    )
+    needs = min(window.ticks.after(after[window.id]) - window.reach_ms for window in plan.windows)
     return Resumption(msgspec.structs.replace(plan, insights=insights), after, needs)
 
 
@@ -61,12 +59,3 @@ def only(plan: Plan, insights: tuple[Insight, ...]) -> Plan:
     held = {window.pane for window in windows}
     panes = tuple(pane for pane in plan.panes if pane.id in held)
     return Plan(insights=insights, windows=windows, panes=panes)
-
-
-def tick_after(time_ms: int, every_ms: int) -> int:
-    """Return the first tick later than a time.
-
-    >>> tick_after(999, 1000), tick_after(1000, 1000)
-    (1000, 2000)
-    """
-    return (time_ms // every_ms + 1) * every_ms

@@ -147,6 +147,8 @@ def _metrics(draw: st.DrawFn, *, of_function: bool = False) -> str:
 def _windows(draw: st.DrawFn, frame: _Frame) -> str:
     if frame.every_ms and draw(st.integers(0, 4)) == 0:
         return ""
+    if frame.every_ms == _DAILY_MS:
+        return draw(st.sampled_from([", 1 DAY", ", 45 s", ", 50 MINUTES"]))
     window = f", {draw(st.sampled_from(_WINDOWS))}"
     if draw(st.integers(0, 3)) == 0:
         window += f", {(frame.every_ms or 900) * draw(st.integers(1, 3))} MS"
@@ -312,8 +314,11 @@ def _of_results(draw: st.DrawFn, piece: _Piece, keys: tuple[str, ...], frame: _F
     return " AND ".join(terms)
 
 
+_DAILY_MS = 60_000
+"""Stands for a time of day, a minute after the first points of any."""
+_daily = st.sampled_from([" EVERY 1 DAYS AT 00:01 GMT", ' EVERY 1 DAYS AT 01:01 "Europe/Berlin"'])
 _counted = st.sampled_from(["", "", " EVERY 1 POINTS", " EVERY 3 POINTS", " EVERY 20 POINTS"])
-_rhythms = st.sampled_from([1000, 1000, 2000, 3000, 500, 7000, None])
+_rhythms = st.sampled_from([1000, 1000, 2000, 3000, 500, 7000, _DAILY_MS, None])
 _ALLOWS = (
     "x > 0", 'zone != "b"', "(x < 5 AND y > -2)", "(x > 1 OR zone == region)",
     "COUNT(x, 5 s) > 1", '(site == "s1" AND > 0)',
@@ -335,7 +340,13 @@ def _insights(draw: st.DrawFn, *, grouped: bool) -> str:
     text += f" BY {', '.join(by)}" if by else ""
     if draw(st.integers(0, 2)) == 0:
         text += f" WHEN {draw(_of_results(piece, keys, frame))}"
-    text += f" EVERY {frame.every_ms} MS" if frame.every_ms else draw(_counted)
+    match frame.every_ms:
+        case None:
+            text += draw(_counted)
+        case _ if frame.every_ms == _DAILY_MS:
+            text += draw(_daily)
+        case every:
+            text += f" EVERY {every} MS"
     options = ["ALGORITHM pmcod AND K=2 AND R=1.5"] if "OUTLIER" in text else []
     options += [frame.sample.option] if frame.sample else []
     options += ["SALIENCE 5"] if grouped and draw(st.integers(0, 7)) == 0 else []

@@ -39,6 +39,7 @@ from tests.oracle.functions import (
     forecast_of_lists,
     pewma_of_list,
 )
+from tests.oracle.ticks import every_of, ticks_of
 
 POINTS = pa.schema(
     [
@@ -132,7 +133,8 @@ def answers(
     metrics = frozenset(name for (name,) in known)
     for name, insight in insights.items():
         nth = insight.every.count if isinstance(insight.every, ast.Points) else 1
-        made = _Query(insights, streams, metrics, _every(insight), since, until, nth)
+        ticks = ticks_of(insight, until)
+        made = _Query(insights, streams, metrics, every_of(insight), ticks, since, nth)
         query, by = made.of(insight)
         rows = connection.execute(query).fetchall()
         found |= {(name, *where): answer for where, answer in _read(rows, by)}
@@ -147,10 +149,6 @@ def _read(
         known = json.dumps(dict(zip(by, parts, strict=True)), sort_keys=True)
         several = None if values is None else tuple(values)
         yield (known, t), Answer(value, size, several, low, high)
-
-
-def _every(insight: ast.Insight) -> int | None:
-    return insight.every.millis if isinstance(insight.every, ast.Interval) else None
 
 
 def _terms(when: ast.Condition | None) -> tuple[ast.Condition, ...]:
@@ -169,8 +167,8 @@ class _Query:
     streams: Mapping[str, ast.StreamDefinition]
     metrics: frozenset[str]
     every_ms: int | None
+    ticks: list[int]
     since: int
-    until: int
     nth: int = 1
     parts: list[str] = field(default_factory=list)
     read: list[tuple[tuple[str, ...], str]] = field(default_factory=list)
@@ -188,8 +186,7 @@ class _Query:
         return f"with {', '.join([*times, *self.parts])} {told}", rows.by
 
     def _times(self) -> str:
-        every = self.every_ms
-        return f"ticks as (select t from range({every}, {self.until + 1}, {every}) as x(t))"
+        return f"ticks as (select unnest({self.ticks}::bigint[]) as t)"
 
     def _passing(self, by: tuple[str, ...]) -> str:
         """Return the times at which the points of a key, each counted once, pass a multiple."""
@@ -213,7 +210,7 @@ class _Query:
 
     def _insight(self, insight: ast.Insight) -> _Rows:
         by = tuple(sorted({canonical(name) for name in insight.by}))
-        place = _Place(by, _every(insight) or CURRENT_MS)
+        place = _Place(by, every_of(insight) or CURRENT_MS)
         results: list[ast.Condition] = []
         for option in insight.options:
             match option:

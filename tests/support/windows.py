@@ -23,9 +23,10 @@ def windows_of_routed(routed: pa.Table, plan: Plan) -> pa.Table:
         for place, window in enumerate(plan.windows):
             if plan.panes[row["route"]].id == window.pane:
                 shifted = row["ts"] + window.offset_ms
-                first = -(-shifted // window.every_ms) * window.every_ms
-                for tick in range(first, shifted + window.span_ms, window.every_ms):
-                    held[place, tick, row["key"]].append(row)
+                for phase in window.ticks.phases:
+                    first = shifted + (phase - shifted) % window.every_ms
+                    for tick in range(first, shifted + window.span_ms, window.every_ms):
+                        held[place, tick, row["key"]].append(row)
     return pa.Table.from_pylist([_window(place, rows) for place, rows in held.items()], WINDOWED)
 
 

@@ -20,6 +20,7 @@ from mistbow.plan.expressions import (
 )
 from mistbow.plan.nodes import Insight, Pane, Plan, Window, expressions_of, rewritten
 from mistbow.plan.sampling import ByLot
+from mistbow.plan.ticks import At, Ticks
 
 
 def apply(plan: Plan) -> Plan | None:
@@ -65,17 +66,19 @@ class _Shape:
     offset_ms: int
     each_point: bool
     start: int | None
+    at: At
 
 
 def _shapes(node: Aggregate, since: int) -> Iterator[_Shape]:
     start = since if node.function in ACCUMULATING else None
     lengths = (node.size_ms, node.every_ms, node.offset_ms)
     for source in filter(None, (node.source, node.other)):
-        yield _Shape(source, node.by, *lengths, node.each_point, start)
+        yield _Shape(source, node.by, *lengths, node.each_point, start, node.at)
 
 
 def _made(shape: _Shape, contents: set[Content]) -> tuple[Pane, Window]:
-    width = math.gcd(shape.size_ms, shape.every_ms, shape.offset_ms)
+    ticks = Ticks(shape.every_ms, shape.at)
+    width = math.gcd(shape.size_ms, ticks.step_ms, shape.offset_ms)
     pane = pane_of(shape.source, shape.by, width, contents)
     return pane, window_of(
         pane,
@@ -85,6 +88,7 @@ def _made(shape: _Shape, contents: set[Content]) -> tuple[Pane, Window]:
         contents,
         each_point=shape.each_point,
         start=shape.start,
+        at=shape.at,
     )
 
 

@@ -58,7 +58,7 @@ class _Group:
 
 
 def _step(window: Window) -> int:
-    return math.gcd(window.size_ms, window.every_ms, window.offset_ms)
+    return math.gcd(window.size_ms, window.ticks.step_ms, window.offset_ms)
 
 
 def _grouped(windows: list[Window]) -> list[_Group]:

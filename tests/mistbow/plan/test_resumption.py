@@ -1,9 +1,6 @@
-from hypothesis import given
-from hypothesis import strategies as st
-
 from mistbow.plan.expressions import Arithmetic, Measure, Source
 from mistbow.plan.nodes import Insight, Pane, Plan, Window
-from mistbow.plan.resumption import only, resume, tick_after
+from mistbow.plan.resumption import only, resume
 
 PANE = Pane(id="p", source=Source("cpu"), by=(), width_ms=1000)
 OTHER = Pane(id="q", source=Source("mem"), by=(), width_ms=1000)
@@ -46,10 +43,3 @@ def test_a_part_of_a_plan_has_just_what_it_needs() -> None:
     )
     part = only(plan, plan.insights[1:])
     assert (part.windows, part.panes) == ((ELSE,), (OTHER,))
-
-
-@given(st.integers(0, 10**7), st.integers(1, 10**5))
-def test_the_tick_after(time: int, every: int) -> None:
-    tick = tick_after(time, every)
-    assert tick % every == 0
-    assert time < tick <= time + every
