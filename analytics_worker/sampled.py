@@ -18,8 +18,8 @@ from mistbow.panes.thinning import ends, lowest
 from mistbow.plan.expressions import Function
 from mistbow.plan.sampling import ByLot, Fixed
 from mistbow.sampling.allotting import LEAST
-from mistbow.sampling.reservoir import Bools, Floats, Ints, Sample
-from mistbow.sampling.weighted import Estimate, mean, moments, total
+from mistbow.sampling.lots import Bools, Floats, Ints
+from mistbow.sampling.weighted import Estimate, Sample, mean, total
 
 _NOTHING = Estimate(math.nan, None, None, 0.0)
 _SAYING = 2
@@ -58,9 +58,9 @@ def _estimate(function: Function, sample: Sample, sampling: ByLot) -> Estimate:
         return _NOTHING
     match function:
         case "SUM":
-            return total(moments(sample), sampling.confidence) or _NOTHING
+            return total(sample, sampling.confidence)
         case "AVG":
-            return mean(moments(sample), sampling.confidence) or _NOTHING
+            return mean(sample, sampling.confidence)
         case "MIN":
             return Estimate(float(sample.values.min()), None, None, sampling.confidence)
         case "MAX":
@@ -82,16 +82,8 @@ def _sample(drawn: _Drawn, sampling: ByLot) -> Sample:
     else:
         strata = _told_apart(drawn, kept)
     strata = strata.ravel()
-    order = np.argsort(strata[kept], kind="stable")
     counts = np.bincount(strata, weights=drawn.seen).astype(np.int64)
-    return Sample(
-        strata=tuple(map(str, range(len(counts)))),
-        counts=counts,
-        places=strata[kept][order],
-        # These have served.
-        lots=np.zeros(len(order), np.uint64),
-        values=drawn.values[kept][order],
-    )
+    return Sample(counts, strata[kept], drawn.values[kept])
 
 
 def _told_apart(drawn: _Drawn, kept: Bools) -> Ints:

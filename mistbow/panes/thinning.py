@@ -1,6 +1,6 @@
 """Thinning: which points of a sampled source go to its pane, and how many are left out.
 
-Each point draws a lot (``mistbow.sampling.reservoir``), so that what is kept depends on neither
+Each point draws a lot (``mistbow.sampling.lots``), so that what is kept depends on neither
 the order of points nor the bounds of batches. What is left out goes on as a number: a row without
 a value for all that belong together.
 """
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from mistbow.plan.nodes import Pane
 from mistbow.plan.sampling import Allotted, Even, Fixed
 from mistbow.sampling.allotting import Allotment, Units, for_error, for_share
-from mistbow.sampling.reservoir import Bools, Floats, Ints, Lots, lots, seed_of
+from mistbow.sampling.lots import Bools, Floats, Ints, Lots, lots, seed_of
 from mistbow.streams.schemas import DRAW
 
 Chances = Mapping[tuple[str, str], tuple[str, float]]

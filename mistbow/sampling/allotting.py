@@ -11,7 +11,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from mistbow.sampling.reservoir import Floats, Ints
+from mistbow.sampling.lots import Floats, Ints
 
 LEAST = 10
 """So many points of a stratum should be kept, so that they say how it varies."""

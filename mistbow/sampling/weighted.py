@@ -4,72 +4,39 @@ After ApproxIoT (Wen, Quoc, Bhatotia, Chen and Lee, "ApproxIoT: Approximate Anal
 Computing", ICDCS 2018, sections III and IV). There, a node that keeps N of the c points of a
 stratum that it gets multiplies their weight by max(1, c / N). Here a sample carries how many points
 each stratum had at its source, so the weight is that count over the points kept, which is the same
-product, at any depth: an inner node merges, cuts and hands on.
+product, at any depth.
 
-What panes and sites come to (``Moments``) adds up: windows over panes, and answers over sites, need
-no points. SUM, AVG and COUNT have bounds; a sample's least or greatest value has none.
+SUM and AVG have bounds; a sample's least or greatest value has none.
 """
 
 import math
+from dataclasses import dataclass
 
 import msgspec
 import numpy as np
 
-from mistbow.sampling.reservoir import POOL, Bools, Floats, Ints, Sample
+from mistbow.sampling.lots import Floats, Ints
 from mistbow.sampling.student import t_quantile
 
 _MOST = 1e150
 """Of a greater variance, the square overflows."""
 
 
-class Loose(msgspec.Struct, frozen=True):
-    """Points kept at one rate from strata that are too small alone: their number, kept, moments."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Sample:
+    """What is kept of some points: their ``values``, and in which stratum each was (``places``).
 
-    count: int = 0
-    kept: int = 0
-    mean: float = 0.0
-    squares: float = 0.0
-    """The sum of the squared deviations from the mean."""
+    ``counts`` says how many points each stratum had, kept or not.
+    """
 
-    def __add__(self, other: "Loose") -> "Loose":
-        """Join two (Chan, Golub and LeVeque, "Updating formulae", 1979, equation 1.5)."""
-        count, kept = self.count + other.count, self.kept + other.kept
-        if not kept:
-            return Loose(count)
-        apart = other.mean - self.mean
-        return Loose(
-            count,
-            kept,
-            self.mean + apart * other.kept / kept,
-            self.squares + other.squares + apart * apart * self.kept * other.kept / kept,
-        )
+    counts: Ints
+    places: Ints
+    values: Floats
 
-
-class Moments(msgspec.Struct, frozen=True, kw_only=True):
-    """What samples of different strata, panes or sites come to together."""
-
-    count: int = 0
-    kept: int = 0
-    total: float = 0.0
-    variance: float = 0.0
-    """Of the total, as an estimate."""
-    spread: float = 0.0
-    """The sum over the strata of variance² / degrees of freedom (Satterthwaite)."""
-    blind: bool = False
-    """Whether a stratum's variance is unknown: one point is kept of several, or it overflows."""
-    loose: Loose = Loose()
-
-    def __add__(self, other: "Moments") -> "Moments":
-        """Join what two came to that have no stratum of the same pane in common."""
-        return Moments(
-            count=self.count + other.count,
-            kept=self.kept + other.kept,
-            total=self.total + other.total,
-            variance=self.variance + other.variance,
-            spread=self.spread + other.spread,
-            blind=self.blind or other.blind,
-            loose=self.loose + other.loose,
-        )
+    @property
+    def seen(self) -> int:
+        """How many points there were."""
+        return int(self.counts.sum())
 
 
 class Estimate(msgspec.Struct, frozen=True):
@@ -81,95 +48,39 @@ class Estimate(msgspec.Struct, frozen=True):
     confidence: float
 
 
-def moments(sample: Sample) -> Moments:
-    """Return what a sample comes to.
+def total(sample: Sample, confidence: float) -> Estimate:
+    """Return the SUM of all points.
 
-    Raises ``ValueError`` for a stratum with points of which none is kept, but for an even pool.
+    Raises ``ValueError`` for a stratum with points of which none is kept. Bounds are those of
+    stratified sampling, with the finite population correction (Cochran, "Sampling Techniques",
+    1977, section 5.6) and Satterthwaite's degrees of freedom.
     """
-    strata = spreads(sample)
-    loose = np.array([sample.even and name == POOL for name in sample.strata], np.bool_)
-    if np.any(~loose & (strata.kept == 0) & (sample.counts > 0)):
+    size, counts = len(sample.counts), sample.counts
+    kept = np.bincount(sample.places, minlength=size)
+    if np.any((kept == 0) & (counts > 0)):
         raise ValueError("a stratum of which no point is kept has no estimate")
-    # With the finite population correction: Cochran, "Sampling Techniques", 1977, section 5.6.
-    left_out = 1 - strata.kept / np.maximum(sample.counts, 1)
-    partial = ~loose & (left_out > 0)
-    variances = np.zeros(len(sample.strata))
-    np.divide(sample.counts**2 * left_out, np.maximum(strata.kept, 1), out=variances, where=partial)
-    variances[partial] *= strata.variances[partial]
-    unknown = ~(variances < _MOST) | (partial & (strata.kept == 1))
-    variances[unknown] = 0
-    return Moments(
-        count=sample.seen,
-        kept=len(sample.values),
-        total=float((sample.counts * strata.means)[~loose].sum()),
-        variance=float(variances.sum()),
-        spread=float((variances**2 / np.maximum(strata.kept - 1, 1)).sum()),
-        blind=bool(unknown.any()),
-        loose=_loose(sample.counts, strata, loose),
-    )
-
-
-class Spreads(msgspec.Struct, frozen=True, eq=False):
-    """The kept points of each stratum: their number, mean, and variance (0 for fewer than two)."""
-
-    kept: Ints
-    means: Floats
-    variances: Floats
-
-
-def spreads(sample: Sample) -> Spreads:
-    """Return how the kept points of each stratum spread."""
-    kept, size = sample.kept, len(sample.strata)
-    sums = np.bincount(sample.places, weights=sample.values, minlength=size)
-    means = sums / np.maximum(kept, 1)
-    with np.errstate(over="ignore"):
+    means = np.bincount(sample.places, weights=sample.values, minlength=size) / np.maximum(kept, 1)
+    value = float((counts * means).sum())
+    left_out = 1 - kept / np.maximum(counts, 1)
+    partial = left_out > 0
+    with np.errstate(over="ignore", invalid="ignore"):
         apart = (sample.values - means[sample.places]) ** 2
-    squares = np.bincount(sample.places, weights=apart, minlength=size)
-    return Spreads(kept, means, squares / np.maximum(kept - 1, 1))
-
-
-def _loose(counts: Ints, strata: Spreads, loose: Bools) -> Loose:
-    for place in np.flatnonzero(loose):  # one at most: the pool
-        kept = int(strata.kept[place])
-        squares = float(strata.variances[place]) * max(kept - 1, 0)
-        return Loose(int(counts[place]), kept, float(strata.means[place]), squares)
-    return Loose()
-
-
-def total(found: Moments, confidence: float) -> Estimate | None:
-    """Return the SUM of all points; nothing if no point is kept that could say."""
-    value, variance, spread, blind = found.total, found.variance, found.spread, found.blind
-    loose = found.loose
-    if loose.count:
-        if not loose.kept:
-            return None
-        value += loose.count * loose.mean
-        if loose.kept < loose.count:
-            freedom = loose.kept - 1
-            blind = blind or not freedom
-            each = loose.squares / max(freedom, 1)
-            more = loose.count**2 * (1 - loose.kept / loose.count) * each / loose.kept
-            variance += more
-            spread += more * more / max(freedom, 1)
-    if blind or not variance < _MOST:
+        squares = np.bincount(sample.places, weights=apart, minlength=size)
+        each = (counts**2 * left_out / np.maximum(kept, 1)) * squares / np.maximum(kept - 1, 1)
+    variances = each[partial]
+    # Of one point that is kept of several nobody knows how the others vary.
+    if np.any(partial & (kept == 1)) or not variances.sum() < _MOST:
         return Estimate(value, None, None, confidence)
-    off = 0.0
+    off, variance = 0.0, float(variances.sum())
     if variance > 0:
+        spread = float((variances**2 / (kept[partial] - 1)).sum())
         off = t_quantile(confidence, max(1, int(variance**2 / spread))) * math.sqrt(variance)
     return Estimate(value, value - off, value + off, confidence)
 
 
-def mean(found: Moments, confidence: float) -> Estimate | None:
-    """Return the AVG of all points; nothing if no point is kept that could say."""
-    whole = total(found, confidence) if found.count else None
-    if whole is None:
-        return None
-    value = whole.value / found.count
+def mean(sample: Sample, confidence: float) -> Estimate:
+    """Return the AVG of all points, of which there is one at least; do as ``total``."""
+    whole, seen = total(sample, confidence), sample.seen
     if whole.low is None or whole.high is None:
-        return Estimate(value, None, None, confidence)
-    return Estimate(value, whole.low / found.count, whole.high / found.count, confidence)
-
-
-def count(found: Moments, confidence: float) -> Estimate:
-    """Return the COUNT of all points, which is known whatever is kept."""
-    return Estimate(found.count, found.count, found.count, confidence)
+        return Estimate(whole.value / seen, None, None, confidence)
+    return Estimate(whole.value / seen, whole.low / seen, whole.high / seen, confidence)

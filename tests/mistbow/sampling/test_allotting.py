@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mistbow.sampling.allotting import LEAST, Allotment, Units, for_error, for_share
-from mistbow.sampling.reservoir import Floats
+from mistbow.sampling.lots import Floats
 
 
 def units(levels: Floats, each: int) -> Units:
