@@ -4,7 +4,6 @@ import uuid
 from dataclasses import replace
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -48,7 +47,7 @@ def _drawn(trials: int, accepted: st.SearchStrategy[str]) -> list[Trial]:
     return found
 
 
-def _accepted(*, grouped: bool = True) -> st.SearchStrategy[str]:
+def _accepted(*, grouped: bool) -> st.SearchStrategy[str]:
     return texts(grouped=grouped).filter(lambda text: check(text, frozenset(METRICS)).ok)
 
 
@@ -73,8 +72,9 @@ def test_streamed_results_equal_the_oracle_through_restarts(
     spark: SparkSession, agent: AgentClient, tmp_path: Path
 ) -> None:
     # What late points do to values at points, the steps decide at which these are told.
-    at_ticks = _accepted().filter(lambda text: " MS" in text.partition(" EVERY ")[2])
-    trials = [*_drawn(2, at_ticks), *map(_in_time, _drawn(1, _accepted()))]
+    accepted = _accepted(grouped=False)
+    at_ticks = accepted.filter(lambda text: " MS" in text.partition(" EVERY ")[2])
+    trials = [*_drawn(2, at_ticks), *map(_in_time, _drawn(1, accepted))]
     breaks = (
         Breaks(frozenset(), frozenset()),
         Breaks(frozenset({0, 3}), frozenset({1, 5})),
@@ -82,12 +82,9 @@ def test_streamed_results_equal_the_oracle_through_restarts(
     )
     for number, (trial, each) in enumerate(zip(trials, breaks, strict=True)):
         cases = cases_of([trial])
-        parts = []
-        for place, plan in enumerate(plans_of(cases)):
-            folder = tmp_path / f"{number}.{place}"
-            streamed = Streamed(spark, folder, plan, _account(agent, tmp_path))
-            parts.append(streamed.results(trial.stream, each))
-        found = answers_of(pa.concat_tables(parts))
+        (plan,) = plans_of(cases)
+        streamed = Streamed(spark, tmp_path / str(number), plan, _account(agent, tmp_path))
+        found = answers_of(streamed.results(trial.stream, each))
         assert not differences(cases, found, streamed=True)
 
 
