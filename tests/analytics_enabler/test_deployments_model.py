@@ -2,8 +2,17 @@
 
 import msgspec
 
-from analytics_enabler.deployments.model import MOST_ENDED, Deployment, Event, Saved
+from analytics_enabler.deployments.model import (
+    MOST_ENDED,
+    Deployment,
+    Event,
+    Saved,
+    event_from_json,
+)
+from analytics_enabler.fragments import plans_of, whole
 from analytics_enabler.groups import Group
+from mistbow.plan.feeds import Feed
+from mistbow.plan.fragments import Place, Whole, fragment_from_json
 from tests.analytics_enabler.support import definitions, deployment
 
 ALL = Group(scope=None, scheduler="fair")
@@ -36,6 +45,21 @@ def test_an_insight_that_comes_back_is_a_new_generation() -> None:
     gone = deployment(OLD).defined_by(definitions("a = COMPUTE AVG(x) EVERY 5 s"), since=1)
     back = gone.defined_by(definitions(OLD), since=2)
     assert uids(back) == ["d-1/a/1", "d-1/b/2", "d-1/c/2"]
+
+
+def test_what_reads_a_feed_begins_with_its_first_row_and_ends_at_once() -> None:
+    text = "w: STREAM FROM stream(name='w'); a = COMPUTE {}(x FROM (w)) EVERY 5 s"
+    first = deployment(text.format("AVG"), since=70_000)
+    assert [generation.since for generation in first.live] == [0]
+    amended = first.defined_by(definitions(text.format("MAX")), 90_000, lambda _: "n1")
+    assert [(g.since, g.until) for g in amended.generations] == [(0, 0), (0, None)]
+    assert event_from_json(msgspec.json.encode(Saved(amended)).decode()) == Saved(amended)
+    (group,) = {generation.group for generation in amended.live}
+    assert group.feed == Feed("w")
+    (fragment,) = whole(group, plans_of(amended.live)[group], "n1").values()
+    assert isinstance(fragment, Whole)
+    assert fragment.source == Place("n1", "w", Feed("w"))
+    assert fragment_from_json(msgspec.json.encode(fragment)) == fragment
 
 
 def test_what_has_ended_runs_until_its_last_results_are_written() -> None:
