@@ -7,6 +7,7 @@ same functions take a streaming DataFrame and a batch one.
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -35,6 +36,8 @@ _RESULT_DDL = (
     "high double, confidence double, text string, revision bigint, computed_at bigint, "
     "missing string"
 )
+
+_SPEC = "window:int,width:bigint,size:bigint,offset:bigint,every:bigint,phase:bigint,after:bigint"
 
 
 def lower(
@@ -129,7 +132,7 @@ def to_panes(points: DataFrame, panes: Sequence[Pane]) -> DataFrame:
     A pane is named by its end. ``due`` is when it closes: its own end, or for points that came
     late that of the first pane that was still open.
     """
-    widths = F.array(*[F.lit(pane.width_ms).cast("bigint") for pane in panes])
+    widths = _constant([pane.width_ms for pane in panes], "array<bigint>")
     width = F.element_at(widths, F.col("route") + 1)
     contents = [pane.contents for pane in panes]
     cut = (
@@ -192,20 +195,34 @@ def to_windows(panes: DataFrame, plan: Plan, after: Mapping[str, int]) -> DataFr
 
 def _windows_of_routes(plan: Plan, after: Mapping[str, int]) -> Column:
     """Return, as a constant, the windows of each pane of the plan, by the pane's place."""
-    of_routes = []
-    for pane in plan.panes:
-        specs = [
-            f"named_struct('window', {place}, 'width', {pane.width_ms}L, "
-            f"'size', {window.span_ms}L, 'offset', {window.offset_ms}L, "
-            f"'every', {window.every_ms}L, 'phase', {phase}L, 'after', {after[window.id]}L)"
+    of_routes = [
+        [
+            {
+                "window": place,
+                "width": pane.width_ms,
+                "size": window.span_ms,
+                "offset": window.offset_ms,
+                "every": window.every_ms,
+                "phase": phase,
+                "after": after[window.id],
+            }
             for place, window in enumerate(plan.windows)
             if window.pane == pane.id
             # Where clocks change, what ends at no tick is left out by composition.
             for phase in window.ticks.phases
         ]
-        of_routes.append(f"array({', '.join(specs)})")
-    # As text: of Columns, each part would be a call to the JVM, and there are hundreds of windows.
-    return F.expr(f"array({', '.join(of_routes)})")
+        for pane in plan.panes
+    ]
+    return _constant(of_routes, f"array<array<struct<{_SPEC}>>>")
+
+
+def _constant(value: Any, kind: str) -> Column:
+    """Return a value as a Column of a type.
+
+    As JSON it is one expression, which Spark folds: of arrays and structs it would go through all
+    parts, hundreds or thousands, for each rule of its optimizer, in each micro-batch.
+    """
+    return F.from_json(F.lit(msgspec.json.encode(value).decode()), kind)
 
 
 def _up(time: Column, step: Column, phase: Column) -> Column:
