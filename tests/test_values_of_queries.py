@@ -2,6 +2,7 @@
 
 import json
 import math
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -11,9 +12,11 @@ from analytics_enabler.semantics import check
 from analytics_worker.accumulating.ledger import Ledger
 from analytics_worker.composition import compose
 from mistbow.plan.nodes import Plan
+from tests.analytics_enabler.support import plan_of
 from tests.support.points import Row, points
 from tests.support.windows import windows_of
 
+HOUR_MS = 3_600_000
 VALUES = {
     ("x", "e1", "north"): (1.0, 2.0, 6.0),
     ("x", "e2", "south"): (4.0, 4.0, 10.0),
@@ -187,6 +190,17 @@ def test_values_at_each_point(query: str, expected: list[tuple[str, int, float]]
     assert sorted((who, ts) for who, ts, _ in found) == [(who, ts) for who, ts, _ in expected]
     values = [value for _, _, value in sorted(found)]
     assert values == pytest.approx([value for _, _, value in expected], abs=1e-3)
+
+
+def test_a_day_ends_by_the_clocks_of_its_zone() -> None:
+    # Where 23:30 and then 22:30 of UTC are half an hour after midnight.
+    begin = round(datetime(2026, 3, 27, tzinfo=UTC).timestamp() * 1000)
+    hourly = points([Row(metric="x", ts=begin + hour * HOUR_MS, value=hour) for hour in range(96)])
+    query = 'q = COMPUTE MAX(x, 1 DAY) - MIN(x, 1 DAY) EVERY 1 DAYS AT 00:30 "Europe/Berlin"'
+    plan = optimize(plan_of(query)).plan
+    rows = compose(windows_of(hourly, plan), plan, Ledger()).to_pylist()
+    found = [((row["ts"] - begin) / HOUR_MS, row["value"]) for row in rows]
+    assert sorted(found) == [(23.5, 23), (47.5, 23), (70.5, 23), (94.5, 23), (118.5, 0)]
 
 
 def last_results(query: str, options: str = "") -> list[dict[str, Any]]:

@@ -8,7 +8,6 @@ from itertools import chain
 import msgspec
 
 from analytics_enabler.limits import MOST_NAME
-from analytics_enabler.semantics.computed import refusals
 from analytics_enabler.semantics.current import with_current
 from analytics_enabler.semantics.definition import DEFAULT_SCHEDULER, Definition
 from analytics_enabler.semantics.expansion import Meant, expanded
@@ -66,7 +65,7 @@ def check(
     _check_names(script, findings)
     references = References(findings, deployed)
     known = _Known(scheduler, metrics, schemas)
-    defined = _define(_computed(script, schemas, findings), references, findings, known)
+    defined = _define(_meant(script, schemas, findings), references, findings, known)
     found = sorted(defined, key=lambda pair: pair[0].span.offset)
     definitions = tuple(definition for _, definition in found)
     if sites is not None:
@@ -114,23 +113,12 @@ def _check_names(script: Script, findings: Findings) -> None:
             )
 
 
-def _computed(script: Script, schemas: Schemas, findings: Findings) -> list[Meant]:
-    """Return the insights, and say what of the text is not computed."""
+def _meant(script: Script, schemas: Schemas, findings: Findings) -> list[Meant]:
     insights = expanded(script, schemas, findings)
     if not insights:
         hint = "Add one that uses what is defined here."
         findings.error(beginning(script.span, 0), "there is no insight in this text", hint)
-    return [
-        replace(each, plain=None) if each.plain and _refused(each.plain, findings) else each
-        for each in insights
-    ]
-
-
-def _refused(statement: ast.Statement, findings: Findings) -> bool:
-    refused = list(refusals(statement))
-    for refusal in refused:
-        findings.error(refusal.span, f"{refusal.what} is not computed yet", refusal.hint)
-    return bool(refused)
+    return insights
 
 
 def _define(

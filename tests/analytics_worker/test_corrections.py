@@ -11,6 +11,8 @@ from analytics_worker.correcting.spans import Span, clusters
 from analytics_worker.results import as_results
 from mistbow.plan.expressions import Measure, Source
 from mistbow.plan.nodes import Insight, Pane, Plan, Window
+from mistbow.plan.resumption import resume
+from mistbow.plan.ticks import DAY_MS, TimeOfDay
 from mistbow.streams.results import standing
 from tests.support.points import Row, points
 
@@ -27,6 +29,9 @@ PLAN = Plan(
 )
 
 
+NIGHT = TimeOfDay((23 * 60 + 59) * 60_000, "GMT")
+
+
 def late(*rows: Row) -> pa.Table:
     return pa.Table.from_batches([points(rows)])
 
@@ -41,6 +46,17 @@ def test_windows_end_what_a_point_touches() -> None:
     assert spans == {"a": [Span(5000, 7000)]}
     spans = touched(late(Row(ts=9000, horizon=60_000)), PLAN)
     assert spans == {"a": [Span(9000, 11_000)], "b": [Span(12_001, 15_000)]}
+
+
+def test_what_ends_at_a_time_of_day_is_touched_at_its_ticks() -> None:
+    window = Window(id="w", pane="p", size_ms=2 * DAY_MS, every_ms=DAY_MS, at=NIGHT)
+    plan = Plan(insights=PLAN.insights[:1], windows=(window,), panes=PLAN.panes)
+    tick = 10 * DAY_MS + NIGHT.after_midnight_ms
+    spans = touched(late(Row(ts=tick - 1, horizon=tick + 5 * DAY_MS)), plan)
+    assert spans == {"a": [Span(tick, tick + DAY_MS)]}
+    assert touched(late(Row(ts=tick - 1, horizon=tick - 1)), plan) == {}
+    resumed = resume(plan, tick, {"a"})
+    assert resumed.needs == tick + DAY_MS - 2 * DAY_MS
 
 
 def test_rows_of_other_metrics_touch_nothing() -> None:

@@ -1,12 +1,16 @@
 """What texts mean, and what is said about those that mean nothing."""
 
 import pytest
+from hypothesis import HealthCheck, given, settings
 
-from analytics_enabler.plan_text import expression_text, insight_text
+from analytics_enabler.optimizer import optimize
+from analytics_enabler.plan_text import expression_text, insight_text, pane_text
 from analytics_enabler.semantics import check
 from analytics_enabler.semantics.findings import did_you_mean, nearest
+from grammar import Script, format_script
 from mistbow.plan.expressions import Aggregate, Attribute, Comparison, Literal, Source, Value
-from tests.analytics_enabler.support import definition
+from tests.analytics_enabler.support import definition, plan_of
+from tests.grammar.strategies import scripts
 
 MEANINGS = [
     ("AVG(cpu, 10 SECONDS) EVERY 5 SECONDS", "AVG(cpu, 10 SECONDS) EVERY 5 SECONDS"),
@@ -70,6 +74,11 @@ ERRORS = [
     ("FOO(cpu) EVERY 1 s", "no function `FOO`", "There are ABS, AVG"),
     ("AVG(cpu)", "does not say over how long", "as in `AVG(x, 10 SECONDS)`"),
     ("AVG(cpu) EVERY 1 K", "does not say over how long", "let EVERY be an interval"),
+    ("AVG(cpu) EVERY 1 d AT 8:00 'Europe/Brlin'", "no time zone `Europe/Brlin`", "`Europe/Berlin`"),
+    ("AVG(cpu) EVERY 1 d AT 8:00 '+99:00'", "no time zone `+99:00`", "`+02:00`"),
+    ("AVG(cpu) EVERY 400 d AT 8:00", "EVERY interval of 400 DAYS is too long", "366 DAYS"),
+    ("EWMA[1](cpu) EVERY 1 d AT 8:00 'Europe/Berlin'", "days are not equally long", "23:59 GMT"),
+    ("AVG(cpu, 1001 s) EVERY 1 d AT 8:00 GMT", "no larger step than 1 SECOND", "multiple"),
     ("AVG(cpu, 1 m, 1 h)", "all that is read here is of the past", "leave an offset out"),
     ("AVG(cpu, 1 m) EVERY 1 K WITH SAMPLE 0.2", "points cannot be counted", "EVERY 5 SECONDS"),
     ("MAX(AVG(cpu, 1 s) BY node)", "needs ticks", "Add an EVERY"),
@@ -191,3 +200,24 @@ def test_nearest() -> None:
     assert nearest("zzz", ["cpu"]) == []
     assert did_you_mean(["a"]) == "Did you mean `a`?"
     assert did_you_mean(["a", "b", "c"]) == "Did you mean `a`, `b` or `c`?"
+
+
+def test_a_scheduler_is_named_once() -> None:
+    text = "a = COMPUTE AVG(x) EVERY 1 s WITH SCHEDULER=fair AND scheduler='latency'"
+    assert [p.message for p in check(text).problems] == ["SCHEDULER is given twice"]
+
+
+@pytest.mark.parametrize(
+    ("window", "zone", "pane"),
+    [("", "gmt", "1 MINUTE"), (", 30 DAYS", "UTC", "1 MINUTE"),
+     (", 1 DAY", "'Europe/Berlin'", "1 MINUTE"), (", 10 s", "'+02:00'", "10 SECONDS")],
+)  # fmt: skip
+def test_a_day_that_ends_at_a_time_is_cut_into_minutes(window: str, zone: str, pane: str) -> None:
+    plan = optimize(plan_of(f"a = COMPUTE SUM(cpu{window}) EVERY 1 DAYS AT 23:59 {zone}")).plan
+    assert pane_text(plan.panes[0]) == f"pane {plan.panes[0].id} = {pane} of cpu"
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(scripts)
+def test_no_script_is_too_much_for_the_check(script: Script) -> None:
+    check(format_script(script), frozenset({"cpu"}))

@@ -9,7 +9,8 @@ from tests.analytics_enabler.support import definition, definitions
 BASE = (
     "now = COMPUTE AVG(cpu) EVERY 5 s; keyed = COMPUTE AVG(cpu, 10 s) BY node EVERY 5 s; "
     "hot = COMPUTE AVG(cpu) BY node WHEN > 9 AND zone == 'a' EVERY 5 s; "
-    "so_far = COMPUTE RUNNING_MEAN(cpu) EVERY 5 s; always = COMPUTE AVG(cpu, 10 s)"
+    "so_far = COMPUTE RUNNING_MEAN(cpu) EVERY 5 s; always = COMPUTE AVG(cpu, 10 s); "
+    "daily = COMPUTE AVG(cpu) EVERY 1 d AT 8:00 GMT"
 )
 DEPLOYED: dict[str, list[Definition]] = {each.name: [each] for each in definitions(BASE)}
 
@@ -21,6 +22,8 @@ MEANINGS = [
      "AVG(cpu, 10 s) BY node WHEN node == 'n1' AND > 3 EVERY 5 s"),
     # Windows keep their size where EVERY is another one.
     ("INSIGHT now EVERY 1 m", "AVG(cpu, 5 s) EVERY 1 m"),
+    ("INSIGHT now EVERY 1 d AT 8:00", "AVG(cpu, 5 s) EVERY 1 d AT 8:00"),
+    ("INSIGHT daily EVERY 2 d AT 8:00", "AVG(cpu, 1 d) EVERY 2 d AT 8:00"),
     # What accumulates has none: it takes all points since the last tick.
     ("INSIGHT so_far EVERY 10 s", "RUNNING_MEAN(cpu) EVERY 10 s"),
 ]  # fmt: skip
@@ -57,6 +60,12 @@ ERRORS = [
     ("INSIGHT nwo EVERY 5 s", "there is no insight `nwo`", "`now`"),
     ("INSIGHT zzzz EVERY 5 s", "there is no insight `zzzz`", "Deploy it first"),
     ("INSIGHT always EVERY 5 s", "`always` has values at points", "Give `always` an interval"),
+    (
+        "INSIGHT daily EVERY 1 d AT 8:01 GMT",
+        "`daily` has a value every 1 DAY at 08:00 GMT, `a` is computed every 1 DAY at 08:01 GMT",
+        "every multiple of it",
+    ),
+    ("INSIGHT so_far EVERY 1 d AT 8:00 'Europe/Berlin'", "days are not equally long", "23:59 GMT"),
     ("INSIGHT now EVERY 7 s", "`now` has a value every 5 SECONDS, `a` is computed every 7", "5 S"),
     ("MAX(INSIGHT now) BY a EVERY 5 s", "that are reduced here are not by a", "Leave that out"),
     ("AVG(x WHEN > INSIGHT now) EVERY 5 s", "about single points", "at the end"),
