@@ -24,7 +24,10 @@ _HOUR_MS = 3_600_000
 _COMMIT_S = 10
 """So many points of each series come in one commit: one a second."""
 
-_KEEP_EVERY = 64
+_KEEP_EVERY = 6
+"""Commits between two looks at the stream: a minute, of which an agent's looks are not further
+apart, so that merging keeps pace and what was merged goes."""
+
 _JITTER_MS = 50
 _RUNS = 5
 _ASKED = 40
@@ -85,11 +88,11 @@ async def _fill(port: int, began: int) -> float:
         await raw.writer.append(points.until(now), epoch=epoch)
         if number % _KEEP_EVERY == 0:
             await keeper.keep()
-    now += 120_000  # by then all that was replaced may go
     while True:
         before = raw.log.manifest.current
+        now += 120_000  # by then all that was replaced may go
         await keeper.keep()
-        if raw.log.manifest.current == before:
+        if raw.log.manifest.current == before and not before.trash:
             break
     took = time.perf_counter() - took
     # As an agent would have noted: nothing is to be replayed when one starts.
