@@ -8,7 +8,7 @@ from analytics_enabler.semantics.findings import Findings, did_you_mean
 from analytics_enabler.semantics.named import read_by, read_by_condition
 from analytics_enabler.semantics.references import References
 from analytics_enabler.semantics.scopes import CurrentAttribute, leaves
-from analytics_enabler.semantics.trees import parts, rebuilt
+from analytics_enabler.semantics.trees import parts, rebuilt, walk
 from analytics_enabler.semantics.values import inner_keys
 from grammar import ast
 from mistbow.plan.attributes import canonical
@@ -31,8 +31,17 @@ def with_current(
     told = _with_attribute(insight, metrics, references, findings)
     if told is not None:
         return told
+    if not _may_name_metrics(insight):
+        return insight
     known = (metrics or frozenset()) | {stream.metric for stream in read_by(insight)}
     return _Names(known, references).resolved(insight, keys)
+
+
+def _may_name_metrics(insight: ast.Insight) -> bool:
+    # Most have no such condition, and a submission may have thousands of insights.
+    if insight.when is not None and any(isinstance(n, ast.Name) for n in leaves(insight.when)):
+        return True
+    return any(isinstance(node, ast.Scoped) for node in walk(insight))
 
 
 def _with_attribute(

@@ -6,7 +6,7 @@ from analytics_enabler.semantics.named import read_by
 from analytics_enabler.semantics.options import is_signed
 from analytics_enabler.semantics.references import References
 from analytics_enabler.semantics.sites import Sites
-from analytics_enabler.semantics.trees import walk
+from analytics_enabler.semantics.trees import references as referred_by
 from grammar import ast
 from mistbow.panes.feeding import metrics_in
 from mistbow.plan.feeds import Feed
@@ -56,17 +56,16 @@ def feed_with_references(
     """Return the feed that an insight reads, by the insights too that it refers to."""
     reads = next(read_by(insight), None) is not None
     found = {own: None} if reads else {}
-    for node in walk(insight):
-        if isinstance(node, ast.InsightReference):
-            found[references.feed(node)] = None
-            if len(found) > 1:
-                one, other = list(found)[:2]
-                findings.error(
-                    node.span,
-                    f"`{node.name}` reads {told_of(other)}, and what is beside it {told_of(one)}",
-                    "An insight reads points of one of them: part it.",
-                )
-                break
+    for node in referred_by(insight):
+        found[references.feed(node)] = None
+        if len(found) > 1:
+            one, other = list(found)[:2]
+            findings.error(
+                node.span,
+                f"`{node.name}` reads {told_of(other)}, and what is beside it {told_of(one)}",
+                "An insight reads points of one of them: part it.",
+            )
+            break
     return next(iter(found), None)
 
 

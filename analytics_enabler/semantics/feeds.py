@@ -1,5 +1,6 @@
 """STREAM definitions of the provider ``stream``: whose rows are points, and whether they can be."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -14,6 +15,9 @@ from mistbow.plan.feeds import Feed
 
 SETTINGS = ("name", "site", "time", "metric", "value", "entity", "attributes")
 
+_MAY_NAME = re.compile(r"\bfrom\b[^;(]*\bstream\b[^;(]*\(", re.IGNORECASE)
+"""Texts without this, which are most, are not parsed once more for the streams that they name."""
+
 Named = tuple[str | None, str]
 """A stream of a site, None for the enabler's own."""
 
@@ -23,6 +27,8 @@ Schemas = Mapping[Named, pa.Schema | None]
 
 def streams_named(text: str) -> frozenset[Named]:
     """Return the streams that a text takes points from, for their columns to be looked up."""
+    if not _MAY_NAME.search(text):
+        return frozenset()
     try:
         statements = parse(text).statements
     except ParseError:
@@ -106,6 +112,8 @@ def taken(
     All points of an insight are of one feed, or all of storage. A name by itself after COMPUTE is
     of where the metrics in WHEN are.
     """
+    if not feeds:
+        return insight, None
     found: dict[Feed | None, ast.MetricStream] = {}
     known = findings.errors
     in_condition: list[ast.MetricStream] = []
