@@ -31,6 +31,8 @@ class RecordingWorker:
         """Of fragments whose newest version has not taken over yet: the one that runs."""
         self.burdens: dict[str, dict[str, Any]] = {}
         """Of fragments, by id: what else their status says."""
+        self.operators: tuple[str, ...] = ()
+        """Those of other packages that it announces."""
         self.asked = threading.Event()
         self._lock = threading.Event()
         self._lock.set()
@@ -75,8 +77,9 @@ class RecordingWorker:
             )
 
             def announce() -> None:
+                told = msgspec.structs.replace(worker, operators=self.operators)
                 httpx.put(
-                    f"{agent_url}/workers/{self.name}", content=msgspec.json.encode(worker)
+                    f"{agent_url}/workers/{self.name}", content=msgspec.json.encode(told)
                 ).raise_for_status()
 
             def repeat() -> None:

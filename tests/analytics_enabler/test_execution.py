@@ -14,6 +14,7 @@ from mistbow.settings import AgentSettings
 from storage_agent.main import create_app as create_agent
 from tests.analytics_enabler.conftest import StartEnabler, running_enabler
 from tests.analytics_enabler.recording_worker import RecordingWorker
+from tests.support.operators import know_example
 from tests.support.serving import served
 from tests.support.waiting import eventually
 
@@ -55,9 +56,30 @@ def test_the_status_says_how_far_an_insight_is(
     eventually(lambda: worker.insights and status() == "starting")
     worker.frontier = enabler.show(deployment_id).insights[0].first_tick
     eventually(lambda: status() == "running")
+    troubles = {f"{deployment_id}/cpu_now/1": "1 value is missing: GAP 1.0: it returned inf"}
+    worker.burdens["all.fair"] = {"troubles": troubles}
+    lack = "cpu_now: 1 value is missing: GAP 1.0: it returned inf"
+    eventually(lambda: enabler.show(deployment_id).error == lack)
+    assert status() == "running"
+    worker.burdens.clear()
     worker.state, worker.error = "failed", "out of memory"
     eventually(lambda: status() == "failed")
     assert enabler.show(deployment_id).error == "out of memory"
+
+
+def test_an_insight_waits_for_a_worker_with_the_operator_that_it_calls(
+    enabler: EnablerClient,
+    worker: RecordingWorker,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    know_example(tmp_path, monkeypatch)
+    deployment_id = enabler.submit("a = COMPUTE trimmed_mean(x, 10 s) EVERY 5 s").deployment_id
+    lack = "all.fair, whole: no node with site=n1, the operator TRIMMED_MEAN 2.0"
+    eventually(lambda: enabler.show(deployment_id).error == lack)
+    assert enabler.show(deployment_id).status == "waiting for a worker"
+    worker.operators = ("TRIMMED_MEAN 1.0", "TRIMMED_MEAN 2.0")
+    eventually(lambda: worker.insights == {f"{deployment_id}/a/1"})
 
 
 def test_what_is_shed_or_lags_says_since_when(

@@ -1,0 +1,124 @@
+"""Spark as a streaming library: every logical operator is lowered, or its refusal has a reason."""
+
+import math
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from analytics_enabler.optimizer import optimize
+from analytics_enabler.semantics import check
+from analytics_worker.accumulating.ledger import Ledger
+from analytics_worker.composition import compose
+from analytics_worker.spark.hearsay import teller_of
+from analytics_worker.spark.lowering import lower
+from analytics_worker.spark.lowerings import LOWERINGS
+from analytics_worker.streaming_library import Lowered
+from mistbow.panes.gathering import gathered
+from mistbow.panes.routing import route
+from mistbow.plan.expressions import UserOperator
+from mistbow.plan.fragments import Place, Whole
+from mistbow.plan.nodes import Insight, Plan
+from mistbow.plan.operators import OPERATORS, operators_of
+from tests.support.operators import know_example
+from tests.support.points import Row, points
+from tests.support.windows import windows_of
+
+QUERIES = """
+    a = COMPUTE SUM(x) + COUNT(x) - MIN(x) * MAX(x) / AVG(x) EVERY 4 s;
+    b = COMPUTE SDEV(x) + VARIANCE(x) + GEOMETRIC_MEAN(x) + MEDIAN(x) + MODE(x) EVERY 4 s;
+    c = COMPUTE PERCENTILE[90](x) + TOP_K[2](x) + HISTOGRAM[3](x) EVERY 4 s;
+    d = COMPUTE FORECAST[2](x) + CORRELATION(x, y) EVERY 4 s;
+    e = COMPUTE OUTLIER_DETECTION(x) EVERY 4 s WITH ALGORITHM pmcod AND K=1 AND R=0.5;
+    f = COMPUTE RUNNING_COUNT(x) + RUNNING_MEAN(x) + RUNNING_MAX(x) + RUNNING_MIN(x) EVERY 4 s;
+    g = COMPUTE RUNNING_SDEV(x) + EWMA[0.5](x) + PEWMA[0.5](x) + DIFF(x) EVERY 4 s;
+    h = COMPUTE SQRT(ABS(-SUM(x))) + SQR(x) + EXP(LOG(AVG(x))) EVERY 4 s;
+    i = COMPUTE MAX(AVG(x) BY entityID) + (AVG(x) WHEN > 0) EVERY 4 s;
+    j = COMPUTE AVG(x) BY entityID WHEN entityID == "a" AND > 0 OR NOT < 5 OR IN (1, 2) EVERY 4 s;
+    k = COMPUTE GEOHASH[4](x, y) EVERY 4 s;
+    l = COMPUTE rack WHEN x > 0 EVERY 4 s;
+    m = COMPUTE trimmed_mean[0.25](x) + gap(x, y) EVERY 4 s
+"""
+ROWS = [
+    Row(
+        metric=metric,
+        entity="ab"[number % 2],
+        ts=1 + 250 * number,
+        value=float(10 + number % 7 + phase * math.sin(number)),
+        attributes={"rack": "r1"},
+    )
+    for phase, metric in enumerate("xy")
+    for number in range(48)
+]
+
+
+def whole(plan: Plan) -> Whole:
+    return Whole(id="f", source=Place("n1", "raw"), target=Place("n1", "results"), plan=plan)
+
+
+@pytest.fixture
+def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
+    know_example(tmp_path, monkeypatch)
+    checked = check(QUERIES, metrics=frozenset("xy"))
+    assert checked.ok, checked.problems
+    insights = tuple(one.deployed(one.name, 0) for one in checked.definitions)
+    return optimize(Plan(insights=insights)).plan
+
+
+def test_the_table_is_total_and_refusals_have_reasons() -> None:
+    assert LOWERINGS.keys() == OPERATORS
+    refused = {
+        name: lowering.reason
+        for name, lowering in LOWERINGS.items()
+        if not isinstance(lowering, Lowered)
+    }
+    assert refused.keys() == {"Aggregate", "Value"}
+    assert all(refused.values())
+
+
+def test_what_the_table_says_is_lowered_runs_and_says_what_composition_says(
+    spark: SparkSession, plan: Plan
+) -> None:
+    lowered = {name for name, lowering in LOWERINGS.items() if isinstance(lowering, Lowered)}
+    assert {name for name, _ in operators_of(whole(plan))} == lowered
+
+    unknown = _renamed(plan, "m", UserOperator("GAP", "9"))
+    teller = teller_of(spark)
+    after = {window.id: 0 for window in plan.windows}
+    frame = spark.createDataFrame(gathered(route(points(ROWS), plan.panes), plan.panes))
+    found = told(lower(frame, unknown, after, revision=0, tell=teller).toArrow())
+    expected = told(compose(windows_of(points(ROWS), plan), plan, Ledger()))
+    assert {uid for uid, _, _ in expected} == set("abcdefghijklm")
+    assert found.keys() == expected.keys()
+    for identity, (value, text) in expected.items():
+        near = value if value is None else pytest.approx(value, rel=1e-9)
+        assert found[identity] == (near, text), identity
+    # What an operator leaves unanswered is told, by the way that Spark has for it.
+    assert set(teller.heard.value) == {"m", "unknown"}
+    assert teller.heard.value["m"].missing == 0
+    assert str(teller.heard.value["unknown"]) == (
+        "3 values are missing: GAP 9: it is not installed here"
+    )
+
+
+def _renamed(plan: Plan, uid: str, operator: UserOperator) -> Plan:
+    """Return the plan with one more insight, which asks an operator that nobody has."""
+    (insight,) = (one for one in plan.insights if one.uid == uid)
+    measure = insight.expression.left  # type: ignore[union-attr]
+    other = Insight(
+        uid="unknown",
+        expression=msgspec.structs.replace(measure, function=operator),
+        by=(),
+        every_ms=insight.every_ms,
+        since=0,
+    )
+    return msgspec.structs.replace(plan, insights=(*plan.insights, other))
+
+
+def told(results: pa.Table) -> dict[tuple[str, str, int], tuple[float | None, str | None]]:
+    return {
+        (row["insight"], row["key"], row["ts"]): (row["value"], row["text"])
+        for row in results.to_pylist()
+    }
