@@ -68,18 +68,7 @@ def create_app(
     outlook = Outlook(execution, landscape, catalogue, agent)
 
     async def readiness() -> list[str]:
-        if deployments.fenced:
-            return [
-                "nothing: another enabler has taken over this site; stop one of the two, "
-                "and restart this one if it is the one to stay"
-            ]
-        if not deployments.known:
-            return [f"the storage agent at {settings.agent_url}: the deployments are not read yet"]
-        try:
-            await deployments.check_owned()
-        except MistbowError as error:
-            return [error.message]
-        return []
+        return await _waits_for(deployments, settings.agent_url)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -100,6 +89,21 @@ def create_app(
     reader, places = ResultReader(ResultStreams(agent), clock), Places(most_followers)
     app.include_router(results_router(deployments, reader, ResultStreams(followed), places))
     return app
+
+
+async def _waits_for(deployments: Deployments, agent_url: str) -> list[str]:
+    if deployments.fenced:
+        return [
+            "nothing: another enabler has taken over this site; stop one of the two, "
+            "and restart this one if it is the one to stay"
+        ]
+    if not deployments.known:
+        return [f"the storage agent at {agent_url}: the deployments are not read yet"]
+    try:
+        await deployments.check_owned()
+    except MistbowError as error:
+        return [error.message]
+    return []
 
 
 def main(settings: EnablerSettings | None = None) -> None:

@@ -10,7 +10,7 @@ from grammar import ParseError, parse, render
 ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"\]\((?!\w+:)([^)#\s]+)(?:#[^)]*)?\)")
 CODE = re.compile(r"^```.*?^```|`[^`]+`", re.DOTALL | re.MULTILINE)
-EXAMPLE = re.compile(r"^```mistbow(?:-later)?\n(.*?)^```", re.DOTALL | re.MULTILINE)
+EXAMPLE = re.compile(r"^```mistbow\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
 def problems() -> Iterator[str]:

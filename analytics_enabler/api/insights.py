@@ -25,6 +25,7 @@ from mistbow.insights import (
 def insights_router(deployments: Deployments, execution: Execution, outlook: Outlook) -> APIRouter:
     """Return the routes under ``/api/insights``, but for those of results."""
     router = APIRouter(prefix="/api/insights", tags=["insights"])
+    _add_questions(router, deployments, outlook)
 
     @router.post("", status_code=201, openapi_extra=BODY_DOCUMENTATION)
     @requires("admin")
@@ -47,25 +48,6 @@ def insights_router(deployments: Deployments, execution: Execution, outlook: Out
         """List every deployment, the oldest first."""
         statuses = [status_of(deployment, execution) for deployment in deployments.all()]
         return DeploymentList(deployments=statuses)
-
-    @router.post("/check", openapi_extra=BODY_DOCUMENTATION)
-    @requires("read")
-    async def check(submission: ReadSubmission) -> CheckAnswer:
-        """Say all that is wrong with a text, without deploying it."""
-        checked = await deployments.check(submission.queries)
-        return CheckAnswer(ok=checked.ok, problems=list(checked.problems))
-
-    @router.post("/explain", openapi_extra=BODY_DOCUMENTATION, response_model=Explanation)
-    @requires("read")
-    async def explain_queries(
-        submission: ReadSubmission, format: Literal["json", "text"] = "json"
-    ) -> Explanation | Response:
-        """Show what a text becomes, and what it shares with that which runs."""
-        checked = await deployments.check(submission.queries)
-        explanation = await outlook.explain(checked, deployments.running())
-        if format == "json":
-            return explanation
-        return PlainTextResponse(explanation_text(explanation, submission.queries))
 
     @router.get("/{deployment_id}")
     @requires("read")
@@ -92,3 +74,24 @@ def insights_router(deployments: Deployments, execution: Execution, outlook: Out
         SUBMISSIONS.labels("deleted").inc()
 
     return router
+
+
+def _add_questions(router: APIRouter, deployments: Deployments, outlook: Outlook) -> None:
+    @router.post("/check", openapi_extra=BODY_DOCUMENTATION)
+    @requires("read")
+    async def check(submission: ReadSubmission) -> CheckAnswer:
+        """Say all that is wrong with a text, without deploying it."""
+        checked = await deployments.check(submission.queries)
+        return CheckAnswer(ok=checked.ok, problems=list(checked.problems))
+
+    @router.post("/explain", openapi_extra=BODY_DOCUMENTATION, response_model=Explanation)
+    @requires("read")
+    async def explain_queries(
+        submission: ReadSubmission, format: Literal["json", "text"] = "json"
+    ) -> Explanation | Response:
+        """Show what a text becomes, and what it shares with that which runs."""
+        checked = await deployments.check(submission.queries)
+        explanation = await outlook.explain(checked, deployments.running())
+        if format == "json":
+            return explanation
+        return PlainTextResponse(explanation_text(explanation, submission.queries))
