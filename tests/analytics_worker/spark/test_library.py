@@ -39,7 +39,9 @@ QUERIES = """
     j = COMPUTE AVG(x) BY entityID WHEN entityID == "a" AND > 0 OR NOT < 5 OR IN (1, 2) EVERY 4 s;
     k = COMPUTE GEOHASH[4](x, y) EVERY 4 s;
     l = COMPUTE rack WHEN x > 0 EVERY 4 s;
-    m = COMPUTE trimmed_mean[0.25](x) + gap(x, y) EVERY 4 s
+    m = COMPUTE trimmed_mean[0.25](x) + gap(x, y) EVERY 4 s;
+    n = COMPUTE trimmed_mean(AVG(x) BY entityID) EVERY 4 s;
+    o = COMPUTE trimmed_mean(x, 2 s)
 """
 ROWS = [
     Row(
@@ -90,13 +92,13 @@ def test_what_the_table_says_is_lowered_runs_and_says_what_composition_says(
     frame = spark.createDataFrame(gathered(route(points(ROWS), plan.panes), plan.panes))
     found = told(lower(frame, unknown, after, revision=0, tell=teller).toArrow())
     expected = told(compose(windows_of(points(ROWS), plan), plan, Ledger()))
-    assert {uid for uid, _, _ in expected} == set("abcdefghijklm")
+    assert {uid for uid, _, _ in expected} == set("abcdefghijklmno")
     assert found.keys() == expected.keys()
     for identity, (value, text) in expected.items():
         near = value if value is None else pytest.approx(value, rel=1e-9)
         assert found[identity] == (near, text), identity
     # What an operator leaves unanswered is told, by the way that Spark has for it.
-    assert set(teller.heard.value) == {"m", "unknown"}
+    assert set(teller.heard.value) == {"m", "n", "o", "unknown"}
     assert teller.heard.value["m"].missing == 0
     assert str(teller.heard.value["unknown"]) == (
         "3 values are missing: GAP 9: it is not installed here"
