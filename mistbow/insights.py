@@ -149,7 +149,7 @@ class ExplainedFragment(BaseModel):
 class ExplainedEdge(BaseModel):
     """What one site sends to the merge, bytes/s; None where it is not known.
 
-    ``expected`` at most, ``measured`` if the partial runs, and ``raw``: what the points would be
+    ``expected``, about, ``measured`` if the partial runs, and ``raw``: what the points would be
     that the panes stand for. Nothing crosses where the merge ``is_local``.
     """
 

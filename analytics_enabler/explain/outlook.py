@@ -19,7 +19,13 @@ from analytics_enabler.groups import Group
 from analytics_enabler.landscape import Landscape
 from analytics_enabler.placing.jobs import question_of
 from analytics_enabler.placing.placer import places_of
-from analytics_enabler.placing.traffic import POINT_BYTES, Series, expected_rate, matching
+from analytics_enabler.placing.traffic import (
+    POINT_BYTES,
+    POINTS_PER_S,
+    Series,
+    expected_rate,
+    matching,
+)
 from analytics_enabler.semantics import Checked, Sites, sites_of
 from mistbow.client.agent import AsyncAgentClient
 from mistbow.errors import MistbowError
@@ -117,11 +123,12 @@ class Outlook:
                 here = [one for one in series if one.site == site]
                 share = len(matching(fragment.panes, here)) / max(len(here), 1)
                 points = rates.get(site)
+                of_each = POINTS_PER_S if points is None else points / max(len(here), 1)
                 edges.append(
                     ExplainedEdge(
                         site=site,
                         is_local=site == merged_at,
-                        expected=expected_rate(fragment, series),
+                        expected=expected_rate(fragment, series, of_each),
                         measured=self._execution.measured(fragment.id),
                         raw=None if points is None else points * share * POINT_BYTES,
                     )

@@ -2,16 +2,28 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 from mistbow.plan.fragments import Partial
 from mistbow.plan.nodes import Pane
+from mistbow.plan.sampling import Allotted, Even, Fixed
 
 PANE_BYTES = 56
 """The fixed columns of a row of panes; words are sent once and then by number."""
 
+CARRIED_BYTES = 24
+"""A point that a pane carries."""
+
+DRAWN_BYTES = 52
+"""The same of a sampled source: how it was drawn goes with it."""
+
 POINT_BYTES = 36
 """The same of a raw point as subscribers read it."""
 
+POINTS_PER_S = 1.0
+"""So often a series has a point, where nobody says."""
+
+_VARIATION = 0.5
 _OF_A_SITE = {"node", "site", "region"}
 
 
@@ -29,11 +41,54 @@ def matching(panes: Sequence[Pane], series: Iterable[Series]) -> list[Series]:
     return [one for one in series if any(_reads(pane, one) for pane in panes)]
 
 
-def expected_rate(partial: Partial, series: Iterable[Series]) -> float:
-    """Return how many bytes of panes a second a partial makes of its site's series at most."""
+def expected_rate(
+    partial: Partial, series: Iterable[Series], points_per_s: float = POINTS_PER_S
+) -> float:
+    """Return about how many bytes of panes a second a partial makes of its site's series.
+
+    Each of them has so many points.
+    """
     here = [one for one in series if one.site == partial.source.site]
-    keys_per_s = sum(_keys(pane, here) * 1000 / pane.width_ms for pane in partial.panes)
-    return keys_per_s * PANE_BYTES
+    return sum(_rate(pane, here, points_per_s) for pane in partial.panes)
+
+
+def _rate(pane: Pane, series: Sequence[Series], points_per_s: float) -> float:
+    keys = _keys(pane, series)
+    found = keys * 1000 / pane.width_ms * PANE_BYTES
+    if not {"points", "sample"} & set(pane.contents):
+        return found
+    read = sum(_reads(pane, one) for one in series) * points_per_s
+    each = DRAWN_BYTES * ("sample" in pane.contents) + CARRIED_BYTES * ("points" in pane.contents)
+    return found + read * _kept(pane, read, keys, points_per_s) * each
+
+
+def _kept(pane: Pane, read: float, keys: int, points_per_s: float) -> float:
+    """Return which share is kept of the points that a pane's source reads, ``read`` each second."""
+    match pane.source.sampling:
+        case Even(share):
+            return share
+        case Fixed(size, period_ms):
+            # Of each entity: as many as the points of a series, or fewer.
+            return min(1.0, size * 1000 / (period_ms * max(points_per_s, 1e-9)))
+        case Allotted() as allotted:
+            of_key = read / max(keys, 1) * allotted.period_ms * allotted.periods / 1000
+            needed = 0.0 if allotted.share is None else allotted.share
+            return max(needed, _share_for(allotted, of_key))
+        case _:
+            return 1.0
+
+
+def _share_for(allotted: Allotted, points: float) -> float:
+    """Return which share of the points of a window bounds its error.
+
+    As if their deviation were half of their mean; with the finite population correction (Cochran,
+    "Sampling Techniques", 1977, section 4.6).
+    """
+    if allotted.max_error is None:
+        return 0.0
+    quantile = NormalDist().inv_cdf((1 + allotted.confidence) / 2)
+    needed = (quantile * _VARIATION / allotted.max_error) ** 2
+    return needed / (needed + points)
 
 
 def _keys(pane: Pane, series: Sequence[Series]) -> int:

@@ -1,13 +1,21 @@
 """The fabric as schedulers see it, and when they are asked."""
 
 from analytics_enabler.execution.meter import Meter
+from analytics_enabler.optimizer import optimize
 from analytics_enabler.placing.fog import fog_of
 from analytics_enabler.placing.placer import Placer
-from analytics_enabler.placing.traffic import Series, expected_rate
+from analytics_enabler.placing.traffic import (
+    CARRIED_BYTES,
+    DRAWN_BYTES,
+    PANE_BYTES,
+    Series,
+    expected_rate,
+)
 from mistbow.fabric import Fabric, Link, Site, Worker
 from mistbow.plan.expressions import Source
 from mistbow.plan.fragments import Partial, Place
 from mistbow.plan.nodes import Pane
+from tests.analytics_enabler.support import plan_of
 from tests.schedulers import build
 
 
@@ -63,6 +71,32 @@ def test_what_a_partial_sends_is_expected_of_its_series() -> None:
     assert rate(("region",)) == 28
     assert rate(("bus",)) == 2800
     assert rate(("bus",), ("e1", "e2", "none")) == 56
+
+
+def test_what_panes_carry_of_a_sample_is_expected_too() -> None:
+    series = [Series("x", "cpu", f"e{number}") for number in range(100)]
+    place = Place("x", "raw")
+
+    def carried(query: str, points_per_s: float) -> float:
+        """Return how many bytes a second more than that of the plain numbers of a pane."""
+        panes = optimize(plan_of(f"q = COMPUTE {query}")).plan.panes
+        partial = Partial(
+            id="f", source=place, target=place, panes=panes, grain_ms=1, reach_ms=1, begin=0
+        )
+        width = panes[0].width_ms
+        return round(expected_rate(partial, series, points_per_s) - PANE_BYTES * 1000 / width, 6)
+
+    assert carried("AVG(cpu, 10 s) EVERY 5 s", 10) == 0
+    assert carried("AVG(cpu, 10 s) EVERY 5 s WITH ADAM", 10) == 0
+    assert carried("MEDIAN(cpu, 10 s) EVERY 5 s", 10) == 1000 * CARRIED_BYTES
+    assert carried("AVG(cpu, 10 s) EVERY 5 s WITH SAMPLE 0.2", 10) == 200 * DRAWN_BYTES
+    # Five of each entity in five seconds, of fifty.
+    assert carried("AVG(cpu, 10 s) EVERY 5 s WITH SAMPLE 5", 10) == 100 * DRAWN_BYTES
+    bounded = [
+        carried(f"SUM(cpu, 10 s) EVERY 5 s WITH MAX_ERROR {error}", 10) / DRAWN_BYTES
+        for error in (0.1, 0.05, 0.005)
+    ]
+    assert 0 < bounded[0] < bounded[1] < 1000 / 2 < bounded[2] < 1000
 
 
 def test_a_meter_tells_the_rate_of_the_last_minute_and_begins_anew_with_the_counter() -> None:
