@@ -5,8 +5,9 @@ it is a function of that and of the rows at hand, the same in a stream and in a 
 """
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -94,39 +95,57 @@ def compose(windows: pa.Table, plan: Plan, states: States, tell: Tell = unheard)
     What accumulates goes on from the ``states`` before each tick, and puts those after it. What
     operators of other packages leave unanswered is missing, and told.
     """
-    shared = _Scope(windows, plan, states)
-    parts = [COMPOSED.empty_table()]
+    held = _by_window(windows, plan)
+    shared = _Scope(held, plan, states)
+    parts, shown = [COMPOSED.empty_table()], [pa.array([], pa.bool_())]
     for insight in plan.insights:
-        scope = _Scope(windows, plan, states, insight) if insight.each_point else shared
-        parts.append(_compose_one(scope, insight))
+        scope = _Scope(held, plan, states, insight) if insight.each_point else shared
+        part, told = _compose_one(scope, insight)
+        parts.append(part)
+        shown += told.chunks if isinstance(told, pa.ChunkedArray) else [told]
         trouble = scope.trouble(insight)
         if trouble is not None:
             tell(insight.uid, trouble)
-    return pa.concat_tables(parts)
+    # Cut once: a call of Arrow costs the same for ten rows as for thousands.
+    return pa.concat_tables(parts).combine_chunks().filter(pa.chunked_array(shown))
 
 
-def _compose_one(scope: "_Scope", insight: Insight) -> pa.Table:
+def _by_window(windows: pa.Table, plan: Plan) -> dict[str, pa.Table]:
+    """Return the rows of each window of the plan, in their order."""
+    places = windows["window"].to_numpy()
+    order = np.argsort(places, kind="stable")
+    bounds = np.searchsorted(places[order], np.arange(len(plan.windows) + 1))
+    ordered = windows.take(order)
+    return {
+        # What has lists is made anew: a slice of theirs has bounds of the whole.
+        window.id: windows.take(order[start:end])
+        if window.contents
+        else ordered.slice(start, end - start)
+        for window, (start, end) in zip(plan.windows, pairwise(bounds.tolist()), strict=True)
+    }
+
+
+def _compose_one(scope: "_Scope", insight: Insight) -> tuple[pa.Table, Any]:
+    """Return what an insight says at all ticks and keys, and which of it is shown."""
     result = scope.evaluate(insight.expression)
     shown = pc.and_(_said(result.values), pc.greater(result.rows["tick"], insight.since))
     if insight.filter is not None:
         shown = pc.and_(shown, scope.holds(insight.filter, result))
     rows, said = result.rows, result.said
     texts = said.value.type == _TEXT
-    composed = pa.table(
-        {
-            "insight": pa.repeat(insight.uid, rows.num_rows),
-            "key": rows["key"],
-            "ts": rows["tick"],
-            "value": pa.nulls(rows.num_rows, pa.float64()) if texts else said.value,
-            "values": _or_nothing(said.values, rows.num_rows, COMPOSED.field("values").type),
-            "low": _or_nothing(said.low, rows.num_rows, pa.float64()),
-            "high": _or_nothing(said.high, rows.num_rows, pa.float64()),
-            "confidence": _or_nothing(said.confidence, rows.num_rows, pa.float64()),
-            "text": said.value if texts else pa.nulls(rows.num_rows, pa.string()),
-        },
-        schema=COMPOSED,
-    )
-    return composed.filter(shown)
+    composed = {
+        "insight": pa.repeat(insight.uid, rows.num_rows),
+        "key": rows["key"],
+        "ts": rows["tick"],
+        "value": None if texts else said.value,
+        "values": said.values,
+        "low": said.low,
+        "high": said.high,
+        "confidence": said.confidence,
+        "text": said.value if texts else None,
+    }
+    columns = [_or_nothing(composed[each.name], rows.num_rows, each.type) for each in COMPOSED]
+    return pa.Table.from_arrays(columns, schema=COMPOSED), shown
 
 
 def _or_nothing(column: Any, rows: int, kind: pa.DataType) -> Any:
@@ -159,7 +178,11 @@ class _Scope:
     """
 
     def __init__(
-        self, windows: pa.Table, plan: Plan, states: States, insight: Insight | None = None
+        self,
+        windows: Mapping[str, pa.Table],
+        plan: Plan,
+        states: States,
+        insight: Insight | None = None,
     ) -> None:
         self._windows = windows
         self._states = states
@@ -168,7 +191,6 @@ class _Scope:
         self._points: dict[str, Held] = {}
         self._moments: dict[frozenset[str], list[Moment]] = {}
         panes = {pane.id: pane for pane in plan.panes}
-        self._places = {window.id: place for place, window in enumerate(plan.windows)}
         self._by = {window.id: frozenset(panes[window.pane].by) for window in plan.windows}
         self._sources = {window.id: panes[window.pane].source for window in plan.windows}
         self._rows: dict[str, pa.Table] = {}
@@ -358,10 +380,8 @@ class _Scope:
     def _window(self, window: str) -> pa.Table:
         rows = self._rows.get(window)
         if rows is None:
-            mine = pc.equal(self._windows["window"], self._places[window])
-            rows = self._rows[window] = _at_ticks(
-                self._windows.filter(mine), self._shapes[window].ticks
-            )
+            rows = _at_ticks(self._windows[window], self._shapes[window].ticks)
+            self._rows[window] = rows
         return rows
 
 
