@@ -15,6 +15,7 @@ from mistbow.plan.feeds import Feed
 
 SETTINGS = ("name", "site", "time", "metric", "value", "entity", "attributes")
 
+_STREAM = re.compile(r"[a-z0-9][a-z0-9._/-]{0,99}")
 _MAY_NAME = re.compile(r"\bfrom\b[^;(]*\bstream\b[^;(]*\(", re.IGNORECASE)
 """Texts without this, which are most, are not parsed once more for the streams that they name."""
 
@@ -59,6 +60,10 @@ def feed_of(definition: ast.StreamDefinition, findings: Findings) -> Feed | None
     if "name" not in given:
         hint = 'Add the name of one: `stream(name="app/events")`.'
         findings.error(definition.span, "this does not say which stream it is", hint)
+    for name in given.get("name", ()):
+        if not _STREAM.fullmatch(name):
+            hint = "It has lower-case letters, digits and `._/-`, and 100 of them at most."
+            findings.error(definition.span, f"`{name}` is no name of a stream", hint)
     if ("metric" in given) != ("value" in given):
         hint = "Give both, or neither: then each numeric column is a metric."
         findings.error(definition.span, "`metric` and `value` go together", hint)
