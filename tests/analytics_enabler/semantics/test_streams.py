@@ -50,6 +50,7 @@ ERRORS = [
     ("s: STREAM FROM strage(node='a')", "no provider `strage`", "`storage`"),
     ("s: STREAM FROM stream(name='w', node='a')", "`stream` has no setting `node`", "It has name"),
     ("s: STREAM FROM stream()", "does not say which stream", "name="),
+    ("s: STREAM FROM stream(name='A b')", "`A b` is no name of a stream", "lower-case"),
     ("s: STREAM FROM stream(name=3)", "`name` takes one name", "in quotes"),
     (
         "s: STREAM FROM stream(name='w', value='x')",
