@@ -7,7 +7,7 @@ from mistbow.fabric import Fabric
 
 
 class Landscape:
-    """The fabric as of the last look, and all sites that it ever had."""
+    """The fabric as of the last look, and all sites that it ever had and are not forgotten."""
 
     def __init__(self, agent: AsyncAgentClient) -> None:
         self._agent = agent
@@ -18,6 +18,7 @@ class Landscape:
         """Ask for the fabric as it is now."""
         self.fabric = await self._agent.fabric()
         self.remember(site.name for site in self.fabric.sites)
+        self._seen.difference_update(self.fabric.forgotten)
         return self.fabric
 
     def remember(self, sites: Iterable[str]) -> None:

@@ -10,6 +10,7 @@ from analytics_worker.accumulating.accumulators import accumulators_of
 from analytics_worker.accumulating.stored import Account
 from analytics_worker.merging.decisions import (
     Decided,
+    Forgotten,
     Joined,
     Left,
     as_row,
@@ -137,14 +138,17 @@ def _start_merge(
     covered = _covered(target)
     since = max(target.frontier, 0)
     resumption = resume(fragment.plan, since, covered)
+    place, decisions = fragment.decisions, agent.at(fragment.decisions.site)
+    sites = {place.site for place in fragment.sources}
+    gaps = presence(agent, place).open_gaps()
+    decided = [Decided(since, gap.site, Forgotten()) for gap in gaps if gap.site not in sites]
     if covered:
         # What stands does without a site that was not among the sources.
         known = target.attributes.get("sites", ())
-        for site in sorted({place.site for place in fragment.sources} - set(known)):
-            decided = as_row(Decided(0, site, Left()))
-            decisions = fragment.decisions
-            agent.at(decisions.site).append(decisions.stream, decided, epoch=decisions_epoch)
-    decided_to = agent.at(fragment.decisions.site).info(fragment.decisions.stream).head
+        decided += [Decided(0, site, Left()) for site in sorted(sites - set(known))]
+    for one in decided:
+        decisions.append(place.stream, as_row(one), epoch=decisions_epoch)
+    decided_to = decisions.info(place.stream).head
     read = target.attributes.get("read", {})
     with ThreadPoolExecutor(len(fragment.sources)) as pool:
         numbers = pool.map(lambda place: _sought(agent, place, resumption.needs), fragment.sources)

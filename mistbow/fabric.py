@@ -50,8 +50,12 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fabric(msgspec.Struct, frozen=True, kw_only=True):
-    """All sites that the agent of ``site`` knows of, itself included, and the links that work."""
+    """All sites that the agent of ``site`` knows of, itself included, and the links that work.
+
+    ``forgotten`` are those that were there, and are not by somebody's request.
+    """
 
     site: str
     sites: tuple[Site, ...]
     links: tuple[Link, ...] = ()
+    forgotten: tuple[str, ...] = ()

@@ -256,11 +256,18 @@ class Corrector:
     def _away(self, fragment: Merge, first: int) -> set[str]:
         """Return the sites that are missing since before a tick, and have not joined again.
 
+        Also those that were missing in it, and are forgotten since.
+
         What stands does without them, and is corrected when they are back: who is gone for good
         must not hold up the others' corrections.
         """
-        gaps = presence(self._agent, fragment.decisions).gaps
-        return {gap.site for gap in gaps if gap.until is None and gap.after < first}
+        sources = {place.site for place in fragment.sources}
+        return {
+            gap.site
+            for gap in presence(self._agent, fragment.decisions).gaps
+            if gap.after < first
+            and (gap.until is None or (gap.site not in sources and first <= gap.until))
+        }
 
     def _all_panes_are_there(self, sources: Sequence[Place], needs: int, last: int) -> bool:
         """Return whether all sites have panes of all points from ``needs`` to ``last`` (ms)."""

@@ -22,6 +22,10 @@ class Joined(msgspec.Struct, frozen=True, tag="joined"):
     """The ticks after ``ts`` (ms) have the site again."""
 
 
+class Forgotten(msgspec.Struct, frozen=True, tag="forgotten"):
+    """The ticks after ``ts`` (ms) do not miss the site any more: it is no source now."""
+
+
 class LateSpan(msgspec.Struct, frozen=True):
     """Panes that came too late for windows: their ends from ``first`` to ``last``, in ms.
 
@@ -40,7 +44,7 @@ class Late(msgspec.Struct, frozen=True, tag="late"):
     spans: tuple[LateSpan, ...]
 
 
-Decision = Left | Joined | Late
+Decision = Left | Joined | Forgotten | Late
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +78,17 @@ class Presence:
             match one.what:
                 case Left() if gap is None:
                     self.gaps.append(Gap(one.site, one.ts, None))
-                case Joined() if gap is not None:
+                case Joined() | Forgotten() if gap is not None:
                     closed = Gap(one.site, gap.after, max(one.ts, gap.after))
                     self.gaps[self.gaps.index(gap)] = closed
 
     def open_gap(self, site: str) -> Gap | None:
         """Return the gap of a site that has not joined again."""
-        for gap in self.gaps:
-            if gap.site == site and gap.until is None:
-                return gap
-        return None
+        return next((gap for gap in self.open_gaps() if gap.site == site), None)
+
+    def open_gaps(self) -> list[Gap]:
+        """Return the gaps of all sites that have not joined again."""
+        return [gap for gap in self.gaps if gap.until is None]
 
     def missing(self, tick: int) -> tuple[str, ...]:
         """Return the sites that a tick (ms) does without, by name."""

@@ -191,6 +191,7 @@ class Member:
                 for source, latencies in sorted(links.items())
                 for target, latency in sorted(latencies.items())
             ),
+            forgotten=self.neighbours.forgotten,
         )
 
     def _site(self, known: Neighbour) -> Site:

@@ -130,9 +130,10 @@ class Neighbours:
                 del self._known[site]
                 self._announce()
 
-    def is_forgotten(self, site: str) -> bool:
-        """Tell whether a site is to be forgotten, and was not heard of since."""
-        return site in self._forgotten and site not in self._known
+    @property
+    def forgotten(self) -> tuple[str, ...]:
+        """The sites that are to be forgotten, and were not heard of since."""
+        return tuple(sorted(self._forgotten.keys() - self._known.keys()))
 
     def check(self, greeting: Greeting) -> bool:
         """Return False for this agent's own greeting.

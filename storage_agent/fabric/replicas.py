@@ -104,8 +104,8 @@ class Replicas:
             followed: dict[str, asyncio.Task[None]] = {}
             while True:
                 changed = self._neighbours.changed()
-                for site in [*followed.keys(), *self._kept.keys() - followed.keys()]:
-                    if self._neighbours.is_forgotten(site):
+                for site in self._neighbours.forgotten:
+                    if site in followed or site in self._kept:
                         await self._drop(site, followed.pop(site, None))
                 for each in self._neighbours:
                     if each.site not in followed:

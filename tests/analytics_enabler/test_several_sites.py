@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyignite import Client
 
 from mistbow.client.agent import AgentClient
 from mistbow.client.enabler import EnablerClient
@@ -21,6 +20,7 @@ from storage_agent.main import create_app
 from tests.analytics_enabler.conftest import running_enabler
 from tests.analytics_enabler.recording_worker import RecordingWorker
 from tests.schedulers.conftest import installed, third_party  # noqa: F401 - fixtures
+from tests.support.ignite import empty
 from tests.support.serving import served
 from tests.support.waiting import eventually
 
@@ -78,6 +78,11 @@ class Fog:
         assert isinstance(merge, Merge)
         return name, merge
 
+    def merged_in_the_cloud(self) -> list[list[str]]:
+        """Return the sites of each merge that runs there: the edge may not hear to stop its own."""
+        found = [self.running(Merge).get(name, []) for name in ("cloud-a", "cloud-b")]
+        return [[s.site for s in m.sources] for each in found for m in each if isinstance(m, Merge)]
+
     def partials(self) -> dict[str, str]:
         """Return the ids of all partials by worker and site."""
         return {
@@ -101,7 +106,7 @@ def fog(
 ) -> Iterator[Fog]:
     cloud_port, edge_port = free_ports(2)
     urls = [f"http://127.0.0.1:{port}" for port in (cloud_port, edge_port)]
-    _clear(edge_ignite.port)
+    empty(edge_ignite)
 
     def agent(site: str, url: str, ignite: int, peers: str) -> AgentSettings:
         return AgentSettings(
@@ -137,13 +142,6 @@ def fog(
         yield fog
         for each in fog.alive.values():
             each.close()
-
-
-def _clear(port: int) -> None:
-    client = Client(timeout=10)
-    with client.connect("127.0.0.1", port):
-        for name in client.get_cache_names():
-            client.get_cache(name).clear()
 
 
 def test_partials_stay_with_their_data_and_a_merge_brings_them_together(fog: Fog) -> None:
@@ -279,6 +277,9 @@ def test_results_of_two_sites_come_together_and_a_site_that_is_away_is_named(fog
         assert [result.insight for result in answer.results] == ["mean"]
         assert answer.missing_sites == ["edge"]
         assert re.fullmatch(r"all\.fair=1,site-edge\.fair@\d{13}", answer.next)
+        eventually(lambda: not all(site.reachable for site in cloud.fabric().sites))
+        cloud.operations.forget_site("edge")
+        eventually(lambda: fog.merged_in_the_cloud() == [["cloud"]])
 
 
 def test_explain_tells_placement_and_bytes(fog: Fog) -> None:

@@ -7,6 +7,7 @@ from analytics_worker.correcting.spans import Span
 from analytics_worker.merging.decisions import (
     Decided,
     Decision,
+    Forgotten,
     Joined,
     Late,
     LateSpan,
@@ -63,6 +64,16 @@ def test_a_gap_is_computed_again_once_the_site_is_back(agent: AgentClient) -> No
     assert found[0] == {"i": [Span(25_000, 40_000)]}
     finder.done(found[1])
     assert finder.find(50_000) is None
+
+
+def test_the_gap_of_a_site_that_is_forgotten_ends_and_is_left_as_it_is(agent: AgentClient) -> None:
+    decisions = Decisions(agent)
+    decisions.add(20_000, "x", Left())
+    decisions.add(40_000, "x", Forgotten())
+    finder = decisions.finder()
+    assert finder.find(50_000) == ({}, finder.head)
+    finder.done(finder.head)
+    assert [finder.presence.missing(tick) for tick in (40_000, 40_001)] == [("x",), ()]
 
 
 def test_late_panes_touch_the_windows_that_were_closed(agent: AgentClient) -> None:

@@ -5,6 +5,7 @@ import pyarrow as pa
 from analytics_worker.merging.decisions import (
     Decided,
     Decision,
+    Forgotten,
     Joined,
     Late,
     LateSpan,
@@ -44,6 +45,7 @@ def test_decisions_go_to_rows_and_back() -> None:
     decided = [
         Decided(1, "a", Left()),
         Decided(2, "a", Joined()),
+        Decided(2, "a", Forgotten()),
         Decided(3, "b", Late((LateSpan("p", 1000, 2000, 5000),))),
     ]
     assert list(from_rows(pa.Table.from_batches([as_row(one) for one in decided]))) == decided
