@@ -49,6 +49,10 @@ def route(
     """
     attributes = parse_attributes(rows)
     metrics = _places(rows.column("metric"))
+    keys = {
+        by: pa.array([key_of(one, by) for one in attributes], pa.string())
+        for by in {pane.by for pane in panes}
+    }
     routed = []
     for number, pane in enumerate(panes):
         place = metrics.get(pane.source.metric)
@@ -61,8 +65,7 @@ def route(
             chosen = pc.and_(chosen, mask(pane.source.predicate, rows, attributes))
         kept = rows.filter(chosen)
         if kept.num_rows:
-            keys = pa.array([key_of(one, pane.by) for one in attributes], pa.string())
-            part = _routed(number, keys, kept, with_entity=bool(pane.contents))
+            part = _routed(number, keys[pane.by], kept, with_entity=bool(pane.contents))
             match pane.source.sampling:
                 case Adaptive():
                     part = held(part, kept, attributes)
