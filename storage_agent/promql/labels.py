@@ -56,6 +56,9 @@ def point_labels(metric: str, attributes: str) -> Labels:
     """Return the labels of points of a metric with these attributes (JSON).
 
     How long a point stands is said of the point, not of its series.
+
+    >>> point_labels("m", '{"entityID": "e", "every_ms": 1000, "holds_ms": 3000}')
+    (('__name__', 'm'), ('entityID', 'e'))
     """
     own = msgspec.json.decode(attributes)
     told = {name: value for name, value in own.items() if name not in (HOLDS, EVERY)}
