@@ -44,12 +44,20 @@ class Asking:
     async def run(self) -> None:
         """Tell all sites, again and again, until cancelled."""
         while True:
-            fabric = self._landscape.fabric
-            if fabric is not None and self._deployments.known and not self._deployments.fenced:
-                asked = asked_by(self._deployments.running())
-                reachable = [site.name for site in fabric.sites if site.reachable]
-                await asyncio.gather(*(self._tell(site, fabric.site, asked) for site in reachable))
+            try:
+                await self._tell_all()
+            except Exception:
+                # A fault of ours: the loop must live, or nobody would hear of a later change.
+                log.exception("telling what insights ask for failed")
             await asyncio.sleep(INTERVAL_S)
+
+    async def _tell_all(self) -> None:
+        fabric = self._landscape.fabric
+        if fabric is None or not self._deployments.known or self._deployments.fenced:
+            return
+        asked = asked_by(self._deployments.running())
+        reachable = [site.name for site in fabric.sites if site.reachable]
+        await asyncio.gather(*(self._tell(site, fabric.site, asked) for site in reachable))
 
     async def _tell(self, site: str, own: str, asked: dict[str, Asked]) -> None:
         # What is asked for is looked after, a site may have lost it; that nothing is, is told once.
