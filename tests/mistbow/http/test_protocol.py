@@ -1,0 +1,43 @@
+"""Answers that leave in one piece."""
+
+import asyncio
+
+from mistbow.http.protocol import JoiningTransport
+
+
+class Noting(asyncio.Transport):
+    """The kernel's side: notes what is written at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: list[bytes] = []
+        self.closed = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        assert not self.closed
+        self.written.append(bytes(data))
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+
+async def test_what_is_written_in_one_turn_leaves_at_once_and_nothing_much_is_held() -> None:
+    below = Noting()
+    transport = JoiningTransport(below, asyncio.get_running_loop())
+    transport.write(b"head ")
+    transport.write(b"body")
+    assert below.written == []
+    await asyncio.sleep(0)
+    assert below.written == [b"head body"]
+    large = bytes(10_000)
+    transport.write(b"head ")
+    transport.write(large)
+    assert below.written[1:] == [b"head ", large]
+    transport.write(b"last")
+    transport.close()
+    assert (below.written[3:], transport.is_closing()) == ([b"last"], True)
+    await asyncio.sleep(0)
+    assert len(below.written) == 4
