@@ -51,7 +51,7 @@ def fragment(agent: AgentClient) -> Whole:
     )
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(300)
 def test_rows_of_a_stream_are_points(spark: SparkSession, agent: AgentClient) -> None:
     agent.create_stream(STREAM, SCHEMA)
     agent.create_stream(TARGET, RESULT_ROWS)
@@ -71,13 +71,13 @@ def test_rows_of_a_stream_are_points(spark: SparkSession, agent: AgentClient) ->
              ("hot", "{}", 1000): "b"}  # fmt: skip
     with running(spark, agent, whole) as runner:
         # Nobody moves the stream's frontier: a row of a later time tells that all before are there.
-        eventually(lambda: told() == first, timeout=60, what="the first tick")
+        eventually(lambda: told() == first, timeout=150, what="the first tick")
         agent.append(STREAM, rows((2100, "b", None, 8), (2200, "a", 40.0, 16)))
         second = first | {
             ("mean", '{"station":"a"}', 2000): 15.0, ("mean", '{"station":"b"}', 2000): 31.0,
             ("wet", "{}", 2000): 5.0,
         }  # fmt: skip
-        eventually(lambda: told() == second, timeout=30, what="the second tick")
+        eventually(lambda: told() == second, timeout=60, what="the second tick")
         # Here somebody does.
         agent.append(STREAM, rows((2300, "b", 2.0, 32)), frontier=BEGIN + 4000)
         last = second | {
@@ -85,5 +85,5 @@ def test_rows_of_a_stream_are_points(spark: SparkSession, agent: AgentClient) ->
             ("mean", '{"station":"a"}', 4000): 40.0, ("mean", '{"station":"b"}', 4000): 2.0,
             ("wet", "{}", 4000): 16.0,
         }  # fmt: skip
-        eventually(lambda: told() == last, timeout=30, what="the last ticks")
+        eventually(lambda: told() == last, timeout=60, what="the last ticks")
         assert runner.status().rows_dropped == 0
