@@ -35,6 +35,7 @@ class Measured:
 
     def percentile(self, percent: float) -> float:
         """Return a percentile of the delays, in ms."""
+        assert len(self.delays), "no result came in time: is the machine busy?"
         return float(np.percentile(self.delays, percent))
 
     def cores(self, *groups: str) -> float:
