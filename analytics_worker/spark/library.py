@@ -126,6 +126,7 @@ class SparkLibrary:
                 unsought=_json(start.unsought),
                 patience=fragment.patience_ms,
                 since=start.since,
+                after=min(resumption.after.values()),
                 epoch=start.epoch,
             )
             .load()
