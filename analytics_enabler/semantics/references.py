@@ -164,7 +164,7 @@ class References:
                 node.span,
                 f"`{node.name}` has a value every {step}, `{insight.name}` is computed "
                 f"every {_words(ticks)}",
-                f"Let `{insight.name}` be computed every {step}, or every multiple of it.",
+                f"Give `{insight.name}` an EVERY of {step}, or of a multiple of it.",
             )
             return False
         if len(ticks.phases) > 1 and any(map(_accumulates, walk_plan(definition.expression))):

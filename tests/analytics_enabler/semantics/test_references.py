@@ -63,7 +63,7 @@ ERRORS = [
     (
         "INSIGHT daily EVERY 1 d AT 8:01 GMT",
         "`daily` has a value every 1 DAY at 08:00 GMT, `a` is computed every 1 DAY at 08:01 GMT",
-        "every multiple of it",
+        "an EVERY of 1 DAY at 08:00 GMT, or of a multiple",
     ),
     ("INSIGHT so_far EVERY 1 d AT 8:00 'Europe/Berlin'", "days are not equally long", "23:59 GMT"),
     ("INSIGHT now EVERY 7 s", "`now` has a value every 5 SECONDS, `a` is computed every 7", "5 S"),
