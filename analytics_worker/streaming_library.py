@@ -1,12 +1,12 @@
 """The seam between a worker and the engine that computes: the specification's streaming library.
 
-A library says of each logical operator (``mistbow.plan.operators``) how it lowers it, and runs
-fragments as queries. It reads and writes streams itself; all else of a fragment's life, when it
-starts, where it goes on, what is corrected, is the worker's. See docs/adr/0016.
+A library says of each logical operator (``mistbow.plan.operators``) whether it supports it, and
+runs fragments as queries. It reads and writes streams itself; all else of a fragment's life, when
+it starts, where it goes on, what is corrected, is the worker's. See docs/adr/0016.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -17,23 +17,6 @@ from analytics_worker.troubles import Trouble
 from mistbow.plan.fragments import Fragment, Merge, Partial, Place, Whole
 from mistbow.plan.nodes import Plan
 from mistbow.plan.resumption import Resumption
-
-
-@dataclass(frozen=True, slots=True)
-class Lowered:
-    """An operator's lowering: what of the library stands for it, in the order of its rows' way."""
-
-    by: tuple[Callable[..., Any], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Unsupported:
-    """An operator that a library cannot lower, and why."""
-
-    reason: str
-
-
-Lowering = Lowered | Unsupported
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +109,8 @@ class StreamingLibrary(Protocol):
     """An engine under one worker; ``epoch`` is that of the stream which a query writes."""
 
     @property
-    def lowerings(self) -> Mapping[str, Lowering]:
-        """How each logical operator is lowered, by its name; total."""
+    def support(self) -> Mapping[str, str | None]:
+        """Why each logical operator cannot be run, by its name, None where it can; total."""
         ...
 
     def warm_up(self) -> None:

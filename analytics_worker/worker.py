@@ -10,7 +10,7 @@ from analytics_worker.holding import Holder
 from analytics_worker.overload import Watch
 from analytics_worker.runner import FragmentRunner, Turns
 from analytics_worker.shedding import Shedding
-from analytics_worker.streaming_library import StreamingLibrary, Unsupported
+from analytics_worker.streaming_library import StreamingLibrary
 from mistbow.client.agent import AgentClient
 from mistbow.errors import InvalidRequestError, NotFoundError, UnavailableError
 from mistbow.operators.installed import installed
@@ -139,9 +139,9 @@ def _check(fragment: Fragment, library: StreamingLibrary) -> None:
     elif isinstance(fragment, Merge) and not fragment.sources:
         raise _refusal(fragment, "it has no sources")
     for operator, place in operators_of(fragment):
-        lowering = library.lowerings[operator]
-        if isinstance(lowering, Unsupported):
-            raise _refusal(fragment, f"{place} needs {operator}: {lowering.reason}")
+        lacking = library.support[operator]
+        if lacking is not None:
+            raise _refusal(fragment, f"{place} needs {operator}: {lacking}")
     found = installed()
     for called, place in user_operators_of(fragment).items():
         if found.version(called.name, called.version) is None:

@@ -11,7 +11,6 @@ from analytics_worker.accumulating.stored import Account
 from analytics_worker.class_archive import java_options
 from analytics_worker.spark.hearsay import teller_of
 from analytics_worker.spark.lowering import lower, lower_merge, lower_partial
-from analytics_worker.spark.lowerings import LOWERINGS
 from analytics_worker.spark.pools import CORRECTIONS, pool_of, use_pool
 from analytics_worker.spark.query import (
     FragmentQuery,
@@ -21,6 +20,7 @@ from analytics_worker.spark.query import (
     recompute_from_points,
 )
 from analytics_worker.spark.session import adopt_thread, is_alive, start_session, warm_up
+from analytics_worker.spark.support import SUPPORT
 from analytics_worker.streaming_library import MergeStart
 from analytics_worker.troubles import Trouble
 from mistbow.plan.fragments import Merge, Partial, Place, Whole
@@ -34,7 +34,7 @@ _SAFE_ROWS = 400_000
 class SparkLibrary:
     """The library over a session; streams are read and written by the agent at ``url``."""
 
-    lowerings = LOWERINGS
+    support = SUPPORT
 
     def __init__(self, session: SparkSession, url: str) -> None:
         self._session = session

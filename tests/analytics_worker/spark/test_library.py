@@ -1,4 +1,4 @@
-"""Spark as a streaming library: every logical operator is lowered, or its refusal has a reason."""
+"""Spark as a streaming library: every logical operator runs, or its refusal has a reason."""
 
 import math
 from pathlib import Path
@@ -14,8 +14,7 @@ from analytics_worker.accumulating.ledger import Ledger
 from analytics_worker.composition import compose
 from analytics_worker.spark.hearsay import teller_of
 from analytics_worker.spark.lowering import lower
-from analytics_worker.spark.lowerings import LOWERINGS
-from analytics_worker.streaming_library import Lowered
+from analytics_worker.spark.support import SUPPORT
 from mistbow.panes.gathering import gathered
 from mistbow.panes.routing import route
 from mistbow.plan.expressions import UserOperator
@@ -70,21 +69,17 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
 
 
 def test_the_table_is_total_and_refusals_have_reasons() -> None:
-    assert LOWERINGS.keys() == OPERATORS
-    refused = {
-        name: lowering.reason
-        for name, lowering in LOWERINGS.items()
-        if not isinstance(lowering, Lowered)
-    }
+    assert SUPPORT.keys() == OPERATORS
+    refused = {name: reason for name, reason in SUPPORT.items() if reason is not None}
     assert refused.keys() == {"Aggregate", "Value"}
     assert all(refused.values())
 
 
-def test_what_the_table_says_is_lowered_runs_and_says_what_composition_says(
+def test_what_the_table_says_is_supported_runs_and_says_what_composition_says(
     spark: SparkSession, plan: Plan
 ) -> None:
-    lowered = {name for name, lowering in LOWERINGS.items() if isinstance(lowering, Lowered)}
-    assert {name for name, _ in operators_of(whole(plan))} == lowered
+    supported = {name for name, reason in SUPPORT.items() if reason is None}
+    assert {name for name, _ in operators_of(whole(plan))} == supported
 
     unknown = _renamed(plan, "m", UserOperator("GAP", "9"))
     teller = teller_of(spark)
