@@ -8,9 +8,6 @@ import pyarrow.compute as pc
 from storage_agent.streams.index import Entry, Index, time_range
 from storage_agent.streams.segments import Segment
 
-AHEAD_MS = 10_000
-"""A point that is further than this ahead of the clock waits until it is not."""
-
 
 class Ahead:
     """A lower bound of the times waiting in each segment, and their greatest.

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 from msgspec.structs import replace as replace_fields
 
-from mistbow.clock import Clock
+from mistbow.clock import AHEAD_MS, Clock
 from mistbow.errors import (
     ConflictError,
     FencedError,
@@ -26,7 +26,6 @@ from mistbow.errors import (
 from mistbow.tasks import end
 from mistbow.telemetry import get_logger
 from storage_agent.ignite_client import IgniteClient
-from storage_agent.streams.ahead import AHEAD_MS
 from storage_agent.streams.columns import Columns, size_of
 from storage_agent.streams.commit import (
     Append,
