@@ -9,6 +9,7 @@ from analytics_enabler.limits import MOST_PANES
 from analytics_enabler.semantics.conditions import translate_condition
 from analytics_enabler.semantics.findings import Findings, beginning
 from analytics_enabler.semantics.scopes import PointScope
+from analytics_enabler.semantics.steps import advice_at_a_time, advice_at_points, advice_at_ticks
 from grammar import ast
 from grammar.units import in_words
 from mistbow.plan.expressions import (
@@ -138,13 +139,19 @@ class Aggregates:
         # What ends once a day may be of many panes: each is in few such windows.
         enough = MOST_PANES * pane if self.at is msgspec.UNSET or pane < _MINUTE_MS else LONGEST_MS
         if size > enough:
-            self.findings.error(
-                node.window.span,
-                f"this window and EVERY share no larger step than {in_words(pane)}, "
-                f"under 1/{MOST_PANES} of the window",
-                "Choose a window that is a multiple of the EVERY interval.",
-            )
+            self._refuse_cutting(node.window, pane)
         return size
+
+    def _refuse_cutting(self, window: ast.Interval, pane: int) -> None:
+        message = f"this window and EVERY share no larger step than {in_words(pane)}"
+        if self.each_point:
+            message = f"at points, this window is told in steps of {in_words(pane)}"
+            hint = advice_at_points(window.millis)
+        elif self.at is not msgspec.UNSET:
+            hint = advice_at_a_time(window.millis)
+        else:
+            hint = advice_at_ticks(window.millis, self.every_ms or STAND_IN_MS)
+        self.findings.error(window.span, f"{message}, under 1/{MOST_PANES} of the window", hint)
 
     def _offset(self, node: ast.Call) -> int:
         if node.offset is None:

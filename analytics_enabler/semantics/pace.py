@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from analytics_enabler.limits import MOST_PANES
 from analytics_enabler.semantics.aggregates import CURRENT_MS, check_length
 from analytics_enabler.semantics.findings import Findings, did_you_mean
+from analytics_enabler.semantics.steps import LONG_MS, SHORT_MS, is_cut
 from analytics_enabler.semantics.trees import walk
 from grammar import ast
 from mistbow.plan.ticks import DAY_MS, At, Ticks, TimeOfDay, is_zone, zones
@@ -16,7 +16,6 @@ _GENERAL = ("GMT", "UTC")
 """The zones whose names may be written in any case."""
 
 _EXAMPLES = (*_GENERAL, "`Europe/Berlin`", "`+02:00`", "others of IANA")
-_STEPS_MS = (60_000, 30_000, 10_000, 5000, 2000, 1000, 500, 200, 100)
 _FINEST_SHARE = 60
 """A window that ends at each point is read as often as it is long divided by the step."""
 
@@ -87,7 +86,11 @@ def _step(insight: ast.Insight) -> int:
     ]
     common = math.gcd(CURRENT_MS, *lengths)
     longest = max(lengths, default=CURRENT_MS)
-    coarse = [step for step in _STEPS_MS if common % step == 0]
+    coarse = [step for step in SHORT_MS if common % step == 0]
     fits = [step for step in coarse if step * _FINEST_SHARE <= longest]
     step = max(fits, default=min(coarse, default=common))
-    return step if longest <= step * MOST_PANES else common
+    if is_cut(longest, step):
+        return step
+    whole = math.gcd(*lengths)
+    fits = [step for step in LONG_MS if whole % step == 0 and is_cut(longest, step)]
+    return min(fits, default=common)

@@ -8,6 +8,7 @@ from analytics_enabler.plan_text import expression_text, insight_text, pane_text
 from analytics_enabler.semantics import check
 from analytics_enabler.semantics.findings import did_you_mean, nearest
 from grammar import Script, format_script
+from grammar.units import in_words
 from mistbow.plan.expressions import Aggregate, Attribute, Comparison, Literal, Source, Value
 from tests.analytics_enabler.support import definition, plan_of
 from tests.grammar.strategies import scripts
@@ -78,7 +79,12 @@ ERRORS = [
     ("AVG(cpu) EVERY 1 d AT 8:00 '+99:00'", "no time zone `+99:00`", "`+02:00`"),
     ("AVG(cpu) EVERY 400 d AT 8:00", "EVERY interval of 400 DAYS is too long", "366 DAYS"),
     ("EWMA[1](cpu) EVERY 1 d AT 8:00 'Europe/Berlin'", "days are not equally long", "23:59 GMT"),
-    ("AVG(cpu, 1001 s) EVERY 1 d AT 8:00 GMT", "no larger step than 1 SECOND", "multiple"),
+    ("AVG(cpu, 1001 s) EVERY 1 d AT 8:00 GMT", "no larger step than 1 SECOND", "17 MINUTES"),
+    ("AVG(cpu, 7 DAYS) EVERY 5 m", "no larger step than 5 MINUTES", "such as 15 MINUTES"),
+    ("AVG(cpu, 3601 s) EVERY 1 s", "no larger step than 1 SECOND", "3605 SECONDS, say, and an EV"),
+    ("AVG(cpu, 3601 s)", "told in steps of 1 SECOND", "such as 3605 SECONDS"),
+    ("AVG(cpu, 50 DAYS) EVERY 3 K", "at points, this window is told in", "`EVERY 6 HOURS`"),
+    ("AVG(cpu, 30 s) / AVG(cpu, 1 d)", "told in steps of 30 SECONDS", "`EVERY 5 MINUTES`"),
     ("AVG(cpu, 1 m, 1 h)", "all that is read here is of the past", "leave an offset out"),
     ("AVG(cpu, 1 m) EVERY 1 K WITH SAMPLE 0.2", "points cannot be counted", "EVERY 5 SECONDS"),
     ("MAX(AVG(cpu, 1 s) BY node)", "needs ticks", "Add an EVERY"),
@@ -108,7 +114,7 @@ ERRORS = [
     ("(AVG(x) BY a) + (AVG(x) BY b) EVERY 1 s", "by a has no single partner among", "one side"),
     ("AVG(cpu) WHEN > (AVG(cpu) BY a) EVERY 1 s", "has values by a, the results", "MAX(AVG(x)"),
     ("(SUM(x) WHEN > (SUM(y) BY a)) EVERY 1 s", "has values by a, the results", "MAX(AVG(x)"),
-    ("AVG(cpu, 10001 ms) EVERY 10 s", "no larger step than 1 MILLIS", "multiple"),
+    ("AVG(cpu, 10001 ms) EVERY 10 s", "no larger step than 1 MILLIS", "such as 20 SECONDS"),
     ("AVG(cpu, 99 ms) EVERY 1 s", "window of 99 MILLIS is too short", "100 MILLIS to 366 DAYS"),
     ("AVG(cpu) EVERY 99 ms", "EVERY interval of 99 MILLIS is too short", "100 MILLIS"),
     ("AVG(cpu, 367 d) EVERY 1 d", "window of 367 DAYS is too long", "366 DAYS"),
@@ -215,6 +221,15 @@ def test_a_scheduler_is_named_once() -> None:
 def test_a_day_that_ends_at_a_time_is_cut_into_minutes(window: str, zone: str, pane: str) -> None:
     plan = optimize(plan_of(f"a = COMPUTE SUM(cpu{window}) EVERY 1 DAYS AT 23:59 {zone}")).plan
     assert pane_text(plan.panes[0]) == f"pane {plan.panes[0].id} = {pane} of cpu"
+
+
+@pytest.mark.parametrize(
+    ("query", "step"),
+    [("AVG(cpu, 16 h)", "1 MINUTE"), ("AVG(cpu, 17 h)", "5 MINUTES"),
+     ("AVG(cpu, 7 d) + cpu", "15 MINUTES"), ("AVG(cpu, 40 d)", "1 HOUR")],
+)  # fmt: skip
+def test_long_windows_at_points_have_long_steps(query: str, step: str) -> None:
+    assert in_words(definition(f"a = COMPUTE {query}").every_ms) == step
 
 
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
