@@ -6,7 +6,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 
 import msgspec
@@ -20,10 +21,19 @@ from mistbow.operators.process import LENGTH, Answer, Call
 from mistbow.packages import environment, packages
 
 LIMIT_S = 2.0
-"""How long a call may take: little, for all of a tick wait; not less, for a node may be busy."""
+"""How long all windows of a call may take, beside ``WINDOW_S`` for each.
+
+Little, for all of a tick wait; not less, for a node may be busy.
+"""
+
+WINDOW_S = 0.001
+"""What each window adds, for there may be thousands of keys: twice what a small one needs."""
 
 LOADING_S = 10.0
 """How long an operator may take to be loaded, before its first call in a process."""
+
+_ENDING_S = 1.0
+"""How long a process that says no more may take to end by itself, and so tell why."""
 
 REST_S = 30.0
 """An operator that hangs or dies is called again after so long: each try takes its time."""
@@ -35,6 +45,18 @@ class NoAnswerError(Exception):
     """An operator gave no answer, for it hangs or its process died."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Limit:
+    """How long answers are waited for, and until when on the monotonic clock (s)."""
+
+    seconds: float
+    until: float
+
+
+def _from_now(seconds: float) -> _Limit:
+    return _Limit(seconds, time.monotonic() + seconds)
+
+
 def call(
     name: str,
     version: str,
@@ -44,13 +66,14 @@ def call(
 ) -> list[Answer]:
     """Return what an operator says of each window, which has an array for each metric.
 
-    Where it cannot be asked, the answers tell why.
+    Where it cannot be asked, the answers tell why. All of them come within ``limit_s`` and
+    ``WINDOW_S`` for each window: those of the windows before an operator hangs are its own.
     """
     known = installed().version(name, version)
     if known is None:
         return [Answer(problem="it is not installed here")] * len(windows)
     given = dict(zip(known.parameters, parameters, strict=False))
-    return list(_caller().answers(known, given, windows, limit_s))
+    return _caller().answers(known, given, windows, limit_s)
 
 
 @cache
@@ -73,31 +96,31 @@ class _Caller:
         parameters: dict[str, float],
         windows: Sequence[Sequence[Floats]],
         limit_s: float,
-    ) -> Iterator[Answer]:
-        """Yield the answer for each window."""
+    ) -> list[Answer]:
+        """Return the answer for each window."""
         if self._packages != packages():
             # What it has loaded may be another by now.
             self._packages = packages()
             self._resting.clear()
             if self._child is not None:
                 self._end(self._child)
-        for values in windows:
-            until, reason = self._resting.get(operator, (0.0, ""))
-            if time.monotonic() < until:
-                yield Answer(problem=reason)
-                continue
+        answers: list[Answer] = []
+        until, reason = self._resting.get(operator, (0.0, ""))
+        if time.monotonic() >= until:
             try:
                 self._load(operator)
-                arrays = tuple(np.asarray(each, np.float64).tobytes() for each in values)
-                yield self._ask(operator, arrays, parameters, limit_s)
+                limit = _from_now(limit_s + WINDOW_S * len(windows))
+                for values in windows:
+                    arrays = tuple(np.asarray(each, np.float64).tobytes() for each in values)
+                    answers.append(self._ask(operator, arrays, parameters, limit))
             except NoAnswerError as error:
                 reason = f"{error}; it is tried again after {REST_S:g} s"
                 self._resting[operator] = time.monotonic() + REST_S, reason
-                yield Answer(problem=reason)
+        return answers + [Answer(problem=reason)] * (len(windows) - len(answers))
 
     def _load(self, operator: Installed) -> None:
         if operator not in self._loaded:
-            self._ask(operator, (), {}, LOADING_S)
+            self._ask(operator, (), {}, _from_now(LOADING_S))
             self._loaded.add(operator)
 
     def _ask(
@@ -105,16 +128,17 @@ class _Caller:
         operator: Installed,
         values: tuple[bytes, ...],
         parameters: dict[str, float],
-        limit_s: float,
+        limit: _Limit,
     ) -> Answer:
         child = self._running()
-        asked = Call(operator.place, parameters, values, int(limit_s) + 1)
+        asked = Call(operator.place, parameters, values, int(limit.seconds) + 1)
         try:
-            return _exchange(child, msgspec.msgpack.encode(asked), time.monotonic() + limit_s)
+            return _exchange(child, msgspec.msgpack.encode(asked), limit.until)
         except TimeoutError:
             self._end(child)
-            raise NoAnswerError(f"it gave no answer within {limit_s:g} s") from None
+            raise NoAnswerError(f"it gave no answer within {limit.seconds:.3g} s") from None
         except (OSError, EOFError):
+            _let_end(child)
             self._end(child)
             raise NoAnswerError(f"its process ended with {child.returncode}") from None
 
@@ -135,6 +159,15 @@ class _Caller:
         child.communicate()
         self._child = None
         self._loaded.clear()
+
+
+def _let_end(child: subprocess.Popen[bytes]) -> None:
+    """Wait for a process to end, without taking its exit code: its number stays its own so."""
+    ended = os.pidfd_open(child.pid)
+    try:
+        select.select([ended], [], [], _ENDING_S)
+    finally:
+        os.close(ended)
 
 
 def _exchange(child: subprocess.Popen[bytes], question: bytes, deadline: float) -> Answer:

@@ -7,6 +7,8 @@ from functools import lru_cache
 
 import msgspec
 
+from grammar.format import RESERVED
+from grammar.functions import ALIASES, FUNCTIONS, OPERATORS
 from mistbow.operators import process
 from mistbow.operators.interface import GROUP, Installed
 from mistbow.packages import declared_in, environment, packages
@@ -14,6 +16,8 @@ from mistbow.telemetry import get_logger
 
 LIMIT_S = 10.0
 """How long the operators of a process may take to be loaded, of which some tenths are its own."""
+
+_OWN_WORDS = FUNCTIONS | ALIASES.keys() | OPERATORS.keys() | RESERVED
 
 log = get_logger(__name__)
 
@@ -56,9 +60,13 @@ def _found(places: tuple[str, ...], stamps: tuple[tuple[str, int], ...]) -> Foun
         if len(alike) > 1:
             where = ", ".join(sorted(each.place for each in alike))
             problems |= {each.place: f"{name} {version} is several: {where}" for each in alike}
+        if name in _OWN_WORDS:
+            taken = f"{name} is a word of the language, which means its own: choose another name"
+            problems |= {each.place: taken for each in alike}
     for place, problem in problems.items():
         log.warning("an operator cannot be used", place=place, reason=problem)
-    operators = [each for (each, *others) in named.values() if not others]
+    usable = (each for alike in named.values() for each in alike)
+    operators = [each for each in usable if each.place not in problems]
     return Found(tuple(sorted(operators, key=lambda each: (each.name, each.order))), problems)
 
 

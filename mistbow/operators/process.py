@@ -87,7 +87,7 @@ def described(place: str) -> Installed:
 def _described(place: str) -> Installed | str:
     try:
         return described(place)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return _in_words(error)
 
 
@@ -109,13 +109,13 @@ def _called(call: Call) -> Answer:
         values = [np.frombuffer(each, np.float64).copy() for each in call.values]
         operator = _load(call.place)
         said: object = operator.compute(*values, **call.parameters) if values else None
-    except Exception as error:
+        if said is None:
+            return Answer()
+        if isinstance(said, bool) or not isinstance(said, numbers.Real):
+            return Answer(problem=f"it returned no number, but {type(said).__name__}")
+        value = float(said)
+    except (Exception, SystemExit) as error:
         return Answer(problem=_in_words(error))
-    if said is None:
-        return Answer()
-    if isinstance(said, bool) or not isinstance(said, numbers.Real):
-        return Answer(problem=f"it returned no number, but {type(said).__name__}")
-    value = float(said)
     return Answer(value) if math.isfinite(value) else Answer(problem=f"it returned {value}")
 
 
@@ -125,7 +125,7 @@ def _load(place: str) -> Operator:
     return operator
 
 
-def _in_words(error: Exception) -> str:
+def _in_words(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}".splitlines()[0][:300]
 
 

@@ -45,6 +45,49 @@ class Dying:
         os._exit(7)
 
 
+class Slow:
+    name = "slow"
+    version = "1.0"
+
+    def compute(self, values):
+        time.sleep(0.15 if values[0] > 1 else 0)
+        return values[0]
+
+
+class Leaving:
+    name = "leaving"
+    version = "1.0"
+
+    def compute(self, values):
+        raise SystemExit(4)
+
+
+class Huge:
+    name = "huge"
+    version = "1.0"
+
+    def compute(self, values):
+        return 10**400
+
+
+class Closing:
+    name = "closing"
+    version = "1.0"
+
+    def compute(self, values):
+        os.closerange(0, 64)
+        time.sleep(0.2)
+        os._exit(5)
+
+
+class Sum:
+    name = "sum"
+    version = "1.0"
+
+    def compute(self, values):
+        return 1
+
+
 class Worded:
     name = "worded"
     version = "1.0"

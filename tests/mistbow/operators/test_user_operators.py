@@ -60,6 +60,7 @@ def test_what_is_no_operator_is_told_and_keeps_no_other_from_being_found() -> No
         "Greedy": "ValueError: its `compute` takes *args or **kwargs: name what it takes",
         "Twin": twins,
         "OtherTwin": twins,
+        "Sum": "SUM is a word of the language, which means its own: choose another name",
     }
     assert {each.name for each in found.operators} >= {"STEADY", "RAISING"}
 
@@ -76,9 +77,18 @@ def test_one_that_fails_leaves_its_answer_open_and_the_others_theirs() -> None:
     ]  # fmt: skip
     assert said("WORDED", 1) == [(None, "it returned no number, but str")]
     assert said("INFINITE", 1) == [(None, "it returned inf")]
+    assert said("HUGE", 1) == [(None, "OverflowError: int too large to convert to float")]
+    assert said("LEAVING", 1) == [(None, "SystemExit: 4")]
     assert said("UNDECIDED", 1) == [(None, None)]
     rests = "; it is tried again after 30 s"
     assert said("DYING", 1, 2) == [(None, f"its process ended with 7{rests}")] * 2
+    # Its pipe closes before it ends, and its code is told all the same.
+    assert said("CLOSING", 1) == [(None, f"its process ended with 5{rests}")]
+    # All windows have one limit: many slow ones take no longer than one that hangs.
+    slow = f"it gave no answer within 0.308 s{rests}"
+    answers = said("SLOW", *range(1, 9))
+    assert answers[0] == (1.0, None)
+    assert answers[3:] == [(None, slow)] * 5
     # The second window, and what comes later, is not waited for.
-    assert said("HANGING", 1, 2) == [(None, f"it gave no answer within 0.3 s{rests}")] * 2
+    assert said("HANGING", 1, 2) == [(None, f"it gave no answer within 0.302 s{rests}")] * 2
     assert said("STEADY", 4) == [(4.0, None)]
