@@ -90,7 +90,9 @@ def asked_by(generations: Iterable[Generation]) -> dict[str, Asked]:
     """Return, by metric, what running insights ask for of those that are sampled adaptively."""
     asked: dict[str, Asked] = {}
     whole: set[str] = set()
-    for generation in generations:
+    # The points of a feed are nobody's to measure.
+    of_storage = [each for each in generations if each.definition.feed is None]
+    for generation in of_storage:
         for node in expressions_of(generation.insight):
             if not isinstance(node, Aggregate):
                 continue

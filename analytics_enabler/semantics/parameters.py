@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from analytics_enabler.semantics.findings import Findings, nearest
+from analytics_enabler.semantics.trees import walk
 from grammar import ast
 from grammar.units import in_words
 from mistbow.operators.interface import Installed
@@ -109,6 +110,13 @@ def outliers_of(insight: ast.Insight, findings: Findings) -> Parameters | None:
     if not named:
         return None
     option = named[0]
+    calls = (node for node in walk(insight) if isinstance(node, ast.Call))
+    if all(call.function != "OUTLIER_DETECTION" for call in calls):
+        findings.error(
+            option.span,
+            "no outliers are told here",
+            "Leave it out, or compute `OUTLIER_DETECTION(cpu.util, 1 HOUR)`, say.",
+        )
     if option.algorithm.lower() not in ALGORITHMS:
         near = nearest(option.algorithm, ALGORITHMS) or list(ALGORITHMS)
         findings.error(

@@ -33,6 +33,7 @@ def test_the_surest_and_shortest_counts_and_who_does_not_say_it_reads_all() -> N
     text = (
         "a = COMPUTE AVG(x, 1 MINUTE) + MAX(y, 30 s) EVERY 1 s WITH ADAM AND CONFIDENCE 0.8;"
         "b = COMPUTE RUNNING_MAX(x) WHEN MAX(y, 12 s) > 1 EVERY 1 s WITH ADAM;"
+        "f: STREAM FROM stream(name='w'); d = COMPUTE SUM(x FROM (f)) EVERY 1 s;"
         "c = COMPUTE SUM(y) + CORRELATION(x, z) EVERY 1 s"
     )
     only, both = text.rpartition(";")[0], text

@@ -92,6 +92,11 @@ def test_streams_of_signed_insights_tell_their_signature_and_have_room_for_their
         ),
         ("SALIENCE 5 AND SALIENCE 7", "SALIENCE 7", "SALIENCE is given twice"),
         ("SALIENCE 101", "SALIENCE 101", "a SALIENCE of 101 is too high"),
+        (
+            "ALGORITHM pmcod AND K=5 AND R=0.5",
+            "ALGORITHM pmcod AND K=5 AND R=0.5",
+            "no outliers are told here",
+        ),
         ("SCHEDULER=fair(a=1)", "a=1", "the scheduler `fair` has no setting `a`"),
         (
             "ALLOW WHEN x > y",

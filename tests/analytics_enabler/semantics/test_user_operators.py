@@ -65,6 +65,13 @@ def test_an_operator_needs_all_points() -> None:
     assert "needs its points" in problem.message
 
 
+@pytest.mark.usefixtures("example")
+def test_an_operator_of_two_metrics_needs_the_points_of_both() -> None:
+    (problem,) = check("a = COMPUTE gap(x, y) EVERY 5 s WITH ADAM").problems
+    assert (problem.column, problem.length) == (13, len("gap"))
+    assert problem.message.startswith("GAP needs points as far apart")
+
+
 def test_what_cannot_be_used_is_told_where_it_is_missed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
