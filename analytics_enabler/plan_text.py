@@ -1,6 +1,7 @@
 """Plans in words that people read: for ``explain`` and for golden plans."""
 
 import json
+from collections.abc import Mapping
 
 from msgspec import UNSET
 
@@ -27,6 +28,7 @@ from mistbow.plan.expressions import (
     Source,
     Value,
 )
+from mistbow.plan.feeds import Feed
 from mistbow.plan.nodes import Insight, Pane, Plan, Window
 from mistbow.plan.sampling import Adaptive, Allotted, Even, Fixed, Sampling
 
@@ -34,20 +36,24 @@ _BINDING = {"+": 5, "-": 5, "*": 6, "/": 6}
 _TIGHTEST = 8
 
 
-def plan_text(plan: Plan) -> str:
-    """Return a plan, one node a line, insights first."""
-    lines = [insight_text(insight) for insight in plan.insights]
+def plan_text(plan: Plan, feeds: Mapping[str, Feed] | None = None) -> str:
+    """Return a plan, one node a line, insights first; ``feeds`` are what they read, by uid."""
+    of = feeds or {}
+    lines = [insight_text(insight, of.get(insight.uid)) for insight in plan.insights]
     lines += [window_text(window) for window in plan.windows]
     lines += [pane_text(pane) for pane in plan.panes]
     return "\n".join(lines)
 
 
-def insight_text(insight: Insight) -> str:
-    """Return an insight on one line."""
+def insight_text(insight: Insight, feed: Feed | None = None) -> str:
+    """Return an insight on one line, and the stream that it reads if that is not of raw points."""
     text = f"insight {insight.uid} = {expression_text(insight.expression)}{_by(insight.by)}"
     if insight.filter is not None:
         text += f" WHEN {expression_text(insight.filter)}"
-    return f"{text} {_rhythm(insight)}"
+    text = f"{text} {_rhythm(insight)}"
+    if feed is None:
+        return text
+    return f"{text} FROM stream {feed.stream}{f' of {feed.site}' if feed.site else ''}"
 
 
 def window_text(window: Window) -> str:

@@ -147,17 +147,20 @@ class ExplainedFragment(BaseModel):
 
 
 class ExplainedEdge(BaseModel):
-    """What one site sends to the merge, bytes/s; None where it is not known.
+    """What goes from a stream or fragment to another; None where it is not known.
 
-    ``expected``, about, ``measured`` if the partial runs, and ``raw``: what the points would be
-    that the panes stand for. Nothing crosses where the merge ``is_local``.
+    At most, about: so many points or results (``per_s``, not of panes) and ``bytes_per_s``;
+    ``measured``: the bytes/s that a fragment which runs has written. No site sends anything to
+    another where both ends are at one (``is_local``).
     """
 
-    site: str
+    source: str
+    target: str
+    carries: Literal["points", "panes", "results"]
     is_local: bool
-    expected: float
-    measured: float | None
-    raw: float | None
+    per_s: float | None = None
+    bytes_per_s: float | None
+    measured: float | None = None
 
 
 class ExplainedGroup(BaseModel):

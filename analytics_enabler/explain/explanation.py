@@ -1,7 +1,7 @@
 """From a checked text to an explanation of it, but for where it would run."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from analytics_enabler.deployments.model import Generation
 from analytics_enabler.explain.tree import tree_of
@@ -12,6 +12,7 @@ from analytics_enabler.plan_text import plan_text
 from analytics_enabler.semantics import Checked, Sites, scope_of
 from mistbow.insights import ExplainedStep, Explanation, Shared
 from mistbow.plan.expressions import Measure
+from mistbow.plan.feeds import Feed
 from mistbow.plan.nodes import Insight, Plan, expressions_of
 
 _NEW = "new"
@@ -43,18 +44,20 @@ def explain(checked: Checked, added: Sequence[Generation], plans: dict[Group, Pl
         return Explanation(problems=problems)
     plan = Plan(insights=tuple(each.definition.deployed(each.name, 0) for each in added))
     steps = optimize(plan).steps
+    fed = {each.name: each.definition.feed for each in added}
+    feeds = {name: feed for name, feed in fed.items() if feed is not None}
     return Explanation(
         problems=problems,
         ast=[tree_of(statement) for statement in checked.script.statements],
-        plan=lines_of(plan),
-        steps=[ExplainedStep(rule=step.rule, plan=lines_of(step.plan)) for step in steps],
+        plan=lines_of(plan, feeds),
+        steps=[ExplainedStep(rule=step.rule, plan=lines_of(step.plan, feeds)) for step in steps],
         shared=[shared for each in plans.values() for shared in _shared(each)],
     )
 
 
-def lines_of(plan: Plan) -> list[str]:
-    """Return a plan, one node a line."""
-    return plan_text(plan).splitlines()
+def lines_of(plan: Plan, feeds: Mapping[str, Feed]) -> list[str]:
+    """Return a plan, one node a line; ``feeds`` are those that insights read, by uid."""
+    return plan_text(plan, feeds).splitlines()
 
 
 def new_part(plan: Plan) -> Plan:

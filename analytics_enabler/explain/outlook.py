@@ -1,12 +1,15 @@
 """Where a text would run, and how much would cross between sites."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
+
+from msgspec import UNSET
 
 from analytics_enabler.catalogue import Catalogue
 from analytics_enabler.deployments.model import Generation
 from analytics_enabler.execution import Execution
+from analytics_enabler.explain.edges import Flows, sources_of, told
 from analytics_enabler.explain.explanation import (
     added_by,
     explain,
@@ -14,27 +17,19 @@ from analytics_enabler.explain.explanation import (
     new_part,
     plans_with,
 )
-from analytics_enabler.fragments import MERGE, Tasks
+from analytics_enabler.fragments import Tasks
 from analytics_enabler.groups import Group
 from analytics_enabler.landscape import Landscape
 from analytics_enabler.placing.jobs import question_of
 from analytics_enabler.placing.placer import places_of
-from analytics_enabler.placing.traffic import (
-    POINT_BYTES,
-    POINTS_PER_S,
-    Series,
-    expected_rate,
-    matching,
-)
 from analytics_enabler.semantics import Checked, Sites, sites_of
 from mistbow.client.agent import AsyncAgentClient
 from mistbow.errors import MistbowError
 from mistbow.fabric import Fabric
-from mistbow.insights import ExplainedEdge, ExplainedFragment, ExplainedGroup, Explanation
-from mistbow.plan.fragments import Fragment, Merge, Partial, Place
+from mistbow.insights import ExplainedFragment, ExplainedGroup, Explanation
+from mistbow.plan.fragments import Fragment, Merge, Partial, Place, Whole
 from mistbow.plan.nodes import Plan
 from mistbow.schedulers.guard import Outcome
-from mistbow.streams.schemas import RAW
 
 PATIENCE_S = 2.0
 LATELY_MS = 60_000
@@ -81,7 +76,12 @@ class Outlook:
                     self._fragment(fragment, nodes.get(group.id, {}).get(task), plan, fabric)
                     for task, fragment in tasks[group].items()
                 ],
-                edges=self._edges(tasks[group], nodes.get(group.id, {}), series, rates, fabric),
+                edges=Flows(
+                    series,
+                    rates,
+                    _sites_of(nodes.get(group.id, {}), fabric),
+                    self._execution.measured,
+                ).edges(tasks[group]),
                 refusals=_refusals(group, outcome),
                 problem=outcome.problems.get(question_of(group)),
                 cost_per_hour=outcome.costs.get(group.id),
@@ -94,65 +94,40 @@ class Outlook:
         self, fragment: Fragment, node: str | None, plan: Plan, fabric: Fabric
     ) -> ExplainedFragment:
         part = new_part(plan)
-        lines = lines_of(part)
-        sources = fragment.sources if isinstance(fragment, Merge) else (fragment.source,)
+        feed = fragment.source.feed if isinstance(fragment, Whole) else UNSET
+        feeds = {} if feed is UNSET else {insight.uid: feed for insight in part.insights}
+        lines = lines_of(part, feeds)
         return ExplainedFragment(
             id=fragment.id,
             kind=_kind(fragment),
-            sources=[_told(place) for place in sources],
-            target=_told(fragment.target),
+            sources=[told(place) for place in sources_of(fragment)],
+            target=told(fragment.target),
             worker=node,
             site=_site_of(node, fabric),
             running=self._execution.runs(fragment.id),
             plan=_lines_for(fragment, lines),
         )
 
-    def _edges(
-        self,
-        tasks: Tasks,
-        nodes: Mapping[str, str],
-        series: Sequence[Series],
-        rates: Mapping[str, float],
-        fabric: Fabric,
-    ) -> list[ExplainedEdge]:
-        merged_at = _site_of(nodes.get(MERGE), fabric)
-        edges = []
-        for fragment in tasks.values():
-            if isinstance(fragment, Partial):
-                site = fragment.source.site
-                here = [one for one in series if one.site == site]
-                share = len(matching(fragment.panes, here)) / max(len(here), 1)
-                points = rates.get(site)
-                of_each = POINTS_PER_S if points is None else points / max(len(here), 1)
-                edges.append(
-                    ExplainedEdge(
-                        site=site,
-                        is_local=site == merged_at,
-                        expected=expected_rate(fragment, series, of_each),
-                        measured=self._execution.measured(fragment.id),
-                        raw=None if points is None else points * share * POINT_BYTES,
-                    )
-                )
-        return edges
-
-    async def _point_rates(self, tasks: Iterable[Tasks]) -> dict[str, float]:
-        """Return how many points a second have come lately at each site that tells."""
-        partials = {
-            fragment.source.site
+    async def _point_rates(self, tasks: Iterable[Tasks]) -> dict[Place, float]:
+        """Return how many rows a second have come lately of each stream of points that tells."""
+        read = {
+            fragment.source
             for each in tasks
             for fragment in each.values()
-            if isinstance(fragment, Partial)
+            if not isinstance(fragment, Merge)
         }
-        sites = sorted(partials)
-        rates = await asyncio.gather(*(self._point_rate(site) for site in sites))
-        return {site: rate for site, rate in zip(sites, rates, strict=True) if rate is not None}
+        places = list(read)
+        rates = await asyncio.gather(*(self._point_rate(place) for place in places))
+        return {place: rate for place, rate in zip(places, rates, strict=True) if rate is not None}
 
-    async def _point_rate(self, site: str) -> float | None:
-        agent = self._agent.at(site)
+    async def _point_rate(self, place: Place) -> float | None:
+        agent = self._agent.at(place.site)
         try:
             async with asyncio.timeout(PATIENCE_S):
-                info = await agent.info(RAW)
-                before = await agent.seek(RAW, info.frontier - LATELY_MS)
+                info = await agent.info(place.stream)
+                if info.frontier < LATELY_MS:
+                    return None
+                before = await agent.seek(place.stream, info.frontier - LATELY_MS)
         except (MistbowError, TimeoutError):
             return None
         return (info.head - before) * 1000 / LATELY_MS
@@ -168,8 +143,8 @@ def _kind(fragment: Fragment) -> Literal["whole", "partial", "merge"]:
             return "whole"
 
 
-def _told(place: Place) -> str:
-    return f"{place.site}/{place.stream}"
+def _sites_of(nodes: Mapping[str, str], fabric: Fabric) -> Callable[[str], str | None]:
+    return lambda task: _site_of(nodes.get(task), fabric)
 
 
 def _site_of(node: str | None, fabric: Fabric) -> str | None:

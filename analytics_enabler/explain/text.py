@@ -37,7 +37,7 @@ def _group(group: ExplainedGroup) -> Iterator[str]:
             yield from (f"  {line}" for line in fragment.plan)
         told = fragment.plan
     if group.edges:
-        yield "bytes a second to the merge"
+        yield "each second, at most"
         yield from (f"  {_edge(edge)}" for edge in group.edges)
     if group.cost_per_hour or group.cost_cap_per_hour is not None:
         yield _cost(group)
@@ -53,16 +53,16 @@ def _cost(group: ExplainedGroup) -> str:
 
 
 def _edge(edge: ExplainedEdge) -> str:
-    text = f"{edge.site}: panes at most {_bytes(edge.expected)}"
+    many = "" if edge.per_s is None else f"{edge.per_s:.3g} "
+    text = f"{edge.source} -> {edge.target}: {many}{edge.carries}, {_bytes(edge.bytes_per_s)}"
     if edge.measured is not None:
         text += f" (measured: {_bytes(edge.measured)})"
-    text += f", raw points {_bytes(edge.raw)}"
-    return f"{text}; at the same site, so nothing crosses" if edge.is_local else text
+    return text if edge.is_local else f"{text}; from site to site"
 
 
 def _bytes(count: float | None) -> str:
     if count is None:
-        return "unknown"
+        return "unknown bytes"
     return f"{count:.0f} B" if count < 1000 else f"{count / 1000:.1f} kB"
 
 

@@ -1,11 +1,20 @@
 """How much crosses between sites: what is expected, from the series that there are."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
+from mistbow.plan.expressions import (
+    Expression,
+    Label,
+    Measure,
+    Reduction,
+    children,
+    is_condition,
+    walk,
+)
 from mistbow.plan.fragments import Partial
-from mistbow.plan.nodes import Pane
+from mistbow.plan.nodes import Insight, Pane, Plan
 from mistbow.plan.sampling import Allotted, Even, Fixed
 
 PANE_BYTES = 56
@@ -19,6 +28,9 @@ DRAWN_BYTES = 52
 
 POINT_BYTES = 36
 """The same of a raw point as subscribers read it."""
+
+RESULT_BYTES = 76
+"""The fixed columns of a row of results, of a function of one value."""
 
 POINTS_PER_S = 1.0
 """So often a series has a point, where nobody says."""
@@ -50,6 +62,51 @@ def expected_rate(
     """
     here = [one for one in series if one.site == partial.source.site]
     return sum(_rate(pane, here, points_per_s) for pane in partial.panes)
+
+
+def results_rate(
+    plan: Plan, series: Sequence[Series] | None, points_per_s: float | None
+) -> float | None:
+    """Return about how many results a second a plan has at most, None where nobody can say.
+
+    Of these series (None: unknown), which have so many points together.
+    """
+    rates = [_results(insight, plan, series, points_per_s) for insight in plan.insights]
+    known = [rate for rate in rates if rate is not None]
+    return sum(known) if len(known) == len(rates) else None
+
+
+def _results(
+    insight: Insight, plan: Plan, series: Sequence[Series] | None, points_per_s: float | None
+) -> float | None:
+    if insight.each_point:
+        # Of all that is read, as it is hard to say which points are this insight's.
+        nth = 1 if insight.counted is None else insight.counted.every
+        return None if points_per_s is None else points_per_s / nth
+    panes = {pane.id: pane for pane in plan.panes}
+    pane_of = {window.id: panes[window.pane] for window in plan.windows}
+    by = _by(insight.expression, pane_of)
+    if not by:
+        keys = 1
+    elif series is None:
+        return None
+    else:
+        measured = (node for node in walk(insight.expression) if isinstance(node, Measure))
+        read = matching([pane_of[node.window] for node in measured], series)
+        keys = len({one.site for one in read}) if _OF_A_SITE.issuperset(by) else len(read)
+    return keys * 1000 / insight.every_ms
+
+
+def _by(node: Expression, pane_of: Mapping[str, Pane]) -> frozenset[str]:
+    """Return the attributes of the keys of what an expression has come to."""
+    match node:
+        case Measure(window=window):
+            return frozenset(pane_of[window].by)
+        case Reduction(by=by) | Label(by=by):
+            return frozenset(by)
+        case _:
+            values = [_by(each, pane_of) for each in children(node) if not is_condition(each)]
+            return frozenset[str]().union(*values)
 
 
 def _rate(pane: Pane, series: Sequence[Series], points_per_s: float) -> float:

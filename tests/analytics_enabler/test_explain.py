@@ -1,10 +1,19 @@
 """What explain says."""
 
+import pytest
+
 from analytics_enabler.explain import explanation_text
+from analytics_enabler.explain.edges import Flows
 from analytics_enabler.explain.explanation import added_by, explain, plans_with
+from analytics_enabler.fragments import MERGE, over_sites, version_for, whole
+from analytics_enabler.groups import Group
+from analytics_enabler.optimizer import optimize
+from analytics_enabler.placing.traffic import POINT_BYTES, Series
 from analytics_enabler.semantics import Sites, check
 from mistbow.insights import Explanation
-from tests.analytics_enabler.support import deployment
+from mistbow.plan.feeds import Feed
+from mistbow.plan.fragments import Place
+from tests.analytics_enabler.support import deployment, plan_of
 
 HEADROOM = "cpu_headroom = COMPUTE 100 - AVG(cpu, 10 SECONDS) EVERY 5 SECONDS"
 RUNNING = deployment("cpu_now = COMPUTE AVG(cpu, 10 s) EVERY 5 s; m = COMPUTE AVG(mem) EVERY 1 s")
@@ -48,6 +57,60 @@ def test_it_shows_the_way_from_syntax_to_plan() -> None:
     explanation = explained("a = COMPUTE AVG(cpu, 10 s) * (3 - 2) WHEN > 1 EVERY 5 s")
     assert explanation.ast[0]["expression"]["left"]["function"] == "AVG"
     assert [step.rule for step in explanation.steps] == ["fold_constants", "merge_identical"]
+
+
+def test_it_says_which_stream_a_feed_is() -> None:
+    text = "w: STREAM FROM stream(name='weather'); a = COMPUTE AVG(t FROM (w), 1 m) EVERY 1 m"
+    explanation = explained(text)
+    told = "insight a = AVG(t, 1 MINUTE) EVERY 1 MINUTE FROM stream weather"
+    assert explanation.plan == [told]
+    assert explanation.steps[-1].plan[0].endswith(" FROM stream weather")
+
+
+def flows(rates: dict[Place, float]) -> Flows:
+    series = [Series("edge", metric, entity) for metric in ("cpu", "mem") for entity in "ab"]
+    return Flows(series, rates, lambda _: "edge", lambda _: None)
+
+
+def test_points_and_results_of_an_insight_over_one_site_are_estimated() -> None:
+    group = Group(scope="edge", scheduler="fair")
+    text = (
+        "a = COMPUTE AVG(cpu, 10 s) BY entity EVERY 5 s; p = COMPUTE SUM(cpu, 5 s);"
+        "n = COMPUTE MAX(AVG(cpu, 10 s) BY entity) EVERY 5 s"
+    )
+    plan = optimize(plan_of(text)).plan
+    points, results = flows({Place("edge", "raw"): 40.0}).edges(whole(group, plan, "edge"))
+    assert (points.source, points.target) == ("edge/raw", group.id)
+    # Half of the series are of another metric.
+    assert (points.carries, points.per_s, points.bytes_per_s) == ("points", 20, 20 * POINT_BYTES)
+    assert (results.source, results.target) == (group.id, f"edge/{group.results}")
+    # Two keys and one in 5 s, and one at each point.
+    assert results.per_s == pytest.approx(0.4 + 0.2 + 20)
+    assert results.is_local
+
+
+def test_what_crosses_between_sites_is_told() -> None:
+    group = Group(scope=None, scheduler="fair")
+    plan = optimize(plan_of("a = COMPUTE AVG(cpu, 10 s) EVERY 5 s")).plan
+    tasks = over_sites(group, plan, version_for(plan, 0, ()), ["edge", "cloud"], "cloud", 1000)
+    places = {"at-edge": "edge", "at-cloud": "cloud", MERGE: "cloud"}
+    edges = Flows([Series("edge", "cpu", "a")], {}, places.get, lambda _: 9.0).edges(tasks)
+    assert [edge.carries for edge in edges] == [*["points", "panes"] * 2, "results"]
+    (panes,) = (edge for edge in edges if not edge.is_local)
+    assert (panes.source, panes.target) == (tasks["at-edge"].id, group.id)
+    assert (panes.carries, panes.measured) == ("panes", 9.0)
+
+
+def test_edges_of_a_feed_are_estimated_as_far_as_its_stream_tells() -> None:
+    feed = Feed(stream="weather", site="edge")
+    group = Group(scope="edge", scheduler="fair", feed=feed)
+    plan = optimize(plan_of("a = COMPUTE AVG(t, 5 s) + AVG(wind, 5 s) EVERY 5 s")).plan
+    tasks = whole(group, plan, "edge")
+    place = Place("edge", "weather", feed)
+    assert [edge.per_s for edge in flows({place: 3.0}).edges(tasks)] == [6, 0.2]
+    assert [edge.per_s for edge in flows({}).edges(tasks)] == [None, 0.2]
+    keyed = optimize(plan_of("a = COMPUTE AVG(t, 5 s) BY town EVERY 5 s")).plan
+    assert [edge.per_s for edge in flows({}).edges(whole(group, keyed, "edge"))] == [None, None]
 
 
 def test_errors_are_all_that_is_said_of_a_wrong_text() -> None:

@@ -290,5 +290,6 @@ def test_explain_tells_placement_and_bytes(fog: Fog) -> None:
         groups = {group.id: group for group in enabler.explain(f"{PEAK}; {HERE}").groups}
         assert [f.kind for f in groups["all.fair"].fragments] == ["partial", "partial", "merge"]
         assert [f.worker for f in groups["site-edge.fair"].fragments] == ["edge-a"]
-        assert [edge.site for edge in groups["all.fair"].edges] == ["cloud", "edge"]
-        assert "bytes a second to the merge" in text
+        edges = groups["all.fair"].edges
+        assert [edge.carries for edge in edges] == [*["points", "panes"] * 2, "results"]
+        assert "each second, at most" in text
