@@ -23,6 +23,7 @@ from analytics_enabler.semantics.insights import define
 from analytics_enabler.semantics.named import read_by
 from analytics_enabler.semantics.references import Deployed, References
 from analytics_enabler.semantics.sites import Sites, demanded_site
+from analytics_enabler.semantics.unknown import warn_of_attributes
 from grammar import ParseError, Problem, Script, ast, format_statement, parse
 from mistbow.plan.feeds import Feed
 
@@ -137,6 +138,8 @@ def _define(
         feed = feed_with_references(plain, feeds[written.name], references, findings)
         metrics = context.metrics_of(feed)
         meant = with_current(plain, metrics, references, findings)
+        if metrics is not None:
+            warn_of_attributes(meant, metrics, references, findings)
         # Its text is as the user wrote it; its meaning stands by itself, without what that names.
         text = format_statement(written)
         definition = define(meant, text, findings, context.scheduler, references)

@@ -177,6 +177,31 @@ def test_an_unknown_metric_is_a_warning_once() -> None:
     assert check(text).problems == ()
 
 
+@pytest.mark.parametrize(
+    ("query", "warnings"),
+    [
+        ("cpu BY node WHEN memm > 90", [("`memm` is taken for an attribute: no", "mean `mem`?")]),
+        ("AVG(cpu) WHEN 9 < height", [("`height` is taken for an attribute: no", "MAX(height)")]),
+        ("AVG(cpu) WITH ALLOW WHEN (cpu > 3 OR mem > 3)", [("the metric of this", "MAX(mem)")]),
+        ("AVG(cpu) WITH ALLOW WHEN (cpu > 3 OR meem > 3)", [("`meem` is taken", "`mem`?")]),
+        ("AVG(cpu WHEN mem > 3)", [("the metric of this name is not read", "MAX(mem)")]),
+        ("AVG(cpu) BY rack WHEN rack > 3 AND row == 7 AND node == 1 AND mem > 3", []),
+        ("MAX(AVG(cpu) BY meem WHEN meem > 3)", []),
+    ],
+)
+def test_what_is_taken_for_an_attribute_is_told(
+    query: str, warnings: list[tuple[str, str]]
+) -> None:
+    body, _, option = query.partition(" WITH ")
+    text = f"a = COMPUTE {body} EVERY 1 s{option and f' WITH {option}'}"
+    checked = check(text, frozenset({"cpu", "mem"}))
+    assert checked.ok
+    for problem, (message, hint) in zip(checked.problems, warnings, strict=True):
+        assert message in problem.message
+        assert hint in (problem.hint or "")
+    assert check(text).problems == ()
+
+
 def test_a_thousand_terms_do_not_nest_a_thousand_deep() -> None:
     terms = " AND ".join(f"rack != {number}" for number in range(2000))
     assert check(f"a = COMPUTE AVG(cpu) WHEN {terms} EVERY 1 s").ok
