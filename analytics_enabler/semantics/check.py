@@ -144,7 +144,7 @@ def _define(
         text = format_statement(written)
         definition = define(meant, text, findings, context.scheduler, references)
         if feed is not None:
-            check_feed(meant, feed, metrics, findings)
+            check_feed(meant, feed, metrics, context.schemas, findings)
             definition = msgspec.structs.replace(definition, feed=feed)
         sound = findings.errors == known and references.check_depth(plain, definition)
         references.add(plain.name, definition if sound else None)

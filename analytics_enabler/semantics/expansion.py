@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from analytics_enabler.semantics.feeds import Schemas
 from analytics_enabler.semantics.findings import Findings
 from analytics_enabler.semantics.functions import functions_of
-from analytics_enabler.semantics.streams import streams_of
+from analytics_enabler.semantics.streams import members_in, streams_of
 from analytics_enabler.semantics.substitution import Substitution
 from grammar import Script, ast
 from mistbow.plan.feeds import Feed
@@ -29,11 +29,13 @@ def expanded(script: Script, schemas: Schemas, findings: Findings) -> list[Meant
     An insight that uses a wrong definition means nothing; nothing is said at the insight then.
     """
     substitution = Substitution(functions_of(script, findings), findings)
-    streams = streams_of(script, schemas, findings)
+    called = [
+        (each, substitution.of(each)) for each in script.statements if isinstance(each, ast.Insight)
+    ]
+    used = members_in(script, *(plain for _, plain in called if plain is not None))
+    streams = streams_of(script, used, schemas, findings)
     insights: list[Meant] = []
-    for each in script.statements:
-        if isinstance(each, ast.Insight):
-            called = substitution.of(each)
-            found = None if called is None else streams.resolved(called, findings)
-            insights.append(Meant(each, None) if found is None else Meant(each, *found))
+    for each, plain in called:
+        found = None if plain is None else streams.resolved(plain, findings)
+        insights.append(Meant(each, None) if found is None else Meant(each, *found))
     return insights

@@ -1,14 +1,19 @@
 """Insights that read feeds: which one each reads, and what is wrong with that."""
 
+from collections.abc import Iterator
+
 from analytics_enabler.semantics.feeds import Schemas, told_of
 from analytics_enabler.semantics.findings import Findings, beginning, did_you_mean, nearest
 from analytics_enabler.semantics.named import read_by
 from analytics_enabler.semantics.options import is_signed
 from analytics_enabler.semantics.references import References
+from analytics_enabler.semantics.scopes import leaves
 from analytics_enabler.semantics.sites import Sites
 from analytics_enabler.semantics.trees import references as referred_by
+from analytics_enabler.semantics.trees import walk
 from grammar import ast
-from mistbow.panes.feeding import metrics_in
+from mistbow.panes.feeding import attributes_in, metrics_in
+from mistbow.plan.attributes import canonical
 from mistbow.plan.feeds import Feed
 from mistbow.streams.signatures import signature_of
 
@@ -22,9 +27,16 @@ def known_metrics(feed: Feed, schemas: Schemas) -> frozenset[str] | None:
 
 
 def check_feed(
-    insight: ast.Insight, feed: Feed, metrics: frozenset[str] | None, findings: Findings
+    insight: ast.Insight,
+    feed: Feed,
+    metrics: frozenset[str] | None,
+    schemas: Schemas,
+    findings: Findings,
 ) -> None:
-    """Refuse metrics that are no columns of numbers of a feed's stream, and sampling of it."""
+    """Refuse metrics that are no columns of numbers of a feed's stream, and sampling of it.
+
+    Attributes that its points do not have are warned of.
+    """
     signature = signature_of(feed.stream)
     if signature is not None and not is_signed(insight, signature):
         findings.error(
@@ -48,6 +60,47 @@ def check_feed(
                 f"`{feed.stream}` has no column of numbers `{stream.metric}`",
                 did_you_mean(near) if near else f"Its columns of numbers: {there}.",
             )
+    _warn_of_attributes(insight, feed, schemas, findings)
+
+
+def _known_attributes(feed: Feed, schemas: Schemas) -> frozenset[str] | None:
+    """Return the names that points of a feed have attributes by, None where that is not known."""
+    schema = schemas.get((feed.site, feed.stream))
+    if schema is None or any(name not in schema.names for name in feed.named):
+        return None
+    columns = {*attributes_in(schema, feed), "entityID"}
+    return frozenset(columns | set(map(canonical, columns)))
+
+
+def _warn_of_attributes(
+    insight: ast.Insight, feed: Feed, schemas: Schemas, findings: Findings
+) -> None:
+    attributes = _known_attributes(feed, schemas)
+    if attributes is None:
+        return
+    seen = set(attributes)
+    for name, span in _attributes_named(insight):
+        if name in seen or canonical(name) in seen:
+            continue
+        seen.add(name)
+        near = findings.nearest(name, attributes)
+        there = ", ".join(sorted(attributes))
+        findings.warning(
+            span,
+            f"points of `{feed.stream}` have no attribute `{name}`",
+            did_you_mean(near) if near else f"They have {there}; `attributes` names others.",
+        )
+
+
+def _attributes_named(insight: ast.Insight) -> Iterator[tuple[str, ast.Span]]:
+    head = beginning(insight.span, len(insight.name))
+    for node in walk(insight):
+        if isinstance(node, ast.Insight | ast.Scoped):
+            span = head if isinstance(node, ast.Insight) else node.span
+            yield from ((name, span) for name in node.by)
+        if isinstance(node, ast.Insight | ast.Scoped | ast.MetricStream) and node.when is not None:
+            names = (leaf for leaf in leaves(node.when) if isinstance(leaf, ast.Name))
+            yield from ((leaf.name, leaf.span) for leaf in names)
 
 
 def feed_with_references(

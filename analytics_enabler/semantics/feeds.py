@@ -10,7 +10,7 @@ from analytics_enabler.semantics.findings import Findings, did_you_mean, nearest
 from analytics_enabler.semantics.named import read_by, read_by_condition
 from analytics_enabler.semantics.trees import rebuilt
 from grammar import ParseError, ast, parse
-from mistbow.panes.feeding import is_number, is_time, is_word
+from mistbow.panes.feeding import is_attribute, is_entity, is_number, is_time, is_word
 from mistbow.plan.feeds import Feed
 
 SETTINGS = ("name", "site", "time", "metric", "value", "entity", "attributes")
@@ -95,10 +95,13 @@ def check_columns(
             hint = did_you_mean(near) if near else f"It has {', '.join(schema.names)}."
             message = f"the stream `{feed.stream}` has no column `{name}`"
             findings.error(definition.span, message, hint)
+    attributes = feed.attributes or ()
     kinds: tuple[tuple[str | None, Callable[[pa.DataType], bool], str], ...] = (
         (feed.time, is_time, "a time: an integer of milliseconds, or a timestamp"),
         (feed.value, is_number, "a number"),
         (feed.metric, is_word, "a text"),
+        (feed.entity, is_entity, "a single value"),
+        *((name, is_attribute, "a text, a truth value or a number") for name in attributes),
     )
     for column, fits, what in kinds:
         if column in schema.names and not fits(found := schema.field(column).type):

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from analytics_enabler.semantics.feeds import Schemas, check_columns, feed_of, taken
 from analytics_enabler.semantics.findings import Findings, beginning, did_you_mean, nearest
@@ -69,19 +70,21 @@ class Streams:
         return replace(node, members=(), when=all_of(terms))
 
 
-def streams_of(script: Script, schemas: Schemas, findings: Findings) -> Streams:
+def members_in(*nodes: ast.Node) -> frozenset[str]:
+    """Return the names that metrics are FROM, anywhere in these trees."""
+    streams = (each for each in chain(*map(walk, nodes)) if isinstance(each, ast.MetricStream))
+    return frozenset(member for stream in streams for member in stream.members)
+
+
+def streams_of(
+    script: Script, used: frozenset[str], schemas: Schemas, findings: Findings
+) -> Streams:
     """Return what a text defines as streams, and say what is wrong with that.
 
-    ``schemas`` tell the columns of feeds.
+    ``used``: the names that metrics are FROM. ``schemas`` tell the columns of feeds.
     """
     feeds: dict[str, Feed] = {}
     conditions: dict[str, tuple[ast.Condition, ...] | None] = {}
-    members = {
-        member
-        for each in walk(script)
-        if isinstance(each, ast.MetricStream)
-        for member in each.members
-    }
     for each in script.statements:
         if not isinstance(each, ast.StreamDefinition):
             continue
@@ -89,11 +92,12 @@ def streams_of(script: Script, schemas: Schemas, findings: Findings) -> Streams:
         if each.name in conditions or each.name in feeds:
             hint = "Give each stream of a submission a name of its own."
             findings.error(head, f"there are two streams `{each.name}`", hint)
-        elif each.name not in members:
+        elif each.name not in used:
             hint = f"Take a metric from it, as in `cpu FROM ({each.name})`, or remove it."
             findings.warning(head, f"nothing is taken from the stream `{each.name}`", hint)
         feed = feed_of(each, findings)
         if feed is not None:
+            _check_keys(each, "stream", findings)
             check_columns(each, feed, schemas, findings)
             feeds.setdefault(each.name, feed)
         else:
@@ -127,7 +131,9 @@ def _check_keys(definition: ast.StreamDefinition, provider: str, findings: Findi
     for setting in definition.settings:
         key = canonical(setting.key)
         if key in seen:
+            several = provider == "storage" or key == "attributes"
             hint = f'List all its values: `{setting.key}=("a", "b")`.'
+            hint = hint if several else "Leave one of them out."
             findings.error(setting.span, f"`{setting.key}` is given twice", hint)
         seen.add(key)
         near = nearest(setting.key, _ATTRIBUTES)

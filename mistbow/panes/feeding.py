@@ -24,6 +24,15 @@ def metrics_in(schema: pa.Schema, feed: Feed) -> tuple[str, ...]:
     )
 
 
+def attributes_in(schema: pa.Schema, feed: Feed) -> Sequence[str]:
+    """Return the columns that are attributes."""
+    if feed.attributes is not None:
+        kinds = {name: schema.field(name).type for name in feed.attributes}
+        return [name for name, kind in kinds.items() if is_attribute(kind)]
+    taken = {feed.time, feed.metric, feed.value, feed.entity}
+    return [field.name for field in schema if field.name not in taken and is_word(field.type)]
+
+
 def is_number(kind: pa.DataType) -> bool:
     """Return whether the values of a column can be those of a metric."""
     return bool(
@@ -37,6 +46,20 @@ def is_word(kind: pa.DataType) -> bool:
     return bool(
         pa.types.is_string(plain) or pa.types.is_large_string(plain) or pa.types.is_boolean(plain)
     )
+
+
+def is_entity(kind: pa.DataType) -> bool:
+    """Return whether the values of a column can say what was measured."""
+    try:
+        pa.chunked_array([], kind).cast(pa.string())
+    except pa.ArrowNotImplementedError:
+        return False
+    return True
+
+
+def is_attribute(kind: pa.DataType) -> bool:
+    """Return whether the values of a column can be those of an attribute."""
+    return is_word(kind) or is_number(kind)
 
 
 def is_time(kind: pa.DataType) -> bool:
@@ -55,10 +78,12 @@ def times_in(column: pa.ChunkedArray) -> pa.ChunkedArray:
 def points_in(rows: pa.Table, feed: Feed, metrics: Sequence[str], horizon: int) -> pa.Table:
     """Return the points of these metrics; a row lacks one where it has no time or no number.
 
+    A row has none whose entity is bytes that are no text.
     ``horizon``: rows with times up to then (ms) came late.
     """
     if lacking := [name for name in feed.named if name not in rows.column_names]:
         raise ValueError(f"the stream {feed.stream} has no column {', '.join(lacking)}")
+    rows = _legible(rows, feed)
     common = {
         "entity": _entities(rows, feed),
         "attributes": _attributes(rows, feed),
@@ -103,9 +128,33 @@ def _entities(rows: pa.Table, feed: Feed) -> pa.ChunkedArray | pa.Array:
     return _words(rows[feed.entity])
 
 
+def _legible(rows: pa.Table, feed: Feed) -> pa.Table:
+    if feed.entity is None or not _is_binary(rows.schema.field(feed.entity).type):
+        return rows
+    legible = [_is_text(entity) for entity in rows[feed.entity].to_pylist()]
+    return rows.filter(pa.array(legible, pa.bool_()))
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(
+        pa.types.is_binary(plain)
+        or pa.types.is_large_binary(plain)
+        or pa.types.is_fixed_size_binary(plain)
+    )
+
+
+def _is_text(entity: bytes | None) -> bool:
+    try:
+        str(entity or b"", "utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def _attributes(rows: pa.Table, feed: Feed) -> pa.Array:
     """Return the attributes of each row, as JSON with sorted names, without those it lacks."""
-    columns = {name: _scalars(rows[name]) for name in _named(rows.schema, feed)}
+    columns = {name: _scalars(rows[name]) for name in attributes_in(rows.schema, feed)}
     if feed.entity is not None:
         columns["entityID"] = _words(rows[feed.entity]).to_pylist()
     names = sorted(columns)
@@ -134,11 +183,3 @@ def _each(
     if not names:
         yield from [()] * rows
     yield from zip(*(columns[name] for name in names), strict=True)
-
-
-def _named(schema: pa.Schema, feed: Feed) -> Sequence[str]:
-    if feed.attributes is not None:
-        kinds = {name: schema.field(name).type for name in feed.attributes}
-        return [name for name, kind in kinds.items() if is_word(kind) or is_number(kind)]
-    taken = {feed.time, feed.metric, feed.value, feed.entity}
-    return [field.name for field in schema if field.name not in taken and is_word(field.type)]

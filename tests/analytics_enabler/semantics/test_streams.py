@@ -4,6 +4,7 @@ import pyarrow as pa
 import pytest
 
 from analytics_enabler.semantics import Sites, check, scope_of, streams_named
+from analytics_enabler.semantics.feeds import Schemas
 from mistbow.plan.feeds import Feed
 from tests.analytics_enabler.support import definitions
 
@@ -40,12 +41,13 @@ def test_a_stream_in_a_condition_and_through_a_function() -> None:
     assert found.meaning == wanted.meaning
 
 
-SCHEMAS = {
+SCHEMAS: Schemas = {
     (None, "w"): pa.schema(
-        [("ts", pa.int64()), ("station", pa.string()), ("rain", pa.float64()), ("x", pa.int8())]
+        [("ts", pa.int64()), ("station", pa.string()), ("rain", pa.float64()), ("x", pa.int8()),
+         ("l", pa.list_(pa.int8()))]
     ),
     (None, "later"): None,
-}
+}  # fmt: skip
 ERRORS = [
     ("s: STREAM FROM strage(node='a')", "no provider `strage`", "`storage`"),
     ("s: STREAM FROM stream(name='w', node='a')", "`stream` has no setting `node`", "It has name"),
@@ -60,6 +62,9 @@ ERRORS = [
     ("s: STREAM FROM stream(name='w', entity='sation')", "no column `sation`", "`station`"),
     ("s: STREAM FROM stream(name='w', time='station')", "is of the type string", "a time"),
     ("s: STREAM FROM storage(node='a', node_id='b')", "`node_id` is given twice", "List all"),
+    ("s: STREAM FROM stream(name='w', name='v')", "`name` is given twice", "Leave one"),
+    ("s: STREAM FROM stream(name='w', entity='l')", "is of the type list<item: int8>", "a single"),
+    ("s: STREAM FROM stream(name='w', attributes='l')", "is of the type list", "a truth value"),
     ("s: STREAM FROM storage(); s: STREAM FROM storage()", "two streams `s`", "of its own"),
 ]
 
@@ -126,3 +131,25 @@ def test_what_is_probably_not_meant_is_a_warning() -> None:
          "Take a metric from it, as in `cpu FROM (s)`, or remove it."),
         (24, "`nodes` is taken for a label of points and nodes", "Did you mean `node`?"),
     ]  # fmt: skip
+
+
+def test_attributes_that_points_of_a_feed_do_not_have_are_a_warning() -> None:
+    checked = check(
+        f"{FEEDS} a = COMPUTE AVG(x FROM (w) WHEN dry == true) BY staton WHEN station != 'b' "
+        "EVERY 1 s; b = COMPUTE AVG(x FROM (v)) BY unknown EVERY 1 s",
+        schemas=SCHEMAS,
+    )
+    assert checked.ok
+    assert [(each.message, each.hint) for each in checked.problems] == [
+        ("points of `w` have no attribute `staton`", "Did you mean `station`?"),
+        ("points of `w` have no attribute `dry`",
+         "They have entityID, station; `attributes` names others."),
+    ]  # fmt: skip
+
+
+def test_a_stream_given_to_a_function_is_taken_from() -> None:
+    checked = check(
+        "n: STREAM FROM storage(node='a'); FUNCTION f(s) { AVG(x FROM (s), 1 m) }; "
+        "a = COMPUTE F(n) EVERY 5 s"
+    )
+    assert checked.problems == ()

@@ -58,6 +58,14 @@ def test_a_column_names_the_metric() -> None:
     assert told(LONG, feed, "temp", "rain")[0] == ("temp", "l", 1, 7.0, {})
 
 
+def test_a_row_whose_entity_is_no_text_is_left_out() -> None:
+    rows = pa.table({"ts": [1, 2, 3], "id": [b"a", b"\xff", None], "x": [1.0, 2.0, 3.0]})
+    for entities in (rows, rows.set_column(1, "id", rows["id"].dictionary_encode())):
+        assert told(entities, Feed("w", entity="id"), "x") == [
+            ("x", "a", 1, 1.0, {"entityID": "a"}), ("x", "", 3, 3.0, {"entityID": ""}),
+        ]  # fmt: skip
+
+
 def test_a_column_that_is_not_there_is_told() -> None:
     with pytest.raises(ValueError, match="the stream w has no column at, m"):
         points_in(WIDE, Feed("w", time="at", metric="m", value="rain"), ["x"], 0)
