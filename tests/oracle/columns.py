@@ -47,6 +47,11 @@ def by_metric(node: ast.Expression, metric: str) -> Operand:
     return of_point(ast.Elided() if node == ast.Name(metric) else node)
 
 
-def arithmetic(operator: ast.Operator, left: str, right: str) -> str:
-    """Return what an operator makes of two values: null where that is nothing."""
+def arithmetic(operator: str, left: str, right: str) -> str:
+    """Return what an operator, or a function of two, makes of values: null where that is nothing.
+
+    ``GEOHASH[n]`` makes a number of them (``functions.geohash_number``).
+    """
+    if operator.startswith("GEOHASH"):
+        return f"geohash({left}, {right}, {operator[len('GEOHASH[') : -1]})"
     return f"(({left}) {operator} " + (f"nullif({right}, 0))" if operator == "/" else f"({right}))")

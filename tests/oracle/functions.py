@@ -6,6 +6,7 @@ oldest first.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from mistbow.operators.accumulated import Pewma
 from mistbow.operators.forecast import forecast
@@ -114,6 +115,8 @@ FORMULAS: dict[str, Callable[[_Parameters], Formula]] = ACCUMULATED | {
 }
 """Each function by its name; ``LATEST`` is a metric by itself: at one time, the greatest."""
 
+_LETTERS = "0123456789bcdefghjkmnpqrstuvwxyz"
+
 BOUNDED = frozenset({"SUM", "COUNT", "AVG"})
 """What has bounds over a sample: its own value, if all points are in it."""
 
@@ -136,6 +139,24 @@ def forecast_of_lists(ts: Sequence[int], values: Sequence[float], h: int) -> flo
 
     floats: Floats = np.array(values, np.float64)
     return forecast(np.array(ts, np.int64), floats, h)
+
+
+def geohash_number(text: str) -> float:
+    """Return a geohash as a number; those of one length are different."""
+    return float(reduce(lambda number, letter: 32 * number + _LETTERS.index(letter), text, 0))
+
+
+def geohash_of(latitude: float, longitude: float, letters: int) -> float | None:
+    """Return the number of a place's geohash by halving the Earth; it may be of 10 letters."""
+    if abs(latitude) > 90 or abs(longitude) > 180:
+        return None
+    halves, number = [[-180.0, 180.0], [-90.0, 90.0]], 0
+    for bit in range(5 * letters):
+        degrees, half = (longitude, latitude)[bit % 2], halves[bit % 2]
+        middle = sum(half) / 2
+        half[degrees < middle] = middle
+        number = 2 * number + (degrees >= middle)
+    return float(number)
 
 
 def pewma_of_list(values: Sequence[float], alpha: float) -> float:

@@ -278,6 +278,15 @@ def _sums(draw: st.DrawFn, frame: _Frame, depth: int) -> _Piece:
     return _Piece(f"({left.text} {operator} {right.text})", exact, wide)
 
 
+@st.composite
+def _places(draw: st.DrawFn, frame: _Frame) -> _Piece:
+    """Draw a geohash, short enough for the oracle's numbers, of degrees mostly on Earth."""
+    exact = _pieces(frame, 1).filter(lambda one: one.exact is not Exactness.ROUNDED)
+    latitude, longitude = draw(exact), draw(exact)
+    text = f"GEOHASH[{draw(st.integers(1, 5))}]({latitude.text} / 4, {longitude.text})"
+    return _Piece(text, Exactness.ROUNDED, latitude.wide or longitude.wide)
+
+
 def _pieces(frame: _Frame, depth: int) -> st.SearchStrategy[_Piece]:
     if depth <= 0:
         return _aggregates(frame)
@@ -316,7 +325,10 @@ def _of_results(draw: st.DrawFn, piece: _Piece, keys: tuple[str, ...], frame: _F
 
 _DAILY_MS = 60_000
 """Stands for a time of day, a minute after the first points of any."""
-_daily = st.sampled_from([" EVERY 1 DAYS AT 00:01 GMT", ' EVERY 1 DAYS AT 01:01 "Europe/Berlin"'])
+_daily = st.sampled_from([
+    " EVERY 1 DAYS AT 00:01 GMT", ' EVERY 1 DAYS AT 01:01 "Europe/Berlin"',
+    " EVERY 3 DAYS AT 00:01 GMT", ' EVERY 2 DAYS AT 01:01 "Europe/Berlin"',
+])  # fmt: skip
 _counted = st.sampled_from(["", "", " EVERY 1 POINTS", " EVERY 3 POINTS", " EVERY 20 POINTS"])
 _rhythms = st.sampled_from([1000, 1000, 2000, 3000, 500, 7000, _DAILY_MS, None])
 _ALLOWS = (
@@ -334,12 +346,15 @@ def _insights(draw: st.DrawFn, *, grouped: bool) -> str:
     sampled = every_ms and draw(st.integers(0, 9)) == 0
     sample = draw(st.sampled_from(_SAMPLES)) if sampled else None
     frame = _Frame(tuple(by), further, every_ms, sample)
-    piece = draw(_pieces(frame, draw(st.integers(0, 3))))
+    is_place = draw(st.integers(0, 15)) == 0
+    piece = draw(_places(frame) if is_place else _pieces(frame, draw(st.integers(0, 3))))
     keys = (*by, *([further] if piece.wide else []))
     text = f"COMPUTE {piece.text}"
     text += f" BY {', '.join(by)}" if by else ""
     if draw(st.integers(0, 2)) == 0:
-        text += f" WHEN {draw(_of_results(piece, keys, frame))}"
+        # A text has no order, which all that is drawn of results has.
+        others = _joined(_of_attributes(_attribute))
+        text += f" WHEN {draw(others if is_place else _of_results(piece, keys, frame))}"
     match frame.every_ms:
         case None:
             text += draw(_counted)

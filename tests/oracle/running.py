@@ -17,6 +17,7 @@ from analytics_enabler.semantics.definition import Options
 from mistbow.plan.expressions import Aggregate, Expression, Source
 from mistbow.plan.nodes import Insight, Plan, rewritten
 from tests.oracle.data import METRICS, UNTIL_MS, Stream, table
+from tests.oracle.functions import geohash_number
 from tests.oracle.sql import Answer, Identity, answers, opened
 from tests.support.points import Row
 
@@ -115,7 +116,9 @@ def answers_of(results: pa.Table) -> dict[Identity, Answer]:
         identity = (row["insight"], key, row["ts"])
         assert identity not in found, f"{identity} is there twice"
         values = None if row["values"] is None else tuple(row["values"])
-        found[identity] = Answer(row["value"], 0.0, values, row["low"], row["high"])
+        text = row["text"]
+        value = row["value"] if text is None else geohash_number(text)
+        found[identity] = Answer(value, 0.0, values, row["low"], row["high"])
     return found
 
 

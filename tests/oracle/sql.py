@@ -37,6 +37,7 @@ from tests.oracle.functions import (
     SINGLE,
     Formula,
     forecast_of_lists,
+    geohash_of,
     pewma_of_list,
 )
 from tests.oracle.ticks import every_of, ticks_of
@@ -113,6 +114,13 @@ def opened(points: pa.Table) -> Iterator[duckdb.DuckDBPyConnection]:
             "forecast", forecast_of_lists, ["BIGINT[]", "DOUBLE[]", "INTEGER"], "DOUBLE",
             null_handling="special",
         )  # fmt: skip
+        connection.create_function(
+            "geohash",
+            geohash_of,
+            ["DOUBLE", "DOUBLE", "INTEGER"],
+            "DOUBLE",
+            null_handling="special",
+        )
         connection.create_function("pewma", pewma_of_list, ["DOUBLE[]", "DOUBLE"], "DOUBLE")
         connection.register("given", points)
         connection.execute("create table points as select * from given")
@@ -256,6 +264,9 @@ class _Query:
                 yield from self._inner_keys(node.right)
             case ast.Negate(operand):
                 yield from self._inner_keys(operand)
+            case ast.Call("GEOHASH", (latitude, longitude)):
+                yield from self._inner_keys(latitude)
+                yield from self._inner_keys(longitude)
             case ast.Call(function, arguments) if function in SINGLE:
                 yield from self._inner_keys(arguments[0])
             case ast.InsightReference(name):
@@ -283,6 +294,9 @@ class _Query:
             case ast.Binary():
                 sides = self._value(node.left, place), self._value(node.right, place)
                 return self._calculated(node.operator, *sides)
+            case ast.Call("GEOHASH", (latitude, longitude), (ast.Number(n),)):
+                sides = self._value(latitude, place), self._value(longitude, place)
+                return self._calculated(f"GEOHASH[{n:.0f}]", *sides)
             case ast.Call(function, arguments) if function in SINGLE:
                 return self._mapped(self._value(arguments[0], place), *SINGLE[function])
             case ast.Call():
@@ -416,7 +430,7 @@ class _Query:
         )
 
     def _calculated(
-        self, operator: ast.Operator, left: _Rows | _Constant, right: _Rows | _Constant
+        self, operator: str, left: _Rows | _Constant, right: _Rows | _Constant
     ) -> _Rows | _Constant:
         match left, right:
             case _Constant(), _Constant():
