@@ -136,11 +136,12 @@ def check_notes(attributes: dict[str, Any]) -> None:
             waiting += item.values() if isinstance(item, dict) else item
 
 
-def check_depth(text: str, where: str, most: int = _DEEPEST) -> None:
+def check_depth(text: str, where: str, most: int | None = None) -> None:
     """Refuse JSON that is nested more deeply than all that read it later can take.
 
     >>> check_depth('["[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["]', "val")
     """
+    most = _DEEPEST if most is None else most
     if text.count("[") + text.count("{") <= most:
         return  # as nearly all is
     depth = 0
