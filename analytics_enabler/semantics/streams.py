@@ -13,6 +13,14 @@ from mistbow.plan.feeds import Feed
 
 PROVIDERS = ("storage", "stream")
 
+_PLURALS = {
+    "nodes": "node",
+    "sites": "site",
+    "regions": "region",
+    "entities": "entityID",
+    "entitytypes": "entityType",
+    "groups": "group",
+}
 _ATTRIBUTES = ("node", "site", "region", "entity", "entityID", "entityType", "group")
 
 
@@ -121,15 +129,20 @@ def _conditions(
     if findings.errors > known or provider != "storage":
         return None
     return tuple(
-        _membership(setting.key, setting.values, setting.span) for setting in definition.settings
+        _membership(_key(setting), setting.values, setting.span) for setting in definition.settings
     )
+
+
+def _key(setting: ast.Setting) -> str:
+    """Return the attribute that a filter of storage is on, which may be named in the plural."""
+    return canonical(_PLURALS.get(setting.key.lower(), setting.key))
 
 
 def _check_keys(definition: ast.StreamDefinition, provider: str, findings: Findings) -> None:
     """Say which settings are given twice, or do not go with the provider."""
     seen: set[str] = set()
     for setting in definition.settings:
-        key = canonical(setting.key)
+        key = _key(setting) if provider == "storage" else canonical(setting.key)
         if key in seen:
             several = provider == "storage" or key == "attributes"
             hint = f'List all its values: `{setting.key}=("a", "b")`.'

@@ -123,13 +123,24 @@ def test_what_a_feed_is() -> None:
     assert len({each.meaning for each in checked.definitions}) == 4
 
 
+def test_attributes_may_be_named_in_the_plural() -> None:
+    taken = "a = COMPUTE AVG(x FROM (s)) EVERY 1 s"
+    many = "nodes=('a', 'b'), Sites='c', entityTypes='d', entities='e', regions='f', groups='g'"
+    one = "node=('a', 'b'), site='c', entityType='d', entity='e', region='f', group='g'"
+    plural, single = (check(f"s: STREAM FROM storage({keys}); {taken}") for keys in (many, one))
+    assert plural.problems == single.problems == ()
+    assert plural.definitions[0].expression == single.definitions[0].expression
+    (twice,) = check(f"s: STREAM FROM storage(node='a', nodes='b'); {taken}").problems
+    assert twice.message == "`nodes` is given twice"
+
+
 def test_what_is_probably_not_meant_is_a_warning() -> None:
-    checked = check("s: STREAM FROM storage(nodes='a'); a = COMPUTE AVG(x FROM (S)) EVERY 1 s")
+    checked = check("s: STREAM FROM storage(nodde='a'); a = COMPUTE AVG(x FROM (S)) EVERY 1 s")
     assert checked.ok
     assert [(each.column, each.message, each.hint) for each in checked.problems] == [
         (1, "nothing is taken from the stream `s`",
          "Take a metric from it, as in `cpu FROM (s)`, or remove it."),
-        (24, "`nodes` is taken for a label of points and nodes", "Did you mean `node`?"),
+        (24, "`nodde` is taken for a label of points and nodes", "Did you mean `node`?"),
     ]  # fmt: skip
 
 
