@@ -33,9 +33,38 @@ _EXAMPLES = {
 }
 
 
-def advice(failure: Failure) -> str | None:
-    """Return a hint for the likely mistake behind a failure, if one is known."""
-    return next((hint for advise in _ADVISERS if (hint := advise(failure))), None)
+def advice(failure: Failure) -> str:
+    """Return a hint for the likely mistake behind a failure; where none is known, an example."""
+    known = (hint for advise in _ADVISERS if (hint := advise(failure)))
+    return next(known, None) or _example(failure)
+
+
+def _example(failure: Failure) -> str:
+    expected = failure.expected
+    if {Tree.NUMBER, Tree.LPAR} <= expected:
+        if failure.kind(-1) in (Tree.WHEN, Tree.AND, Tree.OR, Tree.NOT):
+            return 'Write a condition here, for example `> 100` or `region == "north"`.'
+        return "Write a value here, for example `AVG(cpu.util, 10 SECONDS)`."
+    if {Tree.NUMBER, Tree.STRING} <= expected:
+        return "Write a number, a text in quotes, true or false."
+    if Tree.NUMBER in expected:
+        return "Write a number, for example `5`."
+    if Tree.PER in expected:
+        return f"It is written like this: `{_EXAMPLES[Tree.COST_CAP]}`."
+    if failure.after_value:
+        return "Two values are joined by an operator: `+`, `-`, `*` or `/`."
+    if failure.kind(-1) == Tree.NOT:
+        return 'Write `NOT IN ("a", "b")`, or `!=` for a single value.'
+    if Tree.LPAR in expected and failure.kind(-1) == Tree.RBRACKET:
+        return "What a function is of stands in parentheses: `EWMA[0.3](cpu.util)`."
+    return f"An insight looks like this: {_SHAPE}."
+
+
+def _time(failure: Failure) -> str | None:
+    before = {token.type for token in failure.tokens[max(0, failure.index - 5) : failure.index]}
+    if Tree.AT in before and failure.found.type not in CLAUSES and not _near(failure):
+        return "A time of day is written like this: `EVERY 1 DAYS AT 12:00 GMT`."
+    return None
 
 
 def _sql(failure: Failure) -> str | None:
@@ -188,6 +217,7 @@ _ADVISERS: tuple[Callable[[Failure], str | None], ...] = (
     _separator,
     _definition,
     _header,
+    _time,
     _unit,
     _clause_order,
     _parenthesis,

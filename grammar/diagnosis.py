@@ -53,6 +53,7 @@ _MEANT = {
 }
 _MEANT |= dict.fromkeys("“”„‘’`´", 'Use straight quotes: `"`.')
 _MEANT |= dict.fromkeys("‐‑‒–—−", "Use a plain minus: `-`.")
+_STRAY = "Leave it out; in a name or a text, put that in quotes."
 _FOREIGN = "Names are made of a-z, 0-9, `_` and `.`; a metric that has others needs quotes."
 
 
@@ -73,7 +74,7 @@ def diagnose_token(token: Token) -> Problem | None:
     if token.type == Tree.UNKNOWN:
         char = token.text
         shown = char if char.isprintable() else f"U+{ord(char):04X}"
-        hint = _MEANT.get(char, None if char.isascii() else _FOREIGN)
+        hint = _MEANT.get(char, _STRAY if char.isascii() else _FOREIGN)
         return problem_at(token.span, f"the character `{shown}` has no meaning here", hint)
     return None
 

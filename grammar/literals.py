@@ -37,6 +37,7 @@ Context = Any
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))")
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"} | {c: c for c in "\"'\\/"}
 _ANY_INTERVAL = Interval(1)
+_HALVES = ("AM", "PM")
 
 
 class Literals:
@@ -45,8 +46,8 @@ class Literals:
     def __init__(self, problems: list[Problem]) -> None:
         self._problems = problems
 
-    def complain(self, span: Span, message: str, hint: str | None = None) -> None:
-        """Add a problem."""
+    def complain(self, span: Span, message: str, hint: str) -> None:
+        """Add a problem, and how to mend it."""
         self._problems.append(problem_at(span, message, hint))
 
     def plain_name(self, token: Token, what: str) -> str:
@@ -67,7 +68,7 @@ class Literals:
         """Return a name that may be quoted."""
         name = self._string(token) if token.type == Tree.STRING else token.text
         if not name:
-            self.complain(token.span, "a name cannot be empty")
+            self.complain(token.span, "a name cannot be empty", "Write it between the quotes.")
         return name
 
     def text(self, token: Token) -> Text:
@@ -116,7 +117,7 @@ class Literals:
         count = float(number.value.text) * scale
         if number.minus or not 1 <= count <= MOST_POINTS or not count.is_integer():
             message = f"a number of points is whole, from 1 to {MOST_POINTS:,}"
-            self.complain(span_of(tree), message)
+            self.complain(span_of(tree), message, "Write, for example, `EVERY 100 POINTS`.")
             count = 1
         return Points(int(count), span=span_of(tree))
 
@@ -131,6 +132,10 @@ class Literals:
             return _ANY_INTERVAL
         days = self.interval(number.value, number.minus, unit, span_of(tree.every))
         zone = self.name(tree.zone) if tree.zone else "GMT"
+        if zone.upper() in _HALVES:
+            message = f"hours go from 0 to 23, without {zone.upper()}"
+            self.complain(tree.zone.span, message, _hours(tree, zone.upper()))
+            zone = "GMT"
         return Daily(days.millis // MILLIS["DAYS"], self._time(tree), zone, span=span)
 
     def _time(self, tree: Context) -> time:
@@ -159,7 +164,8 @@ class Literals:
                 _whole(-1 if minus else 1, float(count.text), scale),
             )
         elif float(count.text) * scale > LONGEST:
-            self.complain(span, f"an interval is at most {in_words(LONGEST)} long")
+            longest = in_words(LONGEST)
+            self.complain(span, f"an interval is at most {longest} long", "Choose a shorter one.")
         else:
             return Interval(int(count.text) * scale, span=span)
         return _ANY_INTERVAL
@@ -181,8 +187,21 @@ class Literals:
         try:  # two escapes may make up one character, as in JSON; half of one is none
             return text.encode("utf-16", "surrogatepass").decode("utf-16")
         except UnicodeDecodeError:
-            self.complain(token.span, "this text contains half a character (a lone surrogate)")
+            self.complain(
+                token.span,
+                "this text contains half a character (a lone surrogate)",
+                "Write both halves, as in `\\ud83d\\ude00`, or the character itself.",
+            )
             return ""
+
+
+def _hours(tree: Context, half: str) -> str:
+    """Return how a time of twelve hours is written with those of a day."""
+    hour, minute = tree.hour.text, tree.minute.text
+    sound = all(part.isdigit() and len(part) <= 2 for part in (hour, minute))
+    if not sound or not 1 <= int(hour) <= 12:
+        return "Write, for example, `AT 20:30`."
+    return f"Write `AT {int(hour) % 12 + 12 * (half == 'PM')}:{minute}`."
 
 
 def _unit_hint(word: str) -> str:
@@ -192,11 +211,11 @@ def _unit_hint(word: str) -> str:
     return f"Did you mean `{near}`?" if near else f"The units are {', '.join(MILLIS)}."
 
 
-def _whole(sign: int, count: float, scale: int) -> str | None:
+def _whole(sign: int, count: float, scale: int) -> str:
     millis = sign * count * scale
     if 1 <= millis <= LONGEST and millis.is_integer():
         return f"Write `{in_words(int(millis))}`."
-    return None
+    return "Write, for example, `10 SECONDS`."
 
 
 def span_of(tree: Context) -> Span:

@@ -130,7 +130,11 @@ class Options:
     def _cost_cap(self, tree: Context, span: Span) -> CostCap:
         amount = self._literals.amount(tree.amount)
         if amount.value < 0:
-            self._literals.complain(amount.span, "a cost cap is 0 or more")
+            self._literals.complain(
+                amount.span,
+                "a cost cap is 0 or more",
+                "Write, for example, `COST_CAP 2.5 PER 1 DAY`.",
+            )
         number = tree.per.amount
         per = self._literals.interval(number.value, number.minus, tree.per.unit, span_of(tree.per))
         return CostCap(amount.value, per, span=span)
@@ -148,7 +152,10 @@ class Options:
         number = self._literals.amount(tree)
         if least <= number.value <= MOST and number.value.is_integer():
             return int(number.value)
-        self._literals.complain(number.span, f"this is a whole number from {least} to {MOST:,}")
+        likely = round(min(max(number.value, least), MOST))
+        self._literals.complain(
+            number.span, f"this is a whole number from {least} to {MOST:,}", f"Write {likely}, say."
+        )
         return least
 
     def _share(self, tree: Context, what: str) -> float:
@@ -162,5 +169,7 @@ class Options:
     def _distance(self, tree: Context) -> float:
         number = self._literals.amount(tree)
         if number.value <= 0:
-            self._literals.complain(number.span, "a distance is more than 0")
+            self._literals.complain(
+                number.span, "a distance is more than 0", "Write, for example, `R=0.5`."
+            )
         return number.value

@@ -186,7 +186,8 @@ class Terms:
     def _truth(self, token: Token) -> Boolean:
         if not self._quotes_texts:
             message = f"`{token.text}` alone has no value to compute with"
-            self._literals.complain(token.span, message)
+            hint = "Truth values are compared with attributes: `WHEN spare == true`."
+            self._literals.complain(token.span, message, hint)
         return Boolean(token.type == Tree.TRUE, span=token.span)
 
     def _word(self, tree: Context) -> Expression:

@@ -16,8 +16,9 @@ def test_golden_error(case: Path) -> None:
     """After a wanted change: ``python -m tests.grammar.regenerate``, and review the diff."""
     text = text_of(case)
     assert golden(text) == case.read_text(encoding="utf-8")
-    with pytest.raises(ParseError):
+    with pytest.raises(ParseError) as raised:
         parse(text)
+    assert all(problem.hint for problem in raised.value.problems)
 
 
 def test_there_are_golden_errors() -> None:

@@ -118,3 +118,12 @@ def test_huge_numbers_are_refused() -> None:
         "this number is too large",
         "an interval is at most 36500 DAYS long",
     ]
+
+
+@pytest.mark.parametrize(
+    "query", ["WITH SALIENCE -1e999", f"EVERY 1 DAYS AT {'9' * 5000}:00 PM"], ids=["level", "hour"]
+)
+def test_a_number_beyond_all_bounds_is_refused_with_a_hint(query: str) -> None:
+    with pytest.raises(ParseError) as raised:
+        parse(f"a = COMPUTE AVG(x, 1 s) {query}")
+    assert all(problem.hint for problem in raised.value.problems)
