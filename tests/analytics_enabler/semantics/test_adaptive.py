@@ -3,7 +3,8 @@
 import pytest
 
 from analytics_enabler.semantics import check
-from mistbow.plan.expressions import Aggregate, walk
+from mistbow.plan.expressions import Aggregate
+from mistbow.plan.nodes import expressions_of
 from mistbow.plan.sampling import Adaptive
 
 
@@ -14,12 +15,7 @@ def test_all_that_is_read_is_sampled_adaptively(every: str, each_point: bool) ->
     text = f"a = COMPUTE AVG(x, 1 MINUTE) WHEN > 2 * MEDIAN(y, 1 MINUTE) {every} WITH ADAM"
     (found,) = check(f"{text} AND CONFIDENCE 0.9").definitions
     assert found.filter is not None
-    read = [
-        node
-        for expression in (found.expression, found.filter)
-        for node in walk(expression)
-        if isinstance(node, Aggregate)
-    ]
+    read = [node for node in expressions_of(found) if isinstance(node, Aggregate)]
     assert {(node.source.metric, node.source.sampling) for node in read} == {
         ("x", Adaptive(0.9)),
         ("y", Adaptive(0.9)),

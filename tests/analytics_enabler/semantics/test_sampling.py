@@ -7,7 +7,8 @@ from msgspec import UNSET
 
 from analytics_enabler.semantics import check
 from analytics_enabler.semantics.sampling import SAMPLED
-from mistbow.plan.expressions import Aggregate, Function, walk
+from mistbow.plan.expressions import Aggregate, Function
+from mistbow.plan.nodes import expressions_of
 from mistbow.plan.sampling import Allotted, Even, Fixed, Sampling
 
 
@@ -41,12 +42,7 @@ def test_all_that_is_read_is_sampled_at_ticks_even_without_every() -> None:
     text = "a = COMPUTE AVG(x, 10 MINUTES) WHEN > 2 * AVG(y, 1 HOUR) WITH SAMPLE 0.2"
     (found,) = check(text).definitions
     assert found.filter is not None
-    read = [
-        node
-        for expression in (found.expression, found.filter)
-        for node in walk(expression)
-        if isinstance(node, Aggregate)
-    ]
+    read = [node for node in expressions_of(found) if isinstance(node, Aggregate)]
     assert {node.source.metric for node in read} == {"x", "y"}
     assert not any(node.source.sampling is UNSET or node.each_point for node in read)
     assert not found.each_point
