@@ -1,11 +1,12 @@
 """Spark Structured Streaming as a streaming library: a session, in a JVM of its own."""
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import msgspec
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from analytics_worker.accumulating.stored import Account
 from analytics_worker.class_archive import java_options
@@ -16,8 +17,6 @@ from analytics_worker.spark.query import (
     FragmentQuery,
     panes_options,
     points_options,
-    recompute_from_panes,
-    recompute_from_points,
 )
 from analytics_worker.spark.session import adopt_thread, is_alive, start_session, warm_up
 from analytics_worker.spark.support import SUPPORT
@@ -144,7 +143,14 @@ class SparkLibrary:
         account: Account | None,
     ) -> pa.Table:
         """Compute results again, in a batch over stored points."""
-        return recompute_from_points(self._session, self._url, starts, plan, after, times, account)
+        parts = [
+            self._session.read.format("mistbow")
+            .options(**points_options(self._url, place, plan.panes, plan.grain_ms), start=start)
+            .options(min_ts=times[0], max_ts=times[1])
+            .load()
+            for place, start in starts.items()
+        ]
+        return lower(reduce(DataFrame.union, parts), plan, after, 0, account).toArrow()
 
     def recompute_from_panes(
         self,
@@ -155,7 +161,13 @@ class SparkLibrary:
         account: Account | None,
     ) -> pa.Table:
         """Compute results again, in a batch over stored panes."""
-        return recompute_from_panes(self._session, self._url, sources, plan, after, times, account)
+        panes = (
+            self._session.read.format("mistbow-panes")
+            .options(**panes_options(self._url, sources, plan))
+            .options(min_ts=times[0], max_ts=times[1])
+            .load()
+        )
+        return lower_merge(panes, plan, after, 0, account).toArrow()
 
     def _sink(self, target: Place, epoch: int) -> dict[str, Any]:
         return {"url": self._url, "site": target.site, "stream": target.stream, "epoch": epoch}

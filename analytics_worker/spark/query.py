@@ -1,4 +1,4 @@
-"""One running Spark query, and the batches that compute results again."""
+"""One running Spark query, and the options of the sources that queries read."""
 
 import itertools
 import json
@@ -6,17 +6,13 @@ import shutil
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from functools import reduce
 from typing import Any
 
 import msgspec
-import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from analytics_worker.accumulating.stored import Account
 from analytics_worker.scratch import scratch_folder
-from analytics_worker.spark.lowering import lower, lower_merge
 from analytics_worker.streaming_library import Counts
 from mistbow.plan.fragments import Fragment, Place
 from mistbow.plan.nodes import Pane, Plan
@@ -104,48 +100,6 @@ class FragmentQuery:
         """Stop the query and forget its state: a later one replays."""
         self._query.stop()
         shutil.rmtree(self._checkpoint, ignore_errors=True)
-
-
-def recompute_from_points(
-    spark: SparkSession,
-    url: str,
-    starts: Mapping[Place, int],
-    plan: Plan,
-    after: Mapping[str, int],
-    times: tuple[int, int],
-    account: Account | None,
-) -> pa.Table:
-    """Compute a plan's results again, in a batch over stored points of one site or several.
-
-    Reads each stream from a number on, and of that the ``times`` (ms, both inclusive). The states
-    of ``account`` are read only. Shape ``RESULT_ROWS``.
-    """
-    parts = [
-        spark.read.format("mistbow")
-        .options(**points_options(url, place, plan.panes, plan.grain_ms), start=start)
-        .options(min_ts=times[0], max_ts=times[1])
-        .load()
-        for place, start in starts.items()
-    ]
-    return lower(reduce(DataFrame.union, parts), plan, after, 0, account).toArrow()
-
-
-def recompute_from_panes(
-    spark: SparkSession,
-    url: str,
-    sources: Sequence[Place],
-    plan: Plan,
-    after: Mapping[str, int],
-    times: tuple[int, int],
-    account: Account | None,
-) -> pa.Table:
-    """Do as ``recompute_from_points`` over stored panes with ends in ``times``."""
-    panes: DataFrame = (
-        spark.read.format("mistbow-panes")
-        .options(**panes_options(url, sources, plan), min_ts=times[0], max_ts=times[1])
-        .load()
-    )
-    return lower_merge(panes, plan, after, 0, account).toArrow()
 
 
 def points_options(url: str, place: Place, panes: Sequence[Pane], grain_ms: int) -> dict[str, str]:
