@@ -1,0 +1,204 @@
+"""What an insight comes to in SQL: its expression, and the conditions on points and results."""
+
+# ruff: noqa: S608 - the texts are drawn in tests
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from grammar import ast
+from mistbow.plan.attributes import canonical
+from tests.oracle.columns import key_column, key_columns, met
+from tests.oracle.conditions import Operand, attribute, holds, leaves
+from tests.oracle.functions import ACCUMULATED, BOUNDED, CORRELATION, FORMULAS, SINGLE
+from tests.oracle.reading import CURRENT_MS, Place, Reading
+from tests.oracle.rows import NO_LISTS, Constant, Rows, Tables
+from tests.oracle.ticks import every_of
+
+
+def _terms(when: ast.Condition | None) -> tuple[ast.Condition, ...]:
+    return () if when is None else when.terms if isinstance(when, ast.And) else (when,)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Builds the SQL of one insight, which may refer to the other ``insights``."""
+
+    insights: Mapping[str, ast.Insight]
+    reading: Reading
+    tables: Tables = field(default_factory=Tables)
+
+    def of(self, insight: ast.Insight) -> tuple[str, tuple[str, ...]]:
+        """Return SQL of an insight's results, and the attributes of their keys."""
+        rows = self._insight(insight)
+        keys = key_columns(rows.by)
+        told = f"select t, v, m, vals, low, high{keys} from {rows.name}"
+        parts = [*self.reading.times(rows.by), *self.tables.parts]
+        return f"with {', '.join(parts)} {told} where t > {self.reading.since}", rows.by
+
+    def _insight(self, insight: ast.Insight) -> Rows:
+        by = tuple(sorted({canonical(name) for name in insight.by}))
+        place = Place(by, every_of(insight) or CURRENT_MS)
+        results: list[ast.Condition] = []
+        for option in insight.options:
+            match option:
+                case ast.Outliers():
+                    place = replace(place, outliers=(float(option.k or 0), option.r or 0.0))
+                case ast.Sample() | ast.Accuracy():
+                    place = replace(place, sampled=True)
+                case ast.Allow(when):
+                    for term in _terms(when):
+                        if all(isinstance(leaf, ast.Name) for leaf in leaves(term)):
+                            place = replace(place, allowed=(*place.allowed, term))
+                        else:
+                            results.append(term)
+        return self._held(insight.expression, insight.when, results, place)
+
+    def _held(
+        self, node: ast.Expression, when: ast.Condition | None, more: list[ast.Condition],
+        place: Place,
+    ) -> Rows:  # fmt: skip
+        """Return the values of an expression over the points, and where the results, satisfy."""
+        keys = {*place.by, *self._inner_keys(node)}
+        results = list(more)
+        for term in _terms(when):
+            names = {leaf.name for leaf in leaves(term) if isinstance(leaf, ast.Name)}
+            if any(canonical(name) not in keys for name in names - self.reading.metrics):
+                place = replace(place, conditions=(*place.conditions, term))
+            else:
+                results.append(term)
+        rows = self._value(node, place)
+        assert isinstance(rows, Rows), node
+        for term in results:
+            # The elided side is what the condition is attached to: no other term changes that.
+            rows = self._filtered(rows, term, place)
+        return rows
+
+    def _inner_keys(self, node: ast.Expression) -> Iterator[str]:
+        match node:
+            case ast.Scoped():
+                yield from map(canonical, node.by)
+                yield from self._inner_keys(node.expression)
+            case ast.Binary():
+                yield from self._inner_keys(node.left)
+                yield from self._inner_keys(node.right)
+            case ast.Negate(operand):
+                yield from self._inner_keys(operand)
+            case ast.Call("GEOHASH", (latitude, longitude)):
+                yield from self._inner_keys(latitude)
+                yield from self._inner_keys(longitude)
+            case ast.Call(function, arguments) if function in SINGLE:
+                yield from self._inner_keys(arguments[0])
+            case ast.InsightReference(name):
+                other = self.insights[name]
+                yield from map(canonical, other.by)
+                yield from self._inner_keys(other.expression)
+            case _:
+                return
+
+    def _value(self, node: ast.Expression, place: Place) -> Rows | Constant:
+        match node:
+            case ast.Number(value):
+                return Constant(f"({value!r})::double")
+            case ast.Name(name):
+                return self._of_points("LATEST", ast.MetricStream(name), node, (), place)
+            case ast.MetricStream():
+                return self._of_points("LATEST", node, node, (), place)
+            case ast.Scoped():
+                by = tuple(sorted({*place.by, *map(canonical, node.by)}))
+                return self._held(node.expression, node.when, [], replace(place, by=by))
+            case ast.InsightReference(name):
+                return self._insight(self.insights[name])
+            case ast.Negate(operand):
+                return self.tables.mapped(self._value(operand, place), "-v", "m")
+            case ast.Binary():
+                sides = self._value(node.left, place), self._value(node.right, place)
+                return self.tables.calculated(node.operator, *sides)
+            case ast.Call("GEOHASH", (latitude, longitude), (ast.Number(n),)):
+                sides = self._value(latitude, place), self._value(longitude, place)
+                return self.tables.calculated(f"GEOHASH[{n:.0f}]", *sides)
+            case ast.Call(function, arguments) if function in SINGLE:
+                return self.tables.mapped(self._value(arguments[0], place), *SINGLE[function])
+            case ast.Call():
+                return self._function(node, place)
+            case _:
+                raise AssertionError(node)
+
+    def _function(self, call: ast.Call, place: Place) -> Rows:
+        streams = [
+            ast.MetricStream(each.name) if isinstance(each, ast.Name) else each
+            for each in call.arguments
+            if isinstance(each, ast.Name | ast.MetricStream)
+        ]
+        parameters = tuple(each.value for each in call.parameters if isinstance(each, ast.Number))
+        if call.function == "OUTLIER_DETECTION":
+            parameters = place.outliers
+        if call.function == "CORRELATION":
+            return self._correlation(call, streams, place)
+        if streams:
+            return self._of_points(call.function, streams[0], call, parameters, place)
+        operand = self._value(call.arguments[0], place)
+        assert isinstance(operand, Rows), call
+        formula = FORMULAS[call.function](parameters)
+        keys = key_columns(place.by)
+        return self.tables.finished(
+            f"select t{keys}, list(v order by v) as l, max(m) as mm, count(*) as n "
+            f"from {operand.name} group by t{keys}",
+            formula,
+            place.by,
+        )
+
+    def _of_points(
+        self, function: str, stream: ast.MetricStream, node: ast.Node,
+        parameters: tuple[float, ...], place: Place,
+    ) -> Rows:  # fmt: skip
+        keys = key_columns(place.by)
+        formula = FORMULAS[function](parameters)
+        if place.sampled and function in BOUNDED:
+            formula = replace(formula, low=formula.value, high=formula.value)
+        window, new = self.reading.window(stream, node, place), ""
+        if function in ACCUMULATED:
+            window = self.reading.so_far(stream, place)
+            new = f"having max(ts) > t - {self.reading.every_ms or 1}"
+        points = (
+            ", list(struct_pack(ts, value, entity) order by ts, entity, value) as p"
+            if formula.of_points
+            else ""
+        )
+        return self.tables.finished(
+            f"select t{keys}, list(value order by value) as l, max(abs(value)) as mm, "
+            f"count(*) as n{points} from ({window}) group by t{keys} {new}",
+            formula,
+            place.by,
+        )
+
+    def _correlation(self, call: ast.Call, streams: list[ast.MetricStream], place: Place) -> Rows:
+        one, other = (self.reading.window(stream, call, place) for stream in streams)
+        keys = "".join(f", a.{key_column(name)}" for name in place.by)
+        return self.tables.made(
+            f"select a.t{keys}, {CORRELATION} as v, 1 as m, {NO_LISTS} "
+            f"from ({one}) a join ({other}) b "
+            f"on a.ts = b.ts and a.entity = b.entity and {met(place.by, 'a', 'b')} "
+            f"group by a.t{keys}",
+            place.by,
+        )
+
+    def _filtered(self, rows: Rows, condition: ast.Condition, place: Place) -> Rows:
+        joins: list[str] = []
+
+        def meaning(node: ast.Expression) -> Operand:
+            match node:
+                case ast.Elided():
+                    return Operand(number="base.v")
+                case ast.Name(name) if name not in self.reading.metrics:
+                    return attribute(f"base.{key_column(canonical(name))}")
+            found = self._value(node, place)
+            if isinstance(found, Constant):
+                return Operand(number=found.sql)
+            alias = f"j{len(joins)}"
+            on = met(found.by, "base", alias)
+            joins.append(f"left join {found.name} {alias} on {on}")
+            return Operand(number=f"{alias}.v")
+
+        said = holds(condition, meaning)
+        return self.tables.made(
+            f"select base.* from {rows.name} base {' '.join(joins)} where {said}", rows.by
+        )

@@ -1,0 +1,89 @@
+"""Rows of results in SQL: the table expressions that parts of an insight come to."""
+
+# ruff: noqa: S608 - the texts are drawn in tests
+from dataclasses import dataclass, field
+
+from tests.oracle.columns import arithmetic, key_column, key_columns, met
+from tests.oracle.functions import Formula
+
+NO_LISTS = "null::double[] as vals, null::double as low, null::double as high"
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A table expression: tick t, its keys, value v, size m, and the lists of a function."""
+
+    name: str
+    by: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """SQL of a value that is the same everywhere."""
+
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The table expressions of an insight, in the order in which they need each other."""
+
+    parts: list[str] = field(default_factory=list)
+
+    def made(self, sql: str, by: tuple[str, ...]) -> Rows:
+        """Add a table expression; what has no value is no row of it."""
+        name = f"r{len(self.parts)}"
+        self.parts.append(f"{name} as (select * from ({sql}) where isfinite(v))")
+        return Rows(name, by)
+
+    def finished(self, grouped: str, formula: Formula, by: tuple[str, ...]) -> Rows:
+        """Add what a formula comes to over the lists of each key."""
+        return self.made(
+            f"select t{key_columns(by)}, ({formula.value})::double as v, {formula.size} as m, "
+            f"{formula.values} as vals, {formula.low} as low, {formula.high} as high "
+            f"from ({grouped})",
+            by,
+        )
+
+    def mapped(self, operand: Rows | Constant, value: str, size: str) -> Rows | Constant:
+        """Return what a function of single values makes of each."""
+        if isinstance(operand, Constant):
+            return Constant(f"(select {value} from (select {operand.sql} as v))")
+        return self.made(
+            f"select t{key_columns(operand.by)}, {value} as v, {size} as m, {NO_LISTS} "
+            f"from {operand.name}",
+            operand.by,
+        )
+
+    def calculated(
+        self, operator: str, left: Rows | Constant, right: Rows | Constant
+    ) -> Rows | Constant:
+        """Return what an operator makes of two operands where they meet."""
+        match left, right:
+            case Constant(), Constant():
+                return Constant(arithmetic(operator, left.sql, right.sql))
+            case Rows(), Constant():
+                tables, by = f"{left.name} a", left.by
+                sides = ("a.v", right.sql), ("a.m", f"abs({right.sql})")
+            case Constant(), Rows():
+                tables, by = f"{right.name} a", right.by
+                sides = (left.sql, "a.v"), (f"abs({left.sql})", "a.m")
+            case Rows(), Rows():
+                wide, narrow = (left, right) if set(right.by) <= set(left.by) else (right, left)
+                on = met(narrow.by, "a", "b")
+                tables, by = f"{wide.name} a join {narrow.name} b on {on}", wide.by
+                one, other = ("a", "b") if wide is left else ("b", "a")
+                sides = (f"{one}.v", f"{other}.v"), (f"{one}.m", f"{other}.m")
+            case _:
+                raise AssertionError(left, right)
+        (lv, rv), (lm, rm) = sides
+        size = {
+            "*": f"({lm}) * ({rm})",
+            "/": f"({lm}) / abs({rv}) * (1 + ({rm}) / abs({rv}))",
+        }.get(operator, f"({lm}) + ({rm})")
+        keys = "".join(f", a.{key_column(name)}" for name in by)
+        return self.made(
+            f"select a.t{keys}, {arithmetic(operator, lv, rv)} as v, {size} as m, {NO_LISTS} "
+            f"from {tables}",
+            by,
+        )
