@@ -16,6 +16,7 @@ from mistbow.plan.expressions import (
     Not,
     Or,
     is_text,
+    joined,
 )
 
 
@@ -47,22 +48,14 @@ def translate_condition(node: ast.Condition, scope: Scope, findings: Findings) -
         case ast.And(terms):
             return conjunction([translate_condition(term, scope, findings) for term in terms])
         case ast.Or(terms):
-            return _balanced(Or, [translate_condition(term, scope, findings) for term in terms])
+            return joined(Or, [translate_condition(term, scope, findings) for term in terms])
         case ast.Not(operand):
             return Not(translate_condition(operand, scope, findings))
 
 
 def conjunction(terms: list[Expression]) -> Expression:
     """Return that all of one or more conditions hold."""
-    return _balanced(And, terms)
-
-
-def _balanced(join: type[And] | type[Or], terms: list[Expression]) -> Expression:
-    # A chain of a thousand terms would be a thousand deep, and every walk recurses.
-    if len(terms) == 1:
-        return terms[0]
-    middle = len(terms) // 2
-    return join(_balanced(join, terms[:middle]), _balanced(join, terms[middle:]))
+    return joined(And, terms)
 
 
 def _translate_arithmetic(node: ast.Binary, scope: Scope, findings: Findings) -> Expression:
@@ -97,7 +90,7 @@ def _translate_membership(node: ast.Membership, scope: Scope, findings: Findings
     by_kind: dict[str | None, list[Expression]] = {}
     for member, literal in members:
         by_kind.setdefault(_kind(member, literal), []).append(Comparison("!=", operand, literal))
-    return _balanced(Or, [conjunction(others) for others in by_kind.values()])
+    return joined(Or, [conjunction(others) for others in by_kind.values()])
 
 
 def check_number(

@@ -1,6 +1,6 @@
 """Which sites an insight is over: one, where its conditions demand that, or all."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -9,13 +9,13 @@ from analytics_enabler.semantics.definition import Definition
 from mistbow.fabric import Fabric
 from mistbow.plan.expressions import (
     Aggregate,
-    And,
     Attribute,
     Comparison,
     Expression,
     Literal,
     Membership,
     Scalar,
+    terms,
     walk,
 )
 
@@ -66,7 +66,7 @@ def _only(found: set[T]) -> T | None:
 
 def _demanded(condition: Expression | None, sites: Sites) -> set[str]:
     found: set[str] = set()
-    for term in () if condition is None else _terms(fold(condition)):
+    for term in () if condition is None else terms(fold(condition)):
         # Only these two: a point's own labels may say otherwise of its region.
         match _equality(term):
             case ("site", str(site)):
@@ -74,14 +74,6 @@ def _demanded(condition: Expression | None, sites: Sites) -> set[str]:
             case ("node", str(node)) if node in sites.of_node:
                 found.add(sites.of_node[node])
     return found
-
-
-def _terms(condition: Expression) -> Iterator[Expression]:
-    if isinstance(condition, And):
-        yield from _terms(condition.left)
-        yield from _terms(condition.right)
-    else:
-        yield condition
 
 
 def _equality(term: Expression) -> tuple[str, Scalar] | None:

@@ -3,7 +3,7 @@
 All nodes are immutable, compare by content, and go to JSON and back by msgspec.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal as OneOf
 from typing import get_args
 
@@ -276,6 +276,24 @@ def walk(node: Expression) -> Iterator[Expression]:
     yield node
     for child in children(node):
         yield from walk(child)
+
+
+def terms(condition: Expression) -> Iterator[Expression]:
+    """Yield the conditions that all hold where a condition does, as its ANDs join them."""
+    if isinstance(condition, And):
+        yield from terms(condition.left)
+        yield from terms(condition.right)
+    else:
+        yield condition
+
+
+def joined(join: type[And] | type[Or], conditions: Sequence[Expression]) -> Expression:
+    """Return one or more conditions as one, no deeper than need be."""
+    # A chain of a thousand terms would be a thousand deep, and every walk recurses.
+    if len(conditions) == 1:
+        return conditions[0]
+    middle = len(conditions) // 2
+    return join(joined(join, conditions[:middle]), joined(join, conditions[middle:]))
 
 
 def is_condition(node: Expression) -> bool:
