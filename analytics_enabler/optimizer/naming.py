@@ -51,3 +51,12 @@ def window_of(
         start=start,
         at=at,
     )
+
+
+def these(count: int, noun: str) -> str:
+    """Return so many things in words.
+
+    >>> these(1, "pane"), these(2, "pane")
+    ('1 pane', '2 panes')
+    """
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

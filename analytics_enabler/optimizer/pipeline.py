@@ -3,7 +3,13 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from analytics_enabler.optimizer.rules import fold_constants, merge_identical, share_panes
+from analytics_enabler.optimizer.rules import (
+    drop_columns,
+    fold_constants,
+    merge_identical,
+    push_filters,
+    share_panes,
+)
 from mistbow.plan.nodes import Plan
 
 MOST_ROUNDS = 100
@@ -17,20 +23,25 @@ class Rule(Protocol):
     def apply(self, plan: Plan, /) -> Plan | None:
         """Return a plan of the same results that costs less, or None where there is none."""
 
+    def did(self, before: Plan, after: Plan, /) -> str:
+        """Say in a few words what it changed."""
+
 
 STAGES: tuple[tuple[Rule, ...], ...] = (
     (fold_constants,),
     (merge_identical,),
-    (share_panes,),
+    (share_panes, push_filters),
+    (drop_columns,),
 )
 """Each stage runs until none of its rules has anything to do; then the next one starts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The plan after a rule changed it."""
+    """The plan after a rule changed it, and what it ``did`` in words."""
 
     rule: str
+    did: str
     plan: Plan
 
 
@@ -66,7 +77,7 @@ def _applied(rule: Rule, plan: Plan, steps: list[Step]) -> Plan:
     kept = [(insight.uid, insight.by, insight.every_ms, insight.since) for insight in plan.insights]
     if kept != [(i.uid, i.by, i.every_ms, i.since) for i in changed.insights]:
         raise RuntimeError(f"{_name(rule)} changed which insights there are")
-    steps.append(Step(_name(rule), changed))
+    steps.append(Step(_name(rule), rule.did(plan, changed), changed))
     return changed
 
 

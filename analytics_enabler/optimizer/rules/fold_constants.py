@@ -9,6 +9,7 @@ import math
 
 import msgspec
 
+from analytics_enabler.optimizer.naming import these
 from mistbow.panes.predicates import ARITHMETIC, COMPARE
 from mistbow.plan.expressions import (
     Aggregate,
@@ -35,6 +36,13 @@ def apply(plan: Plan) -> Plan | None:
     """Fold every insight's expression, filter and point predicates."""
     insights = tuple(_fold_insight(insight) for insight in plan.insights)
     return None if insights == plan.insights else msgspec.structs.replace(plan, insights=insights)
+
+
+def did(before: Plan, after: Plan) -> str:
+    """Say what the rule did."""
+    pairs = zip(before.insights, after.insights, strict=True)
+    changed = sum(insight != folded for insight, folded in pairs)
+    return f"{these(changed, 'insight')} of {len(after.insights)} with less to calculate"
 
 
 def fold(expression: Expression) -> Expression:

@@ -5,12 +5,12 @@ them a measure of it. What accumulates is the same only if it does so since the 
 """
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import get_args
 
-from analytics_enabler.optimizer.naming import pane_of, window_of
-from mistbow.plan.contents import Content, content_of
+from analytics_enabler.optimizer.naming import pane_of, these, window_of
+from mistbow.plan.contents import Content
 from mistbow.plan.expressions import (
     ACCUMULATING,
     Aggregate,
@@ -22,21 +22,21 @@ from mistbow.plan.nodes import Insight, Pane, Plan, Window, expressions_of, rewr
 from mistbow.plan.sampling import ByLot
 from mistbow.plan.ticks import At, Ticks
 
+_OF_ALL: frozenset[Content] = frozenset(get_args(Content))
+
 
 def apply(plan: Plan) -> Plan | None:
-    """Turn every aggregate into a measure of a window whose pane serves that window alone."""
+    """Turn every aggregate into a measure of a window with all contents, of a pane of its own."""
     if plan.lowered:
         return None
-    contents: dict[_Shape, set[Content]] = defaultdict(set)
-    for insight in plan.insights:
-        for node in expressions_of(insight):
-            if isinstance(node, Aggregate):
-                for shape in _shapes(node, insight.since):
-                    content = "points" if node.each_point else content_of(node.function)
-                    if content is None and isinstance(shape.source.sampling, ByLot):
-                        content = "sample"
-                    contents[shape] |= set() if content is None else {content}
-    made = {shape: _made(shape, carried) for shape, carried in contents.items()}
+    aggregates = (
+        (node, insight.since)
+        for insight in plan.insights
+        for node in expressions_of(insight)
+        if isinstance(node, Aggregate)
+    )
+    shapes = dict.fromkeys(shape for each in aggregates for shape in _shapes(*each))
+    made = {shape: _made(shape) for shape in shapes}
 
     def measure(node: Expression, since: int) -> Expression:
         if not isinstance(node, Aggregate):
@@ -53,6 +53,16 @@ def apply(plan: Plan) -> Plan | None:
         windows=tuple(windows.values()),
         panes=tuple(pane for pane in panes.values() if pane.id in used),
     )
+
+
+def did(before: Plan, after: Plan) -> str:
+    """Say what the rule did."""
+    found = sum(
+        isinstance(node, Aggregate)
+        for insight in before.insights
+        for node in expressions_of(insight)
+    )
+    return f"{these(found, 'aggregate')} by {these(len(after.windows), 'window')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +86,9 @@ def _shapes(node: Aggregate, since: int) -> Iterator[_Shape]:
         yield _Shape(source, node.by, *lengths, node.each_point, start, node.at)
 
 
-def _made(shape: _Shape, contents: set[Content]) -> tuple[Pane, Window]:
+def _made(shape: _Shape) -> tuple[Pane, Window]:
+    # Which of these contents are taken, ``drop_columns`` finds out.
+    contents = _OF_ALL if isinstance(shape.source.sampling, ByLot) else _OF_ALL - {"sample"}
     ticks = Ticks(shape.every_ms, shape.at)
     width = math.gcd(shape.size_ms, ticks.step_ms, shape.offset_ms)
     pane = pane_of(shape.source, shape.by, width, contents)

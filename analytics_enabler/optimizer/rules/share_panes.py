@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from analytics_enabler.limits import MOST_PANES
-from analytics_enabler.optimizer.naming import pane_of
+from analytics_enabler.optimizer.naming import pane_of, these
 from mistbow.plan.contents import Content
 from mistbow.plan.nodes import Pane, Plan, Window
 
@@ -36,6 +36,12 @@ def apply(plan: Plan) -> Plan | None:
     if windows == plan.windows and shared == panes:
         return None
     return msgspec.structs.replace(plan, windows=windows, panes=tuple(shared.values()))
+
+
+def did(before: Plan, after: Plan) -> str:
+    """Say what the rule did."""
+    windows, panes = these(len(after.windows), "window"), these(len(after.panes), "pane")
+    return f"{windows} of {panes}, not {len(before.panes)}"
 
 
 @dataclass(slots=True)

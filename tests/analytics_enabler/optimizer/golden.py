@@ -24,7 +24,11 @@ def golden_text(queries: str) -> str:
     """Return what the file of these queries should be."""
     plan = plan_of(queries)
     parts = {"queries": queries.strip(), "plan": plan_text(plan)}
-    parts |= {f"after {step.rule}": plan_text(step.plan) for step in optimize(plan).steps}
+    for step in optimize(plan).steps:
+        # A rule that another one gave something to do comes again.
+        title = f"after {step.rule}"
+        again = " again" * sum(each.startswith(title) for each in parts)
+        parts[f"{title}{again}"] = f"# {step.did}\n{plan_text(step.plan)}"
     return "\n".join(f"{title}: |\n{_indented(text)}" for title, text in parts.items())
 
 

@@ -16,6 +16,9 @@ class _DropInsight:
     def apply(self, plan: Plan, /) -> Plan | None:
         return msgspec.structs.replace(plan, insights=plan.insights[1:])
 
+    def did(self, before: Plan, after: Plan, /) -> str:
+        return "one is missing"
+
 
 class _Restless:
     __name__ = "rules.restless"
@@ -23,10 +26,16 @@ class _Restless:
     def apply(self, plan: Plan, /) -> Plan | None:
         return msgspec.structs.replace(plan)
 
+    def did(self, before: Plan, after: Plan, /) -> str:
+        return "nothing"
+
 
 def test_the_steps_say_which_rule_did_what() -> None:
     optimized = optimize(PLAN)
-    assert [step.rule for step in optimized.steps] == ["merge_identical"]
+    assert [(step.rule, step.did) for step in optimized.steps] == [
+        ("merge_identical", "2 aggregates by 1 window"),
+        ("drop_columns", "0 columns beside count, sum, least and greatest, not 4"),
+    ]
     assert optimized.plan == optimized.steps[-1].plan
 
 

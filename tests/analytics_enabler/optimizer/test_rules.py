@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from analytics_enabler.limits import MOST_PANES
 from analytics_enabler.optimizer import optimize
-from analytics_enabler.optimizer.rules import fold_constants, merge_identical, share_panes
+from analytics_enabler.optimizer.rules import (
+    drop_columns,
+    fold_constants,
+    merge_identical,
+    push_filters,
+    share_panes,
+)
+from analytics_enabler.plan_text import expression_text
 from mistbow.plan.expressions import Aggregate, Expression, Literal, Measure, rewrite, walk
 from mistbow.plan.nodes import Plan, expressions_of
 from tests.analytics_enabler.optimizer.strategies import (
@@ -152,6 +159,50 @@ def test_windows_over_the_same_points_share_one_pane() -> None:
         (("node",), 2000),
     ]
     assert share_panes.apply(plan) is None
+
+
+@calm
+@given(plans())
+def test_windows_have_no_more_than_their_functions_need(plan: Plan) -> None:
+    kept = optimize(plan).plan
+    assert drop_columns.apply(kept) is None
+    for window in kept.windows:
+        for column in window.contents:
+            less = msgspec.structs.replace(window, contents=tuple({*window.contents} - {column}))
+            windows = tuple(less if each is window else each for each in kept.windows)
+            with pytest.raises(ValueError, match="does not do for"):
+                msgspec.structs.replace(kept, windows=windows)
+
+
+def _conditions(text: str) -> list[str]:
+    plan = optimize(plan_of(text)).plan
+    assert push_filters.apply(plan) is None
+    return [expression_text(p.source.predicate) for p in plan.panes if p.source.predicate]
+
+
+def test_points_are_read_of_the_keys_that_any_insight_keeps() -> None:
+    query = "{} = COMPUTE AVG(x) BY node, rack WHEN {} EVERY 1 s"
+    one, other = query.format("a", 'node == "n1" AND > 5'), query.format("b", "rack < 3")
+    first, second = 'node == "n1"', "rack < 3"
+    assert _conditions(one) == [first]
+    assert _conditions(f"{one}; {other}") == [f"{second} OR {first}"]
+    part = query.format("c", "rack < 3 AND site == 'here'").replace("rack W", "rack, site W")
+    assert _conditions(part) == ['rack < 3 AND site == "here"']
+    assert _conditions(f"{one}; {other}; {query.format('d', '> 5')}") == []
+    nodes = "; ".join(query.format(f"q{n}", f"rack == {n}") for n in range(9))
+    assert _conditions(nodes) == []
+    assert _conditions(nodes.partition("; ")[2]) != []
+
+
+def test_what_is_sampled_is_drawn_of_all_points() -> None:
+    query = 'a = COMPUTE AVG(x, 1 m) BY node WHEN node == "n1" EVERY 1 m WITH SAMPLE 0.1'
+    assert _conditions(query) == []
+
+
+def test_what_then_reads_the_same_points_shares_a_pane() -> None:
+    same = 'b = COMPUTE MAX(x WHEN node == "n1", 10 s) BY node EVERY 1 s'
+    plan = optimize(plan_of(f'a = COMPUTE AVG(x) BY node WHEN node == "n1" EVERY 4 s; {same}')).plan
+    assert [pane.width_ms for pane in plan.panes] == [1000]
 
 
 def test_a_window_id_does_not_depend_on_what_else_runs() -> None:
