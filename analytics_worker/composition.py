@@ -128,7 +128,7 @@ def _by_window(windows: pa.Table, plan: Plan) -> dict[str, pa.Table]:
 def _compose_one(scope: "_Scope", insight: Insight) -> tuple[pa.Table, Any]:
     """Return what an insight says at all ticks and keys, and which of it is shown."""
     result = scope.evaluate(insight.expression)
-    shown = pc.and_(_said(result.values), pc.greater(result.rows["tick"], insight.since))
+    shown = pc.and_(pc.is_valid(result.values), pc.greater(result.rows["tick"], insight.since))
     if insight.filter is not None:
         shown = pc.and_(shown, scope.holds(insight.filter, result))
     rows, said = result.rows, result.said
@@ -200,7 +200,7 @@ class _Scope:
         """Return the values of an expression that reads windows."""
         known = self._known.get(expression)
         if known is None:
-            known = self._known[expression] = self._evaluate(expression)
+            known = self._known[expression] = _finite(self._evaluate(expression))
         return known
 
     def trouble(self, insight: Insight) -> Trouble | None:
@@ -336,7 +336,7 @@ class _Scope:
     def _reduction(self, node: Reduction) -> _Keyed:
         operand = self.evaluate(node.operand)
         rows = _projected(operand, frozenset(node.by)).append_column("value", operand.values)
-        held = rows.filter(_finite(operand.values))
+        held = rows.filter(pc.is_valid(operand.values))
         groups = held.group_by(_AT, use_threads=False).aggregate([("value", "list")])
         said = reduce_values(node.function, groups["value_list"], node.parameters)
         return _Keyed(groups.select(_AT), said, frozenset(node.by))
@@ -426,12 +426,13 @@ def _numbers(rows: pa.Table) -> pa.Array:
     return pa.array(range(rows.num_rows), pa.int64())
 
 
-def _finite(values: Any) -> Any:
-    return pc.fill_null(pc.is_finite(values), False)
-
-
-def _said(values: Any) -> Any:
-    return pc.is_valid(values) if values.type == _TEXT else _finite(values)
+def _finite(keyed: _Keyed) -> _Keyed:
+    """Leave out numbers that are none, which would differ from all others in a condition."""
+    values = keyed.values
+    if values.type == _TEXT:
+        return keyed
+    numbers = pc.if_else(pc.is_finite(values), values, pa.scalar(None, _NUMBER))
+    return replace(keyed, said=replace(keyed.said, value=numbers))
 
 
 def _floats(values: Any, rows: int) -> Floats:

@@ -21,6 +21,7 @@ from tests.oracle.data import METRICS, Series, Stream, streams
 from tests.oracle.queries import texts
 from tests.oracle.running import Trial, answers_of, cases_of, differences, plans_of, told_apart
 from tests.oracle.spark import Breaks, Streamed, in_a_batch
+from tests.support.operators import know_example
 from tests.support.points import points
 from tests.support.windows import windows_of
 
@@ -28,6 +29,11 @@ _TEXTS = 50
 """So many are tried on each stream."""
 
 _SOAK = (pytest.mark.soak, pytest.mark.timeout(1800))
+
+
+@pytest.fixture(autouse=True)
+def operators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    know_example(tmp_path, monkeypatch)
 
 
 def _drawn(trials: int, accepted: st.SearchStrategy[str]) -> list[Trial]:
@@ -134,6 +140,8 @@ _STREAM = Stream(
         "COUNT(x WHEN zone >= region) EVERY 1 s",
         "COUNT(x) BY zone, region, rack WHEN zone > region OR zone == rack EVERY 1 s",
         "1 * TOP_K[2](x BY zone) EVERY 1 s",
+        "COUNT(x) BY entity WHEN DIFF(x) != 1 EVERY 500 MS",
+        "COUNT(x, 1 s) WHEN GEOMETRIC_MEAN(x, 1 s) NOT IN (7)",
         "RUNNING_MAX(x) BY zone EVERY 1 s; r = COMPUTE MAX(INSIGHT q) EVERY 2 s",
     ],
 )
