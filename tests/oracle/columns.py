@@ -31,6 +31,13 @@ def attribute_column(name: str) -> str:
     return f"json_extract(attributes::json, '$.\"{name}\"')::varchar"
 
 
+def attribute_text(name: str) -> str:
+    """Return an attribute of a point as a text, a whole number without its point."""
+    found = f"({attribute_column(name)})"
+    whole = f"regexp_replace({found}, '[.]0$', '')"
+    return f"case when {found}[1] = '\"' then {found}::json ->> '$' else {whole} end"
+
+
 def of_point(node: ast.Expression) -> Operand:
     """Return what a name, or the elided side, is of a point."""
     match node:
@@ -50,7 +57,7 @@ def by_metric(node: ast.Expression, metric: str) -> Operand:
 def arithmetic(operator: str, left: str, right: str) -> str:
     """Return what an operator, or a function of two, makes of values: null where that is nothing.
 
-    ``GEOHASH[n]`` makes a number of them (``functions.geohash_number``).
+    ``GEOHASH[n]`` makes a text of them.
     """
     if operator.startswith("GEOHASH"):
         return f"geohash({left}, {right}, {operator[len('GEOHASH[') : -1]})"

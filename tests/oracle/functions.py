@@ -6,7 +6,6 @@ oldest first.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 from mistbow.operators.accumulated import Pewma
 from mistbow.operators.forecast import forecast
@@ -60,6 +59,13 @@ def _histogram(parameters: _Parameters) -> Formula:
     return Formula("len(l)", values, "l[1]", "l[-1]")
 
 
+def _trimmed_mean(parameters: _Parameters) -> Formula:
+    share = parameters[0] if parameters else 0.1
+    cut = f"greatest(floor({share!r}::double * n), (n > 2)::int)::int"
+    kept = f"l[{cut} + 1 : n - {cut}]"
+    return Formula(f"list_aggregate({kept}, 'fsum') / len({kept})")
+
+
 def _outliers(parameters: _Parameters) -> Formula:
     k, r = parameters
     odd = _OUTLIERS.format(k=int(k), r=r)
@@ -106,6 +112,7 @@ FORMULAS: dict[str, Callable[[_Parameters], Formula]] = ACCUMULATED | {
     "TOP_K": _top_k,
     "HISTOGRAM": _histogram,
     "OUTLIER_DETECTION": _outliers,
+    "TRIMMED_MEAN": _trimmed_mean,
     "LATEST": _always(Formula("list_max(p).value", of_points=True)),
     "FORECAST": lambda parameters: Formula(
         f"forecast(list_transform(p, lambda x: x.ts), list_transform(p, lambda x: x.value), "
@@ -113,7 +120,10 @@ FORMULAS: dict[str, Callable[[_Parameters], Formula]] = ACCUMULATED | {
         of_points=True,
     ),
 }
-"""Each function by its name; ``LATEST`` is a metric by itself: at one time, the greatest."""
+"""Each function by its name; ``LATEST`` is a metric by itself: at one time, the greatest.
+
+``TRIMMED_MEAN`` is an operator of the example package, of its newest version, as is ``GAP``.
+"""
 
 _LETTERS = "0123456789bcdefghjkmnpqrstuvwxyz"
 
@@ -141,13 +151,8 @@ def forecast_of_lists(ts: Sequence[int], values: Sequence[float], h: int) -> flo
     return forecast(np.array(ts, np.int64), floats, h)
 
 
-def geohash_number(text: str) -> float:
-    """Return a geohash as a number; those of one length are different."""
-    return float(reduce(lambda number, letter: 32 * number + _LETTERS.index(letter), text, 0))
-
-
-def geohash_of(latitude: float, longitude: float, letters: int) -> float | None:
-    """Return the number of a place's geohash by halving the Earth; it may be of 10 letters."""
+def geohash_of(latitude: float, longitude: float, letters: int) -> str | None:
+    """Return a place's geohash by halving the Earth."""
     if abs(latitude) > 90 or abs(longitude) > 180:
         return None
     halves, number = [[-180.0, 180.0], [-90.0, 90.0]], 0
@@ -156,7 +161,7 @@ def geohash_of(latitude: float, longitude: float, letters: int) -> float | None:
         middle = sum(half) / 2
         half[degrees < middle] = middle
         number = 2 * number + (degrees >= middle)
-    return float(number)
+    return "".join(_LETTERS[number >> 5 * place & 31] for place in reversed(range(letters)))
 
 
 def pewma_of_list(values: Sequence[float], alpha: float) -> float:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from grammar import ast
 from mistbow.plan.attributes import canonical
-from tests.oracle.columns import key_column, key_columns, met
+from tests.oracle.columns import attribute_text, key_column, key_columns, met
 from tests.oracle.conditions import Operand, attribute, holds, leaves
 from tests.oracle.functions import ACCUMULATED, BOUNDED, CORRELATION, FORMULAS, SINGLE
 from tests.oracle.reading import CURRENT_MS, Place, Reading
@@ -16,6 +16,12 @@ from tests.oracle.ticks import every_of
 
 def _terms(when: ast.Condition | None) -> tuple[ast.Condition, ...]:
     return () if when is None else when.terms if isinstance(when, ast.And) else (when,)
+
+
+def _operand(rows: Rows, alias: str) -> Operand:
+    if rows.texts:
+        return Operand(text=f"to_json({alias}.v)::varchar")
+    return Operand(number=f"{alias}.v")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +56,41 @@ class Query:
                             place = replace(place, allowed=(*place.allowed, term))
                         else:
                             results.append(term)
-        return self._held(insight.expression, insight.when, results, place)
+        latest = self._latest_for(insight.expression, insight.when)
+        return self._held(insight.expression, insight.when, results, place, latest)
+
+    def _latest_for(
+        self, node: ast.Expression, when: ast.Condition | None
+    ) -> ast.MetricStream | None:
+        """Return of which metric's latest points an insight tells an attribute, None for a value.
+
+        That is the first metric in WHEN.
+        """
+        if not isinstance(node, ast.Name) or node.name in self.reading.metrics or when is None:
+            return None
+        return None if ast.Elided() in leaves(when) else next(self._metrics_in(when), None)
+
+    def _metrics_in(self, node: ast.Condition | ast.Expression) -> Iterator[ast.MetricStream]:
+        for leaf in leaves(node):
+            match leaf:
+                case ast.Name(name) if name in self.reading.metrics:
+                    yield ast.MetricStream(name)
+                case ast.MetricStream():
+                    yield leaf
+                case ast.Call(_, arguments):
+                    for argument in arguments:
+                        yield from self._metrics_in(argument)
+                case ast.Scoped(expression):
+                    yield from self._metrics_in(expression)
 
     def _held(
         self, node: ast.Expression, when: ast.Condition | None, more: list[ast.Condition],
-        place: Place,
+        place: Place, latest: ast.MetricStream | None = None,
     ) -> Rows:  # fmt: skip
-        """Return the values of an expression over the points, and where the results, satisfy."""
+        """Return the values of an expression over the points, and where the results, satisfy.
+
+        Those of an attribute are of the ``latest`` points of a metric.
+        """
         keys = {*place.by, *self._inner_keys(node)}
         results = list(more)
         for term in _terms(when):
@@ -65,7 +99,11 @@ class Query:
                 place = replace(place, conditions=(*place.conditions, term))
             else:
                 results.append(term)
-        rows = self._value(node, place)
+        if latest is None:
+            rows = self._value(node, place)
+        else:
+            assert isinstance(node, ast.Name), node
+            rows = self._attribute(canonical(node.name), latest, place)
         assert isinstance(rows, Rows), node
         for term in results:
             # The elided side is what the condition is attached to: no other term changes that.
@@ -122,6 +160,17 @@ class Query:
             case _:
                 raise AssertionError(node)
 
+    def _attribute(self, name: str, latest: ast.MetricStream, place: Place) -> Rows:
+        told = f"list({attribute_text(name)} order by ts desc, value desc, "
+        told += f"{attribute_text(name)} nulls last)[1]"
+        window = self.reading.window(latest, latest, place)
+        keys = key_columns(place.by)
+        return self.tables.made(
+            f"select t{keys}, {told} as v, 1 as m, {NO_LISTS} from ({window}) group by t{keys}",
+            place.by,
+            texts=True,
+        )
+
     def _function(self, call: ast.Call, place: Place) -> Rows:
         streams = [
             ast.MetricStream(each.name) if isinstance(each, ast.Name) else each
@@ -133,6 +182,8 @@ class Query:
             parameters = place.outliers
         if call.function == "CORRELATION":
             return self._correlation(call, streams, place)
+        if call.function == "GAP":
+            return self._gap(call, streams, place)
         if streams:
             return self._of_points(call.function, streams[0], call, parameters, place)
         operand = self._value(call.arguments[0], place)
@@ -181,13 +232,27 @@ class Query:
             place.by,
         )
 
+    def _gap(self, call: ast.Call, streams: list[ast.MetricStream], place: Place) -> Rows:
+        keys = key_columns(place.by)
+        one, other = (
+            f"(select t{keys}, median(value) as v, max(abs(value)) as m "
+            f"from ({self.reading.window(stream, call, place)}) group by t{keys})"
+            for stream in streams
+        )
+        mine = "".join(f", a.{key_column(name)}" for name in place.by)
+        return self.tables.made(
+            f"select a.t{mine}, abs(a.v - b.v) as v, a.m + b.m as m, {NO_LISTS} "
+            f"from {one} a join {other} b on {met(place.by, 'a', 'b')}",
+            place.by,
+        )
+
     def _filtered(self, rows: Rows, condition: ast.Condition, place: Place) -> Rows:
         joins: list[str] = []
 
         def meaning(node: ast.Expression) -> Operand:
             match node:
                 case ast.Elided():
-                    return Operand(number="base.v")
+                    return _operand(rows, "base")
                 case ast.Name(name) if name not in self.reading.metrics:
                     return attribute(f"base.{key_column(canonical(name))}")
             found = self._value(node, place)
@@ -196,9 +261,11 @@ class Query:
             alias = f"j{len(joins)}"
             on = met(found.by, "base", alias)
             joins.append(f"left join {found.name} {alias} on {on}")
-            return Operand(number=f"{alias}.v")
+            return _operand(found, alias)
 
         said = holds(condition, meaning)
         return self.tables.made(
-            f"select base.* from {rows.name} base {' '.join(joins)} where {said}", rows.by
+            f"select base.* from {rows.name} base {' '.join(joins)} where {said}",
+            rows.by,
+            texts=rows.texts,
         )

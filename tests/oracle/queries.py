@@ -177,7 +177,7 @@ def _aggregates(draw: st.DrawFn, frame: _Frame) -> _Piece:
         function = draw(st.sampled_from(_ROUNDED))
         return _Piece(f"{function}({metric}{window})", Exactness.ROUNDED)
     if kind == 6:
-        return draw(_own_functions(frame))
+        return draw(_own_functions(frame) | _operators(metric, window))
     if kind == 7:
         return _Piece(f"OUTLIER_DETECTION({metric}{window})", Exactness.SUMS)
     if kind == 8:
@@ -185,6 +185,15 @@ def _aggregates(draw: st.DrawFn, frame: _Frame) -> _Piece:
     if kind == 9:
         return _Piece(f"{draw(st.sampled_from(_SO_FAR_ROUNDED))}({metric})", Exactness.ROUNDED)
     return _Piece(f"{draw(st.sampled_from(_SUMS))}({metric}{window})", Exactness.SUMS)
+
+
+@st.composite
+def _operators(draw: st.DrawFn, metric: str, window: str) -> _Piece:
+    """Draw a call of what the example package brings."""
+    if draw(st.integers(0, 2)) == 0:
+        return _Piece(f"GAP({metric}, {draw(_metrics())}{window})", Exactness.SUMS)
+    share = draw(st.sampled_from(["", "[0.2]", "[0.34]", "[0.5]"]))
+    return _Piece(f"trimmed_mean{share}({metric}{window})", Exactness.SAME)
 
 
 @st.composite
@@ -225,8 +234,8 @@ def _reductions(draw: st.DrawFn, frame: _Frame, depth: int) -> _Piece:
     operand = f"({inner.text}){by}{when}" if by or when else inner.text
     if inner.exact is Exactness.SUMS:
         if draw(st.integers(0, 4)) == 0:
-            function = draw(st.sampled_from(("AVG", *_ROUNDED)))
-            exact = Exactness.SAME if function == "AVG" else Exactness.ROUNDED
+            function = draw(st.sampled_from(("AVG", "TRIMMED_MEAN[0.3]", *_ROUNDED)))
+            exact = Exactness.ROUNDED if function in _ROUNDED else Exactness.SAME
         else:
             function, exact = draw(st.sampled_from(_SUMS)), Exactness.SUMS
     elif inner.exact is Exactness.SAME:
@@ -279,12 +288,39 @@ def _sums(draw: st.DrawFn, frame: _Frame, depth: int) -> _Piece:
 
 
 @st.composite
+def _of_values_alone(draw: st.DrawFn, frame: _Frame) -> str:
+    """Draw a condition on values that leaves no side out, beside others on attributes."""
+    values = _aggregates(frame)
+    exact = values.filter(lambda one: one.exact is not Exactness.ROUNDED).map(_text)
+    rounded = values.filter(lambda one: one.exact is Exactness.ROUNDED).map(_text)
+    told = st.one_of(
+        st.builds("{} {} {}".format, st.sampled_from(METRICS), _orders, _numbers),
+        st.builds("{} {} {}".format, exact, _orders, _numbers | exact),
+        st.builds("{} {} {}".format, rounded, _strict_orders, _odd_numbers),
+        st.builds("{} {} {}".format, _geohashes, _listing, st.just("('s', 'e')")),
+        st.sampled_from(METRICS).map(lambda metric: f"{metric} > USUAL({metric}, -0.7731)"),
+    )
+    terms = [draw(_joined(told))]
+    if draw(st.integers(0, 3)) == 0:
+        terms.insert(draw(st.integers(0, 1)), draw(_joined(_of_attributes(_attribute))))
+    return " AND ".join(terms)
+
+
+@st.composite
 def _places(draw: st.DrawFn, frame: _Frame) -> _Piece:
-    """Draw a geohash, short enough for the oracle's numbers, of degrees mostly on Earth."""
+    """Draw a geohash of degrees mostly on Earth."""
     exact = _pieces(frame, 1).filter(lambda one: one.exact is not Exactness.ROUNDED)
     latitude, longitude = draw(exact), draw(exact)
-    text = f"GEOHASH[{draw(st.integers(1, 5))}]({latitude.text} / 4, {longitude.text})"
+    text = f"GEOHASH[{draw(st.integers(1, 12))}]({latitude.text} / 4, {longitude.text})"
     return _Piece(text, Exactness.ROUNDED, latitude.wide or longitude.wide)
+
+
+_alike = st.sampled_from(['== "s"', 'IN ("s0", "eb", "e")', '!= "7z"', 'NOT IN ("k")'])
+_geohashes = st.sampled_from(["GEOHASH[1](x, y)", "GEOHASH[1](MAX(x, 3 s) / 4, AVG(z, 5 s))"])
+
+
+def _text(piece: _Piece) -> str:
+    return piece.text
 
 
 def _pieces(frame: _Frame, depth: int) -> st.SearchStrategy[_Piece]:
@@ -316,6 +352,7 @@ def _of_results(draw: st.DrawFn, piece: _Piece, keys: tuple[str, ...], frame: _F
         of_results |= st.builds("{} > {}".format, values, values)
         if not frame.sample:
             of_results |= st.sampled_from(METRICS).map("> USUAL({}, 1.3717)".format)
+            of_results |= st.builds('{} {} "s"'.format, _geohashes, st.sampled_from(["==", "!="]))
     terms = [draw(_joined(of_results))] if draw(st.integers(0, 3)) else []
     others = [name for name in _ATTRIBUTES if name not in keys]
     if not terms or draw(st.integers(0, 3)) == 0:
@@ -337,6 +374,9 @@ _ALLOWS = (
 )  # fmt: skip
 
 
+_kinds = st.sampled_from([*["value"] * 14, "place", "attribute"])
+
+
 @st.composite
 def _insights(draw: st.DrawFn, *, grouped: bool) -> str:
     """Draw a statement without its name."""
@@ -346,15 +386,25 @@ def _insights(draw: st.DrawFn, *, grouped: bool) -> str:
     sampled = every_ms and draw(st.integers(0, 9)) == 0
     sample = draw(st.sampled_from(_SAMPLES)) if sampled else None
     frame = _Frame(tuple(by), further, every_ms, sample)
-    is_place = draw(st.integers(0, 15)) == 0
-    piece = draw(_places(frame) if is_place else _pieces(frame, draw(st.integers(0, 3))))
-    keys = (*by, *([further] if piece.wide else []))
+    kind = draw(_kinds)
+    if sample and kind == "attribute":
+        kind = "value"
+    match kind:
+        case "place":
+            piece = draw(_places(frame))
+        case "attribute":
+            piece = _Piece(draw(_attribute), Exactness.ROUNDED)
+        case _:
+            piece = draw(_pieces(frame, draw(st.integers(0, 3))))
     text = f"COMPUTE {piece.text}"
     text += f" BY {', '.join(by)}" if by else ""
-    if draw(st.integers(0, 2)) == 0:
-        # A text has no order, which all that is drawn of results has.
-        others = _joined(_of_attributes(_attribute))
-        text += f" WHEN {draw(others if is_place else _of_results(piece, keys, frame))}"
+    if kind == "attribute":
+        text += f" WHEN {draw(_of_values_alone(frame))}"
+    elif draw(st.integers(0, 2)) == 0:
+        keys = (*by, *([further] if piece.wide else []))
+        # A text has no order, which most that is drawn of results has.
+        of_texts = _joined(_of_attributes(_attribute) | _alike)
+        text += f" WHEN {draw(of_texts if kind == 'place' else _of_results(piece, keys, frame))}"
     match frame.every_ms:
         case None:
             text += draw(_counted)

@@ -59,7 +59,7 @@ class Reading:
         return [self._passing(by), *map(self._moments, self.moments)]
 
     def window(self, stream: ast.MetricStream, node: ast.Node, place: Place) -> str:
-        """Return SQL of the points in a window at each tick: t, keys, ts, entity, value."""
+        """Return SQL of the points in a window at each tick: t, keys, what points have."""
         size, offset = place.span_ms, 0
         if not isinstance(node, ast.Call):  # a metric by itself
             size = -(-CURRENT_MS // size) * size
@@ -87,7 +87,7 @@ class Reading:
         ]
         if stream.members:
             chosen.append(f"({' or '.join(map(self._member, stream.members))})")
-        columns = f"rowid as id, ts, entity, value, horizon{keys}"
+        columns = f"rowid as id, ts, entity, value, attributes, horizon{keys}"
         points = f"select {columns} from points where {' and '.join(chosen)}"
         if self.every_ms:
             return f"select * from ticks join ({points}) on {within}"
@@ -96,7 +96,8 @@ class Reading:
         times = self.moments.setdefault(place.by, f"moments{len(self.moments)}")
         same = " and ".join([within, *same_keys(place.by, times, "p")])
         mine = "".join(f", {times}.{key_column(name)}" for name in place.by)
-        return f"select t{mine}, ts, entity, value from {times} join ({points}) p on {same}"
+        told = f"t{mine}, ts, entity, value, attributes"
+        return f"select {told} from {times} join ({points}) p on {same}"
 
     def _allowed(self, term: ast.Condition, metric: str) -> str:
         """Return SQL of a term of ALLOW; it holds for points of metrics that it is not about."""

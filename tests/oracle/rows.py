@@ -11,10 +11,14 @@ NO_LISTS = "null::double[] as vals, null::double as low, null::double as high"
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A table expression: tick t, its keys, value v, size m, and the lists of a function."""
+    """A table expression: tick t, its keys, value v, size m, and the lists of a function.
+
+    The values are numbers, or else texts.
+    """
 
     name: str
     by: tuple[str, ...]
+    texts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +34,11 @@ class Tables:
 
     parts: list[str] = field(default_factory=list)
 
-    def made(self, sql: str, by: tuple[str, ...]) -> Rows:
+    def made(self, sql: str, by: tuple[str, ...], *, texts: bool = False) -> Rows:
         """Add a table expression; what has no value is no row of it."""
-        name = f"r{len(self.parts)}"
-        self.parts.append(f"{name} as (select * from ({sql}) where isfinite(v))")
-        return Rows(name, by)
+        name, said = f"r{len(self.parts)}", "v is not null" if texts else "isfinite(v)"
+        self.parts.append(f"{name} as (select * from ({sql}) where {said})")
+        return Rows(name, by, texts)
 
     def finished(self, grouped: str, formula: Formula, by: tuple[str, ...]) -> Rows:
         """Add what a formula comes to over the lists of each key."""
@@ -86,4 +90,5 @@ class Tables:
             f"select a.t{keys}, {arithmetic(operator, lv, rv)} as v, {size} as m, {NO_LISTS} "
             f"from {tables}",
             by,
+            texts=operator.startswith("GEOHASH"),
         )

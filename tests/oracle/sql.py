@@ -41,7 +41,7 @@ Identity = tuple[str, str, int]
 class Answer:
     """What is said at a tick; ``size`` is how large what was rounded on the way may have been."""
 
-    value: float
+    value: float | str
     size: float
     values: tuple[float, ...] | None = None
     low: float | None = None
@@ -61,7 +61,7 @@ def opened(points: pa.Table) -> Iterator[duckdb.DuckDBPyConnection]:
             "geohash",
             geohash_of,
             ["DOUBLE", "DOUBLE", "INTEGER"],
-            "DOUBLE",
+            "VARCHAR",
             null_handling="special",
         )
         connection.create_function("pewma", pewma_of_list, ["DOUBLE[]", "DOUBLE"], "DOUBLE")
