@@ -164,7 +164,6 @@ class FragmentRunner:
             queries=len(queries),
             batches=counts.batches,
             rows_dropped=counts.rows_dropped,
-            computed_windows=counts.computed_windows,
             rows_written=self._written.rows,
             bytes_written=self._written.bytes,
             spent_ms=dict(counts.spent_ms),

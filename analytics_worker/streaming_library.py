@@ -25,14 +25,12 @@ class Counts:
 
     batches: int = 0
     rows_dropped: int = 0
-    computed_windows: int = 0
     spent_ms: Counter[str] = field(default_factory=Counter)
 
     def __add__(self, other: "Counts") -> "Counts":
         return Counts(
             self.batches + other.batches,
             self.rows_dropped + other.rows_dropped,
-            self.computed_windows + other.computed_windows,
             self.spent_ms + other.spent_ms,
         )
 

@@ -1,10 +1,10 @@
-"""How Spark makes what panes carry from points, and what windows carry from panes.
+"""How Spark makes what panes carry from points.
 
 Count, sum, least and greatest are always there. The rest is made only where a plan has it, and
-only for the panes and windows that carry it: a list of points costs more than four numbers.
+only for the panes that carry it: a list of points costs more than four numbers.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column
@@ -19,25 +19,18 @@ NUMBERS = ("sum", "count", "min", "max")
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """A content's column: its type in panes, and how it is made of points and of panes.
+    """A content's column: its type, and how it is made of points.
 
-    ``of_points`` takes the condition under which a point's pane carries it, ``of_panes`` that
-    under which a pane's window does.
+    ``of_points`` takes the condition under which a point's pane carries it.
     """
 
-    in_panes: str
+    kind: str
     of_points: Callable[[Column], Column]
-    of_panes: Callable[[Column], Column]
 
 
 def _moments(carries: Column) -> Column:
     value = F.when(carries, F.col("value"))
     return F.var_pop(value) * F.count(value)
-
-
-def _list_of_moments(carries: Column) -> Column:
-    some = F.col("count") > 0
-    return F.collect_list(F.when(carries & some, F.struct("count", "sum", "moments")))
 
 
 def _logs(carries: Column) -> Column:
@@ -60,31 +53,11 @@ def _drawn(carries: Column) -> Column:
 
 
 CARRIED: dict[Content, Carried] = {
-    "moments": Carried(
-        in_panes="double",
-        of_points=_moments,
-        of_panes=_list_of_moments,
-    ),
-    "logs": Carried(
-        in_panes="double",
-        of_points=_logs,
-        of_panes=lambda carries: F.sum(F.when(carries, F.col("logs"))),
-    ),
-    "latest": Carried(
-        in_panes=_POINT,
-        of_points=_latest_point,
-        of_panes=lambda carries: F.max(F.when(carries, F.col("latest"))),
-    ),
-    "points": Carried(
-        in_panes=f"array<{_POINT}>",
-        of_points=_points,
-        of_panes=lambda carries: F.flatten(F.collect_list(F.when(carries, F.col("points")))),
-    ),
-    "sample": Carried(
-        in_panes=f"array<{_DRAWN}>",
-        of_points=_drawn,
-        of_panes=lambda carries: F.flatten(F.collect_list(F.when(carries, F.col("sample")))),
-    ),
+    "moments": Carried("double", _moments),
+    "logs": Carried("double", _logs),
+    "latest": Carried(_POINT, _latest_point),
+    "points": Carried(f"array<{_POINT}>", _points),
+    "sample": Carried(f"array<{_DRAWN}>", _drawn),
 }
 """Every content, by its column's name."""
 
@@ -93,11 +66,6 @@ PANE_COLUMNS = (*NUMBERS, *CARRIED)
 
 def numbers_of_points() -> list[Column]:
     """Return what every pane carries; points have it already, many in a row or one."""
-    return numbers_of_panes()
-
-
-def numbers_of_panes() -> list[Column]:
-    """Return what every window carries."""
     return [
         F.sum("sum").alias("sum"),
         F.sum("count").alias("count"),
@@ -108,41 +76,23 @@ def numbers_of_panes() -> list[Column]:
 
 def of_points(contents: Sequence[Collection[Content]]) -> list[Column]:
     """Return what panes carry beside numbers; ``contents`` are those of each route."""
+    wanted = set().union(*contents)
     return [
-        carried.of_points(_among(contents, name)).alias(name) for name, carried in _made(contents)
+        carried.of_points(_among(contents, name)).alias(name)
+        for name, carried in CARRIED.items()
+        if name in wanted
     ]
 
 
-def of_panes(contents: Sequence[Collection[Content]], places: str) -> list[Column]:
-    """Return what windows carry beside numbers.
-
-    ``contents`` are those of each window, whose place the column ``places`` tells.
-    """
+def missing_in_panes(columns: Collection[str]) -> list[Column]:
+    """Return, empty, what panes with these columns do not carry."""
     return [
-        carried.of_panes(_among(contents, name, places)).alias(name)
-        for name, carried in _made(contents)
+        F.lit(None).cast(carried.kind).alias(name)
+        for name, carried in CARRIED.items()
+        if name not in columns
     ]
 
 
-def missing_in_panes(contents: Iterable[Collection[Content]]) -> list[Column]:
-    """Return, empty, the columns that no pane of these contents has."""
-    return [_nothing(name, carried.in_panes) for name, carried in _others(contents)]
-
-
-def _among(contents: Sequence[Collection[Content]], name: Content, places: str = "route") -> Column:
-    chosen = [str(place) for place, each in enumerate(contents) if name in each]
-    return F.expr(f"{places} in ({', '.join(chosen)})")
-
-
-def _made(contents: Iterable[Collection[Content]]) -> list[tuple[Content, Carried]]:
-    wanted = set().union(*contents)
-    return [(name, carried) for name, carried in CARRIED.items() if name in wanted]
-
-
-def _others(contents: Iterable[Collection[Content]]) -> list[tuple[Content, Carried]]:
-    wanted = set().union(*contents)
-    return [(name, carried) for name, carried in CARRIED.items() if name not in wanted]
-
-
-def _nothing(name: str, kind: str) -> Column:
-    return F.lit(None).cast(kind).alias(name)
+def _among(contents: Sequence[Collection[Content]], name: Content) -> Column:
+    chosen = [str(route) for route, each in enumerate(contents) if name in each]
+    return F.expr(f"route in ({', '.join(chosen)})")

@@ -1,7 +1,9 @@
 """Spark Structured Streaming as a streaming library: a session, in a JVM of its own."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from functools import reduce
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -10,6 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from analytics_worker.accumulating.stored import Account
 from analytics_worker.class_archive import java_options
+from analytics_worker.computing import Computation
+from analytics_worker.scratch import scratch_folder
 from analytics_worker.spark.hearsay import teller_of
 from analytics_worker.spark.lowering import lower, lower_merge, lower_partial
 from analytics_worker.spark.pools import CORRECTIONS, pool_of, use_pool
@@ -28,6 +32,7 @@ from mistbow.plan.resumption import Resumption
 from mistbow.settings import WorkerSettings
 
 _SAFE_ROWS = 400_000
+_numbers = itertools.count()
 
 
 class SparkLibrary:
@@ -86,8 +91,9 @@ class SparkLibrary:
             .options(start=start, max_rows=_SAFE_ROWS)
             .load()
         )
-        results = lower(points, plan, resumption.after, 0, account, self._teller)
-        return FragmentQuery(fragment, results, self._sink(fragment.target, epoch))
+        folder = _folder()
+        results = lower(points, self._computation(resumption, account, folder))
+        return FragmentQuery(fragment, results, self._sink(fragment.target, epoch), folder)
 
     def run_partial(self, fragment: Partial, after: int, start: int, epoch: int) -> FragmentQuery:
         """Run a query from points to panes."""
@@ -101,7 +107,7 @@ class SparkLibrary:
         )
         panes = lower_partial(points, fragment.panes, after=after)
         sink = {**self._sink(fragment.target, epoch), "kind": "panes"}
-        return FragmentQuery(fragment, panes, sink)
+        return FragmentQuery(fragment, panes, sink, _folder())
 
     def run_merge(
         self,
@@ -130,9 +136,10 @@ class SparkLibrary:
             )
             .load()
         )
-        results = lower_merge(panes, plan, resumption.after, 0, account, self._teller)
+        folder = _folder()
+        results = lower_merge(panes, self._computation(resumption, account, folder))
         sink = {**self._sink(fragment.target, epoch), "decisions": _json(fragment.decisions)}
-        return FragmentQuery(fragment, results, sink, start.decided)
+        return FragmentQuery(fragment, results, sink, folder, start.decided)
 
     def recompute_from_points(
         self,
@@ -150,7 +157,8 @@ class SparkLibrary:
             .load()
             for place, start in starts.items()
         ]
-        return lower(reduce(DataFrame.union, parts), plan, after, 0, account).toArrow()
+        computation = Computation(plan=plan, after=after, account=account)
+        return lower(reduce(DataFrame.union, parts), computation).toArrow()
 
     def recompute_from_panes(
         self,
@@ -167,10 +175,26 @@ class SparkLibrary:
             .options(min_ts=times[0], max_ts=times[1])
             .load()
         )
-        return lower_merge(panes, plan, after, 0, account).toArrow()
+        computation = Computation(plan=plan, after=after, account=account)
+        return lower_merge(panes, computation).toArrow()
+
+    def _computation(
+        self, resumption: Resumption, account: Account | None, folder: Path
+    ) -> Computation:
+        return Computation(
+            plan=resumption.plan,
+            after=resumption.after,
+            account=account,
+            tell=self._teller,
+            kept=folder / "panes",
+        )
 
     def _sink(self, target: Place, epoch: int) -> dict[str, Any]:
         return {"url": self._url, "site": target.site, "stream": target.stream, "epoch": epoch}
+
+
+def _folder() -> Path:
+    return scratch_folder() / f"query-{next(_numbers)}"
 
 
 def _json(value: Any) -> str:

@@ -1,70 +1,55 @@
 """Lowering: from a plan to one Spark query, however many insights it has.
 
-points → (watermark by frontier) → panes → windows → results; two native stateful stages. Over
-several sites, one query at each makes the panes, and another one their windows and results. The
-same functions take a streaming DataFrame and a batch one.
+points → (watermark by frontier) → panes → results. Spark's own aggregation makes the panes, a
+native stateful stage; windows and insights are made of these in Arrow, for all at once. Over
+several sites, one query at each makes the panes, and another one the results. The same functions
+take a streaming DataFrame and a batch one.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
+from pyspark import TaskContext
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from analytics_worker.accumulating.stored import Account, states_for
-from analytics_worker.composition import compose
-from analytics_worker.finishing import WINDOWED
-from analytics_worker.results import as_results
+from analytics_worker.computing import Computation
 from analytics_worker.spark.contents import (
     NUMBERS,
     PANE_COLUMNS,
     missing_in_panes,
-    numbers_of_panes,
     numbers_of_points,
-    of_panes,
     of_points,
 )
-from analytics_worker.troubles import Tell, unheard
-from mistbow.plan.nodes import Pane, Plan
+from analytics_worker.windowing.windows import PLACED
+from mistbow.plan.nodes import Pane
 
 _RESULT_DDL = (
     "insight string, key string, ts bigint, value double, values array<double>, low double, "
     "high double, confidence double, text string, revision bigint, computed_at bigint, "
     "missing string"
 )
+_BATCH = "streaming.sql.batchId"
 
-_SPEC = "window:int,width:bigint,size:bigint,offset:bigint,every:bigint,phase:bigint,after:bigint"
 
-
-def lower(
-    points: DataFrame,
-    plan: Plan,
-    after: Mapping[str, int],
-    revision: int,
-    account: Account | None = None,
-    tell: Tell = unheard,
-) -> DataFrame:
-    """Return the results (``RESULT_ROWS``) of a lowered plan over points (``GATHERED``).
-
-    ``after`` gives for each window the time (ms) that its ticks must be later than: before it,
-    windows would be partial. ``revision`` is that of the results. What accumulates goes on from the
-    states of ``account``; without one, from nothing. ``tell`` is called in Spark's processes.
-    """
-    panes = to_panes(_held(points), plan.panes).withColumn("due", F.unix_millis("due"))
-    return _to_results(panes, plan, after, revision, account, tell)
+def lower(points: DataFrame, computation: Computation) -> DataFrame:
+    """Return the results (``RESULT_ROWS``) of a computation over points (``GATHERED``)."""
+    panes = to_panes(_held(points), computation.plan.panes).withColumn("due", F.unix_millis("due"))
+    return lower_merge(panes, computation)
 
 
 def lower_partial(points: DataFrame, panes: Sequence[Pane], after: int) -> DataFrame:
     """Return the panes (``PANES``) of ``GATHERED`` points that close later than ``after`` (ms)."""
     ids = F.array(*[F.lit(pane.id) for pane in panes])
+    made = to_panes(_held(points), panes)
     return (
-        to_panes(_held(points), panes)
+        made.select("*", *missing_in_panes(made.columns))
         .withColumn("due", F.unix_millis("due"))
         .where(F.col("due") > after)
+        .where(F.col("route").isNotNull())
         .select(
             F.element_at(ids, F.col("route") + 1).alias("pane"),
             "key",
@@ -75,17 +60,10 @@ def lower_partial(points: DataFrame, panes: Sequence[Pane], after: int) -> DataF
     )
 
 
-def lower_merge(
-    panes: DataFrame,
-    plan: Plan,
-    after: Mapping[str, int],
-    revision: int,
-    account: Account | None = None,
-    tell: Tell = unheard,
-) -> DataFrame:
-    """Do as ``lower`` over the panes (``PANE_ROWS``) of several sites."""
-    held = hold_watermark(panes) if panes.isStreaming else panes.where(F.col("route").isNotNull())
-    return _to_results(held, plan, after, revision, account, tell)
+def lower_merge(panes: DataFrame, computation: Computation) -> DataFrame:
+    """Return the results (``RESULT_ROWS``) of a computation over panes (``PLACED``)."""
+    compute = _compute_next if panes.isStreaming else _compute_all
+    return panes.mapInArrow(partial(compute, computation), _RESULT_DDL)
 
 
 def _held(points: DataFrame) -> DataFrame:
@@ -95,27 +73,17 @@ def _held(points: DataFrame) -> DataFrame:
     return points.withColumn("due", F.col("ts"))
 
 
-def _to_results(
-    panes: DataFrame,
-    plan: Plan,
-    after: Mapping[str, int],
-    revision: int,
-    account: Account | None,
-    tell: Tell,
-) -> DataFrame:
-    composed = partial(_compose_partition, msgspec.json.encode(plan), revision, account, tell)
-    return to_windows(panes, plan, after).mapInArrow(composed, _RESULT_DDL)
-
-
 def hold_watermark(points: DataFrame) -> DataFrame:
-    """Let the frontier be the watermark, and drop the heartbeats that carry it.
+    """Let the frontier be the watermark; heartbeats, which have no route, are due at theirs.
 
-    Heartbeats have no point: a filter for points that Spark pushed below the watermark would
-    remove them before they are seen. It pushes none below an expression that is not
-    deterministic.
+    So they close with it, and tell then that it has come. A filter for points that Spark pushed
+    below the watermark would remove them before they are seen. It pushes none below an
+    expression that is not deterministic.
     """
     marked = points.withWatermark("frontier", "0 seconds")
-    return marked.where(F.spark_partition_id() >= 0).where(F.col("route").isNotNull())
+    return marked.where(F.spark_partition_id() >= 0).withColumn(
+        "due", F.coalesce("due", F.unix_millis("frontier"))
+    )
 
 
 def event_time(milliseconds: Column, name: str) -> Column:
@@ -127,15 +95,15 @@ def event_time(milliseconds: Column, name: str) -> Column:
 
 
 def to_panes(points: DataFrame, panes: Sequence[Pane]) -> DataFrame:
-    """Aggregate points by pane: (due, pane, route, key) with what panes carry.
+    """Aggregate points by pane: (due, pane, route, key) with what these panes carry.
 
     A pane is named by its end. ``due`` is when it closes: its own end, or for points that came
     late that of the first pane that was still open.
     """
     widths = _constant([pane.width_ms for pane in panes], "array<bigint>")
-    width = F.element_at(widths, F.col("route") + 1)
+    width = F.coalesce(F.element_at(widths, F.col("route") + 1), F.lit(1))
     contents = [pane.contents for pane in panes]
-    cut = (
+    return (
         points.select(
             "route",
             "key",
@@ -144,76 +112,12 @@ def to_panes(points: DataFrame, panes: Sequence[Pane]) -> DataFrame:
             *NUMBERS,
             "entity",
             "draw",
-            _up(F.col("ts"), width, F.lit(0)).alias("pane"),
-            event_time(_up(F.col("due"), width, F.lit(0)), "due"),
+            _up(F.col("ts"), width).alias("pane"),
+            event_time(_up(F.col("due"), width), "due"),
         )
         .groupBy("due", "pane", "route", "key")
         .agg(*numbers_of_points(), *of_points(contents))
     )
-    return cut.select("due", "pane", "route", "key", *_carried(cut), *missing_in_panes(contents))
-
-
-def _carried(rows: DataFrame) -> list[str]:
-    return [name for name in rows.columns if name in PANE_COLUMNS]
-
-
-def to_windows(panes: DataFrame, plan: Plan, after: Mapping[str, int]) -> DataFrame:
-    """Aggregate panes (``due`` in ms) by the windows that they belong to.
-
-    The shape is ``WINDOWED``, without the columns that no window of the plan has.
-    """
-    window = F.col("spec")
-    placed = panes.select(
-        "pane",
-        "key",
-        *PANE_COLUMNS,
-        "due",
-        F.explode(F.element_at(_windows_of_routes(plan, after), F.col("route") + 1)).alias("spec"),
-    )
-    # A pane (e - width, e] is in the window (t - size, t] if e <= t and t <= e - width + size.
-    shifted = F.col("pane") + window["offset"]
-    earliest = F.greatest(shifted, F.col("due"), window["after"] + 1)
-    latest = shifted - window["width"] + window["size"]
-    ticked = placed.select(
-        "key",
-        *PANE_COLUMNS,
-        window["window"].alias("window"),
-        window["every"].alias("every"),
-        _up(earliest, window["every"], window["phase"]).alias("first"),
-        _down(latest, window["every"], window["phase"]).alias("last"),
-    ).where("first <= last")
-    contents = [window.contents for window in plan.windows]
-    joined = (
-        ticked.withColumn("tick", F.explode(F.sequence("first", "last", "every")))
-        .withColumn("tick", event_time(F.col("tick"), "tick"))
-        .groupBy("tick", "window", "key")
-        .agg(*numbers_of_panes(), *of_panes(contents, "window"))
-    )
-    made = [name for name in WINDOWED.names if name in joined.columns]
-    return joined.withColumn("tick", F.unix_millis("tick")).select(*made)
-
-
-def _windows_of_routes(plan: Plan, after: Mapping[str, int]) -> Column:
-    """Return, as a constant, the windows of each pane of the plan, by the pane's place."""
-    of_routes = [
-        [
-            {
-                "window": place,
-                "width": pane.width_ms,
-                "size": window.span_ms,
-                "offset": window.offset_ms,
-                "every": window.every_ms,
-                "phase": phase,
-                "after": after[window.id],
-            }
-            for place, window in enumerate(plan.windows)
-            if window.pane == pane.id
-            # Where clocks change, what ends at no tick is left out by composition.
-            for phase in window.ticks.phases
-        ]
-        for pane in plan.panes
-    ]
-    return _constant(of_routes, f"array<array<struct<{_SPEC}>>>")
 
 
 def _constant(value: Any, kind: str) -> Column:
@@ -225,41 +129,25 @@ def _constant(value: Any, kind: str) -> Column:
     return F.from_json(F.lit(msgspec.json.encode(value).decode()), kind)
 
 
-def _up(time: Column, step: Column, phase: Column) -> Column:
-    return time + F.pmod(phase - time, step)
+def _up(time: Column, step: Column) -> Column:
+    return time + F.pmod(-time, step)
 
 
-def _down(time: Column, step: Column, phase: Column) -> Column:
-    return time - F.pmod(time - phase, step)
-
-
-def _compose_partition(
-    encoded: bytes,
-    revision: int,
-    account: Account | None,
-    tell: Tell,
-    batches: Iterator[pa.RecordBatch],
+def _compute_next(
+    computation: Computation, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    rows = _table(batches)
-    if rows.num_rows == 0:
-        return
-    plan = msgspec.json.decode(encoded, type=Plan)
-    # States are stored before the results that come of them: who goes on from these finds them.
-    with states_for(account, plan, pc.min(rows["tick"]).as_py()) as states:
-        composed = compose(rows, plan, states, tell)
-    yield from as_results(composed, revision).to_batches()
+    task = TaskContext.get()
+    assert task is not None  # noqa: S101 - Spark calls this in a task
+    batch = int(task.getLocalProperty(_BATCH) or 0)
+    yield from computation.next_results(_table(batches), batch).to_batches()
+
+
+def _compute_all(
+    computation: Computation, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    yield from computation.all_results(_table(batches)).to_batches()
 
 
 def _table(batches: Iterator[pa.RecordBatch]) -> pa.Table:
-    """Return windows as ``WINDOWED``; columns that no window has are added here, at less cost."""
     held = list(batches)
-    if not held:
-        return WINDOWED.empty_table()
-    rows = pa.Table.from_batches(held).combine_chunks()
-    columns = [
-        rows[field.name].cast(field.type)
-        if field.name in rows.column_names
-        else pa.nulls(rows.num_rows, field.type)
-        for field in WINDOWED
-    ]
-    return pa.table(columns, schema=WINDOWED)
+    return pa.Table.from_batches(held).combine_chunks() if held else PLACED.empty_table()

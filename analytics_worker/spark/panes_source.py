@@ -40,27 +40,10 @@ from analytics_worker.merging.decisions import (
 )
 from analytics_worker.merging.known import presence
 from analytics_worker.spark.contents import PANE_COLUMNS
-from analytics_worker.spark.source import FRONTIER
+from analytics_worker.windowing.windows import PLACED
 from mistbow.clock import system_clock
 from mistbow.errors import NotFoundError, UnavailableError
 from mistbow.plan.fragments import Place
-from mistbow.streams.schemas import CARRIED_BY_PANES
-
-PANE_ROWS = pa.schema(
-    [
-        pa.field("route", pa.int32()),
-        pa.field("key", pa.string()),
-        pa.field("pane", pa.int64()),
-        pa.field("due", pa.int64()),
-        pa.field("sum", pa.float64()),
-        pa.field("count", pa.int64()),
-        pa.field("min", pa.float64()),
-        pa.field("max", pa.float64()),
-        *CARRIED_BY_PANES,
-        FRONTIER,
-    ]
-)
-"""Panes on their way to windows; ``route`` is the pane's place in the plan, ``pane`` its end."""
 
 _PAUSE_S = 0.3
 _LONGEST_WAIT_S = 0.25
@@ -131,8 +114,8 @@ class PanesSource(DataSource):
         return "mistbow-panes"
 
     def schema(self) -> StructType:
-        """Return the columns of panes with their frontier."""
-        return from_arrow_schema(PANE_ROWS)
+        """Return the columns of panes on their way to windows."""
+        return from_arrow_schema(PLACED)
 
     def streamReader(self, schema: StructType) -> "PanesStreamReader":  # noqa: ARG002, N802
         """Return the reader of a streaming query."""
@@ -145,20 +128,22 @@ class PanesSource(DataSource):
 
 @dataclass(frozen=True)
 class PaneRange(InputPartition):
-    """Rows of each site, from a number to another, with what windows are closed already (ms)."""
+    """Rows of each site, from a number to another; windows up to ``closed`` (ms) are closed
+    already, and with these rows those up to ``closing``.
+    """
 
     starts: dict[str, int]
     ends: dict[str, int]
     closed: int
-    promise: int
+    closing: int
     absent: tuple[str, ...] = ()
 
 
 class PanesStreamReader(DataSourceStreamReader):
     """Follows all sites; a micro-batch holds what came before the tick that was promised.
 
-    As in the source of points, the watermark is announced one batch ahead (docs/adr/0002): here
-    always for the next tick, for panes come tick by tick.
+    As in the source of points, a tick is promised one batch ahead (docs/adr/0002): here always
+    the next one, for panes come tick by tick.
     """
 
     def __init__(self, options: PanesOptions) -> None:
@@ -198,11 +183,11 @@ class PanesStreamReader(DataSourceStreamReader):
             return []
         watch = self._watch
         absent = watch.assembly.absent(watch.presence, start["promise"]) if watch else ()
-        # What Spark drops as late is what the batch before this one has closed.
-        return [PaneRange(start["next"], end["next"], start["closed"], end["promise"], absent)]
+        closed, closing = start["closed"], start["promise"]
+        return [PaneRange(start["next"], end["next"], closed, closing, absent)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the panes, and a heartbeat that carries the promise."""
+        """Yield the panes, and the news of which windows end."""
         assert isinstance(partition, PaneRange)  # noqa: S101 - made by partitions()
         options = self._options
         for site, rows in _read_all(options, partition.starts, partition.ends):
@@ -211,7 +196,7 @@ class PanesStreamReader(DataSourceStreamReader):
                 told = 0 if site in partition.absent else partition.closed
                 _tell_late(options, site, rows, told)
                 yield from _routed(rows, options.panes, partition.closed)
-        yield _heartbeat(partition.promise)
+        yield _news(partition.closing)
 
 
 class PanesBatchReader(DataSourceReader):
@@ -356,7 +341,7 @@ def _read_all(
 
 
 def _routed(rows: pa.Table, panes: Sequence[str], closed: int) -> Iterator[pa.RecordBatch]:
-    """Yield panes in the shape ``PANE_ROWS``; what comes too late counts where it still can."""
+    """Yield panes in the shape ``PLACED``; what comes too late counts where it still can."""
     ids = rows["pane"].cast(pa.string())
     routed = pa.table(
         {
@@ -365,17 +350,14 @@ def _routed(rows: pa.Table, panes: Sequence[str], closed: int) -> Iterator[pa.Re
             "pane": rows["ts"],
             "due": pc.max_element_wise(rows["due"], pa.scalar(closed + 1, pa.int64())),
             **{name: rows[name] for name in PANE_COLUMNS},
-            "frontier": pa.nulls(rows.num_rows, FRONTIER.type),
         },
-        schema=PANE_ROWS,
+        schema=PLACED,
     )
     yield from routed.filter(pc.is_valid(routed["route"])).combine_chunks().to_batches()
 
 
-def _heartbeat(promise: int) -> pa.RecordBatch:
-    columns: list[Any] = [pa.nulls(1, field.type) for field in list(PANE_ROWS)[:-1]]
-    columns.append(pa.array([promise * 1000], pa.int64()).cast(FRONTIER.type))
-    return pa.record_batch(columns, schema=PANE_ROWS)
+def _news(closing: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([{"due": closing}], PLACED)
 
 
 def _tell_late(options: PanesOptions, site: str, rows: pa.Table, closed: int) -> None:

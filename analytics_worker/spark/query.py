@@ -1,28 +1,25 @@
 """One running Spark query, and the options of the sources that queries read."""
 
-import itertools
 import json
 import shutil
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import msgspec
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from analytics_worker.scratch import scratch_folder
 from analytics_worker.streaming_library import Counts
 from mistbow.plan.fragments import Fragment, Place
 from mistbow.plan.nodes import Pane, Plan
 
-_numbers = itertools.count()
 _REMEMBERED = 1000
 
 
 class FragmentQuery:
-    """A fragment's streaming query; it starts at once.
+    """A fragment's streaming query; it starts at once, and its state is in a ``folder``.
 
     ``decided``: from this number on, the stream of a merge's decisions tells what it found late.
     """
@@ -32,6 +29,7 @@ class FragmentQuery:
         fragment: Fragment,
         rows: DataFrame,
         target: Mapping[str, str | int],
+        folder: Path,
         decided: int = 0,
     ) -> None:
         self.fragment = fragment
@@ -40,14 +38,13 @@ class FragmentQuery:
         self.counts = Counts()
         self._seen_batch = -1
         self._ends: deque[dict[str, Any]] = deque(maxlen=_REMEMBERED)
-        number = next(_numbers)
-        self._checkpoint = scratch_folder() / f"query-{number}"
+        self._folder = folder
         self._query: StreamingQuery = (
             rows.writeStream.format("mistbow-sink")
-            .queryName(f"{fragment.id}-{fragment.fingerprint}-{number}")
+            .queryName(f"{fragment.id}-{fragment.fingerprint}-{folder.name}")
             .outputMode("append")
             .options(**target)
-            .option("checkpointLocation", str(self._checkpoint))
+            .option("checkpointLocation", str(folder / "checkpoint"))
             .start()
         )
 
@@ -61,15 +58,14 @@ class FragmentQuery:
             if progress.batchId <= self._seen_batch:
                 continue
             self._seen_batch = progress.batchId
-            watermark = progress.eventTime.get("watermark")
-            if watermark is not None:
-                self.frontier = max(self.frontier, _milliseconds(watermark))
-            self._ends.append(json.loads(progress.sources[0].endOffset or "{}"))
-            operators = progress.stateOperators
+            source = progress.sources[0]
+            self._ends.append(json.loads(source.endOffset or "{}"))
+            # What was promised before a batch, that batch closes.
+            closed = json.loads(source.startOffset or "{}").get("promise", 0)
+            self.frontier = max(self.frontier, closed)
             self.counts += Counts(
                 batches=1,
-                rows_dropped=sum(op.numRowsDroppedByWatermark for op in operators),
-                computed_windows=operators[0].numRowsRemoved if operators else 0,
+                rows_dropped=sum(op.numRowsDroppedByWatermark for op in progress.stateOperators),
                 spent_ms=Counter(progress.durationMs),
             )
 
@@ -99,7 +95,7 @@ class FragmentQuery:
     def stop(self) -> None:
         """Stop the query and forget its state: a later one replays."""
         self._query.stop()
-        shutil.rmtree(self._checkpoint, ignore_errors=True)
+        shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def points_options(url: str, place: Place, panes: Sequence[Pane], grain_ms: int) -> dict[str, str]:
@@ -123,7 +119,3 @@ def panes_options(url: str, sources: Sequence[Place], plan: Plan) -> dict[str, s
         "panes": msgspec.json.encode([pane.id for pane in plan.panes]).decode(),
         "grain": str(plan.grain_ms),
     }
-
-
-def _milliseconds(timestamp: str) -> int:
-    return round(datetime.fromisoformat(timestamp).timestamp() * 1000)

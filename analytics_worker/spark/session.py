@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from analytics_worker.computing import Computation
 from analytics_worker.scratch import scratch_folder
 from analytics_worker.spark.lowering import lower
 from analytics_worker.spark.panes_source import PanesSource
@@ -51,10 +52,6 @@ def start_session(
         "spark.ui.showConsoleProgress": "false",
         "spark.pyspark.python": sys.executable,
         "spark.sql.adaptive.enabled": "false",
-        # To generate code for each micro-batch costs more than it saves on so few rows: without
-        # it, the JVM takes a quarter less of a core.
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         # One partition: all windows of a tick meet in one task, which composes them.
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.session.timeZone": "UTC",
@@ -114,12 +111,12 @@ def warm_up(session: SparkSession) -> None:
 
 
 def _write_nothing(session: SparkSession, plan: Plan) -> None:
-    checkpoint = scratch_folder() / "warm-up"
+    folder = scratch_folder() / "warm-up"
     query = (
-        lower(generated(session, 10), plan, {"warm": 0}, revision=0)
+        lower(generated(session, 10), Computation(plan=plan, after={"warm": 0}, kept=folder / "p"))
         .writeStream.format("mistbow-sink")
         .options(url="", stream="", epoch=0)
-        .option("checkpointLocation", str(checkpoint))
+        .option("checkpointLocation", str(folder / "c"))
         .start()
     )
     deadline = time.monotonic() + _WARM_UP_AT_MOST
@@ -127,7 +124,7 @@ def _write_nothing(session: SparkSession, plan: Plan) -> None:
         time.sleep(0.05)
     failure = query.exception()
     query.stop()
-    shutil.rmtree(checkpoint, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
     if failure is not None:
         raise failure
 

@@ -119,7 +119,7 @@ class MistbowSource(DataSource):
 class Range(InputPartition):
     """Rows with numbers from ``start`` to ``end`` (exclusive), and the promise made with them.
 
-    ``frontier``: how far event time was before them, in ms.
+    ``frontier``: how far event time was before them, in ms. No promise is made twice: 0 is none.
     """
 
     start: int
@@ -204,14 +204,15 @@ class StreamReader(DataSourceStreamReader):
         """Read a micro-batch in one task: routing is cheap, and tasks are not."""
         if start == end:
             return []
-        return [Range(start["next"], end["next"], end["promise"], start["frontier"])]
+        promise = end["promise"] if end["promise"] > start["promise"] else 0
+        return [Range(start["next"], end["next"], promise, start["frontier"])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows and, when they are routed, a heartbeat that carries the promise."""
         assert isinstance(partition, Range)  # noqa: S101 - Spark hands back what partitions() made
         options = self._options
         yield from _rows(options, partition)
-        if options.panes is not None:
+        if options.panes is not None and partition.promise:
             yield _heartbeat(partition.promise)
 
 

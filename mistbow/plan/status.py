@@ -17,8 +17,8 @@ class FragmentStatus(msgspec.Struct, frozen=True, kw_only=True):
     until its worker has room for it. The oldest result that is due and not there is ``lag_ms``
     overdue; ``lagging_since`` and ``shed_since`` tell since when, ms since the epoch. ``queries``
     counts the Spark queries that run now; ``batches``, ``rows_dropped`` (by Spark's watermark;
-    never above 0 when all is well), ``computed_windows``, and the rows and ``bytes_written`` to
-    the target count since the worker's start, and so does ``spent_ms``: the time in the phases of
+    never above 0 when all is well), and the rows and ``bytes_written`` to the
+    target count since the worker's start, and so does ``spent_ms``: the time in the phases of
     micro-batches, as Spark names them. ``troubles`` tell, by the uid of an insight, what its newest
     results lack because an operator of another package gave no answer.
     """
@@ -35,7 +35,6 @@ class FragmentStatus(msgspec.Struct, frozen=True, kw_only=True):
     queries: int = 0
     batches: int = 0
     rows_dropped: int = 0
-    computed_windows: int = 0
     rows_written: int = 0
     bytes_written: int = 0
     spent_ms: dict[str, int] = msgspec.field(default_factory=dict)

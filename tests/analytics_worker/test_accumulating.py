@@ -107,7 +107,7 @@ def test_results_equal_a_batch_through_restart_and_late_points(
     with running(spark, agent, fragment(since)) as runner:
         for batch in traffic.batches(8):
             agent.put(batch)
-        eventually(lambda: runner.status().computed_windows, timeout=60, what="results")
+        eventually(lambda: runner.status().rows_written, timeout=60, what="results")
     with running(spark, agent, fragment(since)) as runner:
         for batch in traffic.batches(8):
             agent.put(batch)

@@ -191,7 +191,7 @@ def test_results_equal_the_oracle_through_late_points_silence_and_restarts(
             stack.enter_context(running(spark, agent, one))
         first = merge(small, group, at_cloud, at_edge)
         with running(spark, sites.cloud, first) as merging:
-            until(lambda: merging.status().computed_windows, "results")
+            until(lambda: merging.status().rows_written, "results")
 
             # Another insight: other panes, in streams of their own, beside the first ones.
             cloud2, edge2 = (partial(whole, site, group, "v2", begin) for site in ("cloud", "edge"))

@@ -96,7 +96,7 @@ def test_results_equal_the_oracle_through_change_restart_and_late_points(
         runner.accept(fragment(target, since, both=True))
         for batch in traffic.batches(12):
             agent.put(batch)
-        eventually(lambda: runner.status().computed_windows, timeout=60, what="results")
+        eventually(lambda: runner.status().rows_written, timeout=60, what="results")
     with running(spark, agent, fragment(target, since, both=True)) as runner:
         for batch in traffic.batches(5):
             agent.put(batch)

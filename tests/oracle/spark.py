@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from analytics_worker.accumulating.stored import Account
+from analytics_worker.computing import Computation
 from analytics_worker.spark.lowering import lower
 from analytics_worker.spark.source import FRONTIER, GATHERED_WITH_FRONTIER
 from mistbow.panes.gathering import GATHERED, gathered
@@ -32,7 +33,7 @@ def in_a_batch(spark: SparkSession, trials: Sequence[Trial], plans: Sequence[Pla
 
 def _in_a_batch(spark: SparkSession, given: pa.RecordBatch, plan: Plan) -> pa.Table:
     rows = gathered(route(given, plan.panes), plan.panes)
-    return lower(spark.createDataFrame(rows), plan, _after(plan), revision=0).toArrow()
+    return lower(spark.createDataFrame(rows), Computation(plan=plan, after=_after(plan))).toArrow()
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,15 @@ class Streamed:
     def _said(self) -> Path:
         return self.folder / "results"
 
+    @property
+    def _computation(self) -> Computation:
+        return Computation(
+            plan=self.plan,
+            after=_after(self.plan),
+            account=self.account,
+            kept=self.folder / "panes",
+        )
+
     def _run(self, *, whole: bool) -> None:
         """Run the query until it has read what there is, or else stop it in a micro-batch."""
         rows = (
@@ -84,7 +94,7 @@ class Streamed:
             .parquet(str(self._points))
         )
         query = (
-            lower(rows, self.plan, _after(self.plan), 0, self.account)
+            lower(rows, self._computation)
             .writeStream.format("parquet")
             .option("path", str(self._said))
             .option("checkpointLocation", str(self.folder / "checkpoint"))
@@ -113,19 +123,22 @@ def _after(plan: Plan) -> dict[str, int]:
 
 
 def _gathered(stream: Stream, plan: Plan) -> Iterator[pa.Table]:
+    told = 0
     for rows, frontier in stream.batches():
-        yield _with_frontier(told_apart(rows, 0), plan, frontier)
+        # What was told already would come too late.
+        yield _with_frontier(told_apart(rows, 0), plan, frontier if frontier > told else None)
+        told = max(told, frontier)
     # Two: the windows of the last panes close behind those.
     yield _with_frontier([], plan, _END_OF_TIME)
     yield _with_frontier([], plan, _END_OF_TIME + 1)
 
 
-def _with_frontier(rows: list[Row], plan: Plan, frontier: int) -> pa.Table:
+def _with_frontier(rows: list[Row], plan: Plan, frontier: int | None) -> pa.Table:
     some = gathered(route(points(rows), plan.panes), plan.panes)
     told = pa.table(
         {**{field.name: pa.nulls(1, field.type) for field in GATHERED},
-         FRONTIER.name: pa.array([1000 * frontier], pa.int64()).cast(FRONTIER.type)},
+         FRONTIER.name: pa.array([1000 * (frontier or 0)], pa.int64()).cast(FRONTIER.type)},
         schema=GATHERED_WITH_FRONTIER,
     )  # fmt: skip
-    nothing = pa.nulls(some.num_rows, FRONTIER.type)
-    return pa.concat_tables([some.append_column(FRONTIER, nothing), told])
+    points_alone = some.append_column(FRONTIER, pa.nulls(some.num_rows, FRONTIER.type))
+    return points_alone if frontier is None else pa.concat_tables([points_alone, told])

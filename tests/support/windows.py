@@ -1,4 +1,4 @@
-"""Windows made of points without Spark: what its two stages come to, in a few plain lines."""
+"""Windows made of points without Spark: in a few plain lines."""
 
 import math
 from collections import defaultdict

@@ -12,6 +12,7 @@ from analytics_enabler.optimizer import optimize
 from analytics_enabler.semantics import check
 from analytics_worker.accumulating.ledger import Ledger
 from analytics_worker.composition import compose
+from analytics_worker.computing import Computation
 from analytics_worker.spark.hearsay import teller_of
 from analytics_worker.spark.lowering import lower
 from analytics_worker.spark.support import SUPPORT
@@ -85,7 +86,7 @@ def test_what_the_table_says_is_supported_runs_and_says_what_composition_says(
     teller = teller_of(spark)
     after = {window.id: 0 for window in plan.windows}
     frame = spark.createDataFrame(gathered(route(points(ROWS), plan.panes), plan.panes))
-    found = told(lower(frame, unknown, after, revision=0, tell=teller).toArrow())
+    found = told(lower(frame, Computation(plan=unknown, after=after, tell=teller)).toArrow())
     expected = told(compose(windows_of(points(ROWS), plan), plan, Ledger()))
     assert {uid for uid, _, _ in expected} == set("abcdefghijklmno")
     assert found.keys() == expected.keys()

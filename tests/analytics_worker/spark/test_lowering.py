@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from analytics_worker.computing import Computation
 from analytics_worker.spark.lowering import lower
 from analytics_worker.spark.session import generated, warm_up
 from mistbow.panes.gathering import gathered
@@ -147,9 +148,8 @@ def test_a_batch_equals_the_oracle(
         ROUTED,
     )
     after = {window.id: since for window in plan.windows}
-    found = lower(
-        spark.createDataFrame(gathered(points, plan.panes)), plan, after, revision=3
-    ).toArrow()
+    frame = spark.createDataFrame(gathered(points, plan.panes))
+    found = lower(frame, Computation(plan=plan, after=after, revision=3)).toArrow()
     values = {(r["insight"], r["key"], r["ts"]): r["value"] for r in found.to_pylist()}
     expected = oracle(points, plan)
 
@@ -166,8 +166,10 @@ def test_spark_is_warmed_up_without_a_failure(spark: SparkSession) -> None:
 def test_only_the_scan_lies_below_the_watermark(spark: SparkSession, tmp_path: Path) -> None:
     plan = plan_of([(5000, 1000)])
     points = generated(spark, 5, entity=F.lit("e"), frontier=F.col("timestamp"))
-    results = lower(points, plan, {window.id: 0 for window in plan.windows}, revision=0)
-    query = results.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).start()
+    after = {window.id: 0 for window in plan.windows}
+    results = lower(points, Computation(plan=plan, after=after, kept=tmp_path / "panes"))
+    checkpoint = str(tmp_path / "checkpoint")
+    query = results.writeStream.format("noop").option("checkpointLocation", checkpoint).start()
     try:
         eventually(lambda: query.lastProgress, timeout=60, what="a micro-batch")
         explained = query._jsq.explainInternal(True)

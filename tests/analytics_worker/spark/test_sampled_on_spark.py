@@ -11,6 +11,7 @@ from analytics_enabler.optimizer import optimize
 from analytics_enabler.semantics import check
 from analytics_worker.accumulating.ledger import Ledger
 from analytics_worker.composition import compose
+from analytics_worker.computing import Computation
 from analytics_worker.spark.contents import PANE_COLUMNS
 from analytics_worker.spark.lowering import lower, lower_merge, lower_partial
 from mistbow.panes.gathering import gathered
@@ -73,9 +74,10 @@ def test_spark_says_what_composition_says(spark: SparkSession) -> None:
 
     frame = spark.createDataFrame(gathered(routed, plan.panes))
     after = {window.id: 0 for window in plan.windows}
-    whole = told(lower(frame, plan, after, revision=0).toArrow())
+    computation = Computation(plan=plan, after=after)
+    whole = told(lower(frame, computation).toArrow())
     parted = merged(lower_partial(frame, plan.panes, after=0), plan)
-    for found in (whole, told(lower_merge(parted, plan, after, revision=0).toArrow())):
+    for found in (whole, told(lower_merge(parted, computation).toArrow())):
         assert found.keys() == expected.keys()
         for identity, numbers in expected.items():
             assert found[identity] == pytest.approx(numbers, rel=1e-9, nan_ok=True), identity
