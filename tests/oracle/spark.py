@@ -1,6 +1,7 @@
 """Results of a plan over a drawn stream, by real Spark: in one batch, and batch by batch."""
 
 import os
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,6 +79,10 @@ class Streamed:
         return self.folder / "results"
 
     @property
+    def _checkpoint(self) -> Path:
+        return self.folder / "checkpoint"
+
+    @property
     def _computation(self) -> Computation:
         return Computation(
             plan=self.plan,
@@ -97,7 +102,7 @@ class Streamed:
             lower(rows, self._computation)
             .writeStream.format("parquet")
             .option("path", str(self._said))
-            .option("checkpointLocation", str(self.folder / "checkpoint"))
+            .option("checkpointLocation", str(self._checkpoint))
             .outputMode("append")
             .start()
         )
@@ -116,6 +121,9 @@ class Streamed:
             assert dropped == 0, f"{dropped} rows came too late for Spark"
         finally:
             query.stop()
+        if not any(self._checkpoint.glob("offsets/[0-9]*")):
+            # Cut off in its very first entry, which Spark refuses to go on from.
+            shutil.rmtree(self._checkpoint)
 
 
 def _after(plan: Plan) -> dict[str, int]:
