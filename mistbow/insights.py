@@ -124,9 +124,10 @@ class Results(BaseModel):
 
 
 class ExplainedStep(BaseModel):
-    """The plan after a rule of the optimizer changed it, one node a line."""
+    """What a rule of the optimizer ``did``, in words, and the plan after it, one node a line."""
 
     rule: str
+    did: str
     plan: list[str]
 
 
@@ -163,6 +164,19 @@ class ExplainedEdge(BaseModel):
     measured: float | None = None
 
 
+class ExplainedSaving(BaseModel):
+    """What fragments do where the points are, and what that saves; None where it is not known.
+
+    At most, about: ``per_s`` so many of the ``unit``, ``instead_of`` so many without this step.
+    """
+
+    step: Literal["pre_aggregate", "push_sampling"]
+    did: str
+    unit: str
+    per_s: float | None
+    instead_of: float | None
+
+
 class ExplainedGroup(BaseModel):
     """The insights that run together with some of a text, ``insights`` of them in all.
 
@@ -174,6 +188,7 @@ class ExplainedGroup(BaseModel):
     insights: int
     fragments: list[ExplainedFragment]
     edges: list[ExplainedEdge]
+    savings: list[ExplainedSaving] = []
     refusals: list[str]
     problem: str | None
     cost_per_hour: float | None = None

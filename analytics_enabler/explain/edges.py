@@ -12,6 +12,7 @@ from analytics_enabler.placing.traffic import (
     RESULT_BYTES,
     Series,
     expected_rate,
+    kept_rate,
     matching,
     results_rate,
 )
@@ -54,7 +55,7 @@ class Flows:
         self, fragment: Partial | Whole, panes: Sequence[Pane], site: str | None
     ) -> ExplainedEdge:
         place = fragment.source
-        points = self._read(place, panes)
+        points = self.read(place, panes)
         return ExplainedEdge(
             source=told(place),
             target=fragment.id,
@@ -65,23 +66,21 @@ class Flows:
         )
 
     def _panes(self, partial: Partial, merge: str, merged_at: str | None) -> ExplainedEdge:
-        site = partial.source.site
-        rate, here = self.rates.get(partial.source), self._series_at(site)
-        each = POINTS_PER_S if rate is None else rate / max(len(here), 1)
+        each = self._each(partial.source)
         return ExplainedEdge(
             source=partial.id,
             target=merge,
             carries="panes",
-            bytes_per_s=expected_rate(partial, self.series, each),
+            bytes_per_s=expected_rate(partial, self.series, POINTS_PER_S if each is None else each),
             measured=self.measured(partial.id),
-            is_local=site == merged_at,
+            is_local=partial.source.site == merged_at,
         )
 
     def _results(
         self, fragment: Whole | Merge, sources: Sequence[Place], site: str | None
     ) -> ExplainedEdge:
         plan = fragment.plan
-        read = [self._read(place, plan.panes) for place in sources]
+        read = [self.read(place, plan.panes) for place in sources]
         known = [one for one in read if one is not None]
         # Nobody keeps which series other streams have.
         series = None
@@ -100,7 +99,7 @@ class Flows:
             is_local=site == fragment.target.site,
         )
 
-    def _read(self, place: Place, panes: Sequence[Pane]) -> float | None:
+    def read(self, place: Place, panes: Sequence[Pane]) -> float | None:
         """Return how many points a second panes read of a stream, at most."""
         rate = self.rates.get(place)
         if rate is None:
@@ -110,6 +109,18 @@ class Flows:
             return rate * (1 if place.feed.metric else len({pane.source.metric for pane in panes}))
         here = self._series_at(place.site)
         return rate * len(matching(panes, here)) / max(len(here), 1)
+
+    def kept(self, place: Place, pane: Pane) -> float | None:
+        """Return how many points a second a sampled pane keeps of a stream, at most."""
+        each = self._each(place)
+        return None if each is None else kept_rate(pane, self._series_at(place.site), each)
+
+    def _each(self, place: Place) -> float | None:
+        """Return how many points a second a series at a site has."""
+        rate = self.rates.get(place)
+        if rate is None or place.feed is not UNSET:
+            return None
+        return rate / max(len(self._series_at(place.site)), 1)
 
     def _series_at(self, site: str) -> list[Series]:
         return [one for one in self.series if one.site == site]

@@ -50,7 +50,10 @@ def explain(checked: Checked, added: Sequence[Generation], plans: dict[Group, Pl
         problems=problems,
         ast=[tree_of(statement) for statement in checked.script.statements],
         plan=lines_of(plan, feeds),
-        steps=[ExplainedStep(rule=step.rule, plan=lines_of(step.plan, feeds)) for step in steps],
+        steps=[
+            ExplainedStep(rule=step.rule, did=step.did, plan=lines_of(step.plan, feeds))
+            for step in steps
+        ],
         shared=[shared for each in plans.values() for shared in _shared(each)],
     )
 

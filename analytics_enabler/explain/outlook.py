@@ -17,6 +17,7 @@ from analytics_enabler.explain.explanation import (
     new_part,
     plans_with,
 )
+from analytics_enabler.explain.savings import savings_of
 from analytics_enabler.fragments import Tasks
 from analytics_enabler.groups import Group
 from analytics_enabler.landscape import Landscape
@@ -67,28 +68,29 @@ class Outlook:
         outcome = await self._execution.would_place(tasks, fabric, series)
         nodes = places_of(outcome.decision.placement)
         rates = await self._point_rates(tasks.values())
-        return [
-            ExplainedGroup(
-                id=group.id,
-                scheduler=group.scheduler,
-                insights=len(plan.insights),
-                fragments=[
-                    self._fragment(fragment, nodes.get(group.id, {}).get(task), plan, fabric)
-                    for task, fragment in tasks[group].items()
-                ],
-                edges=Flows(
-                    series,
-                    rates,
-                    _sites_of(nodes.get(group.id, {}), fabric),
-                    self._execution.measured,
-                ).edges(tasks[group]),
-                refusals=_refusals(group, outcome),
-                problem=outcome.problems.get(question_of(group)),
-                cost_per_hour=outcome.costs.get(group.id),
-                cost_cap_per_hour=_cap(group),
+        found = []
+        for group, plan in plans.items():
+            placed = nodes.get(group.id, {})
+            flows = Flows(series, rates, _sites_of(placed, fabric), self._execution.measured)
+            edges = flows.edges(tasks[group])
+            found.append(
+                ExplainedGroup(
+                    id=group.id,
+                    scheduler=group.scheduler,
+                    insights=len(plan.insights),
+                    fragments=[
+                        self._fragment(fragment, placed.get(task), plan, fabric)
+                        for task, fragment in tasks[group].items()
+                    ],
+                    edges=edges,
+                    savings=savings_of(tasks[group], edges, flows),
+                    refusals=_refusals(group, outcome),
+                    problem=outcome.problems.get(question_of(group)),
+                    cost_per_hour=outcome.costs.get(group.id),
+                    cost_cap_per_hour=_cap(group),
+                )
             )
-            for group, plan in plans.items()
-        ]
+        return found
 
     def _fragment(
         self, fragment: Fragment, node: str | None, plan: Plan, fabric: Fabric

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from analytics_enabler.explain.tree import tree_lines
 from grammar import render
-from mistbow.insights import ExplainedEdge, ExplainedGroup, Explanation
+from mistbow.insights import ExplainedEdge, ExplainedGroup, ExplainedSaving, Explanation
 
 
 def explanation_text(explanation: Explanation, queries: str) -> str:
@@ -12,7 +12,7 @@ def explanation_text(explanation: Explanation, queries: str) -> str:
     parts = [("Problems", [render(problem, queries) for problem in explanation.problems])]
     parts.append(("Syntax", [line for tree in explanation.ast for line in tree_lines(tree)]))
     parts.append(("Plan", explanation.plan))
-    parts += [(f"After {step.rule}", step.plan) for step in explanation.steps]
+    parts += [(f"After {step.rule}: {step.did}", step.plan) for step in explanation.steps]
     for group in explanation.groups:
         many = "1 insight" if group.insights == 1 else f"{group.insights} insights"
         title = f"Group {group.id}: {many} in all, placed by {group.scheduler}"
@@ -39,6 +39,7 @@ def _group(group: ExplainedGroup) -> Iterator[str]:
     if group.edges:
         yield "each second, at most"
         yield from (f"  {_edge(edge)}" for edge in group.edges)
+    yield from (_saving(saving) for saving in group.savings)
     if group.cost_per_hour or group.cost_cap_per_hour is not None:
         yield _cost(group)
     if group.refusals:
@@ -58,6 +59,12 @@ def _edge(edge: ExplainedEdge) -> str:
     if edge.measured is not None:
         text += f" (measured: {_bytes(edge.measured)})"
     return text if edge.is_local else f"{text}; from site to site"
+
+
+def _saving(saving: ExplainedSaving) -> str:
+    numbers = (saving.per_s, saving.instead_of)
+    made, instead = ("unknown" if each is None else f"{each:.3g}" for each in numbers)
+    return f"{saving.step}: {saving.did}; {made} {saving.unit} each second, not {instead}"
 
 
 def _bytes(count: float | None) -> str:

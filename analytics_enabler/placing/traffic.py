@@ -64,6 +64,16 @@ def expected_rate(
     return sum(_rate(pane, here, points_per_s) for pane in partial.panes)
 
 
+def kept_rate(pane: Pane, series: Iterable[Series], points_per_s: float) -> float:
+    """Return about how many points a second a pane keeps of these series.
+
+    Each of them has so many.
+    """
+    read = matching([pane], series)
+    found = len(read) * points_per_s
+    return found * _kept(pane, found, _keys(pane, read), points_per_s)
+
+
 def results_rate(
     plan: Plan, series: Sequence[Series] | None, points_per_s: float | None
 ) -> float | None:

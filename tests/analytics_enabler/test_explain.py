@@ -5,6 +5,7 @@ import pytest
 from analytics_enabler.explain import explanation_text
 from analytics_enabler.explain.edges import Flows
 from analytics_enabler.explain.explanation import added_by, explain, plans_with
+from analytics_enabler.explain.savings import savings_of
 from analytics_enabler.fragments import MERGE, over_sites, version_for, whole
 from analytics_enabler.groups import Group
 from analytics_enabler.optimizer import optimize
@@ -96,11 +97,32 @@ def test_what_crosses_between_sites_is_told() -> None:
     plan = optimize(plan_of("a = COMPUTE AVG(cpu, 10 s) EVERY 5 s")).plan
     tasks = over_sites(group, plan, version_for(plan, 0, ()), ["edge", "cloud"], "cloud", 1000)
     places = {"at-edge": "edge", "at-cloud": "cloud", MERGE: "cloud"}
-    edges = Flows([Series("edge", "cpu", "a")], {}, places.get, lambda _: 9.0).edges(tasks)
+    rates = {Place(site, "raw"): 10.0 for site in ("edge", "cloud")}
+    series = [Series(site, "cpu", "a") for site in ("edge", "cloud")]
+    flows = Flows(series, rates, places.get, lambda _: 9.0)
+    edges = flows.edges(tasks)
     assert [edge.carries for edge in edges] == [*["points", "panes"] * 2, "results"]
     (panes,) = (edge for edge in edges if not edge.is_local)
     assert (panes.source, panes.target) == (tasks["at-edge"].id, group.id)
     assert (panes.carries, panes.measured) == ("panes", 9.0)
+    (saving,) = savings_of(tasks, edges, flows)
+    assert (saving.step, saving.instead_of) == ("pre_aggregate", 10 * POINT_BYTES)
+    assert saving.per_s == panes.bytes_per_s
+    assert saving.did == "2 sites made into panes, 1 away from the merge"
+
+
+def test_what_sampling_leaves_out_is_told() -> None:
+    group = Group(scope="edge", scheduler="fair")
+    text = "a = COMPUTE AVG(cpu, 10 s) EVERY 5 s WITH SAMPLE 0.2; b = COMPUTE AVG(cpu) EVERY 5 s"
+    tasks = whole(group, optimize(plan_of(text)).plan, "edge")
+    known = flows({Place("edge", "raw"): 40.0})
+    (saving,) = savings_of(tasks, known.edges(tasks), known)
+    assert saving.step == "push_sampling"
+    assert saving.did == "1 pane of 2 drawn where points are read"
+    assert (saving.per_s, saving.instead_of) == (pytest.approx(4), 20)
+    unknown = flows({})
+    (saving,) = savings_of(tasks, unknown.edges(tasks), unknown)
+    assert (saving.per_s, saving.instead_of) == (None, None)
 
 
 def test_edges_of_a_feed_are_estimated_as_far_as_its_stream_tells() -> None:
@@ -123,7 +145,7 @@ def test_errors_are_all_that_is_said_of_a_wrong_text() -> None:
 
 def test_the_text_has_a_heading_for_each_part() -> None:
     text = explanation_text(explained(HEADROOM), HEADROOM)
-    for heading in ("Syntax", "Plan", "After merge_identical", "Shared"):
+    for heading in ("Syntax", "Plan", "After merge_identical: 1 aggregate by 1 window", "Shared"):
         assert f"{heading}" in text
     assert "function=AVG window=10 SECONDS" in text
     wrong = "a = COMPUTE AVG(cpu)"

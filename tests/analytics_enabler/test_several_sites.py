@@ -293,3 +293,4 @@ def test_explain_tells_placement_and_bytes(fog: Fog) -> None:
         edges = groups["all.fair"].edges
         assert [edge.carries for edge in edges] == [*["points", "panes"] * 2, "results"]
         assert "each second, at most" in text
+        assert "pre_aggregate: 2 sites made into panes, 1 away from the merge" in text
