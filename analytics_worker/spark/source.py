@@ -144,7 +144,7 @@ class StreamReader(DataSourceStreamReader):
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         """Start at the number asked for; no promise is made."""
-        return {"next": self._options.start, "frontier": 0, "promise": 0}
+        return {"next": self._options.start, "frontier": 0, "promise": 0, "closed": 0}
 
     def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:  # noqa: ARG002, N802
         """Return how far to read now, or ``start`` while it is too early for a batch."""
@@ -157,7 +157,8 @@ class StreamReader(DataSourceStreamReader):
                 return start
         frontier = max(offset.frontier, start["frontier"])
         promise = max(self._promise(start["promise"], offset), start["promise"])
-        return {"next": offset.next, "frontier": frontier, "promise": promise}
+        closed = start["promise"]
+        return {"next": offset.next, "frontier": frontier, "promise": promise, "closed": closed}
 
     def _offset(self, start: dict[str, int]) -> Offset:
         """Return the furthest point within the row limit, or further if a promise asks for it."""
@@ -175,8 +176,10 @@ class StreamReader(DataSourceStreamReader):
 
     def _early_ms(self, start: dict[str, int], offset: Offset) -> int:
         """Return for how long to hold the next batch back; 0 or less: not at all."""
-        if start["promise"] > start["frontier"]:
+        if start["promise"] > start["closed"]:
             return start["promise"] - offset.frontier
+        if not start["frontier"] and offset.frontier > 0:
+            return 0  # however far the next tick is, there may be some to make up for
         if offset.next < offset.head or offset.next - start["next"] >= self._options.max_rows // 2:
             return 0
         return self._tick_after(offset.frontier) - offset.frontier - _PROMISE_MS

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from analytics_worker.runner import Burden
 from analytics_worker.spark.pools import pool_of
+from analytics_worker.spark.source import SourceOptions, StreamReader
 from mistbow.client.agent import AgentClient
 from mistbow.plan.expressions import Attribute, Comparison, Literal, Measure, Source, Value
 from mistbow.plan.fragments import Place, Whole
@@ -187,3 +188,17 @@ def test_a_fragment_that_fails_does_not_stop_the_one_it_should_replace(
         runner.accept(good)
         until(lambda status: status.state == "running", "all is well again")
         assert runner.status().error is None
+
+
+def test_what_ended_before_a_query_began_is_closed_however_far_the_next_tick_is(
+    agent: AgentClient,
+) -> None:
+    frontier = agent.info(RAW).frontier
+    grain = next(each for each in (3_600_000, 3_000_000) if each - frontier % each > 60_000)
+    options = {"url": agent.url, "stream": RAW, "grain": str(grain), "panes": "[]"}
+    reader = StreamReader(SourceOptions.parse(options))
+    read = reader.latestOffset(reader.initialOffset(), None)
+    assert read["promise"] == frontier // grain * grain
+    closed = reader.latestOffset(read, None)
+    assert reader.partitions(read, closed), "the micro-batch after a promise keeps it"
+    assert not reader.partitions(closed, reader.latestOffset(closed, None)), "there is time"
