@@ -22,7 +22,7 @@ from mistbow.plan.ticks import Ticks
 from mistbow.streams.schemas import POINT
 
 _PIECE_MS = 600_000
-"""So much time is mended at once, for its points to fit into the memory."""
+"""So much time is mended at once, for its points to fit into the memory; or a step, if longer."""
 
 _SHORT_MS = 10_000
 """What is left may be mended while the query waits if it is no more than this."""
@@ -54,6 +54,10 @@ class Mender:
         with locked(self.account):
             return self._mend_to(done, max(self._newest(done), frontier))
 
+    @property
+    def _longest_ms(self) -> int:
+        return max(each.window.every_ms for each in self.accumulators)
+
     def _newest(self, done: int) -> int:
         return self._read_back(done).newest
 
@@ -62,8 +66,10 @@ class Mender:
         return read_back(there, self.account.place.stream, self.accumulators, done + 1).ledger
 
     def _mend_to(self, done: int, last: int) -> int:
+        # What is between two ticks is read whole in any case.
+        piece = max(_PIECE_MS, self._longest_ms)
         while done < last:
-            until = min(last, done + _PIECE_MS)
+            until = min(last, done + piece)
             held = self._read_back(done)
             points = self._points(done, until)
             changed = [
@@ -81,7 +87,7 @@ class Mender:
         used = {each.window.pane for each in self.accumulators}
         panes = [pane for pane in self.panes if pane.id in used]
         places = {pane.id: place for place, pane in enumerate(panes)}
-        longest = max(each.window.every_ms for each in self.accumulators)
+        longest = self._longest_ms
         parts = []
         for place in self.sources:
             site = self.agent.at(place.site)

@@ -131,7 +131,7 @@ class Corrector:
             return False
         spans, number = found
         spans = self._mended(task, spans, frontier)
-        for together in clusters(spans):
+        for together in clusters(spans, task.fragment.plan):
             if self._stopping.is_set():
                 return False
             self._correct(task, together)

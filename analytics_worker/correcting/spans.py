@@ -50,8 +50,12 @@ def of_insights(
             yield insight.uid, joined(mine)
 
 
-def clusters(spans: Mapping[str, list[Span]]) -> Iterator[dict[str, Span]]:
-    """Part the spans of all insights in time: a point of long ago moves nothing of today."""
+def clusters(spans: Mapping[str, list[Span]], plan: Plan) -> Iterator[dict[str, Span]]:
+    """Part the spans of all insights of a plan in time: a point of long ago moves nothing of today.
+
+    A part holds at least one tick of each of its insights.
+    """
+    paces = _paces(plan)
     together = joined([span for each in spans.values() for span in each])
     for bounds in (piece for span in together for piece in _pieces(span)):
         cluster: dict[str, Span] = {}
@@ -62,9 +66,23 @@ def clusters(spans: Mapping[str, list[Span]]) -> Iterator[dict[str, Span]]:
                 if span.first <= bounds.last and span.last >= bounds.first
             ]
             if inside:
-                cluster[uid] = Span(inside[0].first, inside[-1].last)
+                span = Span(inside[0].first, inside[-1].last)
+                if any(ticks.after(span.first - 1) <= span.last for ticks in paces[uid]):
+                    cluster[uid] = span
         if cluster:
             yield cluster
+
+
+def _paces(plan: Plan) -> dict[str, set[Ticks]]:
+    """Return, by insight, when it may have a value."""
+    shapes = {window.id: window for window in plan.windows}
+    return {
+        insight.uid: {
+            Ticks(1) if insight.each_point else shapes[window].ticks
+            for window in windows_of(insight)
+        }
+        for insight in plan.insights
+    }
 
 
 def joined(spans: Iterable[Span]) -> list[Span]:

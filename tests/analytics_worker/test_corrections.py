@@ -54,6 +54,11 @@ def test_what_ends_at_a_time_of_day_is_touched_at_its_ticks() -> None:
     tick = 10 * DAY_MS + NIGHT.after_midnight_ms
     spans = touched(late(Row(ts=tick - 1, horizon=tick + 5 * DAY_MS)), plan)
     assert spans == {"a": [Span(tick, tick + DAY_MS)]}
+    parts = [part["a"] for part in clusters(spans, plan)]
+    assert [(part.first, part.last - part.first < 600_000) for part in parts] == [
+        (tick, True),
+        (tick + DAY_MS, True),
+    ]
     assert touched(late(Row(ts=tick - 1, horizon=tick - 1)), plan) == {}
     resumed = resume(plan, tick, {"a"})
     assert resumed.needs == tick + DAY_MS - 2 * DAY_MS
@@ -70,7 +75,7 @@ def test_a_point_of_long_ago_and_one_of_today_are_corrected_apart() -> None:
         "a": [Span(1000, 3000), Span(10**8 + 1000, 10**8 + 3000)],
         "b": [Span(10**8 + 5000, 10**8 + 10_000)],
     }
-    assert list(clusters(spans)) == [
+    assert list(clusters(spans, PLAN)) == [
         {"a": Span(1000, 3000)},
         {"a": Span(10**8 + 1000, 10**8 + 3000), "b": Span(10**8 + 5000, 10**8 + 10_000)},
     ]
@@ -83,7 +88,7 @@ _lates = st.lists(st.tuples(st.integers(0, 80_000), st.integers(0, 30_000)), min
 def test_touched_and_clusters_cover_the_definition(lates: list[tuple[int, int]]) -> None:
     rows = [Row(ts=ts, horizon=ts + lag) for ts, lag in lates]
     spans = touched(late(*rows), PLAN)
-    parts = list(clusters(spans))
+    parts = list(clusters(spans, PLAN))
     for insight, size, every in (("a", 3000, 1000), ("b", 10_000, 5000)):
         since = {"a": 0, "b": 12_000}[insight]
         expected = {

@@ -4,6 +4,7 @@ import threading
 import uuid
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,22 +20,28 @@ from mistbow.operators.accumulated import RunningCount
 from mistbow.plan.expressions import Measure, Source
 from mistbow.plan.fragments import Place
 from mistbow.plan.nodes import Insight, Pane, Plan, Window
+from mistbow.plan.ticks import DAY_MS, Ticks, TimeOfDay
 from mistbow.streams.schemas import RAW, STATES
 from tests.support.points import Row, points
 from tests.support.waiting import eventually
 from tests.support.windows import windows_of
 
 SECOND = 1000
+SECONDS = Ticks(SECOND)
 Values = list[tuple[int, str, float]]
 
 
 class Scene:
-    """A metric of its own, whose points come second by second, and how many they are."""
+    """A metric of its own, whose points come step by step, and how many they are."""
 
-    def __init__(self, agent: AgentClient, folder: Path) -> None:
+    def __init__(
+        self, agent: AgentClient, folder: Path, ticks: Ticks = SECONDS, early_ms: int = 0
+    ) -> None:
         self.agent = agent
         self.metric = f"m{uuid.uuid4().hex[:8]}"
-        self.begin = system_clock() // SECOND * SECOND - 600 * SECOND
+        self.step = ticks.every_ms
+        self.early_ms = early_ms
+        self.begin = ticks.last(system_clock() - max(600 * SECOND, 6 * self.step))
         place = Place("n1", f"states/{self.metric}")
         agent.create_stream(place.stream, STATES)
         epoch = agent.claim(place.stream).epoch
@@ -49,27 +56,37 @@ class Scene:
         window = Window(
             id=self.metric,
             pane="p",
-            size_ms=SECOND,
-            every_ms=SECOND,
+            size_ms=self.step,
+            every_ms=self.step,
             contents=("points",),
             start=self.begin,
+            at=ticks.at,
         )
         insight = Insight(
             uid="i",
             expression=Measure("RUNNING_COUNT", self.metric),
             by=("entityID",),
-            every_ms=SECOND,
+            every_ms=self.step,
             since=self.begin,
+            at=ticks.at,
         )
         self.plan = Plan(insights=(insight,), windows=(window,), panes=(pane,))
         self.arrived: Values = []
 
+    def tick_at(self, at: int) -> int:
+        """Return the tick so many steps after the begin."""
+        return self.begin + at * self.step
+
+    def point_at(self, at: int) -> int:
+        """Return the time of a point that counts at that tick."""
+        return self.tick_at(at) - self.early_ms
+
     def arrive(self, given: Values) -> None:
-        """Store points, at seconds after the begin."""
+        """Store points, so many steps after the begin, and somewhat earlier."""
         self.arrived += given
         self.agent.put(
             [
-                Point(metric=self.metric, entity=entity, ts=self.begin + at * SECOND, value=value)
+                Point(metric=self.metric, entity=entity, ts=self.point_at(at), value=value)
                 for at, entity, value in given
             ]
         )
@@ -79,15 +96,15 @@ class Scene:
     ) -> dict[tuple[str, int], float]:
         """Do as a query's batch does that has the windows of these points."""
         rows = [
-            Row(metric=self.metric, entity=entity, ts=self.begin + at * SECOND, value=value)
+            Row(metric=self.metric, entity=entity, ts=self.point_at(at), value=value)
             for at, entity, value in given
         ]
         windows = windows_of(points(rows), self.plan)
-        first = self.begin + min(at for at, _, _ in given) * SECOND
+        first = self.tick_at(min(at for at, _, _ in given))
         with states_for(account or self.account, self.plan, first) as states:
             composed = compose(windows, self.plan, states).to_pylist()
         return {
-            (row["key"][13:-2], (row["ts"] - self.begin) // SECOND): row["value"]
+            (row["key"][13:-2], (row["ts"] - self.begin) / self.step): row["value"]
             for row in composed
         }
 
@@ -106,8 +123,9 @@ class Scene:
         )
 
     def mend(self, at: int, frontier: int) -> int:
-        times = (self.begin + at * SECOND, self.begin + frontier * SECOND)
-        return (self.mender().mend(*times) - self.begin) // SECOND
+        return (
+            self.mender().mend(self.tick_at(at), self.tick_at(frontier)) - self.begin
+        ) // self.step
 
     def counts(self) -> dict[tuple[str, int], float]:
         """Return the states that count at each tick at which a key got points."""
@@ -116,7 +134,7 @@ class Scene:
         ledger = read_back(self.agent, stream, (accumulator,), self.begin).ledger
         found = {}
         for at, entity, _ in self.arrived:
-            key, after = f'{{"entityID":"{entity}"}}', self.begin + at * SECOND + 1
+            key, after = f'{{"entityID":"{entity}"}}', self.tick_at(at) + 1
             state = ledger.before(accumulator.id, key, after)
             assert isinstance(state, RunningCount)
             found[entity, at] = float(state.count)
@@ -181,6 +199,32 @@ def test_late_points_are_mended_and_the_query_goes_on_from_there(scene: Scene) -
     assert scene.agent.info(scene.account.place.stream).head == head  # nothing differs
     stored._known.clear()
     assert scene.say([(200, "c", 1.0)]) == {("c", 200): 3}
+
+
+class CountingClient(AgentClient):
+    """A client that counts what it reads of points."""
+
+    reads = 0
+
+    def read(self, name: str, *args: Any, **named: Any) -> Any:
+        CountingClient.reads += name == RAW
+        return super().read(name, *args, **named)
+
+
+def test_late_points_are_mended_where_days_end_at_a_time_of_day(
+    agent: AgentClient, tmp_path: Path
+) -> None:
+    days = Ticks(DAY_MS, TimeOfDay(23 * 3_600_000, "-03:30"))
+    scene = Scene(agent, tmp_path, days, early_ms=DAY_MS - 1)
+    scene.say([(at, entity, 1.0) for at in range(1, 5) for entity in "ab"])
+    scene.arrive([(2, "a", 5.0), (3, "c", 5.0)])
+    scene.agent = counting = CountingClient(agent.url)
+    assert scene.mend(2, frontier=4) == 4
+    counting.close()
+    scene.agent = agent
+    assert counting.reads <= 3, "a day is not read again for each of its minutes"
+    assert scene.counts() == scene.right()
+    assert scene.say([(5, "a", 1.0)]) == {("a", 5): 6}
 
 
 def test_a_batch_that_runs_meanwhile_is_mended_too(scene: Scene) -> None:
