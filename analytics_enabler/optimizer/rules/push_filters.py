@@ -1,7 +1,7 @@
 """Read only the points whose keys are asked for: what a WHEN says of keys holds for their points.
 
-A pane takes the points of those keys that some insight over it keeps. That of a sampled source
-stays as it is: which of its points are drawn depends on all of them.
+A pane takes the points of those keys that some insight over it keeps. One whose source is allotted
+stays as it is: of entities that vary alike, the order among all decides which are drawn more often.
 """
 
 from collections import defaultdict
@@ -29,6 +29,7 @@ from mistbow.plan.expressions import (
     walk,
 )
 from mistbow.plan.nodes import Insight, Pane, Plan
+from mistbow.plan.sampling import Allotted
 
 MOST_ALTERNATIVES = 8
 """Where insights ask for more different keys than this, all are read: else each insight that
@@ -107,7 +108,7 @@ def _on(held: Terms, by: Collection[str]) -> Terms:
 def _narrowed(pane: Pane, asked: Collection[Terms]) -> Pane:
     """Return a pane of points for which all of any of ``asked`` holds."""
     source = pane.source
-    if source.sampling is not msgspec.UNSET:
+    if isinstance(source.sampling, Allotted):
         return pane
     known = frozenset(() if source.predicate is None else terms(source.predicate))
     lacking = {_on(held, pane.by) - known for held in asked}

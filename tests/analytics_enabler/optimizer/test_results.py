@@ -83,7 +83,7 @@ def _results(plan: Plan, rows: list[Row]) -> list[dict[str, Any]]:
     return sorted(composed.to_pylist(), key=lambda row: (row["insight"], row["key"], row["ts"]))
 
 
-@settings(calm, max_examples=30)
+@settings(calm, max_examples=15)
 @given(_queries().filter(bool), st.lists(_rows, min_size=5, max_size=20))
 @example(f"a = {SUM} WHEN rack == 1 EVERY 1 s; b = {SUM} WHEN rack == 2 EVERY 1 s", _ALL_KEYS)
 @example(f"a = {SUM} WHEN rack == 1 EVERY 1 s; b = {SUM} EVERY 1 s", _ALL_KEYS)
@@ -96,6 +96,9 @@ def _results(plan: Plan, rows: list[Row]) -> list[dict[str, Any]]:
     "a = COMPUTE SUM(x, 2 s) BY rack WHEN rack == 1 AND > MIN(x, 2 s) EVERY 2 POINTS", _ALL_KEYS
 )
 @example("a = COMPUTE (SUM(x) BY rack) / MAX(SUM(x) BY rack) WHEN rack == 1 EVERY 1 s", _ALL_KEYS)
+@example(f"a = {SUM} WHEN rack == 1 EVERY 2 s WITH SAMPLE 0.5", _ALL_KEYS)
+@example(f"a = {SUM} WHEN rack == 1 EVERY 2 s WITH SAMPLE 1", _ALL_KEYS)
+@example(f"a = {SUM} WHEN rack == 1 EVERY 2 s WITH ADAM", _ALL_KEYS)
 @example("a = COMPUTE SUM((SUM(x) BY rack WHEN rack == 1)) EVERY 1 s", _ALL_KEYS)
 def test_each_rule_keeps_the_results(queries: str, rows: list[Row]) -> None:
     lowered = [step for step in optimize(plan_of(queries)).steps if step.plan.lowered]

@@ -5,7 +5,7 @@ from random import Random
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analytics_enabler.limits import MOST_PANES
@@ -161,7 +161,7 @@ def test_windows_over_the_same_points_share_one_pane() -> None:
     assert share_panes.apply(plan) is None
 
 
-@calm
+@settings(calm, max_examples=25)
 @given(plans())
 def test_windows_have_no_more_than_their_functions_need(plan: Plan) -> None:
     kept = optimize(plan).plan
@@ -194,9 +194,10 @@ def test_points_are_read_of_the_keys_that_any_insight_keeps() -> None:
     assert _conditions(nodes.partition("; ")[2]) != []
 
 
-def test_what_is_sampled_is_drawn_of_all_points() -> None:
+def test_what_is_allotted_is_of_all_points() -> None:
     query = 'a = COMPUTE AVG(x, 1 m) BY node WHEN node == "n1" EVERY 1 m WITH SAMPLE 0.1'
-    assert _conditions(query) == []
+    assert _conditions(query) == ['node == "n1"']
+    assert _conditions(f"{query} AND AWARENESS ON ACCURACY") == []
 
 
 def test_what_then_reads_the_same_points_shares_a_pane() -> None:
