@@ -24,6 +24,7 @@ from analytics_worker.accumulating.accumulators import (
     at_ticks,
 )
 from analytics_worker.at_points import Held, Moment, finish_at, passing
+from analytics_worker.composed import Part, composed_of
 from analytics_worker.finishing import Finished, finish, reduce_values
 from analytics_worker.labels import labels, seen_at_moments, seen_at_ticks
 from analytics_worker.sampled import finish_sample
@@ -69,45 +70,31 @@ from mistbow.plan.resumption import windows_of
 from mistbow.plan.sampling import ByLot
 from mistbow.plan.ticks import Ticks
 
-COMPOSED = pa.schema(
-    [
-        pa.field("insight", pa.string()),
-        pa.field("key", pa.string()),
-        pa.field("ts", pa.int64()),
-        pa.field("value", pa.float64()),
-        pa.field("values", pa.list_(pa.float64())),
-        pa.field("low", pa.float64()),
-        pa.field("high", pa.float64()),
-        pa.field("confidence", pa.float64()),
-        pa.field("text", pa.string()),
-    ]
-)
-"""The results of insights; rows with neither a value nor a text are left out."""
-
 _AT = ["tick", "key"]
 _NUMBER, _TEXT = pa.float64(), pa.string()
 _FOR_ALL = {_NUMBER: number_for_all, _TEXT: text_for_all}
 
 
 def compose(windows: pa.Table, plan: Plan, states: States, tell: Tell = unheard) -> pa.Table:
-    """Return what the plan's insights say of these windows (``WINDOWED``); shape ``COMPOSED``.
+    """Return what the plan's insights say of these windows (``WINDOWED``), as
+    ``COMPOSED``.
 
     What accumulates goes on from the ``states`` before each tick, and puts those after it. What
     operators of other packages leave unanswered is missing, and told.
     """
     held = _by_window(windows, plan)
     shared = _Scope(held, plan, states)
-    parts, shown = [COMPOSED.empty_table()], [pa.array([], pa.bool_())]
+    parts = []
     for insight in plan.insights:
+        # Most insights have no tick in most batches.
+        if not any(held[window].num_rows for window in windows_of(insight)):
+            continue
         scope = _Scope(held, plan, states, insight) if insight.each_point else shared
-        part, told = _compose_one(scope, insight)
-        parts.append(part)
-        shown += told.chunks if isinstance(told, pa.ChunkedArray) else [told]
+        parts.append(_compose_one(scope, insight))
         trouble = scope.trouble(insight)
         if trouble is not None:
             tell(insight.uid, trouble)
-    # Cut once: a call of Arrow costs the same for ten rows as for thousands.
-    return pa.concat_tables(parts).combine_chunks().filter(pa.chunked_array(shown))
+    return composed_of(parts)
 
 
 def _by_window(windows: pa.Table, plan: Plan) -> dict[str, pa.Table]:
@@ -125,31 +112,11 @@ def _by_window(windows: pa.Table, plan: Plan) -> dict[str, pa.Table]:
     }
 
 
-def _compose_one(scope: "_Scope", insight: Insight) -> tuple[pa.Table, Any]:
+def _compose_one(scope: "_Scope", insight: Insight) -> Part:
     """Return what an insight says at all ticks and keys, and which of it is shown."""
     result = scope.evaluate(insight.expression)
-    shown = pc.and_(pc.is_valid(result.values), pc.greater(result.rows["tick"], insight.since))
-    if insight.filter is not None:
-        shown = pc.and_(shown, scope.holds(insight.filter, result))
-    rows, said = result.rows, result.said
-    texts = said.value.type == _TEXT
-    composed = {
-        "insight": pa.repeat(insight.uid, rows.num_rows),
-        "key": rows["key"],
-        "ts": rows["tick"],
-        "value": None if texts else said.value,
-        "values": said.values,
-        "low": said.low,
-        "high": said.high,
-        "confidence": said.confidence,
-        "text": said.value if texts else None,
-    }
-    columns = [_or_nothing(composed[each.name], rows.num_rows, each.type) for each in COMPOSED]
-    return pa.Table.from_arrays(columns, schema=COMPOSED), shown
-
-
-def _or_nothing(column: Any, rows: int, kind: pa.DataType) -> Any:
-    return pa.nulls(rows, kind) if column is None else column
+    chosen = None if insight.filter is None else scope.holds(insight.filter, result)
+    return Part(insight, result.rows, result.said, chosen)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

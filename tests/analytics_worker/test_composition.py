@@ -4,7 +4,8 @@ import pyarrow as pa
 import pytest
 
 from analytics_worker.accumulating.ledger import Ledger
-from analytics_worker.composition import COMPOSED, compose
+from analytics_worker.composed import COMPOSED
+from analytics_worker.composition import compose
 from analytics_worker.finishing import WINDOWED
 from mistbow.plan.expressions import (
     And,

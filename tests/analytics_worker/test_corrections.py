@@ -4,7 +4,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analytics_worker.composition import COMPOSED
+from analytics_worker.composed import COMPOSED
 from analytics_worker.correcting.differences import differences
 from analytics_worker.correcting.late_points import touched
 from analytics_worker.correcting.spans import Span, clusters
