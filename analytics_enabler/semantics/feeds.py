@@ -152,10 +152,9 @@ def taken(
 
 def _without_from(node: ast.Node) -> ast.Node:
     node = rebuilt(node, _without_from)
-    if not isinstance(node, ast.MetricStream) or not node.members:
+    if not isinstance(node, ast.MetricStream):
         return node
-    if node.when is None:
-        return ast.Name(node.metric, span=node.span)
+    # Not its name alone, which might be an attribute's in a condition.
     return replace(node, members=())
 
 

@@ -155,8 +155,8 @@ def _is_text(entity: bytes | None) -> bool:
 def _attributes(rows: pa.Table, feed: Feed) -> pa.Array:
     """Return the attributes of each row, as JSON with sorted names, without those it lacks."""
     columns = {name: _scalars(rows[name]) for name in attributes_in(rows.schema, feed)}
-    if feed.entity is not None:
-        columns["entityID"] = _words(rows[feed.entity]).to_pylist()
+    if feed.entity is not None or "entityID" not in columns:
+        columns["entityID"] = _entities(rows, feed).to_pylist()
     names = sorted(columns)
     known: dict[tuple[object, ...], str] = {}
     texts = []

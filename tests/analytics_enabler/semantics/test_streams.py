@@ -5,6 +5,7 @@ import pytest
 
 from analytics_enabler.semantics import Sites, check, scope_of, streams_named
 from analytics_enabler.semantics.feeds import Schemas
+from mistbow.plan.expressions import is_text
 from mistbow.plan.feeds import Feed
 from tests.analytics_enabler.support import definitions
 
@@ -121,6 +122,15 @@ def test_what_a_feed_is() -> None:
     (warning,) = checked.problems
     assert warning.message == "there is no stream `later` yet; its insights wait for one"
     assert len({each.meaning for each in checked.definitions}) == 4
+
+
+def test_what_is_taken_from_a_feed_is_a_metric_in_a_condition_too() -> None:
+    text = "u: STREAM FROM stream(name='later', metric='m', value='n');"
+    checked = check(
+        f"{text} a = COMPUTE at BY at WHEN x FROM (u) > 1 EVERY 1 s", frozenset(), schemas=SCHEMAS
+    )
+    (found,) = checked.definitions
+    assert is_text(found.expression), "x, and no attribute, is what `at` is the latest of"
 
 
 def test_attributes_may_be_named_in_the_plural() -> None:

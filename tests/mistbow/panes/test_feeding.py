@@ -38,10 +38,10 @@ def told(rows: pa.Table, feed: Feed, *metrics: str) -> list[Any]:
 
 def test_each_numeric_column_is_a_metric() -> None:
     assert told(WIDE, Feed("w"), "temp", "rain", "ts", "none") == [
-        ("temp", "w", 1, 1.5, {"station": "a", "dry": True}),
-        ("rain", "w", 1, 1.0, {"station": "a", "dry": True}),
-        ("rain", "w", 2, 2.0, {"station": "b", "dry": False}),
-        ("rain", "w", 4, 4.0, {"dry": True}),
+        ("temp", "w", 1, 1.5, {"entityID": "w", "station": "a", "dry": True}),
+        ("rain", "w", 1, 1.0, {"entityID": "w", "station": "a", "dry": True}),
+        ("rain", "w", 2, 2.0, {"entityID": "w", "station": "b", "dry": False}),
+        ("rain", "w", 4, 4.0, {"entityID": "w", "dry": True}),
     ]
     by_station = Feed("w", entity="station", attributes=("dry", "temp", "odd"))
     assert told(WIDE, by_station, "temp", "rain") == [
@@ -54,8 +54,8 @@ def test_each_numeric_column_is_a_metric() -> None:
 
 def test_a_column_names_the_metric() -> None:
     feed = Feed("l", time="at", metric="what", value="number", attributes=("weight",))
-    assert told(LONG, feed, "rain") == [("rain", "l", 2, 8.0, {"weight": 0.5})]
-    assert told(LONG, feed, "temp", "rain")[0] == ("temp", "l", 1, 7.0, {})
+    assert told(LONG, feed, "rain") == [("rain", "l", 2, 8.0, {"entityID": "l", "weight": 0.5})]
+    assert told(LONG, feed, "temp", "rain")[0] == ("temp", "l", 1, 7.0, {"entityID": "l"})
 
 
 def test_a_row_whose_entity_is_no_text_is_left_out() -> None:
