@@ -253,7 +253,9 @@ class Query:
             match node:
                 case ast.Elided():
                     return _operand(rows, "base")
-                case ast.Name(name) if name not in self.reading.metrics:
+                case ast.Name(name) if (
+                    canonical(name) in rows.by or name not in self.reading.metrics
+                ):
                     return attribute(f"base.{key_column(canonical(name))}")
             found = self._value(node, place)
             if isinstance(found, Constant):

@@ -110,6 +110,8 @@ class Reading:
         definition = self.streams.get(name)
         if definition is None:
             return f"entity = '{name}'"
+        if definition.provider == "stream":  # all points there are of it
+            return "true"
         terms = tuple(ast.Membership(ast.Name(each.key), each.values)
                       for each in definition.settings)  # fmt: skip
         return holds(ast.And(terms), of_point) if terms else "true"

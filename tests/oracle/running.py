@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import Protocol
 
 import msgspec
 import pyarrow as pa
@@ -43,6 +44,18 @@ class Trial:
     texts: tuple[str, ...]
 
 
+class Pointed(Protocol):
+    """What has points."""
+
+    @property
+    def rows(self) -> list[Row]:
+        """All points."""
+
+    @property
+    def come(self) -> list[Row]:
+        """All points with their horizons."""
+
+
 @dataclass(frozen=True)
 class Case:
     """A text over a stream, and its insights, named by the case's number and their own.
@@ -52,7 +65,7 @@ class Case:
 
     number: int
     text: str
-    stream: Stream
+    stream: Pointed
     since: int
     insights: tuple[Insight, ...]
     options: tuple[Options, ...]

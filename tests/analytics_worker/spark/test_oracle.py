@@ -4,6 +4,7 @@ import uuid
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -14,16 +15,19 @@ from analytics_worker.accumulating.ledger import Ledger
 from analytics_worker.accumulating.stored import Account
 from analytics_worker.composition import compose
 from mistbow.client.agent import AgentClient
+from mistbow.panes.feeding import points_in
+from mistbow.panes.routing import metrics_needed, route
 from mistbow.plan.fragments import Place
 from mistbow.streams.schemas import STATES
 from tests.analytics_worker.spark.test_lowering import NO_SHRINKING
+from tests.oracle import feeds
 from tests.oracle.data import METRICS, Series, Stream, streams
 from tests.oracle.queries import texts
 from tests.oracle.running import Trial, answers_of, cases_of, differences, plans_of, told_apart
 from tests.oracle.spark import Breaks, Streamed, in_a_batch
 from tests.support.operators import know_example
 from tests.support.points import points
-from tests.support.windows import windows_of
+from tests.support.windows import windows_of, windows_of_routed
 
 _TEXTS = 50
 """So many are tried on each stream."""
@@ -103,6 +107,25 @@ def _account(agent: AgentClient, folder: Path) -> Account:
     place = Place("n1", f"states/{uuid.uuid4().hex}")
     agent.create_stream(place.stream, STATES)
     return Account(agent.url, place, agent.claim(place.stream).epoch, str(folder / "lock"), "query")
+
+
+@pytest.mark.parametrize("trials", [3, pytest.param(100, marks=_SOAK)])
+def test_drawn_feeds_equal_the_oracle(trials: int) -> None:
+    @settings(
+        max_examples=trials, phases=NO_SHRINKING, suppress_health_check=list(HealthCheck),
+        database=None,
+    )  # fmt: skip
+    @given(feeds.trials(10))
+    def compare(trial: tuple[feeds.Fed, list[str]]) -> None:
+        fed, some = trial
+        cases, feed = feeds.cases_of(fed, some)
+        (plan,) = plans_of(cases)
+        rows = points_in(fed.table, feed, metrics_needed(plan.panes), -1)
+        routed = [route(batch, plan.panes) for batch in rows.combine_chunks().to_batches()]
+        windows = windows_of_routed(pa.concat_tables(routed), plan)
+        assert not differences(cases, answers_of(compose(windows, plan, Ledger())))
+
+    compare()
 
 
 def _series(entity: str, seed: int, **attributes: str | float | bool) -> Series:
