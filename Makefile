@@ -24,7 +24,7 @@ crash: .venv/stamp ## kill, freeze, fill up and cut the power of storage as ofte
 	MISTBOW_ROUNDS=10 $(BIN)/pytest -rA tests/storage_agent/cluster
 	MISTBOW_ROUNDS=20 $(BIN)/pytest -rA tests/storage_agent/replication
 	$(BIN)/pytest -rA -m soak tests/storage_agent/test_openapi.py
-	$(BIN)/pytest -rA -m soak tests/analytics_worker --ignore=tests/analytics_worker/spark
+	$(BIN)/pytest -rA -m soak tests/mistbow tests/analytics_worker --ignore=tests/analytics_worker/spark
 
 fuzz: .venv/stamp ## draw statements by the ten thousand; compute queries over drawn data by the thousand
 	$(BIN)/mistbow setup
