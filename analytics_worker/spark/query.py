@@ -58,11 +58,10 @@ class FragmentQuery:
             if progress.batchId <= self._seen_batch:
                 continue
             self._seen_batch = progress.batchId
-            source = progress.sources[0]
-            self._ends.append(json.loads(source.endOffset or "{}"))
-            # What was promised before a batch, that batch closes.
-            closed = json.loads(source.startOffset or "{}").get("promise", 0)
-            self.frontier = max(self.frontier, closed)
+            # Where nothing was read yet, Spark has none.
+            end = json.loads(progress.sources[0].endOffset or "null") or {}
+            self._ends.append(end)
+            self.frontier = max(self.frontier, end.get("closed", 0))
             self.counts += Counts(
                 batches=1,
                 rows_dropped=sum(op.numRowsDroppedByWatermark for op in progress.stateOperators),

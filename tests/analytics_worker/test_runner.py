@@ -97,7 +97,13 @@ def test_results_equal_the_oracle_through_change_restart_and_late_points(
         runner.accept(fragment(target, since, both=True))
         for batch in traffic.batches(12):
             agent.put(batch)
-        eventually(lambda: runner.status().rows_written, timeout=60, what="results")
+
+        def has_results() -> bool:
+            status = runner.status()
+            assert status.error is None
+            return status.rows_written > 0
+
+        eventually(has_results, timeout=60, what="results")
     with running(spark, agent, fragment(target, since, both=True)) as runner:
         for batch in traffic.batches(5):
             agent.put(batch)
