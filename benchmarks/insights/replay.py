@@ -97,6 +97,10 @@ async def _fill(port: int, begin: int, seconds: int, rows: int, names: list[str]
         await raw.writer.append(_points(words, rows, now), epoch=epoch)
         if number % _KEEP_EVERY == 0:
             await keeper.keep()
+    before, runs = None, raw.log.manifest.current.runs
+    while runs != before:
+        await keeper.keep()
+        before, runs = runs, raw.log.manifest.current.runs
     # As an agent would have noted: nothing is to be replayed when one starts.
     await ignite.put(METADATA, APPLIED, str(raw.log.head).encode())
     await streams.close()

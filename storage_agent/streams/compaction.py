@@ -20,7 +20,7 @@ from storage_agent.streams import runs
 from storage_agent.streams.index import EARLIEST, LATEST, Entry, Index, time_range
 from storage_agent.streams.log import StreamLog
 from storage_agent.streams.manifest import Manifest, Trash
-from storage_agent.streams.pieces import Piece, Rows, commits_of
+from storage_agent.streams.pieces import Gone, Piece, Rows, commits_of
 from storage_agent.streams.recent_keys import AGE_S
 from storage_agent.streams.runs import Commits, Run
 from storage_agent.streams.segments import Appended, Segment, no_rows
@@ -231,22 +231,32 @@ class _Build:
         """Write the blocks of points one after the other; returns the rows of each commit."""
         counts = np.zeros(len(commits), np.int64)
         size = 0
-        # Small commits are joined once, not for every block.
-        joined = [self._joined()] if self.segments else []
+        # Small commits are joined once, not for every block, and divided once.
+        gone = self.log.gone(None)
+        divided = await asyncio.to_thread(lambda: runs.divided(self._joined(gone), self.blocks))
         for block in range(self.blocks):
-            tables = [runs.in_block(table, block, self.blocks) for table in joined]
+            parts, wider = [divided[block]], list[pa.Table]()
             for entry in self.entries:
                 if entry.blocks:
                     table = await self.log.block(entry, block % entry.blocks)
-                    tables.append(runs.in_block(table, block, self.blocks))
-            data, numbers = await asyncio.to_thread(_encoded, tables)
+                    (parts if entry.blocks == self.blocks else wider).append(table)
+            data, numbers = await asyncio.to_thread(self._encoded, block, parts, wider)
             counts += _counted(numbers, commits)
             await self.log.store.put_part(self.log.key, self.name, str(block), data)
             size += len(data)
         return counts, size
 
-    def _joined(self) -> pa.Table:
-        gone = self.log.gone(None)
+    def _encoded(
+        self, block: int, parts: Sequence[pa.Table], wider: Sequence[pa.Table]
+    ) -> tuple[bytes, runs.Int64s]:
+        """Encode a block of ``parts``, and of what is in blocks that held more series."""
+        ours = [runs.in_block(table, block, self.blocks) for table in wider]
+        table = pa.concat_tables([*parts, *ours])
+        return runs.encode_points(table), table[runs.NUMBER].to_numpy()
+
+    def _joined(self, gone: Gone) -> pa.Table:
+        if not self.segments:
+            return runs.with_numbers(no_rows(self.log.schema), np.zeros(0, np.int64))
         # Deletions look at commits one by one; hundreds at once take a fifth of the time.
         parts = [[each] for each in self.segments] if gone.deletions else [self.segments]
         living = [_living(Piece.of(part, gone)) for part in parts]
@@ -302,11 +312,6 @@ def _from(parts: Sequence[dict[str, Appended]], oldest: int) -> Iterator[tuple[s
         for key, appended in part.items():
             if appended.first >= oldest:
                 yield key, appended
-
-
-def _encoded(tables: Sequence[pa.Table]) -> tuple[bytes, runs.Int64s]:
-    table = pa.concat_tables(tables)
-    return runs.encode_points(table), table[runs.NUMBER].to_numpy()
 
 
 def _counted(numbers: runs.Int64s, commits: Commits) -> runs.Int64s:

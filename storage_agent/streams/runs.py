@@ -10,6 +10,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Self
 from zlib import crc32
 
@@ -148,19 +149,33 @@ def with_numbers(rows: pa.RecordBatch, numbers: Int64s) -> pa.Table:
 
 def in_block(rows: pa.Table, block: int, blocks: int) -> pa.Table:
     """Return the rows of points whose series belong into one block of so many."""
-    if blocks == 1 or rows.num_rows == 0:
-        return rows
     return rows.filter(pa.array(_hashes(rows) % blocks == block))
+
+
+def divided(rows: pa.Table, blocks: int) -> list[pa.Table]:
+    """Return the rows of points by the block, of so many, that their series belong into."""
+    if blocks == 1:
+        return [rows]
+    block = _hashes(rows) % blocks
+    order = np.argsort(block, kind="stable")
+    bounds = np.searchsorted(block[order], np.arange(blocks + 1))
+    ordered = rows.take(pa.array(order))
+    return [ordered.slice(start, end - start) for start, end in pairwise(bounds.tolist())]
 
 
 def _hashes(rows: pa.Table) -> Int64s:
     metric, entity = (rows[name].combine_chunks() for name in ("metric", "entity"))
+    # To number the pairs that there are by a dictionary is faster than to sort all of them.
     width = len(entity.dictionary)
-    pairs = metric.indices.to_numpy().astype(np.int64) * width + entity.indices.to_numpy()
-    found, inverse = np.unique(pairs, return_inverse=True)
+    pairs = pa.array(metric.indices.to_numpy().astype(np.int64) * width + entity.indices.to_numpy())
+    found = pairs.dictionary_encode()
     metrics, entities = as_list(metric.dictionary), as_list(entity.dictionary)
-    each = [hash_of(metrics[pair // width], entities[pair % width]) for pair in found.tolist()]
-    return np.array(each, np.int64)[inverse]
+    each = [
+        hash_of(metrics[pair // width], entities[pair % width])
+        for pair in found.dictionary.to_pylist()
+    ]
+    hashes: Int64s = np.array(each, np.int64)[found.indices.to_numpy()]
+    return hashes
 
 
 def encode_points(rows: pa.Table) -> bytes:
