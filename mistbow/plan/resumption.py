@@ -11,6 +11,7 @@ import msgspec
 
 from mistbow.plan.expressions import Measure
 from mistbow.plan.nodes import Insight, Plan, expressions_of
+from mistbow.plan.ticks import Ticks
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class Resumption:
 def resume(plan: Plan, frontier: int, covered: Collection[str]) -> Resumption:
     """Return how to go on when the results of ``covered`` insights are complete to ``frontier``."""
     insights = tuple(
-        msgspec.structs.replace(insight, since=max(insight.since, frontier))
+        msgspec.structs.replace(insight, since=max(insight.since, _told_to(insight, frontier)))
         if insight.uid in covered
         else insight
         for insight in plan.insights
@@ -40,6 +41,12 @@ def resume(plan: Plan, frontier: int, covered: Collection[str]) -> Resumption:
             after[window] = min(insight.since, after.get(window, insight.since))
     needs = min(window.ticks.after(after[window.id]) - window.reach_ms for window in plan.windows)
     return Resumption(msgspec.structs.replace(plan, insights=insights), after, needs)
+
+
+def _told_to(insight: Insight, frontier: int) -> int:
+    """Return up to when (ms) the results of an insight stand, where ticks do up to a frontier."""
+    # Values at points are told at its own ticks, between which others may have theirs.
+    return Ticks(insight.every_ms).last(frontier) if insight.each_point else frontier
 
 
 def windows_of(insight: Insight) -> set[str]:

@@ -1,3 +1,5 @@
+import msgspec
+
 from mistbow.plan.expressions import Arithmetic, Measure, Source
 from mistbow.plan.nodes import Insight, Pane, Plan, Window
 from mistbow.plan.resumption import only, resume
@@ -33,6 +35,22 @@ def test_what_is_covered_goes_on_from_the_frontier() -> None:
     resumption = resume(PLAN, 90_000, {"a"})
     assert resumption.after == {"short": 90_000, "long": 17_500}
     assert [one.since for one in resumption.plan.insights] == [90_000, 17_500]
+
+
+def test_values_at_points_go_on_from_the_tick_that_told_the_last_ones() -> None:
+    carries = msgspec.structs.replace(PANE, contents=("points",))
+    own = Window(
+        id="own", pane="p", size_ms=60_000, every_ms=10_000, contents=("points",), each_point=True
+    )
+    at_points = Insight(
+        uid="e", expression=Measure("AVG", "own"), by=(), every_ms=10_000, since=0, each_point=True
+    )
+    plan = Plan(insights=(at_points, insight("a", "short")), windows=(own, SHORT), panes=(carries,))
+    # Nobody has told those of 10 s to 15 s yet.
+    assert [one.since for one in resume(plan, 15_000, {"a", "e"}).plan.insights] == [10_000, 15_000]
+    late = msgspec.structs.replace(at_points, since=12_000)
+    (since,) = resume(only(plan, (late,)), 15_000, {"e"}).plan.insights
+    assert since.since == 12_000
 
 
 def test_a_part_of_a_plan_has_just_what_it_needs() -> None:
