@@ -11,9 +11,9 @@ from analytics_enabler.optimizer import optimize
 from analytics_enabler.plan_text import plan_text
 from analytics_enabler.semantics import Checked, Sites, scope_of
 from mistbow.insights import ExplainedStep, Explanation, Shared
-from mistbow.plan.expressions import Measure
 from mistbow.plan.feeds import Feed
-from mistbow.plan.nodes import Insight, Plan, expressions_of
+from mistbow.plan.nodes import Insight, Plan
+from mistbow.plan.resumption import only, windows_of
 
 _NEW = "new"
 
@@ -65,32 +65,25 @@ def lines_of(plan: Plan, feeds: Mapping[str, Feed]) -> list[str]:
 
 def new_part(plan: Plan) -> Plan:
     """Return what of a plan the new insights use."""
-    insights = tuple(insight for insight in plan.insights if _is_new(insight))
-    used = {window for insight in insights for window in _windows_of(insight)}
-    windows = tuple(window for window in plan.windows if window.id in used)
-    panes = tuple(pane for pane in plan.panes if pane.id in {w.pane for w in windows})
-    return Plan(insights=insights, windows=windows, panes=panes)
+    return only(plan, tuple(insight for insight in plan.insights if _is_new(insight)))
 
 
 def _is_new(insight: Insight) -> bool:
     return insight.uid.startswith(f"{_NEW}/")
 
 
-def _windows_of(insight: Insight) -> list[str]:
-    found = [node.window for node in expressions_of(insight) if isinstance(node, Measure)]
-    return list(dict.fromkeys(found))
-
-
 def _shared(plan: Plan) -> list[Shared]:
     pane_of = {window.id: window.pane for window in plan.windows}
     users: dict[str, list[Insight]] = defaultdict(list)
     for insight in plan.insights:
-        windows = _windows_of(insight)
-        for node in dict.fromkeys((*windows, *(pane_of[window] for window in windows))):
+        windows = windows_of(insight)
+        for node in windows | {pane_of[window] for window in windows}:
             users[node].append(insight)
     found: list[Shared] = []
     for insight in filter(_is_new, plan.insights):
-        for window in _windows_of(insight):
+        # In the plan's order: a set has none.
+        read = windows_of(insight)
+        for window in (window.id for window in plan.windows if window.id in read):
             # Who shares a window shares its pane too: only the closest is worth telling.
             for node, gain in ((window, "computed once"), (pane_of[window], "cut once")):
                 others = [other for other in users[node] if other.uid != insight.uid]

@@ -4,7 +4,7 @@ import pytest
 
 from analytics_enabler.explain import explanation_text
 from analytics_enabler.explain.edges import Flows
-from analytics_enabler.explain.explanation import added_by, explain, plans_with
+from analytics_enabler.explain.explanation import added_by, explain, new_part, plans_with
 from analytics_enabler.explain.savings import savings_of
 from analytics_enabler.fragments import MERGE, over_sites, version_for, whole
 from analytics_enabler.groups import Group
@@ -14,6 +14,7 @@ from analytics_enabler.semantics import Sites, check
 from mistbow.insights import Explanation
 from mistbow.plan.feeds import Feed
 from mistbow.plan.fragments import Place
+from tests.analytics_enabler.semantics.test_documentation import EXAMPLES
 from tests.analytics_enabler.support import deployment, plan_of
 
 HEADROOM = "cpu_headroom = COMPUTE 100 - AVG(cpu, 10 SECONDS) EVERY 5 SECONDS"
@@ -52,6 +53,23 @@ def test_nothing_is_shared_between_groups() -> None:
 def test_nothing_is_shared_with_other_keys_or_filters() -> None:
     for aggregate in ("AVG(cpu, 10 s) BY node", "AVG(cpu WHEN > 0, 10 s)"):
         assert explained(f"a = COMPUTE {aggregate} EVERY 5 s").shared == []
+
+
+@pytest.mark.parametrize("text", EXAMPLES)
+def test_all_that_can_run_can_be_explained(text: str) -> None:
+    checked = check(text)
+    added = added_by(checked, Sites())
+    for running in ((), deployment(text).running):
+        plans = plans_with(added, running)
+        parts = [new_part(plan) for plan in plans.values()]
+        assert sum(len(part.insights) for part in parts) == len(added)
+        assert len(explain(checked, added, plans).plan) == len(added)
+
+
+def test_the_other_of_two_metrics_is_shared_too() -> None:
+    both = "a = COMPUTE CORRELATION(x, y, 1 m) EVERY 5 s; b = COMPUTE MEDIAN(y, 1 m) EVERY 5 s"
+    first, second = explained(both).shared
+    assert (first.id, first.insight, second.insight) == (second.id, "a", "b")
 
 
 def test_it_shows_the_way_from_syntax_to_plan() -> None:
