@@ -129,7 +129,10 @@ class Corrector:
         found = finder.find(frontier)
         if found is None:
             return False
-        spans, number = found
+        touched, number = found
+        # The finder of the fragment before knows insights that are no more.
+        there = {insight.uid for insight in task.fragment.plan.insights}
+        spans = {uid: each for uid, each in touched.items() if uid in there}
         spans = self._mended(task, spans, frontier)
         for together in clusters(spans, task.fragment.plan):
             if self._stopping.is_set():

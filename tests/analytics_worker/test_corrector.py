@@ -11,10 +11,10 @@ from mistbow.client.agent import AgentClient
 from mistbow.client.agent_model import Point
 from mistbow.clock import system_clock
 from mistbow.plan.expressions import Measure, Source
-from mistbow.plan.fragments import Place, Whole
+from mistbow.plan.fragments import Merge, Place, Whole
 from mistbow.plan.nodes import Insight, Pane, Plan, Window
 from mistbow.streams.results import standing
-from mistbow.streams.schemas import RAW, RESULT_ROWS
+from mistbow.streams.schemas import EVENTS, RAW, RESULT_ROWS
 
 PANES = (Pane(id="p", source=Source("late.metric"), by=(), width_ms=1000),)
 WINDOWS = (Window(id="w", pane="p", size_ms=1000, every_ms=1000),)
@@ -64,4 +64,30 @@ def test_an_insight_that_begins_during_a_correction_misses_no_late_row(
         ("old", tick, 2.0),
         ("new", tick, 2.0),
     }
+    assert not corrector.step(EVER)
+
+
+def test_what_was_late_for_an_insight_that_went_as_its_group_became_a_merge_holds_up_nothing(
+    spark: SparkSession, agent: AgentClient
+) -> None:
+    target, decisions = "results/late-merge", Place("n1", "decisions/late-merge")
+    agent.create_stream(target, RESULT_ROWS)
+    agent.create_stream(decisions.stream, EVENTS)
+    epoch = agent.claim(target).epoch
+    tick = system_clock() // 1000 * 1000 - 30_000
+    whole = fragment(target, tick - 1, "kept", "removed")
+    corrector = Corrector(SparkLibrary(spark, agent.url), agent)
+    corrector.begin(whole, epoch)
+    agent.put([Point(metric="late.metric", entity="a", ts=tick, value=2.0)])
+    merge = Merge(
+        id="late",
+        sources=(Place("n1", "panes/late-merge"),),
+        target=whole.target,
+        decisions=decisions,
+        plan=fragment(target, tick - 1, "kept").plan,
+    )
+    corrector.begin(merge, epoch)
+    assert corrector.step(EVER)
+    held = standing(agent.read(target).table).to_pylist()
+    assert [(row["insight"], row["ts"], row["value"]) for row in held] == [("kept", tick, 2.0)]
     assert not corrector.step(EVER)
