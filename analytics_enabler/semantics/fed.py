@@ -13,7 +13,7 @@ from analytics_enabler.semantics.trees import references as referred_by
 from analytics_enabler.semantics.trees import walk
 from grammar import ast
 from mistbow.panes.feeding import attributes_in, metrics_in
-from mistbow.plan.attributes import canonical
+from mistbow.plan.attributes import ENTITY, canonical
 from mistbow.plan.feeds import Feed
 from mistbow.streams.signatures import signature_of
 
@@ -68,8 +68,7 @@ def _known_attributes(feed: Feed, schemas: Schemas) -> frozenset[str] | None:
     schema = schemas.get((feed.site, feed.stream))
     if schema is None or any(name not in schema.names for name in feed.named):
         return None
-    columns = {*attributes_in(schema, feed), "entityID"}
-    return frozenset(columns | set(map(canonical, columns)))
+    return frozenset({*attributes_in(schema, feed), ENTITY})
 
 
 def _warn_of_attributes(
@@ -80,9 +79,9 @@ def _warn_of_attributes(
         return
     seen = set(attributes)
     for name, span in _attributes_named(insight):
-        if name in seen or canonical(name) in seen:
+        if canonical(name) in seen:
             continue
-        seen.add(name)
+        seen.add(canonical(name))
         near = findings.nearest(name, attributes)
         there = ", ".join(sorted(attributes))
         findings.warning(

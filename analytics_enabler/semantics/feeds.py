@@ -10,7 +10,14 @@ from analytics_enabler.semantics.findings import Findings, did_you_mean, nearest
 from analytics_enabler.semantics.named import read_by, read_by_condition
 from analytics_enabler.semantics.trees import rebuilt
 from grammar import ParseError, ast, parse
-from mistbow.panes.feeding import is_attribute, is_entity, is_number, is_time, is_word
+from mistbow.panes.feeding import (
+    attributes_in,
+    is_attribute,
+    is_entity,
+    is_number,
+    is_time,
+    is_word,
+)
 from mistbow.plan.feeds import Feed
 
 SETTINGS = ("name", "site", "time", "metric", "value", "entity", "attributes")
@@ -109,6 +116,22 @@ def check_columns(
                 definition.span,
                 f"the column `{column}` of `{feed.stream}` is of the type {found}",
                 f"Name one that is {what}.",
+            )
+    if all(name in schema.names for name in feed.named):
+        _check_attributes(definition, feed, schema, findings)
+
+
+def _check_attributes(
+    definition: ast.StreamDefinition, feed: Feed, schema: pa.Schema, findings: Findings
+) -> None:
+    for attribute, columns in attributes_in(schema, feed).items():
+        if len(columns) > 1:
+            together = ", ".join(f"`{column}`" for column in columns[:-1])
+            findings.error(
+                definition.span,
+                f"the columns {together} and `{columns[-1]}` of `{feed.stream}` are each the "
+                f"attribute `{attribute}`",
+                "Name in `attributes` the columns that are meant, and only one of these.",
             )
 
 

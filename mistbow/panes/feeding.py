@@ -1,12 +1,13 @@
 """Feeding: the rows of any stream as points, in the columns that routing reads."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from mistbow.panes.routing import COLUMNS
+from mistbow.plan.attributes import ENTITY, canonical
 from mistbow.plan.feeds import Feed
 from mistbow.streams.schemas import HORIZON, POINTS
 
@@ -24,11 +25,22 @@ def metrics_in(schema: pa.Schema, feed: Feed) -> tuple[str, ...]:
     )
 
 
-def attributes_in(schema: pa.Schema, feed: Feed) -> Sequence[str]:
-    """Return the columns that are attributes."""
+def attributes_in(schema: pa.Schema, feed: Feed) -> Mapping[str, Sequence[str]]:
+    """Return the attributes, by the names that queries have for them, with their columns.
+
+    Where one has several columns, none of them is meant.
+    """
+    found: dict[str, list[str]] = {} if feed.entity is None else {ENTITY: [feed.entity]}
+    for column in _attribute_columns(schema, feed):
+        columns = found.setdefault(canonical(column), [])
+        if column not in columns:
+            columns.append(column)
+    return found
+
+
+def _attribute_columns(schema: pa.Schema, feed: Feed) -> Sequence[str]:
     if feed.attributes is not None:
-        kinds = {name: schema.field(name).type for name in feed.attributes}
-        return [name for name, kind in kinds.items() if is_attribute(kind)]
+        return [name for name in feed.attributes if is_attribute(schema.field(name).type)]
     taken = {feed.time, feed.metric, feed.value, feed.entity}
     return [field.name for field in schema if field.name not in taken and is_word(field.type)]
 
@@ -154,9 +166,13 @@ def _is_text(entity: bytes | None) -> bool:
 
 def _attributes(rows: pa.Table, feed: Feed) -> pa.Array:
     """Return the attributes of each row, as JSON with sorted names, without those it lacks."""
-    columns = {name: _scalars(rows[name]) for name in attributes_in(rows.schema, feed)}
-    if feed.entity is not None or "entityID" not in columns:
-        columns["entityID"] = _entities(rows, feed).to_pylist()
+    found = attributes_in(rows.schema, feed)
+    for name, alike in found.items():
+        if len(alike) > 1:
+            raise ValueError(f"columns of {feed.stream} are each `{name}`: {', '.join(alike)}")
+    columns = {name: _scalars(rows[column]) for name, (column,) in found.items()}
+    if feed.entity is not None or ENTITY not in columns:
+        columns[ENTITY] = _entities(rows, feed).to_pylist()
     names = sorted(columns)
     known: dict[tuple[object, ...], str] = {}
     texts = []

@@ -1,11 +1,14 @@
 """The names of a point's attributes, as the language and the data write them."""
 
+ENTITY = "entityID"
+"""What was measured: all points have it."""
+
 _SYNONYMS = {
     "node_id": "node",
     "fog_node_id": "node",
     "fognodeid": "node",
-    "entityid": "entityID",
-    "entity": "entityID",
+    "entityid": ENTITY,
+    "entity": ENTITY,
     "entitytype": "entityType",
     "groupname": "group",
 }

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from analytics_enabler.semantics import check
 from grammar import ast, parse
+from mistbow.plan.attributes import canonical
 from mistbow.plan.feeds import Feed
 from tests.oracle.running import Case
 from tests.support.points import Row
@@ -25,6 +26,7 @@ _STEP_MS = 200
 _TEXT, _WHOLE, _FLOAT = pa.string(), pa.int64(), pa.float64()
 _WORDS = (_TEXT, pa.large_string(), pa.dictionary(pa.int32(), _TEXT))
 _NUMBERS = (_FLOAT, pa.int32(), pa.uint8(), pa.decimal128(8, 2))
+_NODES = ("node", "node_id", "fogNodeId")
 _TIMES = (
     _WHOLE, pa.timestamp("ms"), pa.timestamp("us"), pa.timestamp("us", tz="Europe/Berlin"),
 )  # fmt: skip
@@ -87,7 +89,7 @@ def _points_of(types: dict[str, str], given: dict[str, tuple[str, ...]]) -> str:
         if kind in ("VARCHAR", "BOOLEAN") and [name] not in map(list, given.values())
     ]
     ts = time if _is_number(types[time]) else f"epoch_ms({time})"
-    pairs = ", ".join(f"'{name}', {_attribute(name, types[name])}" for name in names)
+    pairs = ", ".join(f"'{canonical(name)}', {_attribute(name, types[name])}" for name in names)
     common = (
         f"{f'{entity[0]}::varchar' if entity else repr(NAME)}, {ts}::bigint as ts, "
         "{value}::double as value, "
@@ -123,9 +125,11 @@ def _feeds(draw: st.DrawFn) -> Fed:
     if time != "ts":
         settings["time"] = f'"{time}"'
     columns = {time: _times(chance, draw(st.sampled_from(_TIMES)))}
+    who, node = draw(st.sampled_from(["who", "entity"])), draw(st.sampled_from(_NODES))
+    columns[who] = _some(chance, _WORDS[0], ["e1", "e2", "e3"])
     if draw(st.booleans()):
-        columns["who"] = _some(chance, _WORDS[0], ["e1", "e2", "e3"])
-        settings["entity"] = '"who"'
+        settings["entity"] = f'"{who}"'
+    columns[node] = _some(chance, draw(st.sampled_from(_WORDS)), ["a", "n", None])
     columns["place"] = _some(chance, draw(st.sampled_from(_WORDS)), ["a", "b", None])
     columns["dry"] = _some(chance, pa.bool_(), [True, False, None])
     columns["level"] = _some(chance, draw(st.sampled_from((_FLOAT, pa.int32()))), [1, 2, None])
@@ -136,7 +140,7 @@ def _feeds(draw: st.DrawFn) -> Fed:
     else:
         columns |= {name: _numbers(chance, draw(st.sampled_from(_NUMBERS))) for name in "xy"}
     if draw(st.booleans()):
-        settings["attributes"] = '("place", "dry", "level")'
+        settings["attributes"] = f'("place", "dry", "level", "{node}")'
     said = ", ".join(f"{key}={value}" for key, value in settings.items())
     return Fed(f"f: STREAM FROM stream({said})", pa.table(columns))
 
@@ -166,7 +170,7 @@ def _numbers(chance: random.Random, kind: pa.DataType) -> pa.Array:
 _METRICS = st.sampled_from([
     "{} FROM (f)", "{} FROM (f)", "{} FROM (f) WHEN > 1", '{} FROM (f) WHEN place == "a"',
     "{} FROM (f) WHEN dry != true", "{} FROM (f) WHEN level >= 1",
-    "{} FROM (f) WHEN NOT dry == place",
+    "{} FROM (f) WHEN NOT dry == place", '{} FROM (f) WHEN node_id == "n"',
 ])  # fmt: skip
 _VALUES = st.sampled_from([
     "{}", "SUM({}, 2 s)", "AVG({}, 3 s)", "COUNT({}, 1 s)", "MEDIAN({}, 2 s) + MAX({}, 1 s)",
@@ -174,10 +178,10 @@ _VALUES = st.sampled_from([
 ])  # fmt: skip
 _ENDS = st.sampled_from([
     "", "", " WHEN > 2", ' WHEN place IN ("b")', " WHEN dry == false", " WHEN level NOT IN (2)",
-    ' WHEN entity == "e1"',
+    ' WHEN entity == "e1"', ' WHEN node != "a"',
 ])  # fmt: skip
 _RHYTHMS = st.sampled_from([" EVERY 1 s", " EVERY 500 MS", "", " EVERY 3 POINTS"])
-_ATTRIBUTES = ("place", "dry", "level", "entity")
+_ATTRIBUTES = ("place", "dry", "level", "entity", "node", "fog_node_id")
 
 
 def trials(count: int) -> st.SearchStrategy[tuple[Fed, list[str]]]:

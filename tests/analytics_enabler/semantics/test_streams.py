@@ -48,6 +48,9 @@ SCHEMAS: Schemas = {
          ("l", pa.list_(pa.int8()))]
     ),
     (None, "later"): None,
+    (None, "keys"): pa.schema(
+        [("ts", pa.int64()), ("node", pa.string()), ("node_id", pa.string()), ("x", pa.int8())]
+    ),
 }  # fmt: skip
 ERRORS = [
     ("s: STREAM FROM strage(node='a')", "no provider `strage`", "`storage`"),
@@ -66,6 +69,16 @@ ERRORS = [
     ("s: STREAM FROM stream(name='w', name='v')", "`name` is given twice", "Leave one"),
     ("s: STREAM FROM stream(name='w', entity='l')", "is of the type list<item: int8>", "a single"),
     ("s: STREAM FROM stream(name='w', attributes='l')", "is of the type list", "a truth value"),
+    (
+        "s: STREAM FROM stream(name='keys')",
+        "`node` and `node_id` of `keys` are each",
+        "only one of",
+    ),
+    (
+        "s: STREAM FROM stream(name='keys', entity='node', attributes=('node_id', 'entity'))",
+        "has no column `entity`",
+        "It has ts",
+    ),
     ("s: STREAM FROM storage(); s: STREAM FROM storage()", "two streams `s`", "of its own"),
 ]
 
@@ -157,7 +170,8 @@ def test_what_is_probably_not_meant_is_a_warning() -> None:
 def test_attributes_that_points_of_a_feed_do_not_have_are_a_warning() -> None:
     checked = check(
         f"{FEEDS} a = COMPUTE AVG(x FROM (w) WHEN dry == true) BY staton WHEN station != 'b' "
-        "EVERY 1 s; b = COMPUTE AVG(x FROM (v)) BY unknown EVERY 1 s",
+        "EVERY 1 s; b = COMPUTE AVG(x FROM (v)) BY unknown EVERY 1 s; k: STREAM FROM "
+        "stream(name='keys', attributes='node_id'); c = COMPUTE SUM(x FROM (k)) BY node EVERY 1 s",
         schemas=SCHEMAS,
     )
     assert checked.ok

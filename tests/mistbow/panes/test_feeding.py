@@ -66,6 +66,16 @@ def test_a_row_whose_entity_is_no_text_is_left_out() -> None:
         ]  # fmt: skip
 
 
+def test_attributes_have_the_names_that_queries_have_for_them() -> None:
+    rows = pa.table({"ts": [1], "x": [1.0], "node_id": ["n"], "entity": ["e"], "groupName": ["g"]})
+    named = {"entityID": "e", "node": "n", "group": "g"}
+    assert told(rows, Feed("w"), "x") == [("x", "w", 1, 1.0, named)]
+    by_entity = Feed("w", entity="entity", attributes=("entity", "node_id"))
+    assert told(rows, by_entity, "x") == [("x", "e", 1, 1.0, {"entityID": "e", "node": "n"})]
+    with pytest.raises(ValueError, match="columns of w are each `entityID`: node_id, entity"):
+        told(rows, Feed("w", entity="node_id"), "x")
+
+
 def test_a_column_that_is_not_there_is_told() -> None:
     with pytest.raises(ValueError, match="the stream w has no column at, m"):
         points_in(WIDE, Feed("w", time="at", metric="m", value="rain"), ["x"], 0)
