@@ -1,7 +1,9 @@
 """Read only the points whose keys are asked for: what a WHEN says of keys holds for their points.
 
-A pane takes the points of those keys that some insight over it keeps. One whose source is allotted
-stays as it is: of entities that vary alike, the order among all decides which are drawn more often.
+A pane takes the points of those keys that some insight over it keeps. Two stay as they are: one
+whose source is allotted, for of entities that vary alike the order among all decides which are
+drawn more often; and one over which something accumulates, for its states are used by insights that
+come later and ask for other keys.
 """
 
 from collections import defaultdict
@@ -50,7 +52,11 @@ def apply(plan: Plan) -> Plan | None:
         for measure, held in _asked_by(insight):
             for window in filter(None, (measure.window, measure.other)):
                 asked[pane_by[window]].add(held)
-    narrowed = {pane.id: _narrowed(pane, asked[pane.id]) for pane in plan.panes}
+    accumulated = {window.pane for window in plan.windows if window.start is not None}
+    narrowed = {
+        pane.id: pane if pane.id in accumulated else _narrowed(pane, asked[pane.id])
+        for pane in plan.panes
+    }
     if tuple(narrowed.values()) == plan.panes:
         return None
     windows = tuple(

@@ -200,6 +200,12 @@ def test_what_is_allotted_is_of_all_points() -> None:
     assert _conditions(f"{query} AND AWARENESS ON ACCURACY") == []
 
 
+def test_what_accumulates_is_of_all_keys() -> None:
+    # Its states are used by insights that come later, whatever keys these ask for.
+    for value, every in (("RUNNING_MEAN(x)", "1 s"), ("SUM(x, 2 s)", "9 POINTS")):
+        assert _conditions(f'a = COMPUTE {value} BY node WHEN node == "n1" EVERY {every}') == []
+
+
 def test_what_then_reads_the_same_points_shares_a_pane() -> None:
     same = 'b = COMPUTE MAX(x WHEN node == "n1", 10 s) BY node EVERY 1 s'
     plan = optimize(plan_of(f'a = COMPUTE AVG(x) BY node WHEN node == "n1" EVERY 4 s; {same}')).plan

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from analytics_enabler.optimizer import optimize
+from analytics_enabler.semantics import check
 from analytics_worker.accumulating import stored
 from analytics_worker.accumulating.accumulators import accumulators_of
 from analytics_worker.accumulating.mending import Mender
@@ -245,3 +247,46 @@ def test_a_batch_that_runs_meanwhile_is_mended_too(scene: Scene) -> None:
     assert last == [3]  # so the batch's results are corrected as well
     assert scene.counts() == scene.right()
     assert scene.say([(4, "a", 1.0)]) == {("a", 4): 5}
+
+
+def kept(scene: Scene, *nodes: str) -> Plan:
+    """Return the plan of an insight for each of these nodes, which all begin with the scene."""
+    query = '{0} = COMPUTE RUNNING_COUNT(x) BY node WHEN node == "{0}" EVERY 1 s'
+    checked = check("; ".join(map(query.format, nodes)))
+    insights = tuple(each.deployed(each.name, scene.begin) for each in checked.definitions)
+    return optimize(Plan(insights=insights)).plan
+
+
+def counted(
+    scene: Scene, plan: Plan, rows: list[tuple[int, str]], after: int, until: int
+) -> dict[tuple[str, int], float]:
+    """Do as a new query does that reads what is in ``(after, until]``, in batches of 50 s."""
+    account = replace(scene.account, query=uuid.uuid4().hex)
+    found: dict[tuple[str, int], float] = {}
+    for begin in range(after, until, 50):
+        given = [
+            Row("x", ts=scene.tick_at(at) - 1, value=1.0, attributes={"node": node})
+            for at, node in rows
+            if begin < at <= min(begin + 50, until)
+        ]
+        windows = windows_of(points(given), plan)
+        with states_for(account, plan, scene.tick_at(begin + 1)) as states:
+            composed = compose(windows, plan, states).to_pylist()
+        found |= {(r["insight"], (r["ts"] - scene.begin) // SECOND): r["value"] for r in composed}
+    return found
+
+
+def test_states_go_on_where_insights_of_other_keys_ran_meanwhile(scene: Scene) -> None:
+    rows = [(at, node) for at in range(1, 201) for node in "ab"]
+    counted(scene, kept(scene, "a"), rows, 0, 70)
+    counted(scene, kept(scene, "b"), rows, 0, 150)
+    last = counted(scene, kept(scene, "a"), rows, 0, 200)
+    assert last == {("a", at): at for at in range(1, 201)}
+
+
+def test_states_are_whole_of_a_key_that_is_asked_for_later(scene: Scene) -> None:
+    # It is silent while all keys' states are written again.
+    rows = [*((at, "a") for at in range(1, 241)), *((at, "b") for at in (*range(1, 101), 240))]
+    counted(scene, kept(scene, "a"), rows, 0, 190)
+    counted(scene, kept(scene, "a", "b"), rows, 0, 195)
+    assert counted(scene, kept(scene, "a", "b"), rows, 195, 240)["b", 240] == 101
