@@ -15,6 +15,7 @@ from analytics_enabler.semantics.fed import (
     check_feed,
     check_site,
     feed_with_references,
+    known_attributes,
     known_metrics,
 )
 from analytics_enabler.semantics.feeds import Schemas
@@ -93,6 +94,10 @@ class _Known:
         """Return the metrics that there are, None where that is not known."""
         return self.metrics if feed is None else known_metrics(feed, self.schemas)
 
+    def attributes_of(self, feed: Feed | None) -> frozenset[str]:
+        """Return the attributes that points are known to have."""
+        return frozenset() if feed is None else known_attributes(feed, self.schemas) or frozenset()
+
 
 def _check_names(script: Script, findings: Findings) -> None:
     seen: Counter[str] = Counter()
@@ -137,7 +142,8 @@ def _define(
             continue
         feed = feed_with_references(plain, feeds[written.name], references, findings)
         metrics = context.metrics_of(feed)
-        meant = with_current(plain, metrics, references, findings)
+        attributes = context.attributes_of(feed)
+        meant = with_current(plain, metrics, references, findings, attributes)
         if metrics is not None:
             warn_of_attributes(meant, metrics, references, findings)
         # Its text is as the user wrote it; its meaning stands by itself, without what that names.

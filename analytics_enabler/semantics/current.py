@@ -21,14 +21,16 @@ def with_current(
     metrics: frozenset[str] | None,
     references: References,
     findings: Findings,
+    attributes: frozenset[str] = frozenset(),
 ) -> ast.Insight:
     """Return an insight in whose conditions on results metrics by themselves are told as such.
 
     ``metrics`` are those that points have come of, None where that is not known. A name after
     COMPUTE that is no metric becomes the attribute of the latest point of the one that WHEN names.
+    ``attributes`` are those that points are known to have, beside the keys.
     """
     keys = frozenset(map(canonical, insight.by))
-    told = _with_attribute(insight, metrics, references, findings)
+    told = _with_attribute(insight, metrics, keys | attributes, references, findings)
     if told is not None:
         return told
     if not _may_name_metrics(insight):
@@ -47,6 +49,7 @@ def _may_name_metrics(insight: ast.Insight) -> bool:
 def _with_attribute(
     insight: ast.Insight,
     metrics: frozenset[str] | None,
+    attributes: frozenset[str],
     references: References,
     findings: Findings,
 ) -> ast.Insight | None:
@@ -54,18 +57,17 @@ def _with_attribute(
     node, when = insight.expression, insight.when
     if not isinstance(node, ast.Name) or when is None:
         return None
-    keys = frozenset(map(canonical, insight.by))
     elsewhere = {stream.metric for stream in read_by_condition(when)}
     if node.name in elsewhere | (metrics or frozenset()):
         return None
-    if metrics is None and canonical(node.name) not in keys:
+    if metrics is None and canonical(node.name) not in attributes:
         return None  # it may be a metric as well as not
     names = _Names(elsewhere | (metrics or frozenset()), references)
-    when = names.in_condition(when, keys)
+    when = names.in_condition(when, frozenset(map(canonical, insight.by)))
     of = next(read_by_condition(when), None)
     if of is None or any(isinstance(leaf, ast.Elided) for leaf in leaves(when)):
         return None
-    if canonical(node.name) not in keys:
+    if canonical(node.name) not in attributes:
         hint = f"If it is a metric, name it in a function, as in `MAX({node.name})`."
         near = findings.nearest(node.name, metrics or ())
         findings.warning(

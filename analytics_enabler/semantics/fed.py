@@ -63,9 +63,11 @@ def check_feed(
     _warn_of_attributes(insight, feed, schemas, findings)
 
 
-def _known_attributes(feed: Feed, schemas: Schemas) -> frozenset[str] | None:
-    """Return the names that points of a feed have attributes by, None where that is not known."""
+def known_attributes(feed: Feed, schemas: Schemas) -> frozenset[str] | None:
+    """Return the attributes that points of a feed can have, None where that is not known."""
     schema = schemas.get((feed.site, feed.stream))
+    if schema is None and feed.attributes is not None:
+        return frozenset({*map(canonical, feed.attributes), ENTITY})
     if schema is None or any(name not in schema.names for name in feed.named):
         return None
     return frozenset({*attributes_in(schema, feed), ENTITY})
@@ -74,7 +76,7 @@ def _known_attributes(feed: Feed, schemas: Schemas) -> frozenset[str] | None:
 def _warn_of_attributes(
     insight: ast.Insight, feed: Feed, schemas: Schemas, findings: Findings
 ) -> None:
-    attributes = _known_attributes(feed, schemas)
+    attributes = known_attributes(feed, schemas)
     if attributes is None:
         return
     seen = set(attributes)

@@ -59,6 +59,11 @@ class Fed:
             for metric, entity, ts, value, attributes in told
         ]
 
+    @cached_property
+    def attributes(self) -> set[str]:
+        """The attributes that some point has."""
+        return {"entityID"}.union(*(row.attributes for row in self.rows))
+
     @property
     def come(self) -> list[Row]:
         """The same: none of them came late."""
@@ -200,7 +205,7 @@ def _texts(draw: st.DrawFn, fed: Fed) -> str:
     metrics = st.builds(str.format, _METRICS, st.sampled_from("xy"))
     by = draw(st.lists(st.sampled_from(_ATTRIBUTES), max_size=2, unique=True))
     attribute = draw(st.sampled_from([None, None, *_ATTRIBUTES]))
-    if attribute and "metric" in fed.definition and attribute not in by:
+    if attribute and "metric" in fed.definition and canonical(attribute) not in fed.attributes:
         by.append(attribute)  # else it may be a metric: which there are is not known
     keys = f" BY {', '.join(by)}" if by else ""
     if attribute:

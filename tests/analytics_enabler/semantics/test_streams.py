@@ -146,6 +146,22 @@ def test_what_is_taken_from_a_feed_is_a_metric_in_a_condition_too() -> None:
     assert is_text(found.expression), "x, and no attribute, is what `at` is the latest of"
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "name='keys', metric='node', value='x'",
+        "name='later', metric='m', value='n', attributes='node_id'",
+    ],
+)
+def test_what_a_feed_has_as_an_attribute_is_no_metric(settings: str) -> None:
+    text = f"u: STREAM FROM stream({settings}); a = COMPUTE node WHEN y FROM (u) > 1 EVERY 1 s;"
+    checked = check(f"{text} b = COMPUTE place WHEN y FROM (u) > 1 EVERY 1 s", schemas=SCHEMAS)
+    texts = [is_text(each.expression) for each in checked.definitions]
+    assert (texts, [each.message for each in checked.problems if "node" in each.message]) == (
+        [True, False], [],
+    )  # fmt: skip
+
+
 def test_attributes_may_be_named_in_the_plural() -> None:
     taken = "a = COMPUTE AVG(x FROM (s)) EVERY 1 s"
     many = "nodes=('a', 'b'), Sites='c', entityTypes='d', entities='e', regions='f', groups='g'"
