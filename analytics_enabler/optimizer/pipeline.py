@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from analytics_enabler.optimizer.rules import (
-    drop_columns,
     fold_constants,
     merge_identical,
     push_filters,
@@ -31,7 +30,6 @@ STAGES: tuple[tuple[Rule, ...], ...] = (
     (fold_constants,),
     (merge_identical,),
     (share_panes, push_filters),
-    (drop_columns,),
 )
 """Each stage runs until none of its rules has anything to do; then the next one starts."""
 

@@ -75,9 +75,7 @@ def test_the_other_of_two_metrics_is_shared_too() -> None:
 def test_it_shows_the_way_from_syntax_to_plan() -> None:
     explanation = explained("a = COMPUTE AVG(cpu, 10 s) * (3 - 2) WHEN > 1 EVERY 5 s")
     assert explanation.ast[0]["expression"]["left"]["function"] == "AVG"
-    assert [step.rule for step in explanation.steps] == [
-        "fold_constants", "merge_identical", "drop_columns",
-    ]  # fmt: skip
+    assert [step.rule for step in explanation.steps] == ["fold_constants", "merge_identical"]
 
 
 def test_it_says_which_stream_a_feed_is() -> None:

@@ -5,12 +5,12 @@ them a measure of it. What accumulates is the same only if it does so since the 
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import get_args
 
 from analytics_enabler.optimizer.naming import pane_of, these, window_of
-from mistbow.plan.contents import Content
+from mistbow.plan.contents import Content, content_of
 from mistbow.plan.expressions import (
     ACCUMULATING,
     Aggregate,
@@ -22,21 +22,18 @@ from mistbow.plan.nodes import Insight, Pane, Plan, Window, expressions_of, rewr
 from mistbow.plan.sampling import ByLot
 from mistbow.plan.ticks import At, Ticks
 
-_OF_ALL: frozenset[Content] = frozenset(get_args(Content))
-
 
 def apply(plan: Plan) -> Plan | None:
-    """Turn every aggregate into a measure of a window with all contents, of a pane of its own."""
+    """Turn every aggregate into a measure of a window whose pane serves that window alone."""
     if plan.lowered:
         return None
-    aggregates = (
-        (node, insight.since)
-        for insight in plan.insights
-        for node in expressions_of(insight)
-        if isinstance(node, Aggregate)
-    )
-    shapes = dict.fromkeys(shape for each in aggregates for shape in _shapes(*each))
-    made = {shape: _made(shape) for shape in shapes}
+    contents: dict[_Shape, set[Content]] = defaultdict(set)
+    for insight in plan.insights:
+        for node in expressions_of(insight):
+            if isinstance(node, Aggregate):
+                for shape in _shapes(node, insight.since):
+                    contents[shape] |= _needed(node, shape)
+    made = {shape: _made(shape, needed) for shape, needed in contents.items()}
 
     def measure(node: Expression, since: int) -> Expression:
         if not isinstance(node, Aggregate):
@@ -86,9 +83,14 @@ def _shapes(node: Aggregate, since: int) -> Iterator[_Shape]:
         yield _Shape(source, node.by, *lengths, node.each_point, start, node.at)
 
 
-def _made(shape: _Shape) -> tuple[Pane, Window]:
-    # Which of these contents are taken, ``drop_columns`` finds out.
-    contents = _OF_ALL if isinstance(shape.source.sampling, ByLot) else _OF_ALL - {"sample"}
+def _needed(node: Aggregate, shape: _Shape) -> set[Content]:
+    content = "points" if node.each_point else content_of(node.function)
+    if content is not None:
+        return {content}
+    return {"sample"} if isinstance(shape.source.sampling, ByLot) else set()
+
+
+def _made(shape: _Shape, contents: set[Content]) -> tuple[Pane, Window]:
     ticks = Ticks(shape.every_ms, shape.at)
     width = math.gcd(shape.size_ms, ticks.step_ms, shape.offset_ms)
     pane = pane_of(shape.source, shape.by, width, contents)
