@@ -124,8 +124,12 @@ class Results(BaseModel):
 
 
 class ExplainedStep(BaseModel):
-    """What a rule of the optimizer ``did``, in words, and the plan after it, one node a line."""
+    """What a rule of the optimizer ``did``, in words, and the plan after it, one node a line.
 
+    The plan is of the insights of a text that are in the same ``group``.
+    """
+
+    group: str
     rule: str
     did: str
     plan: list[str]

@@ -1,7 +1,7 @@
 """From a checked text to an explanation of it, but for where it would run."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from analytics_enabler.deployments.model import Generation
 from analytics_enabler.explain.tree import tree_of
@@ -43,19 +43,25 @@ def explain(checked: Checked, added: Sequence[Generation], plans: dict[Group, Pl
     if not checked.ok or checked.script is None:
         return Explanation(problems=problems)
     plan = Plan(insights=tuple(each.definition.deployed(each.name, 0) for each in added))
-    steps = optimize(plan).steps
     fed = {each.name: each.definition.feed for each in added}
     feeds = {name: feed for name, feed in fed.items() if feed is not None}
     return Explanation(
         problems=problems,
         ast=[tree_of(statement) for statement in checked.script.statements],
         plan=lines_of(plan, feeds),
-        steps=[
-            ExplainedStep(rule=step.rule, did=step.did, plan=lines_of(step.plan, feeds))
-            for step in steps
-        ],
+        steps=[step for group in plans for step in _steps(group, added, feeds)],
         shared=[shared for each in plans.values() for shared in _shared(each)],
     )
+
+
+def _steps(
+    group: Group, added: Iterable[Generation], feeds: Mapping[str, Feed]
+) -> Iterator[ExplainedStep]:
+    """Yield what the optimizer does to those of a text's insights that run together."""
+    members = (each.definition.deployed(each.name, 0) for each in added if each.group == group)
+    for step in optimize(Plan(insights=tuple(members))).steps:
+        lines = lines_of(step.plan, feeds)
+        yield ExplainedStep(group=group.id, rule=step.rule, did=step.did, plan=lines)
 
 
 def lines_of(plan: Plan, feeds: Mapping[str, Feed]) -> list[str]:

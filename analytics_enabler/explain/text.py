@@ -12,7 +12,10 @@ def explanation_text(explanation: Explanation, queries: str) -> str:
     parts = [("Problems", [render(problem, queries) for problem in explanation.problems])]
     parts.append(("Syntax", [line for tree in explanation.ast for line in tree_lines(tree)]))
     parts.append(("Plan", explanation.plan))
-    parts += [(f"After {step.rule}: {step.did}", step.plan) for step in explanation.steps]
+    several = len({step.group for step in explanation.steps}) > 1
+    for step in explanation.steps:
+        where = f" in group {step.group}" if several else ""
+        parts.append((f"After {step.rule}{where}: {step.did}", step.plan))
     for group in explanation.groups:
         many = "1 insight" if group.insights == 1 else f"{group.insights} insights"
         title = f"Group {group.id}: {many} in all, placed by {group.scheduler}"

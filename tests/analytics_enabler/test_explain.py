@@ -78,6 +78,21 @@ def test_it_shows_the_way_from_syntax_to_plan() -> None:
     assert [step.rule for step in explanation.steps] == ["fold_constants", "merge_identical"]
 
 
+def test_steps_are_of_insights_that_run_together() -> None:
+    query = "{} = COMPUTE SUM(x) BY node{} EVERY 5 s"
+    urgent = f"{query.format('a', ' WHEN node == 1')} WITH SALIENCE 5"
+    text = "; ".join([urgent, query.format("b", ""), query.format("c", "")])
+    explanation = explained(text)
+    assert sorted((step.rule, step.did) for step in explanation.steps) == [
+        ("merge_identical", "1 aggregate by 1 window"),
+        ("merge_identical", "2 aggregates by 1 window"),
+        ("push_filters", "1 pane of 1 only of keys that are asked for"),
+    ]
+    groups = {step.group for step in explanation.steps}
+    told = explanation_text(explanation, text)
+    assert all(f"After merge_identical in group {group}: " in told for group in groups)
+
+
 def test_it_says_which_stream_a_feed_is() -> None:
     text = "w: STREAM FROM stream(name='weather'); a = COMPUTE AVG(t FROM (w), 1 m) EVERY 1 m"
     explanation = explained(text)
