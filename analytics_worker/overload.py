@@ -10,7 +10,7 @@ from analytics_worker.shedding import Load, Shedding
 from mistbow.client.agent import AgentClient
 from mistbow.clock import system_clock
 from mistbow.errors import MistbowError
-from mistbow.plan.fragments import Fragment, Merge, Partial, Place
+from mistbow.plan.fragments import Fragment, Merge, Place
 from mistbow.telemetry import get_logger
 
 log = get_logger(__name__)
@@ -131,7 +131,7 @@ def overdue_ms(fragment: Fragment, done: int, heard: Collection[int]) -> int:
     ``heard``: the frontiers of its sources. What all of these have, it could have done. A merge
     may wait for one that is slow, but not for ever: then what the furthest has tells.
     """
-    grain = fragment.grain_ms if isinstance(fragment, Partial) else fragment.plan.grain_ms
+    grain = fragment.grain_ms
     waits = SLOW * fragment.patience_ms if isinstance(fragment, Merge) else 0
     next_tick = (done // grain + 1) * grain
     return max(0, min(heard) - next_tick, max(heard) - next_tick - waits)

@@ -220,7 +220,7 @@ class FragmentRunner:
             if not self._turns.take(self):
                 return
             self._candidate = self._start(self._wanted)
-        if self._candidate is not None and self._candidate.frontier >= self._caught_up_at():
+        if self._candidate is not None and self._has_caught_up(self._candidate):
             self._take_over(self._candidate)
 
     def _rest(self) -> None:
@@ -270,9 +270,13 @@ class FragmentRunner:
         )  # fmt: skip
         return query
 
-    def _caught_up_at(self) -> int:
+    def _has_caught_up(self, candidate: Query) -> bool:
+        """Return whether it has told all that it has to up to where the results are."""
         running = self._active.frontier if self._active is not None else 0
-        return max(running, self._frontier, 1)
+        # These may be further by ticks of others: what it closes is a multiple of its own grain.
+        grain = candidate.fragment.grain_ms
+        told = max(running, self._frontier) // grain * grain
+        return candidate.frontier >= max(told, 1)
 
     def _take_over(self, candidate: Query) -> None:
         fragment = candidate.fragment
@@ -289,7 +293,7 @@ class FragmentRunner:
         if former is not None:
             self._end(former)
             if isinstance(fragment, Merge):
-                until = former.frontier + fragment.plan.grain_ms
+                until = former.frontier + fragment.grain_ms
                 decisions = self._epochs.of(fragment.decisions, EVENTS)
                 tell_joined(self._agent, former.fragment, fragment, until, decisions)
         log.info("running", fragment=fragment.id, frontier=candidate.frontier)

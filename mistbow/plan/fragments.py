@@ -27,6 +27,11 @@ class Whole(msgspec.Struct, frozen=True, kw_only=True, tag="whole"):
     salience: int = 0
 
     @property
+    def grain_ms(self) -> int:
+        """How often results can be due."""
+        return self.plan.grain_ms
+
+    @property
     def fingerprint(self) -> str:
         """A name for exactly this fragment, the same everywhere."""
         return fingerprint(self)
@@ -68,6 +73,11 @@ class Merge(msgspec.Struct, frozen=True, kw_only=True, tag="merge"):
     plan: Plan
     patience_ms: int = 5000
     salience: int = 0
+
+    @property
+    def grain_ms(self) -> int:
+        """How often results can be due."""
+        return self.plan.grain_ms
 
     @property
     def fingerprint(self) -> str:

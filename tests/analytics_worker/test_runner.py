@@ -15,6 +15,7 @@ from mistbow.client.agent import AgentClient
 from mistbow.plan.expressions import Attribute, Comparison, Literal, Measure, Source, Value
 from mistbow.plan.fragments import Place, Whole
 from mistbow.plan.nodes import Insight, Pane, Plan, Window
+from mistbow.plan.resumption import only
 from mistbow.plan.status import FragmentStatus
 from mistbow.streams.results import standing
 from mistbow.streams.schemas import RAW, RESULT_ROWS
@@ -194,6 +195,36 @@ def test_a_fragment_that_fails_does_not_stop_the_one_it_should_replace(
         runner.accept(good)
         until(lambda status: status.state == "running", "all is well again")
         assert runner.status().error is None
+
+
+@pytest.mark.timeout(240)
+def test_one_of_a_coarser_grain_takes_over_long_before_its_next_tick(
+    spark: SparkSession, agent: AgentClient
+) -> None:
+    target = "results/coarser"
+    agent.create_stream(target, RESULT_ROWS)
+    frontier = agent.info(RAW).frontier
+    hours = next(each for each in (3_600_000, 3_000_000) if each - frontier % each > 180_000)
+    both = fragment(target, frontier, both=True)
+    window = msgspec.structs.replace(WINDOWS[1], size_ms=hours, every_ms=hours)
+    total = msgspec.structs.replace(both.plan.insights[1], every_ms=hours)
+    plan = msgspec.structs.replace(both.plan, windows=(WINDOWS[0], window))
+    both = msgspec.structs.replace(
+        both, plan=msgspec.structs.replace(plan, insights=(both.plan.insights[0], total))
+    )
+    coarse = msgspec.structs.replace(both, plan=only(plan, (total,)))
+    with running(spark, agent, both) as runner:
+        eventually(lambda: runner.done, timeout=60, what="both run")
+        runner.accept(coarse)
+
+        def runs_alone() -> bool:
+            status = runner.status()
+            assert status.error is None
+            return (status.active, status.queries) == (coarse.fingerprint, 1)
+
+        eventually(runs_alone, timeout=30, what="the coarser one took over")
+        assert runner.done == frontier // hours * hours
+        assert runner.status().frontier > frontier
 
 
 def test_what_ended_before_a_query_began_is_closed_however_far_the_next_tick_is(
