@@ -41,7 +41,7 @@ from mistbow.panes.predicates import (
     text_for_all,
 )
 from mistbow.panes.routing import key_of
-from mistbow.plan.contents import CONTENT_OF
+from mistbow.plan.contents import CONTENT_OF, CONTENTS
 from mistbow.plan.expressions import (
     ACCUMULATING,
     And,
@@ -102,7 +102,7 @@ def _by_window(windows: pa.Table, plan: Plan) -> dict[str, pa.Table]:
     places = windows["window"].to_numpy()
     order = np.argsort(places, kind="stable")
     bounds = np.searchsorted(places[order], np.arange(len(plan.windows) + 1))
-    ordered = windows.take(order)
+    ordered = windows.drop_columns(list(CONTENTS)).take(order)
     return {
         # What has lists is made anew: a slice of theirs has bounds of the whole.
         window.id: windows.take(order[start:end])

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
@@ -31,13 +32,12 @@ class Computation:
 
     ``after`` gives for each window the time (ms) that its ticks must be later than: before it,
     windows would be partial. What accumulates goes on from the states of ``account``; without
-    one, from nothing. ``tell`` is called in the engine's processes. ``kept`` is a folder for what
-    windows still need, of a query that computes micro-batch by micro-batch.
+    one, from nothing. ``tell`` is called in the engine's processes. ``kept`` is a folder, there
+    already, for what windows still need, of a query that computes micro-batch by micro-batch.
     """
 
     plan: Plan
     after: Mapping[str, int]
-    revision: int = 0
     account: Account | None = None
     tell: Tell = unheard
     kept: Path | None = None
@@ -61,19 +61,25 @@ class Computation:
         added, news = placed.filter(is_pane), placed.filter(pc.invert(is_pane))
         kept = KeptPanes(self.kept, batch)
         until = max(kept.closed, pc.max(news["due"]).as_py() or 0)
-        panes = Panes.of(pa.concat_tables([kept.panes, added]).combine_chunks())
-        # What accumulates is stored first, then what is kept, then, by the engine, the results.
-        found = self._results(panes, shapes, kept.closed, until)
+        found = RESULT_ROWS.empty_table()
+        if until > kept.closed:
+            panes = Panes.of(pa.concat_tables([kept.panes, added]).combine_chunks())
+            found = self._results(panes, shapes, kept.closed, until)
+        # What accumulates was stored first; now what is kept; then, by the engine, the results.
         kept.keep(added, shapes, until)
         return found
 
     def _results(self, panes: Panes, shapes: list[Shape], closed: int, until: int) -> pa.Table:
-        windows = windows_of(panes, self.plan, shapes, closed, until)
-        if windows.num_rows == 0:
+        parts = windows_of(panes, self.plan, shapes, closed, until)
+        first = next(parts, None)
+        if first is None:
             return RESULT_ROWS.empty_table()
-        with states_for(self.account, self.plan, pc.min(windows["tick"]).as_py()) as states:
-            composed = compose(windows, self.plan, states, self.tell)
-        return as_results(composed, self.revision)
+        with states_for(self.account, self.plan, pc.min(first["tick"]).as_py()) as states:
+            found = [
+                as_results(compose(windows, self.plan, states, self.tell))
+                for windows in chain([first], parts)
+            ]
+        return pa.concat_tables(found)
 
 
 def _placed(panes: pa.Table) -> pa.Table:

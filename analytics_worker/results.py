@@ -9,7 +9,7 @@ from mistbow.streams.schemas import RESULT_ROWS
 _AT_ONCE = 20_000
 
 
-def as_results(composed: pa.Table, revision: int) -> pa.Table:
+def as_results(composed: pa.Table, revision: int = 0) -> pa.Table:
     """Return composed values (``COMPOSED``) as rows of a results stream."""
     count = composed.num_rows
     columns = {

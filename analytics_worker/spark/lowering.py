@@ -62,7 +62,12 @@ def lower_partial(points: DataFrame, panes: Sequence[Pane], after: int) -> DataF
 
 def lower_merge(panes: DataFrame, computation: Computation) -> DataFrame:
     """Return the results (``RESULT_ROWS``) of a computation over panes (``PLACED``)."""
-    compute = _compute_next if panes.isStreaming else _compute_all
+    compute = _compute_all
+    if panes.isStreaming:
+        assert computation.kept is not None  # noqa: S101 - see there
+        # Here, not where it is written: a task that outlives its query must not make it again.
+        computation.kept.mkdir(parents=True, exist_ok=True)
+        compute = _compute_next
     return panes.mapInArrow(partial(compute, computation), _RESULT_DDL)
 
 
@@ -137,9 +142,10 @@ def _compute_next(
     computation: Computation, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     task = TaskContext.get()
-    assert task is not None  # noqa: S101 - Spark calls this in a task
-    batch = int(task.getLocalProperty(_BATCH) or 0)
-    yield from computation.next_results(_table(batches), batch).to_batches()
+    batch = None if task is None else task.getLocalProperty(_BATCH)
+    if batch is None:
+        raise RuntimeError(f"Spark does not tell the number of a micro-batch, {_BATCH}")
+    yield from computation.next_results(_table(batches), int(batch)).to_batches()
 
 
 def _compute_all(

@@ -178,12 +178,14 @@ class PanesStreamReader(DataSourceStreamReader):
         }
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[PaneRange]:
-        """Read a micro-batch in one task: panes are few."""
-        if start == end:
-            return []
+        """Read a micro-batch in one task: panes are few.
+
+        The first one comes even if it is too early for it, and its task has to note that nothing
+        is closed: there is always a task.
+        """
         watch = self._watch
         absent = watch.assembly.absent(watch.presence, start["promise"]) if watch else ()
-        closed, closing = start["closed"], start["promise"]
+        closed, closing = start["closed"], end["closed"]
         return [PaneRange(start["next"], end["next"], closed, closing, absent)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

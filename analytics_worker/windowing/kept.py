@@ -15,6 +15,7 @@ from analytics_worker.windowing.windows import PLACED, Panes, Shape, needed_afte
 _CLOSED = b"closed"
 _BASE = b"base"
 _MOST_FILES = 32
+_COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 class KeptPanes:
@@ -54,10 +55,9 @@ class KeptPanes:
             return pa.ipc.open_file(file).read_all()
 
     def _write(self, panes: pa.Table) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
         file = self._file(self._batch)
         written = file.with_suffix(".new")
-        with pa.ipc.new_file(str(written), panes.schema) as sink:
+        with pa.ipc.new_file(str(written), panes.schema, options=_COMPRESSED) as sink:
             sink.write_table(panes)
         written.replace(file)
 

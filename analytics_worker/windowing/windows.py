@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from analytics_worker.finishing import WINDOWED
 from analytics_worker.windowing.contents import JOINED, Flags, Integers, Members
@@ -40,7 +41,9 @@ that all windows up to ``due`` end.
 NEVER, EVER = -1, 2**62
 """Earlier and later than any tick."""
 
-_ROWS_AT_ONCE = 1_000_000
+_MOST_AT_ONCE = 1_000_000
+"""So many panes and points in windows, together, are made in one go, unless it is one tick."""
+
 _NONE = -1
 
 _Lengths = tuple[int, int, int, int, int]
@@ -131,32 +134,41 @@ def needed_after(panes: Panes, shapes: Sequence[Shape], closed: int) -> Flags:
 
 def windows_of(
     panes: Panes, plan: Plan, shapes: Sequence[Shape], closed: int, until: int
-) -> pa.Table:
-    """Return the windows (``WINDOWED``) that end in ``(closed, until]``; times in ms."""
+) -> Iterator[pa.Table]:
+    """Yield the windows (``WINDOWED``) that end in ``(closed, until]``; times in ms.
+
+    They come span by span, in the order of time, that never too many are there at once: all of a
+    tick in one table, or none.
+    """
     last = max((int(shape.last(panes).max(initial=NEVER)) for shape in shapes), default=NEVER)
     first = int(np.maximum(panes.end, panes.due).min(initial=EVER))
     keys = panes.table["key"].combine_chunks().dictionary_encode()
-    parts = _parts(_Placing(panes, shapes, keys), plan, max(closed, first - 1), min(until, last))
-    return pa.concat_tables([WINDOWED.empty_table(), *parts])
+    placing = _Placing(panes, shapes, keys, _weights(panes.table))
+    yield from _parts(placing, plan, max(closed, first - 1), min(until, last))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Placing:
-    """Panes, the shapes of the windows that they are put into, and their keys."""
+    """Panes, the shapes of the windows that they are put into, their keys, and how much each is."""
 
     panes: Panes
     shapes: Sequence[Shape]
     keys: pa.DictionaryArray
+    weights: Integers
 
     def members(self, closed: int, until: int) -> Members | None:
         """Return what is in the windows that end in a span, None if that is too much at once."""
         rows, ticks, places = [], [], []
+        spans, weight = [], 0
         for shape in self.shapes:
             first = shape.first(self.panes, closed)
             last = np.minimum(shape.last(self.panes), until)
             often = np.maximum((last - first) // shape.every + 1, 0)
-            if until - closed > 1 and often.sum() > _ROWS_AT_ONCE:
-                return None
+            spans.append((shape, first, often))
+            weight += int(often @ self.weights)
+        if until - closed > 1 and weight > _MOST_AT_ONCE:
+            return None
+        for shape, first, often in spans:
             row = np.repeat(np.arange(len(often)), often)
             number = np.arange(len(row)) - np.repeat(np.cumsum(often) - often, often)
             rows.append(row)
@@ -166,8 +178,15 @@ class _Placing:
         return Members.sorted(*found, keys=self.keys.indices.to_numpy())
 
 
+def _weights(panes: pa.Table) -> Integers:
+    """Return how many rows and points each pane brings to a window."""
+    weights = np.ones(panes.num_rows, np.int64)
+    for name in ("points", "sample"):
+        weights += pc.fill_null(pc.list_value_length(panes[name]), 0).to_numpy()
+    return weights
+
+
 def _parts(placing: _Placing, plan: Plan, closed: int, until: int) -> Iterator[pa.Table]:
-    """Yield the windows of one span after another, that never too many rows are there at once."""
     if until <= closed:
         return
     members = placing.members(closed, until)

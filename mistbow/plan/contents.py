@@ -1,6 +1,6 @@
 """What panes and windows carry beside count, sum, least and greatest, for functions to be exact."""
 
-from typing import Literal
+from typing import Literal, get_args
 
 from mistbow.plan.expressions import AnyFunction, Function, UserOperator
 
@@ -8,6 +8,8 @@ Content = Literal["moments", "logs", "latest", "points", "sample"]
 """The squared deviations, the sum of logarithms, the latest point, all points, or how those of a
 sampled source were drawn.
 """
+
+CONTENTS: tuple[Content, ...] = get_args(Content)
 
 CONTENT_OF: dict[Function, Content | None] = {
     "SUM": None,

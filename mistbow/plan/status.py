@@ -16,11 +16,11 @@ class FragmentStatus(msgspec.Struct, frozen=True, kw_only=True):
     was ``fenced`` off by another writer rests until it is asked for anew, and one that is ``shed``
     until its worker has room for it. The oldest result that is due and not there is ``lag_ms``
     overdue; ``lagging_since`` and ``shed_since`` tell since when, ms since the epoch. ``queries``
-    counts the Spark queries that run now; ``batches``, ``rows_dropped`` (by Spark's watermark;
-    never above 0 when all is well), and the rows and ``bytes_written`` to the
-    target count since the worker's start, and so does ``spent_ms``: the time in the phases of
-    micro-batches, as Spark names them. ``troubles`` tell, by the uid of an insight, what its newest
-    results lack because an operator of another package gave no answer.
+    counts the Spark queries that run now; ``batches``, ``rows_dropped`` (by Spark's watermark,
+    which merges have none of; never above 0 when all is well), and the rows and ``bytes_written``
+    to the target count since the worker's start, and so does ``spent_ms``: the time in the phases
+    of micro-batches, as Spark names them. ``troubles`` tell, by the uid of an insight, what its
+    newest results lack because an operator of another package gave no answer.
     """
 
     id: str

@@ -23,6 +23,7 @@ from mistbow.plan.nodes import Pane, Plan, Window
 from mistbow.plan.ticks import DAY_MS, TimeOfDay
 
 CONTENTS: tuple[Content, ...] = ("latest", "logs", "moments", "points", "sample")
+ORDER = [("tick", "ascending"), ("window", "ascending")]
 SHAPES = ((1000, 1000, 0), (3000, 1000, 0), (2000, 4000, 0), (1000, 3000, 2000))
 
 
@@ -140,6 +141,10 @@ def said(windows: pa.Table, plan: Plan) -> dict[tuple[int, int, str], Any]:
     return found
 
 
+def together(parts: Iterable[pa.Table]) -> pa.Table:
+    return pa.concat_tables([WINDOWED.empty_table(), *parts])
+
+
 _pieces = st.lists(
     st.builds(
         lambda route, key, second, late, values: Piece(
@@ -172,7 +177,7 @@ def test_windows_hold_the_panes_that_are_in_them(
     plan = plan_of(shapes)
     panes = Panes.of(pa.Table.from_pylist([piece.row for piece in pieces], PLACED))
     made = shapes_of(plan, {window.id: after for window in plan.windows})
-    found = windows_of(panes, plan, made, NEVER, EVER)
+    found = together(windows_of(panes, plan, made, NEVER, EVER))
     assert found.schema == WINDOWED
     assert same(said(found, plan), right(pieces, plan, after))
 
@@ -198,23 +203,31 @@ def test_any_split_into_micro_batches_yields_the_same_windows(
                 kept = KeptPanes(Path(folder), batch)
                 assert kept.closed == closed
                 panes = Panes.of(pa.concat_tables([kept.panes, added]).combine_chunks())
-                windows = windows_of(panes, plan, made, closed, until)
+                windows = together(windows_of(panes, plan, made, closed, until))
                 kept.keep(added, made, until)
             found.append(windows)
         assert KeptPanes(Path(folder), len(bounds) - 1).closed == 60_000
     assert same(said(pa.concat_tables(found), plan), right(pieces, plan, after))
 
 
-def test_what_is_too_much_at_once_is_made_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = plan_of([(3000, 1000, 0)])
+def test_what_is_too_much_at_once_comes_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plan_of([(3000, 1000, 0), (2000, 4000, 0), (1000, 3000, 2000)])
     made = shapes_of(plan, {window.id: 0 for window in plan.windows})
-    pieces = [Piece(0, "k", 1000 * n, 1000 * n, (1.0,)) for n in range(1, 30)]
+    pieces = [Piece(n % 2, "k", 1000 * n, 1000 * n, (1.0,)) for n in range(1, 30)]
     panes = Panes.of(pa.Table.from_pylist([piece.row for piece in pieces], PLACED))
-    whole = windows_of(panes, plan, made, NEVER, EVER)
-    monkeypatch.setattr(windowing, "_ROWS_AT_ONCE", 5)
-    parted = windows_of(panes, plan, made, NEVER, EVER)
-    assert parted["tick"].num_chunks > whole["tick"].num_chunks
-    assert parted.to_pylist() == whole.to_pylist()
+    whole = together(windows_of(panes, plan, made, NEVER, EVER))
+    monkeypatch.setattr(windowing, "_MOST_AT_ONCE", 20)
+    parts = list(windows_of(panes, plan, made, NEVER, EVER))
+    assert together(parts).sort_by(ORDER).to_pylist() == whole.sort_by(ORDER).to_pylist()
+    ticks = [set(part["tick"].to_pylist()) for part in parts]
+    assert all(max(one) < min(other) for one, other in itertools.pairwise(ticks))
+    # A pane of the first kind is one row, one point and one of a sample.
+    weights = [
+        sum(row["count"] * (1 if row["window"] % 2 else 3) for row in part.to_pylist())
+        for part in parts
+    ]
+    assert all(weight <= 20 or len(of) == 1 for weight, of in zip(weights, ticks, strict=True))
+    assert len(parts) > 5
 
 
 def test_files_are_few_and_hold_only_what_is_needed(tmp_path: Path) -> None:
