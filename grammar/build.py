@@ -22,7 +22,7 @@ class Builder:
 
     def _insight(self, tree: Context) -> Insight:
         return Insight(
-            name=self._literals.plain_name(tree.name, "an insight"),
+            name=tree.name.text,
             expression=self._terms.expression(tree.value),
             by=self._literals.names(tree.by.attributes) if tree.by else (),
             when=self._terms.condition(tree.when) if tree.when else None,
@@ -33,7 +33,7 @@ class Builder:
 
     def _stream(self, tree: Context) -> StreamDefinition:
         return StreamDefinition(
-            name=self._literals.plain_name(tree.name, "a stream"),
+            name=tree.name.text,
             provider=tree.provider.text,
             settings=self._literals.settings(tree.given),
             span=span_of(tree),
@@ -41,8 +41,8 @@ class Builder:
 
     def _function(self, tree: Context) -> FunctionDefinition:
         return FunctionDefinition(
-            name=self._literals.plain_name(tree.name, "a function").upper(),
-            parameters=tuple(self._literals.plain_name(each, "a parameter") for each in tree.takes),
+            name=tree.name.text.upper(),
+            parameters=tuple(each.text for each in tree.takes),
             body=self._terms.scoped(tree.body),
             span=span_of(tree),
         )

@@ -50,16 +50,6 @@ class Literals:
         """Add a problem, and how to mend it."""
         self._problems.append(problem_at(span, message, hint))
 
-    def plain_name(self, token: Token, what: str) -> str:
-        """Return the name of something that has no dots in its name."""
-        if "." in token.text:
-            self.complain(
-                token.span,
-                f"`{clip(token.text)}` cannot name {what}",
-                f"Use letters, digits and underscores: `{clip(token.text.replace('.', '_'))}`.",
-            )
-        return token.text
-
     def names(self, tokens: Iterable[Token]) -> tuple[str, ...]:
         """Return names that may be quoted."""
         return tuple(self.name(token) for token in tokens)

@@ -113,8 +113,7 @@ class Terms:
                 bare = inner.by is None and inner.when is None
                 return self._term(inner.value) if bare else self.scoped(inner)
             case Tree.ReferenceContext():
-                name = self._literals.plain_name(tree.name, "an insight")
-                return InsightReference(name, span=span_of(tree))
+                return InsightReference(tree.name.text, span=span_of(tree))
             case Tree.TruthContext():
                 return self._truth(tree.value)
             case Tree.NegationContext():

@@ -140,8 +140,8 @@ def _lacks_a_unit(call: Call) -> bool:
     return windowed and isinstance(call.arguments[-1], Number)
 
 
-_simple = numbers | st.builds(Name, names) | st.builds(InsightReference, words)
-_simple_in_conditions = values | st.builds(Name, dotted) | st.builds(InsightReference, words)
+_simple = numbers | st.builds(Name, names) | st.builds(InsightReference, dotted)
+_simple_in_conditions = values | st.builds(Name, dotted) | st.builds(InsightReference, dotted)
 # Deferred, as strategies that contain each other take long to print, which Hypothesis does.
 _plain_conditions: st.SearchStrategy[Condition] = st.deferred(
     lambda: _conditions(_arithmetic(_simple_in_conditions))
@@ -194,7 +194,7 @@ rhythms = (
 )
 insights = st.builds(
     Insight,
-    name=words,
+    name=dotted,
     expression=expressions,
     by=name_lists,
     when=st.none() | conditions,
@@ -203,11 +203,11 @@ insights = st.builds(
 )
 statements = st.one_of(
     insights,
-    st.builds(StreamDefinition, words, dotted, settings),
+    st.builds(StreamDefinition, dotted, dotted, settings),
     st.builds(
         FunctionDefinition,
-        words.map(str.upper),
-        st.lists(words, min_size=1, max_size=3).map(tuple),
+        dotted.map(str.upper),
+        st.lists(dotted, min_size=1, max_size=3).map(tuple),
         expressions,
     ),
 )

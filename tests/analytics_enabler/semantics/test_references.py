@@ -39,6 +39,18 @@ def test_meaning(reference: str, plain: str) -> None:
     assert "INSIGHT" in last.text
 
 
+def test_all_names_may_have_dots() -> None:
+    text = """hall.north: STREAM FROM storage(room.id="n"); FUNCTION of.all(m.x) {{
+        SUM(m.x FROM ({0}), 1 s) }}; {1} = COMPUTE Of.All(cpu.util) EVERY 1 s;
+        b = COMPUTE 2 * INSIGHT {1} EVERY 1 s"""
+    dotted, plain = (
+        definitions(text.replace("hall.north", stream).format(stream, name))
+        for stream, name in (("hall.north", "a.now.1"), ("hall", "a"))
+    )
+    assert [each.name for each in dotted] == ["a.now.1", "b"]
+    assert [each.meaning for each in dotted] == [each.meaning for each in plain]
+
+
 def test_it_keeps_its_own_keys_and_conditions() -> None:
     text = "a = COMPUTE SUM(x) / INSIGHT hot WHEN region == 'r' EVERY 10 s"
     (found,) = check(text, deployed=DEPLOYED).definitions
