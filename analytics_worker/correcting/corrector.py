@@ -3,15 +3,15 @@
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics_worker.accumulating.accumulators import accumulators_of
-from analytics_worker.accumulating.mending import Mender
 from analytics_worker.accumulating.stored import Account
+from analytics_worker.correcting.accumulated import Accumulated
 from analytics_worker.correcting.differences import differences
 from analytics_worker.correcting.late_panes import LatePanes
 from analytics_worker.correcting.late_points import LatePoints
@@ -150,26 +150,10 @@ class Corrector:
     def _mended(
         self, task: _Task, spans: dict[str, list[Span]], frontier: int
     ) -> dict[str, list[Span]]:
-        """Mend the states that late points touch: all that came of them is to be corrected too."""
-        plan, account = task.fragment.plan, task.account
-        touched = tuple(
-            insight
-            for insight in plan.insights
-            if insight.uid in spans and accumulators_of(only(plan, (insight,)))
-        )
-        if account is None or not touched:
+        if task.account is None:
             return spans
-        first = min(spans[insight.uid][0].first for insight in touched)
-        sources = self._sources(task.fragment, first)
-        if self._are_gone(sources, first - 2 * max(insight.every_ms for insight in touched)):
-            uids = {insight.uid for insight in touched}
-            log.warning("too late to be corrected", insights=sorted(uids), first=first)
-            return {uid: each for uid, each in spans.items() if uid not in uids}
-        accumulators = accumulators_of(only(plan, touched))
-        mender = Mender(self._agent, sources, plan.panes, accumulators, account)
-        last = mender.mend(first, frontier)
-        mended = {one.uid: [Span(spans[one.uid][0].first, last)] for one in touched}
-        return {**spans, **mended}
+        plan, sources = task.fragment.plan, partial(self._sources, task.fragment)
+        return Accumulated(self._agent, plan, task.account, sources).mended(spans, frontier)
 
     def _sources(self, fragment: Whole | Merge, first: int) -> tuple[Place, ...]:
         """Return where the points of a tick and of all after it are."""
@@ -177,15 +161,6 @@ class Corrector:
             return (fragment.source,)
         away = self._away(fragment, first)
         return tuple(Place(one.site, RAW) for one in fragment.sources if one.site not in away)
-
-    def _are_gone(self, sources: Sequence[Place], needs: int) -> bool:
-        """Return whether points later than a time (ms) may be kept no more."""
-        for place in sources:
-            site = self._agent.at(place.site)
-            kept = site.info(place.stream).first
-            if kept > 0 and site.seek(place.stream, max(needs, 0)) <= kept:
-                return True
-        return False
 
     def _uncorrected(self, fragment: Whole, notes: dict[str, Any]) -> int:
         """Return the first number whose row may have come too late for a window, uncorrected."""

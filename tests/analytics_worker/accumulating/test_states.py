@@ -2,6 +2,7 @@
 
 import threading
 import uuid
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from analytics_worker.accumulating.accumulators import accumulators_of
 from analytics_worker.accumulating.mending import Mender
 from analytics_worker.accumulating.stored import Account, read_back, states_for
 from analytics_worker.composition import compose
+from analytics_worker.correcting.accumulated import Accumulated
+from analytics_worker.correcting.spans import Span
 from mistbow.client.agent import AgentClient
 from mistbow.client.agent_model import Point
 from mistbow.clock import system_clock
@@ -49,7 +52,7 @@ class Scene:
         epoch = agent.claim(place.stream).epoch
         self.account = Account(agent.url, place, epoch, str(folder / "lock"), "query")
         pane = Pane(
-            id="p",
+            id=self.metric,
             source=Source(self.metric),
             by=("entityID",),
             width_ms=SECOND,
@@ -57,7 +60,7 @@ class Scene:
         )
         window = Window(
             id=self.metric,
-            pane="p",
+            pane=self.metric,
             size_ms=self.step,
             every_ms=self.step,
             contents=("points",),
@@ -65,7 +68,7 @@ class Scene:
             at=ticks.at,
         )
         insight = Insight(
-            uid="i",
+            uid=self.metric,
             expression=Measure("RUNNING_COUNT", self.metric),
             by=("entityID",),
             every_ms=self.step,
@@ -204,12 +207,15 @@ def test_late_points_are_mended_and_the_query_goes_on_from_there(scene: Scene) -
 
 
 class CountingClient(AgentClient):
-    """A client that counts what it reads of points."""
+    """A client that notes of which metrics, and for how long (ms), it reads points."""
 
-    reads = 0
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.reads: list[tuple[list[str], int]] = []
 
     def read(self, name: str, *args: Any, **named: Any) -> Any:
-        CountingClient.reads += name == RAW
+        if name == RAW:
+            self.reads.append((named["match"]["metric"], named["max_ts"] - named["min_ts"]))
         return super().read(name, *args, **named)
 
 
@@ -224,9 +230,40 @@ def test_late_points_are_mended_where_days_end_at_a_time_of_day(
     assert scene.mend(2, frontier=4) == 4
     counting.close()
     scene.agent = agent
-    assert counting.reads <= 3, "a day is not read again for each of its minutes"
+    assert len(counting.reads) <= 3, "a day is not read again for each of its minutes"
     assert scene.counts() == scene.right()
     assert scene.say([(5, "a", 1.0)]) == {("a", 5): 6}
+
+
+def test_what_ticks_often_is_not_mended_by_the_day_beside_what_ticks_daily(
+    agent: AgentClient, tmp_path: Path
+) -> None:
+    days, seconds = Scene(agent, tmp_path, Ticks(DAY_MS)), Scene(agent, tmp_path)
+    days.account = seconds.account
+    days.say([(at, "a", 1.0) for at in range(1, 5)])
+    seconds.say([(at, "a", 1.0) for at in range(1, 71)])
+    days.arrive([(4, "a", 5.0)])
+    seconds.arrive([(3, "a", 5.0)])
+    plans = days.plan, seconds.plan
+    plan = Plan(
+        insights=tuple(each for plan in plans for each in plan.insights),
+        windows=tuple(each for plan in plans for each in plan.windows),
+        panes=tuple(each for plan in plans for each in plan.panes),
+    )
+    late = {
+        scene.metric: [Span(scene.tick_at(at), scene.tick_at(at))]
+        for scene, at in ((days, 4), (seconds, 3))
+    }
+    with closing(CountingClient(agent.url)) as counting:
+        them = Accumulated(counting, plan, days.account, lambda _: (Place("n1", RAW),))
+        mended = them.mended(late, seconds.tick_at(70))
+    assert {uid: spans[0].first for uid, spans in mended.items()} == {
+        uid: spans[0].first for uid, spans in late.items()
+    }
+    assert [mended[scene.metric][0].last for scene in (days, seconds)] == [seconds.tick_at(70)] * 2
+    assert max(time for metrics, time in counting.reads if seconds.metric in metrics) <= 601_000
+    assert days.counts() == days.right()
+    assert seconds.counts() == seconds.right()
 
 
 def test_a_batch_that_runs_meanwhile_is_mended_too(scene: Scene) -> None:
