@@ -68,9 +68,10 @@ def apply(plan: Plan) -> Plan | None:
 
 def did(before: Plan, after: Plan) -> str:
     """Say what the rule did."""
-    as_they_were = {pane.id for pane in before.panes}
-    narrowed = sum(pane.id not in as_they_were for pane in after.panes)
-    return f"{these(narrowed, 'pane')} of {len(after.panes)} only of keys that are asked for"
+    pairs = zip(before.windows, after.windows, strict=True)
+    panes = {(one.pane, other.pane) for one, other in pairs}
+    narrowed = sum(one != other for one, other in panes)
+    return f"{these(narrowed, 'pane')} of {len(before.panes)} only of keys that are asked for"
 
 
 def _asked_by(insight: Insight) -> Iterator[tuple[Measure, Terms]]:
@@ -117,10 +118,8 @@ def _narrowed(pane: Pane, asked: Collection[Terms]) -> Pane:
     if isinstance(source.sampling, Allotted):
         return pane
     known = frozenset(() if source.predicate is None else terms(source.predicate))
-    lacking = {_on(held, pane.by) - known for held in asked}
-    # What holds wherever less holds, too, adds nothing.
-    wanted = [held for held in lacking if not any(less < held for less in lacking)]
-    if not all(wanted) or len(wanted) > MOST_ALTERNATIVES:
+    wanted = _least({_on(held, pane.by) - known for held in asked})
+    if not wanted:
         return pane
     condition = joined(Or, _sorted(joined(And, _sorted(held)) for held in wanted))
     if condition in known:
@@ -128,6 +127,20 @@ def _narrowed(pane: Pane, asked: Collection[Terms]) -> Pane:
     both = condition if source.predicate is None else And(source.predicate, condition)
     narrow = msgspec.structs.replace(source, predicate=both)
     return pane_of(narrow, pane.by, pane.width_ms, pane.contents)
+
+
+def _least(asked: Collection[Terms]) -> list[Terms]:
+    """Return those that have no other one in them: wherever more holds, less does, too.
+
+    Empty where all points are asked for, or more different ones than a pane has.
+    """
+    found: list[Terms] = []
+    for held in sorted(asked, key=len):
+        if not any(less <= held for less in found):
+            found.append(held)
+        if not held or len(found) > MOST_ALTERNATIVES:
+            return []
+    return found
 
 
 def _sorted(conditions: Collection[Expression] | Iterator[Expression]) -> list[Expression]:

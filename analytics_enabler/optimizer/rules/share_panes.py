@@ -1,7 +1,8 @@
 """Cut the same points once: windows over the same points and keys share one pane.
 
 The pane's width is the greatest common divisor of all their sizes and intervals. A window that
-would cut another into too many panes keeps a pane of its own.
+would cut another into too many panes keeps a pane of its own. Points are the same whatever the
+order of the conditions that they satisfy.
 """
 
 import math
@@ -13,6 +14,7 @@ import msgspec
 from analytics_enabler.limits import MOST_PANES
 from analytics_enabler.optimizer.naming import pane_of, these
 from mistbow.plan.contents import Content
+from mistbow.plan.expressions import Expression, Source, terms
 from mistbow.plan.nodes import Pane, Plan, Window
 
 
@@ -22,10 +24,13 @@ def apply(plan: Plan) -> Plan | None:
     over_same = defaultdict(list)
     for window in plan.windows:
         pane = panes[window.pane]
-        over_same[(pane.source, pane.by)].append(window)
+        over_same[(*_points(pane.source), pane.by)].append(window)
     shared: dict[str, Pane] = {}
     pane_ids: dict[str, str] = {}
-    for (source, by), alike in over_same.items():
+    for (*_, by), alike in over_same.items():
+        sources = (panes[window.pane].source for window in alike)
+        # Any would do: for the outcome not to depend on who came first, it is always the same.
+        source = min(sources, key=msgspec.json.encode)
         for group in _grouped(alike):
             pane = pane_of(source, by, group.width_ms, group.contents)
             shared[pane.id] = pane
@@ -61,6 +66,12 @@ class _Group:
         self.contents |= set(window.contents)
         self.windows.append(window)
         return True
+
+
+def _points(source: Source) -> tuple[Source, frozenset[Expression]]:
+    """Return what tells points from others: a source without conditions, and these."""
+    conditions = () if source.predicate is None else terms(source.predicate)
+    return msgspec.structs.replace(source, predicate=None), frozenset(conditions)
 
 
 def _step(window: Window) -> int:

@@ -1,6 +1,7 @@
 """Each rule leaves the results as they are."""
 
 import math
+from collections.abc import Set
 from random import Random
 
 import msgspec
@@ -213,8 +214,36 @@ def test_what_accumulates_is_of_all_keys() -> None:
 
 def test_what_then_reads_the_same_points_shares_a_pane() -> None:
     same = 'b = COMPUTE MAX(x WHEN node == "n1", 10 s) BY node EVERY 1 s'
-    plan = optimize(plan_of(f'a = COMPUTE AVG(x) BY node WHEN node == "n1" EVERY 4 s; {same}')).plan
+    text = f'a = COMPUTE AVG(x) BY node WHEN node == "n1" EVERY 4 s; {same}'
+    plan = optimize(plan_of(text)).plan
     assert [pane.width_ms for pane in plan.panes] == [1000]
+    steps = optimize(plan_of(text.replace("1 s", "4 s").replace("10 s", "4 s"))).steps
+    assert steps[-1].did == "1 pane of 2 only of keys that are asked for"
+
+
+def test_conditions_select_the_same_points_in_any_order() -> None:
+    query = "{} = COMPUTE AVG(x WHEN {} == 1) BY node, rack WHEN {} == 1 EVERY 1 s"
+    one, other = query.format("a", "node", "rack"), query.format("b", "rack", "node")
+    (pane,) = optimize(plan_of(f"{one}; {other}")).plan.panes
+    assert (pane,) == optimize(plan_of(f"{other}; {one}")).plan.panes
+
+
+class _Counted(frozenset[Expression]):
+    compared = 0
+
+    def __le__(self, other: Set[object]) -> bool:
+        type(self).compared += 1
+        return super().__le__(other)
+
+
+def test_what_is_asked_for_is_compared_with_few() -> None:
+    # 2000 insights of different keys are planned anew whenever one comes or goes.
+    least = [_Counted([Literal(float(n))]) for n in range(push_filters.MOST_ALTERNATIVES)]
+    more = [_Counted([Literal(float(n % 8)), Literal(f"{n}")]) for n in range(2000)]
+    assert push_filters._least([*more, *least]) == least
+    assert _Counted.compared < 9 * 2008
+    assert push_filters._least([*more, *least, _Counted([Literal("ninth")])]) == []
+    assert push_filters._least([*more, _Counted()]) == []
 
 
 def test_a_window_id_does_not_depend_on_what_else_runs() -> None:
