@@ -1,6 +1,7 @@
-"""Read only the points whose keys are asked for: what a WHEN says of keys holds for their points.
+"""Make panes only of keys that are asked for: what a WHEN says of keys holds for their points.
 
-A pane takes the points of those keys that some insight over it keeps. Two stay as they are: one
+Those of other keys are left out where points go to panes, so none is made, kept or sent of them. A
+pane takes the points of those keys that some insight over it keeps. Two stay as they are: one
 whose source is allotted, for of entities that vary alike the order among all decides which are
 drawn more often; and one over which something accumulates, for its states are used by insights that
 come later and ask for other keys.
@@ -34,7 +35,7 @@ from mistbow.plan.nodes import Insight, Pane, Plan
 from mistbow.plan.sampling import Allotted
 
 MOST_ALTERNATIVES = 8
-"""Where insights ask for more different keys than this, all are read: else each insight that
+"""Where insights ask for more different keys than this, all are taken: else each insight that
 comes or goes would change the pane of all others, for ever less that is left out.
 """
 

@@ -186,7 +186,7 @@ def _conditions(text: str) -> list[str]:
     return [expression_text(p.source.predicate) for p in plan.panes if p.source.predicate]
 
 
-def test_points_are_read_of_the_keys_that_any_insight_keeps() -> None:
+def test_panes_take_the_points_of_keys_that_any_insight_keeps() -> None:
     query = "{} = COMPUTE AVG(x) BY node, rack WHEN {} EVERY 1 s"
     one, other = query.format("a", 'node == "n1" AND > 5'), query.format("b", "rack < 3")
     first, second = 'node == "n1"', "rack < 3"
