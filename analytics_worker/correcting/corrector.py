@@ -126,7 +126,9 @@ class Corrector:
         self._stopping.set()
 
     def _go_through(self, task: _Task, finder: Finder, frontier: int) -> bool:
-        found = finder.find(frontier)
+        # Between two multiples of its grain there is no tick to wait for.
+        grain = task.fragment.grain_ms
+        found = finder.find(frontier // grain * grain + grain - 1)
         if found is None:
             return False
         touched, number = found

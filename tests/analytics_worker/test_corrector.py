@@ -91,3 +91,28 @@ def test_what_was_late_for_an_insight_that_went_as_its_group_became_a_merge_hold
     held = standing(agent.read(target).table).to_pylist()
     assert [(row["insight"], row["ts"], row["value"]) for row in held] == [("kept", tick, 2.0)]
     assert not corrector.step(EVER)
+
+
+def test_what_was_late_for_the_last_hour_is_not_corrected_only_after_the_next_one(
+    spark: SparkSession, agent: AgentClient
+) -> None:
+    target = "results/late-coarse"
+    agent.create_stream(target, RESULT_ROWS)
+    epoch = agent.claim(target).epoch
+    frontier = agent.info(RAW).frontier
+    hours = next(each for each in (3_600_000, 3_000_000) if frontier % each > 60_000)
+    tick = frontier // hours * hours
+    pane = Pane(id="p", source=Source("coarse.metric"), by=(), width_ms=hours)
+    window = Window(id="w", pane="p", size_ms=hours, every_ms=hours)
+    insight = Insight(
+        uid="i", expression=Measure("SUM", "w"), by=(), every_ms=hours, since=tick - 1
+    )
+    plan = Plan(insights=(insight,), windows=(window,), panes=(pane,))
+    place = Place("n1", RAW)
+    corrector = Corrector(SparkLibrary(spark, agent.url), agent)
+    corrector.begin(Whole(id="c", source=place, target=Place("n1", target), plan=plan), epoch)
+    agent.put([Point(metric="coarse.metric", entity="a", ts=tick - 1000, value=2.0)])
+    assert not corrector.step(tick - hours), "the tick was not told a first time"
+    assert corrector.step(tick)
+    held = standing(agent.read(target).table).to_pylist()
+    assert [(row["ts"], row["value"]) for row in held] == [(tick, 2.0)]
