@@ -10,21 +10,12 @@ import pyarrow.compute as pc
 
 from analytics_worker.finishing import Finished
 from mistbow.plan.nodes import Insight
+from mistbow.streams.schemas import RESULT_ROWS
 
 _NUMBER, _TEXT = pa.float64(), pa.string()
 
 COMPOSED = pa.schema(
-    [
-        pa.field("insight", pa.string()),
-        pa.field("key", pa.string()),
-        pa.field("ts", pa.int64()),
-        pa.field("value", pa.float64()),
-        pa.field("values", pa.list_(pa.float64())),
-        pa.field("low", pa.float64()),
-        pa.field("high", pa.float64()),
-        pa.field("confidence", pa.float64()),
-        pa.field("text", pa.string()),
-    ]
+    [each for each in RESULT_ROWS if each.name not in ("revision", "computed_at", "missing")]
 )
 """The results of insights; rows with neither a value nor a text are left out."""
 
@@ -75,11 +66,11 @@ def composed_of(parts: Sequence[Part]) -> pa.Table:
     return table.filter(shown)
 
 
-def _joined(columns: Iterable[Any], counts: Sequence[int], kind: pa.DataType) -> pa.ChunkedArray:
+def _joined(columns: Iterable[Any], counts: Sequence[int], kind: pa.DataType) -> pa.Array:
     """Return the columns as one; nulls for those that are not there."""
     held = list(columns)
     if all(each is None for each in held):
-        return pa.chunked_array([pa.nulls(sum(counts), kind)])
+        return pa.nulls(sum(counts), kind)
     chunks: list[pa.Array] = []
     for each, count in zip(held, counts, strict=True):
         if each is None:
@@ -88,6 +79,4 @@ def _joined(columns: Iterable[Any], counts: Sequence[int], kind: pa.DataType) ->
             chunks += each.chunks
         else:
             chunks.append(each)
-    return (
-        pa.chunked_array([pa.concat_arrays(chunks)], kind) if chunks else pa.chunked_array([], kind)
-    )
+    return pa.chunked_array(chunks, kind).combine_chunks()

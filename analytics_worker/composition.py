@@ -76,8 +76,7 @@ _FOR_ALL = {_NUMBER: number_for_all, _TEXT: text_for_all}
 
 
 def compose(windows: pa.Table, plan: Plan, states: States, tell: Tell = unheard) -> pa.Table:
-    """Return what the plan's insights say of these windows (``WINDOWED``), as
-    ``COMPOSED``.
+    """Return what the plan's insights say of these windows (``WINDOWED``), as ``COMPOSED``.
 
     What accumulates goes on from the ``states`` before each tick, and puts those after it. What
     operators of other packages leave unanswered is missing, and told.
