@@ -101,6 +101,13 @@ class Aggregates:
             at=self.at,
         )
 
+    def check_referred(self, aggregate: Aggregate, span: ast.Span) -> None:
+        """Say where a window of another insight does not fit the moments of this one."""
+        if aggregate.function not in ACCUMULATING and self.every_ms is not None:
+            size = aggregate.size_ms
+            self._check_cut(size, span, f"its window of {in_words(size)}")
+        self._check_shift(aggregate.offset_ms, span)
+
     def latest(self, stream: ast.MetricStream) -> Aggregate:
         """Return what a metric by itself means: its latest value, none that is too old."""
         every = self.every_ms or STAND_IN_MS
@@ -133,41 +140,42 @@ class Aggregates:
         if node.window is None:
             return self.every_ms or STAND_IN_MS
         size = node.window.millis
-        if not check_length(node.window, "a window", self.findings) or self.every_ms is None:
-            return size
+        if check_length(node.window, "a window", self.findings) and self.every_ms is not None:
+            self._check_cut(size, node.window.span, "this window")
+        return size
+
+    def _check_cut(self, size: int, span: ast.Span, window: str) -> None:
         pane = math.gcd(size, self.ticks.step_ms)
         # What ends once a day may be of many panes: each is in few such windows.
         enough = MOST_PANES * pane if self.at is msgspec.UNSET or pane < _MINUTE_MS else LONGEST_MS
-        if size > enough:
-            self._refuse_cutting(node.window, pane)
-        return size
-
-    def _refuse_cutting(self, window: ast.Interval, pane: int) -> None:
-        message = f"this window and EVERY share no larger step than {in_words(pane)}"
+        if size <= enough:
+            return
+        message = f"{window} and EVERY share no larger step than {in_words(pane)}"
         if self.each_point:
-            message = f"at points, this window is told in steps of {in_words(pane)}"
-            hint = advice_at_points(window.millis)
+            message = f"at points, {window} is told in steps of {in_words(pane)}"
+            hint = advice_at_points(size)
         elif self.at is not msgspec.UNSET:
-            hint = advice_at_a_time(window.millis)
+            hint = advice_at_a_time(size)
         else:
-            hint = advice_at_ticks(window.millis, self.every_ms or STAND_IN_MS)
-        self.findings.error(window.span, f"{message}, under 1/{MOST_PANES} of the window", hint)
+            hint = advice_at_ticks(size, self.every_ms or STAND_IN_MS)
+        self.findings.error(span, f"{message}, under 1/{MOST_PANES} of the window", hint)
 
     def _offset(self, node: ast.Call) -> int:
         if node.offset is None:
             return 0
         check_length(node.offset, "an offset", self.findings)
         offset = node.offset.millis
-        if self.each_point:
-            return offset
-        if self.every_ms is not None and offset % self.every_ms:
-            self.findings.error(
-                node.offset.span,
-                f"an offset of {in_words(offset)} is no multiple of EVERY",
-                f"Shift by whole steps of {in_words(self.every_ms)}.",
-            )
-            return 0
-        return offset
+        return offset if self._check_shift(offset, node.offset.span) else 0
+
+    def _check_shift(self, offset: int, span: ast.Span) -> bool:
+        if self.each_point or self.every_ms is None or offset % self.every_ms == 0:
+            return True
+        self.findings.error(
+            span,
+            f"an offset of {in_words(offset)} is no multiple of EVERY",
+            f"Shift by whole steps of {in_words(self.every_ms)}.",
+        )
+        return False
 
 
 def check_length(interval: ast.Interval, what: str, findings: Findings) -> bool:

@@ -34,7 +34,7 @@ def define(
     """
     known = findings.errors
     insight = with_allowed(insight, findings)
-    pace = pace_of(insight, findings)
+    pace = pace_of(insight, references.lengths(insight), findings)
     by = tuple(dict.fromkeys(canonical(name) for name in insight.by))
     keys = tuple(dict.fromkeys((*by, *inner_keys(insight.expression, references))))
     parted = part(insight.expression, insight.when, keys, findings)

@@ -1,6 +1,7 @@
 """When an insight has values: at ticks, at each point, or at each n-th one."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import msgspec
@@ -34,13 +35,16 @@ class Pace:
     at: At = msgspec.UNSET
 
 
-def pace_of(insight: ast.Insight, findings: Findings) -> Pace:
-    """Return when an insight has values; without an EVERY, at each point."""
+def pace_of(insight: ast.Insight, lengths: Iterable[int], findings: Findings) -> Pace:
+    """Return when an insight has values; without an EVERY, at each point.
+
+    ``lengths`` (ms) are those of windows and offsets of what it refers to.
+    """
     match insight.every:
         case None:
-            return Pace(_step(insight), each_point=True)
+            return Pace(_step(insight, lengths), each_point=True)
         case ast.Points(count):
-            return Pace(_step(insight), each_point=True, points=count)
+            return Pace(_step(insight, lengths), each_point=True, points=count)
         case ast.Interval() as every:
             possible = check_length(every, "an EVERY interval", findings)
             return Pace(every.millis if possible else None)
@@ -75,15 +79,16 @@ def _daily(every: ast.Daily, findings: Findings) -> Pace:
     return Pace(ticks.every_ms, at=ticks.at)
 
 
-def _step(insight: ast.Insight) -> int:
+def _step(insight: ast.Insight, referred: Iterable[int]) -> int:
     """Return how often values at points are told: seldom where that costs much."""
-    lengths = [
+    own = (
         interval.millis
         for call in walk(insight)
         if isinstance(call, ast.Call)
         for interval in (call.window, call.offset)
         if interval is not None
-    ]
+    )
+    lengths = [*own, *referred]
     common = math.gcd(CURRENT_MS, *lengths)
     longest = max(lengths, default=CURRENT_MS)
     coarse = [step for step in SHORT_MS if common % step == 0]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from analytics_enabler.semantics.aggregates import CURRENT_MS
 from analytics_enabler.semantics.cycles import ordered
 from analytics_enabler.semantics.definition import Definition
 from analytics_enabler.semantics.expansion import Meant
@@ -23,6 +24,7 @@ from mistbow.plan.expressions import (
     Aggregate,
     Expression,
     Filtered,
+    Reduction,
     children,
     rewrite,
 )
@@ -108,13 +110,27 @@ class References:
         """Return where the metrics of an insight that was looked up are from, if not storage."""
         return self._definition(node).feed
 
-    def meaning(self, node: ast.InsightReference, ticks: Ticks) -> Expression:
-        """Return the values of an insight that was looked up, at the ticks of another one."""
+    def meaning(self, node: ast.InsightReference, ticks: Ticks, each_point: bool) -> Expression:
+        """Return the values of an insight that was looked up, at the ticks of another one.
+
+        With ``each_point`` the other one has its values at points, and tells them at these ticks.
+        """
         definition = self._definition(node)
         value = definition.expression
         if definition.filter is not None:
             value = Filtered(value, definition.filter)
-        return rewrite(value, lambda part: _at_ticks(part, ticks))
+        return rewrite(value, lambda part: _when(part, ticks, each_point))
+
+    def lengths(self, insight: ast.Insight) -> Iterator[int]:
+        """Yield how long, in ms, the windows and offsets are of all that an insight refers to.
+
+        That of current values is left out: it is the same for all insights.
+        """
+        for node in references(insight):
+            for part in _parts(self._definition(node)):
+                if isinstance(part, Aggregate) and not _accumulates(part):
+                    is_current = part.function == "LATEST" and part.size_ms == CURRENT_MS
+                    yield from filter(None, (0 if is_current else part.size_ms, part.offset_ms))
 
     def _definition(self, node: ast.InsightReference) -> Definition:
         definition = self._found[node.name]
@@ -128,11 +144,12 @@ class References:
         definition = self._found[node.name]
         if definition is None:
             return False
-        if definition.each_point:
+        if definition.counted is not None:
             self.findings.error(
                 node.span,
-                f"`{node.name}` has values at points; only those at ticks can be referred to",
-                f"Give `{node.name}` an interval, as in `EVERY 5 SECONDS`.",
+                f"`{node.name}` has values at every {definition.counted.every} points only, seldom "
+                "when one is needed here",
+                f"Refer to one like it without that, or give `{node.name}` an interval.",
             )
             return False
         if not self._meet(node, insight, definition):
@@ -153,12 +170,14 @@ class References:
     def _meet(
         self, node: ast.InsightReference, insight: ast.Insight, definition: Definition
     ) -> bool:
-        """Return whether there is a result of the other insight at each tick of this one."""
+        """Return whether the other insight has a value whenever this one needs it."""
         every = insight.every
-        ticks = ticks_of(every) if isinstance(every, ast.Interval | ast.Daily) else None
+        if not isinstance(every, ast.Interval | ast.Daily):
+            return self._meet_at_points(node, definition)
+        ticks = ticks_of(every)
         if ticks is None:  # what is said of elsewhere
             return True
-        if not ticks.are_of(definition.ticks):
+        if not definition.each_point and not ticks.are_of(definition.ticks):
             step = _words(definition.ticks)
             self.findings.error(
                 node.span,
@@ -167,7 +186,7 @@ class References:
                 f"Give `{insight.name}` an EVERY of {step}, or of a multiple of it.",
             )
             return False
-        if len(ticks.phases) > 1 and any(map(_accumulates, walk_plan(definition.expression))):
+        if len(ticks.phases) > 1 and any(map(_accumulates, _parts(definition))):
             self.findings.error(
                 node.span,
                 f"`{node.name}` accumulates from tick to tick, and where clocks change, days are "
@@ -176,6 +195,21 @@ class References:
             )
             return False
         return True
+
+    def _meet_at_points(self, node: ast.InsightReference, definition: Definition) -> bool:
+        found = list(_parts(definition))
+        if any(isinstance(part, Reduction) for part in found):
+            reason = f"`{node.name}` is made of the values that several keys have at a tick"
+        elif any(isinstance(part, Aggregate) and _is_sampled(part) for part in found):
+            reason = f"`{node.name}` is of samples, which are taken step by step"
+        else:
+            return True
+        self.findings.error(
+            node.span,
+            f"{reason}, and this insight has values at each point",
+            "Add an EVERY to the insight.",
+        )
+        return False
 
     def _of_deployed(self, node: ast.InsightReference) -> Definition | None:
         if self.deployed is None:
@@ -226,13 +260,25 @@ def _accumulates(part: Expression) -> bool:
     return isinstance(part, Aggregate) and part.function in ACCUMULATING
 
 
-def _at_ticks(part: Expression, ticks: Ticks) -> Expression:
+def _parts(definition: Definition) -> Iterator[Expression]:
+    for root in (definition.expression, definition.filter):
+        if root is not None:
+            yield from walk_plan(root)
+
+
+def _is_sampled(part: Aggregate) -> bool:
+    return part.source.sampling is not msgspec.UNSET
+
+
+def _when(part: Expression, ticks: Ticks, each_point: bool) -> Expression:
     if not isinstance(part, Aggregate):
         return part
     # Its windows keep their size, also those that spanned its own interval; but what accumulates
     # has none, and takes each point once.
     size = ticks.every_ms if _accumulates(part) else part.size_ms
-    return msgspec.structs.replace(part, size_ms=size, every_ms=ticks.every_ms, at=ticks.at)
+    return msgspec.structs.replace(
+        part, size_ms=size, every_ms=ticks.every_ms, at=ticks.at, each_point=each_point
+    )
 
 
 def _extent(definition: Definition) -> tuple[int, int]:

@@ -35,6 +35,7 @@ from mistbow.operators.installed import installed
 from mistbow.plan.attributes import canonical
 from mistbow.plan.expressions import (
     ACCUMULATING,
+    Aggregate,
     AnyFunction,
     Expression,
     Filtered,
@@ -47,6 +48,7 @@ from mistbow.plan.expressions import (
     Reduction,
     UserOperator,
 )
+from mistbow.plan.expressions import walk as walk_plan
 
 _FUNCTIONS: dict[str, Function] = {name: name for name in get_args(Function)}
 _MATHEMATICAL: dict[str, Mathematical] = {name: name for name in get_args(Mathematical)}
@@ -97,14 +99,12 @@ class Values:
                 raise AssertionError(node)  # the grammar has it in conditions only
 
     def _reference(self, node: ast.InsightReference) -> Expression:
-        if not self.aggregates.each_point:
-            return self.references.meaning(node, self.aggregates.ticks)
-        self.findings.error(
-            node.span,
-            f"`{node.name}` has values at ticks, this insight at each point",
-            "Add an EVERY to the insight.",
-        )
-        return self.aggregates.latest(ast.MetricStream(node.name, span=node.span))
+        aggregates = self.aggregates
+        meaning = self.references.meaning(node, aggregates.ticks, aggregates.each_point)
+        for each in walk_plan(meaning):
+            if isinstance(each, Aggregate):
+                aggregates.check_referred(each, node.span)
+        return meaning
 
     def _label(self, attribute: str, of: ast.MetricStream) -> Expression:
         by = self.aggregates.by

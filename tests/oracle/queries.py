@@ -77,6 +77,7 @@ _SAMPLES = (
     _Sample("MAX_ERROR 0.1 AND AWARENESS ON ACCURACY", ("SUM", "AVG", "COUNT")),
 )
 """Those that keep all points where none came long before; how many there are, all tell."""
+_SHIFT_MS = 900
 _WINDOWS = ("1 s", "2 SECONDS", "3 s", "5 SECONDS", "7 s", "10 s", "1500 MS")
 _numbers = st.sampled_from(["0", "1", "2", "3.5", "-2", "0.25", "10", "1e1"])
 _odd_numbers = st.sampled_from(["1.3717", "0.0417", "-0.7731", "17.0931", "41.7193"])
@@ -151,7 +152,7 @@ def _windows(draw: st.DrawFn, frame: _Frame) -> str:
         return draw(st.sampled_from([", 1 DAY", ", 45 s", ", 50 MINUTES"]))
     window = f", {draw(st.sampled_from(_WINDOWS))}"
     if draw(st.integers(0, 3)) == 0:
-        window += f", {(frame.every_ms or 900) * draw(st.integers(1, 3))} MS"
+        window += f", {(frame.every_ms or _SHIFT_MS) * draw(st.integers(1, 3))} MS"
     return window
 
 
@@ -428,6 +429,12 @@ _REFERRING = (
     "INSIGHT q", "2 * INSIGHT q + 1", "SQR(INSIGHT q)", "SUM(x) + INSIGHT q", "MAX(INSIGHT q)",
     "(INSIGHT q WHEN > 1.3717) - COUNT(y, 5 s)", "COUNT(INSIGHT q)",
 )  # fmt: skip
+_REFERRING_AT_POINTS = (
+    "INSIGHT q",
+    "2 * INSIGHT q + 1",
+    "SQR(INSIGHT q)",
+    "(INSIGHT q WHEN > 1.3717) - COUNT(y, 5 s)",
+)
 _REFERRING_ON = ("INSIGHT r", "INSIGHT r - MAX(INSIGHT q)", "ABS(INSIGHT q) + INSIGHT r")
 
 
@@ -446,10 +453,17 @@ def texts(draw: st.DrawFn, *, grouped: bool) -> str:
     """
     insight = draw(_insights(grouped=grouped))
     text = f"{_defined(insight)}q = {insight}"
-    _, _, every = insight.partition(" EVERY ")
-    if every.split()[1:2] == ["MS"] and draw(st.integers(0, 5)) == 0 and "ALLOW" not in insight:
-        step = int(every.split()[0]) * draw(st.integers(1, 2))
+    if draw(st.integers(0, 5)) or "ALLOW" in insight:
+        return text
+    every = insight.partition(" EVERY ")[2].split()
+    if every[1:2] == ["MS"]:
+        step = int(every[0]) * draw(st.integers(1, 2))
         text += f";\nr = COMPUTE {draw(st.sampled_from(_REFERRING))} EVERY {step} MS"
         if draw(st.booleans()):
             text += f";\ns = COMPUTE {draw(st.sampled_from(_REFERRING_ON))} EVERY {2 * step} MS"
+    elif not every:
+        # All offsets are multiples of this.
+        moments = draw(st.sampled_from(["", " EVERY 3 POINTS", f" EVERY {_SHIFT_MS} MS"]))
+        referring = _REFERRING if "MS" in moments else _REFERRING_AT_POINTS
+        text += f";\nr = COMPUTE {draw(st.sampled_from(referring))}{moments}"
     return text

@@ -10,7 +10,10 @@ BASE = (
     "now = COMPUTE AVG(cpu) EVERY 5 s; keyed = COMPUTE AVG(cpu, 10 s) BY node EVERY 5 s; "
     "hot = COMPUTE AVG(cpu) BY node WHEN > 9 AND zone == 'a' EVERY 5 s; "
     "so_far = COMPUTE RUNNING_MEAN(cpu) EVERY 5 s; always = COMPUTE AVG(cpu, 10 s); "
-    "daily = COMPUTE AVG(cpu) EVERY 1 d AT 8:00 GMT"
+    "daily = COMPUTE AVG(cpu) EVERY 1 d AT 8:00 GMT; shifted = COMPUTE cpu - AVG(cpu, 7 s, 3 s);"
+    "tenth = COMPUTE AVG(cpu, 10 s) EVERY 10 POINTS; falling = COMPUTE cpu BY node WHEN < 3;"
+    "most = COMPUTE MAX(AVG(cpu) BY node) EVERY 5 s; long = COMPUTE AVG(cpu, 1 d);"
+    "part = COMPUTE AVG(cpu) EVERY 5 s WITH SAMPLE 0.5"
 )
 DEPLOYED: dict[str, list[Definition]] = {each.name: [each] for each in definitions(BASE)}
 
@@ -26,6 +29,16 @@ MEANINGS = [
     ("INSIGHT daily EVERY 2 d AT 8:00", "AVG(cpu, 1 d) EVERY 2 d AT 8:00"),
     # What accumulates has none: it takes all points since the last tick.
     ("INSIGHT so_far EVERY 10 s", "RUNNING_MEAN(cpu) EVERY 10 s"),
+    # What has values at points has one at a tick too, and the other way round.
+    ("INSIGHT always EVERY 5 s", "AVG(cpu, 10 s) EVERY 5 s"),
+    ("MAX(INSIGHT falling) EVERY 5 s", "MAX((cpu BY node WHEN < 3)) EVERY 5 s"),
+    ("INSIGHT shifted EVERY 3 s", "cpu - AVG(cpu, 7 s, 3 s) EVERY 3 s"),
+    ("2 * INSIGHT falling", "2 * (cpu BY node WHEN < 3)"),
+    ("INSIGHT always + INSIGHT so_far", "AVG(cpu, 10 s) + RUNNING_MEAN(cpu)"),
+    ("cpu WHEN > INSIGHT now", "cpu WHEN > AVG(cpu, 5 s)"),
+    ("1 - INSIGHT shifted EVERY 4 POINTS", "1 - (cpu - AVG(cpu, 7 s, 3 s)) EVERY 4 POINTS"),
+    # How often values at points are told, all windows decide.
+    ("AVG(x, 1 h) + INSIGHT long", "AVG(x, 1 h) + AVG(cpu, 1 d)"),
 ]  # fmt: skip
 
 
@@ -71,7 +84,21 @@ def test_a_text_s_own_insight_comes_before_one_that_runs() -> None:
 ERRORS = [
     ("INSIGHT nwo EVERY 5 s", "there is no insight `nwo`", "`now`"),
     ("INSIGHT zzzz EVERY 5 s", "there is no insight `zzzz`", "Deploy it first"),
-    ("INSIGHT always EVERY 5 s", "`always` has values at points", "Give `always` an interval"),
+    ("INSIGHT tenth EVERY 5 s", "`tenth` has values at every 10 points only", "an interval"),
+    ("x + INSIGHT tenth", "`tenth` has values at every 10 points only", "an interval"),
+    ("x + INSIGHT most", "`most` is made of the values that several keys", "Add an EVERY"),
+    (
+        "AVG(x, 7 s) + INSIGHT long",
+        "at points, its window of 1 DAY is told in steps",
+        "EVERY 5 MIN",
+    ),
+    ("x + INSIGHT part", "`part` is of samples", "Add an EVERY"),
+    ("INSIGHT shifted EVERY 5 s", "an offset of 3 SECONDS is no multiple of EVERY", "whole steps"),
+    (
+        "INSIGHT long EVERY 5 s",
+        "its window of 1 DAY and EVERY share no larger step",
+        "EVERY of 1/1",
+    ),
     (
         "INSIGHT daily EVERY 1 d AT 8:01 GMT",
         "`daily` has a value every 1 DAY at 08:00 GMT, `a` is computed every 1 DAY at 08:01 GMT",
