@@ -83,8 +83,7 @@ def test_streamed_results_equal_the_oracle_through_restarts(
 ) -> None:
     # What late points do to values at points, the steps decide at which these are told.
     accepted = _accepted(grouped=False)
-    at_ticks = accepted.filter(lambda text: " MS" in text.partition(" EVERY ")[2])
-    trials = [*_drawn(2, at_ticks), *map(_in_time, _drawn(1, accepted))]
+    trials = [*_drawn(2, accepted.filter(_is_at_ticks)), *map(_in_time, _drawn(1, accepted))]
     breaks = (
         Breaks(frozenset(), frozenset()),
         Breaks(frozenset({0, 3}), frozenset({1, 5})),
@@ -96,6 +95,11 @@ def test_streamed_results_equal_the_oracle_through_restarts(
         streamed = Streamed(spark, tmp_path / str(number), plan, _account(agent, tmp_path))
         found = answers_of(streamed.results(trial.stream, each))
         assert not differences(cases, found, streamed=True)
+
+
+def _is_at_ticks(text: str) -> bool:
+    insights = [each for each in text.split(";\n") if " = COMPUTE " in each]
+    return all(" MS" in each.partition(" EVERY ")[2] for each in insights)
 
 
 def _in_time(trial: Trial) -> Trial:
