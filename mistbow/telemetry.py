@@ -1,5 +1,6 @@
 """Logs (structured to a file, readable to the terminal) and their set-up."""
 
+import asyncio
 import json
 import logging
 import logging.handlers
@@ -65,6 +66,7 @@ def set_up_logging(service: str, home: Path, level: str, secrets: Iterable[str] 
     root.setLevel(level.upper())
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
+    logging.getLogger("uvicorn.error").addFilter(_is_news)
     # It writes a stack trace for each refused connection; the storage agent says what is away.
     logging.getLogger("pyignite").setLevel(logging.CRITICAL)
     structlog.configure(
@@ -77,6 +79,13 @@ def set_up_logging(service: str, home: Path, level: str, secrets: Iterable[str] 
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
     )
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    # Who still follows a stream when a service ends is cut off: uvicorn says so in a line, and
+    # then writes a stack trace for each.
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, asyncio.CancelledError)
 
 
 def _formatter(*last: Any) -> logging.Formatter:

@@ -1,3 +1,4 @@
+import asyncio
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,3 +56,16 @@ def test_no_line_has_a_secret_in_any_form(
     assert written.count("[hidden]") >= 12
     for form in (secret, 'the\\" fog', quote(secret), "fog/", "x" * 43):
         assert form not in written
+
+
+@pytest.mark.usefixtures("own_handlers")
+def test_who_is_cut_off_at_the_end_leaves_no_stack_trace(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    set_up_logging("test", tmp_path, "info")
+    log = logging.getLogger("uvicorn.error")
+    for error in (asyncio.CancelledError("shutdown exceeded"), OSError("the disk is gone")):
+        log.error("Exception in ASGI application", exc_info=error)
+    written = capsys.readouterr().err
+    assert written.count("Exception in ASGI application") == 1
+    assert "the disk is gone" in written
