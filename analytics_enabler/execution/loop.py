@@ -16,6 +16,7 @@ from analytics_enabler.execution.progress import (
     Reached,
     burdens,
     progress_of,
+    runs,
     worst,
 )
 from analytics_enabler.execution.standing import Standings
@@ -289,8 +290,7 @@ class Execution:
     def _frontiers(self) -> Iterator[tuple[Group, int]]:
         for group, tasks in self.planner.tasks.items():
             status = self.status(group, MERGE if MERGE in tasks else WHOLE)
-            wanted = result_of(tasks).fingerprint
-            if status is not None and (status.state, status.fingerprint) == ("running", wanted):
+            if status is not None and runs(status, result_of(tasks)):
                 yield group, status.frontier
 
     def _wake(self) -> None:

@@ -46,9 +46,13 @@ def progress_of(
         return Progress.STARTING
     if status.state == "failed":
         return Progress.FAILED
-    accepted = status.fingerprint == wanted.fingerprint and status.state == "running"
     done = status.frontier >= generation.first_tick
-    return Progress.RUNNING if accepted and done else Progress.STARTING
+    return Progress.RUNNING if runs(status, wanted) and done else Progress.STARTING
+
+
+def runs(status: FragmentStatus, wanted: Fragment) -> bool:
+    """Return whether it is this version whose frontier is told, not one that it is to replace."""
+    return (status.state, status.active) == ("running", wanted.fingerprint)
 
 
 def burdens(parts: Iterable[FragmentStatus]) -> Iterator[Reached]:

@@ -127,8 +127,15 @@ def test_an_amended_insight_runs_until_its_results_are_complete(
     eventually(lambda: worker.insights == {now, old, new})
     insights = enabler.show(deployment_id).insights
     assert [insight.uid for insight in insights] == [now, new]
-    worker.frontier = insights[1].since
-    eventually(lambda: worker.insights == {now, new})
+    # How far the version is that runs still says nothing of the one that is to take over.
+    worker.active["all.fair"] = "former"
+    worker.frontier = insights[1].first_tick
+    added = enabler.submit(NOW).deployment_id
+    eventually(lambda: worker.insights == {now, old, new, f"{added}/cpu_now/1"})
+    assert {each.state for each in enabler.show(deployment_id).insights} == {"starting"}
+    worker.active.clear()
+    eventually(lambda: worker.insights == {now, new, f"{added}/cpu_now/1"})
+    assert enabler.show(deployment_id).status == "running"
 
 
 def test_a_restarted_enabler_goes_on(start_enabler: StartEnabler, worker: RecordingWorker) -> None:
