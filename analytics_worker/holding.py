@@ -3,11 +3,14 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 
+from analytics_worker.accumulating.accumulators import accumulators_of
+from analytics_worker.accumulating.stored import snapshot_ms
 from mistbow.client.agent import AgentClient
 from mistbow.errors import MistbowError
 from mistbow.panes.routing import metrics_needed
 from mistbow.plan.feeds import Feed
 from mistbow.plan.fragments import Fragment, Merge, Partial, Place, Whole
+from mistbow.streams.schemas import states_stream
 from mistbow.telemetry import get_logger
 
 log = get_logger(__name__)
@@ -16,6 +19,9 @@ _AGAIN_S = 600.0
 _FOR_MS = 3_600_000
 _MOST_METRICS = 1000
 _MOST_NAME = 512
+_MOST_MS = 366 * 86_400_000
+"""For so long an agent holds anything."""
+
 _SPARE_MS = 600_000
 """So much more than a window: who restarts, or was cut off, reads from before."""
 
@@ -75,6 +81,8 @@ def metrics_of(fragment: Fragment) -> tuple[str, ...]:
 
 def needs(fragment: Fragment) -> Iterator[tuple[Place, int]]:
     """Yield the streams that a fragment reads, and for how long (ms) it needs their rows."""
+    if not isinstance(fragment, Partial):
+        yield from _states(fragment)
     match fragment:
         case Merge(plan=plan):
             for source in fragment.sources:
@@ -83,3 +91,11 @@ def needs(fragment: Fragment) -> Iterator[tuple[Place, int]]:
             yield fragment.source, fragment.reach_ms + _SPARE_MS
         case _:
             yield fragment.source, fragment.plan.reach_ms + _SPARE_MS
+
+
+def _states(fragment: Whole | Merge) -> Iterator[tuple[Place, int]]:
+    spans = [snapshot_ms(each.window.every_ms) for each in accumulators_of(fragment.plan)]
+    if spans:
+        place = Place(fragment.target.site, states_stream(fragment.target.stream))
+        # Of two such sets, one is always whole.
+        yield place, min(2 * max(spans) + _SPARE_MS, _MOST_MS)

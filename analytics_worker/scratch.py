@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 
 _NAME = "mistbow-spark-"
-_ROOMY = 512 * 2**20
+_ROOMY = 200 * 2**20
 _MEMORY_DISK = Path("/dev/shm")  # noqa: S108 - a memory file system, made private below
 
 

@@ -16,17 +16,28 @@ import pyarrow.compute as pc
 from analytics_worker.accumulating.accumulators import Accumulator, accumulators_of
 from analytics_worker.accumulating.ledger import SNAPSHOT, Entry, Ledger
 from analytics_worker.connection import connect
-from mistbow.client.agent import AgentClient
+from mistbow.client.agent import AgentClient, Appended
+from mistbow.errors import TooLargeError
 from mistbow.plan.fragments import Place
 from mistbow.plan.nodes import Plan
+from mistbow.streams.parts import MOST_BYTES, parts, row_sizes
 from mistbow.streams.schemas import STATES
 
 _SNAPSHOT_TICKS = 64
-"""After so many ticks all keys' states are written again, so that no more is read back."""
+_SNAPSHOT_MOST_MS = 30 * 86_400_000
 
 _ROWS_AT_ONCE = 20_000
 _MOST_KNOWN = 8
 _FIELDS = ("accumulator", "key", "ts", "revision", "state")
+
+
+def snapshot_ms(every_ms: int) -> int:
+    """Return after how long (ms) all keys' states are written again, so that none before is needed.
+
+    >>> snapshot_ms(1000), snapshot_ms(86_400_000) // 86_400_000
+    (64000, 30)
+    """
+    return max(every_ms, min(every_ms * _SNAPSHOT_TICKS, _SNAPSHOT_MOST_MS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +108,7 @@ def read_back(
     """Read what is needed to go on at a tick (ms), and all after it."""
     ledger = Ledger(floor=first)
     wanted = {each.id: each for each in accumulators}
-    span = max(each.window.every_ms for each in accumulators) * _SNAPSHOT_TICKS
+    span = max(snapshot_ms(each.window.every_ms) for each in accumulators)
     following = None
     while wanted:
         since = max(first - span, -1)
@@ -122,12 +133,24 @@ def append_states(
     agent: AgentClient, account: Account, rows: list[tuple[str, str, Entry]], following: int
 ) -> int:
     """Store states; returns the number after them, if nothing else lies between."""
-    for start in range(0, len(rows), _ROWS_AT_ONCE):
-        part = rows[start : start + _ROWS_AT_ONCE]
-        told = agent.append(account.place.stream, _table(part), epoch=account.epoch)
-        if told.first == following:
-            following = told.next
+    for start, end in parts(row_sizes(_table(rows)), MOST_BYTES, _ROWS_AT_ONCE):
+        for told in _append(agent, account, rows[start:end]):
+            if told.first == following:
+                following = told.next
     return following
+
+
+def _append(
+    agent: AgentClient, account: Account, rows: list[tuple[str, str, Entry]]
+) -> list[Appended]:
+    try:
+        return [agent.append(account.place.stream, _table(rows), epoch=account.epoch)]
+    except TooLargeError:
+        # The agent takes less than it does unless it is told otherwise.
+        half = len(rows) // 2
+        if not half:
+            raise
+        return _append(agent, account, rows[:half]) + _append(agent, account, rows[half:])
 
 
 def _up_to_date(
@@ -163,7 +186,7 @@ def _snapshots(ledger: Ledger, accumulators: tuple[Accumulator, ...]) -> None:
     if last is None:
         return
     for accumulator in accumulators:
-        id, span = accumulator.id, accumulator.window.every_ms * _SNAPSHOT_TICKS
+        id, span = accumulator.id, snapshot_ms(accumulator.window.every_ms)
         if any(at > last - span for at in ledger.snapshots(id)):
             continue
         for key, entries in list(ledger.entries(id)):
