@@ -157,7 +157,8 @@ class Literals:
             longest = in_words(LONGEST)
             self.complain(span, f"an interval is at most {longest} long", "Choose a shorter one.")
         else:
-            return Interval(int(count.text) * scale, span=span)
+            # By a float, which is exact here: of zeros that lead, any number may stand there.
+            return Interval(int(float(count.text)) * scale, span=span)
         return _ANY_INTERVAL
 
     def _string(self, token: Token) -> str:

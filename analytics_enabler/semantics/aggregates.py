@@ -103,15 +103,15 @@ class Aggregates:
 
     def check_referred(self, aggregate: Aggregate, span: ast.Span) -> None:
         """Say where a window of another insight does not fit the moments of this one."""
-        if aggregate.function not in ACCUMULATING and self.every_ms is not None:
-            size = aggregate.size_ms
-            self._check_cut(size, span, f"its window of {in_words(size)}")
-        self._check_shift(aggregate.offset_ms, span)
+        size, offset = aggregate.size_ms, aggregate.offset_ms
+        # What is current lasts as long as it takes here.
+        if aggregate.function not in {*ACCUMULATING, "LATEST"} and self.every_ms is not None:
+            self._check_cut(size, span, f"its window of {in_words(size)}", offset)
 
     def latest(self, stream: ast.MetricStream) -> Aggregate:
         """Return what a metric by itself means: its latest value, none that is too old."""
         every = self.every_ms or STAND_IN_MS
-        size = -(-CURRENT_MS // every) * every
+        size = current_ms(every)
         source = self._source(stream)
         return Aggregate(
             "LATEST", source, size, every, self.by, each_point=self.each_point, at=self.at
@@ -144,8 +144,8 @@ class Aggregates:
             self._check_cut(size, node.window.span, "this window")
         return size
 
-    def _check_cut(self, size: int, span: ast.Span, window: str) -> None:
-        pane = math.gcd(size, self.ticks.step_ms)
+    def _check_cut(self, size: int, span: ast.Span, window: str, offset: int = 0) -> None:
+        pane = math.gcd(size, self.ticks.step_ms, offset)
         # What ends once a day may be of many panes: each is in few such windows.
         enough = MOST_PANES * pane if self.at is msgspec.UNSET or pane < _MINUTE_MS else LONGEST_MS
         if size <= enough:
@@ -165,17 +165,21 @@ class Aggregates:
             return 0
         check_length(node.offset, "an offset", self.findings)
         offset = node.offset.millis
-        return offset if self._check_shift(offset, node.offset.span) else 0
+        if self.each_point:
+            return offset
+        if self.every_ms is not None and offset % self.every_ms:
+            self.findings.error(
+                node.offset.span,
+                f"an offset of {in_words(offset)} is no multiple of EVERY",
+                f"Shift by whole steps of {in_words(self.every_ms)}.",
+            )
+            return 0
+        return offset
 
-    def _check_shift(self, offset: int, span: ast.Span) -> bool:
-        if self.each_point or self.every_ms is None or offset % self.every_ms == 0:
-            return True
-        self.findings.error(
-            span,
-            f"an offset of {in_words(offset)} is no multiple of EVERY",
-            f"Shift by whole steps of {in_words(self.every_ms)}.",
-        )
-        return False
+
+def current_ms(every_ms: int) -> int:
+    """Return for how long (ms) a value is current, told every ``every_ms``."""
+    return -(-CURRENT_MS // every_ms) * every_ms
 
 
 def check_length(interval: ast.Interval, what: str, findings: Findings) -> bool:

@@ -81,6 +81,17 @@ def check_reduced(
     return True
 
 
+def check_own(node: ast.Node, value: Expression, by: Collection[str], findings: Findings) -> None:
+    """Refuse attributes in BY that no value has: those that are referred to have keys already."""
+    lacking = frozenset(by) - keys_of(value)
+    if lacking and reads(value):
+        findings.error(
+            node.span,
+            f"nothing here is by {_words(lacking)}",
+            "Leave that out of BY, or let the insight that is referred to have it in its own.",
+        )
+
+
 def reads(expression: Expression) -> bool:
     """Return whether an expression reads points at all."""
     return any(isinstance(node, Aggregate) for node in walk(expression))

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import msgspec
 
-from analytics_enabler.semantics.aggregates import CURRENT_MS, check_length
+from analytics_enabler.semantics.aggregates import CURRENT_MS, SHORTEST_MS, check_length
 from analytics_enabler.semantics.findings import Findings, did_you_mean
 from analytics_enabler.semantics.steps import LONG_MS, SHORT_MS, is_cut
 from analytics_enabler.semantics.trees import walk
 from grammar import ast
+from grammar.units import in_words
 from mistbow.plan.ticks import DAY_MS, At, Ticks, TimeOfDay, is_zone, zones
 
 _GENERAL = ("GMT", "UTC")
@@ -42,9 +43,10 @@ def pace_of(insight: ast.Insight, lengths: Iterable[int], findings: Findings) ->
     """
     match insight.every:
         case None:
-            return Pace(_step(insight, lengths), each_point=True)
+            return Pace(_possible_step(insight, lengths, findings), each_point=True)
         case ast.Points(count):
-            return Pace(_step(insight, lengths), each_point=True, points=count)
+            step = _possible_step(insight, lengths, findings)
+            return Pace(step, each_point=True, points=count)
         case ast.Interval() as every:
             possible = check_length(every, "an EVERY interval", findings)
             return Pace(every.millis if possible else None)
@@ -77,6 +79,19 @@ def _daily(every: ast.Daily, findings: Findings) -> Pace:
     if ticks is None or not possible:
         return Pace(None)
     return Pace(ticks.every_ms, at=ticks.at)
+
+
+def _possible_step(insight: ast.Insight, lengths: Iterable[int], findings: Findings) -> int | None:
+    step = _step(insight, lengths)
+    if step >= SHORTEST_MS:
+        return step
+    findings.error(
+        insight.expression.span,
+        f"the windows and offsets here share no larger step than {in_words(step)}, in which values "
+        "at points would be told",
+        f"Let all of them be multiples of {in_words(SHORTEST_MS)}, or add an EVERY.",
+    )
+    return None
 
 
 def _step(insight: ast.Insight, referred: Iterable[int]) -> int:

@@ -4,12 +4,12 @@ The part is the other's plan as it is at the time of the check. So what is deplo
 by itself, whatever becomes of the other, and the optimizer lets both share what they compute.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
-from analytics_enabler.semantics.aggregates import CURRENT_MS
+from analytics_enabler.semantics.aggregates import current_ms
 from analytics_enabler.semantics.cycles import ordered
 from analytics_enabler.semantics.definition import Definition
 from analytics_enabler.semantics.expansion import Meant
@@ -30,8 +30,10 @@ from mistbow.plan.expressions import (
 )
 from mistbow.plan.expressions import walk as walk_plan
 from mistbow.plan.feeds import Feed
+from mistbow.plan.sampling import ByLot
 from mistbow.plan.ticks import Ticks
 
+_WITHOUT_WINDOW = ACCUMULATING | {"LATEST"}
 Deployed = Mapping[str, Sequence[Definition]]
 """The insights that run, by name; several deployments may have one of the same name."""
 
@@ -119,18 +121,18 @@ class References:
         value = definition.expression
         if definition.filter is not None:
             value = Filtered(value, definition.filter)
-        return rewrite(value, lambda part: _when(part, ticks, each_point))
+        anew = each_point or definition.each_point
+        return rewrite(value, lambda part: _when(part, ticks, each_point, anew))
 
     def lengths(self, insight: ast.Insight) -> Iterator[int]:
         """Yield how long, in ms, the windows and offsets are of all that an insight refers to.
 
-        That of current values is left out: it is the same for all insights.
+        What is current, or accumulates, has no length of its own at points.
         """
         for node in references(insight):
             for part in _parts(self._definition(node)):
-                if isinstance(part, Aggregate) and not _accumulates(part):
-                    is_current = part.function == "LATEST" and part.size_ms == CURRENT_MS
-                    yield from filter(None, (0 if is_current else part.size_ms, part.offset_ms))
+                if isinstance(part, Aggregate) and part.function not in _WITHOUT_WINDOW:
+                    yield from filter(None, (part.size_ms, part.offset_ms))
 
     def _definition(self, node: ast.InsightReference) -> Definition:
         definition = self._found[node.name]
@@ -200,7 +202,7 @@ class References:
         found = list(_parts(definition))
         if any(isinstance(part, Reduction) for part in found):
             reason = f"`{node.name}` is made of the values that several keys have at a tick"
-        elif any(isinstance(part, Aggregate) and _is_sampled(part) for part in found):
+        elif any(isinstance(part, Aggregate) and _is_drawn(part) for part in found):
             reason = f"`{node.name}` is of samples, which are taken step by step"
         else:
             return True
@@ -227,7 +229,7 @@ class References:
                 f"there is no insight `{node.name}`",
                 did_you_mean(near) if near else "Deploy it first, or define it in this text.",
             )
-        elif len({(d.expression, d.by, d.ticks, d.filter) for d in found}) > 1:
+        elif len({_told_apart(definition) for definition in found}) > 1:
             self.findings.error(
                 node.span,
                 f"{len(found)} deployments have an insight `{node.name}`, and they differ",
@@ -251,6 +253,12 @@ class References:
         )
 
 
+def _told_apart(definition: Definition) -> Hashable:
+    """Return what two insights of the same name must have in common to be the same."""
+    d = definition
+    return d.expression, d.by, d.ticks, d.each_point, d.filter, d.counted, d.feed
+
+
 def _words(ticks: Ticks) -> str:
     at = "" if ticks.at is msgspec.UNSET else f" at {ticks.at}"
     return in_words(ticks.every_ms) + at
@@ -266,16 +274,21 @@ def _parts(definition: Definition) -> Iterator[Expression]:
             yield from walk_plan(root)
 
 
-def _is_sampled(part: Aggregate) -> bool:
-    return part.source.sampling is not msgspec.UNSET
+def _is_drawn(part: Aggregate) -> bool:
+    return isinstance(part.source.sampling, ByLot)
 
 
-def _when(part: Expression, ticks: Ticks, each_point: bool) -> Expression:
+def _when(part: Expression, ticks: Ticks, each_point: bool, anew: bool) -> Expression:
+    """Return a part at other moments; ``anew``: these are none of its own."""
     if not isinstance(part, Aggregate):
         return part
     # Its windows keep their size, also those that spanned its own interval; but what accumulates
     # has none, and takes each point once.
-    size = ticks.every_ms if _accumulates(part) else part.size_ms
+    size = part.size_ms
+    if _accumulates(part):
+        size = ticks.every_ms
+    elif part.function == "LATEST" and anew:
+        size = current_ms(ticks.every_ms)
     return msgspec.structs.replace(
         part, size_ms=size, every_ms=ticks.every_ms, at=ticks.at, each_point=each_point
     )

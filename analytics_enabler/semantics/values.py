@@ -15,6 +15,7 @@ from analytics_enabler.semantics.findings import Findings, beginning, did_you_me
 from analytics_enabler.semantics.keys import (
     check_filter,
     check_meeting,
+    check_own,
     check_reduced,
     keys_of,
     reads,
@@ -126,6 +127,7 @@ class Values:
             ),
         )
         value = translate_value(node.expression, ComputeScope(inner.translate), self.findings)
+        check_own(node.expression, value, by, self.findings)
         if not parted.on_results:
             return value
         self._check_reads(node.expression, value, "the condition is about results of it")

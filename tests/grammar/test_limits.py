@@ -112,6 +112,12 @@ def test_problems_are_bounded(text: str) -> None:
     assert len(messages(text * 10_000)) == MAX_PROBLEMS
 
 
+@pytest.mark.parametrize("every", ["{}5 s", "{}1 DAYS AT 8:00", "{}7 POINTS"])
+def test_any_number_of_zeros_may_lead(every: str) -> None:
+    text = "a = COMPUTE AVG(x, 1 s) EVERY "
+    assert parse(text + every.format("0" * 5000)) == parse(text + every.format(""))
+
+
 def test_huge_numbers_are_refused() -> None:
     digits = "9" * 100_000
     assert messages(f"a = COMPUTE {digits} + AVG(x, {digits} s)") == [

@@ -13,6 +13,8 @@ BASE = (
     "daily = COMPUTE AVG(cpu) EVERY 1 d AT 8:00 GMT; shifted = COMPUTE cpu - AVG(cpu, 7 s, 3 s);"
     "tenth = COMPUTE AVG(cpu, 10 s) EVERY 10 POINTS; falling = COMPUTE cpu BY node WHEN < 3;"
     "most = COMPUTE MAX(AVG(cpu) BY node) EVERY 5 s; long = COMPUTE AVG(cpu, 1 d);"
+    "seventh = COMPUTE cpu EVERY 7 s; adapted = COMPUTE MAX(cpu, 1 m) WITH ADAM;"
+    "drift = COMPUTE AVG(cpu, 10 m) - AVG(cpu, 10 m, 5 m) EVERY 1 m;"
     "part = COMPUTE AVG(cpu) EVERY 5 s WITH SAMPLE 0.5"
 )
 DEPLOYED: dict[str, list[Definition]] = {each.name: [each] for each in definitions(BASE)}
@@ -37,6 +39,9 @@ MEANINGS = [
     ("INSIGHT always + INSIGHT so_far", "AVG(cpu, 10 s) + RUNNING_MEAN(cpu)"),
     ("cpu WHEN > INSIGHT now", "cpu WHEN > AVG(cpu, 5 s)"),
     ("1 - INSIGHT shifted EVERY 4 POINTS", "1 - (cpu - AVG(cpu, 7 s, 3 s)) EVERY 4 POINTS"),
+    # What is current lasts as long as it takes at the moments of the insight that refers to it.
+    ("INSIGHT falling EVERY 7001 MS", "(cpu BY node WHEN < 3) EVERY 7001 MS"),
+    ("AVG(x, 17 h) + INSIGHT seventh", "AVG(x, 17 h) + cpu"),
     # How often values at points are told, all windows decide.
     ("AVG(x, 1 h) + INSIGHT long", "AVG(x, 1 h) + AVG(cpu, 1 d)"),
 ]  # fmt: skip
@@ -50,6 +55,11 @@ def test_meaning(reference: str, plain: str) -> None:
     last = definitions(f"a = COMPUTE {reference}; {BASE}")[0]
     assert last.meaning == wanted.meaning
     assert "INSIGHT" in last.text
+
+
+@pytest.mark.parametrize("reference", ["drift EVERY 10 m", "shifted EVERY 5 s", "adapted + x"])
+def test_offsets_that_are_no_multiples_of_every_and_adam_go_along(reference: str) -> None:
+    assert check(f"a = COMPUTE INSIGHT {reference}", deployed=DEPLOYED).ok
 
 
 def test_all_names_may_have_dots() -> None:
@@ -81,6 +91,12 @@ def test_a_text_s_own_insight_comes_before_one_that_runs() -> None:
     assert found[0].meaning == found[1].meaning
 
 
+FED = definitions(
+    "w: STREAM FROM stream(name='app/w'); fed = COMPUTE AVG(x FROM (w)) EVERY 5 s"
+) + definitions("fed = COMPUTE AVG(x) EVERY 5 s")
+COUNTS = definitions("counts = COMPUTE AVG(x, 5 s)") + definitions(
+    "counts = COMPUTE AVG(x, 5 s) EVERY 3 POINTS"
+)
 ERRORS = [
     ("INSIGHT nwo EVERY 5 s", "there is no insight `nwo`", "`now`"),
     ("INSIGHT zzzz EVERY 5 s", "there is no insight `zzzz`", "Deploy it first"),
@@ -93,7 +109,10 @@ ERRORS = [
         "EVERY 5 MIN",
     ),
     ("x + INSIGHT part", "`part` is of samples", "Add an EVERY"),
-    ("INSIGHT shifted EVERY 5 s", "an offset of 3 SECONDS is no multiple of EVERY", "whole steps"),
+    ("INSIGHT now BY region EVERY 5 s", "nothing here is by region", "Leave that out"),
+    ("(INSIGHT now BY region) + SUM(x) EVERY 5 s", "nothing here is by region", "Leave that out"),
+    ("INSIGHT fed EVERY 5 s", "2 deployments have an insight `fed`, and they differ", "another"),
+    ("INSIGHT counts EVERY 5 s", "2 deployments have an insight `counts`", "another"),
     (
         "INSIGHT long EVERY 5 s",
         "its window of 1 DAY and EVERY share no larger step",
@@ -118,7 +137,8 @@ ERRORS = [
 @pytest.mark.parametrize(("reference", "message", "hint"), ERRORS)
 def test_error(reference: str, message: str, hint: str) -> None:
     two = [definition(f"two = COMPUTE AVG({metric}) EVERY 5 s") for metric in "xy"]
-    checked = check(f"a = COMPUTE {reference}", deployed={**DEPLOYED, "two": two})
+    deployed = {**DEPLOYED, "two": two, "fed": FED, "counts": COUNTS}
+    checked = check(f"a = COMPUTE {reference}", deployed=deployed)
     (problem,) = checked.problems
     assert message in problem.message
     assert hint in (problem.hint or "")
