@@ -1,6 +1,8 @@
 """A worker tells its site's agent, each second, that it is there and what it has."""
 
 import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 
 import msgspec
 
@@ -38,12 +40,15 @@ def announcement(settings: WorkerSettings) -> Worker:
 class Announcer:
     """Announces a worker from ``start`` to ``stop``; an agent that is away is tried again.
 
-    Which operators of other packages it has is looked up each time.
+    Which operators of other packages it has is looked up each time. That may take long, for it
+    imports them: till it is known, what was known before is said, or a worker would seem dead.
     """
 
     def __init__(self, agent: AgentClient, worker: Worker) -> None:
         self._agent = agent
         self._worker = worker
+        self._looks = ThreadPoolExecutor(1, "operators")
+        self._look: Future[tuple[str, ...]] | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="announce", daemon=True)
         self._problem: str | None = None
@@ -55,6 +60,7 @@ class Announcer:
     def stop(self) -> None:
         """Take leave, if the agent can be told."""
         self._stopping.set()
+        self._looks.shutdown(wait=False, cancel_futures=True)
         if self._thread.is_alive():
             self._thread.join()
             try:
@@ -66,7 +72,7 @@ class Announcer:
         while not self._stopping.is_set():
             problem = None
             try:
-                self._agent.announce(_equipped(self._worker))
+                self._agent.announce(self._equipped())
             except MistbowError as error:
                 problem = error.message
             if problem != self._problem and problem is not None:
@@ -74,8 +80,15 @@ class Announcer:
             self._problem = problem
             self._stopping.wait(_EVERY_S)
 
+    def _equipped(self) -> Worker:
+        if self._look is None:
+            self._look = self._looks.submit(_operators)
+        with suppress(TimeoutError):
+            operators = self._look.result(_EVERY_S / 2)
+            self._look = None
+            self._worker = msgspec.structs.replace(self._worker, operators=operators)
+        return self._worker
 
-def _equipped(worker: Worker) -> Worker:
-    found = installed().operators
-    operators = tuple(str(UserOperator(each.name, each.version)) for each in found)
-    return msgspec.structs.replace(worker, operators=operators)
+
+def _operators() -> tuple[str, ...]:
+    return tuple(str(UserOperator(each.name, each.version)) for each in installed().operators)

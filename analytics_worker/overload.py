@@ -121,8 +121,8 @@ def load_of(runner: FragmentRunner, frontiers: Mapping[Place, int]) -> Load:
     fragment, done = runner.fragment, runner.done
     heard = [frontiers[place] for place in sources_of(fragment) if place in frontiers]
     if done is None or not heard:
-        return Load(fragment.salience)
-    return Load(fragment.salience, done, overdue_ms(fragment, done, heard))
+        return Load(fragment.salience, grain_ms=fragment.grain_ms)
+    return Load(fragment.salience, done, overdue_ms(fragment, done, heard), fragment.grain_ms)
 
 
 def overdue_ms(fragment: Fragment, done: int, heard: Collection[int]) -> int:

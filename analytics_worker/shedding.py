@@ -17,11 +17,14 @@ class Limits:
     """When a query is behind (``lag_ms``), for how long (s) before that tells, and how long (s)
     things must go well before what rests is tried again.
 
+    One with a longer grain is behind if it is so late, but for ``most_lag_ms``: who has done by the
+    next tick keeps up, however long it takes.
     One that gains at least ``gain`` on event time, such as after a restart, is catching up. How
     far a query is moves in steps, a batch each: of none, ``patience_s`` tells.
     """
 
     lag_ms: int = 3000
+    most_lag_ms: int = 600_000
     watch_s: float = 5.0
     patience_s: float = 15.0
     gain: float = 0.2
@@ -31,11 +34,14 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How far a fragment is: ``done`` to a time (ms since the epoch), and ``lag_ms`` behind."""
+    """How far a fragment is: ``done`` to a time (ms since the epoch), and ``lag_ms`` behind; it has
+    results every ``grain_ms``.
+    """
 
     salience: int
     done: int = 0
     lag_ms: int = 0
+    grain_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +91,7 @@ class Shedding:
         behind = {
             name: load
             for name, load in loads.items()
-            if load.salience >= self.floor and load.lag_ms > self._limits.lag_ms
+            if load.salience >= self.floor and self._is_behind(load)
         }
         self._trends = {name: trend for name, trend in self._trends.items() if name in behind}
         self._behind = {name: self._behind.get(name, now) for name in behind}
@@ -93,6 +99,10 @@ class Shedding:
             self._quiet_since = now
         stuck = [name for name, load in behind.items() if self._is_stuck(now, name, load)]
         return bool(stuck)
+
+    def _is_behind(self, load: Load) -> bool:
+        grain = min(load.grain_ms, self._limits.most_lag_ms)
+        return load.lag_ms > max(self._limits.lag_ms, grain)
 
     def _is_stuck(self, now: float, name: str, load: Load) -> bool:
         begun = self._trends.setdefault(name, _Trend(now, load))

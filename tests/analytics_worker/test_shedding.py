@@ -72,6 +72,30 @@ def test_who_catches_up_is_not_in_trouble() -> None:
     assert steps.floor == 0
 
 
+def test_who_has_done_by_the_next_tick_keeps_up_however_long_it_takes() -> None:
+    world = World(LOW, HIGH)
+
+    def go(seconds: int, batch_s: int) -> list[str]:
+        # Results are due each minute, and there after a batch of so many seconds.
+        for _ in range(seconds):
+            world.now += 1
+            minutes, since = divmod(round(world.now), 60)
+            is_done = since >= batch_s
+            done = minutes - (not is_done)
+            high = Load(5, done * 60_000, 0 if is_done else since * 1000, grain_ms=60_000)
+            world.shedding.look({LOW: Load(0, round(world.now * 1000)), HIGH: high})
+        return world.resting
+
+    assert go(3600, batch_s=22) == []
+    assert go(600, batch_s=59) == []
+    # One that is not even done then is.
+    for second in range(200):
+        world.now += 1
+        late = Load(5, 0, (60 + second) * 1000, grain_ms=60_000)
+        world.shedding.look({LOW: Load(0, round(world.now * 1000)), HIGH: late})
+    assert world.resting == [LOW]
+
+
 def test_what_rests_is_tried_again_the_highest_first_and_less_often_if_it_is_too_much() -> None:
     world = World()
     world.go(12, {LOW: SLOW})
