@@ -17,3 +17,15 @@ MOST_NAME = 100
 
 MOST_FOLLOWERS = 100
 """Open streams of results: a client of the storage agent has connections for twice as many."""
+
+MOST_PARAMETERS = 100
+"""Parameters of one FUNCTION."""
+
+MOST_NODES_OF_STREAMS = 100_000
+"""Nodes that come of all the streams that a text takes metrics FROM."""
+
+MOST_NODES_OF_REFERENCES = 100_000
+"""Nodes that come of all the references to insights in a text."""
+
+MOST_MEANT = 10_000
+"""Nodes that one insight may mean, where that is more than is written."""

@@ -7,6 +7,7 @@ from msgspec import UNSET
 
 from grammar.units import in_words
 from mistbow.plan.expressions import (
+    ACCUMULATING,
     Aggregate,
     And,
     Arithmetic,
@@ -47,9 +48,10 @@ def plan_text(plan: Plan, feeds: Mapping[str, Feed] | None = None) -> str:
 
 def insight_text(insight: Insight, feed: Feed | None = None) -> str:
     """Return an insight on one line, and the stream that it reads if that is not of raw points."""
-    text = f"insight {insight.uid} = {expression_text(insight.expression)}{_by(insight.by)}"
+    by = insight.by
+    text = f"insight {insight.uid} = {expression_text(insight.expression, by)}{_by(by)}"
     if insight.filter is not None:
-        text += f" WHEN {expression_text(insight.filter)}"
+        text += f" WHEN {expression_text(insight.filter, by)}"
     text = f"{text} {_rhythm(insight)}"
     if feed is None:
         return text
@@ -68,7 +70,7 @@ def window_text(window: Window) -> str:
 def _rhythm(node: Insight | Window) -> str:
     every = in_words(node.every_ms)
     if isinstance(node, Insight) and node.counted is not None:
-        counts = " + ".join(map(expression_text, node.counted.counts))
+        counts = " + ".join(expression_text(count, node.by) for count in node.counted.counts)
         return f"EVERY {node.counted.every} POINTS of {counts}, told every {every}"
     if node.each_point:
         return f"at each point, told every {every}"
@@ -81,34 +83,40 @@ def pane_text(pane: Pane) -> str:
     return f"{text} with {', '.join(pane.contents)}" if pane.contents else text
 
 
-def expression_text(node: Expression) -> str:
-    """Return an expression in the notation of the language, where it has one."""
-    return _text(node)[0]
+def expression_text(node: Expression, by: tuple[str, ...] = ()) -> str:
+    """Return an expression in the notation of the language, where it has one.
+
+    ``by`` are the attributes of the keys around it: where some inside differ, these are told.
+    """
+    return _text(node, by)[0]
 
 
-def _text(node: Expression) -> tuple[str, int]:
+def _text(node: Expression, by: tuple[str, ...]) -> tuple[str, int]:
     """Return the text of a node, and how tightly it binds."""
     match node:
         case Arithmetic(operator, left, right):
             binding = _BINDING[operator]
-            return f"{_inside(left, binding)} {operator} {_inside(right, binding + 1)}", binding
+            return (
+                f"{_inside(left, binding, by)} {operator} {_inside(right, binding + 1, by)}",
+                binding,
+            )
         case Comparison(comparator, left, right):
-            return f"{_inside(left, 5)} {comparator} {_inside(right, 5)}", 4
+            return f"{_inside(left, 5, by)} {comparator} {_inside(right, 5, by)}", 4
         case Membership(operand, options):
-            return f"{_inside(operand, 5)} IN ({', '.join(map(_scalar, options))})", 4
+            return f"{_inside(operand, 5, by)} IN ({', '.join(map(_scalar, options))})", 4
         case Not(operand):
-            return f"NOT {_inside(operand, 3)}", 3
+            return f"NOT {_inside(operand, 3, by)}", 3
         case And(left, right):
-            return f"{_inside(left, 2)} AND {_inside(right, 2)}", 2
+            return f"{_inside(left, 2, by)} AND {_inside(right, 2, by)}", 2
         case Or(left, right):
-            return f"{_inside(left, 1)} OR {_inside(right, 1)}", 1
+            return f"{_inside(left, 1, by)} OR {_inside(right, 1, by)}", 1
         case Negation(operand):
-            return f"-{_inside(operand, _TIGHTEST)}", 7
+            return f"-{_inside(operand, _TIGHTEST, by)}", 7
         case _:
-            return _leaf(node), _TIGHTEST
+            return _leaf(node, by), _TIGHTEST
 
 
-def _leaf(node: Expression) -> str:
+def _leaf(node: Expression, by: tuple[str, ...]) -> str:
     match node:
         case Literal(value):
             return _scalar(value)
@@ -121,21 +129,25 @@ def _leaf(node: Expression) -> str:
             return f"{_function(node)}({', '.join(windows)})"
         case Aggregate():
             sources = [_source(source) for source in (node.source, node.other) if source]
-            lengths = [in_words(node.size_ms), *([in_words(node.offset_ms)] * bool(node.offset_ms))]
-            return f"{_function(node)}({', '.join((*sources, *lengths))})"
+            lengths = [node.size_ms, *([node.offset_ms] * bool(node.offset_ms))]
+            if node.function in ACCUMULATING:  # its window is all there was
+                lengths = []
+            told = f"{_function(node)}({', '.join((*sources, *map(in_words, lengths)))})"
+            return _keyed(told, node.by, by)
         case Reduction():
-            text = f"{_function(node)}({expression_text(node.operand)})"
-            return f"({text}{_by(node.by)})" if node.by else text
+            return _keyed(f"{_function(node)}({expression_text(node.operand, by)})", node.by, by)
         case Mapped():
-            return f"{node.function}({expression_text(node.operand)})"
+            return f"{node.function}({expression_text(node.operand, by)})"
         case Geohash(characters, latitude, longitude):
-            degrees = f"{expression_text(latitude)}, {expression_text(longitude)}"
+            degrees = f"{expression_text(latitude, by)}, {expression_text(longitude, by)}"
             return f"GEOHASH[{characters}]({degrees})"
         case Label(attribute, latest):
-            return f"{attribute} of {expression_text(latest)}"
+            # The latest point is looked for by that attribute too, which goes without saying.
+            inner = latest.by if isinstance(latest, Aggregate) else by
+            return _keyed(f"{attribute} of {expression_text(latest, inner)}", node.by, by)
         case Filtered():
-            condition = expression_text(node.condition)
-            return f"({expression_text(node.operand)} WHEN {condition})"
+            condition = expression_text(node.condition, by)
+            return f"({expression_text(node.operand, by)} WHEN {condition})"
     raise AssertionError(f"{node} is no leaf")
 
 
@@ -145,8 +157,13 @@ def _function(node: Aggregate | Measure | Reduction) -> str:
     return f"{node.function}[{', '.join(map(_scalar, node.parameters))}]"
 
 
-def _inside(node: Expression, least: int) -> str:
-    text, binding = _text(node)
+def _keyed(text: str, by: tuple[str, ...], around: tuple[str, ...]) -> str:
+    """Return the text of a value, with the attributes of its keys if those around it are others."""
+    return text if by == around else f"({text}{_by(by) or ' BY nothing'})"
+
+
+def _inside(node: Expression, least: int, by: tuple[str, ...]) -> str:
+    text, binding = _text(node, by)
     return text if binding >= least else f"({text})"
 
 

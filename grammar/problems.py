@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from grammar.ast import Span
+from grammar.ast import Span, Statement
 
 _WIDTH = 100  # of the source line shown; a longer one is clipped around the problem
 _QUOTED = 40
@@ -24,14 +24,26 @@ class Problem:
     severity: Literal["error", "warning"] = "error"
 
 
-class ParseError(Exception):
-    """A text is not in the insight language; ``problems`` (at least one) say where and why."""
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """The sound statements of a text, at least one, and the names that the others may define."""
 
-    def __init__(self, problems: tuple[Problem, ...]) -> None:
+    statements: tuple[Statement, ...]
+    names: frozenset[str]
+
+
+class ParseError(Exception):
+    """A text is not in the insight language; ``problems`` (at least one) say where and why.
+
+    ``rest`` is what is sound of it, None where that cannot be told.
+    """
+
+    def __init__(self, problems: tuple[Problem, ...], rest: Rest | None = None) -> None:
         first, *others = problems
         more = f" (and {len(others)} more)" if others else ""
         super().__init__(f"line {first.line}, column {first.column}: {first.message}{more}")
         self.problems = problems
+        self.rest = rest
 
 
 def problem_at(

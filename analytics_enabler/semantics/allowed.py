@@ -27,26 +27,51 @@ def with_allowed(insight: ast.Insight, findings: Findings) -> ast.Insight:
                     f"Write what `{node.name}` computes here, or give it that ALLOW and leave it "
                     "out.",
                 )
-            terms = option.when.terms if isinstance(option.when, ast.And) else (option.when,)
-            for term in terms:
-                insight = _with_term(insight, term, findings)
+            when = option.when
+            insight = _with_terms(
+                insight, when.terms if isinstance(when, ast.And) else (when,), findings
+            )
     return insight
 
 
-def _with_term(insight: ast.Insight, term: ast.Condition, findings: Findings) -> ast.Insight:
-    found = list(leaves(term))
-    names = [leaf for leaf in found if isinstance(leaf, ast.Name)]
-    if len(names) == len(found):
-        return _of_points(insight, term, names, findings)
-    return replace(insight, when=_joined(insight.when, term))
+def _with_terms(
+    insight: ast.Insight, terms: tuple[ast.Condition, ...], findings: Findings
+) -> ast.Insight:
+    on_points: list[tuple[ast.Condition, list[ast.Name]]] = []
+    on_results: list[ast.Condition] = []
+    for term in terms:
+        found = list(leaves(term))
+        names = [leaf for leaf in found if isinstance(leaf, ast.Name)]
+        if len(names) == len(found):
+            on_points.append((term, names))
+        else:
+            on_results.append(term)
+    if on_results:
+        insight = replace(insight, when=_joined(insight.when, on_results))
+    return _of_points(insight, on_points, findings) if on_points else insight
 
 
 def _of_points(
-    insight: ast.Insight, term: ast.Condition, names: list[ast.Name], findings: Findings
+    insight: ast.Insight, terms: list[tuple[ast.Condition, list[ast.Name]]], findings: Findings
 ) -> ast.Insight:
     read = _metrics(insight.expression)
     if insight.when is not None:
         read |= _metrics(insight.when)
+    told = [_told_of(term, names, read, findings) for term, names in terms]
+
+    def narrow(stream: ast.MetricStream) -> ast.MetricStream:
+        own = [condition for metric, condition in told if metric in (None, stream.metric)]
+        return replace(stream, when=_joined(stream.when, own)) if own else stream
+
+    # Once for all terms: each time makes the insight anew.
+    when = None if insight.when is None else _narrowed(insight.when, narrow)
+    return replace(insight, expression=_narrowed(insight.expression, narrow), when=when)
+
+
+def _told_of(
+    term: ast.Condition, names: list[ast.Name], read: set[str], findings: Findings
+) -> tuple[str | None, ast.Condition]:
+    """Return which metric's points a term is about, None for all, and what is to hold of them."""
     about = [name for name in names if name.name in read]
     metric = about[0].name if about else None
     for name in about:
@@ -56,15 +81,7 @@ def _of_points(
                 f"a point is of `{metric}` or of `{name.name}`, never of both",
                 "Make a condition for each metric, joined by AND in parentheses.",
             )
-    condition = term if metric is None else _about_value(term, metric)
-
-    def narrow(stream: ast.MetricStream) -> ast.MetricStream:
-        if metric not in (None, stream.metric):
-            return stream
-        return replace(stream, when=_joined(stream.when, condition))
-
-    when = None if insight.when is None else _narrowed(insight.when, narrow)
-    return replace(insight, expression=_narrowed(insight.expression, narrow), when=when)
+    return metric, term if metric is None else _about_value(term, metric)
 
 
 def _narrowed(
@@ -77,7 +94,10 @@ def _narrowed(
             return cast("N", narrow(stream)) if on_values else node
         case ast.MetricStream():
             return cast("N", narrow(node))
-    values = isinstance(node, ast.Call) or (on_values and not isinstance(node, ast.Condition))
+    # What is in parentheses or in a call is a value, in a condition too; its own WHEN is none.
+    values = isinstance(node, ast.Call | ast.Scoped) or (
+        on_values and not isinstance(node, ast.Condition)
+    )
     return rebuilt(node, lambda part: _narrowed(part, narrow, on_values=values))
 
 
@@ -99,5 +119,5 @@ def _about_value(node: N, metric: str) -> N:
     return rebuilt(node, lambda part: _about_value(part, metric))
 
 
-def _joined(one: ast.Condition | None, other: ast.Condition) -> ast.Condition:
-    return other if one is None else all_of((one, other))
+def _joined(one: ast.Condition | None, others: list[ast.Condition]) -> ast.Condition:
+    return all_of(others if one is None else [one, *others])

@@ -1,13 +1,14 @@
 """From text to definitions: every statement is checked, and all problems are reported at once."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 
 import msgspec
 
 from analytics_enabler.limits import MOST_NAME
+from analytics_enabler.semantics.apart import check_apart
 from analytics_enabler.semantics.current import with_current
 from analytics_enabler.semantics.definition import DEFAULT_SCHEDULER, Definition
 from analytics_enabler.semantics.expansion import Meant, expanded
@@ -43,6 +44,23 @@ class Checked:
         return all(problem.severity != "error" for problem in self.problems)
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What insights are defined by, beside their text; see ``check``."""
+
+    scheduler: str
+    metrics: frozenset[str] | None
+    schemas: Schemas
+
+    def metrics_of(self, feed: Feed | None) -> frozenset[str] | None:
+        """Return the metrics that there are, None where that is not known."""
+        return self.metrics if feed is None else known_metrics(feed, self.schemas)
+
+    def attributes_of(self, feed: Feed | None) -> frozenset[str]:
+        """Return the attributes that points are known to have."""
+        return frozenset() if feed is None else known_attributes(feed, self.schemas) or frozenset()
+
+
 def check(
     text: str,
     metrics: frozenset[str] | None = None,
@@ -59,44 +77,74 @@ def check(
     scheduler are placed by ``scheduler``.
     """
     try:
+        return _checked(text, _Known(scheduler, metrics, schemas or {}), sites, deployed)
+    except RecursionError:  # what bounds the levels of a text did not foresee this one
+        hint = "Make the deepest of its insights several, which refer to each other."
+        return Checked((), (Problem(1, 1, 0, "an insight here is too deep to be checked", hint),))
+
+
+def _checked(text: str, known: _Known, sites: Sites | None, deployed: Deployed | None) -> Checked:
+    try:
         script = parse(text)
     except ParseError as error:
-        return Checked((), error.problems)
+        return Checked((), _all_problems(error, known, sites, deployed))
     findings = Findings()
-    schemas = schemas or {}
-    _check_names(script, findings)
-    references = References(findings, deployed)
-    known = _Known(scheduler, metrics, schemas)
-    defined = _define(_meant(script, schemas, findings), references, findings, known)
-    found = sorted(defined, key=lambda pair: pair[0].span.offset)
-    definitions = tuple(definition for _, definition in found)
-    if sites is not None:
-        _look_up_sites(found, sites, findings)
-    if metrics is not None:
-        of_storage = [insight for insight, definition in found if definition.feed is None]
-        _look_up_metrics(of_storage, metrics, findings)
-    # What is wrong with a function's body, each of its calls tells.
-    told = dict.fromkeys(findings.problems)
-    problems = tuple(sorted(told, key=lambda p: (p.line, p.column)))
-    checked = Checked(definitions, problems, script)
+    definitions = _understand(script, known, sites, References(findings, deployed), findings)
+    checked = Checked(definitions, _told(findings.problems), script)
     return checked if checked.ok else replace(checked, definitions=())
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """What insights are defined by, beside their text; see ``check``."""
+def _all_problems(
+    error: ParseError, known: _Known, sites: Sites | None, deployed: Deployed | None
+) -> tuple[Problem, ...]:
+    """Return what is wrong with a text that does not parse, in its sound statements too.
 
-    scheduler: str
-    metrics: frozenset[str] | None
-    schemas: Schemas
+    Nothing is said of what uses a name that the others may define. Nor are warnings told: some
+    would be of what those use or mean.
+    """
+    if error.rest is None:
+        return error.problems
+    findings = Findings()
+    references = References(findings, deployed)
+    script, broken = Script(error.rest.statements), error.rest.names
+    for name in broken - {each.name for each in script.statements if isinstance(each, ast.Insight)}:
+        references.add(name, None)
+    _understand(script, known, sites, references, findings, broken)
+    errors = (problem for problem in findings.problems if problem.severity == "error")
+    return _told((*error.problems, *errors))
 
-    def metrics_of(self, feed: Feed | None) -> frozenset[str] | None:
-        """Return the metrics that there are, None where that is not known."""
-        return self.metrics if feed is None else known_metrics(feed, self.schemas)
 
-    def attributes_of(self, feed: Feed | None) -> frozenset[str]:
-        """Return the attributes that points are known to have."""
-        return frozenset() if feed is None else known_attributes(feed, self.schemas) or frozenset()
+def _told(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    # What is wrong with a function's body, each of its calls tells.
+    return tuple(sorted(dict.fromkeys(problems), key=lambda p: (p.line, p.column)))
+
+
+def _understand(
+    script: Script,
+    known: _Known,
+    sites: Sites | None,
+    references: References,
+    findings: Findings,
+    broken: frozenset[str] | None = None,
+) -> tuple[Definition, ...]:
+    """Return what the insights of a script mean, as far as they mean anything.
+
+    ``broken`` are names that other statements of its text may define, which do not parse; None
+    where all do.
+    """
+    _check_names(script, findings)
+    insights = expanded(script, known.schemas, findings, broken or frozenset())
+    if not insights and broken is None:
+        hint = "Add one that uses what is defined here."
+        findings.error(beginning(script.span, 0), "there is no insight in this text", hint)
+    defined = _define(insights, references, findings, known)
+    found = sorted(defined, key=lambda pair: pair[0].span.offset)
+    if sites is not None:
+        _look_up_sites(found, sites, findings)
+    if known.metrics is not None:
+        of_storage = [insight for insight, definition in found if definition.feed is None]
+        _look_up_metrics(of_storage, known.metrics, findings)
+    return tuple(definition for _, definition in found)
 
 
 def _check_names(script: Script, findings: Findings) -> None:
@@ -119,14 +167,6 @@ def _check_names(script: Script, findings: Findings) -> None:
             )
 
 
-def _meant(script: Script, schemas: Schemas, findings: Findings) -> list[Meant]:
-    insights = expanded(script, schemas, findings)
-    if not insights:
-        hint = "Add one that uses what is defined here."
-        findings.error(beginning(script.span, 0), "there is no insight in this text", hint)
-    return insights
-
-
 def _define(
     insights: list[Meant], references: References, findings: Findings, context: _Known
 ) -> Iterator[tuple[ast.Insight, Definition]]:
@@ -139,6 +179,7 @@ def _define(
         known = findings.errors
         if not references.look_up(plain):
             references.add(plain.name, None)
+            check_apart(plain, context.metrics_of(feeds[written.name]), references, findings)
             continue
         feed = feed_with_references(plain, feeds[written.name], references, findings)
         metrics = context.metrics_of(feed)

@@ -1,20 +1,20 @@
 """EVERY n POINTS: which points count, each of them once however often an insight reads it."""
 
 from collections.abc import Iterator, Sequence
-from functools import reduce
 
 from analytics_enabler.semantics.aggregates import STAND_IN_MS
+from analytics_enabler.semantics.conditions import conjunction
 from analytics_enabler.semantics.findings import Findings
 from analytics_enabler.semantics.pace import Pace
 from grammar import ast
 from mistbow.plan.expressions import (
     Aggregate,
-    And,
     Attribute,
     Expression,
     Membership,
     Or,
     Source,
+    joined,
     walk,
 )
 from mistbow.plan.nodes import Counted
@@ -69,7 +69,7 @@ def _any_of(sources: list[Source]) -> Source:
         return first
     conditions = [_condition(source) for source in sources]
     known = [each for each in conditions if each is not None]
-    return Source(first.metric, (), reduce(Or, known) if len(known) == len(conditions) else None)
+    return Source(first.metric, (), joined(Or, known) if len(known) == len(conditions) else None)
 
 
 def _condition(source: Source) -> Expression | None:
@@ -77,4 +77,4 @@ def _condition(source: Source) -> Expression | None:
     terms = [] if source.predicate is None else [source.predicate]
     if source.entities:
         terms.append(Membership(Attribute("entityID"), source.entities))
-    return reduce(And, terms) if terms else None
+    return conjunction(terms) if terms else None

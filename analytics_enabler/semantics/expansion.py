@@ -23,17 +23,20 @@ class Meant:
     feed: Feed | None = None
 
 
-def expanded(script: Script, schemas: Schemas, findings: Findings) -> list[Meant]:
+def expanded(
+    script: Script, schemas: Schemas, findings: Findings, broken: frozenset[str] = frozenset()
+) -> list[Meant]:
     """Return the insights of a text, and say what is wrong with its other definitions.
 
     An insight that uses a wrong definition means nothing; nothing is said at the insight then.
+    ``broken`` are names that wrong statements, which are not in the script, may define.
     """
-    substitution = Substitution(functions_of(script, findings), findings)
+    substitution = Substitution(functions_of(script, findings, broken), findings)
     called = [
         (each, substitution.of(each)) for each in script.statements if isinstance(each, ast.Insight)
     ]
     used = members_in(script, *(plain for _, plain in called if plain is not None))
-    streams = streams_of(script, used, schemas, findings)
+    streams = streams_of(script, used, schemas, findings, broken)
     insights: list[Meant] = []
     for each, plain in called:
         found = None if plain is None else streams.resolved(plain, findings)

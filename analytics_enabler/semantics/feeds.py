@@ -39,8 +39,8 @@ def streams_named(text: str) -> frozenset[Named]:
         return frozenset()
     try:
         statements = parse(text).statements
-    except ParseError:
-        return frozenset()
+    except ParseError as error:
+        statements = () if error.rest is None else error.rest.statements
     feeds = (
         feed_of(each, Findings()) for each in statements if isinstance(each, ast.StreamDefinition)
     )

@@ -7,6 +7,7 @@ from dataclasses import replace
 from grammar import Problem, Span, problem_at
 
 MOST_SEARCHED = 20
+"""Words that near ones are looked for, of those that one text has."""
 
 
 class Findings:
@@ -15,13 +16,19 @@ class Findings:
     def __init__(self) -> None:
         self.problems: list[Problem] = []
         self.errors = 0
+        self._searched: dict[tuple[str, frozenset[str]], list[str]] = {}
 
     def nearest(self, word: str, known: Iterable[str]) -> list[str]:
-        """Return known words that look like ``word``, as long as few problems were found.
+        """Return known words that look like ``word``; none once many others were looked for.
 
         Among thousands of words, a search takes milliseconds.
         """
-        return nearest(word, known) if len(self.problems) < MOST_SEARCHED else []
+        search = (word, frozenset(known))
+        if search not in self._searched:
+            if len(self._searched) >= MOST_SEARCHED:
+                return []
+            self._searched[search] = nearest(*search)
+        return self._searched[search]
 
     def error(self, span: Span, message: str, hint: str) -> None:
         """Add what keeps the insight from being deployed."""

@@ -1,10 +1,12 @@
 """FUNCTION definitions: which there are, and what is wrong with them."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from analytics_enabler.limits import MOST_PARAMETERS
 from analytics_enabler.semantics.cycles import ordered
-from analytics_enabler.semantics.findings import Findings, beginning, did_you_mean, nearest
+from analytics_enabler.semantics.findings import Findings, beginning, did_you_mean
 from analytics_enabler.semantics.trees import parts, walk
 from grammar import Script, Span, ast
 from grammar.functions import ALIASES, FUNCTIONS, OPERATORS, SCALAR
@@ -20,8 +22,13 @@ class Functions:
     sound: frozenset[str]
 
 
-def functions_of(script: Script, findings: Findings) -> Functions:
-    """Return the functions that a text defines, and say what is wrong with them."""
+def functions_of(
+    script: Script, findings: Findings, broken: frozenset[str] = frozenset()
+) -> Functions:
+    """Return the functions that a text defines, and say what is wrong with them.
+
+    ``broken`` are names of what it may define too, but wrongly.
+    """
     definitions: dict[str, ast.FunctionDefinition] = {}
     faulty: set[str] = set()
     for each in script.statements:
@@ -35,6 +42,9 @@ def functions_of(script: Script, findings: Findings) -> Functions:
             faulty.add(each.name)
             findings.error(span, message, hint)
         _warn_of_likely_parameters(each, findings)
+    for name in {name.upper() for name in broken} - definitions.keys() - _BUILT_IN:
+        definitions[name] = ast.FunctionDefinition(name, (), ast.Number(0))
+        faulty.add(name)
     uses = {name: _called(each.body, definitions) for name, each in definitions.items()}
     order, cycles = ordered(uses)
     for cycle in cycles:
@@ -75,19 +85,19 @@ def _faults(definition: ast.FunctionDefinition) -> Iterator[tuple[Span, str, str
     name, parameters = definition.name, definition.parameters
     if name in _BUILT_IN:
         yield _head(definition), f"there is a function `{name}` already", "Name yours otherwise."
-    for parameter in dict.fromkeys(parameters):
-        if parameters.count(parameter) > 1:
+    if len(parameters) > MOST_PARAMETERS:
+        message = f"`{name}` has {len(parameters):,} parameters"
+        yield _head(definition), message, f"Give it {MOST_PARAMETERS} at most."
+    for parameter, count in Counter(parameters).items():
+        if count > 1:
             message = f"`{name}` has two parameters `{parameter}`"
             yield _head(definition), message, "Give each parameter a name of its own."
 
 
 def _warn_of_likely_parameters(definition: ast.FunctionDefinition, findings: Findings) -> None:
+    parameters = frozenset(definition.parameters)
     for value in _values(definition.body):
-        near = (
-            []
-            if value.name in definition.parameters
-            else nearest(value.name, definition.parameters)
-        )
+        near = [] if value.name in parameters else findings.nearest(value.name, parameters)
         if near:
             message = f"`{value.name}` is no parameter of `{definition.name}`, so it is a metric"
             findings.warning(value.span, message, did_you_mean(near))

@@ -1,5 +1,7 @@
 """The meaning of one statement."""
 
+from dataclasses import replace
+
 from analytics_enabler.semantics.adaptive import adapted
 from analytics_enabler.semantics.aggregates import STAND_IN_MS, Aggregates
 from analytics_enabler.semantics.allowed import with_allowed
@@ -20,6 +22,7 @@ from analytics_enabler.semantics.references import References
 from analytics_enabler.semantics.sampling import sampled, sampling_of
 from analytics_enabler.semantics.scopes import ComputeScope, PointScope, ResultScope
 from analytics_enabler.semantics.values import Values, inner_keys
+from analytics_enabler.semantics.weight import check_weight
 from grammar import ast
 from mistbow.plan.attributes import canonical
 from mistbow.plan.expressions import Aggregate, Expression, walk
@@ -34,6 +37,8 @@ def define(
     """
     known = findings.errors
     insight = with_allowed(insight, findings)
+    if not check_weight(insight, references.size, findings):
+        insight = replace(insight, expression=ast.Name(insight.name), when=None)
     pace = pace_of(insight, references.lengths(insight), findings)
     by = tuple(dict.fromkeys(canonical(name) for name in insight.by))
     keys = tuple(dict.fromkeys((*by, *inner_keys(insight.expression, references))))

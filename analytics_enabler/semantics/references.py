@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from analytics_enabler.limits import MOST_NODES_OF_REFERENCES
 from analytics_enabler.semantics.aggregates import current_ms
 from analytics_enabler.semantics.cycles import ordered
 from analytics_enabler.semantics.definition import Definition
@@ -56,6 +57,7 @@ class References:
     deployed: Deployed | None
     _found: dict[str, Definition | None] = field(default_factory=dict)
     _extents: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _in_all: int = 0
 
     def in_order(self, insights: Iterable[Meant]) -> Iterator[tuple[ast.Insight, ast.Insight]]:
         """Yield what a text's insights are, written and meant, each behind those it refers to.
@@ -92,8 +94,17 @@ class References:
         fits = [self._fits(node, insight) for node in found]
         if not all(fits):
             return False
-        if sum(self._extent(node.name)[0] for node in found) > MOST_NODES:
+        size = sum(self._extent(node.name)[0] for node in found)
+        if size > MOST_NODES:
             self._refuse_size(insight)
+            return False
+        self._in_all += size
+        if self._in_all > MOST_NODES_OF_REFERENCES:
+            self.findings.error(
+                beginning(insight.span, len(insight.name)),
+                f"what this text refers to is over {MOST_NODES_OF_REFERENCES:,} parts",
+                "Refer to smaller insights, or submit these in several texts.",
+            )
             return False
         return True
 
@@ -103,6 +114,10 @@ class References:
             return True
         self._refuse_size(insight)
         return False
+
+    def size(self, node: ast.InsightReference) -> int:
+        """Return how many nodes an insight has that was looked up."""
+        return self._extent(node.name)[0]
 
     def keys(self, node: ast.InsightReference) -> tuple[str, ...]:
         """Return the attributes of the keys of an insight that was looked up."""

@@ -1,12 +1,13 @@
 """STREAM definitions: which points each is, and metrics FROM them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
+from analytics_enabler.limits import MOST_NODES_OF_STREAMS
 from analytics_enabler.semantics.feeds import Schemas, check_columns, feed_of, taken
 from analytics_enabler.semantics.findings import Findings, beginning, did_you_mean, nearest
-from analytics_enabler.semantics.trees import all_of, any_of, rebuilt, walk
+from analytics_enabler.semantics.trees import all_of, any_of, extent, rebuilt, walk
 from grammar import Script, ast
 from mistbow.plan.attributes import canonical
 from mistbow.plan.feeds import Feed
@@ -24,7 +25,7 @@ _PLURALS = {
 _ATTRIBUTES = ("node", "site", "region", "entity", "entityID", "entityType", "group")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Streams:
     """The STREAM definitions of a text: what their points satisfy, None where that is unknown.
 
@@ -33,6 +34,8 @@ class Streams:
 
     conditions: Mapping[str, tuple[ast.Condition, ...] | None]
     feeds: Mapping[str, Feed]
+    _sizes: dict[str, int] = field(default_factory=dict)
+    _in_all: int = 0
 
     def resolved(
         self, insight: ast.Insight, findings: Findings
@@ -41,20 +44,35 @@ class Streams:
 
         None where a stream means nothing, or does not go with others.
         """
+        # First of all: what means nothing goes with others or not, nobody knows.
+        if self.conditions and any(self.conditions.get(m, ()) is None for m in members_in(insight)):
+            return None
         found = taken(insight, self.feeds, findings)
-        if found is None:
+        if found is None or not self.conditions:
+            return found
+        if self._makes_too_much(found[0], findings):
             return None
-        plain = self._of_storage(found[0])
-        return None if plain is None else (plain, found[1])
+        return rebuilt(found[0], self._resolve), found[1]
 
-    def _of_storage(self, insight: ast.Insight) -> ast.Insight | None:
-        if not self.conditions:
-            return insight
-        used = (each for each in walk(insight) if isinstance(each, ast.MetricStream))
-        members = [member for stream in used for member in stream.members]
-        if any(self.conditions.get(member, ()) is None for member in members):
-            return None
-        return rebuilt(insight, self._resolve)
+    def _makes_too_much(self, insight: ast.Insight, findings: Findings) -> bool:
+        """Count what an insight takes FROM streams, and refuse it where that is too much."""
+        taken_from = (each for each in walk(insight) if isinstance(each, ast.MetricStream))
+        self._in_all += sum(self._size(name) for each in taken_from for name in each.members)
+        if self._in_all <= MOST_NODES_OF_STREAMS:
+            return False
+        findings.error(
+            beginning(insight.span, len(insight.name)),
+            f"what this text takes FROM streams is over {MOST_NODES_OF_STREAMS:,} parts",
+            "Name fewer values in the streams, or submit the insights in several texts.",
+        )
+        return True
+
+    def _size(self, name: str) -> int:
+        """Return how many nodes come of taking a metric FROM a stream; none of an entity."""
+        if name not in self._sizes:
+            conditions = self.conditions.get(name) or ()
+            self._sizes[name] = sum(extent(each, MOST_NODES_OF_STREAMS)[0] for each in conditions)
+        return self._sizes[name]
 
     def _resolve(self, node: ast.Node) -> ast.Node:
         node = rebuilt(node, self._resolve)
@@ -73,9 +91,8 @@ class Streams:
             sources.append(_membership("entityID", members, node.span))
         terms = [any_of(sources)] if sources else []
         terms += [] if node.when is None else [node.when]
-        if not terms:
-            return ast.Name(node.metric, span=node.span)
-        return replace(node, members=(), when=all_of(terms))
+        # Not its name alone, which might be an attribute's in a condition.
+        return replace(node, members=(), when=all_of(terms) if terms else None)
 
 
 def members_in(*nodes: ast.Node) -> frozenset[str]:
@@ -85,11 +102,16 @@ def members_in(*nodes: ast.Node) -> frozenset[str]:
 
 
 def streams_of(
-    script: Script, used: frozenset[str], schemas: Schemas, findings: Findings
+    script: Script,
+    used: frozenset[str],
+    schemas: Schemas,
+    findings: Findings,
+    broken: frozenset[str] = frozenset(),
 ) -> Streams:
     """Return what a text defines as streams, and say what is wrong with that.
 
-    ``used``: the names that metrics are FROM. ``schemas`` tell the columns of feeds.
+    ``used``: the names that metrics are FROM. ``schemas`` tell the columns of feeds. ``broken`` are
+    names of what the text may define too, but wrongly.
     """
     feeds: dict[str, Feed] = {}
     conditions: dict[str, tuple[ast.Condition, ...] | None] = {}
@@ -110,6 +132,7 @@ def streams_of(
             feeds.setdefault(each.name, feed)
         else:
             conditions.setdefault(each.name, _conditions(each, findings))
+    conditions.update(dict.fromkeys(broken - conditions.keys() - feeds.keys()))
     return Streams(conditions, feeds)
 
 

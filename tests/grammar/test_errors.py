@@ -48,3 +48,33 @@ def test_a_problem_beyond_the_text_still_renders() -> None:
 def test_warnings_say_so() -> None:
     warning = problem_at(Span(1, 1, 0, 1), "hm", severity="warning")
     assert render(warning, "a").startswith("warning at line 1, column 1: hm")
+
+
+@pytest.mark.parametrize(
+    ("text", "sound", "names"),
+    [
+        ("a = COMPUTE x EVERY 5 SECS; b = COMPUTE y", 1, {"a"}),
+        ("a = COMPUTE x b COMPUTE y s: STREAM FROM storage() FUNCTION f(x) { x }; c = COMPUTE z", 1,
+         {"a", "b", "s", "f"}),
+        ("a = COMPUTE x WITH K=3 SCHEDULER=fair; c = COMPUTE z; d = COMPUTE z", 2, {"a"}),
+    ],
+)  # fmt: skip
+def test_the_error_carries_what_is_sound(text: str, sound: int, names: set[str]) -> None:
+    with pytest.raises(ParseError) as raised:
+        parse(text)
+    rest = raised.value.rest
+    assert rest is not None
+    assert len(rest.statements) == sound
+    assert names <= rest.names
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "a = COMPUTE x y", "b = COMPUTE x; a = COMPUTE 'x; c = COMPUTE z", "b = COMPUTE x; /* c",
+     "b = COMPUTE x; " + "a = 5; " * 100, "a = COMPUTE x;" * 10_001],
+    ids=["empty", "one", "string", "comment", "many problems", "many statements"],
+)  # fmt: skip
+def test_the_error_carries_nothing_where_any_name_may_be_hidden(text: str) -> None:
+    with pytest.raises(ParseError) as raised:
+        parse(text)
+    assert raised.value.rest is None

@@ -18,6 +18,10 @@ NESTINGS: dict[str, Callable[[int], str]] = {
     "aggregates": lambda n: f"COMPUTE {'SUM(c WHEN x > ' * n}3{')' * n}",
     "operators": lambda n: f"COMPUTE {'ADD(1, ' * n}3{')' * n}",
     "scopes": lambda n: f"COMPUTE {'(' * n}x{' BY a)' * n}",
+    "operators behind groups": lambda n: (
+        f"COMPUTE {'(' * 20}1{(' + 1' * (n // 20 + 1) + ')') * 20}"
+    ),
+    "keys": lambda n: f"COMPUTE {'MAX(' * (n // 2 + 1)}AVG(x){' BY k)' * (n // 2 + 1)}",
     "mixtures": lambda n: f"COMPUTE 1 WHEN {'> 1 OR x > 2 AND NOT (' * n}> 3{')' * n}",
 }
 

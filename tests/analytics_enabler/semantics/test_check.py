@@ -41,6 +41,18 @@ MEANINGS = [
      'AVG(cpu WHEN rack != 1 AND rack != 2 OR rack != "a", 1 SECOND) EVERY 1 SECOND'),
     ("AVG(cpu) WHEN rack NOT IN (1, 2) EVERY 1 s",
      "AVG(cpu WHEN rack != 1 AND rack != 2, 1 SECOND) EVERY 1 SECOND"),
+    # Keys are told where they are others than the insight's.
+    ("(SUM(x) BY node WHEN > 5) / SUM(x) BY region EVERY 1 m",
+     "(SUM(x, 1 MINUTE) WHEN SUM(x, 1 MINUTE) > 5) / (SUM(x, 1 MINUTE) BY region) "
+     "BY region, node EVERY 1 MINUTE"),
+    ("MIN(SUM(x) BY segment) EVERY 1 m",
+     "MIN((SUM(x, 1 MINUTE) BY segment)) EVERY 1 MINUTE"),
+    ("AVG(x) - MAX(AVG(x) BY node) BY region EVERY 1 s",
+     "AVG(x, 1 SECOND) - MAX((AVG(x, 1 SECOND) BY region, node)) BY region EVERY 1 SECOND"),
+    ("(x BY node) - MIN(x BY node) EVERY 1 m",
+     "LATEST(x, 1 MINUTE) - (MIN(LATEST(x, 1 MINUTE)) BY nothing) BY node EVERY 1 MINUTE"),
+    # What accumulates has no window.
+    ("RUNNING_MEAN(x) - EWMA[0.5](x) EVERY 1 s", "RUNNING_MEAN(x) - EWMA[0.5](x) EVERY 1 SECOND"),
 ]  # fmt: skip
 
 
@@ -261,3 +273,63 @@ def test_long_windows_at_points_have_long_steps(query: str, step: str) -> None:
 @given(scripts)
 def test_no_script_is_too_much_for_the_check(script: Script) -> None:
     check(format_script(script), frozenset({"cpu"}))
+
+
+SEVERAL = [
+    # Sound statements are checked beside those that do not parse, and what these mean is not known.
+    ("a = COMPUTE AVG(x, 10 SECS) EVERY 5 s; b = COMPUTE AVGG(y) EVERY 5 s",
+     ["`SECS` is not a unit", "function `AVGG`"]),
+    ("a = COMPUTE AVG(x, 10 SECS) EVERY 5 s; b = COMPUTE INSIGHT a + AVGG(y) EVERY 5 s; "
+     "c = COMPUTE INSIGHT b EVERY 7 s; d = COMPUTE INSIGHT nope EVERY 5 s",
+     ["`SECS` is not a unit", "function `AVGG`", "insight `nope`"]),
+    ("a = COMPUTE x EVERY 5 s b = COMPUTE y EVERY 5 s; c = COMPUTE INSIGHT a + INSIGHT b EVERY 5 s",
+     ["found `b`"]),
+    ("'a' = COMPUTE x EVERY 5 s; c = COMPUTE INSIGHT a EVERY 5 s", ["found `'a'`"]),
+    ("v: STREAM FROM stream(name='v'); s: STREAM FRM stream(name='w'); "
+     "c = COMPUTE AVG(x FROM (v)) + AVG(y FROM (s)) EVERY 5 s", ["found `FRM`"]),
+    ("s: STREAM FROM storage(); a = COMPUTE AVG(x FROM (s)) EVERY 5 SECS", ["`SECS` is not"]),
+    ("FUNCTION f(x { x }; FUNCTION g(x) { 2 * f(x) }; FUNCTION h(x) { x + 1 }; "
+     "a = COMPUTE g(y) EVERY 5 s; b = COMPUTE h(x, y) EVERY 5 s; c = COMPUTE i(y) EVERY 5 s",
+     ["found `{`", "`H` takes 1 value, not 2", "function `I`"]),
+    ("FUNCTON f(x) { x }; a = COMPUTE f(y) EVERY 5 s", ["found `f`"]),
+    ("max = COMPUTE x y; b = COMPUTE MAX(x) + AVGG(x) EVERY 5 s", ["found `y`", "`AVGG`"]),
+    # What has no end hides which names there are.
+    ("a = COMPUTE x WHEN z == 'n EVERY 5 s; b = COMPUTE y EVERY 5 s;\n"
+     "c = COMPUTE INSIGHT b EVERY 5 s; d = COMPUTE INSIGHT b EVERY 5 s", ["has no end"]),
+    # So is what stands beside a reference that means nothing.
+    ("a = COMPUTE INSIGHT nope + AVGG(x) EVERY 5 s WITH SCHEDULER=zzz AND SALIENCE 101",
+     ["insight `nope`", "function `AVGG`", "scheduler `zzz`", "SALIENCE of 101"]),
+    ("a = COMPUTE (INSIGHT nope - (AVG(x) WHEN > MIN[3](y) AND (cpu > 3 OR > 5)) BY node "
+     "WHEN LOGG(z) > 5) WHEN > 3 OR rack == 'r' EVERY 5 s WITH SAMPLE 0.1",
+     ["insight `nope`", "points that `nope` reads are not sampled", "MIN takes no parameter",
+      "function `LOGG`"]),
+    # Its keys are not known.
+    ("a = COMPUTE MAX(INSIGHT nope) BY region WHEN node == 'n' OR > (AVG(cpu) BY node) EVERY 5 s",
+     ["insight `nope`"]),
+    ("a = COMPUTE INSIGHT nope * ((AVG(x) WHEN > (AVG(y) BY node)) + INSIGHT nope BY node) "
+     "EVERY 5 s", ["insight `nope`"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "messages"), SEVERAL)
+def test_all_errors_are_told_at_once_and_no_others(text: str, messages: list[str]) -> None:
+    checked = check(text, frozenset({"cpu"}), deployed={})
+    assert not checked.ok
+    assert checked.definitions == ()
+    errors = [each for each in checked.problems if each.severity == "error"]
+    assert len(errors) == len(messages), errors
+    for problem, message in zip(errors, messages, strict=True):
+        assert message in problem.message
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(scripts)
+def test_beside_what_does_not_parse_nothing_is_defined(script: Script) -> None:
+    alone = check(format_script(script), frozenset({"cpu"}), deployed={})
+    beside = check(f"oops; {format_script(script)}", frozenset({"cpu"}), deployed={})
+    assert not beside.ok
+    assert beside.definitions == ()
+    first, *others = [each.message for each in beside.problems]
+    assert first.startswith("found `;`")
+    errors = {each.message for each in alone.problems if each.severity == "error"}
+    assert errors.issuperset(others)

@@ -144,3 +144,24 @@ def test_allow_narrows_every_metric_that_is_read() -> None:
     one, other = definition(text), definition(f"{same} EVERY 5 s")
     assert (one.expression, one.filter) == (other.expression, other.filter)
     assert "ALLOW" in one.text
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("MAX(x) BY node WHEN (x BY node) > 5|site != 'ward'",
+         "MAX(x WHEN site != 'ward') BY node WHEN (x WHEN site != 'ward') > 5"),
+        ("MAX(x) WHEN (y + 1 WHEN > 3) > 5|y < 50",
+         "MAX(x) WHEN ((y WHEN < 50) + 1 WHEN > 3) > 5"),
+        # In parentheses inside of parentheses, and what their WHEN compares is an attribute still.
+        ("MAX(x) BY rack WHEN > 1 AND 5 < ((-x BY rack) - 1 WHEN rack > 2)|x < 9",
+         "MAX(x WHEN < 9) BY rack WHEN > 1 AND 5 < ((-(x WHEN < 9) BY rack) - 1 WHEN rack > 2)"),
+        ("((x + 1) BY node WHEN (y BY node) > 5 AND z == 1)|z != 2",
+         "((x WHEN z != 2) + 1 BY node WHEN ((y WHEN z != 2) BY node) > 5 AND z == 1)"),
+    ],
+)  # fmt: skip
+def test_allow_narrows_what_is_read_in_parentheses_in_a_condition(text: str, same: str) -> None:
+    query, _, allowed = text.partition("|")
+    one = definition(f"a = COMPUTE {query} EVERY 5 s WITH ALLOW WHEN {allowed}")
+    other = definition(f"a = COMPUTE {same} EVERY 5 s")
+    assert (one.expression, one.filter) == (other.expression, other.filter)

@@ -79,7 +79,7 @@ def test_it_keeps_its_own_keys_and_conditions() -> None:
     (found,) = check(text, deployed=DEPLOYED).definitions
     assert found.by == ("node",)
     assert insight_text(found.deployed("a", 0)) == (
-        'insight a = SUM(x WHEN region == "r", 10 SECONDS) / '
+        'insight a = (SUM(x WHEN region == "r", 10 SECONDS) BY nothing) / '
         '(AVG(cpu WHEN zone == "a", 5 SECONDS) WHEN AVG(cpu WHEN zone == "a", 5 SECONDS) > 9) '
         "BY node EVERY 10 SECONDS"
     )

@@ -42,6 +42,12 @@ def test_a_stream_in_a_condition_and_through_a_function() -> None:
     assert found.meaning == wanted.meaning
 
 
+def test_a_metric_of_all_points_is_a_metric_in_a_condition_too() -> None:
+    text = f"{STREAMS} a = COMPUTE AVG(cpu) WHEN x FROM (all) > 3 EVERY 5 s"
+    (wanted,) = check("a = COMPUTE AVG(cpu) WHEN x > 3 EVERY 5 s", frozenset("x")).definitions
+    assert definitions(text)[1].meaning == wanted.meaning
+
+
 SCHEMAS: Schemas = {
     (None, "w"): pa.schema(
         [("ts", pa.int64()), ("station", pa.string()), ("rain", pa.float64()), ("x", pa.int8()),

@@ -27,7 +27,7 @@ def test_the_newest_version_is_a_part_of_what_an_insight_means() -> None:
     assert (aggregate.function, aggregate.parameters) == (
         UserOperator("TRIMMED_MEAN", "2.0"), (0.2,),
     )  # fmt: skip
-    assert expression_text(aggregate).startswith("TRIMMED_MEAN 2.0[0.2](cpu")
+    assert expression_text(aggregate, aggregate.by).startswith("TRIMMED_MEAN 2.0[0.2](cpu")
     # It is stored so, for what runs to go on with the version that it has.
     stored = msgspec.json.encode(definition)
     assert msgspec.json.decode(stored, type=Definition) == definition
