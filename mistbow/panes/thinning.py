@@ -5,6 +5,7 @@ the order of points nor the bounds of batches. What is left out goes on as a num
 a value for all that belong together.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from typing import cast
 
@@ -26,6 +27,7 @@ Earlier = Callable[[Pane, int], Chances]
 
 _BELOW = 0.98
 """So much of a share is kept, for no more than the share to be kept whatever the lots."""
+_GREATEST = 1e150
 
 
 def nothing_earlier(_pane: Pane, _period: int) -> Chances:
@@ -84,8 +86,24 @@ def chances_of(routed: pa.Table, pane: Pane, period: int) -> Chances:
         allotment = _allotment(all_units.take(mine), sampling)
         for unit, stratum in zip(mine.tolist(), allotment.strata.tolist(), strict=True):
             entity = words[pairs[unit] % len(words)]
-            found[key, entity] = f"{period}.{stratum}", float(allotment.chances[stratum])
+            name = _named(period, stratum, float(allotment.levels[stratum]))
+            found[key, entity] = name, float(allotment.chances[stratum])
     return found
+
+
+def _named(period: int, stratum: int, level: float) -> str:
+    # Greater ones add up to no number.
+    return f"{period}.{stratum}@{level:.9g}" if abs(level) < _GREATEST else f"{period}.{stratum}"
+
+
+def level_of(stratum: str) -> float:
+    """Return the mean that an allotted stratum was foretold to have, NaN if none was.
+
+    >>> level_of("60000.3@12.5"), level_of("60000")
+    (12.5, nan)
+    """
+    _, _, level = stratum.partition("@")
+    return float(level) if level else math.nan
 
 
 def _allotment(units: Units, sampling: Allotted) -> Allotment:

@@ -55,10 +55,11 @@ class Units:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Allotment:
-    """The stratum of each unit, by its place, and the chance of that stratum's points."""
+    """The stratum of each unit, by its place; of each stratum, its points' chance and mean."""
 
     strata: Ints
     chances: Floats
+    levels: Floats
 
 
 def for_error(units: Units, max_error: float, confidence: float, periods: float) -> Allotment:
@@ -76,7 +77,7 @@ def for_error(units: Units, max_error: float, confidence: float, periods: float)
     for places, strata in _stratified(units):
         chances = _least(strata, allowed)
         kept = float((strata.counts * chances).sum())
-        tried.append((kept, Allotment(places, chances)))
+        tried.append((kept, Allotment(places, chances, strata.means)))
     return min(tried, key=lambda each: each[0])[1] if tried else _same_for_all(units, 1.0)
 
 
@@ -87,12 +88,13 @@ def for_share(units: Units, share: float) -> Allotment:
     for places, strata in _stratified(units):
         if float((strata.counts * _floor(strata)).sum()) <= number:
             chances = _most(strata, number)
-            tried.append((_uncertainty(strata, chances), Allotment(places, chances)))
+            tried.append((_uncertainty(strata, chances), Allotment(places, chances, strata.means)))
     return min(tried, key=lambda each: each[0])[1] if tried else _same_for_all(units, share)
 
 
 def _same_for_all(units: Units, chance: float) -> Allotment:
-    return Allotment(np.zeros(len(units.counts), np.int64), np.array([chance]))
+    places = np.zeros(len(units.counts), np.int64)
+    return Allotment(places, np.array([chance]), units.joined(places, 1).means)
 
 
 def _stratified(units: Units) -> list[tuple[Ints, Units]]:

@@ -26,12 +26,18 @@ _MOST = 1e150
 class Sample:
     """What is kept of some points: their ``values``, and in which stratum each was (``places``).
 
-    ``counts`` says how many points each stratum had, kept or not.
+    ``counts`` says how many points each stratum had, kept or not; ``chances``, with what chance
+    each value was kept, of which only the ratios within a stratum matter. What each value was
+    foretold to be is in ``levels``, and the sum of that over all points, kept or not, is
+    ``foretold``: 0 where nothing was foretold.
     """
 
     counts: Ints
     places: Ints
     values: Floats
+    chances: Floats
+    levels: Floats
+    foretold: float
 
     @property
     def seen(self) -> int:
@@ -53,20 +59,22 @@ def total(sample: Sample, confidence: float) -> Estimate:
 
     Raises ``ValueError`` for a stratum with points of which none is kept. Bounds are those of
     stratified sampling, with the finite population correction (Cochran, "Sampling Techniques",
-    1977, section 5.6) and Satterthwaite's degrees of freedom.
+    1977, section 5.6) and Satterthwaite's degrees of freedom. Estimated is by how much the foretold
+    is off (Särndal, Swensson and Wretman, "Model Assisted Survey Sampling", 1992, section 6.3).
     """
-    size, counts = len(sample.counts), sample.counts
-    kept = np.bincount(sample.places, minlength=size)
+    size, counts, places = len(sample.counts), sample.counts, sample.places
+    kept = np.bincount(places, minlength=size)
     if np.any((kept == 0) & (counts > 0)):
         raise ValueError("a stratum of which no point is kept has no estimate")
-    means = np.bincount(sample.places, weights=sample.values, minlength=size) / np.maximum(kept, 1)
-    value = float((counts * means).sum())
-    left_out = 1 - kept / np.maximum(counts, 1)
-    partial = left_out > 0
+    partial = kept < counts
+    weights = _weights(sample)
     with np.errstate(over="ignore", invalid="ignore"):
-        apart = (sample.values - means[sample.places]) ** 2
-        squares = np.bincount(sample.places, weights=apart, minlength=size)
-        each = (counts**2 * left_out / np.maximum(kept, 1)) * squares / np.maximum(kept - 1, 1)
+        away = sample.values - sample.levels
+        sums = np.bincount(places, weights=weights * away, minlength=size)
+        value = sample.foretold + float(sums.sum())
+        apart = (away - (sums / np.maximum(counts, 1))[places]) ** 2
+        apart *= weights * np.maximum(weights - 1, 0)
+        each = np.bincount(places, weights=apart, minlength=size) * kept / np.maximum(kept - 1, 1)
     variances = each[partial]
     # Of one point that is kept of several nobody knows how the others vary.
     if np.any(partial & (kept == 1)) or not variances.sum() < _MOST:
@@ -76,6 +84,18 @@ def total(sample: Sample, confidence: float) -> Estimate:
         spread = float((variances**2 / (kept[partial] - 1)).sum())
         off = t_quantile(confidence, max(1, int(variance**2 / spread))) * math.sqrt(variance)
     return Estimate(value, value - off, value + off, confidence)
+
+
+def _weights(sample: Sample) -> Floats:
+    """Return for how many points each kept one stands, which add up to the count of a stratum."""
+    size, places = len(sample.counts), sample.places
+    least = np.ones(size)
+    np.minimum.at(least, places, sample.chances)
+    # Those of equal chances are exactly 1 before they are scaled.
+    weights = least[places] / sample.chances
+    sums = np.bincount(places, weights=weights, minlength=size)
+    scaled: Floats = weights * (sample.counts[places] / sums[places])
+    return scaled
 
 
 def mean(sample: Sample, confidence: float) -> Estimate:

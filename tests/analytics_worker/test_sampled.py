@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -20,6 +21,7 @@ from analytics_worker.spark.earlier import LONG_ENOUGH_MS, found_in
 from mistbow.panes.routing import route
 from mistbow.panes.thinning import Chances
 from mistbow.plan.nodes import Pane, Plan
+from mistbow.sampling.lots import Floats
 from mistbow.streams.schemas import HORIZON, POINTS
 from tests.support.points import Row, points
 from tests.support.windows import windows_of_routed
@@ -32,6 +34,9 @@ CONFIDENCE = 0.95
 ENOUGH = CONFIDENCE - 3 * math.sqrt(CONFIDENCE * (1 - CONFIDENCE) / RUNS)
 BEFORE = LONG_ENOUGH_MS // WIDTH_MS + 1
 """So many panes go by until it is known what points are like."""
+SLIDING_MS, LASTING_MS = 13_000, 12_000
+"""Of windows that do not overlap, and are parts of two periods but for one in thirteen."""
+SLIDING_BEFORE = (LONG_ENOUGH_MS + 3 * LASTING_MS) // SLIDING_MS + 1
 
 
 def plan_of(query: str) -> Plan:
@@ -46,15 +51,34 @@ def stream() -> pa.Table:
     random = np.random.default_rng(7)
     number, panes = SENSORS * EACH, BEFORE + RUNS
     levels = np.tile(np.repeat(np.linspace(5, 60, SENSORS), EACH), panes)
-    values = random.normal(levels, 0.3 * levels)
     offsets = np.tile(np.arange(1, EACH + 1) * (WIDTH_MS // EACH), SENSORS)
     ts = (np.arange(panes)[:, None] * WIDTH_MS + offsets).ravel()
-    names = [f"sensor{place:03}" for place in range(SENSORS)]
-    places = pa.array(np.tile(np.repeat(np.arange(SENSORS), EACH), panes).astype(np.int32))
-    attributes = pa.DictionaryArray.from_arrays(places, [f'{{"entityID":"{n}"}}' for n in names])
-    metric = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(ts), np.int32)), ["x"])
-    columns = [metric, pa.DictionaryArray.from_arrays(places, names), attributes, ts, values]
+    places = np.tile(np.repeat(np.arange(SENSORS), EACH), panes)
     assert len(ts) == number * panes
+    return rows_of(ts, places, random.normal(levels, 0.3 * levels))
+
+
+@cache
+def two_levels(even: bool) -> pa.Table:
+    """Return the points of 75 sensors at 10 and 25 at 1000, each second or at random times."""
+    random = np.random.default_rng(7)
+    number = (SLIDING_BEFORE + RUNS) * SLIDING_MS // 1000 * SENSORS
+    places = np.arange(number) % SENSORS
+    ts = np.arange(number) * 1000 // SENSORS + 1
+    if not even:
+        places = random.integers(0, SENSORS, number)
+        ts = random.integers(1, number * 1000 // SENSORS, number)
+    levels = np.where(places < 75, 10.0, 1000.0)
+    return rows_of(ts, places, random.normal(levels, 0.05 * levels))
+
+
+def rows_of(ts: npt.NDArray[np.int64], places: npt.NDArray[np.int64], values: Floats) -> pa.Table:
+    """Return points of sensors, by their places, in the order of time."""
+    names = [f"sensor{place:03}" for place in range(SENSORS)]
+    numbers = pa.array(places.astype(np.int32))
+    attributes = pa.DictionaryArray.from_arrays(numbers, [f'{{"entityID":"{n}"}}' for n in names])
+    metric = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(ts), np.int32)), ["x"])
+    columns = [metric, pa.DictionaryArray.from_arrays(numbers, names), attributes, ts, values]
     horizon = pa.array(np.full(len(ts), -1))
     return pa.table([*columns, horizon], schema=POINTS.append(HORIZON)).sort_by("ts")
 
@@ -107,6 +131,56 @@ def test_the_bounds_hold_and_no_more_is_read(sampling: str, most: float) -> None
         assert sum(near) / RUNS >= ENOUGH
     kept = len(read) - read["value"].null_count
     assert kept / (RUNS * SENSORS * EACH) <= most
+
+
+@pytest.mark.parametrize(
+    ("sampling", "even"),
+    [
+        ("MAX_ERROR 0.05 AND CONFIDENCE 0.95", True),
+        ("MAX_ERROR 0.05 AND CONFIDENCE 0.95", False),
+        ("SAMPLE 0.1 AND AWARENESS ON ACCURACY", False),
+    ],
+)
+def test_the_bounds_hold_where_windows_slide_over_levels_far_apart(
+    sampling: str, even: bool
+) -> None:
+    plan = plan_of(f"AVG(x, {LASTING_MS} ms) EVERY {SLIDING_MS} ms WITH {sampling}")
+    rows = two_levels(even)
+    read = routed(rows, plan)
+    found = compose(windows_of_routed(read, plan), plan, Ledger()).to_pylist()
+    results = [row for row in found if row["ts"] > SLIDING_BEFORE * SLIDING_MS][:RUNS]
+    ts, values = rows["ts"].to_numpy(), rows["value"].to_numpy()
+    within, off = [], []
+    for row in results:
+        first, last = np.searchsorted(ts, [row["ts"] - LASTING_MS, row["ts"]], side="right")
+        true = values[first:last].mean()
+        within.append(row["low"] <= true <= row["high"])
+        off.append(row["value"] / true - 1)
+
+    assert len(results) >= RUNS - 1
+    assert np.mean(within) >= ENOUGH
+    assert np.mean(np.abs(off) <= 0.05) >= ENOUGH
+    assert abs(np.mean(off)) <= 3 * np.std(off) / math.sqrt(len(off))
+    assert (len(read) - read["value"].null_count) / len(rows) <= 0.15
+
+
+def test_parts_of_periods_are_joined_alike_in_whatever_order_they_come() -> None:
+    plan = plan_of(
+        f"SUM(x, {LASTING_MS} ms) EVERY {SLIDING_MS} ms WITH MAX_ERROR 0.05 AND CONFIDENCE 0.95"
+    )
+    read = routed(two_levels(False).slice(0, 10 * SLIDING_MS // 1000 * SENSORS), plan)
+    turned = read.take(np.random.default_rng(3).permutation(len(read)))
+    one, other = (
+        {
+            row["ts"]: row
+            for row in compose(windows_of_routed(each, plan), plan, Ledger()).to_pylist()
+        }
+        for each in (read, turned)
+    )
+    assert one.keys() == other.keys()
+    for name in ("value", "low", "high"):
+        said = {ts: row[name] for ts, row in one.items()}
+        assert said == pytest.approx({ts: row[name] for ts, row in other.items()})
 
 
 _rows = st.lists(

@@ -3,6 +3,7 @@ import math
 import numpy as np
 import pytest
 
+from mistbow.sampling.student import t_quantile
 from mistbow.sampling.weighted import Estimate, Sample, mean, total
 
 CONFIDENCE = 0.95
@@ -12,7 +13,8 @@ def sample(counts: list[int], kept: list[list[float]]) -> Sample:
     """Return a sample that has these values of its strata."""
     places = np.repeat(np.arange(len(kept)), [len(values) for values in kept])
     values = [value for values in kept for value in values]
-    return Sample(np.array(counts), places, np.array(values, np.float64))
+    alike, nothing = np.ones(len(values)), np.zeros(len(values))
+    return Sample(np.array(counts), places, np.array(values, np.float64), alike, nothing, 0.0)
 
 
 def test_estimates_are_those_of_the_textbook() -> None:
@@ -34,3 +36,20 @@ def test_what_is_not_known_is_not_stated() -> None:
         total(sample([1], [[]]), CONFIDENCE)
     everything = mean(sample([1, 2], [[0], [1, 2]]), CONFIDENCE)
     assert everything == Estimate(1, 1, 1, CONFIDENCE)
+
+
+def test_of_mixed_chances_each_point_stands_for_those_like_it_and_corrects_the_foretold() -> None:
+    # 30 points at 100, of which one in ten is kept, and 8 at 1000, of which one in two.
+    chances, levels = (
+        np.array([0.1, 0.1, 0.1, 0.5, 0.5, 0.5, 0.5]),
+        np.repeat([100.0, 1000], [3, 4]),
+    )
+    right = Sample(np.array([38]), np.zeros(7, np.int64), levels, chances, levels, 11_000.0)
+    assert total(right, CONFIDENCE) == Estimate(11_000, 11_000, 11_000, CONFIDENCE)
+    values = levels + np.array([1, 2, 3, 10, 20, 30, 40])
+    weights = 1 / chances
+    off = (weights * (values - levels)).sum()
+    variance = (weights * (weights - 1) * (values - levels - off / 38) ** 2).sum() * 7 / 6
+    estimate = total(Sample(np.array([38]), right.places, values, chances, levels, 11_000.0), 0.5)
+    assert estimate.value == pytest.approx(11_000 + off)
+    assert estimate.high == pytest.approx(estimate.value + t_quantile(0.5, 6) * math.sqrt(variance))
