@@ -304,7 +304,8 @@ class _Scope:
         rows = _projected(operand, frozenset(node.by)).append_column("value", operand.values)
         held = rows.filter(pc.is_valid(operand.values))
         groups = held.group_by(_AT, use_threads=False).aggregate([("value", "list")])
-        said = reduce_values(node.function, groups["value_list"], node.parameters)
+        ticks = groups["tick"].to_pylist()
+        said = reduce_values(node.function, groups["value_list"], node.parameters, ticks)
         return _Keyed(groups.select(_AT), said, frozenset(node.by))
 
     def _accumulated(self, measure: Expression) -> tuple[Accumulator, list[Said]]:

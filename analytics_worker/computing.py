@@ -1,7 +1,7 @@
 """From panes to the results of insights: what an engine calls at the end of each micro-batch."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from analytics_worker.accumulating.stored import Account, states_for
 from analytics_worker.composition import compose
 from analytics_worker.results import as_results
-from analytics_worker.troubles import Tell, unheard
+from analytics_worker.troubles import Tell, Trouble, unheard
 from analytics_worker.windowing.kept import KeptPanes
 from analytics_worker.windowing.windows import (
     EVER,
@@ -45,10 +45,20 @@ class Computation:
     def all_results(self, panes: pa.Table) -> pa.Table:
         """Return the results (``RESULT_ROWS``) of all windows that have one of these panes.
 
-        ``panes``: some columns of ``PLACED``.
+        ``panes``: some columns of ``PLACED``. Nobody is told of what is missing: for an insight
+        that lacks answers there is a row besides, with neither a value nor a text, that says by
+        ``missing`` why.
         """
         shapes = shapes_of(self.plan, self.after)
-        return self._results(Panes.of(_placed(panes)), shapes, NEVER, EVER)
+        lacking: dict[str, Trouble] = {}
+
+        def note(uid: str, trouble: Trouble) -> None:
+            if trouble.missing:
+                lacking.setdefault(uid, trouble)
+
+        hearing = replace(self, tell=note)
+        found = hearing._results(Panes.of(_placed(panes)), shapes, NEVER, EVER)
+        return pa.concat_tables([found, _unanswered(lacking)])
 
     def next_results(self, rows: pa.Table, batch: int) -> pa.Table:
         """Return the results (``RESULT_ROWS``) of the windows that end in a micro-batch.
@@ -80,6 +90,15 @@ class Computation:
                 for windows in chain([first], parts)
             ]
         return pa.concat_tables(found)
+
+
+def _unanswered(lacking: Mapping[str, Trouble]) -> pa.Table:
+    rows = [
+        {"insight": uid, "key": "", "ts": each.tick, "missing": str(each)}
+        | {"revision": 0, "computed_at": 0}
+        for uid, each in lacking.items()
+    ]
+    return pa.Table.from_pylist(rows, RESULT_ROWS)
 
 
 def _placed(panes: pa.Table) -> pa.Table:

@@ -83,28 +83,36 @@ def finish(function: AnyFunction, rows: pa.Table, parameters: Parameters) -> Fin
     if isinstance(function, UserOperator):
         held = [name for name in ("points", "points_of_other") if name in rows.column_names]
         windows = zip(*(points_of(rows[name]) for name in held), strict=True)
-        return finish_points(function, windows, parameters)
+        return finish_points(function, windows, parameters, rows["tick"].to_pylist())
     return _OF_WINDOWS[function](rows, parameters)
 
 
-def reduce_values(function: AnyFunction, lists: Any, parameters: Parameters) -> Finished:
-    """Return what a function says of each list of values, none of which is empty or has nulls."""
+def reduce_values(
+    function: AnyFunction, lists: Any, parameters: Parameters, ticks: Sequence[int] | None = None
+) -> Finished:
+    """Return what a function says of each list of values, none of which is empty or has nulls.
+
+    ``ticks``: that of each list.
+    """
     if isinstance(function, UserOperator):
-        return _told_by(function, [(values,) for values in _arrays(lists)], parameters)
+        return _told_by(function, [(values,) for values in _arrays(lists)], parameters, ticks)
     said = [_OF_LISTS[function](values, parameters) for values in _arrays(lists)]
     return _together(said)
 
 
 def finish_points(
-    function: AnyFunction, windows: Iterable[Sequence[Points]], parameters: Parameters
+    function: AnyFunction,
+    windows: Iterable[Sequence[Points]],
+    parameters: Parameters,
+    ticks: Sequence[int] | None = None,
 ) -> Finished:
     """Return what a function says of the points of each window, none empty, by (ts, value).
 
-    Those of a function of two arguments are two for each window.
+    Those of a function of two arguments are two for each window. ``ticks``: that of each.
     """
     if isinstance(function, UserOperator):
         values = [[points.values for points in window] for window in windows]
-        return _told_by(function, values, parameters)
+        return _told_by(function, values, parameters, ticks)
     return _together([_of_window(function, points, parameters) for points in windows])
 
 
@@ -242,9 +250,12 @@ _OF_LISTS: dict[Function, Callable[[Floats, Parameters], _One]] = {
 
 
 def _told_by(
-    operator: UserOperator, windows: Sequence[Sequence[Floats]], parameters: Parameters
+    operator: UserOperator,
+    windows: Sequence[Sequence[Floats]],
+    parameters: Parameters,
+    ticks: Sequence[int] | None,
 ) -> Finished:
-    answers = call(operator.name, operator.version, parameters, windows)
+    answers = call(operator.name, operator.version, parameters, windows, ticks=ticks)
     problems = pa.array([answer.problem for answer in answers], pa.string())
     return Finished(pa.array([answer.value for answer in answers], pa.float64()), problems=problems)
 

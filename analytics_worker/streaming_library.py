@@ -172,7 +172,8 @@ class StreamingLibrary(Protocol):
         """Compute a plan's results again over stored points of one site or several.
 
         Reads each stream from a number on, and of that the ``times`` (ms, both inclusive). The
-        states of ``account`` are read only. Shape ``RESULT_ROWS``.
+        states of ``account`` are read only. Shape ``RESULT_ROWS``; a row with neither a value nor
+        a text says by ``missing`` why an insight lacks answers of operators.
         """
         ...
 

@@ -1,11 +1,12 @@
 """What accumulates: the states that late points touch are mended before any result of them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from analytics_worker.accumulating.accumulators import accumulators_of
 from analytics_worker.accumulating.mending import Mender
 from analytics_worker.accumulating.stored import Account
+from analytics_worker.correcting.recomputing import are_gone
 from analytics_worker.correcting.spans import Span
 from mistbow.client.agent import AgentClient
 from mistbow.plan.fragments import Place
@@ -49,7 +50,7 @@ class Accumulated:
     ) -> Spans:
         first = min(spans[insight.uid][0].first for insight in insights)
         sources = self.sources(first)
-        if self._are_gone(sources, first - 2 * insights[0].every_ms):
+        if are_gone(self.agent, sources, first - 2 * insights[0].every_ms):
             uids = sorted(insight.uid for insight in insights)
             log.warning("too late to be corrected", insights=uids, first=first)
             return {}
@@ -57,12 +58,3 @@ class Accumulated:
         mender = Mender(self.agent, sources, self.plan.panes, accumulators, self.account)
         last = mender.mend(first, frontier)
         return {one.uid: [Span(spans[one.uid][0].first, last)] for one in insights}
-
-    def _are_gone(self, sources: Sequence[Place], needs: int) -> bool:
-        """Return whether points later than a time (ms) may be kept no more."""
-        for place in sources:
-            site = self.agent.at(place.site)
-            kept = site.info(place.stream).first
-            if kept > 0 and site.seek(place.stream, max(needs, 0)) <= kept:
-                return True
-        return False

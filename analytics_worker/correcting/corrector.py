@@ -1,12 +1,12 @@
 """Computes again what came too late touches, and writes what differs."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
-import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -15,15 +15,13 @@ from analytics_worker.correcting.accumulated import Accumulated
 from analytics_worker.correcting.differences import differences
 from analytics_worker.correcting.late_panes import LatePanes
 from analytics_worker.correcting.late_points import LatePoints
-from analytics_worker.correcting.spans import Span, clusters
-from analytics_worker.merging.known import presence
+from analytics_worker.correcting.recomputing import Part, Recomputing, away
+from analytics_worker.correcting.spans import Span, clusters, few_rows
 from analytics_worker.results import append_results
 from analytics_worker.streaming_library import StreamingLibrary
 from mistbow.client.agent import AgentClient
-from mistbow.errors import NotFoundError
 from mistbow.plan.fragments import Merge, Place, Whole
-from mistbow.plan.nodes import Insight, Plan
-from mistbow.plan.resumption import Resumption, only, resume
+from mistbow.plan.resumption import only, resume
 from mistbow.streams.results import standing
 from mistbow.streams.schemas import RAW, RESULT_ROWS
 from mistbow.telemetry import get_logger
@@ -33,6 +31,9 @@ log = get_logger(__name__)
 _NO_ROW = 2**62
 _FAR = 1_000_000
 """So many rows without a late one are noted too, so that nobody goes through them again."""
+
+_MOST_ROWS = 100_000
+"""What has more results is corrected piece by piece, so that it fits into the memory."""
 
 _NOTES = {Whole: "corrected", Merge: "decided"}
 
@@ -65,8 +66,8 @@ class Corrector:
     """Goes through what came late for one fragment, and corrects what it touches."""
 
     def __init__(self, library: StreamingLibrary, agent: AgentClient) -> None:
-        self._library = library
         self._agent = agent
+        self._recomputing = Recomputing(library, agent)
         self._lock = threading.Lock()
         self._task: _Task | None = None
         self._before: LatePoints | None = None
@@ -137,9 +138,11 @@ class Corrector:
         spans = {uid: each for uid, each in touched.items() if uid in there}
         spans = self._mended(task, spans, frontier)
         for together in clusters(spans, task.fragment.plan):
-            if self._stopping.is_set():
-                return False
-            self._correct(task, together)
+            for piece in self._few_rows(task, together):
+                for part in self._recomputing.parts(task.fragment, piece):
+                    if self._stopping.is_set():
+                        return False
+                    self._correct(task, part)
         with self._lock:
             if finder is not task.finder:
                 finder.done(number)
@@ -161,8 +164,8 @@ class Corrector:
         """Return where the points of a tick and of all after it are."""
         if isinstance(fragment, Whole):
             return (fragment.source,)
-        away = self._away(fragment, first)
-        return tuple(Place(one.site, RAW) for one in fragment.sources if one.site not in away)
+        missing = away(self._agent, fragment, first)
+        return tuple(Place(one.site, RAW) for one in fragment.sources if one.site not in missing)
 
     def _uncorrected(self, fragment: Whole, notes: dict[str, Any]) -> int:
         """Return the first number whose row may have come too late for a window, uncorrected."""
@@ -181,92 +184,69 @@ class Corrector:
         notes = {_NOTES[type(task.fragment)]: number}
         self._agent.at(target.site).advance(target.stream, task.epoch, attributes=notes)
 
-    def _correct(self, task: _Task, spans: dict[str, Span]) -> None:
+    def _few_rows(self, task: _Task, spans: dict[str, Span]) -> Iterator[dict[str, Span]]:
+        """Part what is to be corrected together, so that it fits into the memory."""
+        times = np.sort(self._stored(task, spans, ["ts"])["ts"].to_numpy())
+        return few_rows(spans, task.fragment.plan, times, _MOST_ROWS)
+
+    def _correct(self, task: _Task, part: Part) -> None:
         fragment, target = task.fragment, task.fragment.target
-        insights = tuple(
-            msgspec.structs.replace(one, since=spans[one.uid].first - 1)
-            for one in fragment.plan.insights
-            if one.uid in spans
-        )
-        plan = only(fragment.plan, insights)
-        first = min(span.first for span in spans.values())
-        last = max(span.last for span in spans.values())
         account = None if task.account is None else task.account.reading
-        computed = self._recompute(fragment, plan, resume(plan, 0, ()), first, last, account)
+        computed = self._recomputing.compute(part, fragment.plan, account)
+        computed, unanswered = answered(computed)
+        if unanswered:
+            # What stands was right before, and to ask again and again would hold up the others.
+            log.warning("correction put off", reasons=unanswered)
+        spans = {uid: span for uid, span in part.spans.items() if uid not in unanswered}
+        if not spans:
+            return
+        if isinstance(fragment, Merge):
+            computed = _done_without(computed, part.away)
+        stored = self._stored(task, spans)
+        revision = 1 + (pc.max(stored["revision"]).as_py() or 0)
+        rows = differences(_within(computed, spans), _within(standing(stored), spans), revision)
+        append_results(self._agent.at(target.site), target.stream, rows, task.epoch)
+        log.info("corrected", insights=len(spans), rows=rows.num_rows, revision=revision)
+
+    def _stored(
+        self, task: _Task, spans: Mapping[str, Span], columns: Sequence[str] | None = None
+    ) -> pa.Table:
+        """Return the results that are stored for insights, from the first tick to the last."""
+        target = task.fragment.target
         results = self._agent.at(target.site)
-        stored = results.read(
+        first = min(span.first for span in spans.values())
+        return results.read(
             target.stream,
             results.seek(target.stream, first - 1),
-            match={"insight": [one.uid for one in insights]},
+            match={"insight": list(spans)},
+            columns=columns,
             min_ts=first,
-            max_ts=last,
+            max_ts=max(span.last for span in spans.values()),
         ).table
-        revision = 1 + (pc.max(stored["revision"]).as_py() or 0)
-        computed = _within(computed, insights, spans)
-        rows = differences(computed, _within(standing(stored), insights, spans), revision)
-        append_results(results, target.stream, rows, task.epoch)
-        log.info("corrected", insights=len(insights), rows=rows.num_rows, revision=revision)
-
-    def _recompute(
-        self,
-        fragment: Whole | Merge,
-        plan: Plan,
-        again: Resumption,
-        first: int,
-        last: int,
-        account: Account | None,
-    ) -> pa.Table:
-        library, times = self._library, (again.needs + 1, last)
-        if isinstance(fragment, Whole):
-            starts = self._starts((fragment.source,), again.needs)
-            return library.recompute_from_points(starts, plan, again.after, times, account)
-        away = self._away(fragment, first)
-        sources = [place for place in fragment.sources if place.site not in away]
-        if self._all_panes_are_there(sources, again.needs, last):
-            computed = library.recompute_from_panes(sources, plan, again.after, times, account)
-        else:
-            starts = self._starts([Place(place.site, RAW) for place in sources], again.needs)
-            computed = library.recompute_from_points(starts, plan, again.after, times, account)
-        missing = pa.array([",".join(sorted(away)) or None] * computed.num_rows, pa.string())
-        return computed.set_column(computed.column_names.index("missing"), "missing", missing)
-
-    def _starts(self, places: Sequence[Place], needs: int) -> dict[Place, int]:
-        return {place: self._agent.at(place.site).seek(place.stream, needs) for place in places}
-
-    def _away(self, fragment: Merge, first: int) -> set[str]:
-        """Return the sites that are missing since before a tick, and have not joined again.
-
-        Also those that were missing in it, and are forgotten since.
-
-        What stands does without them, and is corrected when they are back: who is gone for good
-        must not hold up the others' corrections.
-        """
-        sources = {place.site for place in fragment.sources}
-        return {
-            gap.site
-            for gap in presence(self._agent, fragment.decisions).gaps
-            if gap.after < first
-            and (gap.until is None or (gap.site not in sources and first <= gap.until))
-        }
-
-    def _all_panes_are_there(self, sources: Sequence[Place], needs: int, last: int) -> bool:
-        """Return whether all sites have panes of all points from ``needs`` to ``last`` (ms)."""
-        for place in sources:
-            try:
-                info = self._agent.at(place.site).info(place.stream)
-            except NotFoundError:
-                return False
-            if info.attributes.get("begin", _NO_ROW) > needs or info.frontier < last:
-                return False
-        return True
 
 
-def _within(rows: pa.Table, insights: tuple[Insight, ...], spans: dict[str, Span]) -> pa.Table:
+def answered(computed: pa.Table) -> tuple[pa.Table, dict[str, str]]:
+    """Return the rows with results, and why operators of some insights, by uid, gave no answer.
+
+    A row with neither a value nor a text tells that one of other packages was slow or rested:
+    of such an insight, a result that is not there is no reason to withdraw one.
+    """
+    told = pc.or_(pc.is_valid(computed["value"]), pc.is_valid(computed["text"]))
+    rest = computed.filter(pc.invert(told))
+    reasons = zip(rest["insight"].to_pylist(), rest["missing"].to_pylist(), strict=True)
+    return computed.filter(told), dict(reasons)
+
+
+def _done_without(computed: pa.Table, sites: Collection[str]) -> pa.Table:
+    missing = pa.array([",".join(sorted(sites)) or None] * computed.num_rows, pa.string())
+    return computed.set_column(computed.column_names.index("missing"), "missing", missing)
+
+
+def _within(rows: pa.Table, spans: Mapping[str, Span]) -> pa.Table:
     parts = [RESULT_ROWS.empty_table()]
-    for insight in insights:
-        span = spans[insight.uid]
+    for uid, span in spans.items():
         mine = pc.and_(
-            pc.equal(rows["insight"], insight.uid),
+            pc.equal(rows["insight"], uid),
             pc.and_(
                 pc.greater_equal(rows["ts"], span.first),
                 pc.less_equal(rows["ts"], span.last),

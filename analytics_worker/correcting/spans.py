@@ -3,6 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from mistbow.plan.nodes import Plan
 from mistbow.plan.resumption import windows_of
 from mistbow.plan.ticks import Ticks
@@ -55,9 +58,38 @@ def clusters(spans: Mapping[str, list[Span]], plan: Plan) -> Iterator[dict[str, 
 
     A part holds at least one tick of each of its insights.
     """
-    paces = _paces(plan)
     together = joined([span for each in spans.values() for span in each])
-    for bounds in (piece for span in together for piece in _pieces(span)):
+    yield from _parted(spans, plan, (piece for span in together for piece in _pieces(span)))
+
+
+def few_rows(
+    cluster: Mapping[str, Span], plan: Plan, times: npt.NDArray[np.int64], most: int
+) -> Iterator[dict[str, Span]]:
+    """Part a cluster in time, so that a part has at most so many results, or one tick.
+
+    ``times`` are those (ms) of its results, in order. A part is as in ``clusters``.
+    """
+    first = min(span.first for span in cluster.values())
+    last = max(span.last for span in cluster.values())
+    bounds: list[Span] = []
+    done = 0
+    while len(times) - done > most:
+        # What is told at once stays together.
+        end = int(times[done + most]) - 1
+        if end < times[done]:
+            end = int(times[done])
+        bounds.append(Span(first, end))
+        first, done = end + 1, int(np.searchsorted(times, end, side="right"))
+    bounds.append(Span(first, last))
+    yield from _parted({uid: [span] for uid, span in cluster.items()}, plan, bounds)
+
+
+def _parted(
+    spans: Mapping[str, list[Span]], plan: Plan, parts: Iterable[Span]
+) -> Iterator[dict[str, Span]]:
+    """Yield what each part has of the spans of insights, where these have a tick in it."""
+    paces = _paces(plan)
+    for bounds in parts:
         cluster: dict[str, Span] = {}
         for uid, each in spans.items():
             inside = [

@@ -76,6 +76,11 @@ def start_session(
         "spark.sql.streaming.maxBatchesToRetainInMemory": "1",
         "spark.sql.streaming.numRecentProgressUpdates": "20",
         "spark.sql.streaming.metricsEnabled": "false",
+        # What is kept for a page that nobody can open: each micro-batch's plan as text, for one.
+        "spark.ui.retainedJobs": "20",
+        "spark.ui.retainedStages": "20",
+        "spark.ui.retainedTasks": "100",
+        "spark.sql.ui.retainedExecutions": "20",
         "spark.scheduler.mode": "FAIR",
         "spark.scheduler.allocation.file": write_pools(scratch_folder()).as_uri(),
         "spark.local.dir": str(scratch_folder()),

@@ -2,8 +2,8 @@
 
 Options: ``url`` (of the agent), ``site`` (whose stream; default the agent's own), ``stream``,
 ``epoch``, ``kind``: ``results`` (default) or ``panes``. A micro-batch may be written twice: rows of
-results are idempotent by (insight, key, ts, revision), and panes are stored together with the time
-up to which all are there. With ``decisions`` (JSON of ``Place``) results tell who is missing.
+results are idempotent by (insight, key, ts, revision), and of panes those that are there are left
+out. With ``decisions`` (JSON of ``Place``) results tell who is missing.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,11 +24,8 @@ from analytics_worker.connection import connect
 from analytics_worker.merging.decisions import Presence
 from analytics_worker.merging.known import presence
 from analytics_worker.results import append_results
-from mistbow.client.agent import AgentClient
+from analytics_worker.spark.stored_panes import append_panes
 from mistbow.plan.fragments import Place
-from mistbow.streams.schemas import PANES
-
-_ROWS_AT_ONCE = 50_000
 
 
 class MistbowSink(DataSource):
@@ -71,29 +68,12 @@ class StreamWriter(DataSourceStreamArrowWriter):
         rows = pa.Table.from_batches(batches).combine_chunks()
         agent = connect(self._url, self._site)
         if self._kind == "panes":
-            self._append_panes(agent, rows)
+            append_panes(agent, self._stream, rows, self._epoch)
         else:
             if self._decisions is not None:
                 rows = _telling(rows, presence(agent, self._decisions))
             append_results(agent, self._stream, rows, self._epoch)
         return Written(rows.num_rows)
-
-    def _append_panes(self, agent: AgentClient, rows: pa.Table) -> None:
-        # All panes that are due by a time come in one micro-batch: with those of the last time
-        # in an append, all up to it are stored, and who resumes from there writes none twice.
-        rows = rows.sort_by("due")
-        due = rows["due"].to_numpy()
-        start = 0
-        while start < rows.num_rows:
-            last = due[min(start + _ROWS_AT_ONCE, rows.num_rows) - 1]
-            end = int(due.searchsorted(last, side="right"))
-            agent.append(
-                self._stream,
-                _encoded(rows.slice(start, end - start)),
-                epoch=self._epoch,
-                frontier=int(last),
-            )
-            start = end
 
 
 def _telling(rows: pa.Table, who: Presence) -> pa.Table:
@@ -105,11 +85,3 @@ def _telling(rows: pa.Table, who: Presence) -> pa.Table:
     }
     told = pa.array([missing[tick] for tick in rows["ts"].to_pylist()], pa.string())
     return rows.set_column(rows.column_names.index("missing"), "missing", told)
-
-
-def _encoded(rows: pa.Table) -> pa.Table:
-    columns = [
-        column.dictionary_encode() if pa.types.is_dictionary(wanted.type) else column
-        for column, wanted in zip(rows.select(PANES.names).columns, PANES, strict=True)
-    ]
-    return pa.Table.from_arrays(columns, names=PANES.names).combine_chunks()

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -21,7 +22,7 @@ from mistbow.operators.process import LENGTH, Answer, Call
 from mistbow.packages import environment, packages
 
 LIMIT_S = 2.0
-"""How long all windows of a call may take, beside ``WINDOW_S`` for each.
+"""How long all windows of a tick may take, beside ``WINDOW_S`` for each.
 
 Little, for all of a tick wait; not less, for a node may be busy.
 """
@@ -45,16 +46,17 @@ class NoAnswerError(Exception):
     """An operator gave no answer, for it hangs or its process died."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Limit:
-    """How long answers are waited for, and until when on the monotonic clock (s)."""
+    """How long answers are waited for, and how much of that is left (s)."""
 
     seconds: float
-    until: float
+    left: float
 
 
-def _from_now(seconds: float) -> _Limit:
-    return _Limit(seconds, time.monotonic() + seconds)
+def _limits(ticks: Sequence[int], limit_s: float) -> dict[int, _Limit]:
+    seconds = {tick: limit_s + WINDOW_S * count for tick, count in Counter(ticks).items()}
+    return {tick: _Limit(each, each) for tick, each in seconds.items()}
 
 
 def call(
@@ -63,17 +65,20 @@ def call(
     parameters: Sequence[float],
     windows: Sequence[Sequence[Floats]],
     limit_s: float = LIMIT_S,
+    ticks: Sequence[int] | None = None,
 ) -> list[Answer]:
     """Return what an operator says of each window, which has an array for each metric.
 
-    Where it cannot be asked, the answers tell why. All of them come within ``limit_s`` and
+    Where it cannot be asked, the answers tell why. Those of a tick come within ``limit_s`` and
     ``WINDOW_S`` for each window: those of the windows before an operator hangs are its own.
+    ``ticks`` is the tick of each window; without it, all are of one.
     """
     known = installed().version(name, version)
     if known is None:
         return [Answer(problem="it is not installed here")] * len(windows)
     given = dict(zip(known.parameters, parameters, strict=False))
-    return _caller().answers(known, given, windows, limit_s)
+    of_ticks = [0] * len(windows) if ticks is None else ticks
+    return _caller().answers(known, given, windows, of_ticks, limit_s)
 
 
 @cache
@@ -95,6 +100,7 @@ class _Caller:
         operator: Installed,
         parameters: dict[str, float],
         windows: Sequence[Sequence[Floats]],
+        ticks: Sequence[int],
         limit_s: float,
     ) -> list[Answer]:
         """Return the answer for each window."""
@@ -109,10 +115,10 @@ class _Caller:
         if time.monotonic() >= until:
             try:
                 self._load(operator)
-                limit = _from_now(limit_s + WINDOW_S * len(windows))
-                for values in windows:
+                limits = _limits(ticks, limit_s)
+                for tick, values in zip(ticks, windows, strict=True):
                     arrays = tuple(np.asarray(each, np.float64).tobytes() for each in values)
-                    answers.append(self._ask(operator, arrays, parameters, limit))
+                    answers.append(self._ask(operator, arrays, parameters, limits[tick]))
             except NoAnswerError as error:
                 reason = f"{error}; it is tried again after {REST_S:g} s"
                 self._resting[operator] = time.monotonic() + REST_S, reason
@@ -120,7 +126,7 @@ class _Caller:
 
     def _load(self, operator: Installed) -> None:
         if operator not in self._loaded:
-            self._ask(operator, (), {}, _from_now(LOADING_S))
+            self._ask(operator, (), {}, _Limit(LOADING_S, LOADING_S))
             self._loaded.add(operator)
 
     def _ask(
@@ -130,10 +136,11 @@ class _Caller:
         parameters: dict[str, float],
         limit: _Limit,
     ) -> Answer:
+        began = time.monotonic()
         child = self._running()
         asked = Call(operator.place, parameters, values, int(limit.seconds) + 1)
         try:
-            return _exchange(child, msgspec.msgpack.encode(asked), limit.until)
+            answer = _exchange(child, msgspec.msgpack.encode(asked), began + limit.left)
         except TimeoutError:
             self._end(child)
             raise NoAnswerError(f"it gave no answer within {limit.seconds:.3g} s") from None
@@ -141,6 +148,8 @@ class _Caller:
             _let_end(child)
             self._end(child)
             raise NoAnswerError(f"its process ended with {child.returncode}") from None
+        limit.left -= time.monotonic() - began
+        return answer
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._child is None:

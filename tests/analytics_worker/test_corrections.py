@@ -1,5 +1,6 @@
 import itertools
 
+import numpy as np
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +8,7 @@ from hypothesis import strategies as st
 from analytics_worker.composed import COMPOSED
 from analytics_worker.correcting.differences import differences
 from analytics_worker.correcting.late_points import touched
-from analytics_worker.correcting.spans import Span, clusters
+from analytics_worker.correcting.spans import Span, clusters, few_rows
 from analytics_worker.results import as_results
 from mistbow.plan.expressions import Measure, Source
 from mistbow.plan.nodes import Insight, Pane, Plan, Window
@@ -105,6 +106,27 @@ def test_touched_and_clusters_cover_the_definition(lates: list[tuple[int, int]])
         assert all(min(abs(t - tick) for tick in expected) <= 10_000 for t in ticks)
 
 
+@given(
+    st.lists(st.integers(0, 60), max_size=60),
+    st.integers(0, 30),
+    st.integers(0, 30),
+    st.integers(1, 9),
+)
+def test_a_piece_has_few_results_or_one_tick(
+    steps: list[int], first: int, length: int, most: int
+) -> None:
+    cluster = {"a": Span(1000 * first, 1000 * (first + length))}
+    span = cluster["a"]
+    times = np.sort(np.array([1000 * each for each in steps], np.int64))
+    times = times[(times >= span.first) & (times <= span.last)]
+    parts = [part["a"] for part in few_rows(cluster, PLAN, times, most)]
+    ticks = [[t for t in range(0, 61_000, 1000) if p.first <= t <= p.last] for p in parts]
+    assert [tick for each in ticks for tick in each] == list(range(span.first, span.last + 1, 1000))
+    for part in parts:
+        inside = times[(times >= part.first) & (times <= part.last)]
+        assert len(inside) <= most or len(set(inside.tolist())) == 1
+
+
 def results(rows: list[tuple[str, int, float | str]], revision: int) -> pa.Table:
     composed = [
         {"insight": "a", "key": key, "ts": ts, "text" if isinstance(said, str) else "value": said}
@@ -136,3 +158,19 @@ def test_differences_make_the_past_right(
 def test_what_stands_already_is_not_written_again() -> None:
     rows = results([("{}", 1, 0.1 + 0.2)], 0)
     assert differences(results([("{}", 1, 0.3)], 5), rows, 5).num_rows == 0
+
+
+def test_bounds_and_several_values_that_differ_are_written() -> None:
+    def told(*rows: tuple[list[float] | None, float | None]) -> pa.Table:
+        said = [
+            {"insight": "a", "key": "", "ts": ts, "value": 1.0, "values": values, "low": low}
+            for ts, (values, low) in enumerate(rows)
+        ]
+        return as_results(pa.Table.from_pylist(said, COMPOSED))
+
+    stored = told(([1.0], 0), ([1.0, 2.0], 0), (None, 0), ([], 0), ([1.0], 1), ([1.0], None))
+    right = told(([1.0], 0), ([1.0, 3.0], 0), ([], 0), ([4.0], 0), ([1.0], 2), ([1.0], 3))
+    assert differences(right, stored, 1)["ts"].to_pylist() == [1, 3, 4, 5]
+    assert differences(stored, stored, 1).num_rows == 0
+    away = stored.set_column(stored.column_names.index("missing"), "missing", pa.array(["n2"] * 6))
+    assert differences(stored, away, 1).num_rows == 6

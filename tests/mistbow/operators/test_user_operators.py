@@ -92,3 +92,13 @@ def test_one_that_fails_leaves_its_answer_open_and_the_others_theirs() -> None:
     # The second window, and what comes later, is not waited for.
     assert said("HANGING", 1, 2) == [(None, f"it gave no answer within 0.302 s{rests}")] * 2
     assert said("STEADY", 4) == [(4.0, None)]
+
+
+@pytest.mark.usefixtures("odd")
+def test_the_windows_of_each_tick_have_a_limit_of_their_own() -> None:
+    values, ticks = (2, 2, 2, 2, 1, 1, 1, 1), (5, 6, 7, 8, 5, 6, 7, 8)
+    windows = [[np.array([float(value)])] for value in values]
+    answers = call("SLOW", "1.0", (), windows, limit_s=0.4, ticks=ticks)
+    assert [answer.value for answer in answers] == list(values)
+    together = call("SLOW", "1.0", (), windows, limit_s=0.4)
+    assert [answer.value for answer in together][3:] == [None] * 5
