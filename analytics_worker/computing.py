@@ -45,14 +45,14 @@ class Computation:
     def all_results(self, panes: pa.Table) -> pa.Table:
         """Return the results (``RESULT_ROWS``) of all windows that have one of these panes.
 
-        ``panes``: some columns of ``PLACED``. Nobody is told of what is missing: for an insight
-        that lacks answers there is a row besides, with neither a value nor a text, that says by
-        ``missing`` why.
+        ``panes``: some columns of ``PLACED``. For an insight that lacks answers there is a row
+        besides, with neither a value nor a text, that says by ``missing`` why.
         """
         shapes = shapes_of(self.plan, self.after)
         lacking: dict[str, Trouble] = {}
 
         def note(uid: str, trouble: Trouble) -> None:
+            self.tell(uid, trouble)
             if trouble.missing:
                 lacking.setdefault(uid, trouble)
 
