@@ -30,6 +30,9 @@ _MINUTE_MS = 60_000
 CURRENT_MS = 60_000
 """What is older than this, and than the EVERY interval, is no current value."""
 
+WITHOUT_WINDOW = ACCUMULATING | {"LATEST"}
+"""Functions whose windows nobody writes: they are as long as it takes at an insight's moments."""
+
 
 @dataclass(frozen=True, slots=True)
 class Aggregates:
@@ -104,8 +107,7 @@ class Aggregates:
     def check_referred(self, aggregate: Aggregate, span: ast.Span) -> None:
         """Say where a window of another insight does not fit the moments of this one."""
         size, offset = aggregate.size_ms, aggregate.offset_ms
-        # What is current lasts as long as it takes here.
-        if aggregate.function not in {*ACCUMULATING, "LATEST"} and self.every_ms is not None:
+        if aggregate.function not in WITHOUT_WINDOW and self.every_ms is not None:
             self._check_cut(size, span, f"its window of {in_words(size)}", offset)
 
     def latest(self, stream: ast.MetricStream) -> Aggregate:

@@ -13,7 +13,7 @@ from analytics_enabler.semantics.conditions import (
 from analytics_enabler.semantics.counting import check_moments, counted
 from analytics_enabler.semantics.definition import Definition
 from analytics_enabler.semantics.findings import Findings
-from analytics_enabler.semantics.keys import check_filter, check_own
+from analytics_enabler.semantics.keys import check_by, check_filter
 from analytics_enabler.semantics.options import options_of, scheduler_of
 from analytics_enabler.semantics.pace import pace_of
 from analytics_enabler.semantics.parameters import outliers_of
@@ -48,7 +48,7 @@ def define(
     values = Values(aggregates, references, outliers_of(insight, findings))
     expression = translate_value(insight.expression, ComputeScope(values.translate), findings)
     _check_computed(insight, expression, findings)
-    check_own(insight.expression, expression, by, findings)
+    check_by(insight.expression, expression, by, "nothing here is", findings)
     scope = ResultScope(expression, values.translate)
     filters = [translate_condition(term, scope, findings) for term in parted.on_results]
     for term, condition in zip(parted.on_results, filters, strict=True):

@@ -66,30 +66,22 @@ def _read(expression: Expression) -> Iterator[Expression]:
         yield from _read(child)
 
 
-def check_reduced(
-    node: ast.Node, operand: Expression, by: Collection[str], findings: Findings
+def check_by(
+    node: ast.Node, value: Expression, by: Collection[str], without: str, findings: Findings
 ) -> bool:
-    """Return whether the values' keys have all attributes of those that they are reduced to."""
-    lacking = frozenset(by) - keys_of(operand)
-    if lacking and reads(operand):
-        findings.error(
-            node.span,
-            f"the values that are reduced here are not by {_words(lacking)}",
-            "Leave that out of BY, or let the insight that is referred to have it in its own.",
-        )
-        return False
-    return True
+    """Return whether a value has keys with all attributes of a BY, which ``without`` says it lacks.
 
-
-def check_own(node: ast.Node, value: Expression, by: Collection[str], findings: Findings) -> None:
-    """Refuse attributes in BY that no value has: those that are referred to have keys already."""
+    Only what an insight that is referred to has may lack some: that has its own keys.
+    """
     lacking = frozenset(by) - keys_of(value)
     if lacking and reads(value):
         findings.error(
             node.span,
-            f"nothing here is by {_words(lacking)}",
+            f"{without} by {_words(lacking)}",
             "Leave that out of BY, or let the insight that is referred to have it in its own.",
         )
+        return False
+    return True
 
 
 def reads(expression: Expression) -> bool:

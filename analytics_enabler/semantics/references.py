@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from analytics_enabler.limits import MOST_NODES_OF_REFERENCES
-from analytics_enabler.semantics.aggregates import current_ms
+from analytics_enabler.semantics.aggregates import WITHOUT_WINDOW, current_ms
 from analytics_enabler.semantics.cycles import ordered
 from analytics_enabler.semantics.definition import Definition
 from analytics_enabler.semantics.expansion import Meant
@@ -34,7 +34,6 @@ from mistbow.plan.feeds import Feed
 from mistbow.plan.sampling import ByLot
 from mistbow.plan.ticks import Ticks
 
-_WITHOUT_WINDOW = ACCUMULATING | {"LATEST"}
 Deployed = Mapping[str, Sequence[Definition]]
 """The insights that run, by name; several deployments may have one of the same name."""
 
@@ -146,7 +145,7 @@ class References:
         """
         for node in references(insight):
             for part in _parts(self._definition(node)):
-                if isinstance(part, Aggregate) and part.function not in _WITHOUT_WINDOW:
+                if isinstance(part, Aggregate) and part.function not in WITHOUT_WINDOW:
                     yield from filter(None, (part.size_ms, part.offset_ms))
 
     def _definition(self, node: ast.InsightReference) -> Definition:

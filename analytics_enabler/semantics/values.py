@@ -13,10 +13,9 @@ from analytics_enabler.semantics.conditions import (
 )
 from analytics_enabler.semantics.findings import Findings, beginning, did_you_mean, nearest
 from analytics_enabler.semantics.keys import (
+    check_by,
     check_filter,
     check_meeting,
-    check_own,
-    check_reduced,
     keys_of,
     reads,
 )
@@ -127,7 +126,7 @@ class Values:
             ),
         )
         value = translate_value(node.expression, ComputeScope(inner.translate), self.findings)
-        check_own(node.expression, value, by, self.findings)
+        check_by(node.expression, value, by, "nothing here is", self.findings)
         if not parted.on_results:
             return value
         self._check_reads(node.expression, value, "the condition is about results of it")
@@ -187,7 +186,7 @@ class Values:
         self, function: AnyFunction, call: ast.Call, parameters: Parameters
     ) -> Expression:
         operand = self._number(call.arguments[0])
-        name = call.function
+        name, by = call.function, self.aggregates.by
         if self.aggregates.each_point:
             self.findings.error(
                 beginning(call.span, len(call.function)),
@@ -208,15 +207,15 @@ class Values:
             )
         elif not self._check_reads(call.arguments[0], operand, f"{name} reduces values"):
             pass
-        elif check_reduced(call, operand, self.aggregates.by, self.findings) and keys_of(
-            operand
-        ) <= set(self.aggregates.by):
+        elif check_by(
+            call, operand, by, "the values that are reduced here are not", self.findings
+        ) and keys_of(operand) <= set(by):
             self.findings.warning(
                 beginning(call.span, len(call.function)),
                 f"there is but one value here for {name} to reduce",
                 f"Give what is inside keys of its own: `{name}(AVG(x, 1 MINUTE) BY node)`.",
             )
-        return Reduction(function, operand, self.aggregates.by, parameters)
+        return Reduction(function, operand, by, parameters)
 
     def _geohash(self, call: ast.Call) -> Expression:
         self._count_arguments(call, 2)
