@@ -7,15 +7,31 @@ BIN := .venv/bin
 # The image's base: an ordinary public Python image, or `mistbow-base` after `make base`.
 BASE ?= python:3.12-slim-bookworm
 
-.PHONY: run test crash fuzz lint bench docs base images token up down
+.PHONY: run unit integration e2e test coverage crash fuzz lint bench docs base images token up down
 
 run: .venv/stamp ## start the suite on this machine
 	$(BIN)/mistbow run
 
-test: .venv/stamp ## run every test, but the rounds of faults that `crash` runs
+unit: .venv/stamp ## run the tests that start no process: no Java, no set-up, under a minute
+	$(BIN)/pytest -q -n 2 --hypothesis-profile=quick -m "unit and not alone and not soak"
+
+integration: .venv/stamp ## run the tests that start Ignite, Spark or other processes
+	$(BIN)/mistbow setup
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "integration and not alone and not soak"
+
+e2e: .venv/stamp ## run the tests of the whole suite, and of containers
+	$(BIN)/mistbow setup
+	$(BIN)/pytest -m "e2e and not soak"
+
+test: .venv/stamp ## run every test but the soaks: all three speeds
 	$(BIN)/mistbow setup
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=30 -m "not alone and not soak"
 	$(BIN)/pytest -m alone
+
+coverage: .venv/stamp ## run the unit and the integration tests, and report the coverage of lines and branches
+	$(BIN)/mistbow setup
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --cov --cov-report=term:skip-covered \
+		-m "not e2e and not alone and not soak"
 
 crash: .venv/stamp ## kill, freeze, fill up and cut the power of storage as often as is promised (as root)
 	$(BIN)/mistbow setup
@@ -29,6 +45,7 @@ crash: .venv/stamp ## kill, freeze, fill up and cut the power of storage as ofte
 fuzz: .venv/stamp ## draw statements by the ten thousand; compute queries over drawn data by the thousand
 	$(BIN)/mistbow setup
 	$(BIN)/pytest -m soak tests/grammar tests/analytics_worker/spark
+	$(BIN)/pytest -q -n 2 --timeout=3600 --hypothesis-profile=thorough -m "unit and not alone and not soak"
 
 lint: .venv/stamp ## check style, types and who imports whom
 	$(BIN)/ruff check

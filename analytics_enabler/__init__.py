@@ -1,1 +1,1 @@
-"""The analytics enabler: turns insight queries into fragments and serves their results."""
+"""The analytics enabler: compiles insight queries to fragments and serves their results."""

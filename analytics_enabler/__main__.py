@@ -1,5 +1,7 @@
-"""``python -m analytics_enabler`` is ``mistbow enabler``."""
+"""The command ``python -m analytics_enabler``, which does the same as ``mistbow enabler``."""
 
-from mistbow.cli.app import main
+from analytics_enabler.main import main
+from analytics_enabler.settings import EnablerSettings
+from mistbow.flags import run_service
 
-main("enabler")
+run_service(EnablerSettings, main)

@@ -1,77 +1,95 @@
-"""Which series there are: for warnings about metrics that are not, and to expect traffic.
+"""The data catalogue: the series at all sites, and the columns of streams.
 
-And what columns streams have that insights read.
+The series are used to warn about unknown metrics and to estimate traffic. The columns are used to
+check insights that read streams.
 """
 
 import asyncio
 from collections.abc import Collection
+from dataclasses import dataclass
 
 import pyarrow as pa
 
-from analytics_enabler.landscape import Landscape
-from analytics_enabler.placing.traffic import Series
-from analytics_enabler.semantics import Named, Schemas
+from analytics_enabler.fabric_view import FabricView
+from analytics_enabler.semantics import Schemas, StreamName
 from mistbow.client.agent import AsyncAgentClient
 from mistbow.clock import Clock
 from mistbow.errors import MistbowError, NotFoundError
 
-FRESH_MS = 5_000
+MAX_AGE_MS = 5_000
 PATIENCE_S = 2.0
-MOST_STREAMS = 100
-"""No more are asked for their columns; those of others are not known then."""
+MAX_STREAMS = 100
+"""The maximum number of streams whose columns are read for one text."""
 
 
-class Catalogue:
-    """The series that points have come of, at any site; asked for at most once in five seconds."""
+@dataclass(frozen=True, slots=True)
+class SeriesLocation:
+    """A series, and the site that stores its points."""
 
-    def __init__(self, agent: AsyncAgentClient, landscape: Landscape, clock: Clock) -> None:
+    site: str
+    metric: str
+    entity: str
+
+
+class DataCatalogue:
+    """The series at all sites, cached for ``MAX_AGE_MS``, and the columns of streams."""
+
+    def __init__(self, agent: AsyncAgentClient, fabric_view: FabricView, clock: Clock) -> None:
         self._agent = agent
-        self._landscape = landscape
+        self._fabric_view = fabric_view
         self._clock = clock
         self._lock = asyncio.Lock()
-        self._series: tuple[Series, ...] | None = None
-        self._asked_at: int | None = None
+        self._series: tuple[SeriesLocation, ...] | None = None
+        self._read_at: int | None = None
 
     async def metrics(self) -> frozenset[str] | None:
-        """Return the names of all metrics, or None when the storage agent cannot tell."""
+        """Return the names of all metrics; None if the storage agent does not answer."""
         series = await self.series()
         return None if series is None else frozenset(one.metric for one in series)
 
-    async def series(self) -> tuple[Series, ...] | None:
-        """Return all series, or None when the storage agent cannot tell."""
+    async def series(self) -> tuple[SeriesLocation, ...] | None:
+        """Return all series; None if the storage agent does not answer."""
         async with self._lock:
             now = self._clock()
-            if self._asked_at is None or now - self._asked_at >= FRESH_MS:
-                self._series = await self._ask()
-                self._asked_at = now
+            if self._read_at is None or now - self._read_at >= MAX_AGE_MS:
+                self._series = await self._read_series()
+                self._read_at = now
             return self._series
 
-    async def schemas(self, streams: Collection[Named]) -> Schemas:
-        """Return the columns of streams, those that can be told within some seconds."""
-        asked = sorted(streams, key=lambda named: (named[0] or "", named[1]))[:MOST_STREAMS]
-        answers = await asyncio.gather(*(self._schema(named) for named in asked))
-        return {named: schema for named, told, schema in answers if told}
+    async def schemas(self, streams: Collection[StreamName]) -> Schemas:
+        """Return stream -> schema; the schema is None if the stream does not exist.
 
-    async def _schema(self, named: Named) -> tuple[Named, bool, pa.Schema | None]:
+        A stream is omitted if its site does not answer within ``PATIENCE_S``. At most
+        ``MAX_STREAMS`` streams are read; further streams are omitted.
+        """
+        read = sorted(streams, key=lambda named: (named[0] or "", named[1]))[:MAX_STREAMS]
+        answers = await asyncio.gather(*(self._read_schema(named) for named in read))
+        return {named: schema for named, answered, schema in answers if answered}
+
+    async def _read_schema(self, named: StreamName) -> tuple[StreamName, bool, pa.Schema | None]:
+        """Return (``named``, whether the site answered, the schema of the stream).
+
+        The schema is None if the stream does not exist or the site did not answer.
+        """
         site, stream = named
         try:
             async with asyncio.timeout(PATIENCE_S):
-                there = self._agent if site is None else self._agent.at(site)
-                return named, True, (await there.read(stream, 0, 0)).table.schema
+                agent = self._agent if site is None else self._agent.at(site)
+                return named, True, (await agent.read(stream, 0, 0)).table.schema
         except NotFoundError:
             return named, True, None
         except (MistbowError, TimeoutError):
             return named, False, None
 
-    async def _ask(self) -> tuple[Series, ...] | None:
+    async def _read_series(self) -> tuple[SeriesLocation, ...] | None:
         try:
             async with asyncio.timeout(PATIENCE_S):
-                answer = await self._agent.get(nodes=[])
+                nodes = await self._agent.get(nodes=[])
         except (MistbowError, TimeoutError):
             return None
-        site_of = self._landscape.site_of_node
+        site_of = self._fabric_view.site_of_node
         return tuple(
-            Series(site_of.get(node.node, node.node), series.metric, series.entity)
-            for node in answer
+            SeriesLocation(site_of.get(node.node, node.node), series.metric, series.entity)
+            for node in nodes
             for series in node.data
         )

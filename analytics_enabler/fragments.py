@@ -1,52 +1,53 @@
-"""Cutting what runs into what workers run: groups into plans, plans into fragments."""
+"""The plans of groups of running insights, and the fragments that compute the plans."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
+from analytics.plan.fragments import Fragment, Merge, Partial, StreamLocation, Whole
+from analytics.plan.nodes import Pane, Plan, fingerprint
+from analytics.plan.resumption import resume
 from analytics_enabler.deployments.model import Generation
 from analytics_enabler.groups import Group, slug
 from analytics_enabler.optimizer import optimize
-from mistbow.plan.fragments import Fragment, Merge, Partial, Place, Whole
-from mistbow.plan.nodes import Pane, Plan, fingerprint
-from mistbow.plan.resumption import resume
 from mistbow.streams.schemas import RAW, panes_stream
 
 WHOLE = "whole"
 MERGE = "merge"
 Tasks = dict[str, Fragment]
-"""The tasks of a group, each with its fragment; the names are the same for all versions."""
+"""Task name -> fragment, for the tasks of a group. New versions of a fragment keep the task name.
+"""
 
 
-class Version(msgspec.Struct, frozen=True, kw_only=True):
-    """What the partials of a group compute, and since when; times in ms.
+class PartialsVersion(msgspec.Struct, frozen=True, kw_only=True):
+    """A version of a group's partial fragments: the panes that these fragments compute.
 
-    See ``mistbow.plan.fragments.Partial`` for what the fields mean.
+    Times are in ms. The fields are those of ``analytics.plan.fragments.Partial``.
     """
 
     panes: tuple[Pane, ...]
     grain_ms: int
-    reach_ms: int
+    lookback_ms: int = msgspec.field(name="reach_ms")
     begin: int
 
     @property
     def name(self) -> str:
-        """A short name, part of the ids of the partials."""
+        """A short name of the version, which is part of the ids of the partial fragments."""
         return fingerprint(self)[:8]
 
-    def serves(self, needed: "Version") -> bool:
-        """Return whether partials of this version yield all that is needed."""
+    def satisfies(self, required: "PartialsVersion") -> bool:
+        """Return whether partial fragments of this version compute all panes of ``required``."""
         return (
-            {pane.id for pane in self.panes} == {pane.id for pane in needed.panes}
-            and self.grain_ms == needed.grain_ms
-            and self.reach_ms >= needed.reach_ms
-            and self.begin <= needed.begin
+            {pane.id for pane in self.panes} == {pane.id for pane in required.panes}
+            and self.grain_ms == required.grain_ms
+            and self.lookback_ms >= required.lookback_ms
+            and self.begin <= required.begin
         )
 
 
 def plans_of(generations: Iterable[Generation]) -> dict[Group, Plan]:
-    """Return the optimised plan of each group; merging happens within a group only."""
+    """Return group -> optimized plan; only insights of the same group share windows."""
     members: dict[Group, list[Generation]] = defaultdict(list)
     for generation in generations:
         members[generation.group].append(generation)
@@ -56,26 +57,28 @@ def plans_of(generations: Iterable[Generation]) -> dict[Group, Plan]:
     }
 
 
-def version_for(plan: Plan, frontier: int, covered: Collection[str]) -> Version:
-    """Return what a plan's partials have to compute.
+def required_version(plan: Plan, frontier: int, covered: Collection[str]) -> PartialsVersion:
+    """Return the version of the partial fragments that a plan requires.
 
-    The results of the ``covered`` insights (uids) stand up to ``frontier``.
+    ``covered``: the uids of the insights whose results are complete up to ``frontier`` (ms).
     """
-    return Version(
+    return PartialsVersion(
         panes=plan.panes,
         grain_ms=plan.grain_ms,
-        reach_ms=plan.reach_ms,
+        lookback_ms=plan.lookback_ms,
         begin=resume(plan, frontier, covered).needs,
     )
 
 
 def whole(group: Group, plan: Plan, site: str) -> Tasks:
-    """Return the one task of a group over one site, with its fragment."""
+    """Return the only task of a group that reads one site: task name -> fragment."""
     feed = group.feed
     fragment = Whole(
         id=group.id,
-        source=Place(site, RAW) if feed is None else Place(site, feed.stream, feed),
-        target=Place(site, group.results),
+        source=StreamLocation(site, RAW)
+        if feed is None
+        else StreamLocation(site, feed.stream, feed),
+        target=StreamLocation(site, group.results),
         plan=plan,
         salience=group.options.salience,
     )
@@ -83,18 +86,24 @@ def whole(group: Group, plan: Plan, site: str) -> Tasks:
 
 
 def over_sites(
-    group: Group, plan: Plan, version: Version, sites: Sequence[str], own: str, patience_ms: int
+    group: Group,
+    plan: Plan,
+    version: PartialsVersion,
+    sites: Sequence[str],
+    own_site: str,
+    patience_ms: int,
 ) -> Tasks:
-    """Return the tasks of a group over several sites, each with its fragment.
+    """Return the tasks of a group that reads several sites: task name -> fragment.
 
-    Results are written at the site ``own``.
+    ``own_site``: the site that stores the results. ``patience_ms``: the time for which the merge
+    waits for a silent site.
     """
     partials = {partial_task(site): _partial(group, version, site) for site in sites}
     merge = Merge(
         id=group.id,
         sources=tuple(partial.target for partial in partials.values()),
-        target=Place(own, group.results),
-        decisions=Place(own, group.decisions),
+        target=StreamLocation(own_site, group.results),
+        decisions=StreamLocation(own_site, group.decisions),
         plan=plan,
         patience_ms=patience_ms,
         salience=group.options.salience,
@@ -102,25 +111,25 @@ def over_sites(
     return {**partials, MERGE: merge}
 
 
-def result_of(tasks: Tasks) -> Fragment:
-    """Return the fragment that results come of."""
-    return tasks[MERGE] if MERGE in tasks else tasks[WHOLE]
+def result_task(tasks: Tasks) -> str:
+    """Return the name of the task that writes the results."""
+    return MERGE if MERGE in tasks else WHOLE
 
 
 def partial_task(site: str) -> str:
-    """Return the name of the task that reads a site's points."""
+    """Return the name of the task that reads the points of a site."""
     return f"at-{site}"
 
 
-def _partial(group: Group, version: Version, site: str) -> Partial:
+def _partial(group: Group, version: PartialsVersion, site: str) -> Partial:
     name = f"{group.id}.{version.name}.{slug(site)}"
     return Partial(
         id=name,
-        source=Place(site, RAW),
-        target=Place(site, panes_stream(name)),
+        source=StreamLocation(site, RAW),
+        target=StreamLocation(site, panes_stream(name)),
         panes=version.panes,
         grain_ms=version.grain_ms,
-        reach_ms=version.reach_ms,
+        lookback_ms=version.lookback_ms,
         begin=version.begin,
         salience=group.options.salience,
     )

@@ -1,25 +1,26 @@
-"""Groups: the insights that run together, as one plan."""
+"""Groups: insights that run together, with one plan."""
 
 import re
 
 import msgspec
 
+from analytics.plan.feeds import Feed
+from analytics.plan.nodes import fingerprint
 from analytics_enabler.semantics.definition import Options
-from mistbow.plan.feeds import Feed
-from mistbow.plan.nodes import fingerprint
 from mistbow.streams.schemas import decisions_stream, results_stream
-from mistbow.streams.signatures import signed
+from mistbow.streams.signatures import signed_name
 
-_MOST = 24
-_MOST_BEFORE_DIGEST = 8  # a stream's name has room for no more, with a site's and a signature
-_ODD = re.compile(r"[^a-z0-9-]")
+_MAX_SLUG = 24
+_MAX_BEFORE_DIGEST = 8  # the name of a stream must also fit a site and a signature
+_NOT_IN_SLUG = re.compile(r"[^a-z0-9-]")
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
-    """Insights over the same site (None: over all of them), of the same scheduler and options.
+    """Insights that run in one query: they read the same sites with equal scheduler and options.
 
-    ``feed``: where their points are not of storage. ``alone``: the uid of the one insight whose
-    options keep it apart from all others.
+    ``scope``: the only site that the insights read; None: all sites. ``feed``: the stream that the
+    insights read; None: raw points. ``alone``: the uid of the only insight in the group, if the
+    options of the insight require a separate group.
     """
 
     scope: str | None
@@ -30,7 +31,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def id(self) -> str:
-        """A name that may be part of a stream's name and of a URL.
+        """The id of the group, which is valid in stream names and URLs.
 
         >>> Group(scope=None, scheduler="fair").id, Group(scope="x", scheduler="latency").id
         ('all.fair', 'site-x.latency')
@@ -43,26 +44,32 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
             return f"{scope}.{scheduler}"
         feed = () if self.feed is None else (self.feed,)
         digest = fingerprint((self.scheduler, self.options, self.alone, *feed))[:8]
-        name = f"{scope}.{scheduler[:_MOST_BEFORE_DIGEST]}.{digest}"
+        name = f"{scope}.{scheduler[:_MAX_BEFORE_DIGEST]}.{digest}"
         signature = self.options.signature
-        return name if signature is None else signed(name, signature)
+        return name if signature is None else signed_name(name, signature)
 
     @property
     def results(self) -> str:
-        """The stream of its results, at the site that it is over or else the enabler's."""
+        """The name of the stream of results.
+
+        The stream is stored at the site ``scope``; without a scope, at the enabler's site.
+        """
         return results_stream(self.id)
 
     @property
     def decisions(self) -> str:
-        """The stream that says which sites its results did without, at the enabler's site."""
+        """The name of the stream that records which sites are missing in results.
+
+        The stream is stored at the enabler's site.
+        """
         return decisions_stream(self.id)
 
 
 def slug(name: str) -> str:
-    """Return a short name of lower-case letters, digits and hyphens, different for each name.
+    """Return a short name of lower-case letters, digits and hyphens, different for each ``name``.
 
     >>> slug("edge-1"), slug("Edge 1")
     ('edge-1', 'edge-1-852de0')
     """
-    plain = _ODD.sub("-", name.lower())[:_MOST]
+    plain = _NOT_IN_SLUG.sub("-", name.lower())[:_MAX_SLUG]
     return plain if plain == name else f"{plain}-{fingerprint(name)[:6]}"

@@ -1,4 +1,7 @@
-"""A stream of changes that a state is rebuilt from; one enabler writes it at a time."""
+"""A stream of events from which an enabler restores its state.
+
+Only one enabler at a time may append to the stream.
+"""
 
 import uuid
 from collections.abc import Callable
@@ -14,8 +17,11 @@ from mistbow.streams.schemas import EVENTS
 Event = TypeVar("Event")
 
 
-class Journal(Generic[Event]):
-    """Events by key, as JSON in a stream; of each key the newest counts."""
+class EventJournal(Generic[Event]):
+    """A stream of events with keys; the newest event with a key is the state of the key.
+
+    The events are stored as JSON.
+    """
 
     def __init__(
         self, agent: AsyncAgentClient, stream: str, decode: Callable[[str], Event]
@@ -24,31 +30,35 @@ class Journal(Generic[Event]):
         self._stream = stream
         self._decode = decode
         self._epoch: int | None = None
-        self._next = 0
+        self._next_position = 0
         self.fenced = False
+        """Whether this enabler is fenced: another enabler has claimed the lease of the stream."""
 
     async def unread(self) -> list[tuple[str, Event]]:
-        """Return the events not returned or appended so far, oldest first.
+        """Return (key, event) pairs that were neither returned nor appended so far, oldest first.
 
-        The first call makes this process the stream's writer, so that no other one adds events
-        behind its back.
+        The first call claims the lease of the stream; after the claim, appends by other enablers
+        are refused.
         """
         if self._epoch is None:
             await self._agent.create_stream(self._stream, EVENTS)
             self._epoch = (await self._agent.claim(self._stream)).epoch
-        rows = await self._agent.read(self._stream, self._next)
+        rows = await self._agent.read(self._stream, self._next_position)
         events = [(key, self._decode(event)) for _, key, event in events_of(rows.table)]
-        self._next = rows.position.next
+        self._next_position = rows.position.next
         return events
 
-    def claim_again(self) -> None:
-        """Take the stream over at the next reading, and read all of it."""
+    def reclaim(self) -> None:
+        """Make the next ``unread`` call claim the lease and read the stream from its start."""
         self._epoch = None
-        self._next = 0
+        self._next_position = 0
         self.fenced = False
 
     async def append(self, key: str, event: Event, now: int) -> None:
-        """Store an event; raises ``FencedError`` when another enabler has taken over."""
+        """Store an event; raises ``FencedError`` if another enabler has the lease.
+
+        ``now``: the time of the event (ms).
+        """
         rows = event_rows(now, {key: msgspec.json.encode(event).decode()})
         try:
             appended = await self._agent.append(
@@ -57,14 +67,15 @@ class Journal(Generic[Event]):
         except FencedError:
             self.fenced = True
             raise
-        self._next = appended.next
+        self._next_position = appended.next
 
-    async def check_owned(self) -> None:
-        """Raise ``FencedError`` when another enabler has taken over."""
+    async def check_lease(self) -> None:
+        """Raise ``FencedError`` if another enabler has the lease."""
         if (await self._agent.info(self._stream)).epoch != self._epoch:
             self.fenced = True
         if self.fenced:
             raise FencedError(
-                f"another enabler has taken over the {self._stream} of this site",
-                hint="Talk to that one, or restart this one for it to take over again.",
+                f"another enabler has claimed the stream {self._stream} of this site",
+                hint="Send requests to that enabler, or restart this enabler to claim the stream "
+                "again.",
             )

@@ -1,31 +1,46 @@
-"""What the enabler takes at most."""
+"""Limits of the texts, insights and requests that the enabler accepts."""
 
-MOST_PANES = 1000
-"""A window is joined from at most this many panes: the cost of a result grows with them."""
+MAX_PANES = 1000
+"""The maximum number of panes in a window; the cost of a result grows with the number of panes."""
 
-MOST_INSIGHTS = 2000
-"""Insights that run at the same time."""
+MAX_INSIGHTS = 2000
+"""The maximum number of insights that run at the same time."""
 
-MOST_CHARACTERS = 1_000_000
-"""Characters of one submission's text."""
+MAX_CHARACTERS = 1_000_000
+"""The maximum number of characters in the queries of one submission."""
 
-MOST_RESULTS = 100_000
-"""Rows of one answer."""
+MAX_RESULTS = 100_000
+"""The maximum number of rows in one response."""
 
-MOST_NAME = 100
-"""Characters of an insight's name: it becomes part of requests."""
+MAX_NAME_CHARACTERS = 100
+"""The maximum number of characters in an insight's name, which becomes part of requests."""
 
-MOST_FOLLOWERS = 100
-"""Open streams of results: a client of the storage agent has connections for twice as many."""
+MAX_FOLLOWERS = 100
+"""The maximum number of clients with one token to which results are streamed at the same time.
 
-MOST_PARAMETERS = 100
-"""Parameters of one FUNCTION."""
+With all tokens together, the maximum is twice as high. Each of these streams uses a connection to
+the storage agent.
+"""
 
-MOST_NODES_OF_STREAMS = 100_000
-"""Nodes that come of all the streams that a text takes metrics FROM."""
+MAX_FOLLOWER_CONNECTIONS = 400
+"""The maximum number of connections to the storage agent for streams of results.
 
-MOST_NODES_OF_REFERENCES = 100_000
-"""Nodes that come of all the references to insights in a text."""
+This is twice the maximum number of streams. The storage agent allows 500 followers by default; the
+rest is for the workers.
+"""
 
-MOST_MEANT = 10_000
-"""Nodes that one insight may mean, where that is more than is written."""
+MAX_PARAMETERS = 100
+"""The maximum number of parameters of a FUNCTION."""
+
+MAX_NODES_OF_STREAMS = 100_000
+"""The maximum number of syntax tree nodes that all streams (FROM) in a text expand to."""
+
+MAX_NODES_OF_REFERENCES = 100_000
+"""The maximum number of syntax tree nodes that all references in a text expand to."""
+
+MAX_PARTS = 10_000
+"""The maximum number of parts of an insight after expansion.
+
+The limit applies only if the insight has over four times as many parts as the syntax tree of its
+text.
+"""

@@ -1,4 +1,4 @@
-"""The enabler's process: its parts, put together."""
+"""The process of the enabler: builds the components and serves the API."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,75 +6,83 @@ from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 
+from analytics.client.worker import AsyncWorkerClient
+from analytics_enabler.api import descriptions
 from analytics_enabler.api.insights import insights_router
 from analytics_enabler.api.results import results_router
-from analytics_enabler.asking import Asking
-from analytics_enabler.catalogue import Catalogue
+from analytics_enabler.catalogue import DataCatalogue
 from analytics_enabler.deployments.model import event_from_json
 from analytics_enabler.deployments.service import Deployments
-from analytics_enabler.execution import Execution
+from analytics_enabler.execution import Reconciler
+from analytics_enabler.execution.group_placements import GroupPlacements, group_placement_from_json
 from analytics_enabler.execution.planner import Planner
-from analytics_enabler.execution.standing import Standings, standing_from_json
-from analytics_enabler.explain import Outlook
-from analytics_enabler.journal import Journal
-from analytics_enabler.landscape import Landscape
-from analytics_enabler.limits import MOST_FOLLOWERS
-from analytics_enabler.placing.placer import Placer
-from analytics_enabler.results.places import Places
+from analytics_enabler.explain import Explainer
+from analytics_enabler.fabric_view import FabricView
+from analytics_enabler.journal import EventJournal
+from analytics_enabler.limits import MAX_FOLLOWER_CONNECTIONS, MAX_FOLLOWERS
+from analytics_enabler.results.follower_limit import FollowerLimit
 from analytics_enabler.results.reader import ResultReader
 from analytics_enabler.results.streams import ResultStreams
+from analytics_enabler.sampling_requests import SamplingRequestPublisher
+from analytics_enabler.scheduling.driver.driver import PlacementDriver
+from analytics_enabler.settings import EnablerSettings
 from mistbow.client.agent import AsyncAgentClient
-from mistbow.client.worker import AsyncWorkerClient
+from mistbow.client.credentials import ServiceCredentials, service_credentials
 from mistbow.clock import Clock, system_clock
 from mistbow.errors import MistbowError
+from mistbow.runtime.tasks import cancel_and_wait
 from mistbow.service import create_service, serve
-from mistbow.settings import EnablerSettings
 from mistbow.streams.schemas import DEPLOYMENTS, PLACEMENTS, RAW
-from mistbow.tasks import end
 
-DESCRIPTION = "Deploys insights, has them computed and serves their results."
+DESCRIPTION = "Deploys insights, runs them on workers and serves their results."
 
 
 def create_app(
-    settings: EnablerSettings, clock: Clock = system_clock, most_followers: int = MOST_FOLLOWERS
+    settings: EnablerSettings, clock: Clock = system_clock, max_followers: int = MAX_FOLLOWERS
 ) -> FastAPI:
-    """Return the enabler as an application."""
-    token, ca = settings.secret, settings.tls_ca
-    agent = AsyncAgentClient(settings.agent_url, token, ca=ca)
-    followed = AsyncAgentClient(settings.agent_url, token, ca=ca)
-    landscape = Landscape(agent)
-    catalogue = Catalogue(agent, landscape, clock)
+    """Return the enabler as a web application."""
+    ca = settings.tls_ca
+    credentials = service_credentials(settings.agent_url, settings.secret)
+    agent = AsyncAgentClient(settings.agent_url, credentials, ca=ca)
+    followed = AsyncAgentClient(
+        settings.agent_url, credentials, ca=ca, max_connections=MAX_FOLLOWER_CONNECTIONS
+    )
+    fabric_view = FabricView(agent)
+    catalogue = DataCatalogue(agent, fabric_view, clock)
 
     async def frontier() -> int:
         return (await agent.info(RAW)).frontier
 
     def connect(url: str) -> AsyncWorkerClient:
-        return AsyncWorkerClient(url, token=token, attempts=1, ca=ca)
+        # An announced address: also without a token, a worker must answer there.
+        credentials = ServiceCredentials(url, settings.secret or "")
+        return AsyncWorkerClient(url, credentials, attempts=1, ca=ca)
 
     deployments = Deployments(
-        Journal(agent, DEPLOYMENTS, event_from_json),
+        EventJournal(agent, DEPLOYMENTS, event_from_json),
         catalogue,
-        landscape,
+        fabric_view,
         frontier,
         clock,
         settings.scheduler,
     )
-    standings = Standings(Journal(agent, PLACEMENTS, standing_from_json), clock)
-    planner = Planner(agent, standings, settings.patience_ms)
-    placer = Placer(clock, settings.scheduler_settings)
-    execution = Execution(deployments, landscape, standings, planner, placer, catalogue, connect)
-
-    asking = Asking(agent, landscape, deployments)
-    outlook = Outlook(execution, landscape, catalogue, agent)
+    placements = GroupPlacements(EventJournal(agent, PLACEMENTS, group_placement_from_json), clock)
+    planner = Planner(agent, placements, settings.patience_ms)
+    driver = PlacementDriver(clock, settings.scheduler_settings)
+    reconciler = Reconciler(
+        deployments, fabric_view, placements, planner, driver, catalogue, connect
+    )
+    sampling_requests = SamplingRequestPublisher(agent, fabric_view, deployments)
+    explainer = Explainer(reconciler, fabric_view, catalogue, agent)
 
     async def readiness() -> list[str]:
-        return await _waits_for(deployments, settings.agent_url)
+        return await _unready_reasons(deployments, settings.agent_url)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        running = [asyncio.create_task(each.run()) for each in (execution, asking)]
+        running = [asyncio.create_task(each.run()) for each in (reconciler, sampling_requests)]
         yield
-        await end(running)
+        await cancel_and_wait(running)
         for client in (followed, agent):
             await client.close()
 
@@ -84,23 +92,24 @@ def create_app(
         readiness=readiness,
         lifespan=lifespan,
         description=DESCRIPTION,
+        api=descriptions.DESCRIPTION,
     )
-    app.include_router(insights_router(deployments, execution, outlook))
-    reader, places = ResultReader(ResultStreams(agent), clock), Places(most_followers)
-    app.include_router(results_router(deployments, reader, ResultStreams(followed), places))
+    app.include_router(insights_router(deployments, reconciler.status, explainer))
+    reader, limit = ResultReader(ResultStreams(agent), clock), FollowerLimit(max_followers)
+    app.include_router(results_router(deployments, reader, ResultStreams(followed), limit))
     return app
 
 
-async def _waits_for(deployments: Deployments, agent_url: str) -> list[str]:
+async def _unready_reasons(deployments: Deployments, agent_url: str) -> list[str]:
     if deployments.fenced:
         return [
-            "nothing: another enabler has taken over this site; stop one of the two, "
+            "another enabler has taken over this site: stop one of the two, "
             "and restart this one if it is the one to stay"
         ]
-    if not deployments.known:
+    if not deployments.is_loaded:
         return [f"the storage agent at {agent_url}: the deployments are not read yet"]
     try:
-        await deployments.check_owned()
+        await deployments.check_lease()
     except MistbowError as error:
         return [error.message]
     return []

@@ -1,13 +1,11 @@
-"""Plans in words that people read: for ``explain`` and for golden plans."""
+"""Conversion of plans to text, for ``explain`` and for golden tests."""
 
 import json
 from collections.abc import Mapping
 
 from msgspec import UNSET
 
-from grammar.units import in_words
-from mistbow.plan.expressions import (
-    ACCUMULATING,
+from analytics.plan.expressions import (
     Aggregate,
     And,
     Arithmetic,
@@ -29,76 +27,82 @@ from mistbow.plan.expressions import (
     Source,
     Value,
 )
-from mistbow.plan.feeds import Feed
-from mistbow.plan.nodes import Insight, Pane, Plan, Window
-from mistbow.plan.sampling import Adaptive, Allotted, Even, Fixed, Sampling
+from analytics.plan.feeds import Feed
+from analytics.plan.functions import ACCUMULATED
+from analytics.plan.nodes import Insight, Pane, Plan, Window
+from analytics.plan.sampling import Adaptive, Bernoulli, FixedSize, NeymanAllocation, Sampling
+from grammar.units import in_words
 
-_BINDING = {"+": 5, "-": 5, "*": 6, "/": 6}
-_TIGHTEST = 8
+_PRECEDENCE = {"+": 5, "-": 5, "*": 6, "/": 6}
+_MAX_PRECEDENCE = 8
 
 
 def plan_text(plan: Plan, feeds: Mapping[str, Feed] | None = None) -> str:
-    """Return a plan, one node a line, insights first; ``feeds`` are what they read, by uid."""
-    of = feeds or {}
-    lines = [insight_text(insight, of.get(insight.uid)) for insight in plan.insights]
+    """Return a plan as text: one node per line, insights first.
+
+    ``feeds``: insight uid -> the feed that the insight reads.
+    """
+    feeds = feeds or {}
+    lines = [insight_text(insight, feeds.get(insight.uid)) for insight in plan.insights]
     lines += [window_text(window) for window in plan.windows]
     lines += [pane_text(pane) for pane in plan.panes]
     return "\n".join(lines)
 
 
 def insight_text(insight: Insight, feed: Feed | None = None) -> str:
-    """Return an insight on one line, and the stream that it reads if that is not of raw points."""
+    """Return an insight as one line of text, with the stream of its feed, if any."""
     by = insight.by
     text = f"insight {insight.uid} = {expression_text(insight.expression, by)}{_by(by)}"
     if insight.filter is not None:
         text += f" WHEN {expression_text(insight.filter, by)}"
-    text = f"{text} {_rhythm(insight)}"
+    text = f"{text} {_interval_text(insight)}"
     if feed is None:
         return text
     return f"{text} FROM stream {feed.stream}{f' of {feed.site}' if feed.site else ''}"
 
 
 def window_text(window: Window) -> str:
-    """Return a window on one line."""
+    """Return a window as one line of text."""
     size = in_words(window.size_ms)
     ago = f" {in_words(window.offset_ms)} ago" if window.offset_ms else ""
     if window.start is not None:
         size = f"all since {window.start}"
-    return f"window {window.id} = {size}{ago} {_rhythm(window)} of {window.pane}"
+    return f"window {window.id} = {size}{ago} {_interval_text(window)} of {window.pane}"
 
 
-def _rhythm(node: Insight | Window) -> str:
+def _interval_text(node: Insight | Window) -> str:
     every = in_words(node.every_ms)
     if isinstance(node, Insight) and node.counted is not None:
         counts = " + ".join(expression_text(count, node.by) for count in node.counted.counts)
-        return f"EVERY {node.counted.every} POINTS of {counts}, told every {every}"
+        return f"EVERY {node.counted.every} POINTS of {counts}, computed every {every}"
     if node.each_point:
-        return f"at each point, told every {every}"
+        return f"at each point, computed every {every}"
     return f"EVERY {every}" if node.at is UNSET else f"EVERY {every} AT {node.at}"
 
 
 def pane_text(pane: Pane) -> str:
-    """Return a pane on one line."""
+    """Return a pane as one line of text."""
     text = f"pane {pane.id} = {in_words(pane.width_ms)} of {_source(pane.source)}{_by(pane.by)}"
     return f"{text} with {', '.join(pane.contents)}" if pane.contents else text
 
 
 def expression_text(node: Expression, by: tuple[str, ...] = ()) -> str:
-    """Return an expression in the notation of the language, where it has one.
+    """Return an expression as text, in the notation of the language where possible.
 
-    ``by`` are the attributes of the keys around it: where some inside differ, these are told.
+    ``by``: the attributes of the surrounding keys. A sub-expression with other keys has a BY in the
+    text.
     """
     return _text(node, by)[0]
 
 
 def _text(node: Expression, by: tuple[str, ...]) -> tuple[str, int]:
-    """Return the text of a node, and how tightly it binds."""
+    """Return (text, precedence) of a node."""
     match node:
         case Arithmetic(operator, left, right):
-            binding = _BINDING[operator]
+            precedence = _PRECEDENCE[operator]
             return (
-                f"{_inside(left, binding, by)} {operator} {_inside(right, binding + 1, by)}",
-                binding,
+                f"{_inside(left, precedence, by)} {operator} {_inside(right, precedence + 1, by)}",
+                precedence,
             )
         case Comparison(comparator, left, right):
             return f"{_inside(left, 5, by)} {comparator} {_inside(right, 5, by)}", 4
@@ -111,9 +115,9 @@ def _text(node: Expression, by: tuple[str, ...]) -> tuple[str, int]:
         case Or(left, right):
             return f"{_inside(left, 1, by)} OR {_inside(right, 1, by)}", 1
         case Negation(operand):
-            return f"-{_inside(operand, _TIGHTEST, by)}", 7
+            return f"-{_inside(operand, _MAX_PRECEDENCE, by)}", 7
         case _:
-            return _leaf(node, by), _TIGHTEST
+            return _leaf(node, by), _MAX_PRECEDENCE
 
 
 def _leaf(node: Expression, by: tuple[str, ...]) -> str:
@@ -130,10 +134,10 @@ def _leaf(node: Expression, by: tuple[str, ...]) -> str:
         case Aggregate():
             sources = [_source(source) for source in (node.source, node.other) if source]
             lengths = [node.size_ms, *([node.offset_ms] * bool(node.offset_ms))]
-            if node.function in ACCUMULATING:  # its window is all there was
+            if node.function in ACCUMULATED:  # its window is all there was
                 lengths = []
-            told = f"{_function(node)}({', '.join((*sources, *map(in_words, lengths)))})"
-            return _keyed(told, node.by, by)
+            call = f"{_function(node)}({', '.join((*sources, *map(in_words, lengths)))})"
+            return _keyed(call, node.by, by)
         case Reduction():
             return _keyed(f"{_function(node)}({expression_text(node.operand, by)})", node.by, by)
         case Mapped():
@@ -142,13 +146,13 @@ def _leaf(node: Expression, by: tuple[str, ...]) -> str:
             degrees = f"{expression_text(latitude, by)}, {expression_text(longitude, by)}"
             return f"GEOHASH[{characters}]({degrees})"
         case Label(attribute, latest):
-            # The latest point is looked for by that attribute too, which goes without saying.
+            # The latest point has that attribute as a key too, which the text leaves out.
             inner = latest.by if isinstance(latest, Aggregate) else by
             return _keyed(f"{attribute} of {expression_text(latest, inner)}", node.by, by)
         case Filtered():
             condition = expression_text(node.condition, by)
             return f"({expression_text(node.operand, by)} WHEN {condition})"
-    raise AssertionError(f"{node} is no leaf")
+    raise AssertionError(f"plan_text cannot write an expression of the type {type(node).__name__}")
 
 
 def _function(node: Aggregate | Measure | Reduction) -> str:
@@ -158,13 +162,13 @@ def _function(node: Aggregate | Measure | Reduction) -> str:
 
 
 def _keyed(text: str, by: tuple[str, ...], around: tuple[str, ...]) -> str:
-    """Return the text of a value, with the attributes of its keys if those around it are others."""
+    """Return the text of a value, with a BY if the keys ``by`` differ from the keys ``around``."""
     return text if by == around else f"({text}{_by(by) or ' BY nothing'})"
 
 
-def _inside(node: Expression, least: int, by: tuple[str, ...]) -> str:
-    text, binding = _text(node, by)
-    return text if binding >= least else f"({text})"
+def _inside(node: Expression, min_precedence: int, by: tuple[str, ...]) -> str:
+    text, precedence = _text(node, by)
+    return text if precedence >= min_precedence else f"({text})"
 
 
 def _scalar(value: Scalar) -> str:
@@ -186,17 +190,17 @@ def _source(source: Source) -> str:
 
 def _sampling(sampling: Sampling) -> str:
     match sampling:
-        case Fixed():
+        case FixedSize():
             return f"{sampling.size} of each entity in {in_words(sampling.period_ms)}"
-        case Even():
+        case Bernoulli():
             return f"a share of {sampling.share:.15g}"
-        case Allotted():
+        case NeymanAllocation():
             share, error = sampling.share, sampling.max_error
-            parts = [] if share is None else [f"a share of {share:.15g} where it says most"]
-            parts += [] if error is None else [f"as few as bound the error by {error:.15g}"]
+            parts = [] if share is None else [f"a share of {share:.15g} (Neyman allocation)"]
+            parts += [] if error is None else [f"the fewest for an error of at most {error:.15g}"]
             return ", or ".join(parts)
         case Adaptive():
-            return f"what AdaM takes, being {sampling.confidence:.15g} sure"
+            return f"the samples of AdaM at confidence {sampling.confidence:.15g}"
 
 
 def _by(attributes: tuple[str, ...]) -> str:

@@ -1,1 +1,1 @@
-"""The analytics worker: runs fragments on Spark Structured Streaming."""
+"""The analytics worker: a service that runs fragments of insights on Spark Structured Streaming."""

@@ -1,5 +1,7 @@
-"""``python -m analytics_worker`` is ``mistbow worker``."""
+"""The command ``python -m analytics_worker``, which runs a worker like ``mistbow worker``."""
 
-from mistbow.cli.app import main
+from analytics_worker.main import main
+from analytics_worker.settings import WorkerSettings
+from mistbow.flags import run_service
 
-main("worker")
+run_service(WorkerSettings, main)

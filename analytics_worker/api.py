@@ -1,29 +1,36 @@
-"""The worker's HTTP API: fragments as JSON plans."""
+"""The HTTP API of a worker, with routes for fragments; a request contains a fragment as JSON."""
 
 import anyio.to_thread
 import msgspec
 from fastapi import FastAPI, Request, Response
 
-from analytics_worker.worker import Worker
+from analytics.plan.fragments import Fragment, fragment_from_json
+from analytics_worker.api_description import FRAGMENT_BODY
+from analytics_worker.lifecycle.worker import AnalyticsWorker
 from mistbow.auth.rules import requires
-from mistbow.errors import InvalidRequestError
-from mistbow.plan.fragments import Fragment, fragment_from_json
+from mistbow.errors import InvalidRequestError, NotFoundError
+from mistbow.openapi import raises
 
 _JSON = "application/json"
 
 
-def add_routes(app: FastAPI, worker: Worker) -> None:
-    """Serve the fragments of ``worker``."""
+def add_routes(app: FastAPI, worker: AnalyticsWorker) -> None:
+    """Add to ``app`` the routes that run, list, show and stop the fragments of ``worker``."""
 
-    @app.put("/fragments/{fragment_id}", status_code=202, tags=["fragments"])
+    @app.put(
+        "/fragments/{fragment_id}",
+        status_code=202,
+        tags=["fragments"],
+        openapi_extra=FRAGMENT_BODY,
+    )
     @requires("admin")
     async def run(fragment_id: str, request: Request) -> Response:
-        """Run a fragment, in place of the one of the same id if there is one."""
+        """Run a fragment, in place of a running fragment with the same id."""
         fragment = _read(await request.body())
         if fragment.id != fragment_id:
             raise InvalidRequestError(
-                f"the path says {fragment_id} and the body {fragment.id}",
-                hint="Let the two agree.",
+                f"the path names the fragment {fragment_id}, but the body names {fragment.id}",
+                hint="Use the same id in both.",
             )
         status = await anyio.to_thread.run_sync(worker.run, fragment)
         return Response(msgspec.json.encode(status), status_code=202, media_type=_JSON)
@@ -31,19 +38,21 @@ def add_routes(app: FastAPI, worker: Worker) -> None:
     @app.get("/fragments", tags=["fragments"])
     @requires("read")
     async def list_all() -> Response:
-        """List the fragments that run here, and how far they are."""
+        """List the fragments of this worker with their status."""
         return Response(msgspec.json.encode(worker.list()), media_type=_JSON)
 
     @app.get("/fragments/{fragment_id}", tags=["fragments"])
     @requires("read")
+    @raises(NotFoundError)
     async def show(fragment_id: str) -> Response:
-        """Show one fragment."""
+        """Return the status of a fragment."""
         return Response(msgspec.json.encode(worker.show(fragment_id)), media_type=_JSON)
 
     @app.delete("/fragments/{fragment_id}", status_code=204, tags=["fragments"])
     @requires("admin")
+    @raises(NotFoundError)
     async def stop(fragment_id: str) -> None:
-        """Stop a fragment and forget it."""
+        """Stop and remove a fragment."""
         await anyio.to_thread.run_sync(worker.remove, fragment_id)
 
 
@@ -51,4 +60,4 @@ def _read(body: bytes) -> Fragment:
     try:
         return fragment_from_json(body)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise InvalidRequestError(f"the body is no fragment: {error}") from error
+        raise InvalidRequestError(f"the body is not a valid fragment: {error}") from error

@@ -1,4 +1,4 @@
-"""The analytics worker's process: its settings, its Spark, its API."""
+"""The entry point of the worker's process, which serves the HTTP API and starts Spark."""
 
 import os
 import threading
@@ -10,16 +10,17 @@ from fastapi import FastAPI
 from prometheus_client import REGISTRY
 
 from analytics_worker.api import add_routes
+from analytics_worker.api_description import DESCRIPTION
+from analytics_worker.lifecycle.worker import AnalyticsWorker
 from analytics_worker.metrics import FragmentCollector
+from analytics_worker.settings import WorkerSettings
 from analytics_worker.spark.library import SparkLibrary
-from analytics_worker.worker import Worker
 from mistbow.service import create_service, serve
-from mistbow.settings import WorkerSettings
 
 
 def create_app(settings: WorkerSettings) -> FastAPI:
-    """Build the worker's application; Spark starts with it, in the background."""
-    worker = Worker(settings, SparkLibrary.started)
+    """Return the worker's web application, which starts Spark in a background thread at startup."""
+    worker = AnalyticsWorker(settings, SparkLibrary.start)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -37,16 +38,21 @@ def create_app(settings: WorkerSettings) -> FastAPI:
         readiness=worker.readiness,
         lifespan=lifespan,
         description="Runs fragments of insight plans on Spark Structured Streaming.",
+        api=DESCRIPTION,
+        own_urls=[settings.worker_url],
     )
     add_routes(app, worker)
     return app
 
 
 def main(settings: WorkerSettings | None = None) -> None:
-    """Serve until stopped."""
+    """Serve the HTTP API of a worker until the process is stopped.
+
+    ``settings``: None creates the settings from the environment.
+    """
     settings = settings or WorkerSettings()
-    # Spark's Python processes inherit the environment; the options that they get show in plans
-    # and logs.
+    # Spark's Python processes inherit the environment. Options would not do: plans and logs
+    # show them.
     if settings.secret is not None:
         os.environ["MISTBOW_TOKEN"] = settings.secret
     if settings.tls_ca is not None:

@@ -1,4 +1,4 @@
-"""What Prometheus sees of a worker: its fragments as they are when it asks."""
+"""The metrics of a worker's fragments, computed from the status of the fragments at each scrape."""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -6,18 +6,20 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from mistbow.plan.status import FragmentStatus
+from analytics.plan.status import FragmentStatus
 
 
 class FragmentCollector(Collector):
-    """Turns the status of every fragment into metrics."""
+    """Collects metrics from the status of every fragment, which ``fragments`` returns."""
 
     def __init__(self, fragments: Callable[[], Iterable[FragmentStatus]]) -> None:
         self._fragments = fragments
 
     def collect(self) -> Iterator[Metric]:
-        """Yield one family a figure."""
-        running = GaugeMetricFamily("mistbow_fragment_running", "1 if it runs.", labels=["id"])
+        """Yield a metric family for each metric, with one sample for each fragment."""
+        running = GaugeMetricFamily(
+            "mistbow_fragment_running", "1 if the fragment runs.", labels=["id"]
+        )
         frontier = GaugeMetricFamily(
             "mistbow_fragment_frontier_seconds",
             "The time, since the epoch, up to which results are complete.",
@@ -29,11 +31,13 @@ class FragmentCollector(Collector):
         )
         lag = GaugeMetricFamily(
             "mistbow_fragment_lag_seconds",
-            "For how long the oldest result that is not there yet has been due.",
+            "The time for which the oldest missing result has been due.",
             labels=["id"],
         )
         shed = GaugeMetricFamily(
-            "mistbow_fragment_shed", "1 if it rests until there is room for it.", labels=["id"]
+            "mistbow_fragment_shed",
+            "1 if the fragment is shed until the worker has capacity.",
+            labels=["id"],
         )
         for status in self._fragments():
             running.add_metric([status.id], float(status.state == "running"))

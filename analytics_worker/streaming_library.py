@@ -1,8 +1,9 @@
-"""The seam between a worker and the engine that computes: the specification's streaming library.
+"""The interface between a worker and its engine, which the specification calls streaming library.
 
-A library says of each logical operator (``mistbow.plan.operators``) whether it supports it, and
-runs fragments as queries. It reads and writes streams itself; all else of a fragment's life, when
-it starts, where it goes on, what is corrected, is the worker's. See docs/adr/0016.
+A library reports which logical operators (``analytics.plan.logical_operators``) the engine
+supports, and runs fragments as queries that read and write streams. The worker decides when a query
+starts, at which positions the query begins to read, and which results are corrected. See
+docs/adr/0016.
 """
 
 from collections import Counter
@@ -12,16 +13,20 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from analytics_worker.accumulating.stored import Account
-from analytics_worker.troubles import Trouble
-from mistbow.plan.fragments import Fragment, Merge, Partial, Place, Whole
-from mistbow.plan.nodes import Plan
-from mistbow.plan.resumption import Resumption
+from analytics.plan.fragments import Fragment, Merge, Partial, StreamLocation, Whole
+from analytics.plan.nodes import Plan
+from analytics.plan.resumption import Resumption
+from analytics_worker.evaluate.operator_failures import OperatorFailure
+from analytics_worker.stateful.state_stream import StateAccess
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What a query has done so far; ``spent_ms`` tells on what its batches spent their time."""
+    """The counts of the work that queries have done.
+
+    ``batches``: the number of micro-batches. ``rows_dropped``: the number of rows that the engine
+    dropped as late. ``spent_ms``: phase of a micro-batch -> the time (ms) spent in this phase.
+    """
 
     batches: int = 0
     rows_dropped: int = 0
@@ -35,104 +40,138 @@ class Counts:
         )
 
 
-class Query(Protocol):
-    """A fragment that runs.
+@dataclass(frozen=True, slots=True)
+class QueryFailure:
+    """The failure that ended a query: the error as a text, and its kind.
 
-    ``frontier`` (ms) is complete, as of the last ``observe``; ``decided``: from this number on, the
-    stream of a merge's decisions tells what it found late.
+    ``is_fenced``: whether the query was refused because a newer writer has claimed a stream.
     """
+
+    reason: str
+    is_fenced: bool = False
+
+
+class EngineQuery(Protocol):
+    """A running query of a fragment, as seen by the worker."""
 
     @property
     def fragment(self) -> Fragment:
-        """What runs."""
+        """The fragment that the query runs."""
         ...
 
     @property
     def decided(self) -> int:
-        """The number of the first decision that is its own."""
+        """The position in the merge's stream of decisions at which this query's decisions begin.
+
+        The position is 0 if the fragment is not a merge.
+        """
         ...
 
     @property
     def frontier(self) -> int:
-        """Up to when (ms) its rows are complete."""
+        """The time (ms) up to which the query has written all rows."""
         ...
 
     @property
     def counts(self) -> Counts:
-        """What it has done."""
+        """The counts of the query's work so far."""
         ...
 
     @property
     def begun(self) -> bool:
-        """Whether the worst of its start is over."""
+        """Whether the most expensive part of the query's start is over."""
         ...
 
     @property
-    def error(self) -> str | None:
-        """Why it has ended, None while it runs."""
+    def failure(self) -> QueryFailure | None:
+        """The failure that ended the query; None while the query runs."""
         ...
 
     def observe(self) -> None:
-        """Take in how far it is."""
+        """Update ``frontier`` and ``counts`` to the present progress of the query."""
         ...
 
     def read_to(self, frontier: int | None = None) -> Any:
-        """Return up to which number of its source it has read, or had when it was at a frontier.
+        """Return the position up to which the query has read its source; None if unknown.
 
-        Of a merge, by site. None where that is not known.
+        A merge returns a dict: site -> position. With ``frontier``, the method returns the last
+        known position at which the frontier of the source was at most ``frontier`` (ms).
         """
         ...
 
     def stop(self) -> None:
-        """End it, and forget its state: a later one replays."""
+        """Stop the query and delete its state; a later query of the fragment replays streams."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeStart:
-    """Where a merge begins: the first number at each site, of the ``unsought`` when they answer.
+    """The positions at which a merge begins to read, and the progress of earlier queries.
 
-    Its results stand up to ``since`` (ms), 0 for none; its decisions are written under ``epoch``
-    from the number ``decided`` on.
+    ``starts``: site -> the position of the first row to read. ``unreachable``: the sites that did
+    not answer; the query determines their positions once they answer. ``since``: the time (ms) up
+    to which stored results are complete; 0 without results. ``epoch``: the epoch under which the
+    query appends to the stream of decisions. ``decided``: the position in this stream at which the
+    query's decisions begin.
     """
 
     starts: Mapping[str, int]
-    unsought: Sequence[str]
+    unreachable: Sequence[str]
     since: int
     epoch: int
     decided: int
 
 
 class StreamingLibrary(Protocol):
-    """An engine under one worker; ``epoch`` is that of the stream which a query writes."""
+    """The engine of one worker.
+
+    In all methods, ``epoch`` is the epoch under which a query appends to the fragment's target, and
+    ``access`` is the access to the states of accumulators (None: the plan has no accumulators).
+    """
 
     @property
     def support(self) -> Mapping[str, str | None]:
-        """Why each logical operator cannot be run, by its name, None where it can; total."""
+        """The support of logical operators: operator -> the reason why the library cannot run the
+        operator, or None if the library can run the operator.
+        """
         ...
 
     def warm_up(self) -> None:
-        """Do once what makes the first query slow; raises what that fails of."""
+        """Do in advance the one-time work that would delay the first query.
+
+        Raises the error that ended this work.
+        """
         ...
 
     def is_alive(self) -> bool:
-        """Return whether it can run anything still."""
+        """Return whether the engine's process still runs."""
         ...
 
     def stop(self) -> None:
-        """End all that it runs, and itself."""
+        """Stop all queries and the engine."""
         ...
 
     def adopt_thread(self) -> None:
-        """Make the calling thread one that may start queries and recompute."""
+        """Prepare the calling thread for starting queries and recomputing results."""
         ...
 
-    def weigh(self, salience: int | None) -> None:
-        """Give what the calling thread starts from now on this salience; None: below all others."""
+    def set_salience(self, salience: int | None) -> None:
+        """Set the salience of the queries that the calling thread starts from now on.
+
+        None gives these queries a lower priority than any salience.
+        """
         ...
 
-    def troubles(self) -> Mapping[str, Trouble]:
-        """Return what insights lack as of their newest ticks, by uid; of those that lacked some."""
+    def failure_of(self, error: Exception) -> QueryFailure:
+        """Convert an error that the library or a query has raised to a ``QueryFailure``."""
+        ...
+
+    def operator_failures(self) -> Mapping[str, OperatorFailure]:
+        """Return a mapping: insight uid -> the failure of the insight's operators at the newest
+        tick.
+
+        An entry whose ``missing`` is 0 means that operators gave all answers at this tick.
+        """
         ...
 
     def run_whole(
@@ -141,13 +180,20 @@ class StreamingLibrary(Protocol):
         resumption: Resumption,
         start: int,
         epoch: int,
-        account: Account | None,
-    ) -> Query:
-        """Run a whole fragment over what its source has from the number ``start`` on."""
+        access: StateAccess | None,
+    ) -> EngineQuery:
+        """Start and return a query that computes a ``Whole`` fragment from points.
+
+        The query reads the fragment's source from the position ``start`` on.
+        """
         ...
 
-    def run_partial(self, fragment: Partial, after: int, start: int, epoch: int) -> Query:
-        """Run a partial fragment: its panes that close later than ``after`` (ms)."""
+    def run_partial(self, fragment: Partial, after: int, start: int, epoch: int) -> EngineQuery:
+        """Start and return a query that computes a ``Partial`` fragment from points.
+
+        The query reads the fragment's source from the position ``start`` on, and writes the panes
+        that close after the time ``after`` (ms).
+        """
         ...
 
     def run_merge(
@@ -156,34 +202,43 @@ class StreamingLibrary(Protocol):
         resumption: Resumption,
         start: MergeStart,
         epoch: int,
-        account: Account | None,
-    ) -> Query:
-        """Run a merge over its sites' panes."""
+        access: StateAccess | None,
+    ) -> EngineQuery:
+        """Start and return a query that computes a ``Merge`` fragment from the panes of several
+        sites.
+        """
         ...
 
     def recompute_from_points(
         self,
-        starts: Mapping[Place, int],
+        starts: Mapping[StreamLocation, int],
         plan: Plan,
         after: Mapping[str, int],
         times: tuple[int, int],
-        account: Account | None,
+        access: StateAccess | None,
     ) -> pa.Table:
-        """Compute a plan's results again over stored points of one site or several.
+        """Return a plan's results (``RESULT_ROWS``), recomputed from stored points.
 
-        Reads each stream from a number on, and of that the ``times`` (ms, both inclusive). The
-        states of ``account`` are read only. Shape ``RESULT_ROWS``; a row with neither a value nor
-        a text says by ``missing`` why an insight lacks answers of operators.
+        ``starts``: stream -> the position to read from. ``after``: window id -> the time (ms) after
+        which the window's ticks begin. ``times``: the first and the last time (ms) of the points to
+        read. States are read, not written. If an operator of another package gave no answer, the
+        insight that calls the operator has an additional row, with neither a value nor a text,
+        whose ``missing`` contains the reason.
         """
         ...
 
     def recompute_from_panes(
         self,
-        sources: Sequence[Place],
+        sources: Sequence[StreamLocation],
         plan: Plan,
         after: Mapping[str, int],
         times: tuple[int, int],
-        account: Account | None,
+        access: StateAccess | None,
     ) -> pa.Table:
-        """Do as ``recompute_from_points`` over stored panes with ends in ``times``."""
+        """Return a plan's results (``RESULT_ROWS``), recomputed from the stored panes in
+        ``sources``.
+
+        ``times``: the first and the last end (ms) of the panes to read. For the other parameters
+        and the rows, see ``recompute_from_points``.
+        """
         ...

@@ -1,1 +1,1 @@
-"""What the suite achieves on the machine at hand: ``make bench``."""
+"""Benchmarks of the suite on this machine: ``make bench``."""

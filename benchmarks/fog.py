@@ -1,4 +1,4 @@
-"""A fog of three sites in containers: what each takes, and what crosses between sites."""
+"""Benchmark of a fog with three sites in containers: memory, CPU, and traffic between sites."""
 
 import re
 import time
@@ -7,19 +7,19 @@ from collections.abc import Iterator, Mapping
 import docker  # type: ignore[import-untyped]
 import httpx
 
+from analytics_worker.panes.routing import COLUMNS
 from benchmarks.report import Figure, Report
 from deploy.compose import make_token
+from fog_emulation.backend import apply
+from fog_emulation.timetable import StartNode, StopNode
 from mistbow.clock import system_clock
-from mistbow.fog_emulation.backend import apply
-from mistbow.fog_emulation.timetable import Start, Stop
-from mistbow.panes.routing import COLUMNS
 from mistbow.streams.wire import encode_rows
-from tests.support.city import SITES, City, raised
-from tests.support.waiting import eventually
+from tests.support.city import SITES, EmulatedCity, running_city
+from tests.support.conditions import eventually
 
 _RATE = 2000
 _BUSES = 200
-"""Of five metrics each: 1,000 series."""
+"""The number of buses; each bus has five metrics, so there are 1,000 series."""
 
 _METRICS = ["passengers", "delay"]
 _QUERIES = """
@@ -32,17 +32,17 @@ _MEASURED_S = 60
 
 
 def run() -> Report:
-    """Measure the fog at rest, then with two insights over all sites at 2,000 points/s."""
+    """Measure the idle fog, then the fog at 2,000 points/s with two insights over all sites."""
     make_token()
-    with raised("bench", rate=_RATE, vehicles=_BUSES) as city:
+    with running_city("bench", rate=_RATE, vehicles=_BUSES) as city:
         fog = city.backend.fog
         buses = next(node for node in fog.nodes if node.label == "vehicles")
-        apply(city.backend, Stop(buses.name))
+        apply(city.backend, StopNode(buses.name))
         eventually(city.serves, timeout=180, what="the enabler serves")
         client = city.enabler()
-        eventually(lambda: _workers(city) == 3, timeout=180, what="all workers are there")
+        eventually(lambda: _workers(city) == 3, timeout=180, what="all workers are announced")
         rest = _load(city, _REST_S)
-        apply(city.backend, Start(buses, tuple(fog.directions_of(buses.name))))
+        apply(city.backend, StartNode(buses, tuple(fog.directions_of(buses.name))))
         began = time.monotonic()
         deployment = client.submit(_QUERIES, name="bench").deployment_id
 
@@ -56,10 +56,10 @@ def run() -> Report:
         eventually(complete, timeout=180, what="results over all sites")
         first_s = time.monotonic() - began
         time.sleep(_SETTLE_S)
-        start, crossed = system_clock(), dict(_crossed(city))
+        start, sent = system_clock(), dict(_bytes_between_sites(city))
         busy = _load(city, _MEASURED_S)
         end = system_clock()
-        crossed = {kind: size - crossed.get(kind, 0) for kind, size in _crossed(city)}
+        sent = {kind: size - sent.get(kind, 0) for kind, size in _bytes_between_sites(city)}
         raw = _raw_bytes(city, start, end)
         client.close()
     seconds = (end - start) / 1000
@@ -67,25 +67,25 @@ def run() -> Report:
         "A fog of three sites",
         f"`smart_city.yml` in containers on one machine of two cores, {_BUSES} buses of five "
         f"metrics, {_RATE} points/s in all, two insights over all sites EVERY 5 SECONDS. At rest: "
-        f"no points, no insights. Memory as Docker tells it; CPU in % of one core over "
+        f"no points, no insights. Memory as Docker reports it; CPU in % of one core over "
         f"{_MEASURED_S} s. Raw points: what the insights read of the edges' points, as a "
         "subscriber at another site would get it.",
         [
             Figure("from submission to the first result over all sites", "s", [first_s]),
             Figure("raw points of the edges", "B/s", [raw / seconds]),
-            Figure("panes and requests that cross", "B/s", [crossed["relay"] / seconds]),
+            Figure("panes and requests that cross", "B/s", [sent["proxy"] / seconds]),
             Figure(
-                "greetings and metadata that cross", "B/s",
-                [(crossed.get("greeting", 0) + crossed.get("metadata", 0)) / seconds],
+                "heartbeats and metadata that cross", "B/s",
+                [(sent.get("heartbeat", 0) + sent.get("metadata", 0)) / seconds],
             ),
-            Figure("what crosses for insights / raw points", "", [crossed["relay"] / raw], 0.1),
+            Figure("what crosses for insights / raw points", "", [sent["proxy"] / raw], 0.1),
             *_figures("at rest", rest),
             *_figures(f"at {_RATE} points/s", busy),
         ],
     )  # fmt: skip
 
 
-def _workers(city: City) -> int:
+def _workers(city: EmulatedCity) -> int:
     agent = city.agent("cloud")
     try:
         return sum(len(site.workers) for site in agent.fabric().sites)
@@ -93,8 +93,11 @@ def _workers(city: City) -> int:
         agent.close()
 
 
-def _load(city: City, seconds: float) -> dict[str, tuple[float, float]]:
-    """Return the memory (MB) and the CPU (% of a core) of each container over a time."""
+def _load(city: EmulatedCity, seconds: float) -> dict[str, tuple[float, float]]:
+    """Measure each container for some seconds; return name -> (memory in MB, CPU in %).
+
+    100 % of CPU is one core.
+    """
     ours = {"label": f"mistbow.fog={city.backend.name}"}
     containers = docker.from_env().containers.list(filters=ours)
     before = {each.name: _cpu_ns(each) for each in containers}
@@ -120,11 +123,11 @@ def _figures(when: str, load: Mapping[str, tuple[float, float]]) -> Iterator[Fig
         yield Figure(f"{name} {when}: CPU", "%", [cpu])
 
 
-def _crossed(city: City) -> Iterator[tuple[str, float]]:
-    """Yield how many bytes all agents have sent to other sites, by kind."""
+def _bytes_between_sites(city: EmulatedCity) -> Iterator[tuple[str, float]]:
+    """Yield (kind of traffic, bytes that all agents together have sent to other sites)."""
     totals: dict[str, float] = {}
     for site, network in SITES.items():
-        url = city.url(f"storage-{site}", network, 50000) + "/metrics"
+        url = city.url(f"storage-{site}", network, 8300) + "/metrics"
         text = httpx.get(url, headers={"Authorization": f"Bearer {city.token}"}).text
         for line in text.splitlines():
             if line.startswith("mistbow_agent_link_bytes_total") and 'direction="sent"' in line:
@@ -133,7 +136,7 @@ def _crossed(city: City) -> Iterator[tuple[str, float]]:
     yield from totals.items()
 
 
-def _raw_bytes(city: City, start: int, end: int) -> int:
+def _raw_bytes(city: EmulatedCity, start: int, end: int) -> int:
     size = 0
     for site in ("edge-north", "edge-south"):
         agent = city.agent(site)

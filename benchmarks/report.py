@@ -1,4 +1,4 @@
-"""Tables of figures."""
+"""Reports of benchmarks: tables of figures."""
 
 import statistics
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from rich.table import Table
 
 @dataclass(frozen=True)
 class Figure:
-    """What was measured, and in which unit; several runs of it, or one; and the goal."""
+    """A measured figure: name, unit, the values of all runs, and the goal for the median."""
 
     what: str
     unit: str
@@ -19,14 +19,14 @@ class Figure:
 
     @property
     def missed(self) -> bool:
-        """Whether the median is beyond the goal."""
+        """Whether the median of the runs misses the goal."""
         median = statistics.median(self.runs)
         return (self.at_most is not None and median > self.at_most) or (
             self.at_least is not None and median < self.at_least
         )
 
     def cells(self) -> tuple[str, ...]:
-        """Return the row of a table: what, unit, minimum, median, maximum, goal."""
+        """Return the cells of the figure's row: what, unit, minimum, median, maximum, goal."""
         values = (min(self.runs), statistics.median(self.runs), max(self.runs))
         return (self.what, self.unit, *(_number(value) for value in values), self._goal())
 
@@ -38,7 +38,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Report:
-    """A benchmark's figures, and how they were had."""
+    """The report of a benchmark: the figures, and how the figures were measured."""
 
     title: str
     how: str
@@ -47,14 +47,14 @@ class Report:
     _HEAD = ("what", "unit", "min", "median", "max", "goal")
 
     def table(self) -> Table:
-        """Return the report for a terminal."""
+        """Return the report as a table for a terminal."""
         table = Table(*self._HEAD, title=self.title, caption=self.how)
         for figure in self.figures:
             table.add_row(*figure.cells())
         return table
 
     def markdown(self) -> str:
-        """Return the report as a page."""
+        """Return the report as a Markdown page."""
         rows = [self._HEAD, ("---",) * len(self._HEAD), *(f.cells() for f in self.figures)]
         lines = [f"| {' | '.join(row)} |" for row in rows]
         return "\n".join([f"# {self.title}", "", self.how, "", *lines, ""])

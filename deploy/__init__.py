@@ -1,1 +1,1 @@
-"""Mistbow in containers: its image, and the fog of ``docker-compose.yml``."""
+"""Mistbow in containers: the image, and the fog of ``docker-compose.yml``."""

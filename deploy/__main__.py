@@ -1,4 +1,4 @@
-"""``python -m deploy image|token|up|down``: what make runs for containers."""
+"""``python -m deploy image|token|up|down``: the container targets of the Makefile."""
 
 import argparse
 import subprocess
@@ -11,25 +11,25 @@ from mistbow.errors import MistbowError
 
 
 def main() -> None:
-    """Do what is asked for; an error is told in words."""
+    """Run the command that the arguments name; print errors as text."""
     parser = argparse.ArgumentParser(prog="deploy", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     for name in ("image", "up"):
         commands.add_parser(name).add_argument("--base", default=image.BASE)
     commands.add_parser("token")
     commands.add_parser("down").add_argument("--images", action="store_true")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     console = Console()
     try:
-        match asked.command:
+        match arguments.command:
             case "image":
-                image.build(asked.base, console)
+                image.build(arguments.base, console)
             case "token":
                 compose.make_token()
             case "up":
-                compose.up(asked.base, console)
+                compose.up(arguments.base, console)
             case _:
-                compose.down(images=asked.images, console=console)
+                compose.down(images=arguments.images, console=console)
     except MistbowError as error:
         sys.exit("\n".join(filter(None, (f"mistbow: {error.message}", error.hint))))
     except subprocess.CalledProcessError as error:

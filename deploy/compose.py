@@ -1,4 +1,4 @@
-"""``make up`` and ``make down``: the fog of ``docker-compose.yml`` on this machine."""
+"""Starts and stops the fog of ``docker-compose.yml``: ``make up`` and ``make down``."""
 
 import os
 import secrets
@@ -14,12 +14,12 @@ import docker  # type: ignore[import-untyped]
 from docker.errors import DockerException, ImageNotFound  # type: ignore[import-untyped]
 from rich.console import Console
 
+from analytics.client.enabler import EnablerClient
+from analytics.insight_models import DeploymentStatus
 from deploy import image
-from mistbow.client.enabler import EnablerClient
 from mistbow.errors import MistbowError, UnavailableError
-from mistbow.insights import DeploymentStatus
-from mistbow.supervisor.board import plain
-from mistbow.supervisor.showcase import deploy
+from suite.example_insights import deploy
+from suite.results_table import result_line
 
 PROJECT = os.environ.get("COMPOSE_PROJECT_NAME", "mistbow")
 PORT = int(os.environ.get("MISTBOW_ENABLER_PORT", "8000"))
@@ -32,25 +32,26 @@ _PAUSE_S = 0.5
 _LAST_LINES = 20
 _LABEL = "com.docker.compose"
 
-Say = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """A service's container: whether it is well, and how it is, in words."""
+class ContainerState:
+    """The state of a service's container as text, and whether the container is healthy."""
 
-    well: bool
-    words: str
+    healthy: bool
+    text: str
 
 
 def up(base: str, console: Console) -> None:
-    """Start the fog, wait until it is well, and show the first results of the city's insights.
+    """Start the fog, wait until all containers are healthy, and show first results of the insights.
 
-    Where it is up already, nothing is changed. Raises ``UnavailableError`` when it takes too long.
+    The insights are those of the city. If the fog runs already, no container is changed. Raises
+    ``UnavailableError`` after a time-out.
     """
     began = time.monotonic()
 
-    def say(text: str) -> None:
+    def report(text: str) -> None:
         since = f"{time.monotonic() - began:6.1f} s  "
         console.print(since + text, markup=False, highlight=False, soft_wrap=True)
 
@@ -59,24 +60,25 @@ def up(base: str, console: Console) -> None:
     try:
         engine.images.get(image.NAME)
     except ImageNotFound:
-        say(f"there is no image {image.NAME} yet: building it")
+        report(f"there is no image {image.NAME} yet: building it")
         image.build(base, console)
     make_token()
     began = time.monotonic()
     _compose(tool, "up", "--detach")
-    _wait_until_well(engine, say)
-    _show_first_results(say)
+    _wait_until_healthy(engine, report)
+    _show_first_results(report)
     console.print(_where_to_look(), markup=False, highlight=False, soft_wrap=True)
 
 
 def down(*, images: bool, console: Console) -> None:
-    """Remove containers, networks, volumes and the token; of images ours too if ``images``.
+    """Remove the containers, networks, volumes and token of the fog.
 
-    The token stays while a fog of ``mistbow fog`` is up, for it is that one's too.
+    ``images``: whether to remove the image too. The token stays while a fog that ``mistbow fog``
+    started is running, since this fog uses the same token.
     """
     engine = _engine()
     tool = find_tool()
-    make_token()  # docker-compose reads its file only where all that it names is there
+    make_token()  # docker-compose refuses a file that names a missing secret
     _compose(tool, "down", "--volumes", "--remove-orphans")
     shared = _has_emulated(engine)
     if not shared:
@@ -84,17 +86,17 @@ def down(*, images: bool, console: Console) -> None:
     if images:
         with suppress(ImageNotFound):
             engine.images.remove(image.NAME)
-        # What the build left behind.
+        # Layers that the build left behind.
         engine.images.prune({"dangling": True, "label": image.LABEL})
-    kept = ", but for the token: a fog of `mistbow fog` has it too" if shared else ""
-    console.print(f"all is removed{kept}", markup=False, highlight=False, soft_wrap=True)
+    rest = "; the token stays, since a fog of `mistbow fog` uses it too" if shared else ""
+    console.print(f"removed{rest}", markup=False, highlight=False, soft_wrap=True)
 
 
 def make_token() -> None:
-    """Make a token, unless there is one.
+    """Create the token of the fog, unless the token exists.
 
-    Its folder is closed to other users. The file itself is not: in a container, a user with
-    another number reads it.
+    Other users cannot enter the token's folder. All users can read the file itself, since the user
+    in the containers has another id.
     """
     TOKEN.parent.mkdir(parents=True, exist_ok=True)
     TOKEN.parent.chmod(0o700)
@@ -106,7 +108,10 @@ def make_token() -> None:
 
 
 def find_tool() -> tuple[str, ...]:
-    """Return ``docker compose``, or else ``docker-compose``; raises ``MistbowError``."""
+    """Return the command ``docker compose``, or else ``docker-compose``.
+
+    Raises ``MistbowError`` if neither command is installed.
+    """
     for tool in (("docker", "compose"), ("docker-compose",)):
         try:
             done = subprocess.run((*tool, "version"), capture_output=True, check=False)
@@ -115,7 +120,7 @@ def find_tool() -> tuple[str, ...]:
         if done.returncode == 0:
             return tool
     raise MistbowError(
-        "there is neither `docker compose` nor docker-compose",
+        "neither `docker compose` nor docker-compose is installed",
         hint="install Docker's compose plugin, or docker-compose 1.29",
     )
 
@@ -138,19 +143,19 @@ def _has_emulated(engine: Any) -> bool:
     return bool(engine.containers.list(all=True, filters={"label": "mistbow.fog"}))
 
 
-def _wait_until_well(engine: Any, say: Say) -> None:
+def _wait_until_healthy(engine: Any, report: Report) -> None:
     deadline = time.monotonic() + _HEALTHY_S
-    told: dict[str, str] = {}
+    reported: dict[str, str] = {}
     while True:
         states = {name: _state(each) for name, each in _containers(engine).items()}
         for name, state in sorted(states.items()):
-            if told.get(name) != state.words:
-                told[name] = state.words
-                say(f"{name}: {state.words}")
-        if states and all(state.well for state in states.values()):
+            if reported.get(name) != state.text:
+                reported[name] = state.text
+                report(f"{name}: {state.text}")
+        if states and all(state.healthy for state in states.values()):
             return
         if time.monotonic() > deadline:
-            _give_up(engine, [name for name, state in states.items() if not state.well], say)
+            _give_up(engine, [name for name, state in states.items() if not state.healthy], report)
         time.sleep(_PAUSE_S)
 
 
@@ -160,28 +165,28 @@ def _containers(engine: Any) -> Mapping[str, Any]:
     return {each.labels[f"{_LABEL}.service"]: each for each in found}
 
 
-def _state(container: Any) -> State:
+def _state(container: Any) -> ContainerState:
     state = container.attrs["State"]
     health = state.get("Health", {}).get("Status")
     if state["Status"] != "running" or state.get("Restarting"):
-        return State(False, f"{state['Status']}, its last exit code {state['ExitCode']}")
-    return State(health in (None, "healthy"), health or "running")
+        return ContainerState(False, f"{state['Status']}, last exit code {state['ExitCode']}")
+    return ContainerState(health in (None, "healthy"), health or "running")
 
 
-def _give_up(engine: Any, unwell: list[str], say: Say) -> None:
+def _give_up(engine: Any, unhealthy: list[str], report: Report) -> None:
     for name, container in _containers(engine).items():
-        if name in unwell:
-            say(f"the last lines of {name}:\n{container.logs(tail=_LAST_LINES).decode()}")
+        if name in unhealthy:
+            report(f"the log of {name} ends with:\n{container.logs(tail=_LAST_LINES).decode()}")
     raise UnavailableError(
-        f"not well after {_HEALTHY_S:.0f} s: {', '.join(sorted(unwell))}",
-        hint="it goes on trying: `make up` waits again, `make down` removes all",
+        f"unhealthy containers after {_HEALTHY_S:.0f} s: {', '.join(sorted(unhealthy))}",
+        hint="the containers are still starting: `make up` waits again, `make down` removes them",
     )
 
 
-def _show_first_results(say: Say) -> None:
-    """Deploy the insights once, and show the first result of each that lacks no site.
+def _show_first_results(report: Report) -> None:
+    """Deploy the insights once; show each insight's first result that covers all sites.
 
-    What a user does to them meanwhile stays done.
+    Changes that a user makes to the deployment in the meantime are kept.
     """
     enabler = EnablerClient(f"http://127.0.0.1:{PORT}", token=TOKEN.read_text().strip())
     deadline = time.monotonic() + _RESULTS_S
@@ -197,7 +202,7 @@ def _show_first_results(say: Say) -> None:
                 for result in enabler.results(deployment_id).results:
                     if result.insight not in seen and not result.missing:
                         seen.add(result.insight)
-                        say(plain(result))
+                        report(result_line(result))
                 if seen >= {insight.name for insight in status.insights}:
                     return
             time.sleep(_PAUSE_S)
@@ -206,7 +211,7 @@ def _show_first_results(say: Say) -> None:
     why = "the enabler does not answer" if status is None else (status.error or status.status)
     raise UnavailableError(
         f"not every insight has a result after {_RESULTS_S:.0f} s: {why}",
-        hint="`docker logs` of each container says more; `make down` removes all",
+        hint="see `docker logs` of each container; `make down` removes them",
     )
 
 
@@ -214,8 +219,8 @@ def _where_to_look() -> str:
     token = TOKEN.relative_to(image.ROOT)
     url = f"http://127.0.0.1:{PORT}"
     return f"""
-The enabler answers at {url} (its API: {url}/docs) to who knows the token, {token}:
+The enabler serves at {url} (API: {url}/docs) with the token in {token}:
   export MISTBOW_TOKEN_FILE={token} MISTBOW_ENABLER_URL={url}
   .venv/bin/mistbow insights list
   .venv/bin/mistbow insights results ID --follow
-`docker logs NAME` shows what each does; `make down` removes all."""
+`docker logs NAME` shows the log of a container; `make down` removes all."""

@@ -1,6 +1,6 @@
-"""A container's health check: ``health.py PORT`` asks the service there whether it is ready.
+"""The health check of containers: ``health.py PORT`` reads ``/readyz`` of the service.
 
-Only with Python's own modules: it runs every few seconds in each container.
+The script imports only the standard library, since it runs every few seconds in each container.
 """
 
 import os
@@ -12,7 +12,7 @@ _TIMEOUT_S = 4
 
 
 def main(port: int) -> None:
-    """End with code 0 if the service is ready, else with what it says."""
+    """Exit with 0 if the service is ready, otherwise with the text of the service's answer."""
     connection = _connection(port)
     try:
         connection.request("GET", "/readyz", headers=_headers())
@@ -28,7 +28,7 @@ def _connection(port: int) -> HTTPConnection:
     if "MISTBOW_TLS_CERT" not in os.environ:
         return HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT_S)
     context = ssl.create_default_context(cafile=os.environ.get("MISTBOW_TLS_CA"))
-    # The certificate is for the name by which others reach the service.
+    # The certificate names the service as others reach it, not loopback.
     context.check_hostname = False
     return HTTPSConnection("127.0.0.1", port, timeout=_TIMEOUT_S, context=context)
 

@@ -1,7 +1,7 @@
-"""The image ``mistbow``: its parts are put together on this machine, so the build fetches nothing.
+"""Builds the image ``mistbow``; all parts are gathered before the build, which needs no network.
 
-The Python packages are those that run, of the versions and with the sums of ``requirements.lock``,
-for the Python of the base image.
+The image contains the Python packages that Mistbow needs to run, in the versions and with the
+checksums in ``requirements.lock``, for the Python version of the base image.
 """
 
 import fcntl
@@ -19,8 +19,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from rich.console import Console
 
-from mistbow.ignite.jars import ensure_jars, wanted_jars
-from mistbow.settings import IgniteSettings
+from ignite_server.jars import ensure_jars, required_jars
+from ignite_server.settings import IgniteSettings
 
 ROOT = Path(__file__).parent.parent
 NAME = "mistbow"
@@ -37,14 +37,20 @@ _BUILDERS = ("setuptools", "wheel")
 
 
 def build(base: str, console: Console) -> None:
-    """Build the image on a base that has Python 3.11 or newer, after another build has ended."""
+    """Build the image on a base image that has Python 3.11 or newer.
+
+    If another build is running, wait until the other build has ended.
+    """
     with while_none_is_built():
         _build(base, console)
 
 
 @contextmanager
 def while_none_is_built() -> Iterator[None]:
-    """Wait until no process builds the image from here, and let none begin meanwhile."""
+    """Prevent other builds of the image in this folder inside the ``with`` block.
+
+    Other builds wait until the block ends.
+    """
     _LOCK.parent.mkdir(parents=True, exist_ok=True)
     with _LOCK.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -61,14 +67,18 @@ def _build(base: str, console: Console) -> None:
     subprocess.run(command, cwd=ROOT, check=True)
 
 
-def locked(lock: str, wanted: frozenset[str], python: str) -> Iterator[str]:
-    """Yield the lines of a lock file that are of the wanted packages on Linux and this Python."""
+def locked(lock: str, required: frozenset[str], python: str) -> Iterator[str]:
+    """Yield the lines of a lock file that concern required packages.
+
+    ``lock``: the text of the lock file. ``required``: the names of these packages. ``python``: the
+    Python version, for which the lines apply on Linux.
+    """
     environment = _environment(python)
     keep = False
     for line in lock.splitlines():
         if re.match(r"\w", line):
             requirement = Requirement(line.rstrip("\\ "))
-            keep = canonicalize_name(requirement.name) in wanted and (
+            keep = canonicalize_name(requirement.name) in required and (
                 requirement.marker is None or requirement.marker.evaluate(environment)
             )
             # pip would judge the marker by the Python that it runs on itself.
@@ -78,7 +88,11 @@ def locked(lock: str, wanted: frozenset[str], python: str) -> Iterator[str]:
 
 
 def needed(python: str) -> frozenset[str]:
-    """Return the names of all packages that Mistbow needs to run, without those to develop it."""
+    """Return the names of all packages that Mistbow needs to run with the Python version
+    ``python``.
+
+    Packages for development are not included.
+    """
     environment = _environment(python)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     waiting = [(Requirement(text), "") for text in project["dependencies"]]
@@ -90,10 +104,10 @@ def needed(python: str) -> frozenset[str]:
         if marker is not None and not marker.evaluate({**environment, "extra": extra}):
             continue
         found.add(canonicalize_name(requirement.name))
-        asked = {(requirement.name, each) for each in ("", *requirement.extras)} - seen
-        seen |= asked
-        children = distribution(requirement.name).requires or () if asked else ()
-        waiting += [(Requirement(text), each) for text in children for _, each in asked]
+        dependencies = {(requirement.name, each) for each in ("", *requirement.extras)} - seen
+        seen |= dependencies
+        children = distribution(requirement.name).requires or () if dependencies else ()
+        waiting += [(Requirement(text), each) for text in children for _, each in dependencies]
     return frozenset(found)
 
 
@@ -126,12 +140,14 @@ def _gather_rest(console: Console) -> None:
     for name in ("app", "jars"):
         shutil.rmtree(_PARTS / name, ignore_errors=True)
         (_PARTS / name).mkdir()
+        (_PARTS / name).chmod(0o755)
     where = ("--wheel-dir", str(_PARTS / "app"))
     _pip("wheel", *where, "--no-deps", "--no-build-isolation", "--quiet", str(ROOT))
     jars = IgniteSettings().jars_folder
     ensure_jars(jars, console)
-    for name in wanted_jars():
-        shutil.copy2(jars / name, _PARTS / "jars")
+    for name in required_jars():
+        # Only its owner can read a jar in a home; in the image, all users can.
+        shutil.copyfile(jars / name, _PARTS / "jars" / name).chmod(0o644)
     shutil.copy2(ROOT / "deploy" / "health.py", _PARTS)
 
 

@@ -1,5 +1,6 @@
-"""Check the documents: every link leads somewhere, every insight in them can be parsed."""
+"""Check the documents: links, the syntax of insights in examples, and names of code."""
 
+import ast
 import re
 import sys
 from collections.abc import Iterator
@@ -11,17 +12,24 @@ ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"\]\((?!\w+:)([^)#\s]+)(?:#[^)]*)?\)")
 CODE = re.compile(r"^```.*?^```|`[^`]+`", re.DOTALL | re.MULTILINE)
 EXAMPLE = re.compile(r"^```mistbow\n(.*?)^```", re.DOTALL | re.MULTILINE)
+NAME = re.compile(r"`([a-z_]+(?:/[a-z_]+)*\.py):([A-Za-z_.]+)`")
+"""A pattern for the name of a function or class, such as
+`storage_agent/streams/writer.py:Writer.append`.
+"""
 
 
 def problems() -> Iterator[str]:
-    """Yield what is wrong, one line each."""
+    """Yield a line of text for each problem in the documents."""
     for page in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]):
         text = page.read_text()
         for target in LINK.findall(CODE.sub("", text)):
             if not (page.parent / target).exists():
-                yield f"{page.relative_to(ROOT)}: {target} is not there"
+                yield f"{page.relative_to(ROOT)}: {target} does not exist"
         for example in EXAMPLE.findall(text):
             yield from _syntax(page, example)
+        for file, name in NAME.findall(text):
+            if not _is_defined(ROOT / file, name.split(".")):
+                yield f"{page.relative_to(ROOT)}: {file} defines no {name}"
     for page in sorted(ROOT.glob("examples/*.insights")):
         yield from _syntax(page, page.read_text())
 
@@ -32,6 +40,23 @@ def _syntax(page: Path, text: str) -> Iterator[str]:
     except ParseError as error:
         for problem in error.problems:
             yield f"{page.relative_to(ROOT)}: {render(problem, text)}"
+
+
+def _is_defined(file: Path, names: list[str]) -> bool:
+    if not file.is_file():
+        return False
+    body: list[ast.stmt] = ast.parse(file.read_text()).body
+    for name in names:
+        found = [
+            node
+            for node in body
+            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+            and node.name == name
+        ]
+        if not found:
+            return False
+        body = found[0].body
+    return True
 
 
 found = list(problems())

@@ -1,21 +1,24 @@
-"""The insight language: ``parse`` makes a syntax tree of a text, ``format_script`` the reverse."""
+"""The insight language.
+
+``parse`` returns the syntax tree of a text; ``format_script`` returns the text of a tree.
+"""
 
 from grammar.ast import Script, Span
+from grammar.diagnostics import Diagnostic, ParseError, diagnostic_at, render
 from grammar.format import format_node, format_script, format_statement
 from grammar.layout import format_text
 from grammar.parse import parse
-from grammar.problems import ParseError, Problem, problem_at, render
 
 __all__ = [
+    "Diagnostic",
     "ParseError",
-    "Problem",
     "Script",
     "Span",
+    "diagnostic_at",
     "format_node",
     "format_script",
     "format_statement",
     "format_text",
     "parse",
-    "problem_at",
     "render",
 ]

@@ -1,6 +1,6 @@
 """The abstract syntax of the insight language, as frozen dataclasses.
 
-Two nodes are equal when they mean the same text: where they stand (``span``) does not count.
+Nodes are compared without ``span``, their location in the source text.
 """
 
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of source text: 1-based line and column, 0-based offset, length in characters."""
+    """A range of the source text: 1-based line and column, 0-based offset, length in characters."""
 
     line: int
     column: int
@@ -19,59 +19,66 @@ class Span:
 
 
 NOWHERE = Span(line=1, column=1, offset=0, length=0)
-"""The span of nodes that no text was parsed for."""
+"""The span of nodes that were not parsed from a text."""
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
-    """What all nodes have: the stretch of text that they were read from."""
+class SyntaxNode:
+    """The base class of nodes.
+
+    ``span``: the range of the source text from which the node was parsed.
+    """
 
     span: Span = field(default=NOWHERE, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Interval(Node):
-    """A stretch of time, in milliseconds; at least 1."""
+class Interval(SyntaxNode):
+    """A length of time in milliseconds, at least 1."""
 
     millis: int
 
 
 @dataclass(frozen=True, slots=True)
-class Points(Node):
-    """EVERY so many data points; at least 1."""
+class PointCount(SyntaxNode):
+    """``EVERY count POINTS``; ``count`` is at least 1."""
 
     count: int
 
 
 @dataclass(frozen=True, slots=True)
-class Daily(Node):
-    """EVERY so many days, at least 1, at a time of day (hours and minutes) of a time zone."""
+class Daily(SyntaxNode):
+    """``EVERY days DAYS AT at zone``.
+
+    ``days``: at least 1. ``at``: a time of day in hours and minutes. ``zone``: the name of a time
+    zone.
+    """
 
     days: int
     at: time
     zone: str
 
 
-Rhythm = Interval | Points | Daily
-"""How often an insight is computed."""
+Rhythm = Interval | PointCount | Daily
+"""The value of an EVERY: an interval, a number of points, or a time of day."""
 
 
 @dataclass(frozen=True, slots=True)
-class Number(Node):
-    """A finite number; a sign directly before the digits belongs to it."""
+class Number(SyntaxNode):
+    """A finite number, with the sign that directly precedes its digits."""
 
     value: float
 
 
 @dataclass(frozen=True, slots=True)
-class Text(Node):
-    """A quoted string in a condition or a setting, its escapes resolved."""
+class Text(SyntaxNode):
+    """A quoted string in a condition or a setting, with its escapes resolved."""
 
     value: str
 
 
 @dataclass(frozen=True, slots=True)
-class Boolean(Node):
+class Boolean(SyntaxNode):
     """``true`` or ``false``."""
 
     value: bool
@@ -81,25 +88,27 @@ Value = Number | Text | Boolean
 
 
 @dataclass(frozen=True, slots=True)
-class Name(Node):
-    """A metric, an attribute or a parameter of the FUNCTION around it, which its meaning decides.
+class Name(SyntaxNode):
+    """The name of a metric, of an attribute, or of a parameter of the surrounding FUNCTION.
 
-    In a condition it is plain; where a value is computed, it may have been quoted.
+    ``bind`` decides which of these the name means. A name may be quoted in the source text, except
+    in a condition, where quotes denote a Text.
     """
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Elided(Node):
-    """The left side that ``WHEN > 100`` leaves out: what the condition is attached to."""
+class Elided(SyntaxNode):
+    """The omitted left side in ``WHEN > 100``: the value to which the condition is attached."""
 
 
 @dataclass(frozen=True, slots=True)
-class MetricStream(Node):
-    """``metric [FROM (members)] [WHEN condition]``, with at least one of the two, else a Name.
+class MetricStream(SyntaxNode):
+    """``metric [FROM (members)] [WHEN condition]``, with at least one of the clauses.
 
-    Members are entities or STREAM definitions; without any, it is the points of all entities.
+    A metric without clauses is a Name. ``members``: names of entities or STREAM definitions; empty:
+    the points of all entities are read.
     """
 
     metric: str
@@ -108,18 +117,18 @@ class MetricStream(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class InsightReference(Node):
+class InsightReference(SyntaxNode):
     """``INSIGHT name``: the results of another insight."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Node):
-    """``FUNCTION[parameters](arguments [, window [, offset]])``; at least one argument.
+class FunctionCall(SyntaxNode):
+    """``function[parameters](arguments [, window [, offset]])``; at least one argument.
 
-    The function is in upper case, its aliases resolved. What it has without a window, its meaning
-    decides: windowed functions span the insight's EVERY interval.
+    ``function``: the canonical name, in upper case. ``window``: None if the text gives no window;
+    the window of a windowed function is then the insight's EVERY interval.
     """
 
     function: str
@@ -130,8 +139,8 @@ class Call(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Negate(Node):
-    """Unary minus on anything but a literal number, whose sign is its own."""
+class Negate(SyntaxNode):
+    """A unary minus on an operand that is not a literal number; a Number includes its own sign."""
 
     operand: "Expression"
 
@@ -140,8 +149,8 @@ Operator = Literal["+", "-", "*", "/"]
 
 
 @dataclass(frozen=True, slots=True)
-class Binary(Node):
-    """Arithmetic on two values, by a sign or by ADD, SUB, MUL or DIV."""
+class Binary(SyntaxNode):
+    """Arithmetic on two values, written as an operator or as ADD, SUB, MUL or DIV."""
 
     operator: Operator
     left: "Expression"
@@ -149,10 +158,10 @@ class Binary(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Scoped(Node):
-    """``expression [BY by] [WHEN when]`` inside an expression, with at least one of the two.
+class Scoped(SyntaxNode):
+    """``expression [BY by] [WHEN when]`` inside an expression, with at least one of the clauses.
 
-    A metric with a WHEN and no BY is a MetricStream instead.
+    A metric with a WHEN and without a BY is a MetricStream instead.
     """
 
     expression: "Expression"
@@ -164,8 +173,8 @@ Comparator = Literal[">", ">=", "<", "<=", "==", "!="]
 
 
 @dataclass(frozen=True, slots=True)
-class Compare(Node):
-    """A comparison of two values; its left side may be elided."""
+class Compare(SyntaxNode):
+    """A comparison of two values; the left side may be Elided."""
 
     operator: Comparator
     left: "Expression"
@@ -173,8 +182,8 @@ class Compare(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Membership(Node):
-    """``operand [NOT] IN (members)``; its operand may be elided."""
+class ListMembership(SyntaxNode):
+    """``operand [NOT] IN (members)``; the operand may be Elided."""
 
     operand: "Expression"
     members: "tuple[Value, ...]"
@@ -182,81 +191,105 @@ class Membership(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class And(Node):
-    """All of two or more conditions, none of which is itself an And."""
+class AndCondition(SyntaxNode):
+    """The conjunction of two or more conditions; no term is itself an AndCondition."""
 
     terms: "tuple[Condition, ...]"
 
 
 @dataclass(frozen=True, slots=True)
-class Or(Node):
-    """Any of two or more conditions, none of which is itself an Or."""
+class OrCondition(SyntaxNode):
+    """The disjunction of two or more conditions; no term is itself an OrCondition."""
 
     terms: "tuple[Condition, ...]"
 
 
 @dataclass(frozen=True, slots=True)
-class Not(Node):
-    """The opposite of a condition."""
+class NotCondition(SyntaxNode):
+    """The negation of a condition."""
 
     operand: "Condition"
 
 
 Parameter = Number | Interval | Name
 Expression = (
-    Value | Name | Elided | MetricStream | InsightReference | Call | Negate | Binary | Scoped
+    Value
+    | Name
+    | Elided
+    | MetricStream
+    | InsightReference
+    | FunctionCall
+    | Negate
+    | Binary
+    | Scoped
 )
-Condition = Compare | Membership | And | Or | Not
+Condition = Compare | ListMembership | AndCondition | OrCondition | NotCondition
 
 
 @dataclass(frozen=True, slots=True)
-class Setting(Node):
-    """``key=value`` or ``key=(value, …)``; at least one value."""
+class Setting(SyntaxNode):
+    """``key=value`` or ``key=(value, …)``, with at least one value."""
 
     key: str
     values: tuple[Value, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Salience(Node):
-    """How much the insight counts under overload; 0 is the least."""
+class Salience(SyntaxNode):
+    """The option SALIENCE: the importance of the insight under overload.
+
+    ``level``: 0 is the lowest importance.
+    """
 
     level: int
 
 
 @dataclass(frozen=True, slots=True)
-class Sample(Node):
-    """A random part of the points: a ``size`` in points or a ``share`` in (0, 1), one of them."""
+class SampleOption(SyntaxNode):
+    """The option SAMPLE: a random sample of the points.
+
+    Either ``size`` (number of points) or ``share`` (in (0, 1)) is set.
+    """
 
     size: int | None = None
     share: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Accuracy(Node):
-    """A bound on the relative error that holds with some confidence, both in (0, 1)."""
+class Accuracy(SyntaxNode):
+    """The option MAX_ERROR: a bound on the relative error of results.
+
+    ``max_error``: in (0, 1). ``confidence``: the confidence of the bound, in (0, 1); None if the
+    text gives no CONFIDENCE.
+    """
 
     max_error: float
     confidence: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Awareness(Node):
-    """What sampling should spare: computations or accuracy."""
+class Awareness(SyntaxNode):
+    """The option AWARENESS: the aim of sampling, which is few computations or accuracy."""
 
     of: Literal["COMPUTATIONS", "ACCURACY"]
 
 
 @dataclass(frozen=True, slots=True)
-class Adam(Node):
-    """Adaptive sampling at the source, with a confidence in (0, 1)."""
+class AdamOption(SyntaxNode):
+    """The option ADAM: adaptive sampling at the source.
+
+    ``confidence``: in (0, 1); None if the text gives no CONFIDENCE.
+    """
 
     confidence: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Outliers(Node):
-    """How outliers are found: by ``k`` neighbours (at least 1) within the distance ``r`` (> 0)."""
+class Outliers(SyntaxNode):
+    """The option ALGORITHM: the algorithm and the parameters of OUTLIER_DETECTION.
+
+    An outlier is a value with fewer than ``k`` (>= 1) other values within the distance ``r`` (> 0).
+    """
 
     algorithm: str
     k: int | None = None
@@ -264,24 +297,28 @@ class Outliers(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Scheduler(Node):
-    """Which scheduler places the insight, and its settings for that."""
+class SchedulerOption(SyntaxNode):
+    """The option SCHEDULER: the scheduler that places the insight, and the scheduler's settings."""
 
     name: str
     settings: tuple[Setting, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class CostCap(Node):
-    """The most that the insight may cost (>= 0) in each stretch of time."""
+class CostCapOption(SyntaxNode):
+    """The option COST_CAP: the maximum cost of the insight (>= 0) in each interval ``per``."""
 
     amount: float
     per: Interval
 
 
 @dataclass(frozen=True, slots=True)
-class PlacementOn(Node):
-    """Only nodes whose label ``key`` is ``value``: so many (at least 1), and for it alone."""
+class PlacementOn(SyntaxNode):
+    """The option PLACEMENT_ON: only workers whose label ``key`` is ``value`` run the insight.
+
+    ``count``: the maximum number of these workers, at least 1; None: no maximum. ``dedicated``:
+    whether these workers run no other insight.
+    """
 
     key: str
     value: Value
@@ -290,28 +327,28 @@ class PlacementOn(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Allow(Node):
-    """Nothing of the insight leaves a node unless this holds."""
+class Allow(SyntaxNode):
+    """The option ALLOW: data of the insight may leave a node only if ``when`` is true."""
 
     when: Condition
 
 
 @dataclass(frozen=True, slots=True)
-class Signature(Node):
-    """Only tokens that carry this signature may read the results."""
+class Signature(SyntaxNode):
+    """The option SIGNATURE: only tokens with the signature ``name`` may read the results."""
 
     name: str
 
 
 Option = (
     Salience
-    | Sample
+    | SampleOption
     | Accuracy
     | Awareness
-    | Adam
+    | AdamOption
     | Outliers
-    | Scheduler
-    | CostCap
+    | SchedulerOption
+    | CostCapOption
     | PlacementOn
     | Allow
     | Signature
@@ -319,10 +356,10 @@ Option = (
 
 
 @dataclass(frozen=True, slots=True)
-class Insight(Node):
+class InsightStatement(SyntaxNode):
     """``name = COMPUTE expression [BY by] [WHEN when] [EVERY every] [WITH options]``.
 
-    The options stand in the order of the text; some may contradict others.
+    ``options``: in the order of the text; options may contradict each other.
     """
 
     name: str
@@ -334,7 +371,7 @@ class Insight(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class StreamDefinition(Node):
+class StreamDefinition(SyntaxNode):
     """``name: STREAM FROM provider(settings)``."""
 
     name: str
@@ -343,19 +380,22 @@ class StreamDefinition(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class FunctionDefinition(Node):
-    """``FUNCTION name(parameters) { body }``; the name in upper case, at least one parameter."""
+class FunctionDefinition(SyntaxNode):
+    """``FUNCTION name(parameters) { body }``.
+
+    ``name``: in upper case. ``parameters``: at least one.
+    """
 
     name: str
     parameters: tuple[str, ...]
     body: Expression
 
 
-Statement = Insight | StreamDefinition | FunctionDefinition
+Statement = InsightStatement | StreamDefinition | FunctionDefinition
 
 
 @dataclass(frozen=True, slots=True)
-class Script(Node):
-    """All statements of one text, in its order; at least one."""
+class Script(SyntaxNode):
+    """The statements of one text in the order of the text; at least one statement."""
 
     statements: tuple[Statement, ...]

@@ -1,33 +1,39 @@
-"""From ANTLR's parse tree to the abstract syntax tree, and what is wrong in spite of the syntax."""
+"""Builds syntax trees from ANTLR's parse trees, and diagnoses errors that the grammar allows."""
 
-from grammar.ast import FunctionDefinition, Insight, Statement, StreamDefinition
-from grammar.literals import Context, Literals, span_of
-from grammar.options import Options
-from grammar.problems import Problem
-from grammar.terms import Terms
+from collections.abc import Callable, Collection
+
+from grammar.ast import FunctionDefinition, InsightStatement, Statement, StreamDefinition
+from grammar.diagnostics import Diagnostic
+from grammar.expressions import ExpressionBuilder
+from grammar.literals import Context, LiteralBuilder, span_of
+from grammar.options import OptionBuilder
 
 
-class Builder:
-    """Builds one statement; ``problems`` collects what is wrong, and the result is then void."""
+class StatementBuilder:
+    """Builds the syntax tree of a statement.
 
-    def __init__(self, problems: list[Problem]) -> None:
-        self._literals = Literals(problems)
-        self._terms = Terms(self._literals)
+    ``problems``: the list to which the builder appends diagnostics; a statement with a diagnostic
+    is invalid. ``defined``: returns the names of the functions that the text defines.
+    """
+
+    def __init__(self, problems: list[Diagnostic], defined: Callable[[], Collection[str]]) -> None:
+        self._literals = LiteralBuilder(problems)
+        self._terms = ExpressionBuilder(self._literals, defined)
 
     def statement(self, tree: Context) -> Statement:
-        """Build what a ``statement`` tree is."""
+        """Return the statement that a parse tree of the rule ``statement`` represents."""
         if tree.body is not None:
             return self._function(tree)
         return self._stream(tree) if tree.provider is not None else self._insight(tree)
 
-    def _insight(self, tree: Context) -> Insight:
-        return Insight(
+    def _insight(self, tree: Context) -> InsightStatement:
+        return InsightStatement(
             name=tree.name.text,
             expression=self._terms.expression(tree.value),
             by=self._literals.names(tree.by.attributes) if tree.by else (),
             when=self._terms.condition(tree.when) if tree.when else None,
             every=self._literals.rhythm(tree.every) if tree.every else None,
-            options=Options(self._literals, self._terms).build(tree.chosen),
+            options=OptionBuilder(self._literals, self._terms).build(tree.chosen),
             span=span_of(tree),
         )
 

@@ -1,4 +1,4 @@
-"""From the abstract syntax tree to its canonical text."""
+"""Formats syntax trees as their canonical text."""
 
 import json
 import re
@@ -7,38 +7,38 @@ from typing import assert_never
 
 from grammar.ast import (
     Accuracy,
-    Adam,
+    AdamOption,
     Allow,
-    And,
+    AndCondition,
     Awareness,
     Binary,
     Boolean,
-    Call,
     Compare,
     Condition,
-    CostCap,
+    CostCapOption,
     Daily,
     Elided,
     Expression,
+    FunctionCall,
     FunctionDefinition,
-    Insight,
     InsightReference,
+    InsightStatement,
     Interval,
-    Membership,
+    ListMembership,
     MetricStream,
     Name,
     Negate,
-    Not,
+    NotCondition,
     Number,
     Option,
-    Or,
+    OrCondition,
     Outliers,
     PlacementOn,
-    Points,
+    PointCount,
     Rhythm,
     Salience,
-    Sample,
-    Scheduler,
+    SampleOption,
+    SchedulerOption,
     Scoped,
     Script,
     Setting,
@@ -47,8 +47,8 @@ from grammar.ast import (
     StreamDefinition,
     Text,
 )
-from grammar.failure import KEYWORDS
 from grammar.generated.InsightsParser import InsightsParser as Tree
+from grammar.mismatch import KEYWORDS
 from grammar.units import in_words
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z_0-9]*(\.[A-Za-z_0-9]+)*", re.ASCII)
@@ -58,19 +58,19 @@ RESERVED = frozenset(Tree.literalNames[kind].strip("'").upper() for kind in KEYW
 
 
 def format_script(script: Script) -> str:
-    """Return the text that parses to ``script``, one statement a line, without comments."""
+    """Return a text that parses to ``script``, with one statement per line and no comments."""
     return "".join(f"{format_statement(statement)};\n" for statement in script.statements)
 
 
 def format_statement(statement: Statement) -> str:
-    """Return one statement on one line, without a semicolon."""
+    """Return the text of a statement on one line, without a semicolon."""
     return " ".join(clauses_of(statement))
 
 
 def clauses_of(statement: Statement) -> list[str]:
-    """Return the parts of a statement that a line may begin with."""
+    """Return the text of each clause in a statement; a line break may precede any clause."""
     match statement:
-        case Insight():
+        case InsightStatement():
             return _insight(statement)
         case StreamDefinition(name, provider, settings):
             return [f"{name}: STREAM FROM {provider}({', '.join(map(_setting, settings))})"]
@@ -81,17 +81,17 @@ def clauses_of(statement: Statement) -> list[str]:
 
 
 def format_node(node: Expression | Condition | Interval) -> str:
-    """Return a part of an insight, with no more parentheses than it needs."""
+    """Return the text of a node, with no more parentheses than necessary."""
     match node:
         case Interval(millis):
             return in_words(millis)
-        case Compare() | Membership() | And() | Or() | Not():
+        case Compare() | ListMembership() | AndCondition() | OrCondition() | NotCondition():
             return _condition(node)
         case _:
             return _expression(node)
 
 
-def _insight(insight: Insight) -> list[str]:
+def _insight(insight: InsightStatement) -> list[str]:
     computed = _expression(insight.expression)
     # What stands behind a bare expression would belong to the insight.
     parts = [f"{insight.name} = COMPUTE {_enclosed(computed, _is_scope(insight.expression))}"]
@@ -110,7 +110,7 @@ def _rhythm(rhythm: Rhythm) -> str:
     match rhythm:
         case Interval(millis):
             return in_words(millis)
-        case Points(count):
+        case PointCount(count):
             return f"{count} {'POINT' if count == 1 else 'POINTS'}"
         case Daily(days, at, zone):
             return f"{days} {'DAY' if days == 1 else 'DAYS'} AT {at:%H:%M} {_name(zone)}"
@@ -127,29 +127,30 @@ def _option(option: Option) -> str:
     match option:
         case Salience(level):
             return f"SALIENCE {level}"
-        case Sample(size, share):
+        case SampleOption(size, share):
             return f"SAMPLE {size if share is None else _number(share)}"
         case Accuracy(max_error, confidence):
             return f"MAX_ERROR {_number(max_error)}{_confidence(confidence)}"
         case Awareness(of):
             return f"AWARENESS ON {of}"
-        case Adam(confidence):
+        case AdamOption(confidence):
             return f"ADAM{_confidence(confidence)}"
         case Outliers(algorithm, k, r):
             neighbours = "" if k is None else f" AND K={k}"
             within = "" if r is None else f" AND R={_number(r)}"
             return f"ALGORITHM {_name(algorithm)}{neighbours}{within}"
-        case Scheduler(name, settings):
+        case SchedulerOption(name, settings):
             given = f"({', '.join(map(_setting, settings))})" if settings else ""
             return f"SCHEDULER={_name(name)}{given}"
-        case CostCap(amount, per):
+        case CostCapOption(amount, per):
             return f"COST_CAP {_number(amount)} PER {in_words(per.millis)}"
         case PlacementOn(key, value, count, dedicated):
             nodes = ("" if count is None else f" {count}") + (" DEDICATED" if dedicated else "")
             return f"PLACEMENT_ON {_name(key)}={_expression(value)}{nodes}"
         case Allow(when):
             # An AND outside parentheses would be that of the options.
-            return f"ALLOW WHEN {_enclosed(_condition(when), isinstance(when, And | Or))}"
+            joined = isinstance(when, AndCondition | OrCondition)
+            return f"ALLOW WHEN {_enclosed(_condition(when), joined)}"
         case Signature(name):
             return f"SIGNATURE {_quoted(name)}"
         case _:
@@ -185,7 +186,7 @@ def _expression(node: Expression) -> str:
             return _stream(node)
         case InsightReference(name):
             return f"INSIGHT {name}"
-        case Call():
+        case FunctionCall():
             return _call(node)
         case Negate(operand):
             ambiguous = isinstance(operand, Number | Negate | Binary) or _is_scope(operand)
@@ -202,7 +203,7 @@ def _expression(node: Expression) -> str:
             assert_never(node)
 
 
-def _call(call: Call) -> str:
+def _call(call: FunctionCall) -> str:
     *others, last = call.arguments
     pieces = [_enclosed(_expression(each), _ends_with_by(each)) for each in others]
     pieces.append(_expression(last))
@@ -212,17 +213,20 @@ def _call(call: Call) -> str:
 
 
 def _ends_with_by(node: Expression) -> bool:
-    """Say whether a name behind ``node`` and a comma would be one more attribute of its BY."""
+    """Return whether ``node`` ends with a BY.
+
+    Such a BY would include a following ``, name``.
+    """
     return isinstance(node, Scoped) and node.when is None
 
 
 def _is_scope(node: Expression) -> bool:
-    """Say whether ``node`` ends with clauses, and so needs parentheses within an expression."""
+    """Return whether ``node`` ends with a BY or a WHEN and needs parentheses in an expression."""
     return isinstance(node, Scoped) or (isinstance(node, MetricStream) and node.when is not None)
 
 
 def _operand(node: Expression, least: int) -> str:
-    """Return an operand, in parentheses if it binds less than the level ``least``."""
+    """Return the text of an operand, in parentheses if its precedence is below ``least``."""
     return _enclosed(_expression(node), _level(node) < least)
 
 
@@ -234,14 +238,16 @@ def _condition(node: Condition) -> str:
     match node:
         case Compare(operator, left, right):
             return f"{_compared(left)} {operator} {_compared(right)}".lstrip()
-        case Membership(operand, members, negated):
+        case ListMembership(operand, members, negated):
             choice = f"{'NOT ' if negated else ''}IN ({', '.join(map(_expression, members))})"
             return f"{_compared(operand)} {choice}".lstrip()
-        case And(terms):
-            return " AND ".join(_enclosed(_condition(t), isinstance(t, And | Or)) for t in terms)
-        case Or(terms):
-            return " OR ".join(_enclosed(_condition(t), isinstance(t, Or)) for t in terms)
-        case Not(operand):
+        case AndCondition(terms):
+            return " AND ".join(
+                _enclosed(_condition(t), isinstance(t, AndCondition | OrCondition)) for t in terms
+            )
+        case OrCondition(terms):
+            return " OR ".join(_enclosed(_condition(t), isinstance(t, OrCondition)) for t in terms)
+        case NotCondition(operand):
             return f"NOT {_enclosed(_condition(operand), _needs_distance(operand))}"
         case _:
             assert_never(node)
@@ -252,9 +258,9 @@ def _compared(node: Expression) -> str:
 
 
 def _needs_distance(operand: Condition) -> bool:
-    """Say whether a NOT directly before ``operand`` would mean only its first part, or its IN."""
+    """Return whether ``operand`` needs parentheses after a NOT."""
     match operand:
-        case And() | Or() | Membership(Elided(), negated=False):
+        case AndCondition() | OrCondition() | ListMembership(Elided(), negated=False):
             return True
         case _:
             return False

@@ -1,26 +1,12 @@
-"""The functions of the language, by name."""
+"""The aliases of functions; ``analytics.plan.functions`` defines the functions."""
 
 from grammar.ast import Operator
 
-WINDOWED = frozenset({
-    "SUM", "COUNT", "MIN", "MAX", "AVG", "SDEV", "VARIANCE", "MEDIAN", "MODE", "GEOMETRIC_MEAN",
-    "CORRELATION", "PERCENTILE", "TOP_K", "HISTOGRAM", "FORECAST", "OUTLIER_DETECTION",
-})  # fmt: skip
-"""Over the points of a window."""
-
-ACCUMULATED = frozenset({
-    "RUNNING_COUNT", "RUNNING_MEAN", "RUNNING_MAX", "RUNNING_MIN", "RUNNING_SDEV", "EWMA", "PEWMA",
-    "DIFF",
-})  # fmt: skip
-"""Over all points so far."""
-
 SCALAR = frozenset({"SQRT", "ABS", "SQR", "LOG", "EXP", "GEOHASH"})
-"""Of single values."""
-
-FUNCTIONS = WINDOWED | ACCUMULATED | SCALAR
+"""The functions that map single values and take no window."""
 
 OPERATORS: dict[str, Operator] = {"ADD": "+", "SUB": "-", "MUL": "*", "DIV": "/"}
-"""Those that are arithmetic, by another spelling."""
+"""Name as a function -> arithmetic operator."""
 
 ALIASES = {
     "ARITHMETIC_MEAN": "AVG",
@@ -30,10 +16,10 @@ ALIASES = {
     "RUNNING_STD": "RUNNING_SDEV",
     "TOP-K": "TOP_K",
 }
-"""Other names, and what each stands for."""
+"""Alias -> canonical name of the function."""
 
 
 def function_named(word: str) -> str:
-    """Return the name of a function as the syntax tree has it: in upper case, no alias."""
+    """Return the canonical name of a function: in upper case, with aliases resolved."""
     upper = word.upper()
     return ALIASES.get(upper, upper)

@@ -1,7 +1,7 @@
 """Generates the parser from ``Insights.g4``: ``python -m grammar.generate [--check]``.
 
-The generator is ANTLR's "complete" jar from Maven Central, fetched by the Ivy that PySpark ships,
-kept under ``.mistbow/`` and checked against the digest below.
+The generator is ANTLR's "complete" jar from Maven Central. Ivy, which PySpark contains, fetches the
+jar to ``.mistbow/``, where its SHA-256 is verified.
 """
 
 import argparse
@@ -34,7 +34,10 @@ _IVY_MODULE = f"""\
 
 
 def generate(target: Path) -> None:
-    """Write the generated modules into the folder ``target``; raises OSError when Java fails."""
+    """Write the generated modules to the folder ``target``.
+
+    Raises OSError if ANTLR cannot be fetched, or if Java fails.
+    """
     jar = _antlr_jar()
     with tempfile.TemporaryDirectory() as folder:
         # ANTLR writes the grammar's path into its output: a bare name is the same everywhere.
@@ -48,7 +51,7 @@ def generate(target: Path) -> None:
 
 
 def stale(target: Path = GENERATED) -> list[str]:
-    """Return the names of the modules in ``target`` that differ from freshly generated ones."""
+    """Return the names of the modules in ``target`` that are missing or out of date."""
     with tempfile.TemporaryDirectory() as folder:
         generate(Path(folder))
         return [
@@ -102,7 +105,7 @@ def _java(arguments: list[str], cwd: Path) -> None:
 
 
 def main() -> None:
-    """Regenerate in place, or, with ``--check``, exit with 1 when that would change anything."""
+    """Generate the modules; with ``--check``, only exit with 1 if a module is out of date."""
     parser = argparse.ArgumentParser(prog="python -m grammar.generate", description=main.__doc__)
     parser.add_argument("--check", action="store_true", help="change nothing, only compare")
     if not parser.parse_args().check:

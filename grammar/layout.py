@@ -1,4 +1,4 @@
-"""A text in its canonical form with its comments, for people to read."""
+"""Formats a text, with its comments, in its canonical form."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ _WIDTH = 100
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """A statement or a comment, and where the source has it, as offsets.
+    """A statement or a comment, with its offsets in the source.
 
-    ``follows``: it stays on the line on which the block before it ends.
+    ``follows``: whether the block begins on the line on which the previous block ends.
     """
 
     text: str
@@ -27,8 +27,8 @@ class _Block:
 def format_text(text: str) -> str:
     """Return ``text`` in its canonical form.
 
-    Comments stay before, between and behind the statements; those within a statement move before
-    it. Raises ParseError, as ``parse`` does.
+    Comments before, between and after statements stay in place; a comment within a statement is
+    moved before the statement. Raises ParseError for a text with syntax errors.
     """
     parts: list[str] = []
     end = 0
@@ -43,7 +43,7 @@ def format_text(text: str) -> str:
 
 
 def _blocks(text: str) -> Iterator[_Block]:
-    """Yield statements and comments in the order in which they are to stand."""
+    """Yield statements and comments in the order of the canonical form."""
     waiting = list(reversed(comments(text)))
     end = None  # of the last block on a line that a statement is on
     for statement in parse(text).statements:
@@ -64,13 +64,17 @@ def _blocks(text: str) -> Iterator[_Block]:
 
 
 def _beside(text: str, start: int, end: int, before: int | None) -> _Block:
-    """Return a comment between statements; ``before``: where the block before it on a line ends."""
+    """Return a comment as a block.
+
+    ``before``: the end of the previous block, on whose line the comment may stay; None: the comment
+    starts a new line.
+    """
     follows = before is not None and "\n" not in text[before:start]
     return _Block(text[start:end].rstrip(), start, end, follows)
 
 
 def _lay(statement: Statement) -> str:
-    """Return a statement on one line, or on a line for each clause where that is too long."""
+    """Return a statement on one line, or with one line per clause if one line would be too long."""
     clauses = clauses_of(statement)
     line = f"{' '.join(clauses)};"
     return line if len(line) <= _WIDTH else "\n    ".join(clauses) + ";"

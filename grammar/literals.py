@@ -1,4 +1,4 @@
-"""Names, numbers, texts and stretches of time from ANTLR's parse tree."""
+"""Builds names, numbers, texts and intervals from ANTLR's parse trees."""
 
 import math
 import re
@@ -11,20 +11,20 @@ from grammar.ast import (
     Daily,
     Interval,
     Number,
-    Points,
+    PointCount,
     Rhythm,
     Setting,
     Span,
     Text,
     Value,
 )
+from grammar.diagnostics import Diagnostic, clip, diagnostic_at
 from grammar.generated.InsightsParser import InsightsParser as Tree
-from grammar.problems import Problem, clip, problem_at
-from grammar.scanner import Token
+from grammar.scanner import LexicalToken
 from grammar.units import (
-    LONGEST,
+    MAX_MILLIS,
+    MAX_POINTS,
     MILLIS,
-    MOST_POINTS,
     in_words,
     millis_per,
     nearest_unit,
@@ -32,7 +32,7 @@ from grammar.units import (
 )
 
 Context = Any
-"""A node of ANTLR's parse tree; the generated code has no types."""
+"""A node of ANTLR's parse tree, untyped because the generated code has no types."""
 
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))")
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"} | {c: c for c in "\"'\\/"}
@@ -40,40 +40,43 @@ _ANY_INTERVAL = Interval(1)
 _HALVES = ("AM", "PM")
 
 
-class Literals:
-    """Builds the smallest parts; ``problems`` collects what is wrong in them."""
+class LiteralBuilder:
+    """Builds names, numbers, texts and intervals.
 
-    def __init__(self, problems: list[Problem]) -> None:
+    ``problems``: the list to which diagnostics are appended.
+    """
+
+    def __init__(self, problems: list[Diagnostic]) -> None:
         self._problems = problems
 
-    def complain(self, span: Span, message: str, hint: str) -> None:
-        """Add a problem, and how to mend it."""
-        self._problems.append(problem_at(span, message, hint))
+    def report(self, span: Span, message: str, hint: str) -> None:
+        """Add an error at ``span``."""
+        self._problems.append(diagnostic_at(span, message, hint))
 
-    def names(self, tokens: Iterable[Token]) -> tuple[str, ...]:
-        """Return names that may be quoted."""
+    def names(self, tokens: Iterable[LexicalToken]) -> tuple[str, ...]:
+        """Return the names that tokens represent; a token may be a word or a quoted string."""
         return tuple(self.name(token) for token in tokens)
 
-    def name(self, token: Token) -> str:
-        """Return a name that may be quoted."""
+    def name(self, token: LexicalToken) -> str:
+        """Return the name that a token represents; the token may be a word or a quoted string."""
         name = self._string(token) if token.type == Tree.STRING else token.text
         if not name:
-            self.complain(token.span, "a name cannot be empty", "Write it between the quotes.")
+            self.report(token.span, "a name cannot be empty", "Write the name between the quotes.")
         return name
 
-    def text(self, token: Token) -> Text:
-        """Return a quoted text."""
+    def text(self, token: LexicalToken) -> Text:
+        """Return the text of a quoted token."""
         return Text(self._string(token), span=token.span)
 
-    def number(self, token: Token, sign: int, span: Span) -> Number:
-        """Return a number, written without its sign."""
+    def number(self, token: LexicalToken, sign: int, span: Span) -> Number:
+        """Return the number of a token times ``sign``, 1 or -1."""
         value = float(token.text)
         if math.isinf(value):
-            self.complain(span, "this number is too large", "The largest is about 1.8e308.")
+            self.report(span, "this number is too large", "The largest number is about 1.8e308.")
         return Number(sign * value, span=span)
 
     def amount(self, tree: Context) -> Number:
-        """Return the number of a ``number`` tree."""
+        """Return the number of a parse tree of the rule ``number``."""
         return self.number(tree.value, -1 if tree.minus else 1, span_of(tree))
 
     def members(self, tree: Context) -> tuple[Value, ...]:
@@ -81,7 +84,7 @@ class Literals:
         return tuple(map(self.member, tree.values))
 
     def member(self, tree: Context) -> Value:
-        """Return a literal value."""
+        """Return the number, text or truth value that a parse tree represents."""
         if tree.amount:
             return self.amount(tree.amount)
         if tree.value.type == Tree.STRING:
@@ -89,7 +92,7 @@ class Literals:
         return Boolean(tree.value.type == Tree.TRUE, span=tree.value.span)
 
     def settings(self, tree: Context | None) -> tuple[Setting, ...]:
-        """Return the pairs of ``(key=value, …)``; none where nothing is given."""
+        """Return the settings in ``(key=value, …)``; an empty tuple if ``tree`` is None."""
         return () if tree is None else tuple(map(self._setting, tree.pairs))
 
     def _setting(self, tree: Context) -> Setting:
@@ -97,7 +100,7 @@ class Literals:
         return Setting(self.name(tree.key), values, span=span_of(tree))
 
     def rhythm(self, tree: Context) -> Rhythm:
-        """Return how often an insight is computed."""
+        """Return the value of the EVERY clause of an insight."""
         number, unit = tree.every.amount, tree.every.unit
         scale = points_per(unit.text)
         if tree.hour:
@@ -105,26 +108,26 @@ class Literals:
         if scale is None:
             return self.interval(number.value, number.minus, unit, span_of(tree))
         count = float(number.value.text) * scale
-        if number.minus or not 1 <= count <= MOST_POINTS or not count.is_integer():
-            message = f"a number of points is whole, from 1 to {MOST_POINTS:,}"
-            self.complain(span_of(tree), message, "Write, for example, `EVERY 100 POINTS`.")
+        if number.minus or not 1 <= count <= MAX_POINTS or not count.is_integer():
+            message = f"the number of points must be a whole number from 1 to {MAX_POINTS:,}"
+            self.report(span_of(tree), message, "Write, for example, `EVERY 100 POINTS`.")
             count = 1
-        return Points(int(count), span=span_of(tree))
+        return PointCount(int(count), span=span_of(tree))
 
     def _daily(self, tree: Context) -> Rhythm:
         number, unit, span = tree.every.amount, tree.every.unit, span_of(tree)
         if millis_per(unit.text) != MILLIS["DAYS"]:
-            self.complain(
+            self.report(
                 unit.span,
-                f"a time of day goes with days, not with `{clip(unit.text)}`",
+                f"before a time of day, the interval must be in days, not `{clip(unit.text)}`",
                 "Write, for example, `EVERY 1 DAYS AT 23:59 GMT`.",
             )
             return _ANY_INTERVAL
         days = self.interval(number.value, number.minus, unit, span_of(tree.every))
         zone = self.name(tree.zone) if tree.zone else "GMT"
         if zone.upper() in _HALVES:
-            message = f"hours go from 0 to 23, without {zone.upper()}"
-            self.complain(tree.zone.span, message, _hours(tree, zone.upper()))
+            message = f"a time of day has 24 hours, without {zone.upper()}"
+            self.report(tree.zone.span, message, _hours(tree, zone.upper()))
             zone = "GMT"
         return Daily(days.millis // MILLIS["DAYS"], self._time(tree), zone, span=span)
 
@@ -135,50 +138,58 @@ class Literals:
             return time(int(hour), int(minute))
         end = tree.minute.offset + len(minute)
         span = Span(tree.hour.line, tree.hour.column, tree.hour.offset, end - tree.hour.offset)
-        self.complain(span, "this is no time of day", "It is from 00:00 to 23:59.")
+        self.report(span, "this is not a time of day", "A time of day is from 00:00 to 23:59.")
         return time()
 
-    def interval(self, count: Token, minus: object, unit: Token, span: Span) -> Interval:
-        """Return a stretch of time; where it is none, any."""
+    def interval(
+        self, count: LexicalToken, minus: object, unit: LexicalToken, span: Span
+    ) -> Interval:
+        """Return an interval; an invalid interval is reported and replaced by a placeholder.
+
+        ``count``, ``unit``: the tokens of the number and the unit. ``minus``: true if a minus sign
+        precedes the number.
+        """
         scale = millis_per(unit.text)
         if scale is None:
-            self.complain(
+            self.report(
                 unit.span,
                 f"`{clip(unit.text)}` is not a unit of time",
                 _unit_hint(unit.text),
             )
         elif minus or not count.text.isdigit() or float(count.text) == 0:
-            self.complain(
+            self.report(
                 span,
-                "an interval is a whole number of units, at least 1",
+                "an interval must be a whole number of units, at least 1",
                 _whole(-1 if minus else 1, float(count.text), scale),
             )
-        elif float(count.text) * scale > LONGEST:
-            longest = in_words(LONGEST)
-            self.complain(span, f"an interval is at most {longest} long", "Choose a shorter one.")
+        elif float(count.text) * scale > MAX_MILLIS:
+            longest = in_words(MAX_MILLIS)
+            self.report(
+                span, f"an interval must be at most {longest}", "Choose a shorter interval."
+            )
         else:
-            # By a float, which is exact here: of zeros that lead, any number may stand there.
+            # A float is exact here, and accepts any number of leading zeros.
             return Interval(int(float(count.text)) * scale, span=span)
         return _ANY_INTERVAL
 
-    def _string(self, token: Token) -> str:
+    def _string(self, token: LexicalToken) -> str:
         def resolve(escape: re.Match[str]) -> str:
             code, char = escape.groups()
             if code:
                 return chr(int(code, 16))
             if char not in _ESCAPED:
-                self.complain(
+                self.report(
                     token.span,
-                    f"`\\{char}` means nothing in a text",
+                    f"`\\{char}` is not an escape sequence",
                     "Write `\\\\` for a backslash.",
                 )
             return _ESCAPED.get(char, char)
 
         text = _ESCAPE.sub(resolve, token.text[1:-1])
-        try:  # two escapes may make up one character, as in JSON; half of one is none
+        try:  # two escapes may be one character, as in JSON; half of a pair is invalid
             return text.encode("utf-16", "surrogatepass").decode("utf-16")
         except UnicodeDecodeError:
-            self.complain(
+            self.report(
                 token.span,
                 "this text contains half a character (a lone surrogate)",
                 "Write both halves, as in `\\ud83d\\ude00`, or the character itself.",
@@ -187,7 +198,7 @@ class Literals:
 
 
 def _hours(tree: Context, half: str) -> str:
-    """Return how a time of twelve hours is written with those of a day."""
+    """Return a hint that gives a time of day on a 24-hour clock; ``half``: AM or PM."""
     hour, minute = tree.hour.text, tree.minute.text
     sound = all(part.isdigit() and len(part) <= 2 for part in (hour, minute))
     if not sound or not 1 <= int(hour) <= 12:
@@ -197,20 +208,20 @@ def _hours(tree: Context, half: str) -> str:
 
 def _unit_hint(word: str) -> str:
     if points_per(word) is not None:
-        return "Points are counted behind EVERY only."
+        return "A number of points is allowed only after EVERY."
     near = nearest_unit(word)
     return f"Did you mean `{near}`?" if near else f"The units are {', '.join(MILLIS)}."
 
 
 def _whole(sign: int, count: float, scale: int) -> str:
     millis = sign * count * scale
-    if 1 <= millis <= LONGEST and millis.is_integer():
+    if 1 <= millis <= MAX_MILLIS and millis.is_integer():
         return f"Write `{in_words(int(millis))}`."
     return "Write, for example, `10 SECONDS`."
 
 
 def span_of(tree: Context) -> Span:
-    """Return where a part of the text stands."""
+    """Return the range of the source text that a parse tree covers."""
     first, last = tree.start, tree.stop
     length = last.offset + len(last.text) - first.offset
     return Span(first.line, first.column, first.offset, length)

@@ -1,4 +1,4 @@
-"""The options of WITH from ANTLR's parse tree."""
+"""Builds the options after WITH from ANTLR's parse trees."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -6,34 +6,34 @@ from typing import Literal
 
 from grammar.ast import (
     Accuracy,
-    Adam,
+    AdamOption,
     Allow,
     Awareness,
-    CostCap,
+    CostCapOption,
     Number,
     Option,
     Outliers,
     PlacementOn,
     Salience,
-    Sample,
-    Scheduler,
+    SampleOption,
+    SchedulerOption,
     Signature,
     Span,
 )
+from grammar.diagnostics import clip
+from grammar.expressions import ExpressionBuilder
 from grammar.generated.InsightsParser import InsightsParser as Tree
-from grammar.literals import Context, Literals, span_of
-from grammar.problems import clip
-from grammar.scanner import Token
-from grammar.terms import Terms
+from grammar.literals import Context, LiteralBuilder, span_of
+from grammar.scanner import LexicalToken
 
 MOST = 1_000_000_000
-"""The largest whole number that an option takes."""
+"""The greatest integer that an option accepts."""
 
 
-class Options:
-    """Builds the options of one insight; ``literals`` collects what is wrong."""
+class OptionBuilder:
+    """Builds the options of one insight; errors are added to ``literals.problems``."""
 
-    def __init__(self, literals: Literals, terms: Terms) -> None:
+    def __init__(self, literals: LiteralBuilder, terms: ExpressionBuilder) -> None:
         self._literals = literals
         self._terms = terms
         self._built: list[Option] = []
@@ -61,12 +61,12 @@ class Options:
             case Tree.AwarenessContext():
                 return Awareness(self._spared(tree.what), span=span)
             case Tree.AdamContext():
-                return Adam(span=span)
+                return AdamOption(span=span)
             case Tree.AlgorithmContext():
                 return Outliers(self._literals.name(tree.name), span=span)
             case Tree.SchedulerContext():
                 settings = self._literals.settings(tree.given)
-                return Scheduler(self._literals.name(tree.name), settings, span=span)
+                return SchedulerOption(self._literals.name(tree.name), settings, span=span)
             case Tree.CostCapContext():
                 return self._cost_cap(tree, span)
             case Tree.PlacementOnContext():
@@ -77,9 +77,9 @@ class Options:
                 return Signature(self._literals.name(tree.name), span=span)
 
     def _complete(self, tree: Context) -> None:
-        """Add what belongs to the option before it."""
+        """Merge a completing option, such as CONFIDENCE, into the preceding option."""
         match tree, self._built[-1] if self._built else None:
-            case Tree.ConfidenceContext(), Accuracy() | Adam() as option:
+            case Tree.ConfidenceContext(), Accuracy() | AdamOption() as option:
                 taken = option.confidence is not None
                 whole: Option = replace(option, confidence=self._share(tree.share, "a confidence"))
             case Tree.NeighboursContext(), Outliers() as option:
@@ -93,51 +93,53 @@ class Options:
                 return
         if taken:
             word = tree.start.text.upper()
-            self._literals.complain(tree.start.span, f"{word} is given twice", f"Give one {word}.")
+            self._literals.report(
+                tree.start.span, f"{word} is given twice", f"Write only one {word}."
+            )
         length = span_of(tree).offset + span_of(tree).length - option.span.offset
         self._built[-1] = replace(whole, span=replace(option.span, length=length))
 
     def _refuse_alone(self, tree: Context) -> None:
         confident = isinstance(tree, Tree.ConfidenceContext)
         owner = "MAX_ERROR or ADAM" if confident else "ALGORITHM"
-        self._literals.complain(
+        self._literals.report(
             tree.start.span,
-            f"{tree.start.text.upper()} stands behind {owner} only",
+            f"{tree.start.text.upper()} is allowed only after {owner}",
             "Write, for example, `MAX_ERROR 0.05 AND CONFIDENCE 0.95`."
             if confident
             else "Write, for example, `ALGORITHM pmcod AND K=50 AND R=0.5`.",
         )
 
-    def _sample(self, amount: Number, span: Span) -> Sample:
+    def _sample(self, amount: Number, span: Span) -> SampleOption:
         if 0 < amount.value < 1:
-            return Sample(share=amount.value, span=span)
+            return SampleOption(share=amount.value, span=span)
         if not (1 <= amount.value <= MOST and amount.value.is_integer()):
-            self._literals.complain(
+            self._literals.report(
                 amount.span,
-                "a sample is a share between 0 and 1, or a whole number of points",
+                "a sample must be a share between 0 and 1, or a whole number of points",
                 "Write `SAMPLE 0.2` for a fifth, or `SAMPLE 100`.",
             )
-            return Sample(size=1)
-        return Sample(size=int(amount.value), span=span)
+            return SampleOption(size=1)
+        return SampleOption(size=int(amount.value), span=span)
 
-    def _spared(self, token: Token) -> Literal["COMPUTATIONS", "ACCURACY"]:
+    def _spared(self, token: LexicalToken) -> Literal["COMPUTATIONS", "ACCURACY"]:
         word = token.text.upper()
         if word not in ("COMPUTATIONS", "ACCURACY"):
-            message = f"`{clip(token.text)}` is nothing to be aware of"
-            self._literals.complain(token.span, message, "Write COMPUTATIONS or ACCURACY.")
+            message = f"`{clip(token.text)}` is not an aim of AWARENESS"
+            self._literals.report(token.span, message, "Write COMPUTATIONS or ACCURACY.")
         return "ACCURACY" if word == "ACCURACY" else "COMPUTATIONS"
 
-    def _cost_cap(self, tree: Context, span: Span) -> CostCap:
+    def _cost_cap(self, tree: Context, span: Span) -> CostCapOption:
         amount = self._literals.amount(tree.amount)
         if amount.value < 0:
-            self._literals.complain(
+            self._literals.report(
                 amount.span,
-                "a cost cap is 0 or more",
+                "a cost cap must be at least 0",
                 "Write, for example, `COST_CAP 2.5 PER 1 DAY`.",
             )
         number = tree.per.amount
         per = self._literals.interval(number.value, number.minus, tree.per.unit, span_of(tree.per))
-        return CostCap(amount.value, per, span=span)
+        return CostCapOption(amount.value, per, span=span)
 
     def _placement(self, tree: Context, span: Span) -> PlacementOn:
         return PlacementOn(
@@ -153,23 +155,25 @@ class Options:
         if least <= number.value <= MOST and number.value.is_integer():
             return int(number.value)
         likely = round(min(max(number.value, least), MOST))
-        self._literals.complain(
-            number.span, f"this is a whole number from {least} to {MOST:,}", f"Write {likely}, say."
+        self._literals.report(
+            number.span,
+            f"a whole number is expected here, from {least} to {MOST:,}",
+            f"Write, for example, {likely}.",
         )
         return least
 
     def _share(self, tree: Context, what: str) -> float:
         number = self._literals.amount(tree)
         if not 0 < number.value < 1:
-            self._literals.complain(
-                number.span, f"{what} is a share between 0 and 1", "5 percent are 0.05."
+            self._literals.report(
+                number.span, f"{what} must be a share between 0 and 1", "Write 5 percent as 0.05."
             )
         return number.value
 
     def _distance(self, tree: Context) -> float:
         number = self._literals.amount(tree)
         if number.value <= 0:
-            self._literals.complain(
-                number.span, "a distance is more than 0", "Write, for example, `R=0.5`."
+            self._literals.report(
+                number.span, "a distance must be more than 0", "Write, for example, `R=0.5`."
             )
         return number.value

@@ -1,21 +1,23 @@
-"""From text to the abstract syntax tree."""
+"""The parser: parses a text into a syntax tree."""
 
-from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import lru_cache
+from itertools import islice, pairwise
 from typing import Any
 
-from grammar.ast import Node, Script, Span, Statement
-from grammar.build import Builder
-from grammar.diagnosis import diagnose, diagnose_token
-from grammar.failure import ARITHMETIC, CLAUSES, COMPARATORS, Failure
+from grammar.ast import Script, Span, Statement, SyntaxNode
+from grammar.build import StatementBuilder
+from grammar.diagnostics import Diagnostic, ParseError, diagnostic_at
 from grammar.format import format_statement
 from grammar.functions import OPERATORS
 from grammar.generated.InsightsParser import InsightsParser as Tree
-from grammar.problems import ParseError, Problem, problem_at
+from grammar.keywords import classify_keywords
+from grammar.mismatch import ARITHMETIC, CLAUSES, COMPARATORS, Mismatch
 from grammar.recognizer import Recognizer
-from grammar.rest import rest_of
-from grammar.scanner import Token, scan
-from grammar.words import tell_keywords
+from grammar.recovery import recover
+from grammar.scanner import LexicalToken, scan
+from grammar.syntax_errors import diagnose, diagnose_token
+from grammar.trees import children
 
 MAX_BYTES = 1_000_000
 MAX_STATEMENTS = 10_000
@@ -27,72 +29,87 @@ _LEVELLING = CLAUSES | {Tree.COMMA, Tree.AND, Tree.OR}
 _DEEPENING = frozenset({*OPERATORS, "ALLOW"})
 
 
-def parse(text: str) -> Script:
-    """Return the statements of ``text``.
+Names = Callable[[], Collection[str]]
 
-    Raises ParseError, and nothing else, with the problems of all statements; it gives up after
-    MAX_PROBLEMS of them.
+
+def parse(text: str) -> Script:
+    """Return the syntax tree of a text.
+
+    Raises only ParseError, with the diagnostics of all statements; parsing stops after MAX_PROBLEMS
+    diagnostics.
     """
-    problems: list[Problem] = []
-    broken: list[list[Token]] = []
+    problems: list[Diagnostic] = []
+    broken: list[list[LexicalToken]] = []
     statements = tuple(_statements(text, problems, broken))
     if problems:
         given_up = len(problems) >= MAX_PROBLEMS or len(statements) + len(broken) > MAX_STATEMENTS
-        rest = None if given_up else rest_of(statements, broken)
+        rest = None if given_up else recover(statements, broken)
         raise ParseError(tuple(problems[:MAX_PROBLEMS]), rest)
     return Script(statements, span=Span(1, 1, 0, len(text)))
 
 
 def _statements(
-    text: str, problems: list[Problem], broken: list[list[Token]]
+    text: str, problems: list[Diagnostic], broken: list[list[LexicalToken]]
 ) -> Iterator[Statement]:
-    """Yield the sound statements of a text, and append the others and what is wrong with them."""
+    """Yield the valid statements of a text.
+
+    Append the tokens of each invalid statement to ``broken``, and the diagnostics to ``problems``.
+    """
     if len(text.encode(errors="surrogatepass")) > MAX_BYTES:
-        problems.append(Problem(1, 1, 0, f"the text is longer than {MAX_BYTES:,} bytes"))
+        problems.append(Diagnostic(1, 1, 0, f"the text is longer than {MAX_BYTES:,} bytes"))
         return
     recognizer = Recognizer()
+    # Few texts need the names: they are looked up at the first call that may lack a unit.
+    defined = lru_cache(maxsize=1)(lambda: frozenset(_defined_functions(text)))
     count = 0
     for count, tokens in enumerate(_cut(scan(text)), start=1):
         if count > MAX_STATEMENTS:
             message = f"there are more than {MAX_STATEMENTS:,} statements"
-            problems.append(problem_at(tokens[0].span, message, "Submit them in several texts."))
+            problems.append(diagnostic_at(tokens[0].span, message, "Submit them in several texts."))
             broken.append(tokens)
         if len(problems) >= MAX_PROBLEMS or count > MAX_STATEMENTS:
             return
         known = len(problems)
-        statement = _statement(tokens, recognizer, problems)
+        statement = _statement(tokens, recognizer, problems, defined)
         if statement is None or len(problems) > known:
             broken.append(tokens)
         else:
             yield statement
     if count == 0:
         hint = "Write, for example, `load = COMPUTE AVG(cpu.util, 10 SECONDS) EVERY 5 SECONDS`."
-        problems.append(Problem(1, 1, 0, "there is no insight in this text", hint))
+        problems.append(Diagnostic(1, 1, 0, "there is no insight in this text", hint))
 
 
-def _cut(tokens: Iterable[Token]) -> Iterator[list[Token]]:
-    """Yield each statement's tokens, with an EOF token where it ends; empty ones are left out."""
-    statement: list[Token] = []
+def _defined_functions(text: str) -> Iterator[str]:
+    """Yield each name that follows the word FUNCTION, including names in invalid statements."""
+    for word, name in pairwise(scan(text)):
+        if word.text.upper() == "FUNCTION":
+            yield name.text.upper()
+
+
+def _cut(tokens: Iterable[LexicalToken]) -> Iterator[list[LexicalToken]]:
+    """Yield the tokens of each statement, with an EOF token at the end; skip empty statements."""
+    statement: list[LexicalToken] = []
     for token in tokens:
-        if token.type == Tree.UNCLOSED_COMMENT:  # what follows is comment, not statements
+        if token.type == Tree.UNCLOSED_COMMENT:  # the rest of the text is a comment
             yield [*statement, token, _end(token)]
             return
         if token.type != Tree.SEMICOLON:
             statement.append(token)
         elif statement:
-            yield [*statement, Token(Tree.EOF, ";", token.offset, token.line, token.column)]
+            yield [*statement, LexicalToken(Tree.EOF, ";", token.offset, token.line, token.column)]
             statement = []
     if statement:
         yield [*statement, _end(statement[-1])]
 
 
-def _end(last: Token) -> Token:
+def _end(last: LexicalToken) -> LexicalToken:
     length = len(last.text)
-    return Token(Tree.EOF, "", last.offset + length, last.line, last.column + length)
+    return LexicalToken(Tree.EOF, "", last.offset + length, last.line, last.column + length)
 
 
 def _statement(
-    tokens: list[Token], recognizer: Recognizer, problems: list[Problem]
+    tokens: list[LexicalToken], recognizer: Recognizer, problems: list[Diagnostic], defined: Names
 ) -> Statement | None:
     unreadable = list(islice(_unreadable(tokens), MAX_PROBLEMS))
     if unreadable:
@@ -103,22 +120,24 @@ def _statement(
         problems.append(_too_deep(deep.span))
         return None
     try:
-        tree = recognizer.recognize(tell_keywords(tokens))
-        if not isinstance(tree, Failure):
-            return _built(tree, tokens, problems)
+        tree = recognizer.recognize(classify_keywords(tokens))
+        if not isinstance(tree, Mismatch):
+            return _built(tree, tokens, problems, defined)
         problems.append(diagnose(tree))
     except RecursionError:  # the caller's own stack was nearly full
         problems.append(_too_deep(tokens[0].span))
     return None
 
 
-def _built(tree: Any, tokens: list[Token], problems: list[Problem]) -> Statement | None:
+def _built(
+    tree: Any, tokens: list[LexicalToken], problems: list[Diagnostic], defined: Names
+) -> Statement | None:
     known = len(problems)
-    statement = Builder(problems).statement(tree)
+    statement = StatementBuilder(problems, defined).statement(tree)
     if (deep := _first_too_deep_in(statement)) is not None:
         problems.append(_too_deep(deep.span))
         return None
-    # Some statements are deeper in their canonical text, which must parse too.
+    # The canonical text of some statements is deeper, and must parse too.
     deeper = next((token for token in tokens if token.text.upper() in _DEEPENING), None)
     if deeper is not None and len(problems) == known:
         canonical = [*scan(format_statement(statement))]
@@ -128,20 +147,23 @@ def _built(tree: Any, tokens: list[Token], problems: list[Problem]) -> Statement
     return statement
 
 
-def _unreadable(tokens: list[Token]) -> Iterator[Problem]:
+def _unreadable(tokens: list[LexicalToken]) -> Iterator[Diagnostic]:
     end = -1
     for token in tokens:
         problem = diagnose_token(token)
-        if problem is not None and token.offset != end:  # of a run, the first says it all
+        if (
+            problem is not None and token.offset != end
+        ):  # one diagnostic for adjacent invalid tokens
             yield problem
         end = -1 if problem is None else token.offset + len(token.text)
 
 
-def _first_too_deep(tokens: list[Token]) -> Token | None:
-    """Return the first token more than MAX_DEPTH levels deep.
+def _first_too_deep(tokens: list[LexicalToken]) -> LexicalToken | None:
+    """Return the first token that is nested more than MAX_DEPTH levels deep; otherwise None.
 
-    Every open parenthesis is a level, and every operator before it in its group. That keeps the
-    parser from recursing far; operators behind a group make the tree deeper than this tells.
+    The levels of a token are the open parentheses around the token, and the operators before the
+    token in each open group. Limiting the levels limits the recursion of the parser. Operators
+    after a group also deepen the tree, but this function does not count them.
     """
     groups, depth = [0], 0
     for token in tokens:
@@ -161,28 +183,22 @@ def _first_too_deep(tokens: list[Token]) -> Token | None:
     return None
 
 
-def _first_too_deep_in(statement: Statement) -> Node | None:
-    """Return the first node with more than MAX_DEPTH others between itself and the statement.
+def _first_too_deep_in(statement: Statement) -> SyntaxNode | None:
+    """Return the first node with more than MAX_DEPTH nodes between the statement and the node.
 
-    All that reads a tree recurses, up to six frames a level, on a stack of a thousand.
+    Return None if the statement has no such node. Functions over trees recurse with up to six
+    frames per level; Python allows 1,000 frames.
     """
-    waiting: list[tuple[Node, int]] = [(statement, 0)]
+    waiting: list[tuple[SyntaxNode, int]] = [(statement, 0)]
     while waiting:
         node, above = waiting.pop()
         if above > MAX_DEPTH + 1:
             return node
-        waiting.extend((part, above + 1) for part in reversed(_parts(node)))
+        waiting.extend((part, above + 1) for part in reversed(children(node)))
     return None
 
 
-def _parts(node: Node) -> list[Node]:
-    names: tuple[str, ...] = node.__match_args__  # all fields but the span
-    values = (getattr(node, name) for name in names)
-    below = (each if isinstance(each, tuple) else (each,) for each in values)
-    return [part for part in chain.from_iterable(below) if isinstance(part, Node)]
-
-
-def _too_deep(span: Span) -> Problem:
+def _too_deep(span: Span) -> Diagnostic:
     message = f"this is nested more than {MAX_DEPTH} levels deep"
-    hint = "Each parenthesis is a level, and each operator in a row: make it several insights."
-    return problem_at(span, message, hint)
+    hint = "Each parenthesis and each chained operator is a level: divide it into several insights."
+    return diagnostic_at(span, message, hint)

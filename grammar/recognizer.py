@@ -1,4 +1,4 @@
-"""The tokens of one statement through the generated parser."""
+"""The recognizer: runs the generated parser on one statement at a time."""
 
 from typing import Any
 
@@ -6,24 +6,28 @@ from antlr4.atn.PredictionMode import PredictionMode
 from antlr4.error.Errors import InputMismatchException, RecognitionException
 from antlr4.Token import Token as AntlrToken
 
-from grammar.failure import Failure
 from grammar.generated.InsightsParser import InsightsParser
-from grammar.scanner import Token
+from grammar.mismatch import Mismatch
+from grammar.scanner import LexicalToken
 
 
 class Recognizer:
-    """Turns the tokens of one statement after the other into parse trees.
+    """Parses statements with ANTLR's prediction mode SLL first, because SLL is fast.
 
-    First by SLL prediction, which is fast. Only a statement that fails goes through LL prediction,
-    which has the last word, and which stops as early as it can to learn all that was expected.
+    A statement that fails is parsed again with the prediction mode LL, which decides whether the
+    statement is valid. At an error, the second attempt stops as early as possible, at a place where
+    all expected tokens are known.
     """
 
     def __init__(self) -> None:
         self._parser = InsightsParser(_Tokens([]))
-        self._parser.buildParseTrees = False  # the grammar labels all that is read; no more is kept
+        self._parser.buildParseTrees = False  # the labels of the grammar suffice
 
-    def recognize(self, tokens: list[Token]) -> Any:
-        """Return the ``statement`` tree of tokens that end with the EOF token, or the Failure."""
+    def recognize(self, tokens: list[LexicalToken]) -> Any:
+        """Return the parse tree of a statement, or the Mismatch at which the parser stopped.
+
+        ``tokens``: the last token must be EOF.
+        """
         try:
             return self._run(tokens, PredictionMode.SLL, _Stop(early=False))
         except _StoppedError:
@@ -32,14 +36,14 @@ class Recognizer:
             return self._run(tokens, PredictionMode.LL, _Stop(early=True))
         except _StoppedError as stopped:
             cause = stopped.cause
-            return Failure(
+            return Mismatch(
                 tokens=tokens,
                 index=next(i for i, token in enumerate(tokens) if token is cause.offendingToken),
                 rule=cause.ctx.getRuleIndex(),
                 expected=frozenset(cause.getExpectedTokens()),
             )
 
-    def _run(self, tokens: list[Token], mode: Any, strategy: "_Stop") -> Any:
+    def _run(self, tokens: list[LexicalToken], mode: Any, strategy: "_Stop") -> Any:
         self._parser._interp.predictionMode = mode
         self._parser._errHandler = strategy
         self._parser.setTokenStream(_Tokens(tokens))
@@ -47,9 +51,9 @@ class Recognizer:
 
 
 class _Tokens:
-    """As much of an ANTLR token stream as its parser uses; the last token is EOF."""
+    """The part of ANTLR's token stream that its parser uses; the last token is EOF."""
 
-    def __init__(self, tokens: list[Token]) -> None:
+    def __init__(self, tokens: list[LexicalToken]) -> None:
         self._tokens = tokens
         self._last = len(tokens) - 1
         self.index = 0
@@ -57,12 +61,12 @@ class _Tokens:
     def LA(self, ahead: int) -> int:  # noqa: N802
         return self._tokens[min(self.index + ahead - 1, self._last)].type
 
-    def LT(self, ahead: int) -> Token:  # noqa: N802
+    def LT(self, ahead: int) -> LexicalToken:  # noqa: N802
         if ahead < 0:
             return self._tokens[max(self.index + ahead, 0)]
         return self._tokens[min(self.index + ahead - 1, self._last)]
 
-    def get(self, index: int) -> Token:
+    def get(self, index: int) -> LexicalToken:
         return self._tokens[index]
 
     def consume(self) -> None:
@@ -85,10 +89,10 @@ class _StoppedError(Exception):
 
 
 class _Stop:
-    """ANTLR's "error strategy" that ends at the first error.
+    """An error strategy for ANTLR that stops at the first error.
 
-    ``early`` checks before every optional part, where all that may follow is still known, instead
-    of at the next token that must be there.
+    ``early``: whether to check the next token before every optional part of a rule, where all
+    possible tokens are known. Otherwise, the next token is checked only where a token is required.
     """
 
     def __init__(self, *, early: bool) -> None:

@@ -1,4 +1,4 @@
-"""From text to tokens: the generated lexer's own automaton, without ANTLR's cost a character."""
+"""The scanner: runs the generated lexer's automaton without ANTLR's overhead per character."""
 
 import re
 from collections.abc import Iterator
@@ -17,8 +17,11 @@ _FOREIGN_SPACE = re.compile("[\u00a0\ufeff]")  # what editors and web pages slip
 _FOREIGN = re.compile("[^\x00-\x7f]")
 
 
-class Token:
-    """A token; it has what ANTLR's parser and we read of it, and none of ANTLR's weight."""
+class LexicalToken:
+    """A token with only those fields that ANTLR's parser reads.
+
+    ``line`` and ``column`` are 1-based, ``offset`` is 0-based.
+    """
 
     __slots__ = ("column", "line", "offset", "text", "type")
 
@@ -31,31 +34,32 @@ class Token:
 
     @property
     def span(self) -> Span:
-        """Where the token stands."""
+        """The location of the token in the source text."""
         return Span(self.line, self.column, self.offset, len(self.text))
 
 
-def scan(text: str) -> Iterator[Token]:
-    """Yield the tokens of ``text``, without spaces and comments; what is none is ``UNKNOWN``."""
+def scan(text: str) -> Iterator[LexicalToken]:
+    """Yield the tokens of a text, without spaces and comments; invalid tokens are ``UNKNOWN``."""
     line, line_start = 1, 0
     for kind, start, end in _cut(text):
         if kind not in _SKIPPED:
-            yield Token(kind, text[start:end], start, line, start - line_start + 1)
+            yield LexicalToken(kind, text[start:end], start, line, start - line_start + 1)
         elif newlines := text.count("\n", start, end):
             line += newlines
             line_start = text.rindex("\n", start, end) + 1
 
 
 def comments(text: str) -> list[tuple[int, int]]:
-    """Return where the comments of ``text`` stand, as offsets of start and end, in its order."""
+    """Return (start, end) of each comment of a text, as offsets, in the order of the text."""
     return [(start, end) for kind, start, end in _cut(text) if kind in _COMMENTS]
 
 
 def _cut(text: str) -> Iterator[tuple[int, int, int]]:
-    """Yield kind, start and end of every token.
+    """Yield (kind, start, end) of every token, including spaces and comments, as offsets.
 
-    ANTLR caches its automaton's steps for ASCII only. All other characters are alike to the
-    grammar (they belong in strings and comments), so one control character stands for them.
+    ANTLR caches the transitions of its automaton only for ASCII. All other characters occur only in
+    strings and comments, where the grammar does not distinguish between characters. Therefore one
+    control character replaces each of these characters.
     """
     plain = _FOREIGN.sub("\x01", _FOREIGN_SPACE.sub(" ", text))
     stream = InputStream(plain)
@@ -72,7 +76,10 @@ def _cut(text: str) -> Iterator[tuple[int, int, int]]:
 
 
 def _walk(state: Any, codes: bytes, start: int) -> tuple[int, int] | None:
-    """Return kind and end of the token at ``start``, or None where a step is not cached yet."""
+    """Return (kind, end) of the token at ``start``.
+
+    Return None if a transition of the automaton is not cached, or if no token matches.
+    """
     found = None
     for end in range(start, len(codes)):
         edges = None if state is None else state.edges

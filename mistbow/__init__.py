@@ -1,3 +1,3 @@
-"""What all of Mistbow's services share."""
+"""Code that several of Mistbow's services share."""
 
 __version__ = "0.1.0"

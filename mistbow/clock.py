@@ -1,15 +1,15 @@
-"""Time, as a seam: everything that asks for the time takes a clock."""
+"""Clocks, which are functions that code receives as parameters, so that tests inject their own."""
 
 import time
 from collections.abc import Callable
 
 Clock = Callable[[], int]
-"""Returns milliseconds since the epoch."""
+"""A function that returns the time in milliseconds since the epoch."""
 
-AHEAD_MS = 10_000
-"""A time that is further than this ahead of the clock is not believed yet."""
+MAX_AHEAD_MS = 10_000
+"""Points whose times are ahead of the clock by more than this time (ms) are future points."""
 
 
 def system_clock() -> int:
-    """Return this machine's time in milliseconds since the epoch."""
+    """Return the machine's time in milliseconds since the epoch."""
     return time.time_ns() // 1_000_000

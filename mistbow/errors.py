@@ -1,14 +1,17 @@
-"""Every error that Mistbow raises on purpose, on one page.
+"""The errors that Mistbow's services and clients raise.
 
-A service answers each of them with its ``status`` and a body of
-``{"error": {"code", "message", "hint", "details"}}``; the client raises the same class again.
+A service answers an error with its ``status`` and the body ``{"error": {"code", "message", "hint",
+"details"}, "result": "ERROR", "message"}``; the client raises an error of the same class. Clients
+of RAINBOW's storage read the outer fields ``result`` and ``message``.
 """
 
 from typing import Any, ClassVar
 
+from mistbow.os_faults import OsFault
+
 
 class MistbowError(Exception):
-    """What went wrong (``message``), how to mend it (``hint``) and where (``details``)."""
+    """The base class of errors: a message, a hint on the correction, and details (any JSON)."""
 
     code: ClassVar[str] = "internal"
     status: ClassVar[int] = 500
@@ -20,143 +23,205 @@ class MistbowError(Exception):
         self.details = details
 
     def body(self) -> dict[str, Any]:
-        """Return the JSON body by which a service reports this error."""
+        """Return the JSON body of this error."""
         error = {"code": self.code, "message": self.message}
         if self.hint is not None:
             error["hint"] = self.hint
         if self.details is not None:
             error["details"] = self.details
-        return {"error": error}
+        return {"error": error, "result": "ERROR", "message": self.message}
 
 
 class InvalidRequestError(MistbowError):
-    """The request cannot be understood or breaks a stated rule."""
+    """The request is invalid."""
 
     code = "invalid_request"
     status = 400
 
 
 class InvalidQueryError(MistbowError):
-    """An insight query has problems; ``details`` lists them with line, column and hint."""
+    """A text of insights has errors; ``details`` lists the errors with line, column and hint."""
 
     code = "invalid_query"
     status = 400
 
 
 class UnauthorizedError(MistbowError):
-    """No token, or one that is not known."""
+    """The request has no valid token."""
 
     code = "unauthorized"
     status = 401
 
 
 class ForbiddenError(MistbowError):
-    """The token is known, and does not open this: its scopes or its entity prefix."""
+    """The token lacks a scope or a signature, or has a prefix that excludes an entity; or a foreign
+    web page may have sent the request.
+    """
 
     code = "forbidden"
     status = 403
 
 
 class NotFoundError(MistbowError):
-    """The thing named does not exist."""
+    """The resource that the request names does not exist."""
 
     code = "not_found"
     status = 404
 
 
+class MethodNotAllowedError(MistbowError):
+    """The path does not take the method of the request."""
+
+    code = "method_not_allowed"
+    status = 405
+
+
+class NotAcceptableError(MistbowError):
+    """The service cannot give the answer in a media type that the request accepts."""
+
+    code = "not_acceptable"
+    status = 406
+
+
 class SlowRequestError(MistbowError):
-    """The body did not come within the time that there is for it."""
+    """The service did not receive the request's body in time."""
 
     code = "slow_request"
     status = 408
 
 
 class ConflictError(MistbowError):
-    """The request contradicts what is stored."""
+    """The request conflicts with stored data, for example with an existing name."""
 
     code = "conflict"
     status = 409
 
 
 class FencedError(MistbowError):
-    """A writer of an older epoch tried to append; a newer one owns the stream."""
+    """The writer is fenced: another writer has the lease of the stream, with a greater epoch."""
 
     code = "fenced"
     status = 409
 
 
 class TooLargeError(MistbowError):
-    """The body, or the number of its points, is over the limit."""
+    """The request's body has too many bytes or points."""
 
     code = "too_large"
     status = 413
 
 
 class UnsupportedError(MistbowError):
-    """The body is of a type, or packed in a way, that is not taken here."""
+    """The media type or the encoding of the body is not supported."""
 
     code = "unsupported"
     status = 415
 
 
+class MisdirectedError(MistbowError):
+    """The request was sent to an address that is not the service's own."""
+
+    code = "misdirected"
+    status = 421
+
+
 class TooManyRequestsError(MistbowError):
-    """More requests at once than the service takes; trying again later may succeed."""
+    """The service has reached its limit of concurrent requests; a retry may succeed."""
 
     code = "too_many_requests"
     status = 429
 
 
+class HeadTooLargeError(MistbowError):
+    """The request line and the headers have too many bytes."""
+
+    code = "head_too_large"
+    status = 431
+
+
 class UnavailableError(MistbowError):
-    """A part that this request needs is away; trying again later may succeed."""
+    """A service that the request needs is unavailable; a retry may succeed."""
 
     code = "unavailable"
     status = 503
 
 
 class LostDataError(UnavailableError):
-    """Ignite lost acknowledged rows of this stream, which is refused until it is repaired."""
+    """Ignite lost acknowledged rows of the stream; the stream is refused until it is repaired."""
 
     code = "lost_data"
 
 
 class StorageFullError(MistbowError):
-    """The streams take as much room as they may, and nothing may be evicted."""
+    """The maximum size of a stream, of all streams, or of the spool is reached."""
 
     code = "storage_full"
     status = 507
 
 
-_BY_CODE: dict[str, type[MistbowError]] = {
-    cls.code: cls
-    for cls in (
-        MistbowError,
-        InvalidRequestError,
-        InvalidQueryError,
-        UnauthorizedError,
-        ForbiddenError,
-        NotFoundError,
-        SlowRequestError,
-        ConflictError,
-        FencedError,
-        TooLargeError,
-        UnsupportedError,
-        TooManyRequestsError,
-        UnavailableError,
-        LostDataError,
-        StorageFullError,
-    )
+def unavailable_by(fault: OsFault) -> UnavailableError:
+    """Return the error of a request that failed because of a fault of the machine."""
+    return UnavailableError(fault.message, hint=f"Tell the operator: {fault.hint}.")
+
+
+ERRORS: tuple[type[MistbowError], ...] = (
+    MistbowError,
+    InvalidRequestError,
+    InvalidQueryError,
+    UnauthorizedError,
+    ForbiddenError,
+    NotFoundError,
+    MethodNotAllowedError,
+    NotAcceptableError,
+    SlowRequestError,
+    ConflictError,
+    FencedError,
+    TooLargeError,
+    UnsupportedError,
+    MisdirectedError,
+    TooManyRequestsError,
+    HeadTooLargeError,
+    UnavailableError,
+    LostDataError,
+    StorageFullError,
+)
+"""All classes of errors that a service can answer."""
+
+_BY_CODE: dict[str, type[MistbowError]] = {cls.code: cls for cls in ERRORS}
+
+_BY_STATUS_OF_PROXY: dict[int, type[MistbowError]] = {
+    408: SlowRequestError,
+    413: TooLargeError,
+    429: TooManyRequestsError,
+    502: UnavailableError,
+    503: UnavailableError,
+    504: UnavailableError,
 }
 
 
 def from_body(status: int, body: Any) -> MistbowError:
-    """Rebuild the error that a service reported; an unknown body becomes a plain error.
+    """Return the error that an answer describes.
 
-    That of Prometheus' API is known by its words only.
+    The code in the answer's body determines the class of the error. An answer without a code may
+    come from a proxy, for example if the service restarts. Then ``status`` determines the class, if
+    the status shows whether a repeated request can succeed. Error bodies of Prometheus' API contain
+    only a message.
     """
     error = body.get("error") if isinstance(body, dict) else None
     if not isinstance(error, dict):
-        kind = UnavailableError if status in (502, 503, 504) else MistbowError
-        said = error if isinstance(error, str) else f"the service answered {status}"
-        return kind(said, details=body)
+        kind = _BY_STATUS_OF_PROXY.get(status, MistbowError)
+        message = error if isinstance(error, str) else f"the service answered with status {status}"
+        return kind(message, details=body)
     kind = _BY_CODE.get(str(error.get("code")), MistbowError)
     return kind(str(error.get("message", "")), hint=error.get("hint"), details=error.get("details"))
+
+
+def of_status(status: int, message: str, *, hint: str | None = None) -> MistbowError:
+    """Return the error for a status of HTTP; a status without an own class has the nearest class.
+
+    >>> of_status(405, "no").code, of_status(418, "no").code, of_status(502, "no").code
+    ('method_not_allowed', 'invalid_request', 'internal')
+    """
+    default = InvalidRequestError if status < 500 else MistbowError
+    kinds = (kind for kind in _BY_CODE.values() if kind.status == status)
+    return next(kinds, default)(message, hint=hint)

@@ -1,4 +1,4 @@
-"""The fabric: what the sites of a fog know of each other, as immutable data, JSON both ways."""
+"""The fabric: its sites, workers and links, as immutable data with a JSON form."""
 
 from collections.abc import Mapping
 
@@ -6,11 +6,11 @@ import msgspec
 
 
 class Worker(msgspec.Struct, frozen=True, kw_only=True):
-    """An analytics worker as it announces itself to its site's agent.
+    """An analytics worker, as it announces itself to the agent of its site.
 
-    ``url`` is where others reach it. Free is what fragments may take of it, in cores and
-    megabytes; a clock speed of 0 is unknown. ``operators`` are those of other packages that it
-    has, each as its name and version.
+    ``url``: the address of the worker for other services. ``cores_free`` and ``memory_free_mb``:
+    the capacity that is free for fragments. ``clock_mhz``: the clock speed; 0 if unknown.
+    ``operators``: the operators of installed packages, each with its name and version.
     """
 
     name: str
@@ -26,10 +26,10 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Site(msgspec.Struct, frozen=True, kw_only=True):
-    """A site: its agent's node and address, and the workers that are alive there.
+    """A site: the node and the address of its agent, and its workers.
 
-    ``reachable``: whether the site that tells this reaches it now, straight or through another
-    one. What is told of one that is not is as it was last heard.
+    ``reachable``: whether requests from the reporting site reach the site now, directly or through
+    another site. The other fields of an unreachable site date from the last contact with the site.
     """
 
     name: str
@@ -41,8 +41,8 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
     workers: tuple[Worker, ...] = ()
 
 
-class Link(msgspec.Struct, frozen=True, kw_only=True):
-    """The way from a site straight to another, half of a round trip, in milliseconds."""
+class SiteLink(msgspec.Struct, frozen=True, kw_only=True):
+    """A direct link from one site to another. ``latency_ms``: half of the round-trip time."""
 
     source: str
     target: str
@@ -50,12 +50,12 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fabric(msgspec.Struct, frozen=True, kw_only=True):
-    """All sites that the agent of ``site`` knows of, itself included, and the links that work.
+    """The sites and the working links that the agent of ``site`` knows, including ``site`` itself.
 
-    ``forgotten`` are those that were there, and are not by somebody's request.
+    ``forgotten``: the sites that users removed, and that have not returned.
     """
 
     site: str
     sites: tuple[Site, ...]
-    links: tuple[Link, ...] = ()
+    links: tuple[SiteLink, ...] = ()
     forgotten: tuple[str, ...] = ()

@@ -1,33 +1,73 @@
-"""Finding free TCP ports, and telling whether one is taken, on loopback."""
+"""TCP ports: whether a server can listen on a port, and which process uses the port."""
 
-import random
+import errno
 import socket
+from collections.abc import Mapping
 
-LOOPBACK = "127.0.0.1"
+import psutil
 
-# None that the system itself gives away, to a connection or for port 0: while a server that keeps
-# its port is down, somebody else would have it.
-_PORTS = range(20_000, 32_000)
-
-
-def free_ports(count: int) -> list[int]:
-    """Return ``count`` different ports that nothing listens on at the moment."""
-    found: set[int] = set()
-    while len(found) < count:
-        # Not by the seed of this process: another one may have the same.
-        port = random.SystemRandom().choice(_PORTS)
-        if not is_taken(port):
-            found.add(port)
-    return list(found)
+from mistbow.errors import ConflictError
 
 
-def is_taken(port: int, host: str = LOOPBACK) -> bool:
-    """Return whether a server on ``host`` could not listen on ``port`` now."""
-    with socket.socket() as probe:
-        # As servers do: a connection of a former server in TIME_WAIT is no hindrance.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError:
-            return True
+def is_taken(port: int, host: str) -> bool:
+    """Return whether another socket uses ``port`` at ``host``, so that a server could not listen.
+
+    Other errors do not count, for example if ``host`` is an address of another machine: the server
+    reports them itself.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError:
         return False
+    return any(_is_in_use(family, address) for family, _, _, _, address in found)
+
+
+def check_ports(ports: Mapping[str, int], host: str) -> None:
+    """Raise ``ConflictError`` if ports at ``host`` are in use.
+
+    ``ports``: name of the setting -> port; the port 0 is not checked. The error names each used
+    port, the setting and the process that uses the port.
+    """
+    taken = {name: port for name, port in ports.items() if port and is_taken(port, host)}
+    if taken:
+        names = ", ".join(
+            f"port {port} (MISTBOW_{name.upper()}) by {_holder(port)}"
+            for name, port in taken.items()
+        )
+        raise ConflictError(
+            f"these ports are in use: {names}",
+            hint="stop the process that uses the port, or set another port",
+        )
+
+
+def _is_in_use(family: int, address: tuple[object, ...]) -> bool:
+    with socket.socket(family) as probe:
+        # As servers do, so that a connection in TIME_WAIT does not count as use.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        try:
+            probe.bind(address)
+        except OSError as error:
+            return error.errno == errno.EADDRINUSE
+        return False
+
+
+def _holder(port: int) -> str:
+    """Return a description of the process that uses a port, for error messages.
+
+    A process that listens on the port is preferred to a process that only has a connection.
+    """
+    try:
+        sockets = psutil.net_connections("tcp")
+    except psutil.Error:  # not permitted on every system
+        return "an unknown process"
+    users = [each for each in sockets if each.laddr and each.laddr.port == port]
+    users.sort(key=lambda each: (each.status != psutil.CONN_LISTEN, each.pid is None))
+    if not users or users[0].pid is None:
+        return "a process of another user"
+    pid: int = users[0].pid
+    try:
+        return f"process {pid} ({psutil.Process(pid).name()})"
+    except psutil.Error:  # it has just ended, or is hidden
+        return f"process {pid}"

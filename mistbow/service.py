@@ -1,37 +1,64 @@
-"""What every HTTP service has: health, metrics, errors as JSON, tokens and body limits."""
+"""The common parts of every HTTP service: health, metrics, documentation, errors as
+JSON, tokens, limits.
+"""
 
 import ipaddress
-import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any
 
+import msgspec
 import prometheus_client
 import uvicorn
 from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp
 
 from mistbow import __version__
-from mistbow.auth.guard import Gate
+from mistbow.auth.audiences import LocalEnd, OwnAddresses
+from mistbow.auth.authentication import Authentication
+from mistbow.auth.callers import FOG, current_caller
 from mistbow.auth.keyring import Keyring
 from mistbow.auth.rules import authorize, requires
-from mistbow.errors import InvalidRequestError, MistbowError, NotFoundError
-from mistbow.http.limits import BodyLimit, RequestLimit, headers_of
+from mistbow.auth.service_key import CHALLENGE_PATH, Challenge, ServiceKey
+from mistbow.auth.service_sessions import ServiceSessions
+from mistbow.errors import (
+    InvalidRequestError,
+    MistbowError,
+    TooLargeError,
+    UnavailableError,
+    of_status,
+    unavailable_by,
+)
+from mistbow.home_lock import home_lock
+from mistbow.http.documentation import DocumentationLogin, add_documentation
+from mistbow.http.error_forms import ErrorForms, ForeignErrors, own_form
+from mistbow.http.limits import BodyLimit, RequestLimit, error_headers
 from mistbow.http.protocol import BoundedProtocol
-from mistbow.http.shortcut import Shortcut, Shortcuts
-from mistbow.settings import ServiceSettings
+from mistbow.http.web_pages import WebPageGuard
+from mistbow.openapi import ApiDescription, Service
+from mistbow.os_faults import fault_of
+from mistbow.ports import check_ports
+from mistbow.private_files import make_home
+from mistbow.settings import ServiceSettings, parse_urls
 from mistbow.telemetry import get_logger, set_up_logging
 from mistbow.trust_settings import TokenSettings
 
 log = get_logger(__name__)
 
-Readiness = Callable[[], Awaitable[list[str]]]
-"""Returns what the service still waits for, in words; an empty list when it is ready."""
+_MAX_CHALLENGE_BYTES = 1024
+_CHALLENGE = msgspec.json.Decoder(Challenge)
 
-NotFoundForm = Callable[[NotFoundError], Any]
-"""Returns the JSON body of a 404."""
+Readiness = Callable[[], Awaitable[list[str]]]
+"""A function that returns the conditions for which the service waits; empty: the service is ready.
+"""
+
+
+async def _no_warnings() -> list[str]:
+    return []
+
 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
@@ -41,45 +68,82 @@ def create_service(
     settings: ServiceSettings,
     *,
     readiness: Readiness,
+    warnings: Readiness = _no_warnings,
     lifespan: Lifespan | None = None,
     description: str = "",
-    shortcuts: Mapping[str, Shortcut] | None = None,
-    but_with: bytes = b"",
-    not_found: Mapping[str, NotFoundForm] | None = None,
+    wrap: Callable[[ASGIApp], ASGIApp] | None = None,
+    error_forms: ErrorForms | None = None,
+    api: ApiDescription | None = None,
+    own_urls: Iterable[str] = (),
 ) -> FastAPI:
-    """Build a FastAPI application with everything that Mistbow's services have in common.
+    """Return a FastAPI application with the common parts of Mistbow's services.
 
-    ``shortcuts`` answer POSTs by path, but those with a header ``but_with``; ``not_found`` gives
-    the form of a 404 under a path.
+    ``warnings``: returns problems that an operator should see to although the service is ready.
+    ``wrap``: adds middleware that may answer requests in place of FastAPI, after authentication and
+    limits. ``error_forms``: the forms of errors at paths of other protocols. ``api``: what the
+    service adds to its OpenAPI document. ``own_urls``: the addresses that the service advertises.
     """
-    app = FastAPI(
+    app = Service(
         title=title,
         version=__version__,
         description=description,
         lifespan=lifespan,
         dependencies=[Depends(authorize)],
-        # Whether somebody set it up would be looked for at each request.
+        docs_url=None,
+        redoc_url=None,
+        # FastAPI would check at each request whether telemetry is configured.
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
-    _add_operations(app, readiness)
-    _add_error_handlers(app, not_found or {})
-    # The last one is asked first: who is not known takes nobody's place.
-    if shortcuts:
-        app.add_middleware(Shortcuts, by_path=shortcuts, but_with=but_with)
+    forms = error_forms or ErrorForms({})
+    app.api_description, app.error_forms = api or ApiDescription(), forms
+    sessions = ServiceSessions(
+        ServiceKey(settings.secret or ""),
+        OwnAddresses([*own_urls, *parse_urls(settings.own_urls)]),
+    )
+    _add_operations(app, readiness, warnings)
+    add_challenge(app, sessions)
+    add_documentation(app)
+    _add_error_handlers(app, forms)
+    # The last one runs first: an unauthenticated request does not count against the limits.
+    if wrap is not None:
+        app.add_middleware(wrap)
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes, seconds=settings.body_seconds)
     app.add_middleware(
-        RequestLimit, max_requests=settings.max_requests, max_followers=settings.max_followers
+        RequestLimit,
+        max_requests=settings.max_requests,
+        max_followers=settings.max_followers,
+        current_token=_current_token,
     )
-    if settings.secret is not None:
-        app.add_middleware(Gate, keyring=Keyring(settings.secret, settings.tokens_file))
+    if settings.secret is None:
+        # With tokens no guard is needed, because browsers do not add a token on their own.
+        app.add_middleware(WebPageGuard, own_names=settings.own_names)
+    else:
+        keyring = Keyring(settings.secret, settings.tokens_file)
+        app.add_middleware(Authentication, keyring=keyring, sessions=sessions)
+        app.add_middleware(DocumentationLogin)
+    # Outside all others, whose errors it converts.
+    app.add_middleware(ForeignErrors, forms=forms)
     return app
 
 
 def serve(app: FastAPI, name: str, port: int, settings: ServiceSettings) -> None:
-    """Serve ``app`` until SIGTERM or Ctrl-C; refuses to listen beyond loopback without a token."""
-    refuse_to_be_open(name, settings.host, settings)
-    secrets = () if settings.secret is None else (settings.secret,)
-    set_up_logging(name, settings.home, settings.log_level, secrets)
+    """Serve ``app`` until SIGTERM or Ctrl-C.
+
+    Exits without a token if other machines could reach the service. Raises ``ConflictError`` if a
+    process of the same service runs in the home folder, or if the port is in use.
+    """
+    require_token_beyond_loopback(name, settings.host, settings)
+    problems = make_home(settings.home)
+    with home_lock(settings.home, name, f"mistbow {name}"):
+        check_ports({f"{name}_port": port}, settings.host)
+        secrets = () if settings.secret is None else (settings.secret,)
+        set_up_logging(name, settings.home, settings.log_level, secrets)
+        for problem in problems:
+            log.warning("home_not_private", problem=problem)
+        _run(app, port, settings)
+
+
+def _run(app: FastAPI, port: int, settings: ServiceSettings) -> None:
     uvicorn.run(
         app,
         host=settings.host,
@@ -96,13 +160,19 @@ def serve(app: FastAPI, name: str, port: int, settings: ServiceSettings) -> None
     )
 
 
-def refuse_to_be_open(name: str, host: str, settings: TokenSettings) -> None:
-    """End this process where it would listen beyond loopback without a token."""
+def require_token_beyond_loopback(name: str, host: str, settings: TokenSettings) -> None:
+    """Exit if no token is set, although other machines can reach the address ``host``."""
     if settings.token is None and not _is_loopback(host):
         raise SystemExit(
             f"mistbow {name}: MISTBOW_TOKEN or MISTBOW_TOKEN_FILE must be set to listen on {host}, "
             "which is reachable from other machines"
         )
+
+
+def _current_token() -> str:
+    """Return the name of the current request's token; empty: the fog's own token, or no token."""
+    caller = current_caller()
+    return "" if caller.name == FOG.name else caller.name
 
 
 def _is_loopback(host: str) -> bool:
@@ -114,70 +184,123 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _add_operations(app: FastAPI, readiness: Readiness) -> None:
+def _add_operations(app: FastAPI, readiness: Readiness, warnings: Readiness) -> None:
     @app.get("/healthz", tags=["operations"], summary="Is the process alive?")
     @requires("read")
     async def healthz() -> dict[str, str]:
+        """Answer as long as the process runs; needs no token."""
         return {"status": "ok"}
 
     @app.get("/readyz", tags=["operations"], summary="Can it serve, and if not, why?")
     @requires("read")
     async def readyz() -> JSONResponse:
-        waiting = await readiness()
+        """Return whether the service can serve; the status is 503 while it waits for something."""
+        waiting, warned = await readiness(), await warnings()
         body = {"status": "waiting" if waiting else "ready", "waiting_for": waiting}
+        if warned:
+            body["warnings"] = warned
+        if waiting:
+            body |= UnavailableError(f"the service waits for {'; '.join(waiting)}").body()
         return JSONResponse(body, status_code=503 if waiting else 200)
 
     @app.get("/metrics", tags=["operations"], summary="Prometheus metrics")
     @requires("read")
     async def metrics() -> Response:
+        """Return the service's own metrics in the text format of Prometheus."""
         return PlainTextResponse(
             prometheus_client.generate_latest(),
             media_type=prometheus_client.CONTENT_TYPE_LATEST,
         )
 
 
-def _answer(body: Any, status: int, headers: Mapping[str, str] | None = None) -> Response:
-    # All in ASCII: what an error quotes may be no valid text.
-    text = json.dumps(body)
-    return Response(text, status, headers=dict(headers or {}), media_type="application/json")
+def add_challenge(app: FastAPI, sessions: ServiceSessions) -> None:
+    """Add the route at which a service proves its identity to another service."""
+
+    @app.post(CHALLENGE_PATH, include_in_schema=False)
+    @requires("read")
+    async def challenge(request: Request) -> Response:
+        body = b""
+        async for part in request.stream():
+            body += part
+            if len(body) > _MAX_CHALLENGE_BYTES:
+                raise TooLargeError(f"a challenge has at most {_MAX_CHALLENGE_BYTES} bytes")
+        try:
+            received = _CHALLENGE.decode(body)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise InvalidRequestError(f"the body is not a challenge: {error}") from None
+        host, port = request.scope["server"] or (None, None)
+        answer = await sessions.answer(received, LocalEnd(request.scope["scheme"], host, port))
+        return Response(msgspec.json.encode(answer), media_type="application/json")
 
 
-def _add_error_handlers(app: FastAPI, not_found: Mapping[str, NotFoundForm]) -> None:
-    def on_not_found(request: Request, error: NotFoundError) -> Response:
-        for path, form in not_found.items():
-            if request.url.path.startswith(path):
-                return _answer(form(error), error.status)
-        return _answer(error.body(), error.status)
+def _answer(
+    error: MistbowError, status: int | None = None, headers: Mapping[str, str] | None = None
+) -> Response:
+    body, kind = own_form(error, error.status)
+    return Response(body, status or error.status, dict(headers or {}), kind)
 
+
+def _add_error_handlers(app: FastAPI, forms: ErrorForms) -> None:
     @app.exception_handler(MistbowError)
-    async def on_own(request: Request, error: MistbowError) -> Response:
-        if isinstance(error, NotFoundError):
-            return on_not_found(request, error)
-        return _answer(error.body(), error.status, headers_of(error))
+    async def on_mistbow_error(_: Request, error: MistbowError) -> Response:
+        return _answer(error, headers=error_headers(error))
 
     @app.exception_handler(RequestValidationError)
-    async def on_validation(_: Request, error: RequestValidationError) -> Response:
+    async def on_validation_error(_: Request, error: RequestValidationError) -> Response:
         problems = [
             {"where": ".".join(str(part) for part in item["loc"]), "what": item["msg"]}
             for item in error.errors()
         ]
         first = problems[0] if problems else {"where": "body", "what": "is not valid"}
-        invalid = InvalidRequestError(
-            f"{first['where']}: {first['what']}",
-            hint="The service's /docs shows what this request takes.",
-            details=problems,
+        return _answer(
+            InvalidRequestError(
+                f"{first['where']}: {first['what']}",
+                hint="The parameters of this request are described at the service's /docs.",
+                details=problems,
+            )
         )
-        return _answer(invalid.body(), invalid.status)
 
     @app.exception_handler(HTTPException)
-    async def on_http(request: Request, error: HTTPException) -> Response:
-        if error.status_code == 404:
-            return on_not_found(request, NotFoundError(f"nothing is served at {request.url.path}"))
-        body = {"error": {"code": "http", "message": str(error.detail)}}
-        return _answer(body, error.status_code, error.headers)
+    async def on_http_error(request: Request, error: HTTPException) -> Response:
+        return _answer(_routing_error(request, error), error.status_code, error.headers)
+
+    @app.exception_handler(ClientDisconnect)
+    async def on_disconnect(_: Request, __: ClientDisconnect) -> Response:
+        # Nobody reads the answer, and the log needs no traceback of it.
+        return _answer(InvalidRequestError("the client disconnected"))
+
+    @app.exception_handler(OSError)
+    async def on_os_error(request: Request, error: OSError) -> Response:
+        if (fault := fault_of(error)) is None:
+            raise error
+        log.error("request_failed", path=request.scope["path"], error=str(fault))
+        return _answer(unavailable_by(fault))
 
     @app.exception_handler(Exception)
-    async def on_unforeseen(request: Request, error: Exception) -> Response:
-        log.error("unforeseen error", path=request.url.path, exc_info=error)
-        body = MistbowError("something went wrong inside the service; its log says what").body()
-        return _answer(body, 500)
+    async def on_unexpected_error(request: Request, error: Exception) -> Response:
+        path = request.scope["path"]
+        log.error("request_failed", path=path, exc_info=error)
+        # This handler runs outside all middleware, which therefore cannot convert the error.
+        form = forms.find(path) or own_form
+        internal = MistbowError("internal error; the service's log has the details")
+        body, kind = form(internal, internal.status)
+        return Response(body, internal.status, media_type=kind)
+
+
+def _routing_error(request: Request, error: HTTPException) -> MistbowError:
+    """Return the error of a request that has no route, in place of Starlette's own."""
+    path, status = request.scope["path"], error.status_code
+    if status == 404:
+        return of_status(
+            status,
+            f"the service has no route {path}",
+            hint="The service's /docs lists its routes.",
+        )
+    if status == 405:
+        methods = (error.headers or {}).get("Allow")
+        return of_status(
+            status,
+            f"{path} does not take the method {request.method}",
+            hint=f"It takes {methods}." if methods else None,
+        )
+    return of_status(status, str(error.detail))

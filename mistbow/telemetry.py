@@ -1,12 +1,13 @@
-"""Logs (structured to a file, readable to the terminal) and their set-up."""
+"""Structured logs: JSON lines to a file, text to the terminal."""
 
 import asyncio
+import contextlib
 import json
 import logging
 import logging.handlers
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, MutableMapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -16,39 +17,111 @@ from stamina.instrumentation import set_on_retry_hooks
 from structlog.processors import ExceptionRenderer
 from structlog.tracebacks import ExceptionDictTransformer
 
+from mistbow.errors import MistbowError
+from mistbow.os_faults import fault_of
+
 _ROTATE_BYTES = 16 * 2**20
 _QUIET = ("httpx", "httpcore", "py4j", "uvicorn.access", "uvicorn.error")
 
+
+def describe_expected_errors(_: Any, __: str, event: MutableMapping[str, Any]) -> Any:
+    """Replace the traceback of an expected error in an event by its description, in one line.
+
+    Expected are faults of the machine, such as a full disk, and errors with a status of their own.
+    """
+    given = event.get("exc_info")
+    error = given[1] if isinstance(given, tuple) else given
+    if given is True:
+        error = sys.exc_info()[1]
+    described = None
+    if isinstance(error, MistbowError) and error.status != MistbowError.status:
+        described = "; ".join(filter(None, (error.message, error.hint)))
+    elif fault := fault_of(error if isinstance(error, BaseException) else None):
+        described = str(fault)
+    if described is not None:
+        del event["exc_info"]
+        event["error"] = described
+    return event
+
+
 _SHARED: tuple[Any, ...] = (
+    describe_expected_errors,
     structlog.contextvars.merge_contextvars,
     structlog.stdlib.add_log_level,
     structlog.stdlib.add_logger_name,
     structlog.processors.TimeStamper(fmt="iso", utc=True),
 )
-"""What happens to each event, wherever it goes."""
+"""The processors that are applied to each event, for the file and for the terminal."""
 
-# What looks like a token, wherever it comes from: tokens of files, and headers.
+# Tokens of token files, and of headers.
 _TOKEN_LIKE = re.compile(r"mistbow_[A-Za-z0-9_-]{20,}|(?<=bearer )[^\s\"',]+", re.IGNORECASE)
 _HIDDEN = "[hidden]"
-_LEAST_HIDDEN = 6
-"""A shorter secret would be found in many a word."""
+_MIN_SECRET_LENGTH = 6
+"""The minimum length of a masked secret; a shorter secret would match parts of words."""
+
+
+class LogFile(logging.handlers.RotatingFileHandler):
+    """A rotated log file; a failure to write is reported once on stderr, in one line.
+
+    The handler of the library would print a traceback, and the arguments of each event unmasked.
+    """
+
+    def __init__(self, path: Path, max_bytes: int, backups: int) -> None:
+        # The file is opened at the first event: a full disk must not prevent the start.
+        super().__init__(path, maxBytes=max_bytes, backupCount=backups, delay=True)
+        self._path = path
+        self._failed = self._reported = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write an event."""
+        self._failed = False
+        super().emit(record)
+        self._reported = self._failed
+
+    def close(self) -> None:
+        """Close the file; what a full disk did not take is lost."""
+        with contextlib.suppress(OSError):
+            super().close()
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: ARG002, N802
+        """Report the first failure since the last success."""
+        self._failed = True
+        if not self._reported:
+            error = sys.exc_info()[1]
+            problem = fault_of(error) or type(error).__name__
+            with contextlib.suppress(OSError, ValueError):
+                sys.stderr.write(f"mistbow: the log {self._path} cannot be written: {problem}\n")
+
+
+class _TerminalLog(logging.StreamHandler[Any]):
+    """A log on a terminal, or in a file to which it is redirected; errors cannot be reported."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
+        """Drop the event."""
+
+
+def make_log_folder(folder: Path) -> None:
+    """Create the folder of logs; on a full disk, the first event reports the failure."""
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
 
 
 def set_up_logging(service: str, home: Path, level: str, secrets: Iterable[str] = ()) -> None:
-    """Send this process's logs to ``home/logs/service.jsonl`` and, readable, to stderr.
+    """Send this process's logs to ``home/logs/SERVICE.jsonl`` as JSON, and to stderr as text.
 
-    No line has any of ``secrets``, nor what looks like a token: callers put them in odd places.
+    ``secrets``, and texts that look like tokens, are masked in every line.
     """
-    scrub = _scrubber(secrets)
-    folder = home / "logs"
-    folder.mkdir(parents=True, exist_ok=True)
-    to_file = logging.handlers.RotatingFileHandler(
-        folder / f"{service}.jsonl", maxBytes=_ROTATE_BYTES, backupCount=3
-    )
-    # No local variables: a token may be among them.
+    mask = scrubber(secrets)
+
+    def scrub(_: Any, __: str, line: str) -> str:
+        return mask(line)
+
+    make_log_folder(home / "logs")
+    to_file = LogFile(home / "logs" / f"{service}.jsonl", _ROTATE_BYTES, 3)
+    # Without local variables: a token may be among them.
     errors = ExceptionRenderer(ExceptionDictTransformer(show_locals=False))
     to_file.setFormatter(_formatter(errors, structlog.processors.JSONRenderer(), scrub))
-    to_terminal = logging.StreamHandler(sys.stderr)
+    to_terminal = _TerminalLog(sys.stderr)
     to_terminal.setFormatter(
         _formatter(
             structlog.dev.ConsoleRenderer(
@@ -59,15 +132,15 @@ def set_up_logging(service: str, home: Path, level: str, secrets: Iterable[str] 
             scrub,
         )
     )
-    # What is away is told once by who waits for it, not at each try to reach it.
+    # Callers log an outage once; stamina would log each retry.
     set_on_retry_hooks([])
     root = logging.getLogger()
     root.handlers[:] = [to_file, to_terminal]
     root.setLevel(level.upper())
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
-    logging.getLogger("uvicorn.error").addFilter(_is_news)
-    # It writes a stack trace for each refused connection; the storage agent says what is away.
+    logging.getLogger("uvicorn.error").addFilter(_is_no_cancellation)
+    # It logs a traceback for each refused connection; the storage agent logs the outage.
     logging.getLogger("pyignite").setLevel(logging.CRITICAL)
     structlog.configure(
         processors=[
@@ -81,9 +154,8 @@ def set_up_logging(service: str, home: Path, level: str, secrets: Iterable[str] 
     )
 
 
-def _is_news(record: logging.LogRecord) -> bool:
-    # Who still follows a stream when a service ends is cut off: uvicorn says so in a line, and
-    # then writes a stack trace for each.
+def _is_no_cancellation(record: logging.LogRecord) -> bool:
+    # At shutdown, uvicorn logs a traceback for each client that follows a stream.
     error = record.exc_info[1] if record.exc_info else None
     return not isinstance(error, asyncio.CancelledError)
 
@@ -93,20 +165,17 @@ def _formatter(*last: Any) -> logging.Formatter:
     return structlog.stdlib.ProcessorFormatter(foreign_pre_chain=_SHARED, processors=[first, *last])
 
 
-def _scrubber(secrets: Iterable[str]) -> Callable[..., str]:
-    """Return the last step of a log's line, which takes secrets out of it."""
-    long = [text for text in secrets if len(text) >= _LEAST_HIDDEN]
+def scrubber(secrets: Iterable[str]) -> Callable[[str], str]:
+    """Return a function that masks ``secrets``, and texts that look like tokens, in a line."""
+    long = [text for text in secrets if len(text) >= _MIN_SECRET_LENGTH]
     forms = {form for text in long for form in (text, json.dumps(text)[1:-1], quote(text))}
     exact = [re.escape(form) for form in sorted(forms, key=len, reverse=True)]
     pattern = re.compile("|".join([*exact, _TOKEN_LIKE.pattern]), re.IGNORECASE)
 
-    def scrub(_: Any, __: str, line: str) -> str:
-        return pattern.sub(_HIDDEN, line)
-
-    return scrub
+    return lambda line: pattern.sub(_HIDDEN, line)
 
 
 def get_logger(name: str) -> structlog.stdlib.BoundLogger:
-    """Return a structured logger: ``log.info("event", key=value)``."""
+    """Return a structured logger; log events with ``log.info("event", key=value)``."""
     logger: structlog.stdlib.BoundLogger = structlog.stdlib.get_logger(name)
     return logger

@@ -1,4 +1,4 @@
-"""What services show each other, and whom they trust: the token, and certificates."""
+"""The settings of authentication and TLS between services: token, certificate, authorities."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,34 +9,34 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from mistbow.tls import check_ca, check_certificate
 
 
-def _is_of_authorities(file: Path | None) -> Path | None:
+def _check_authorities(file: Path | None) -> Path | None:
     if file is not None:
         check_ca(file)
     return file
 
 
-ServedBy = Annotated[Path | None, AfterValidator(_is_of_authorities)]
-"""A file of the authorities that servers are trusted by."""
+AuthoritiesFile = Annotated[Path | None, AfterValidator(_check_authorities)]
+"""A file with the certificates of the authorities that sign servers' certificates."""
 
 
 class TrustSettings(BaseSettings):
-    """Whom clients trust."""
+    """The certificate authorities that clients trust."""
 
     model_config = SettingsConfigDict(
         env_prefix="MISTBOW_", extra="ignore", frozen=True, hide_input_in_errors=True
     )
 
-    tls_ca: ServedBy = Field(
+    tls_ca: AuthoritiesFile = Field(
         default=None,
-        description="Certificates (PEM) of the authorities that servers are trusted by.",
+        description="Certificates (PEM) of the authorities that clients trust.",
     )
 
 
 class TokenSettings(TrustSettings):
-    """The bearer token of all services, itself or the file that it is in; and whom they trust."""
+    """The bearer token of all services, as text or as the path of a file."""
 
     token_file: Path | None = Field(
-        default=None, description="File with the bearer token, in place of MISTBOW_TOKEN."
+        default=None, description="File with the bearer token, instead of MISTBOW_TOKEN."
     )
     token: SecretStr | None = Field(
         default=None,
@@ -46,14 +46,14 @@ class TokenSettings(TrustSettings):
 
     @field_validator("token", mode="before")
     @classmethod
-    def _found(cls, token: object, info: ValidationInfo) -> object:
+    def _read_token(cls, token: object, info: ValidationInfo) -> object:
         file: Path | None = info.data.get("token_file")
         if token == "":
             raise ValueError("is empty")
         if file is None:
             return token
         if token is not None:
-            raise ValueError("MISTBOW_TOKEN and MISTBOW_TOKEN_FILE are both set; one is enough")
+            raise ValueError("MISTBOW_TOKEN and MISTBOW_TOKEN_FILE are both set; set one of them")
         try:
             text = file.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeError) as error:
@@ -64,33 +64,33 @@ class TokenSettings(TrustSettings):
 
     @property
     def secret(self) -> str | None:
-        """The token as text, or None."""
+        """The token as text; None: no token is set."""
         return None if self.token is None else self.token.get_secret_value()
 
 
 class TlsSettings(TokenSettings):
-    """The certificate that services show."""
+    """The certificate with which a service serves HTTPS."""
 
     tls_cert: Path | None = Field(
-        default=None, description="Certificate and its chain (PEM), to serve https by."
+        default=None, description="Certificate and its chain (PEM), to serve HTTPS."
     )
     tls_key: Path | None = Field(
-        default=None, validate_default=True, description="Key (PEM) of the certificate."
+        default=None, validate_default=True, description="Private key (PEM) of the certificate."
     )
 
     @field_validator("tls_key")
     @classmethod
-    def _fitting(cls, key: Path | None, info: ValidationInfo) -> Path | None:
+    def _check_pair(cls, key: Path | None, info: ValidationInfo) -> Path | None:
         if "tls_cert" not in info.data:
             return key
         certificate: Path | None = info.data["tls_cert"]
         if (certificate is None) != (key is None):
-            raise ValueError("MISTBOW_TLS_CERT and MISTBOW_TLS_KEY go together; one is not set")
+            raise ValueError("MISTBOW_TLS_CERT and MISTBOW_TLS_KEY go together; set both or none")
         if certificate is not None and key is not None:
             check_certificate(certificate, key)
         return key
 
     @property
     def scheme(self) -> str:
-        """What the addresses of services begin with."""
+        """The scheme of the service's address: ``http`` or ``https``."""
         return "http" if self.tls_cert is None else "https"

@@ -1,1 +1,1 @@
-"""The storage agent: keeps a site's data in Ignite and answers for it."""
+"""The storage agent: stores the data of a site in Ignite, and answers queries about the data."""

@@ -1,5 +1,7 @@
-"""``python -m storage_agent`` is ``mistbow agent``."""
+"""The entry point of ``python -m storage_agent``, which runs ``mistbow agent``."""
 
-from mistbow.cli.app import main
+from mistbow.flags import run_service
+from storage_agent.main import main
+from storage_agent.settings import AgentSettings
 
-main("agent")
+run_service(AgentSettings, main)

@@ -1,38 +1,56 @@
-"""The storage agent as a service."""
+"""Runs the storage agent as an HTTP service."""
 
-from collections.abc import AsyncIterator
+import sys
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 
 from mistbow.clock import Clock, system_clock
+from mistbow.openapi import ApiDescription
+from mistbow.runtime.collection import exclude_from_collection
 from mistbow.service import create_service, serve
-from mistbow.settings import AgentSettings
-from storage_agent.agent import Agent
-from storage_agent.cluster.api import cluster_routes
-from storage_agent.config_api import config_routes
-from storage_agent.fabric.api import fabric_routes
-from storage_agent.fabric.network import VIA
-from storage_agent.ingest.api import ingest_routes
-from storage_agent.ingest.mqtt import running_bridge
-from storage_agent.monitoring.api import monitoring_routes, monitoring_shortcuts
-from storage_agent.promql.api import PATH, promql_routes
-from storage_agent.promql.problems import translated
-from storage_agent.records.api import records_routes, records_shortcuts
-from storage_agent.replication.api import replication_routes
-from storage_agent.sql.api import sql_routes
-from storage_agent.streams.api import streams_routes
-from storage_agent.streams.rows_api import rows_routes
+from storage_agent.agent.agent import Agent
+from storage_agent.api.answers import ANSWERS
+from storage_agent.api.cluster import cluster_routes
+from storage_agent.api.config import config_routes
+from storage_agent.api.error_forms import ERROR_FORMS
+from storage_agent.api.fabric import fabric_routes
+from storage_agent.api.field_descriptions import FIELD_DESCRIPTIONS
+from storage_agent.api.ingest import ingest_routes
+from storage_agent.api.points import points_routes
+from storage_agent.api.promql import promql_routes
+from storage_agent.api.records import records_routes
+from storage_agent.api.replication import replication_routes
+from storage_agent.api.rows import rows_routes
+from storage_agent.api.sql import sql_routes
+from storage_agent.api.streams import streams_routes
+from storage_agent.http.hot_routes import HotRoutes
+from storage_agent.ingest.mqtt import start_bridge
+from storage_agent.membership.network import VIA
+from storage_agent.settings import AgentSettings
+from storage_agent.timestamps import Timestamps
+
+_SWITCH_S = 0.001
 
 
-def create_app(settings: AgentSettings, clock: Clock = system_clock) -> FastAPI:
-    """Return the agent's application; it connects to Ignite when it is served."""
-    agent = Agent(settings, clock)
+def create_app(
+    settings: AgentSettings,
+    clock: Clock = system_clock,
+    on_recovered: Callable[[], None] = lambda: None,
+) -> FastAPI:
+    """Return the web application of an agent, which connects to Ignite when the server starts.
+
+    ``on_recovered``: called once when the agent has read the data of its site.
+    """
+    agent = Agent(settings, clock, on_recovered)
+    hot_routes = HotRoutes(VIA.lower().encode())
+    times = Timestamps(settings.timestamp_unit)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         agent.start()
-        bridge = running_bridge(agent, settings, clock)
+        bridge = start_bridge(agent, settings, clock)
         yield
         if bridge is not None:
             await bridge.close()
@@ -42,22 +60,24 @@ def create_app(settings: AgentSettings, clock: Clock = system_clock) -> FastAPI:
         "Mistbow storage agent",
         settings,
         readiness=agent.waiting_for,
+        warnings=agent.warnings,
         lifespan=lifespan,
-        description="Keeps monitoring data and streams in Ignite, and answers for them.",
-        shortcuts={**monitoring_shortcuts(agent), **records_shortcuts(agent)},
-        but_with=VIA.lower().encode(),
-        not_found={f"{PATH}/": lambda error: translated(error).body()},
+        description="Stores monitoring data and streams in Ignite, and answers queries about them.",
+        wrap=hot_routes.wrap,
+        error_forms=ERROR_FORMS,
+        api=ApiDescription(FIELD_DESCRIPTIONS, ANSWERS),
+        own_urls=[settings.agent_url],
     )
-    app.include_router(monitoring_routes(agent))
-    app.include_router(records_routes(agent))
+    app.include_router(points_routes(agent, hot_routes, settings.node, times))
+    app.include_router(records_routes(agent, hot_routes, times))
     app.include_router(cluster_routes(agent))
-    app.include_router(rows_routes(agent))
-    app.include_router(streams_routes(agent))
+    app.include_router(rows_routes(agent, times))
+    app.include_router(streams_routes(agent, times))
     app.include_router(sql_routes(agent))
     app.include_router(ingest_routes(agent, settings, clock))
     app.include_router(promql_routes(agent, settings, clock))
     app.include_router(replication_routes(agent))
-    app.include_router(fabric_routes(agent.member, agent.replication.check_unused))
+    app.include_router(fabric_routes(agent.membership, agent.replication.check_unused))
     app.include_router(config_routes(agent))
     return app
 
@@ -65,4 +85,11 @@ def create_app(settings: AgentSettings, clock: Clock = system_clock) -> FastAPI:
 def main(settings: AgentSettings | None = None) -> None:
     """Serve the storage agent until SIGTERM or Ctrl-C."""
     settings = settings or AgentSettings()
-    serve(create_app(settings), "agent", settings.agent_port, settings)
+    # Threads that work in Python let the event loop run after this time; the default is 5 ms.
+    sys.setswitchinterval(_SWITCH_S)
+    serve(
+        create_app(settings, on_recovered=exclude_from_collection),
+        "agent",
+        settings.agent_port,
+        settings,
+    )

@@ -1,51 +1,67 @@
-"""What a storage agent counts, for Prometheus."""
+"""The Prometheus metrics that a storage agent exposes."""
 
 from prometheus_client import Counter, Gauge, Histogram
 
 POINTS = Counter("mistbow_agent_points", "Points acknowledged by /put.")
 INGESTED_POINTS = Counter(
-    "mistbow_agent_ingested_points", "Points stored by another way in than /put.", ["source"]
+    "mistbow_agent_ingested_points",
+    "Points stored by other protocols than /put, by protocol.",
+    ["source"],
 )
 REFUSED_POINTS = Counter(
     "mistbow_agent_refused_points",
-    "Points, or messages of MQTT, that another way in than /put did not store, by reason.",
+    "Points, or MQTT messages, that other protocols than /put rejected, by reason.",
     ["source", "reason"],
 )
-SKIPPED = Counter(
+SKIPPED_ITEMS = Counter(
     "mistbow_agent_remote_write_skipped",
-    "What Prometheus sent beside points, and is not kept, by kind: stale marker, exemplar.",
+    "Items of remote write that are not stored, by kind: exemplar.",
     ["kind"],
 )
-MQTT_CONNECTED = Gauge("mistbow_agent_mqtt_connected", "1 while the MQTT broker is followed.")
-LATE_POINTS = Counter("mistbow_agent_late_points", "Points that came after the frontier.")
+MQTT_CONNECTED = Gauge(
+    "mistbow_agent_mqtt_connected", "1 while the agent is connected to the MQTT broker."
+)
+LATE_POINTS = Counter("mistbow_agent_late_points", "Points that arrived at or before the frontier.")
 RECORDS = Counter("mistbow_agent_records", "Records stored, by kind.", ["kind"])
-AHEAD_POINTS = Counter("mistbow_agent_ahead_points", "Points stored ahead of the clock.")
+FUTURE_POINTS = Counter("mistbow_agent_future_points", "Points stored ahead of the clock.")
 REQUESTS = Counter("mistbow_agent_requests", "Requests to /put and /get.", ["path", "status"])
 PUT_SECONDS = Histogram(
     "mistbow_agent_put_seconds",
-    "Time from a /put's arrival to its answer.",
+    "Seconds from the arrival of a /put to its response.",
     buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
 )
 SEGMENTS = Counter("mistbow_agent_segments", "Segments stored.", ["stream"])
 SEGMENT_BYTES = Counter("mistbow_agent_segment_bytes", "Bytes of segments stored.", ["stream"])
-HEAD = Gauge("mistbow_agent_head", "The next number of a stream.", ["stream"])
-IGNITE_CONNECTIONS = Counter("mistbow_agent_ignite_connections", "Times that Ignite was dialled.")
+HEAD = Gauge("mistbow_agent_head", "The position after the last row of a stream.", ["stream"])
+IGNITE_CONNECTIONS = Counter("mistbow_agent_ignite_connections", "Connections made to Ignite.")
 LINK_BYTES = Counter(
     "mistbow_agent_link_bytes",
-    "Bytes of bodies to and from the next site on their way, by kind: greeting, metadata, "
-    "replication, relay.",
+    "Bytes of bodies sent to and received from peers, by kind: heartbeat, metadata, "
+    "replication, proxy.",
     ["site", "direction", "kind"],
 )
-MERGES = Counter("mistbow_agent_merges", "Runs made by compaction.", ["stream"])
-EVICTED_ROWS = Counter("mistbow_agent_evicted_rows", "Rows that expired or had to go.", ["stream"])
-STORED_BYTES = Gauge("mistbow_agent_stored_bytes", "Bytes of all streams as they are kept.")
-NODES = Gauge("mistbow_agent_ignite_nodes", "Nodes of this site's Ignite that are there.")
-COPIES = Gauge("mistbow_agent_ignite_copies", "Nodes that have all of each part, at least.")
-REBALANCING = Gauge("mistbow_agent_ignite_rebalancing", "1 while a node is brought up to date.")
-REFUSED = Gauge("mistbow_agent_refused_streams", "Streams that lost what was acknowledged.")
+COMPACTIONS = Counter("mistbow_agent_compactions", "Runs built by compaction.", ["stream"])
+EVICTED_ROWS = Counter(
+    "mistbow_agent_evicted_rows",
+    "Rows that expired, or were evicted at the storage limit.",
+    ["stream"],
+)
+STORED_BYTES = Gauge("mistbow_agent_stored_bytes", "Bytes of all streams as stored.")
+NODES = Gauge("mistbow_agent_ignite_nodes", "Nodes of this site's Ignite that are running.")
+COPIES = Gauge("mistbow_agent_ignite_copies", "Up-to-date copies of each partition, at least.")
+REBALANCING = Gauge(
+    "mistbow_agent_ignite_rebalancing", "1 while a node receives the data that it missed."
+)
+REFUSED = Gauge(
+    "mistbow_agent_refused_streams", "Streams refused because acknowledged rows are lost."
+)
 SPOOLED_POINTS = Counter("mistbow_agent_spooled_points", "Points spooled while Ignite was away.")
-SPOOLED_BODIES = Gauge("mistbow_agent_spooled_bodies", "Bodies that wait in the spool.")
-SPOOLED_BYTES = Gauge("mistbow_agent_spooled_bytes", "Bytes that wait in the spool.")
+SPOOLED_BODIES = Gauge("mistbow_agent_spooled_bodies", "Bodies in the spool.")
+SPOOLED_BYTES = Gauge("mistbow_agent_spooled_bytes", "Bytes in the spool.")
+SPOOL_DAMAGED_FILES = Gauge(
+    "mistbow_agent_spool_damaged_files",
+    "Damaged parts of the spool that are set aside as files; 0: the spool is intact.",
+)
 SPOOL_REFUSED_POINTS = Counter(
-    "mistbow_agent_spool_refused_points", "Points that waited in the spool and were refused then."
+    "mistbow_agent_spool_refused_points", "Spooled points that were rejected later."
 )

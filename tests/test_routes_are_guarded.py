@@ -1,4 +1,4 @@
-"""Every route of every service says what it requires of its caller; one that does not fails."""
+"""Every route of every service has an access rule; a route without a rule fails the test."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,12 +8,15 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute, iter_route_contexts
 
 from analytics_enabler.main import create_app as enabler
+from analytics_enabler.settings import EnablerSettings
 from analytics_worker.main import create_app as worker
-from mistbow.auth.rules import Rule, rule_of
-from mistbow.monitoring.main import create_app as monitor
-from mistbow.monitoring.settings import MonitorSettings
-from mistbow.settings import AgentSettings, EnablerSettings, WorkerSettings
+from analytics_worker.settings import WorkerSettings
+from mistbow.auth.rules import AccessRule, rule_of
+from mistbow.http.documentation import DOCUMENTATION_PATHS
+from monitoring_agent.main import create_app as monitor
+from monitoring_agent.settings import MonitorSettings
 from storage_agent.main import create_app as agent
+from storage_agent.settings import AgentSettings
 
 SERVICES: dict[str, Callable[[Path], FastAPI]] = {
     "agent": lambda home: agent(AgentSettings(home=home)),
@@ -23,11 +26,14 @@ SERVICES: dict[str, Callable[[Path], FastAPI]] = {
 }
 
 # They show what the API is, to anyone whose token is known at all.
-DOCUMENTS = {"/openapi.json", "/docs", "/docs/oauth2-redirect", "/redoc"}
+DOCUMENTS = DOCUMENTATION_PATHS
 
 
-def rules(app: FastAPI) -> dict[str, Rule | None]:
-    """Return what each route requires, by method and path."""
+def rules(app: FastAPI) -> dict[str, AccessRule | None]:
+    """Return the access rule of each route: method and path -> rule.
+
+    None: the route has no rule.
+    """
     found = {}
     for context in iter_route_contexts(app.routes):
         if context.path not in DOCUMENTS:
@@ -38,7 +44,7 @@ def rules(app: FastAPI) -> dict[str, Rule | None]:
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_every_route_says_what_it_requires(name: str, tmp_path: Path) -> None:
+def test_every_route_declares_its_access_rule(name: str, tmp_path: Path) -> None:
     found = rules(SERVICES[name](tmp_path))
     assert {"GET /healthz", "GET /readyz", "GET /metrics"} <= found.keys()
     silent = [route for route, rule in found.items() if rule is None]
@@ -48,6 +54,7 @@ def test_every_route_says_what_it_requires(name: str, tmp_path: Path) -> None:
 def test_what_changes_something_takes_more_than_reading(tmp_path: Path) -> None:
     # Those that are asked by POST, because what they take is long.
     asking = {
+        "POST /challenge",
         "POST /get",
         "POST /query",
         "POST /query/parts",

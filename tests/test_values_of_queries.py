@@ -1,4 +1,4 @@
-"""What queries come to over a few points, calculated by hand."""
+"""The values of queries over a few points, calculated by hand."""
 
 import json
 import math
@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from analytics.plan.nodes import Plan
 from analytics_enabler.optimizer import optimize
 from analytics_enabler.semantics import check
-from analytics_worker.accumulating.ledger import Ledger
-from analytics_worker.composition import compose
-from mistbow.plan.nodes import Plan
+from analytics_worker.evaluate.composition import compose
+from analytics_worker.stateful.state_table import StateTable
 from tests.analytics_enabler.support import plan_of
 from tests.support.points import Row, points
 from tests.support.windows import windows_of
@@ -198,7 +198,7 @@ def test_a_day_ends_by_the_clocks_of_its_zone() -> None:
     hourly = points([Row(metric="x", ts=begin + hour * HOUR_MS, value=hour) for hour in range(96)])
     query = 'q = COMPUTE MAX(x, 1 DAY) - MIN(x, 1 DAY) EVERY 1 DAYS AT 00:30 "Europe/Berlin"'
     plan = optimize(plan_of(query)).plan
-    rows = compose(windows_of(hourly, plan), plan, Ledger()).to_pylist()
+    rows = compose(windows_of(hourly, plan), plan, StateTable()).to_pylist()
     found = [((row["ts"] - begin) / HOUR_MS, row["value"]) for row in rows]
     assert sorted(found) == [(23.5, 23), (47.5, 23), (70.5, 23), (94.5, 23), (118.5, 0)]
 
@@ -212,5 +212,5 @@ def results_of(text: str, metrics: frozenset[str] | None = None) -> list[dict[st
     checked = check(text, metrics)
     assert checked.ok, checked.problems
     plan = optimize(Plan(insights=tuple(one.deployed("q", 0) for one in checked.definitions))).plan
-    rows: list[dict[str, Any]] = compose(windows_of(POINTS, plan), plan, Ledger()).to_pylist()
+    rows: list[dict[str, Any]] = compose(windows_of(POINTS, plan), plan, StateTable()).to_pylist()
     return rows

@@ -1,1 +1,1 @@
-"""The enabler's REST API."""
+"""The REST API of the enabler."""

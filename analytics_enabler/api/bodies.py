@@ -1,13 +1,13 @@
-"""Reading what is submitted: JSON, or the queries themselves as plain text."""
+"""Bodies of submissions: JSON, or the queries as plain text."""
 
 from typing import Annotated, Any
 
 import pydantic
 from fastapi import Depends, Request
 
-from analytics_enabler.limits import MOST_CHARACTERS
+from analytics.insight_models import Submission
+from analytics_enabler.limits import MAX_CHARACTERS
 from mistbow.errors import InvalidRequestError, TooLargeError
-from mistbow.insights import Submission
 
 _EXAMPLE = "cpu_now = COMPUTE AVG(cpu.util, 10 SECONDS) EVERY 5 SECONDS"
 
@@ -23,11 +23,15 @@ BODY_DOCUMENTATION: dict[str, Any] = {
         },
     }
 }
-"""What FastAPI cannot see in a handler that reads its body itself."""
+"""The body's description for OpenAPI: FastAPI describes no body that a handler reads itself."""
 
 
 async def read_submission(request: Request) -> Submission:
-    """Return what the body submits; raises an error that says what is wrong with it."""
+    """Return the submission in the body of a request.
+
+    Raises ``TooLargeError`` if the queries are too long, and ``InvalidRequestError`` if the body is
+    invalid or contains no queries.
+    """
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     body = await request.body()
     match content_type:
@@ -37,17 +41,17 @@ async def read_submission(request: Request) -> Submission:
             submission = _from_text(body)
         case _:
             raise InvalidRequestError(
-                f"the content type is {content_type or 'missing'}",
+                f"the content type is not supported: {content_type or 'missing'}",
                 hint="Send application/json or text/plain.",
             )
-    if len(submission.queries) > MOST_CHARACTERS:
+    if len(submission.queries) > MAX_CHARACTERS:
         raise TooLargeError(
-            f"the queries are over {MOST_CHARACTERS} characters",
-            hint="Submit them in several deployments.",
+            f"the queries have more than {MAX_CHARACTERS} characters",
+            hint="Divide them into several deployments.",
         )
     if not submission.queries.strip():
         raise InvalidRequestError(
-            "there are no queries", hint=f"Send a statement such as: {_EXAMPLE}"
+            "the body contains no queries", hint=f"Send a statement such as: {_EXAMPLE}"
         )
     return submission
 
@@ -74,4 +78,6 @@ def _from_text(body: bytes) -> Submission:
     try:
         return Submission.model_construct(queries=body.decode(), name=None)
     except UnicodeDecodeError:
-        raise InvalidRequestError("the text is not UTF-8", hint="Send it as UTF-8.") from None
+        raise InvalidRequestError(
+            "the body is not valid UTF-8", hint="Encode the queries as UTF-8."
+        ) from None

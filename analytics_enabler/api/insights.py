@@ -1,43 +1,49 @@
-"""Deploying insights: the specification's Table 8, and checking and explaining."""
+"""Routes that deploy, check and explain insights (the specification, Table 8)."""
 
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Header, Response
 from fastapi.responses import PlainTextResponse
 
-from analytics_enabler.api.bodies import BODY_DOCUMENTATION, ReadSubmission
-from analytics_enabler.api.views import accepted, status_of
-from analytics_enabler.deployments.service import Deployments
-from analytics_enabler.execution import Execution
-from analytics_enabler.explain import Outlook, explanation_text
-from analytics_enabler.instruments import SUBMISSIONS
-from mistbow.auth.callers import current_caller
-from mistbow.auth.rules import requires
-from mistbow.insights import (
+from analytics.insight_models import (
     Accepted,
     CheckAnswer,
     DeploymentList,
     DeploymentStatus,
     Explanation,
 )
+from analytics_enabler.api.bodies import BODY_DOCUMENTATION, ReadSubmission
+from analytics_enabler.api.views import accepted, status_of
+from analytics_enabler.deployments.service import Deployments
+from analytics_enabler.execution import ExecutionStatus
+from analytics_enabler.explain import Explainer, explanation_text
+from analytics_enabler.metrics import SUBMISSIONS
+from mistbow.auth.callers import current_caller
+from mistbow.auth.rules import requires
+from mistbow.errors import ConflictError, FencedError, InvalidQueryError, NotFoundError
+from mistbow.openapi import raises
 
 
-def insights_router(deployments: Deployments, execution: Execution, outlook: Outlook) -> APIRouter:
-    """Return the routes under ``/api/insights``, but for those of results."""
+def insights_router(
+    deployments: Deployments, execution: ExecutionStatus, explainer: Explainer
+) -> APIRouter:
+    """Return the routes under ``/api/insights``, except the routes of results."""
     router = APIRouter(prefix="/api/insights", tags=["insights"])
-    _add_questions(router, deployments, outlook)
+    _add_check_and_explain(router, deployments, explainer)
 
     @router.post("", status_code=201, openapi_extra=BODY_DOCUMENTATION)
     @requires("admin")
+    @raises(ConflictError, FencedError, InvalidQueryError)
     async def submit(
         submission: ReadSubmission,
         idempotency_key: Annotated[str | None, Header(min_length=1, max_length=200)] = None,
     ) -> Accepted:
-        """Deploy insights; they are computed from the next tick on.
+        """Deploy insights; their first results are computed at the next tick.
 
-        With an `Idempotency-Key`, a repeat deploys nothing again; those of each token are apart.
+        A repeated request with the same `Idempotency-Key` and the same token returns the first
+        deployment.
         """
-        key = None if idempotency_key is None else current_caller().own(idempotency_key)
+        key = None if idempotency_key is None else current_caller().scoped_key(idempotency_key)
         deployment = await deployments.submit(submission.queries, submission.name, key)
         SUBMISSIONS.labels("submitted").inc()
         return accepted(deployment)
@@ -51,24 +57,27 @@ def insights_router(deployments: Deployments, execution: Execution, outlook: Out
 
     @router.get("/{deployment_id}")
     @requires("read")
+    @raises(NotFoundError)
     async def show(deployment_id: str) -> DeploymentStatus:
-        """Show a deployment: its queries, and how far its insights are."""
+        """Show the queries of a deployment and the status of its insights."""
         return status_of(deployments.find(deployment_id), execution)
 
     @router.put("/{deployment_id}", openapi_extra=BODY_DOCUMENTATION)
     @requires("admin")
+    @raises(ConflictError, FencedError, InvalidQueryError, NotFoundError)
     async def amend(deployment_id: str, submission: ReadSubmission) -> Accepted:
-        """Replace a deployment's insights; those that mean the same go on undisturbed."""
+        """Replace the insights of a deployment; insights with an unchanged meaning keep running."""
         deployment = await deployments.amend(deployment_id, submission.queries, submission.name)
         SUBMISSIONS.labels("amended").inc()
         return accepted(deployment)
 
     @router.delete("/{deployment_id}", status_code=204)
     @requires("admin")
+    @raises(FencedError, NotFoundError)
     async def delete(deployment_id: str) -> None:
-        """Stop a deployment and forget it.
+        """Stop and delete a deployment.
 
-        Insights of others that refer to its own go on as they are.
+        Insights in other deployments that refer to the deleted insights keep running.
         """
         await deployments.delete(deployment_id)
         SUBMISSIONS.labels("deleted").inc()
@@ -76,11 +85,13 @@ def insights_router(deployments: Deployments, execution: Execution, outlook: Out
     return router
 
 
-def _add_questions(router: APIRouter, deployments: Deployments, outlook: Outlook) -> None:
+def _add_check_and_explain(
+    router: APIRouter, deployments: Deployments, explainer: Explainer
+) -> None:
     @router.post("/check", openapi_extra=BODY_DOCUMENTATION)
     @requires("read")
     async def check(submission: ReadSubmission) -> CheckAnswer:
-        """Say all that is wrong with a text, without deploying it."""
+        """Check a text without deploying it; return all errors and warnings."""
         checked = await deployments.check(submission.queries)
         return CheckAnswer(ok=checked.ok, problems=list(checked.problems))
 
@@ -89,9 +100,12 @@ def _add_questions(router: APIRouter, deployments: Deployments, outlook: Outlook
     async def explain_queries(
         submission: ReadSubmission, format: Literal["json", "text"] = "json"
     ) -> Explanation | Response:
-        """Show what a text becomes, and what it shares with that which runs."""
+        """Return the plan and the placement of a text, without deploying the text.
+
+        The answer also contains the windows and panes that the insights would share.
+        """
         checked = await deployments.check(submission.queries)
-        explanation = await outlook.explain(checked, deployments.running())
+        explanation = await explainer.explain(checked, deployments.running())
         if format == "json":
             return explanation
         return PlainTextResponse(explanation_text(explanation, submission.queries))

@@ -1,12 +1,12 @@
-"""Deployments as the API shows them."""
+"""Conversion of deployments to the models of the API."""
 
+from analytics.insight_models import Accepted, DeploymentStatus, InsightStatus
 from analytics_enabler.deployments.model import Deployment, Generation
-from analytics_enabler.execution import Execution
-from mistbow.insights import Accepted, DeploymentStatus, InsightStatus
+from analytics_enabler.execution import ExecutionStatus
 
 
 def accepted(deployment: Deployment) -> Accepted:
-    """Return the answer to a submission."""
+    """Return the response to the submission of a deployment."""
     return Accepted(
         deployment_id=deployment.id,
         insights=[generation.name for generation in deployment.live],
@@ -14,8 +14,8 @@ def accepted(deployment: Deployment) -> Accepted:
     )
 
 
-def status_of(deployment: Deployment, execution: Execution) -> DeploymentStatus:
-    """Return a deployment and how far it is."""
+def status_of(deployment: Deployment, execution: ExecutionStatus) -> DeploymentStatus:
+    """Return the status of a deployment in the form of the API."""
     summary = execution.summary(deployment)
     return DeploymentStatus(
         deployment_id=deployment.id,
@@ -31,8 +31,8 @@ def status_of(deployment: Deployment, execution: Execution) -> DeploymentStatus:
     )
 
 
-def _insight_status(generation: Generation, execution: Execution) -> InsightStatus:
-    reached = execution.progress(generation)
+def _insight_status(generation: Generation, execution: ExecutionStatus) -> InsightStatus:
+    report = execution.progress(generation)
     return InsightStatus(
         name=generation.name,
         uid=generation.uid,
@@ -40,6 +40,6 @@ def _insight_status(generation: Generation, execution: Execution) -> InsightStat
         every_ms=generation.definition.every_ms,
         since=generation.since,
         first_tick=generation.first_tick,
-        state=reached.progress,
-        state_since=reached.since,
+        state=report.progress,
+        state_since=report.since,
     )

@@ -1,1 +1,1 @@
-"""What is deployed: kept in a stream of the storage agent, held in memory for reading."""
+"""Deployments, stored in a stream of the storage agent and cached in memory."""

@@ -1,4 +1,4 @@
-"""Submitting, amending and deleting deployments: stored first, then in force."""
+"""The deployments of a site: each change is stored before the change takes effect."""
 
 import asyncio
 import hashlib
@@ -9,91 +9,103 @@ from dataclasses import asdict
 
 import msgspec
 
-from analytics_enabler.catalogue import Catalogue
-from analytics_enabler.deployments.model import Deleted, Deployment, Event, Generation, Saved
+from analytics_enabler.catalogue import DataCatalogue
+from analytics_enabler.deployments.model import (
+    Deployment,
+    DeploymentDeleted,
+    DeploymentSaved,
+    Event,
+    Generation,
+)
+from analytics_enabler.fabric_view import FabricView
 from analytics_enabler.groups import Group
-from analytics_enabler.journal import Journal
-from analytics_enabler.landscape import Landscape
-from analytics_enabler.limits import MOST_INSIGHTS
+from analytics_enabler.journal import EventJournal
+from analytics_enabler.limits import MAX_INSIGHTS
 from analytics_enabler.semantics import (
     DEFAULT_SCHEDULER,
     Checked,
     Definition,
     check,
+    parse_text,
     scope_of,
     sites_of,
-    streams_named,
 )
 from mistbow.clock import Clock
 from mistbow.errors import ConflictError, InvalidQueryError, NotFoundError, UnavailableError
 
 Frontier = Callable[[], Awaitable[int]]
-"""Returns the frontier of the raw stream, ms since the epoch."""
+"""A function that returns the frontier of the raw stream (ms since the epoch)."""
 
 
 class Deployments:
-    """All deployments of the site; every change is stored before it shows."""
+    """The deployments at this site, and the operations on them."""
 
     def __init__(
         self,
-        journal: Journal[Event],
-        catalogue: Catalogue,
-        landscape: Landscape,
+        journal: EventJournal[Event],
+        catalogue: DataCatalogue,
+        fabric_view: FabricView,
         frontier: Frontier,
         clock: Clock,
         scheduler: str = DEFAULT_SCHEDULER,
     ) -> None:
         self._journal = journal
         self._catalogue = catalogue
-        self._landscape = landscape
+        self._fabric_view = fabric_view
         self._scheduler = scheduler
         self._frontier = frontier
         self._clock = clock
         self._lock = asyncio.Lock()
         self._by_id: dict[str, Deployment] = {}
-        self._current = False
-        self._ever_read = False
-        self.changed = asyncio.Event()
-        """Set whenever what should run may have changed; who acts on it clears it."""
+        self._is_current = False
+        self._observers: list[Callable[[], None]] = []
+        self.version = 0
+        """A number that increases at each change of the deployments."""
+        self.is_loaded = False
+        """Whether the stored deployments have been read."""
+
+    def on_change(self, observer: Callable[[], None]) -> None:
+        """Register a function that is called after each increase of ``version``."""
+        self._observers.append(observer)
 
     async def refresh(self) -> None:
-        """Read what is stored and not known yet: everything at first, nothing mostly."""
+        """Read the stored events that have not been read yet."""
         async with self._lock:
-            await self._catch_up()
+            await self._refresh()
 
     async def check(self, queries: str, amended: str | None = None) -> Checked:
-        """Say what a text means and what is wrong with it.
+        """Return the definitions and the diagnostics of a text.
 
-        It may refer to the insights that run, but not to those of the deployment that it amends.
+        The text may refer to running insights, except to those in the deployment ``amended``.
         """
         metrics = await self._catalogue.metrics()
-        named = await asyncio.to_thread(streams_named, queries)
-        schemas = await self._catalogue.schemas(named)
-        fabric = self._landscape.fabric
+        parsed = await asyncio.to_thread(parse_text, queries)
+        schemas = await self._catalogue.schemas(parsed.feed_streams)
+        fabric = self._fabric_view.fabric
         sites = None if fabric is None else sites_of(fabric)
-        deployed = self._deployed(but=amended) if self._ever_read else None
+        deployed = self._definitions(but=amended) if self.is_loaded else None
         return await asyncio.to_thread(
-            check, queries, metrics, sites, self._scheduler, deployed, schemas
+            check, parsed, metrics, sites, self._scheduler, deployed, schemas
         )
 
     async def submit(self, queries: str, name: str | None, key: str | None = None) -> Deployment:
-        """Deploy new insights; they start at their first tick after the raw stream's frontier.
+        """Deploy new insights, whose results begin after the frontier of the raw stream.
 
-        With an idempotency ``key`` a repeat returns what the first one deployed.
+        A repeated request with the same idempotency ``key`` returns the first deployment.
         """
         if key is not None:
-            # Before the check: an insight that the first one referred to may be gone by now.
+            # Before the check: an insight that the first request referred to may be deleted by now.
             await self.refresh()
             if (first := self._by_id.get(_id_of(key))) is not None:
-                return _same(first, queries, name)
+                return _repeated(first, queries, name)
         checked = _accepted(await self.check(queries))
         async with self._lock:
-            await self._catch_up()
-            new_id = self._free_id() if key is None else _id_of(key)
-            earlier = self._by_id.get(new_id)
-            if earlier is not None:
-                return _same(earlier, queries, name)
-            self._check_room(checked.definitions, None)
+            await self._refresh()
+            new_id = self._unused_id() if key is None else _id_of(key)
+            first = self._by_id.get(new_id)
+            if first is not None:
+                return _repeated(first, queries, name)
+            self._check_limit(checked.definitions, None)
             now = self._clock()
             deployment = Deployment(
                 id=new_id,
@@ -103,16 +115,16 @@ class Deployments:
                 created_at=now,
                 updated_at=now,
             ).defined_by(checked.definitions, await self._frontier(), await self._scopes())
-            await self._append(deployment.id, Saved(deployment))
+            await self._append(deployment.id, DeploymentSaved(deployment))
             return deployment
 
     async def amend(self, deployment_id: str, queries: str, name: str | None) -> Deployment:
-        """Replace the insights of a deployment; those that mean the same go on undisturbed."""
+        """Replace the insights of a deployment; insights with an unchanged meaning keep running."""
         checked = _accepted(await self.check(queries, amended=deployment_id))
         async with self._lock:
-            await self._catch_up()
+            await self._refresh()
             old = self.find(deployment_id)
-            self._check_room(checked.definitions, old)
+            self._check_limit(checked.definitions, old)
             amended = msgspec.structs.replace(
                 old.defined_by(checked.definitions, await self._frontier(), await self._scopes()),
                 name=old.name if name is None else name,
@@ -120,129 +132,146 @@ class Deployments:
                 warnings=checked.problems,
                 updated_at=self._clock(),
             )
-            await self._append(deployment_id, Saved(amended))
+            await self._append(deployment_id, DeploymentSaved(amended))
             return amended
 
     async def delete(self, deployment_id: str) -> None:
-        """Stop a deployment and forget it.
+        """Stop and delete a deployment.
 
-        Insights of others that refer to its own go on: they have their meaning as it was.
+        Insights in other deployments that refer to the deleted insights keep running, because
+        references are resolved when a text is deployed.
         """
         async with self._lock:
-            await self._catch_up()
+            await self._refresh()
             self.find(deployment_id)
-            await self._append(deployment_id, Deleted())
+            await self._append(deployment_id, DeploymentDeleted())
 
     async def settle(self, frontiers: Mapping[Group, int]) -> None:
-        """Note up to when each group's results are complete: what ended before is finished."""
+        """Settle and store the ended generations whose results are complete.
+
+        The results are complete once the frontier of the group has reached the generation's end.
+        ``frontiers``: group -> the frontier of the group's results (ms since the epoch).
+        """
         async with self._lock:
             for deployment in self.all():
                 settled = deployment.settled_to(frontiers)
                 if settled is not deployment:
-                    await self._append(deployment.id, Saved(settled))
+                    await self._append(deployment.id, DeploymentSaved(settled))
 
-    async def check_owned(self) -> None:
-        """Raise ``FencedError`` when another enabler has taken over."""
-        await self._journal.check_owned()
+    async def check_lease(self) -> None:
+        """Raise ``FencedError`` if another enabler has the lease of the deployments stream."""
+        await self._journal.check_lease()
 
     @property
     def fenced(self) -> bool:
-        """Whether another enabler is known to have taken over."""
+        """Whether this enabler has detected that another enabler has the lease."""
         return self._journal.fenced
-
-    @property
-    def known(self) -> bool:
-        """Whether the stored state has been read."""
-        return self._ever_read
 
     def find(self, deployment_id: str) -> Deployment:
         """Return one deployment; raises ``NotFoundError`` for an unknown id."""
-        self._check_known()
+        self._check_loaded()
         try:
             return self._by_id[deployment_id]
         except KeyError:
             raise NotFoundError(
-                f"there is no deployment {deployment_id}", hint="GET /api/insights lists all."
+                f"there is no deployment {deployment_id}",
+                hint="GET /api/insights lists the deployments.",
             ) from None
 
     def all(self) -> list[Deployment]:
-        """Return every deployment, the oldest first."""
-        self._check_known()
+        """Return every deployment, with the oldest deployment first."""
+        self._check_loaded()
         return list(self._by_id.values())
 
     def running(self) -> list[Generation]:
-        """Return all that a worker has to compute."""
+        """Return the generations that workers compute, of all deployments."""
         return [generation for deployment in self.all() for generation in deployment.running]
 
-    def _deployed(self, but: str | None) -> dict[str, list[Definition]]:
-        found: dict[str, list[Definition]] = defaultdict(list)
+    def _definitions(self, but: str | None) -> dict[str, list[Definition]]:
+        """Return insight name -> definitions in force.
+
+        The deployment with the id ``but`` is excluded; if ``but`` is None, all deployments are
+        included.
+        """
+        definitions: dict[str, list[Definition]] = defaultdict(list)
         for deployment in self._by_id.values():
             if deployment.id != but:
                 for generation in deployment.live:
-                    found[generation.name].append(generation.definition)
-        return found
+                    definitions[generation.name].append(generation.definition)
+        return definitions
 
     async def _scopes(self) -> Callable[[Definition], str | None]:
-        sites = sites_of(self._landscape.fabric or await self._landscape.look())
+        sites = sites_of(self._fabric_view.fabric or await self._fabric_view.refresh())
         return lambda definition: scope_of(definition, sites)
 
-    def _check_known(self) -> None:
-        if not self._ever_read:
+    def _check_loaded(self) -> None:
+        if not self.is_loaded:
             raise UnavailableError(
-                "the deployments have not been read yet", hint="Is the storage agent running?"
+                "the deployments have not been read yet",
+                hint="Check that the storage agent is running.",
             )
 
-    async def _catch_up(self) -> None:
-        if self._current:
+    async def _refresh(self) -> None:
+        if self._is_current:
             return
         for deployment_id, event in await self._journal.unread():
             self._apply(deployment_id, event)
-        self._current = self._ever_read = True
-        self.changed.set()
+        self._is_current = self.is_loaded = True
+        self._notify()
 
     async def _append(self, deployment_id: str, event: Event) -> None:
         try:
             await self._journal.append(deployment_id, event, self._clock())
         except BaseException:
-            # It may have been stored all the same: read it again before going on.
-            self._current = False
+            # The event may have been stored all the same, so it must be read before the next one.
+            self._is_current = False
             raise
         self._apply(deployment_id, event)
-        self.changed.set()
+        self._notify()
+
+    def _notify(self) -> None:
+        self.version += 1
+        for observer in self._observers:
+            observer()
 
     def _apply(self, deployment_id: str, event: Event) -> None:
         match event:
-            case Saved(deployment):
+            case DeploymentSaved(deployment):
                 self._by_id[deployment_id] = deployment
-            case Deleted():
+            case DeploymentDeleted():
                 self._by_id.pop(deployment_id, None)
 
-    def _check_room(self, added: tuple[Definition, ...], replaced: Deployment | None) -> None:
+    def _check_limit(self, added: tuple[Definition, ...], replaced: Deployment | None) -> None:
         others = sum(len(d.live) for d in self.all() if d is not replaced)
-        if others + len(added) > MOST_INSIGHTS:
+        if others + len(added) > MAX_INSIGHTS:
             raise ConflictError(
-                f"{others + len(added)} insights would run; at most {MOST_INSIGHTS} may",
+                f"{others + len(added)} insights would run; the maximum is {MAX_INSIGHTS}",
                 hint="Delete deployments that are no longer needed.",
             )
 
-    def _free_id(self) -> str:
+    def _unused_id(self) -> str:
         while (candidate := f"d-{secrets.token_hex(4)}") in self._by_id:
             pass
         return candidate
 
 
 def _id_of(key: str) -> str:
-    # The id tells a repeat by itself, so nothing but the deployment need be stored.
+    # The id identifies a repetition, so only the deployment must be stored.
     return f"d-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
 
 
-def _same(earlier: Deployment, queries: str, name: str | None) -> Deployment:
-    if (earlier.queries, earlier.name) != (queries, name):
+def _repeated(first: Deployment, queries: str, name: str | None) -> Deployment:
+    """Return the deployment ``first`` of an earlier request with the same idempotency key.
+
+    Raises ``ConflictError`` if the queries or the name of the two requests differ.
+    """
+    if (first.queries, first.name) != (queries, name):
         raise ConflictError(
-            f"this Idempotency-Key has deployed other insights, {earlier.id}",
-            hint="Use a new key for each submission, and the same one for its repeats.",
+            f"this Idempotency-Key was already used for other insights, in the deployment "
+            f"{first.id}",
+            hint="Use a new key for each submission, and the same key to repeat it.",
         )
-    return earlier
+    return first
 
 
 def _accepted(checked: Checked) -> Checked:

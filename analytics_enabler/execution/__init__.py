@@ -1,6 +1,6 @@
-"""Making workers run what is deployed, and knowing how far it is."""
+"""The execution of deployments: a reconciler makes the workers run the fragments."""
 
-from analytics_enabler.execution.loop import Execution
-from analytics_enabler.execution.progress import Progress
+from analytics_enabler.execution.reconciler import Reconciler
+from analytics_enabler.execution.status import ExecutionStatus
 
-__all__ = ["Execution", "Progress"]
+__all__ = ["ExecutionStatus", "Reconciler"]

@@ -1,51 +1,62 @@
-"""From generations to fragments, with as little change to what runs as can be."""
+"""The planner: derives tasks from generations, and replaces partial fragments only if necessary."""
 
 import asyncio
 from collections.abc import Sequence
 
 import msgspec
 
+from analytics.plan.nodes import Plan
 from analytics_enabler.deployments.model import Generation
-from analytics_enabler.execution.standing import Standing, Standings
+from analytics_enabler.execution.group_placements import GroupPlacement, GroupPlacements
 from analytics_enabler.fragments import (
+    PartialsVersion,
     Tasks,
-    Version,
     over_sites,
     plans_of,
-    version_for,
+    required_version,
     whole,
 )
 from analytics_enabler.groups import Group
 from mistbow.client.agent import AsyncAgentClient
 from mistbow.errors import NotFoundError
-from mistbow.plan.nodes import Plan
 
 
 class Planner:
-    """The tasks of each group that is deployed, as of the last planning."""
+    """Plans the tasks of all groups; ``tasks`` contains the result of the last call of ``plan``."""
 
-    def __init__(self, agent: AsyncAgentClient, standings: Standings, patience_ms: int) -> None:
+    def __init__(
+        self, agent: AsyncAgentClient, placements: GroupPlacements, patience_ms: int
+    ) -> None:
         self._agent = agent
-        self._standings = standings
-        self.patience_ms = patience_ms
+        self._placements = placements
+        self._patience_ms = patience_ms
         self.tasks: dict[Group, Tasks] = {}
 
     async def plan(
-        self, generations: Sequence[Generation], sites: tuple[str, ...], own: str
+        self, generations: Sequence[Generation], sites: tuple[str, ...], own_site: str
     ) -> None:
-        """Plan for all that runs over these sites; results are kept at the site ``own``."""
+        """Plan the tasks of all running generations, and store the result in ``tasks``.
+
+        ``sites``: the sites that a group without a scope reads. ``own_site``: the site that stores
+        the results of a group that reads several sites.
+        """
         plans = await asyncio.to_thread(plans_of, generations)
-        await self._standings.keep(plans)
+        await self._placements.retain(plans)
         tasks: dict[Group, Tasks] = {}
         for group, plan in plans.items():
-            standing = await self.standing(group, plan, sites)
-            await self._standings.store(standing)
-            tasks[group] = tasks_of(standing, plan, own, self.patience_ms)
+            placement = await self._placement(group, plan, sites)
+            await self._placements.store(placement)
+            tasks[group] = self._tasks(placement, plan, own_site)
         self.tasks = tasks
 
-    async def standing(self, group: Group, plan: Plan, sites: tuple[str, ...]) -> Standing:
-        """Return how a group of this plan is to run, which changes nothing yet."""
-        old = self._standings.get(group) or Standing(group=group, sites=())
+    async def preview(
+        self, group: Group, plan: Plan, sites: tuple[str, ...], own_site: str
+    ) -> Tasks:
+        """Return the tasks that a group would have with this plan, without storing a change."""
+        return self._tasks(await self._placement(group, plan, sites), plan, own_site)
+
+    async def _placement(self, group: Group, plan: Plan, sites: tuple[str, ...]) -> GroupPlacement:
+        old = self._placements.get(group) or GroupPlacement(group=group, sites=())
         if group.scope is not None:
             return msgspec.structs.replace(old, sites=(group.scope,))
         if len(sites) == 1:
@@ -53,17 +64,24 @@ class Planner:
         version = await self._version(group, plan, old.version)
         return msgspec.structs.replace(old, version=version, sites=sites)
 
-    async def _version(self, group: Group, plan: Plan, running: Version | None) -> Version:
+    async def _version(
+        self, group: Group, plan: Plan, running: PartialsVersion | None
+    ) -> PartialsVersion:
         try:
             info = await self._agent.info(group.results)
-            needed = version_for(plan, info.frontier, info.attributes.get("outputs", ()))
+            required = required_version(plan, info.frontier, info.attributes.get("outputs", ()))
         except NotFoundError:
-            needed = version_for(plan, 0, ())
-        return running if running is not None and running.serves(needed) else needed
+            required = required_version(plan, 0, ())
+        return running if running is not None and running.satisfies(required) else required
 
-
-def tasks_of(standing: Standing, plan: Plan, own: str, patience_ms: int) -> Tasks:
-    """Return the tasks of a group that runs like this."""
-    if standing.version is None:
-        return whole(standing.group, plan, standing.sites[0])
-    return over_sites(standing.group, plan, standing.version, standing.sites, own, patience_ms)
+    def _tasks(self, placement: GroupPlacement, plan: Plan, own_site: str) -> Tasks:
+        if placement.version is None:
+            return whole(placement.group, plan, placement.sites[0])
+        return over_sites(
+            placement.group,
+            plan,
+            placement.version,
+            placement.sites,
+            own_site,
+            self._patience_ms,
+        )

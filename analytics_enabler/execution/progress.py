@@ -1,73 +1,89 @@
-"""How far insights are, in words."""
+"""The progress of insights, in the values that the API returns."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from analytics.plan.fragments import Fragment
+from analytics.plan.status import FragmentStatus
 from analytics_enabler.deployments.model import Generation
-from mistbow.plan.fragments import Fragment
-from mistbow.plan.status import FragmentStatus
+from mistbow.errors import MistbowError
 
 
 class Progress(StrEnum):
-    """How far an insight or a deployment is."""
+    """The progress of an insight or a deployment; the values are listed from worst to best."""
 
-    WAITING = "waiting for a worker"
-    STARTING = "starting"
-    RUNNING = "running"
     FAILED = "failed"
+    WAITING = "waiting for a worker"
     SHED = "shed"
+    STARTING = "starting"
     LAGGING = "lagging"
+    RUNNING = "running"
+
+
+_RANK = {progress: rank for rank, progress in enumerate(Progress)}
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
-    """How far something is; of what is shed or lags, since when (ms since the epoch)."""
+class ProgressReport:
+    """The progress of an insight or a deployment.
+
+    ``since``: the time at which shedding or lagging began (ms since the epoch); None: the insight
+    is neither shed nor lags.
+    """
 
     progress: Progress
     since: int | None = None
 
 
-WORST_FIRST = (
-    Progress.FAILED,
-    Progress.WAITING,
-    Progress.SHED,
-    Progress.STARTING,
-    Progress.LAGGING,
-    Progress.RUNNING,
-)
-
-
 def progress_of(
-    generation: Generation, wanted: Fragment | None, status: FragmentStatus | None
+    generation: Generation, desired: Fragment | None, status: FragmentStatus | None
 ) -> Progress:
-    """Return how far an insight is whose results come of the fragment ``wanted``."""
-    if status is None or wanted is None:
+    """Return the progress of an insight, given the fragment that writes the insight's results.
+
+    ``desired``: the fragment that should run; None: no fragment is planned. ``status``: the
+    worker's report about this fragment; None: the worker does not report the fragment.
+    """
+    if status is None or desired is None:
         return Progress.STARTING
     if status.state == "failed":
         return Progress.FAILED
-    done = status.frontier >= generation.first_tick
-    return Progress.RUNNING if runs(status, wanted) and done else Progress.STARTING
+    has_result = status.frontier >= generation.first_tick
+    return Progress.RUNNING if runs(status, desired) and has_result else Progress.STARTING
 
 
-def runs(status: FragmentStatus, wanted: Fragment) -> bool:
-    """Return whether it is this version whose frontier is told, not one that it is to replace."""
-    return (status.state, status.active) == ("running", wanted.fingerprint)
+def runs(status: FragmentStatus, desired: Fragment) -> bool:
+    """Return whether the desired version of a fragment runs and has replaced earlier versions."""
+    return (status.state, status.active) == ("running", desired.fingerprint)
 
 
-def burdens(parts: Iterable[FragmentStatus]) -> Iterator[Reached]:
-    """Yield of which of an insight's fragments the worker does less than it should."""
-    for part in parts:
-        if part.shed_since is not None:
-            yield Reached(Progress.SHED, part.shed_since)
-        elif part.lagging_since is not None:
-            yield Reached(Progress.LAGGING, part.lagging_since)
+def overload(statuses: Iterable[FragmentStatus]) -> Iterator[ProgressReport]:
+    """Yield a report for each fragment that is shed or lags."""
+    for status in statuses:
+        if status.shed_since is not None:
+            yield ProgressReport(Progress.SHED, status.shed_since)
+        elif status.lagging_since is not None:
+            yield ProgressReport(Progress.LAGGING, status.lagging_since)
 
 
-def worst(found: Iterable[Reached]) -> Reached:
-    """Return the least far; of none, that all is as it should be."""
+def worst(reports: Iterable[ProgressReport]) -> ProgressReport:
+    """Return the report with the worst progress; without reports, return ``RUNNING``.
+
+    Among reports with the same progress, the report with the earliest ``since`` is returned.
+    """
     return min(
-        found,
-        key=lambda each: (WORST_FIRST.index(each.progress), each.since or 0),
-        default=Reached(Progress.RUNNING),
+        reports,
+        key=lambda report: (_RANK[report.progress], report.since or 0),
+        default=ProgressReport(Progress.RUNNING),
     )
+
+
+def describe_error(error: Exception | None) -> str | None:
+    """Return the text of an error for the status of a deployment; None: there is no error."""
+    match error:
+        case None:
+            return None
+        case MistbowError():
+            return error.message
+        case _:
+            return f"{type(error).__name__}: {error}"

@@ -1,6 +1,6 @@
-"""Explaining, without deploying anything, what a text becomes."""
+"""The explanation of query texts without deployment."""
 
-from analytics_enabler.explain.outlook import Outlook
+from analytics_enabler.explain.explainer import Explainer
 from analytics_enabler.explain.text import explanation_text
 
-__all__ = ["Outlook", "explanation_text"]
+__all__ = ["Explainer", "explanation_text"]

@@ -1,8 +1,12 @@
-"""From a checked text to an explanation of it, but for where it would run."""
+"""Explanations of checked texts without placement; the explainer adds the placement."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from analytics.insight_models import ExplainedStep, Explanation, Shared
+from analytics.plan.feeds import Feed
+from analytics.plan.nodes import Insight, Plan
+from analytics.plan.resumption import subplan, windows_of
 from analytics_enabler.deployments.model import Generation
 from analytics_enabler.explain.tree import tree_of
 from analytics_enabler.fragments import plans_of
@@ -10,16 +14,12 @@ from analytics_enabler.groups import Group
 from analytics_enabler.optimizer import optimize
 from analytics_enabler.plan_text import plan_text
 from analytics_enabler.semantics import Checked, Sites, scope_of
-from mistbow.insights import ExplainedStep, Explanation, Shared
-from mistbow.plan.feeds import Feed
-from mistbow.plan.nodes import Insight, Plan
-from mistbow.plan.resumption import only, windows_of
 
 _NEW = "new"
 
 
 def added_by(checked: Checked, sites: Sites) -> list[Generation]:
-    """Return the generations that would be there if a text were deployed."""
+    """Return the generations that deploying a text would add."""
     return [
         Generation(
             uid=f"{_NEW}/{definition.name}/1",
@@ -32,19 +32,24 @@ def added_by(checked: Checked, sites: Sites) -> list[Generation]:
 
 
 def plans_with(added: Sequence[Generation], running: Iterable[Generation]) -> dict[Group, Plan]:
-    """Return the plans of the groups that a text would be part of."""
+    """Return the plans of the groups that a text would join: group -> plan.
+
+    The plans also contain the running insights of these groups.
+    """
     groups = {generation.group for generation in added}
     return plans_of([*(each for each in running if each.group in groups), *added])
 
 
 def explain(checked: Checked, added: Sequence[Generation], plans: dict[Group, Plan]) -> Explanation:
-    """Say what a text becomes, and what of it runs already."""
+    """Return the explanation of a text: plan, optimizer steps, shared windows and shared panes.
+
+    The explanation of a text with errors has only the diagnostics.
+    """
     problems = list(checked.problems)
     if not checked.ok or checked.script is None:
         return Explanation(problems=problems)
     plan = Plan(insights=tuple(each.definition.deployed(each.name, 0) for each in added))
-    fed = {each.name: each.definition.feed for each in added}
-    feeds = {name: feed for name, feed in fed.items() if feed is not None}
+    feeds = {each.name: feed for each in added if (feed := each.definition.feed) is not None}
     return Explanation(
         problems=problems,
         ast=[tree_of(statement) for statement in checked.script.statements],
@@ -57,21 +62,24 @@ def explain(checked: Checked, added: Sequence[Generation], plans: dict[Group, Pl
 def _steps(
     group: Group, added: Iterable[Generation], feeds: Mapping[str, Feed]
 ) -> Iterator[ExplainedStep]:
-    """Yield what the optimizer does to those of a text's insights that run together."""
+    """Yield the optimizer's steps for those insights of a text that join ``group``."""
     members = (each.definition.deployed(each.name, 0) for each in added if each.group == group)
     for step in optimize(Plan(insights=tuple(members))).steps:
         lines = lines_of(step.plan, feeds)
-        yield ExplainedStep(group=group.id, rule=step.rule, did=step.did, plan=lines)
+        yield ExplainedStep(group=group.id, rule=step.rule, did=step.description, plan=lines)
 
 
 def lines_of(plan: Plan, feeds: Mapping[str, Feed]) -> list[str]:
-    """Return a plan, one node a line; ``feeds`` are those that insights read, by uid."""
+    """Return a plan as lines, one per node.
+
+    ``feeds``: insight uid -> the feed that the insight reads.
+    """
     return plan_text(plan, feeds).splitlines()
 
 
 def new_part(plan: Plan) -> Plan:
-    """Return what of a plan the new insights use."""
-    return only(plan, tuple(insight for insight in plan.insights if _is_new(insight)))
+    """Return the part of a plan that the new insights use."""
+    return subplan(plan, tuple(insight for insight in plan.insights if _is_new(insight)))
 
 
 def _is_new(insight: Insight) -> bool:
@@ -85,34 +93,34 @@ def _shared(plan: Plan) -> list[Shared]:
         windows = windows_of(insight)
         for node in windows | {pane_of[window] for window in windows}:
             users[node].append(insight)
-    found: list[Shared] = []
+    shared: list[Shared] = []
     for insight in filter(_is_new, plan.insights):
-        # In the plan's order: a set has none.
+        # In the order of the plan, as a set has none.
         read = windows_of(insight)
         for window in (window.id for window in plan.windows if window.id in read):
-            # Who shares a window shares its pane too: only the closest is worth telling.
+            # A shared window implies a shared pane, so only the window is reported.
             for node, gain in ((window, "computed once"), (pane_of[window], "cut once")):
                 others = [other for other in users[node] if other.uid != insight.uid]
                 if others:
-                    found.append(_sharing(insight, node, others, gain))
+                    shared.append(_describe_sharing(insight, node, others, gain))
                     break
-    return found
+    return shared
 
 
-def _sharing(insight: Insight, node: str, others: list[Insight], gain: str) -> Shared:
-    name = _named(insight.uid)[0]
-    first, owner = _named(others[0].uid)
-    whose = "" if owner == _NEW else f" of {owner}"
+def _describe_sharing(insight: Insight, node: str, others: list[Insight], gain: str) -> Shared:
+    name = _split_uid(insight.uid)[0]
+    first, deployment = _split_uid(others[0].uid)
+    of_deployment = "" if deployment == _NEW else f" of {deployment}"
     more = f" and {len(others) - 1} more" if len(others) > 1 else ""
     return Shared(
         insight=name,
         id=node,
         others=[other.uid for other in others],
-        text=f"{name} shares {node} with {first}{whose}{more}; {gain}",
+        text=f"{name} shares {node} with {first}{of_deployment}{more}; {gain}",
     )
 
 
-def _named(uid: str) -> tuple[str, str]:
-    """Return the names of an insight and of its deployment."""
+def _split_uid(uid: str) -> tuple[str, str]:
+    """Return (insight name, deployment id) from the uid of an insight."""
     deployment, name, _ = uid.split("/")
     return name, deployment

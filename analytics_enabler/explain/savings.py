@@ -1,22 +1,28 @@
-"""What fragments save by being where the points are, which no rule over a plan decides."""
+"""The traffic that is saved when fragments run at the sites that store the points.
+
+The savings depend on the placement of the fragments, so the steps of the optimizer do not include
+the savings.
+"""
 
 from collections.abc import Iterable, Sequence
 
-from analytics_enabler.explain.edges import Flows
+from analytics.insight_models import ExplainedEdge, ExplainedSaving
+from analytics.plan.fragments import Merge, Partial
+from analytics.plan.sampling import ProbabilitySampling
+from analytics_enabler.explain.traffic import TrafficEstimates
 from analytics_enabler.fragments import MERGE, Tasks
-from analytics_enabler.optimizer.naming import these
-from mistbow.insights import ExplainedEdge, ExplainedSaving
-from mistbow.plan.fragments import Merge, Partial
-from mistbow.plan.sampling import ByLot
+from analytics_enabler.optimizer.content_names import counted
 
 
-def savings_of(tasks: Tasks, edges: Sequence[ExplainedEdge], flows: Flows) -> list[ExplainedSaving]:
-    """Return what is saved by making panes, and by drawing samples, where the points are.
+def savings_of(
+    tasks: Tasks, edges: Sequence[ExplainedEdge], traffic: TrafficEstimates
+) -> list[ExplainedSaving]:
+    """Return the traffic saved by pre-aggregation and by sampling where the points are stored.
 
-    ``edges`` are those of the tasks.
+    ``tasks``: the tasks of one group. ``edges``: the data flows of these tasks.
     """
-    drawn = _sampling(tasks, flows)
-    return [*([_pre_aggregation(edges)] if MERGE in tasks else []), *drawn]
+    sampling = _sampling(tasks, traffic)
+    return [*([_pre_aggregation(edges)] if MERGE in tasks else []), *sampling]
 
 
 def _pre_aggregation(edges: Sequence[ExplainedEdge]) -> ExplainedSaving:
@@ -26,35 +32,47 @@ def _pre_aggregation(edges: Sequence[ExplainedEdge]) -> ExplainedSaving:
     points = [edge.bytes_per_s for edge in edges if edge.target in away]
     return ExplainedSaving(
         step="pre_aggregate",
-        did=f"{these(len(panes), 'site')} made into panes, {len(away)} away from the merge",
+        did=(
+            f"points of {counted(len(panes), 'site')} aggregated to panes,"
+            f" {len(away)} not at the merge"
+        ),
         unit="bytes from site to site",
         per_s=_sum(crossing),
         instead_of=_sum(points),
     )
 
 
-def _sampling(tasks: Tasks, flows: Flows) -> list[ExplainedSaving]:
+def _sampling(tasks: Tasks, traffic: TrafficEstimates) -> list[ExplainedSaving]:
     readers = [each for each in tasks.values() if not isinstance(each, Merge)]
     read = [
         (each.source, pane)
         for each in readers
         for pane in (each.panes if isinstance(each, Partial) else each.plan.panes)
     ]
-    drawn = [(place, pane) for place, pane in read if isinstance(pane.source.sampling, ByLot)]
+    drawn = [
+        (location, pane)
+        for location, pane in read
+        if isinstance(pane.source.sampling, ProbabilitySampling)
+    ]
     if not drawn:
         return []
     sampled, panes = ({pane.id for _, pane in each} for each in (drawn, read))
     return [
         ExplainedSaving(
             step="push_sampling",
-            did=f"{these(len(sampled), 'pane')} of {len(panes)} drawn where points are read",
-            unit="points that are kept",
-            per_s=_sum(flows.kept(place, pane) for place, pane in drawn),
-            instead_of=_sum(flows.read(place, [pane]) for place, pane in drawn),
+            did=f"{counted(len(sampled), 'pane')} of {len(panes)} sampled where points are read",
+            unit="sampled points",
+            per_s=_sum(traffic.points_sampled(location, pane) for location, pane in drawn),
+            instead_of=_sum(traffic.points_read(location, [pane]) for location, pane in drawn),
         )
     ]
 
 
-def _sum(known: Iterable[float | None]) -> float | None:
-    each = list(known)
-    return None if None in each else sum(one for one in each if one is not None)
+def _sum(rates: Iterable[float | None]) -> float | None:
+    """Return the sum of rates; None if any rate is unknown."""
+    total = 0.0
+    for rate in rates:
+        if rate is None:
+            return None
+        total += rate
+    return total

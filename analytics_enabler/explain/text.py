@@ -1,14 +1,14 @@
-"""An explanation for reading."""
+"""Conversion of explanations to text."""
 
 from collections.abc import Iterator
 
+from analytics.insight_models import ExplainedEdge, ExplainedGroup, ExplainedSaving, Explanation
 from analytics_enabler.explain.tree import tree_lines
 from grammar import render
-from mistbow.insights import ExplainedEdge, ExplainedGroup, ExplainedSaving, Explanation
 
 
 def explanation_text(explanation: Explanation, queries: str) -> str:
-    """Return an explanation of ``queries`` as text, with a heading for each part."""
+    """Return an explanation of ``queries`` as text, with a heading above each part."""
     parts = [("Problems", [render(problem, queries) for problem in explanation.problems])]
     parts.append(("Syntax", [line for tree in explanation.ast for line in tree_lines(tree)]))
     parts.append(("Plan", explanation.plan))
@@ -27,7 +27,7 @@ def explanation_text(explanation: Explanation, queries: str) -> str:
 def _group(group: ExplainedGroup) -> Iterator[str]:
     if group.problem is not None:
         yield f"the scheduler failed: {group.problem}"
-    told: list[str] = []
+    last_plan: list[str] = []
     for fragment in group.fragments:
         state = "runs" if fragment.running else "would run"
         where = "no worker can run it"
@@ -35,10 +35,10 @@ def _group(group: ExplainedGroup) -> Iterator[str]:
             where = f"{state} on {fragment.worker}, site {fragment.site}"
         yield f"{fragment.kind} {fragment.id}: {where}"
         yield f"  {', '.join(fragment.sources)} -> {fragment.target}"
-        # The partials are alike: to tell their panes once will do.
-        if fragment.plan != told:
+        # Partials have the same panes, so these are listed once.
+        if fragment.plan != last_plan:
             yield from (f"  {line}" for line in fragment.plan)
-        told = fragment.plan
+        last_plan = fragment.plan
     if group.edges:
         yield "each second, at most"
         yield from (f"  {_edge(edge)}" for edge in group.edges)
@@ -53,7 +53,7 @@ def _group(group: ExplainedGroup) -> Iterator[str]:
 def _cost(group: ExplainedGroup) -> str:
     cost = "unknown" if group.cost_per_hour is None else f"{group.cost_per_hour:.4g}"
     cap = group.cost_cap_per_hour
-    return f"cost an hour: {cost}{'' if cap is None else f', at most {cap:.4g} may be'}"
+    return f"cost per hour: {cost}{'' if cap is None else f' (COST_CAP: {cap:.4g})'}"
 
 
 def _edge(edge: ExplainedEdge) -> str:

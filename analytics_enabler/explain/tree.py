@@ -1,4 +1,4 @@
-"""Syntax trees as JSON."""
+"""Conversion of syntax trees to JSON and to text."""
 
 from dataclasses import fields
 from typing import Any
@@ -6,19 +6,34 @@ from typing import Any
 from grammar import ast
 from grammar.units import in_words
 
+_NAMES: dict[type[ast.SyntaxNode], str] = {
+    ast.AdamOption: "Adam",
+    ast.AndCondition: "And",
+    ast.CostCapOption: "CostCap",
+    ast.FunctionCall: "Call",
+    ast.InsightStatement: "Insight",
+    ast.ListMembership: "Membership",
+    ast.NotCondition: "Not",
+    ast.OrCondition: "Or",
+    ast.PointCount: "Points",
+    ast.SampleOption: "Sample",
+    ast.SchedulerOption: "Scheduler",
+}
+"""The names of nodes in JSON; other nodes have the names of their classes."""
 
-def tree_of(node: ast.Node) -> dict[str, Any]:
-    """Return a node as a JSON object: its kind and its fields, without those that are empty."""
+
+def tree_of(node: ast.SyntaxNode) -> dict[str, Any]:
+    """Return a syntax node as a JSON object: its name and its non-empty fields."""
     values = {f.name: _json(getattr(node, f.name)) for f in fields(node) if f.name != "span"}
-    kept = {name: value for name, value in values.items() if value not in (None, [])}
-    return {"node": type(node).__name__, **kept}
+    filled = {name: value for name, value in values.items() if value not in (None, [])}
+    return {"node": _NAMES.get(type(node), type(node).__name__), **filled}
 
 
 def _json(value: Any) -> Any:
     match value:
         case ast.Interval(millis):
             return in_words(millis)
-        case ast.Node():
+        case ast.SyntaxNode():
             return tree_of(value)
         case tuple():
             return [_json(item) for item in value]
@@ -27,7 +42,10 @@ def _json(value: Any) -> Any:
 
 
 def tree_lines(tree: dict[str, Any], *, label: str = "", depth: int = 0) -> list[str]:
-    """Return a tree for reading: a node a line, its parts indented below it."""
+    """Return the lines of a tree: one for each node, with child nodes indented below their parent.
+
+    ``tree``: a result of ``tree_of``. ``label``: the text before the name of the root node.
+    """
     line = f"{'  ' * depth}{label}{tree['node']}"
     below: list[str] = []
     for name, value in tree.items():

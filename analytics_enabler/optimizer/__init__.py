@@ -1,5 +1,5 @@
-"""The optimizer: rules that make a plan of all running insights cheaper, never different."""
+"""The optimizer: rules that reduce the cost of a plan without changing its results."""
 
-from analytics_enabler.optimizer.pipeline import Optimized, Step, optimize
+from analytics_enabler.optimizer.pipeline import Optimized, RuleStep, optimize
 
-__all__ = ["Optimized", "Step", "optimize"]
+__all__ = ["Optimized", "RuleStep", "optimize"]

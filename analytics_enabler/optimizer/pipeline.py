@@ -1,29 +1,29 @@
-"""The order of the rules, as data, and how they are run."""
+"""The pipeline of the optimizer: stages of rules, each run until nothing changes."""
 
 from dataclasses import dataclass
 from typing import Protocol
 
+from analytics.plan.nodes import Plan
 from analytics_enabler.optimizer.rules import (
     fold_constants,
     merge_identical,
     push_filters,
     share_panes,
 )
-from mistbow.plan.nodes import Plan
 
-MOST_ROUNDS = 100
+MAX_ROUNDS = 100
 
 
 class Rule(Protocol):
-    """A module that improves plans."""
+    """A rule of the optimizer, which is a module with these two functions."""
 
     __name__: str
 
     def apply(self, plan: Plan, /) -> Plan | None:
-        """Return a plan of the same results that costs less, or None where there is none."""
+        """Return a cheaper plan with the same results; None if the rule does not apply."""
 
-    def did(self, before: Plan, after: Plan, /) -> str:
-        """Say in a few words what it changed."""
+    def describe(self, before: Plan, after: Plan, /) -> str:
+        """Return a phrase that describes the change."""
 
 
 STAGES: tuple[tuple[Rule, ...], ...] = (
@@ -31,31 +31,39 @@ STAGES: tuple[tuple[Rule, ...], ...] = (
     (merge_identical,),
     (share_panes, push_filters),
 )
-"""Each stage runs until none of its rules has anything to do; then the next one starts."""
+"""The stages of rules; a stage ends when no rule of the stage changes the plan."""
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """The plan after a rule changed it, and what it ``did`` in words."""
+class RuleStep:
+    """A step of the optimizer: a rule, a description of the change, and the changed plan."""
 
     rule: str
-    did: str
+    description: str
     plan: Plan
 
 
 @dataclass(frozen=True, slots=True)
 class Optimized:
-    """A plan without aggregates of its own, and the steps that led there."""
+    """An optimized plan, and the steps that led to the plan.
+
+    In the plan, all aggregates are replaced by measures, which are values of functions over
+    windows.
+    """
 
     plan: Plan
-    steps: tuple[Step, ...]
+    steps: tuple[RuleStep, ...]
 
 
 def optimize(plan: Plan, stages: tuple[tuple[Rule, ...], ...] = STAGES) -> Optimized:
-    """Run all stages; raises ``RuntimeError`` where a rule breaks the plan or never ends."""
-    steps: list[Step] = []
+    """Return a plan after all stages of rules, with the steps.
+
+    Raises ``RuntimeError`` if a rule changes the identity of an insight, or if the rules of a stage
+    still change the plan after ``MAX_ROUNDS`` rounds.
+    """
+    steps: list[RuleStep] = []
     for stage in stages:
-        for _ in range(MOST_ROUNDS):
+        for _ in range(MAX_ROUNDS):
             before = plan
             for rule in stage:
                 plan = _applied(rule, plan, steps)
@@ -63,19 +71,22 @@ def optimize(plan: Plan, stages: tuple[tuple[Rule, ...], ...] = STAGES) -> Optim
                 break
         else:
             names = ", ".join(_name(rule) for rule in stage)
-            raise RuntimeError(f"no end after {MOST_ROUNDS} rounds of {names}")
+            raise RuntimeError(f"the rules {names} still change the plan after {MAX_ROUNDS} rounds")
     return Optimized(plan, tuple(steps))
 
 
-def _applied(rule: Rule, plan: Plan, steps: list[Step]) -> Plan:
+def _applied(rule: Rule, plan: Plan, steps: list[RuleStep]) -> Plan:
     changed = rule.apply(plan)
     if changed is None:
         return plan
-    # What a plan must always hold, its constructor has checked; this is what rules must not touch.
-    kept = [(insight.uid, insight.by, insight.every_ms, insight.since) for insight in plan.insights]
-    if kept != [(i.uid, i.by, i.every_ms, i.since) for i in changed.insights]:
-        raise RuntimeError(f"{_name(rule)} changed which insights there are")
-    steps.append(Step(_name(rule), rule.did(plan, changed), changed))
+    # The constructor of a plan checks its invariants; these fields no rule may change.
+    before, after = (
+        [(insight.uid, insight.by, insight.every_ms, insight.since) for insight in each.insights]
+        for each in (plan, changed)
+    )
+    if before != after:
+        raise RuntimeError(f"the rule {_name(rule)} changed the identity of an insight")
+    steps.append(RuleStep(_name(rule), rule.describe(plan, changed), changed))
     return changed
 
 

@@ -1,1 +1,1 @@
-"""The results of deployments: reading those that stand, following those to come."""
+"""Reading the results of deployments: the latest results, or new results as they arrive."""

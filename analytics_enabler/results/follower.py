@@ -1,51 +1,53 @@
-"""Following the results to come: only those that change what stands."""
+"""The follower of results: yields new results and revisions as they arrive."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
+from cachetools import FIFOCache
+
 from analytics_enabler.deployments.model import Deployment
 from analytics_enabler.groups import Group
-from analytics_enabler.results.positions import Since, Start, text_of
-from analytics_enabler.results.selection import Selection, select
-from analytics_enabler.results.streams import AwayError, ResultStreams
+from analytics_enabler.results.cursor import Since, Start, encode_cursor
+from analytics_enabler.results.selection import ResultSelection, select
+from analytics_enabler.results.streams import ResultStreams, SiteUnreachableError
 from mistbow.auth.callers import Caller
 from mistbow.errors import ConflictError, NotFoundError, UnavailableError
+from mistbow.runtime.tasks import cancel_and_wait
 from mistbow.streams.wire import Chunk
-from mistbow.tasks import end
 
-MOST_REMEMBERED = 20_000
-MOST_WAITING = 4
+MAX_REVISIONS = 20_000
+MAX_CHUNKS = 4
 RETRY_S = 1.0
 
 
-class Memory:
-    """The newest revision of the results seen last; older ones are forgotten."""
+class LatestRevisions:
+    """The latest revision of each recent result; a result is identified by (uid, key, ts)."""
 
-    def __init__(self, most: int = MOST_REMEMBERED) -> None:
-        self._most = most
-        self._revisions: OrderedDict[tuple[str, str, int], int] = OrderedDict()
+    def __init__(self, max_revisions: int = MAX_REVISIONS) -> None:
+        self._revisions: FIFOCache[tuple[str, str, int], int] = FIFOCache(max_revisions)
 
-    def changes(self, identity: tuple[str, str, int], revision: int) -> bool:
-        """Note a result, and return whether it changes what stands."""
+    def add(self, identity: tuple[str, str, int], revision: int) -> bool:
+        """Add a revision of a result; return whether this revision is the latest so far.
+
+        ``identity``: (uid, key, ts) of the result.
+        """
         if revision <= self._revisions.get(identity, -1):
             return False
         self._revisions[identity] = revision
-        self._revisions.move_to_end(identity)
-        if len(self._revisions) > self._most:
-            self._revisions.popitem(last=False)
         return True
 
 
 @dataclass(slots=True)
-class Follower:
-    """Follows one deployment, or one insight of it, from ``starts`` (by group) on.
+class ResultFollower:
+    """Follows the results of one deployment, or of one of its insights.
 
-    ``find`` returns the deployment as it is now; the stream ends when it is no more. A group
-    without a start was added since: of its stream nothing is seen, and it is followed from 0.
+    ``find``: returns the current version of the deployment, and raises ``NotFoundError`` after the
+    deployment was deleted. ``insight``: the only insight to follow; None: all insights.
+    ``starts``: group id -> resume position or time. A group without a start is new, and the results
+    of a new group are followed from position 0. ``revisions``: results that are not yielded again.
     """
 
     streams: ResultStreams
@@ -53,56 +55,57 @@ class Follower:
     insight: str | None
     starts: dict[str, Start]
     caller: Caller
-    memory: Memory = field(default_factory=Memory)
+    revisions: LatestRevisions = field(default_factory=LatestRevisions)
 
     async def results(self) -> AsyncIterator[tuple[str, dict[str, Any]]]:
-        """Yield results as they come, each with the text to resume from.
+        """Yield (cursor, result) as results arrive; end when the deployment is deleted.
 
-        A resumed stream may repeat results, since all of one chunk resume from its beginning.
-        Raises what a group's stream fails by, unless that may pass: who follows connects anew.
+        A follower that resumes at a cursor may yield results again: all results of a chunk except
+        the last have the cursor of the chunk's start. Raises an error of a stream if a retry cannot
+        resolve the error.
         """
         while True:
             try:
                 deployment = self.find()
             except NotFoundError:
                 return
-            async for position, row in self._until_amended(deployment):
-                yield position, row
+            async for cursor, row in self._until_amended(deployment):
+                yield cursor, row
 
     async def _until_amended(
         self, deployment: Deployment
     ) -> AsyncIterator[tuple[str, dict[str, Any]]]:
         selection = select(deployment, self.insight, self.caller)
-        chunks: asyncio.Queue[tuple[Group, Chunk]] = asyncio.Queue(MOST_WAITING)
-        pumps = [
-            asyncio.create_task(self._pump(group, part, chunks))
+        chunks: asyncio.Queue[tuple[Group, Chunk]] = asyncio.Queue(MAX_CHUNKS)
+        readers = [
+            asyncio.create_task(self._read(group, part, chunks))
             for group, part in selection.groups.items()
         ]
         try:
             while True:
-                for pump in pumps:
-                    if pump.done():
-                        pump.result()
+                for reader in readers:
+                    if reader.done():
+                        reader.result()
                 try:
                     async with asyncio.timeout(RETRY_S):
                         group, chunk = await chunks.get()
                 except TimeoutError:
-                    if self._is_still(deployment):
+                    if self._is_current(deployment):
                         continue
                     return
-                if not self._is_still(deployment):
-                    # This chunk may have been read past results of an insight added since.
+                if not self._is_current(deployment):
+                    # The chunk lacks the rows of insights that were added meanwhile.
                     return
-                for position, row in self._news(selection, group, chunk):
-                    yield position, row
+                for cursor, row in self._new_rows(selection, group, chunk):
+                    yield cursor, row
                 self.starts[group.id] = chunk.position.next
         finally:
-            await end(pumps)
+            await cancel_and_wait(readers)
 
-    async def _pump(
-        self, group: Group, part: Selection, chunks: "asyncio.Queue[tuple[Group, Chunk]]"
+    async def _read(
+        self, group: Group, part: ResultSelection, chunks: "asyncio.Queue[tuple[Group, Chunk]]"
     ) -> None:
-        """Put a group's chunks into the queue; ends only by an error that does not pass."""
+        """Put the chunks of a group's results into the queue; retry after transient errors."""
         start = self.starts.get(group.id, 0)
         while True:
             try:
@@ -113,30 +116,30 @@ class Follower:
                         await chunks.put((group, chunk))
                         start = chunk.position.next
             except ConflictError:
-                # The site lost its store: all that the stream has is computed since.
+                # The site lost its store, so all rows of the stream are new.
                 start = 0
                 await asyncio.sleep(RETRY_S)
-            except (AwayError, UnavailableError, NotFoundError):
-                # The agent restarts, its site is cut off, or nothing has ever been computed.
+            except (SiteUnreachableError, UnavailableError, NotFoundError):
+                # The agent restarts, its site is unreachable, or the stream has no rows yet.
                 await asyncio.sleep(RETRY_S)
 
-    def _news(
-        self, selection: Selection, group: Group, chunk: Chunk
+    def _new_rows(
+        self, selection: ResultSelection, group: Group, chunk: Chunk
     ) -> list[tuple[str, dict[str, Any]]]:
-        rows = [row for row in selection.visible(chunk.rows) if self._is_news(row)]
-        # Only the last one moves on: a cut in the middle loses none.
-        before = text_of(self.starts)
-        after = text_of({**self.starts, group.id: chunk.position.next})
+        rows = [row for row in selection.visible(chunk.rows) if self._is_new(row)]
+        # Only the last row advances the cursor, so that a cut within the chunk loses no row.
+        before = encode_cursor(self.starts)
+        after = encode_cursor({**self.starts, group.id: chunk.position.next})
         return [
-            (after if place == len(rows) else before, selection.shown(row))
-            for place, row in enumerate(rows, start=1)
+            (after if number == len(rows) else before, selection.shown(row))
+            for number, row in enumerate(rows, start=1)
         ]
 
-    def _is_still(self, deployment: Deployment) -> bool:
+    def _is_current(self, deployment: Deployment) -> bool:
         try:
             return self.find() is deployment
         except NotFoundError:
             return False
 
-    def _is_news(self, row: dict[str, Any]) -> bool:
-        return self.memory.changes((row["insight"], row["key"], row["ts"]), row["revision"])
+    def _is_new(self, row: dict[str, Any]) -> bool:
+        return self.revisions.add((row["insight"], row["key"], row["ts"]), row["revision"])

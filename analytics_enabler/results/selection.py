@@ -1,4 +1,4 @@
-"""Which rows of which results streams belong to a deployment, and how users see them."""
+"""The selection of a deployment's rows in streams of results, and their form in the API."""
 
 import json
 from collections import defaultdict
@@ -13,63 +13,68 @@ from analytics_enabler.groups import Group
 from mistbow.auth.callers import Caller
 from mistbow.errors import NotFoundError
 
-MOST_MATCHED = 100
-"""More insights than this are not named in the request: its line would grow too long."""
+MAX_MATCHED = 100
+"""The maximum number of uids in the URL of a request; more uids would make the URL too long."""
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
-    """Generations of insights, by uid."""
+class ResultSelection:
+    """Selected generations of insights; ``generations``: uid -> generation."""
 
     generations: Mapping[str, Generation]
 
     @property
     def match(self) -> dict[str, list[str]]:
-        """What the storage agent may filter by."""
-        if len(self.generations) > MOST_MATCHED:
+        """The filter that the storage agent applies to rows: column -> permitted values.
+
+        The filter is empty if too many generations are selected; then the agent sends all rows.
+        """
+        if len(self.generations) > MAX_MATCHED:
             return {}
         return {"insight": list(self.generations)}
 
-    def readable(self, caller: Caller) -> "Selection":
-        """Return the part that a caller carries the signatures for.
+    def readable(self, caller: Caller) -> "ResultSelection":
+        """Return the selection of the generations that the caller may read.
 
-        Raises ``ForbiddenError`` where it lacks that of an insight in force, or where nothing is
-        left; what ended before, and was signed then, is left out.
+        A caller may read all insights without the option ``SIGNATURE``, and the insights whose
+        signature the caller's token contains. An ended generation that the caller may not read is
+        omitted. Raises ``ForbiddenError`` if the caller may not read a generation in force, or may
+        read no generation.
         """
         readable = {
             uid: generation
             for uid, generation in self.generations.items()
-            if caller.carries(generation.definition.options.signature)
+            if caller.has_signature(generation.definition.options.signature)
         }
         for generation in self.generations.values():
             if generation.until is None or not readable:
                 caller.check_signature(
                     f"the insight {generation.name}", generation.definition.options.signature
                 )
-        return Selection(readable)
+        return ResultSelection(readable)
 
     @property
     def since(self) -> int:
-        """The time that all rows are after, ms since the epoch."""
+        """The earliest ``since`` (ms since the epoch) of the generations: all results are later."""
         return min((g.since for g in self.generations.values()), default=0)
 
     @property
     def every_ms(self) -> int:
-        """The longest interval between two ticks."""
+        """The longest interval (ms) between ticks among the generations."""
         return max((g.definition.every_ms for g in self.generations.values()), default=1)
 
     @property
-    def groups(self) -> dict[Group, "Selection"]:
-        """The groups in whose streams the rows are, each with its part of the selection."""
+    def groups(self) -> dict[Group, "ResultSelection"]:
+        """Group -> the selection of the generations of this group, in the order of group ids."""
         parts: dict[Group, dict[str, Generation]] = defaultdict(dict)
         for uid, generation in self.generations.items():
             parts[generation.group][uid] = generation
-        return {group: Selection(parts[group]) for group in sorted(parts, key=lambda g: g.id)}
+        return {group: ResultSelection(parts[group]) for group in sorted(parts, key=lambda g: g.id)}
 
     def visible(self, rows: pa.Table | pa.RecordBatch) -> Iterator[dict[str, Any]]:
-        """Yield the rows that belong here, as they are stored, with ``uid`` for ``insight``.
+        """Yield the stored rows of the selected generations; the column ``insight`` is the uid.
 
-        A generation that has ended owns the ticks up to its end, and no later ones.
+        A row is omitted if its generation was not in force at the time of the row.
         """
         for row in rows.to_pylist():
             generation = self.generations.get(row["insight"])
@@ -79,24 +84,24 @@ class Selection:
                 yield row
 
     def shown(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Return a row in the form of ``mistbow.insights.Result``."""
+        """Return a stored row in the form of ``analytics.insight_models.Result``."""
         name = self.generations[row["insight"]].name
         key = json.loads(row["key"]) if row["key"] else {}
-        missing = row.get("missing")
-        told = missing.split(",") if missing else []
-        return {**row, "insight": name, "key": key, "missing": told}
+        missing = row["missing"].split(",") if row.get("missing") else []
+        return {**row, "insight": name, "key": key, "missing": missing}
 
 
-def select(deployment: Deployment, insight: str | None, caller: Caller) -> Selection:
-    """Return all generations of a deployment, or of one insight of it, that a caller may read.
+def select(deployment: Deployment, insight: str | None, caller: Caller) -> ResultSelection:
+    """Return those generations of a deployment that a caller may read.
 
-    Raises ``NotFoundError`` for an insight that the deployment never had, and ``ForbiddenError``
-    where the caller lacks a signature.
+    ``insight``: the only insight whose generations are selected; None: all insights. Raises
+    ``NotFoundError`` for an unknown insight, and ``ForbiddenError`` as ``readable`` does.
     """
     chosen = {g.uid: g for g in deployment.generations if insight in (None, g.name)}
     if not chosen and insight is not None:
         names = ", ".join(generation.name for generation in deployment.live)
         raise NotFoundError(
-            f"{deployment.id} has no insight {insight}", hint=f"It has {names or 'none'}."
+            f"the deployment {deployment.id} has no insight {insight}",
+            hint=f"Its insights: {names or 'none'}.",
         )
-    return Selection(chosen).readable(caller)
+    return ResultSelection(chosen).readable(caller)

@@ -1,4 +1,4 @@
-"""The results streams of groups, each at its own site."""
+"""The result streams of groups; each stream is stored at the site of its group."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from analytics_enabler.groups import Group
-from analytics_enabler.results.selection import Selection
+from analytics_enabler.results.selection import ResultSelection
 from mistbow.client.agent import AsyncAgentClient
 from mistbow.errors import NotFoundError, UnavailableError
 from mistbow.streams.schemas import RESULT_ROWS
@@ -17,21 +17,21 @@ from mistbow.streams.wire import Chunk
 PATIENCE_S = 5.0
 
 LAG_MS = 10_000
-"""So much later than its tick a result may be computed: watermark, patience, clocks that differ."""
+"""The assumed maximum time (ms) from a tick to the computation of the results at this tick."""
 
 
-class AwayError(Exception):
-    """A site cannot be reached now."""
+class SiteUnreachableError(Exception):
+    """The error that a site does not answer; the message is the name of the site."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResultStreams:
-    """Reads results streams; of another site's agent raises ``AwayError`` where it is away."""
+    """Reads streams of results; raises ``SiteUnreachableError`` if another site is unreachable."""
 
     agent: AsyncAgentClient
 
     async def head(self, group: Group) -> int:
-        """Return the number that the next result will have; 0 where there is no stream yet."""
+        """Return the head of the group's stream of results; 0 if the stream does not exist."""
         async with _reaching(group):
             try:
                 return (await self._at(group).info(group.results)).head
@@ -39,7 +39,10 @@ class ResultStreams:
                 return 0
 
     async def since(self, group: Group, time: int) -> int:
-        """Return a number before which nothing was computed after a time, in ms."""
+        """Return a position such that all earlier rows were computed before ``time`` (ms).
+
+        If the stream does not exist, the position is 0.
+        """
         async with _reaching(group):
             try:
                 return await self._at(group).seek(group.results, time - LAG_MS)
@@ -49,29 +52,34 @@ class ResultStreams:
     async def rows(
         self,
         group: Group,
-        selection: Selection,
+        selection: ResultSelection,
         lower: int,
         upper: int | None,
-        until_number: int | None = None,
+        end: int | None = None,
     ) -> pa.Table:
-        """Return rows with ``lower <= ts <= upper``, and numbers before ``until_number``."""
+        """Return the stored rows with ``lower <= ts <= upper`` at positions below ``end``.
+
+        ``upper`` and ``end``: None: no bound. If the stream does not exist, there are no rows.
+        """
         async with _reaching(group):
             try:
                 rows = await self._at(group).read(
                     group.results,
                     0,
-                    until_number,
+                    end,
                     match=selection.match,
                     min_ts=lower,
                     max_ts=upper,
                 )
             except NotFoundError:
-                # Nothing has ever been computed.
+                # No result was written yet.
                 return RESULT_ROWS.empty_table()
             return rows.table
 
-    def follow(self, group: Group, selection: Selection, start: int) -> AsyncGenerator[Chunk, None]:
-        """Yield rows from a number on as they come."""
+    def follow(
+        self, group: Group, selection: ResultSelection, start: int
+    ) -> AsyncGenerator[Chunk, None]:
+        """Yield chunks of the rows from position ``start`` on, and then of new rows."""
         return self._at(group).follow(
             group.results, start, match=selection.match, min_ts=selection.since + 1
         )
@@ -82,7 +90,7 @@ class ResultStreams:
 
 @asynccontextmanager
 async def _reaching(group: Group) -> AsyncIterator[None]:
-    # Without the agent of this site there is nothing to read at all: that is an error.
+    # If the agent of the own site does not answer, nothing can be read: that error is not mapped.
     if group.scope is None:
         yield
         return
@@ -90,4 +98,4 @@ async def _reaching(group: Group) -> AsyncIterator[None]:
         async with asyncio.timeout(PATIENCE_S):
             yield
     except (TimeoutError, UnavailableError) as error:
-        raise AwayError(group.scope) from error
+        raise SiteUnreachableError(group.scope) from error

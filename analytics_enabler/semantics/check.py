@@ -1,233 +1,284 @@
-"""From text to definitions: every statement is checked, and all problems are reported at once."""
+"""The pipeline of the semantic check: parse → expand → bind → check → lower.
+
+Texts with syntax errors or unresolved references pass through the same pipeline: the ``Unresolved``
+nodes suppress errors that only follow from another error.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from itertools import chain
+from dataclasses import dataclass, field, replace
 
-import msgspec
-
-from analytics_enabler.limits import MOST_NAME
-from analytics_enabler.semantics.apart import check_apart
-from analytics_enabler.semantics.current import with_current
-from analytics_enabler.semantics.definition import DEFAULT_SCHEDULER, Definition
-from analytics_enabler.semantics.expansion import Meant, expanded
-from analytics_enabler.semantics.fed import (
-    check_feed,
-    check_site,
-    feed_with_references,
-    known_attributes,
-    known_metrics,
+from analytics.plan.feeds import Feed
+from analytics_enabler.limits import MAX_NAME_CHARACTERS
+from analytics_enabler.semantics.bind.bind import PointSchema, bind
+from analytics_enabler.semantics.bind.bound_tree import BoundInsight
+from analytics_enabler.semantics.bind.names import metrics_read
+from analytics_enabler.semantics.bind.references import (
+    Deployed,
+    InsightTable,
+    check_depth,
+    in_dependency_order,
 )
-from analytics_enabler.semantics.feeds import Schemas
-from analytics_enabler.semantics.findings import Findings, beginning, did_you_mean, nearest
-from analytics_enabler.semantics.insights import define
-from analytics_enabler.semantics.named import read_by
-from analytics_enabler.semantics.references import Deployed, References
+from analytics_enabler.semantics.bind.values import Symbols
+from analytics_enabler.semantics.checks import Context, check_insight, check_points
+from analytics_enabler.semantics.checks.feeds import point_schema
+from analytics_enabler.semantics.definition import DEFAULT_SCHEDULER, Definition
+from analytics_enabler.semantics.diagnostics import (
+    Diagnostics,
+    Suggestions,
+    did_you_mean,
+    error,
+    head,
+    nearest,
+    warning,
+)
+from analytics_enabler.semantics.expand.expansion import ExpandedInsight, expand
+from analytics_enabler.semantics.expand.feeds import Schemas, StreamName, feed_streams, origin
+from analytics_enabler.semantics.lower.lower import lower
 from analytics_enabler.semantics.sites import Sites, demanded_site
-from analytics_enabler.semantics.unknown import warn_of_attributes
-from grammar import ParseError, Problem, Script, ast, format_statement, parse
-from mistbow.plan.feeds import Feed
+from grammar import Diagnostic, ParseError, Script, ast, format_statement, parse
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedText:
+    """The result of parsing a text: the valid statements, and the syntax errors (``problems``).
+
+    ``script``: the syntax tree of the text; None if the text has a syntax error. ``broken``: the
+    names that the statements with syntax errors may define; None: these names are unknown.
+    """
+
+    statements: tuple[ast.Statement, ...]
+    problems: tuple[Diagnostic, ...] = ()
+    script: Script | None = None
+    broken: frozenset[str] | None = frozenset()
+
+    @property
+    def feed_streams(self) -> frozenset[StreamName]:
+        """The streams that STREAM definitions in the text read as feeds: (site, stream) pairs."""
+        return feed_streams(self.statements)
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The insights of a text, none unless it is free of errors, and the problems found."""
+    """The result of checking a text: its diagnostics (``problems``) and its definitions.
+
+    ``definitions``: empty if the text has an error. ``script``: the syntax tree of the text; None
+    if the text has a syntax error or is nested too deeply.
+    """
 
     definitions: tuple[Definition, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[Diagnostic, ...]
     script: Script | None = None
 
     @property
     def ok(self) -> bool:
-        """Whether there are no errors; warnings do not count."""
+        """Whether the text has no errors; the text may have warnings."""
         return all(problem.severity != "error" for problem in self.problems)
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """What insights are defined by, beside their text; see ``check``."""
-
-    scheduler: str
-    metrics: frozenset[str] | None
-    schemas: Schemas
-
-    def metrics_of(self, feed: Feed | None) -> frozenset[str] | None:
-        """Return the metrics that there are, None where that is not known."""
-        return self.metrics if feed is None else known_metrics(feed, self.schemas)
-
-    def attributes_of(self, feed: Feed | None) -> frozenset[str]:
-        """Return the attributes that points are known to have."""
-        return frozenset() if feed is None else known_attributes(feed, self.schemas) or frozenset()
+def parse_text(text: str) -> ParsedText:
+    """Parse a text; return its valid statements and its syntax errors."""
+    try:
+        script = parse(text)
+    except ParseError as failure:
+        if failure.partial is None:
+            return ParsedText((), failure.problems, broken=None)
+        return ParsedText(
+            failure.partial.statements, failure.problems, broken=failure.partial.names
+        )
+    return ParsedText(script.statements, script=script)
 
 
 def check(
-    text: str,
+    text: str | ParsedText,
     metrics: frozenset[str] | None = None,
     sites: Sites | None = None,
     scheduler: str = DEFAULT_SCHEDULER,
     deployed: Deployed | None = None,
     schemas: Schemas | None = None,
 ) -> Checked:
-    """Say what a text means.
+    """Check a text; return its diagnostics and, if the text has no errors, its definitions.
 
-    ``metrics`` are those that points have come of, and ``sites`` those that there are, for
-    warnings; ``deployed`` are the insights that run, which others may refer to; None where that is
-    not known. ``schemas`` are those of feeds, as far as they are known. Insights that name no
-    scheduler are placed by ``scheduler``.
+    ``metrics``: the metrics that have points, for warnings. ``sites``: the sites in the fabric, for
+    warnings. ``deployed``: the running insights, to which the text may refer. These three arguments
+    are None if unknown. ``schemas``: stream -> columns, for the streams that feeds read; streams
+    with unknown columns are omitted. ``scheduler``: the scheduler of insights that name no
+    scheduler.
     """
     try:
-        return _checked(text, _Known(scheduler, metrics, schemas or {}), sites, deployed)
-    except RecursionError:  # what bounds the levels of a text did not foresee this one
-        hint = "Make the deepest of its insights several, which refer to each other."
-        return Checked((), (Problem(1, 1, 0, "an insight here is too deep to be checked", hint),))
+        parsed = parse_text(text) if isinstance(text, str) else text
+        context = Context(metrics, schemas or {}, sites, Suggestions())
+        return _Check(parsed, context, scheduler, deployed).run()
+    except RecursionError:  # the bounds on levels failed to predict the depth of the stack
+        hint = "Divide this insight into several insights that refer to each other."
+        problem = Diagnostic(1, 1, 0, "an insight of this text is nested too deeply", hint)
+        return Checked((), (problem,))
 
 
-def _checked(text: str, known: _Known, sites: Sites | None, deployed: Deployed | None) -> Checked:
-    try:
-        script = parse(text)
-    except ParseError as error:
-        return Checked((), _all_problems(error, known, sites, deployed))
-    findings = Findings()
-    definitions = _understand(script, known, sites, References(findings, deployed), findings)
-    checked = Checked(definitions, _told(findings.problems), script)
-    return checked if checked.ok else replace(checked, definitions=())
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """The check of one text, with the diagnostics found so far."""
+
+    parsed: ParsedText
+    context: Context
+    scheduler: str
+    deployed: Deployed | None
+    diagnostics: Diagnostics = field(default_factory=Diagnostics)
+
+    def run(self) -> Checked:
+        """Return the diagnostics of the text and, if the text has no errors, its definitions."""
+        if self.parsed.broken is None:
+            return Checked((), self.parsed.problems)
+        bound = self._statements(self.parsed.broken)
+        if self.parsed.script is None:
+            # Warnings might be about what the broken statements mean.
+            errors = (each for each in self.diagnostics.problems if each.severity == "error")
+            return Checked((), _in_text_order((*self.parsed.problems, *errors)))
+        pairs = sorted(bound, key=lambda pair: pair[0].span.offset)
+        self.diagnostics.extend(_check_metrics([insight for insight, _ in pairs], self.context))
+        self.diagnostics.extend(_check_sites(pairs, self.context.sites))
+        problems = _in_text_order(self.diagnostics.problems)
+        checked = Checked((), problems, self.parsed.script)
+        definitions = tuple(definition for _, definition in pairs if definition is not None)
+        return replace(checked, definitions=definitions) if checked.ok else checked
+
+    def _statements(self, broken: frozenset[str]) -> list[tuple[BoundInsight, Definition | None]]:
+        """Return (bound insight, definition) pairs; the definition is None after an error.
+
+        ``broken``: the names that statements with syntax errors may define.
+        """
+        script = Script(self.parsed.statements)
+        self.diagnostics.extend(_check_names(script))
+        suggestions = self.context.suggestions
+        insights = expand(script, self.context.schemas, self.diagnostics, suggestions, broken)
+        if not insights and self.parsed.script is not None:
+            hint = "Add an insight that uses these definitions."
+            span = head(self.parsed.script.span, 0)
+            self.diagnostics.error(span, "there is no insight in this text", hint)
+        table = InsightTable(self.deployed, suggestions)
+        defined = {
+            each.name for each in script.statements if isinstance(each, ast.InsightStatement)
+        }
+        for name in (broken - defined) | {i.written.name for i in insights if i.expansion is None}:
+            table.add(name, None)
+        pairs = in_dependency_order(insights, table, self.diagnostics)
+        return [self._insight(each, plain, table) for each, plain in pairs]
+
+    def _insight(
+        self, expanded: ExpandedInsight, insight: ast.InsightStatement, table: InsightTable
+    ) -> tuple[BoundInsight, Definition | None]:
+        """Return (bound insight, definition) of an insight, and add the definition to ``table``.
+
+        The definition is None after an error.
+        """
+        found = Diagnostics()
+        symbols = table.resolve(insight, expanded.references, found)
+        feed = _feed(insight, expanded, symbols, found)
+        context = self.context
+        points = PointSchema(context.metrics)
+        if feed is not None:
+            points = point_schema(feed, context.schemas)
+            context = replace(context, metrics=points.metrics)
+        bound = bind(insight, feed, points, symbols, found, context.suggestions)
+        found.extend(check_insight(bound, context))
+        if not found.has_errors:
+            found.extend(check_points(bound))
+        definition = None
+        if not found.has_errors and None not in symbols.values():
+            definition = lower(bound, format_statement(expanded.written), self.scheduler)
+            if symbols:
+                check_depth(insight, definition, found)
+        self.diagnostics.extend(found.problems)
+        table.add(insight.name, None if found.has_errors else definition)
+        return bound, definition
 
 
-def _all_problems(
-    error: ParseError, known: _Known, sites: Sites | None, deployed: Deployed | None
-) -> tuple[Problem, ...]:
-    """Return what is wrong with a text that does not parse, in its sound statements too.
+def _feed(
+    insight: ast.InsightStatement,
+    expanded: ExpandedInsight,
+    symbols: Symbols,
+    diagnostics: Diagnostics,
+) -> Feed | None:
+    """Return the feed whose points an insight reads, directly or by INSIGHT; None for storage.
 
-    Nothing is said of what uses a name that the others may define. Nor are warnings told: some
-    would be of what those use or mean.
+    If the insight reads several feeds, or both a feed and storage, report an error and return the
+    first of these.
     """
-    if error.rest is None:
-        return error.problems
-    findings = Findings()
-    references = References(findings, deployed)
-    script, broken = Script(error.rest.statements), error.rest.names
-    for name in broken - {each.name for each in script.statements if isinstance(each, ast.Insight)}:
-        references.add(name, None)
-    _understand(script, known, sites, references, findings, broken)
-    errors = (problem for problem in findings.problems if problem.severity == "error")
-    return _told((*error.problems, *errors))
+    reads = next(metrics_read(insight), None) is not None
+    found = {expanded.feed: None} if reads else {}
+    for node in expanded.references:
+        symbol = symbols[node.name]
+        if symbol is None:
+            continue
+        found[symbol.definition.feed] = None
+        if len(found) > 1:
+            one, other = list(found)[:2]
+            diagnostics.error(
+                node.span,
+                f"`{node.name}` reads {origin(other)}, but the rest of the insight "
+                f"reads {origin(one)}",
+                "Divide the insight: each insight can read only one of the two.",
+            )
+            break
+    return next(iter(found), None)
 
 
-def _told(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    # What is wrong with a function's body, each of its calls tells.
+def _in_text_order(problems: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    # Each call of a function repeats the errors of the function's body.
     return tuple(sorted(dict.fromkeys(problems), key=lambda p: (p.line, p.column)))
 
 
-def _understand(
-    script: Script,
-    known: _Known,
-    sites: Sites | None,
-    references: References,
-    findings: Findings,
-    broken: frozenset[str] | None = None,
-) -> tuple[Definition, ...]:
-    """Return what the insights of a script mean, as far as they mean anything.
-
-    ``broken`` are names that other statements of its text may define, which do not parse; None
-    where all do.
-    """
-    _check_names(script, findings)
-    insights = expanded(script, known.schemas, findings, broken or frozenset())
-    if not insights and broken is None:
-        hint = "Add one that uses what is defined here."
-        findings.error(beginning(script.span, 0), "there is no insight in this text", hint)
-    defined = _define(insights, references, findings, known)
-    found = sorted(defined, key=lambda pair: pair[0].span.offset)
-    if sites is not None:
-        _look_up_sites(found, sites, findings)
-    if known.metrics is not None:
-        of_storage = [insight for insight, definition in found if definition.feed is None]
-        _look_up_metrics(of_storage, known.metrics, findings)
-    return tuple(definition for _, definition in found)
-
-
-def _check_names(script: Script, findings: Findings) -> None:
+def _check_names(script: Script) -> Iterator[Diagnostic]:
     seen: Counter[str] = Counter()
     for insight in script.statements:
-        if not isinstance(insight, ast.Insight):
+        if not isinstance(insight, ast.InsightStatement):
             continue
         seen[insight.name] += 1
+        span = head(insight.span, len(insight.name))
         if seen[insight.name] == 2:
-            findings.error(
-                beginning(insight.span, len(insight.name)),
-                f"there are two insights named `{insight.name}`",
-                "Give each insight of a submission a name of its own.",
-            )
-        if len(insight.name) > MOST_NAME:
-            findings.error(
-                beginning(insight.span, len(insight.name)),
-                f"this name has {len(insight.name)} characters",
-                f"Choose one of at most {MOST_NAME}.",
+            message = f"there are two insights named `{insight.name}`"
+            yield error(span, message, "Give each insight of a submission a name of its own.")
+        if len(insight.name) > MAX_NAME_CHARACTERS:
+            message = f"this name has {len(insight.name)} characters"
+            yield error(
+                span, message, f"Choose a name of at most {MAX_NAME_CHARACTERS} characters."
             )
 
 
-def _define(
-    insights: list[Meant], references: References, findings: Findings, context: _Known
-) -> Iterator[tuple[ast.Insight, Definition]]:
-    """Yield the insights that mean something, each behind those that it refers to."""
-    for each in insights:
-        if each.plain is None:
-            references.add(each.written.name, None)
-    feeds = {each.written.name: each.feed for each in insights}
-    for written, plain in references.in_order(insights):
-        known = findings.errors
-        if not references.look_up(plain):
-            references.add(plain.name, None)
-            check_apart(plain, context.metrics_of(feeds[written.name]), references, findings)
-            continue
-        feed = feed_with_references(plain, feeds[written.name], references, findings)
-        metrics = context.metrics_of(feed)
-        attributes = context.attributes_of(feed)
-        meant = with_current(plain, metrics, references, findings, attributes)
-        if metrics is not None:
-            warn_of_attributes(meant, metrics, references, findings)
-        # Its text is as the user wrote it; its meaning stands by itself, without what that names.
-        text = format_statement(written)
-        definition = define(meant, text, findings, context.scheduler, references)
-        if feed is not None:
-            check_feed(meant, feed, metrics, context.schemas, findings)
-            definition = msgspec.structs.replace(definition, feed=feed)
-        sound = findings.errors == known and references.check_depth(plain, definition)
-        references.add(plain.name, definition if sound else None)
-        yield meant, definition
+def _check_metrics(insights: Iterable[BoundInsight], context: Context) -> Iterator[Diagnostic]:
+    """Yield a warning for each metric without points, at the first use of the metric.
+
+    Metrics of feeds are omitted.
+    """
+    if context.metrics is None:
+        return
+    seen = set(context.metrics)
+    for insight in insights:
+        for source in insight.sources if insight.feed is None else ():
+            metric = source.metric
+            if metric not in seen:
+                seen.add(metric)
+                near = context.suggestions.nearest(metric, context.metrics)
+                yield warning(
+                    head(source.span, len(metric)),
+                    f"no point of the metric `{metric}` has arrived yet; "
+                    "insights that read it have no results until then",
+                    did_you_mean(near) if near else "Check that a source sends this name.",
+                )
 
 
-def _look_up_metrics(
-    insights: list[ast.Insight], metrics: frozenset[str], findings: Findings
-) -> None:
-    """Warn of each metric that is not known, once, where it is named first."""
-    seen = set(metrics)
-    for stream in chain.from_iterable(map(read_by, insights)):
-        metric = stream.metric
-        if metric not in seen:
-            seen.add(metric)
-            near = findings.nearest(metric, metrics)
-            findings.warning(
-                beginning(stream.span, len(metric)),
-                f"no point of the metric `{metric}` has come yet; its insights wait for one",
-                did_you_mean(near) if near else "Check that a source sends it under this name.",
-            )
-
-
-def _look_up_sites(
-    found: list[tuple[ast.Insight, Definition]], sites: Sites, findings: Findings
-) -> None:
-    for insight, definition in found:
-        if definition.feed is not None:
-            check_site(insight, definition.feed, sites, findings)
+def _check_sites(
+    pairs: Iterable[tuple[BoundInsight, Definition | None]], sites: Sites | None
+) -> Iterator[Diagnostic]:
+    """Yield a warning for each insight whose conditions require a site that does not exist."""
+    for insight, definition in pairs if sites is not None else ():
+        if sites is None or definition is None or insight.feed is not None:
             continue
         site = demanded_site(definition, sites)
-        if site is None or site in sites.names:
-            continue
-        near = nearest(site, sites.names)
-        findings.warning(
-            beginning(insight.span, len(insight.name)),
-            f"there is no site `{site}`: `{insight.name}` is computed over all sites",
-            did_you_mean(near) if near else f"There are {', '.join(sorted(sites.names))}.",
-        )
+        if site is not None and site not in sites.names:
+            near = nearest(site, sites.names)
+            yield warning(
+                insight.head,
+                f"there is no site `{site}`: `{definition.name}` is computed over all sites",
+                did_you_mean(near) if near else f"The sites: {', '.join(sorted(sites.names))}.",
+            )

@@ -1,41 +1,53 @@
-"""What an insight computes, apart from when it was deployed."""
+"""The definition of an insight: the expressions that it computes, and its options."""
 
 import msgspec
 
-from mistbow.fog.constraints import Cap, Confinement
-from mistbow.fog.jobs import Setting
-from mistbow.plan.expressions import Expression
-from mistbow.plan.feeds import Feed
-from mistbow.plan.nodes import Counted, Insight, fingerprint
-from mistbow.plan.ticks import At, Ticks
+from analytics.plan.expressions import Expression
+from analytics.plan.feeds import Feed
+from analytics.plan.nodes import Counted, Insight, fingerprint
+from analytics.plan.ticks import At, Ticks
+from analytics_enabler.scheduling.model.constraints import Constraint, CostCap
+from analytics_enabler.scheduling.model.jobs import Setting
 
 DEFAULT_SCHEDULER = "fair"
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an insight's WITH says of how it is run and who reads its results.
+    """The options of WITH that determine how an insight runs, and who may read the results.
 
-    Only insights with the same run together: what is shed carries nothing that is not.
-    ``settings`` of the scheduler, by their names.
+    Only insights with equal options run in one query. Therefore load shedding, which pauses whole
+    queries, pauses only insights with the same salience. ``settings``: (name, value) of each
+    setting of the scheduler. ``confined``: the nodes that may run the insight; None: all nodes.
+    ``cap``: the maximum cost; None: no maximum. ``signature``: the access right that a reader's
+    token must contain; None: no access right is necessary.
     """
 
     settings: tuple[tuple[str, Setting], ...] = ()
-    confined: Confinement | None = None
-    cap: Cap | None = None
+    confined: Constraint | None = None
+    cap: CostCap | None = None
     signature: str | None = None
     salience: int = 0
 
     @property
     def alone(self) -> bool:
-        """Whether the insight runs together with no other one.
+        """Whether the insight must be the only insight in its group.
 
-        What others cost, or where they run, must not decide whether one with a cap runs.
+        A cost cap must not include the cost of other insights. Dedicated nodes must not run tasks
+        of other insights.
         """
         return self.cap is not None or (self.confined is not None and self.confined.dedicated)
 
 
 class Definition(msgspec.Struct, frozen=True, kw_only=True):
-    """A checked insight: its name, its canonical ``text`` and what that means."""
+    """An insight without errors, in the form that is stored.
+
+    ``text``: the canonical text. ``expression``: the values to compute. ``by``: the attributes of
+    the keys. ``every_ms``: the interval between ticks or, with ``each_point``, between evaluations.
+    ``filter``: the condition that results must satisfy. ``each_point``: whether the insight has
+    values at points instead of ticks. ``counted``: the points to count for EVERY n POINTS; None:
+    the EVERY counts no points. ``at``: the time of day of the ticks. ``feed``: the stream whose
+    rows the insight reads as points; None: the insight reads storage.
+    """
 
     name: str
     text: str
@@ -52,13 +64,15 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ticks(self) -> Ticks:
-        """When it has values, unless that is at points."""
+        """The ticks of the insight; unused if the insight has values at points."""
         return Ticks(self.every_ms, self.at)
 
     @property
     def meaning(self) -> str:
-        """A name for what is computed: equal for two definitions that yield the same rows,
-        are placed in the same way and may be read by the same people.
+        """A fingerprint of the results, the placement and the access rights.
+
+        Insights with the same fingerprint have the same results, are placed in the same way, and
+        require the same signature in a reader's token.
         """
         counted = () if self.counted is None else (self.counted,)
         computed = (self.expression, self.by, self.every_ms, self.filter, *counted)
@@ -66,7 +80,11 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
         return fingerprint((*computed, self.scheduler, self.options, *feed))
 
     def deployed(self, uid: str, since: int) -> Insight:
-        """Return the plan's insight that starts after ``since``, ms since the epoch."""
+        """Return the insight in the form that plans contain.
+
+        ``uid``: the unique id of the insight. ``since``: the time (ms) after which the values of
+        the insight begin.
+        """
         return Insight(
             uid=uid,
             expression=self.expression,

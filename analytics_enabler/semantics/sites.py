@@ -1,13 +1,10 @@
-"""Which sites an insight is over: one, where its conditions demand that, or all."""
+"""The sites that an insight reads: all sites, unless its conditions require a single site."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from analytics_enabler.optimizer.rules.fold_constants import fold
-from analytics_enabler.semantics.definition import Definition
-from mistbow.fabric import Fabric
-from mistbow.plan.expressions import (
+from analytics.plan.expressions import (
     Aggregate,
     Attribute,
     Comparison,
@@ -15,16 +12,22 @@ from mistbow.plan.expressions import (
     Literal,
     Membership,
     Scalar,
-    terms,
+    conjuncts,
     walk,
 )
+from analytics_enabler.optimizer.rules.fold_constants import fold
+from analytics_enabler.semantics.definition import Definition
+from mistbow.fabric import Fabric
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Sites:
-    """The names of the sites that are known, the site of each node, and the enabler's own."""
+    """The names of the fabric's sites, the site of each node, and the enabler's own site.
+
+    ``of_node``: node -> site. ``own``: None if unknown.
+    """
 
     names: frozenset[str] = frozenset()
     of_node: Mapping[str, str] = field(default_factory=dict)
@@ -32,7 +35,7 @@ class Sites:
 
 
 def sites_of(fabric: Fabric) -> Sites:
-    """Return the sites of a fabric."""
+    """Return the site names, the site of each node, and the own site of a fabric."""
     return Sites(
         frozenset(site.name for site in fabric.sites),
         {site.node: site.name for site in fabric.sites},
@@ -41,7 +44,10 @@ def sites_of(fabric: Fabric) -> Sites:
 
 
 def scope_of(definition: Definition, sites: Sites) -> str | None:
-    """Return the site that an insight is over, None for all; so also if it is not known."""
+    """Return the only site that an insight reads; None: the insight reads all sites.
+
+    If the conditions require a site that does not exist, return None.
+    """
     if definition.feed is not None:
         return definition.feed.site or sites.own
     site = demanded_site(definition, sites)
@@ -49,11 +55,14 @@ def scope_of(definition: Definition, sites: Sites) -> str | None:
 
 
 def demanded_site(definition: Definition, sites: Sites) -> str | None:
-    """Return the one site that all points of an insight must come from, known or not."""
-    # Only results with this site in their key are kept, and these come of its points alone.
-    kept = _only(_demanded(definition.filter, sites))
-    if kept is not None:
-        return kept
+    """Return the only site whose points can satisfy an insight's conditions.
+
+    Return None if the conditions require no single site. The returned site may not exist.
+    """
+    # A result with this site in its key depends on points of this site alone.
+    filtered = _only(_demanded(definition.filter, sites))
+    if filtered is not None:
+        return filtered
     parts = [part for part in (definition.expression, definition.filter) if part is not None]
     aggregates = [node for part in parts for node in walk(part) if isinstance(node, Aggregate)]
     demanded = {_only(_demanded(node.source.predicate, sites)) for node in aggregates}
@@ -66,8 +75,8 @@ def _only(found: set[T]) -> T | None:
 
 def _demanded(condition: Expression | None, sites: Sites) -> set[str]:
     found: set[str] = set()
-    for term in () if condition is None else terms(fold(condition)):
-        # Only these two: a point's own labels may say otherwise of its region.
+    for term in () if condition is None else conjuncts(fold(condition)):
+        # The region is no proof: the labels of a point may contradict the region of its site.
         match _equality(term):
             case ("site", str(site)):
                 found.add(site)

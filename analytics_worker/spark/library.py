@@ -1,4 +1,4 @@
-"""Spark Structured Streaming as a streaming library: a session, in a JVM of its own."""
+"""The streaming library that runs on Spark Structured Streaming, in a JVM of its own."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -10,49 +10,53 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from analytics_worker.accumulating.stored import Account
-from analytics_worker.class_archive import java_options
-from analytics_worker.computing import Computation
-from analytics_worker.scratch import scratch_folder
-from analytics_worker.spark.hearsay import teller_of
+from analytics.plan.fragments import Merge, Partial, StreamLocation, Whole
+from analytics.plan.nodes import Plan
+from analytics.plan.resumption import Resumption
+from analytics_worker.evaluate.computation import Computation
+from analytics_worker.evaluate.operator_failures import OperatorFailure
+from analytics_worker.scratch_folder import scratch_folder
+from analytics_worker.settings import WorkerSettings
+from analytics_worker.spark.class_archive import java_options
+from analytics_worker.spark.failure_accumulator import failure_reporter
 from analytics_worker.spark.lowering import lower, lower_merge, lower_partial
-from analytics_worker.spark.pools import CORRECTIONS, pool_of, use_pool
-from analytics_worker.spark.query import (
-    FragmentQuery,
-    panes_options,
-    points_options,
-)
+from analytics_worker.spark.operator_support import OPERATOR_SUPPORT
+from analytics_worker.spark.panes_options import panes_options
+from analytics_worker.spark.query import FragmentQuery, parse_failure, points_options
+from analytics_worker.spark.scheduler_pools import CORRECTIONS, pool_of, use_pool
 from analytics_worker.spark.session import adopt_thread, is_alive, start_session, warm_up
-from analytics_worker.spark.support import SUPPORT
-from analytics_worker.streaming_library import MergeStart
-from analytics_worker.troubles import Trouble
-from mistbow.plan.fragments import Merge, Partial, Place, Whole
-from mistbow.plan.nodes import Plan
-from mistbow.plan.resumption import Resumption
-from mistbow.settings import WorkerSettings
+from analytics_worker.stateful.state_stream import StateAccess
+from analytics_worker.streaming_library import MergeStart, QueryFailure
 
-_SAFE_ROWS = 400_000
-_numbers = itertools.count()
+_MAX_ROWS = 400_000
+"""The greatest number of rows of a micro-batch, chosen for the memory of a small machine."""
+
+_query_numbers = itertools.count()
 
 
 class SparkLibrary:
-    """The library over a session; streams are read and written by the agent at ``url``."""
+    """The streaming library of a Spark session; queries access streams through the agent at
+    ``url``.
+    """
 
-    support = SUPPORT
+    support = OPERATOR_SUPPORT
 
     def __init__(self, session: SparkSession, url: str) -> None:
         self._session = session
         self._url = url
-        self._teller = teller_of(session)
+        self._failures = failure_reporter(session)
 
     @classmethod
-    def started(cls, settings: WorkerSettings) -> "SparkLibrary":
-        """Start a session; takes about 6 s."""
+    def start(cls, settings: WorkerSettings) -> "SparkLibrary":
+        """Start a Spark session, and return its library; the start takes about 6 s."""
         session = start_session(settings.spark_master, settings.driver_memory, java_options())
         return cls(session, settings.agent_url)
 
     def warm_up(self) -> None:
-        """Run a small query; raises what it fails of."""
+        """Run a small query, so that the first real query starts faster.
+
+        Raises the error of the small query if this query fails.
+        """
         warm_up(self._session)
 
     def is_alive(self) -> bool:
@@ -60,20 +64,29 @@ class SparkLibrary:
         return is_alive(self._session)
 
     def stop(self) -> None:
-        """Stop the session."""
+        """Stop the Spark session and all of its queries."""
         self._session.stop()
 
     def adopt_thread(self) -> None:
-        """Make the session the calling thread's own."""
+        """Make the Spark session the active session of the calling thread."""
         adopt_thread(self._session)
 
-    def weigh(self, salience: int | None) -> None:
-        """Have what the calling thread starts run in the pool of a salience, or of corrections."""
+    def set_salience(self, salience: int | None) -> None:
+        """Set the scheduler pool of the queries that the calling thread starts from now on.
+
+        ``salience``: None selects the pool of corrections.
+        """
         use_pool(self._session, CORRECTIONS if salience is None else pool_of(salience))
 
-    def troubles(self) -> Mapping[str, Trouble]:
-        """Return what its queries told of insights."""
-        return self._teller.heard.value
+    def failure_of(self, error: Exception) -> QueryFailure:
+        """Convert an error that Spark or py4j has raised to a ``QueryFailure``."""
+        return parse_failure(str(error))
+
+    def operator_failures(self) -> Mapping[str, OperatorFailure]:
+        """Return a mapping: insight uid -> the failure of the insight's operators at the newest
+        tick.
+        """
+        return self._failures.accumulator.value
 
     def run_whole(
         self,
@@ -81,28 +94,28 @@ class SparkLibrary:
         resumption: Resumption,
         start: int,
         epoch: int,
-        account: Account | None,
+        access: StateAccess | None,
     ) -> FragmentQuery:
-        """Run a query from points to results."""
+        """Start and return a query that computes results from points."""
         plan = resumption.plan
         points = (
             self._session.readStream.format("mistbow")
             .options(**points_options(self._url, fragment.source, plan.panes, plan.grain_ms))
-            .options(start=start, max_rows=_SAFE_ROWS)
+            .options(start=start, max_rows=_MAX_ROWS)
             .load()
         )
         folder = _folder()
-        results = lower(points, self._computation(resumption, account, folder))
+        results = lower(points, self._computation(resumption, access, folder))
         return FragmentQuery(fragment, results, self._sink(fragment.target, epoch), folder)
 
     def run_partial(self, fragment: Partial, after: int, start: int, epoch: int) -> FragmentQuery:
-        """Run a query from points to panes."""
+        """Start and return a query that computes panes from points."""
         points = (
             self._session.readStream.format("mistbow")
             .options(
                 **points_options(self._url, fragment.source, fragment.panes, fragment.grain_ms)
             )
-            .options(start=start, max_rows=_SAFE_ROWS)
+            .options(start=start, max_rows=_MAX_ROWS)
             .load()
         )
         panes = lower_partial(points, fragment.panes, after=after)
@@ -115,9 +128,9 @@ class SparkLibrary:
         resumption: Resumption,
         start: MergeStart,
         epoch: int,
-        account: Account | None,
+        access: StateAccess | None,
     ) -> FragmentQuery:
-        """Run a query from panes to results."""
+        """Start and return a query that computes results from panes."""
         plan = resumption.plan
         panes = (
             self._session.readStream.format("mistbow-panes")
@@ -128,7 +141,7 @@ class SparkLibrary:
                 fingerprint=fragment.fingerprint,
                 starts=_json(start.starts),
                 needs=resumption.needs,
-                unsought=_json(start.unsought),
+                unsought=_json(start.unreachable),
                 patience=fragment.patience_ms,
                 since=start.since,
                 after=min(resumption.after.values()),
@@ -137,64 +150,64 @@ class SparkLibrary:
             .load()
         )
         folder = _folder()
-        results = lower_merge(panes, self._computation(resumption, account, folder))
+        results = lower_merge(panes, self._computation(resumption, access, folder))
         sink = {**self._sink(fragment.target, epoch), "decisions": _json(fragment.decisions)}
         return FragmentQuery(fragment, results, sink, folder, start.decided)
 
     def recompute_from_points(
         self,
-        starts: Mapping[Place, int],
+        starts: Mapping[StreamLocation, int],
         plan: Plan,
         after: Mapping[str, int],
         times: tuple[int, int],
-        account: Account | None,
+        access: StateAccess | None,
     ) -> pa.Table:
-        """Compute results again, in a batch over stored points."""
+        """Return results that a batch recomputes from stored points."""
         parts = [
             self._session.read.format("mistbow")
-            .options(**points_options(self._url, place, plan.panes, plan.grain_ms), start=start)
+            .options(**points_options(self._url, location, plan.panes, plan.grain_ms), start=start)
             .options(min_ts=times[0], max_ts=times[1])
             .load()
-            for place, start in starts.items()
+            for location, start in starts.items()
         ]
-        computation = Computation(plan=plan, after=after, account=account)
+        computation = Computation(plan=plan, after=after, access=access)
         return lower(reduce(DataFrame.union, parts), computation).toArrow()
 
     def recompute_from_panes(
         self,
-        sources: Sequence[Place],
+        sources: Sequence[StreamLocation],
         plan: Plan,
         after: Mapping[str, int],
         times: tuple[int, int],
-        account: Account | None,
+        access: StateAccess | None,
     ) -> pa.Table:
-        """Compute results again, in a batch over stored panes."""
+        """Return results that a batch recomputes from stored panes."""
         panes = (
             self._session.read.format("mistbow-panes")
             .options(**panes_options(self._url, sources, plan))
             .options(min_ts=times[0], max_ts=times[1])
             .load()
         )
-        computation = Computation(plan=plan, after=after, account=account)
+        computation = Computation(plan=plan, after=after, access=access)
         return lower_merge(panes, computation).toArrow()
 
     def _computation(
-        self, resumption: Resumption, account: Account | None, folder: Path
+        self, resumption: Resumption, access: StateAccess | None, folder: Path
     ) -> Computation:
         return Computation(
             plan=resumption.plan,
             after=resumption.after,
-            account=account,
-            tell=self._teller,
-            kept=folder / "panes",
+            access=access,
+            report_failure=self._failures,
+            pane_folder=folder / "panes",
         )
 
-    def _sink(self, target: Place, epoch: int) -> dict[str, Any]:
+    def _sink(self, target: StreamLocation, epoch: int) -> dict[str, Any]:
         return {"url": self._url, "site": target.site, "stream": target.stream, "epoch": epoch}
 
 
 def _folder() -> Path:
-    return scratch_folder() / f"query-{next(_numbers)}"
+    return scratch_folder() / f"query-{next(_query_numbers)}"
 
 
 def _json(value: Any) -> str:

@@ -1,9 +1,10 @@
-"""Lowering: from a plan to one Spark query, however many insights it has.
+"""Lowering: translates a plan into one Spark query, regardless of the number of insights.
 
-points → (watermark by frontier) → panes → results. Spark's own aggregation makes the panes, a
-native stateful stage; windows and insights are made of these in Arrow, for all at once. Over
-several sites, one query at each makes the panes, and another one the results. The same functions
-take a streaming DataFrame and a batch one.
+The query computes panes from points, and results from panes; the frontier of the points is Spark's
+watermark. Spark's native stateful aggregation computes the panes; Arrow functions compute the
+windows and insights of all panes at once. For several sites, one query at each site computes panes,
+and another query computes the results. The functions accept streaming DataFrames and batch
+DataFrames.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,16 +17,16 @@ from pyspark import TaskContext
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from analytics_worker.computing import Computation
-from analytics_worker.spark.contents import (
+from analytics.plan.nodes import Pane
+from analytics_worker.evaluate.computation import Computation
+from analytics_worker.evaluate.windows.windows import ROUTED_PANES
+from analytics_worker.spark.pane_columns import (
     NUMBERS,
     PANE_COLUMNS,
     missing_in_panes,
     numbers_of_points,
     of_points,
 )
-from analytics_worker.windowing.windows import PLACED
-from mistbow.plan.nodes import Pane
 
 _RESULT_DDL = (
     "insight string, key string, ts bigint, value double, values array<double>, low double, "
@@ -36,15 +37,19 @@ _BATCH = "streaming.sql.batchId"
 
 
 def lower(points: DataFrame, computation: Computation) -> DataFrame:
-    """Return the results (``RESULT_ROWS``) of a computation over points (``GATHERED``)."""
-    panes = to_panes(_held(points), computation.plan.panes).withColumn("due", F.unix_millis("due"))
+    """Return the results (``RESULT_ROWS``) that a computation has for points (``BATCHED``)."""
+    panes = to_panes(_with_due(points), computation.plan.panes).withColumn(
+        "due", F.unix_millis("due")
+    )
     return lower_merge(panes, computation)
 
 
 def lower_partial(points: DataFrame, panes: Sequence[Pane], after: int) -> DataFrame:
-    """Return the panes (``PANES``) of ``GATHERED`` points that close later than ``after`` (ms)."""
+    """Return the panes (``PANES``) that close after ``after`` (ms), computed from points
+    (``BATCHED``).
+    """
     ids = F.array(*[F.lit(pane.id) for pane in panes])
-    made = to_panes(_held(points), panes)
+    made = to_panes(_with_due(points), panes)
     return (
         made.select("*", *missing_in_panes(made.columns))
         .withColumn("due", F.unix_millis("due"))
@@ -61,29 +66,30 @@ def lower_partial(points: DataFrame, panes: Sequence[Pane], after: int) -> DataF
 
 
 def lower_merge(panes: DataFrame, computation: Computation) -> DataFrame:
-    """Return the results (``RESULT_ROWS``) of a computation over panes (``PLACED``)."""
+    """Return the results (``RESULT_ROWS``) that a computation has for panes (``ROUTED_PANES``)."""
     compute = _compute_all
     if panes.isStreaming:
-        assert computation.kept is not None  # noqa: S101 - see there
-        # Here, not where it is written: a task that outlives its query must not make it again.
-        computation.kept.mkdir(parents=True, exist_ok=True)
+        assert computation.pane_folder is not None  # noqa: S101 - see there
+        # Not by the tasks: one that outlives its query must not create it again.
+        computation.pane_folder.mkdir(parents=True, exist_ok=True)
         compute = _compute_next
     return panes.mapInArrow(partial(compute, computation), _RESULT_DDL)
 
 
-def _held(points: DataFrame) -> DataFrame:
+def _with_due(points: DataFrame) -> DataFrame:
     if points.isStreaming:
-        return hold_watermark(points)
+        return with_frontier_as_watermark(points)
     # A batch corrects what is closed: there, a point counts from its own time on.
     return points.withColumn("due", F.col("ts"))
 
 
-def hold_watermark(points: DataFrame) -> DataFrame:
-    """Let the frontier be the watermark; heartbeats, which have no route, are due at theirs.
+def with_frontier_as_watermark(points: DataFrame) -> DataFrame:
+    """Return points with Spark's watermark set to the column ``frontier``.
 
-    So they close with it, and tell then that it has come. A filter for points that Spark pushed
-    below the watermark would remove them before they are seen. It pushes none below an
-    expression that is not deterministic.
+    A heartbeat is a row without a route that carries a frontier. The frontier becomes the ``due``
+    of the heartbeat, so Spark passes the heartbeat on when the watermark passes the frontier, and
+    the heartbeat closes windows. The expression is non-deterministic on purpose: else Spark would
+    push the filter for points below the watermark, which would remove the heartbeats.
     """
     marked = points.withWatermark("frontier", "0 seconds")
     return marked.where(F.spark_partition_id() >= 0).withColumn(
@@ -92,18 +98,18 @@ def hold_watermark(points: DataFrame) -> DataFrame:
 
 
 def event_time(milliseconds: Column, name: str) -> Column:
-    """Return a computed time as a column that Spark's stateful operators close by.
+    """Return a computed time (ms) as an event time column, by which Spark closes groups.
 
-    Spark tags event time by column metadata, and a computed column loses it.
+    Spark marks event time by metadata of the column, which a computed column loses.
     """
     return F.timestamp_millis(milliseconds).alias(name, metadata={"spark.watermarkDelayMs": 0})
 
 
 def to_panes(points: DataFrame, panes: Sequence[Pane]) -> DataFrame:
-    """Aggregate points by pane: (due, pane, route, key) with what these panes carry.
+    """Return points aggregated by (due, pane, route, key), with the contents of each pane.
 
-    A pane is named by its end. ``due`` is when it closes: its own end, or for points that came
-    late that of the first pane that was still open.
+    ``pane``: the end of the pane. ``due``: when the pane closes: at its end; for late points, at
+    the end of the first pane that was still open.
     """
     widths = _constant([pane.width_ms for pane in panes], "array<bigint>")
     width = F.coalesce(F.element_at(widths, F.col("route") + 1), F.lit(1))
@@ -117,8 +123,8 @@ def to_panes(points: DataFrame, panes: Sequence[Pane]) -> DataFrame:
             *NUMBERS,
             "entity",
             "draw",
-            _up(F.col("ts"), width).alias("pane"),
-            event_time(_up(F.col("due"), width), "due"),
+            _round_up(F.col("ts"), width).alias("pane"),
+            event_time(_round_up(F.col("due"), width), "due"),
         )
         .groupBy("due", "pane", "route", "key")
         .agg(*numbers_of_points(), *of_points(contents))
@@ -126,15 +132,15 @@ def to_panes(points: DataFrame, panes: Sequence[Pane]) -> DataFrame:
 
 
 def _constant(value: Any, kind: str) -> Column:
-    """Return a value as a Column of a type.
+    """Return a constant value as a column.
 
-    As JSON it is one expression, which Spark folds: of arrays and structs it would go through all
-    parts, hundreds or thousands, for each rule of its optimizer, in each micro-batch.
+    JSON is one expression, which Spark folds. An array or struct would have hundreds of
+    expressions, which each rule of Spark's optimizer would visit in each micro-batch.
     """
     return F.from_json(F.lit(msgspec.json.encode(value).decode()), kind)
 
 
-def _up(time: Column, step: Column) -> Column:
+def _round_up(time: Column, step: Column) -> Column:
     return time + F.pmod(-time, step)
 
 
@@ -144,7 +150,7 @@ def _compute_next(
     task = TaskContext.get()
     batch = None if task is None else task.getLocalProperty(_BATCH)
     if batch is None:
-        raise RuntimeError(f"Spark does not tell the number of a micro-batch, {_BATCH}")
+        raise RuntimeError(f"Spark did not set {_BATCH}, the number of the micro-batch")
     yield from computation.next_results(_table(batches), int(batch)).to_batches()
 
 
@@ -155,5 +161,7 @@ def _compute_all(
 
 
 def _table(batches: Iterator[pa.RecordBatch]) -> pa.Table:
-    held = list(batches)
-    return pa.Table.from_batches(held).combine_chunks() if held else PLACED.empty_table()
+    received = list(batches)
+    return (
+        pa.Table.from_batches(received).combine_chunks() if received else ROUTED_PANES.empty_table()
+    )

@@ -1,8 +1,8 @@
 # ruff: noqa: F401
-"""What Spark's Python processes have in common, loaded once by the one that they are forked from.
+"""The modules that Spark's Python processes need, imported once before the processes are forked.
 
-Spark starts a process for each thing that a source or a sink does, each forked from a daemon of its
-own kind. Forked with everything loaded, they start in no time and share its memory.
+Spark forks a process from a daemon for each call of a source or a sink. With all modules imported
+before the fork, the process starts quickly and shares memory with the daemon.
 """
 
 import gc
@@ -16,5 +16,5 @@ import pyspark.worker
 import analytics_worker.spark.panes_source
 import analytics_worker.spark.sink
 
-# They collect garbage after each task: what is loaded for good need not be gone through, or copied.
+# The processes collect garbage after each task: frozen objects are neither visited nor copied.
 gc.freeze()

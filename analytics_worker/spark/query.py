@@ -1,6 +1,7 @@
-"""One running Spark query, and the options of the sources that queries read."""
+"""One running Spark query, its failure, and the options of the source of points."""
 
 import json
+import re
 import shutil
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
@@ -11,17 +12,39 @@ import msgspec
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from analytics_worker.streaming_library import Counts
-from mistbow.plan.fragments import Fragment, Place
-from mistbow.plan.nodes import Pane, Plan
+from analytics.plan.fragments import Fragment, StreamLocation
+from analytics.plan.nodes import Pane
+from analytics_worker.streaming_library import Counts, QueryFailure
+from mistbow.errors import FencedError
 
-_REMEMBERED = 1000
+_MAX_OFFSETS = 1000
+_FENCED_LINE = re.compile(
+    rf"^{re.escape(f'{FencedError.__module__}.{FencedError.__qualname__}')}(?:: |$)", re.MULTILINE
+)
+"""Matches the line of a Python traceback that names ``FencedError`` as the error."""
+
+
+def parse_failure(text: str) -> QueryFailure:
+    """Convert the text of an error from Spark to a ``QueryFailure``.
+
+    A fence is recognized by text only here, because nothing else arrives: the sink and the sources
+    run in Python processes of Spark, whose errors reach the JVM as the text of a traceback
+    (``PythonException``), and py4j passes on that text without a type or a code.
+
+    >>> parse_failure("Traceback ...\\nmistbow.errors.FencedError: epoch 3 owns it").is_fenced
+    True
+    >>> parse_failure("Traceback ...\\nValueError: no mistbow.errors.FencedError").is_fenced
+    False
+    """
+    return QueryFailure(text, is_fenced=_FENCED_LINE.search(text) is not None)
 
 
 class FragmentQuery:
-    """A fragment's streaming query; it starts at once, and its state is in a ``folder``.
+    """The Spark query of a fragment, which the constructor starts.
 
-    ``decided``: from this number on, the stream of a merge's decisions tells what it found late.
+    ``rows``: the DataFrame whose rows are written. ``target``: the options of the sink. ``folder``:
+    the folder for the state of the query. ``decided``: the position in the stream of decisions at
+    which the decisions of a merge's query begin.
     """
 
     def __init__(
@@ -36,8 +59,8 @@ class FragmentQuery:
         self.decided = decided
         self.frontier = 0
         self.counts = Counts()
-        self._seen_batch = -1
-        self._ends: deque[dict[str, Any]] = deque(maxlen=_REMEMBERED)
+        self._last_batch = -1
+        self._offsets: deque[dict[str, Any]] = deque(maxlen=_MAX_OFFSETS)
         self._folder = folder
         self._query: StreamingQuery = (
             rows.writeStream.format("mistbow-sink")
@@ -49,19 +72,19 @@ class FragmentQuery:
         )
 
     def observe(self) -> None:
-        """Take in how far the query is: ``frontier`` (ms) is complete, ``counts`` is done."""
-        # To read all of what Spark tells takes longer than to see that there is nothing new.
+        """Update ``frontier`` (ms) and ``counts`` from the micro-batches that have ended."""
+        # To read all of Spark's progress takes longer than to see that there is nothing new.
         newest = self._query._jsq.lastProgress()
-        if newest is None or newest.batchId() <= self._seen_batch:
+        if newest is None or newest.batchId() <= self._last_batch:
             return
         for progress in self._query.recentProgress:
-            if progress.batchId <= self._seen_batch:
+            if progress.batchId <= self._last_batch:
                 continue
-            self._seen_batch = progress.batchId
-            # Where nothing was read yet, Spark has none.
-            end = json.loads(progress.sources[0].endOffset or "null") or {}
-            self._ends.append(end)
-            self.frontier = max(self.frontier, end.get("closed", 0))
+            self._last_batch = progress.batchId
+            # Spark has no offset before the first read.
+            offset = json.loads(progress.sources[0].endOffset or "null") or {}
+            self._offsets.append(offset)
+            self.frontier = max(self.frontier, offset.get("closed", 0))
             self.counts += Counts(
                 batches=1,
                 rows_dropped=sum(op.numRowsDroppedByWatermark for op in progress.stateOperators),
@@ -69,52 +92,50 @@ class FragmentQuery:
             )
 
     def read_to(self, frontier: int | None = None) -> Any:
-        """Return the ``next`` of the source's offset after the newest batch, or after the newest
-        one that ended at or before an event time (ms); None where there is none.
+        """Return the source's position (``next``) after the newest micro-batch.
+
+        ``frontier``: micro-batches with a later frontier (ms) are ignored; None: no micro-batch is
+        ignored. Return None if no micro-batch remains.
         """
-        for end in reversed(self._ends):
-            if frontier is None or end.get("frontier", 0) <= frontier:
-                return end.get("next")
+        for offset in reversed(self._offsets):
+            if frontier is None or offset.get("frontier", 0) <= frontier:
+                return offset.get("next")
         return None
 
     @property
     def begun(self) -> bool:
-        """Whether its sources are there, so that the worst of its start is over."""
+        """Whether the sources have started, the most expensive part of the query's start."""
         message: str = self._query.status["message"]
         return not message.startswith("Initializing")
 
     @property
-    def error(self) -> str | None:
-        """Why the query has ended, or None while it runs."""
+    def failure(self) -> QueryFailure | None:
+        """The failure that ended the query; None while the query runs."""
         if self._query.isActive:
             return None
-        failure = self._query.exception()
-        return str(failure) if failure is not None else "the query has stopped"
+        error = self._query.exception()
+        return (
+            QueryFailure("the Spark query has stopped")
+            if error is None
+            else parse_failure(str(error))
+        )
 
     def stop(self) -> None:
-        """Stop the query and forget its state: a later one replays."""
+        """Stop the query and delete its state; a later query replays the source."""
         self._query.stop()
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def points_options(url: str, place: Place, panes: Sequence[Pane], grain_ms: int) -> dict[str, str]:
-    """Return the options of the source ``mistbow`` for routed points."""
-    feed = place.feed
+def points_options(
+    url: str, location: StreamLocation, panes: Sequence[Pane], grain_ms: int
+) -> dict[str, str]:
+    """Return the options with which the source ``mistbow`` routes a stream's points to panes."""
+    feed = location.feed
     return {
         **({} if feed is msgspec.UNSET else {"feed": msgspec.json.encode(feed).decode()}),
         "url": url,
-        "site": place.site,
-        "stream": place.stream,
+        "site": location.site,
+        "stream": location.stream,
         "panes": msgspec.json.encode(tuple(panes)).decode(),
         "grain": str(grain_ms),
-    }
-
-
-def panes_options(url: str, sources: Sequence[Place], plan: Plan) -> dict[str, str]:
-    """Return the options of the source ``mistbow-panes``."""
-    return {
-        "url": url,
-        "sources": msgspec.json.encode(tuple(sources)).decode(),
-        "panes": msgspec.json.encode([pane.id for pane in plan.panes]).decode(),
-        "grain": str(plan.grain_ms),
     }

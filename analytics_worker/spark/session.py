@@ -13,25 +13,25 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from analytics_worker.computing import Computation
-from analytics_worker.scratch import scratch_folder
+from analytics.plan.expressions import Measure, Source
+from analytics.plan.nodes import Insight, Pane, Plan, Window
+from analytics_worker.evaluate.computation import Computation
+from analytics_worker.scratch_folder import scratch_folder
 from analytics_worker.spark.lowering import lower
 from analytics_worker.spark.panes_source import PanesSource
-from analytics_worker.spark.pools import write_pools
+from analytics_worker.spark.scheduler_pools import write_pools
 from analytics_worker.spark.sink import MistbowSink
-from analytics_worker.spark.source import GATHERED_WITH_FRONTIER, MistbowSource
-from analytics_worker.spark_home import spark_home
-from mistbow.plan.expressions import Measure, Source
-from mistbow.plan.nodes import Insight, Pane, Plan, Window
+from analytics_worker.spark.source import BATCHED_WITH_FRONTIER, MistbowSource
+from analytics_worker.spark.spark_home import spark_home
 
-_WARM_UP_AT_MOST = 30.0
+_WARM_UP_TIMEOUT_S = 30.0
 
 _JAVA_OPTIONS = (
     "-Xss16m",  # deep plans overflow the JVM's default stack
     "-XX:+UseSerialGC",
-    # A micro-batch is small: to compile it better costs a small machine more than it gains.
+    # A micro-batch is small: better compiled code costs a small machine more than it gains.
     "-XX:TieredStopAtLevel=1",
-    # Of so few levels, 48 MB are the default: once they are full, the JVM compiles nothing more.
+    # The default for one level is 48 MB: once that is full, the JVM compiles nothing more.
     "-XX:ReservedCodeCacheSize=128m",
 )
 
@@ -39,11 +39,15 @@ _JAVA_OPTIONS = (
 def start_session(
     master: str, driver_memory: str, java_options: Sequence[str] = ()
 ) -> SparkSession:
-    """Start Spark in a JVM of this process's own; takes about 6 s."""
-    # Spark starts whatever python3 is on the PATH unless told, and that one may lack pyarrow.
+    """Start Spark in a JVM of its own, and return the session; the start takes about 6 s.
+
+    ``master``: the URL of Spark's master. ``driver_memory``: the heap of the JVM, in Java's
+    notation. ``java_options``: further options of the JVM.
+    """
+    # By default Spark starts the python3 on the PATH, which may lack pyarrow.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_HOME"] = str(spark_home())
-    # Its Python processes are forked, so what they are forked from may have no threads.
+    # The process that Spark forks its Python processes from may have no threads.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     settings = {
         "spark.driver.memory": driver_memory,
@@ -54,15 +58,15 @@ def start_session(
         "spark.ui.showConsoleProgress": "false",
         "spark.pyspark.python": sys.executable,
         "spark.sql.adaptive.enabled": "false",
-        # To generate code for each micro-batch costs more than it saves on so few rows: without
-        # it, the JVM takes a sixth less of a core.
+        # Generating code for each micro-batch costs more than it saves on few rows: without it,
+        # the JVM needs a sixth of a core less.
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        # One partition: all windows of a tick meet in one task, which composes them.
+        # One partition: all windows of a tick meet in one task, which evaluates the insights.
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
-        # Else Spark measures all rows of a batch again at each row: a fifth of its CPU.
+        # Otherwise Spark measures all rows of a batch again at each row: a fifth of its CPU.
         "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
         # The source announces the watermark a batch ahead: a batch without data would close early.
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
@@ -70,6 +74,8 @@ def start_session(
         # Hadoop's local file system starts a `chmod` process and a checksum file for each file
         # of a checkpoint; this pair does neither (a third less time a micro-batch).
         "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+        # Hadoop sets modes itself, whatever the umask of the process.
+        "spark.hadoop.fs.permissions.umask-mode": "077",
         "spark.sql.streaming.checkpointFileManagerClass": (
             "org.apache.spark.sql.execution.streaming.checkpointing."
             "FileSystemBasedCheckpointFileManager"
@@ -78,7 +84,7 @@ def start_session(
         "spark.sql.streaming.maxBatchesToRetainInMemory": "1",
         "spark.sql.streaming.numRecentProgressUpdates": "20",
         "spark.sql.streaming.metricsEnabled": "false",
-        # What is kept for a page that nobody can open: each micro-batch's plan as text, for one.
+        # Spark retains these for its user interface, which is disabled: plans as text, for example.
         "spark.ui.retainedJobs": "20",
         "spark.ui.retainedStages": "20",
         "spark.ui.retainedTasks": "100",
@@ -99,17 +105,20 @@ def start_session(
 
 
 def adopt_thread(session: SparkSession) -> None:
-    """Make ``session`` the calling thread's own: Spark looks sinks up in that one."""
+    """Make ``session`` the active session of the calling thread.
+
+    Spark looks up sinks in the active session.
+    """
     sessions = SparkSession._get_j_spark_session_class(session._jvm)
     sessions.setActiveSession(session._jsparkSession)
 
 
 def warm_up(session: SparkSession) -> None:
-    """Run a small query once, so that the first real one finds code loaded and Python started.
+    """Run a small query, which loads code and starts Python processes before the first real query.
 
-    Spark starts a Python process for each thing that a source or a sink does, one after another:
-    half of the time to the first result. This reads nothing and writes nothing, but starts them.
-    Raises what the query fails of.
+    Spark starts a Python process for each call of a source or a sink, one after another. These
+    starts take half of the time to the first result. The small query starts the processes, but
+    reads and writes no stream. Raises the error of the small query if this query fails.
     """
     pane = Pane(id="warm", source=Source("warm"), by=(), width_ms=1000)
     window = Window(id="warm", pane="warm", size_ms=2000, every_ms=1000)
@@ -124,13 +133,16 @@ def warm_up(session: SparkSession) -> None:
 def _write_nothing(session: SparkSession, plan: Plan) -> None:
     folder = scratch_folder() / "warm-up"
     query = (
-        lower(generated(session, 10), Computation(plan=plan, after={"warm": 0}, kept=folder / "p"))
+        lower(
+            generate_points(session, 10),
+            Computation(plan=plan, after={"warm": 0}, pane_folder=folder / "p"),
+        )
         .writeStream.format("mistbow-sink")
         .options(url="", stream="", epoch=0)
         .option("checkpointLocation", str(folder / "c"))
         .start()
     )
-    deadline = time.monotonic() + _WARM_UP_AT_MOST
+    deadline = time.monotonic() + _WARM_UP_TIMEOUT_S
     while query.isActive and query.lastProgress is None and time.monotonic() < deadline:
         time.sleep(0.05)
     failure = query.exception()
@@ -140,10 +152,11 @@ def _write_nothing(session: SparkSession, plan: Plan) -> None:
         raise failure
 
 
-def generated(session: SparkSession, rows: int, **given: Column) -> DataFrame:
-    """Return points of Spark's own, so many a micro-batch, as if they were routed to pane 0.
+def generate_points(session: SparkSession, rows: int, **given: Column) -> DataFrame:
+    """Return points that Spark generates, routed to pane 0.
 
-    Their columns are those of the source; those that are neither needed nor ``given`` are null.
+    ``rows``: the number of points per micro-batch. The points have the columns of the source
+    ``mistbow``; ``given`` sets further columns. All other columns are null.
     """
     points = session.readStream.format("rate-micro-batch").option("rowsPerBatch", rows).load()
     needed = {
@@ -155,11 +168,11 @@ def generated(session: SparkSession, rows: int, **given: Column) -> DataFrame:
         "count": F.lit(1),
         **dict.fromkeys(("sum", "min", "max"), F.col("value")),
     }
-    known = needed | given
+    columns = needed | given
     return points.select(
         *(
-            known.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name)
-            for field in from_arrow_schema(GATHERED_WITH_FRONTIER)
+            columns.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name)
+            for field in from_arrow_schema(BATCHED_WITH_FRONTIER)
         )
     )
 
@@ -180,6 +193,6 @@ def end_jvm(session: SparkSession) -> None:
 
 
 def is_alive(session: SparkSession) -> bool:
-    """Return whether the JVM still runs."""
+    """Return whether the JVM of a session still runs."""
     process = getattr(session.sparkContext._gateway, "proc", None)
     return process is None or process.poll() is None

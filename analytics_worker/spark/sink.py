@@ -1,9 +1,10 @@
-"""The Spark sink ``mistbow-sink``: rows of a streaming DataFrame go to a storage agent's stream.
+"""The Spark sink ``mistbow-sink``, which writes a streaming DataFrame to a storage agent's stream.
 
-Options: ``url`` (of the agent), ``site`` (whose stream; default the agent's own), ``stream``,
-``epoch``, ``kind``: ``results`` (default) or ``panes``. A micro-batch may be written twice: rows of
-results are idempotent by (insight, key, ts, revision), and of panes those that are there are left
-out. With ``decisions`` (JSON of ``Place``) results tell who is missing.
+Options: ``url`` (of the agent), ``site`` (the site of the stream; default: the agent's own),
+``stream``, ``epoch``, ``kind`` (``results``, the default, or ``panes``), and ``decisions`` (JSON of
+``StreamLocation``: a stream of decisions, from which each result gets its missing sites). A
+micro-batch may be written twice: rows of results are idempotent by (insight, key, ts, revision),
+and panes that are already stored are omitted.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,20 +21,19 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from analytics_worker.connection import connect
-from analytics_worker.merging.decisions import Presence
-from analytics_worker.merging.known import presence
-from analytics_worker.results import append_results
-from analytics_worker.spark.stored_panes import append_panes
-from mistbow.plan.fragments import Place
+from analytics.plan.fragments import StreamLocation
+from analytics_worker.agent_clients import agent_client
+from analytics_worker.evaluate.results import append_results
+from analytics_worker.merge.decisions import Presence, read_presence
+from analytics_worker.spark.pane_writer import append_panes
 
 
 class MistbowSink(DataSource):
-    """Registers under the name ``mistbow-sink``."""
+    """The Spark sink that is registered under the name ``mistbow-sink``."""
 
     @classmethod
     def name(cls) -> str:
-        """Return the format's name."""
+        """Return the name of the format."""
         return "mistbow-sink"
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002, N802
@@ -42,14 +42,14 @@ class MistbowSink(DataSource):
 
 
 @dataclass
-class Written(WriterCommitMessage):
-    """How many rows a task wrote."""
+class RowsWritten(WriterCommitMessage):
+    """The number of rows that a task wrote."""
 
     rows: int
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Appends what each task has to the stream; an older epoch is refused by the agent."""
+    """Appends the rows of each task to a stream; the agent refuses rows of an old epoch."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._url = options["url"]
@@ -58,30 +58,30 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._epoch = int(options["epoch"])
         self._kind = options.get("kind", "results")
         decisions = options.get("decisions")
-        self._decisions = msgspec.json.decode(decisions, type=Place) if decisions else None
+        self._decisions = msgspec.json.decode(decisions, type=StreamLocation) if decisions else None
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """Append the rows of one task, all at once."""
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> RowsWritten:
+        """Append the rows of one task, and return the number of rows."""
         batches = [batch for batch in iterator if batch.num_rows]
         if not batches:
-            return Written(0)
+            return RowsWritten(0)
         rows = pa.Table.from_batches(batches).combine_chunks()
-        agent = connect(self._url, self._site)
+        agent = agent_client(self._url, self._site)
         if self._kind == "panes":
             append_panes(agent, self._stream, rows, self._epoch)
         else:
             if self._decisions is not None:
-                rows = _telling(rows, presence(agent, self._decisions))
+                rows = _with_missing_sites(rows, read_presence(agent, self._decisions))
             append_results(agent, self._stream, rows, self._epoch)
-        return Written(rows.num_rows)
+        return RowsWritten(rows.num_rows)
 
 
-def _telling(rows: pa.Table, who: Presence) -> pa.Table:
-    """Fill in the column that names the sites that a result does without."""
-    if not who.gaps:
+def _with_missing_sites(rows: pa.Table, presence: Presence) -> pa.Table:
+    """Return results whose column ``missing`` names the missing sites of each result."""
+    if not presence.gaps:
         return rows
     missing = {
-        tick: ",".join(who.missing(tick)) or None for tick in pc.unique(rows["ts"]).to_pylist()
+        tick: ",".join(presence.missing(tick)) or None for tick in pc.unique(rows["ts"]).to_pylist()
     }
-    told = pa.array([missing[tick] for tick in rows["ts"].to_pylist()], pa.string())
-    return rows.set_column(rows.column_names.index("missing"), "missing", told)
+    column = pa.array([missing[tick] for tick in rows["ts"].to_pylist()], pa.string())
+    return rows.set_column(rows.column_names.index("missing"), "missing", column)

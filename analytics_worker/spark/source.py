@@ -1,10 +1,11 @@
 """The Spark source ``mistbow``: a stream of a storage agent, as a streaming or a batch DataFrame.
 
-Options: ``url`` (of the agent), ``site`` (whose stream; default the agent's own), ``stream``,
-``start`` (first number, default 0), ``max_rows`` (of a micro-batch). With ``panes`` (JSON) the
-rows are routed to panes and gathered (``mistbow.panes``), and carry the stream's frontier;
-``grain`` (ms) is then how often windows close. A batch DataFrame also takes ``end`` (number),
-``min_ts`` and ``max_ts`` (ms, inclusive).
+Options: ``url`` (of the agent), ``site`` (the site of the stream; default: the agent's own),
+``stream``, ``start`` (first position, default 0), ``max_rows`` (of a micro-batch). With ``panes``
+(JSON), the rows are points, which are routed to panes and batched (``analytics_worker.panes``), and
+carry the stream's frontier; ``grain`` (ms) is then the interval at which windows close, and
+``feed`` (JSON) describes how rows of a stream that has no points are converted to points. A batch
+DataFrame also has ``end`` (position), ``min_ts`` and ``max_ts`` (ms, inclusive).
 """
 
 import time
@@ -23,29 +24,33 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from analytics_worker.connection import connect
-from analytics_worker.spark.earlier import earlier_in
-from analytics_worker.spark.feed_clock import FeedClock
+from analytics.plan.feeds import Feed
+from analytics.plan.nodes import Pane
+from analytics_worker.agent_clients import agent_client
+from analytics_worker.panes.batching import BATCHED, batch_points
+from analytics_worker.panes.routing import COLUMNS, metrics_needed, route
+from analytics_worker.panes.stream_points import to_points
+from analytics_worker.spark.feed_frontier import FeedFrontier
+from analytics_worker.spark.previous_periods import previous_chances
 from mistbow.client.agent import AgentClient
-from mistbow.client.agent_model import Offset
-from mistbow.panes.feeding import points_in
-from mistbow.panes.gathering import GATHERED, gathered
-from mistbow.panes.routing import COLUMNS, metrics_needed, route
-from mistbow.plan.feeds import Feed
-from mistbow.plan.nodes import Pane
+from mistbow.streams.models import (
+    Offset,
+)
 
 FRONTIER = pa.field("frontier", pa.timestamp("us", tz="UTC"))
-GATHERED_WITH_FRONTIER = GATHERED.append(FRONTIER)
+BATCHED_WITH_FRONTIER = BATCHED.append(FRONTIER)
 
 _MAX_ROWS = 200_000
-_LONGEST_WAIT = 0.25
+_MAX_WAIT_S = 0.25
 _PROMISE_MS = 5000
-"""A tick is promised so long before: a batch costs the same, however few points it has."""
+"""The longest time (ms) between a promise and the promised tick, since even a small batch is
+expensive.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """What to read, from where."""
+    """The parsed options of the source ``mistbow``; the docstring of the module documents them."""
 
     url: str
     site: str
@@ -61,10 +66,10 @@ class SourceOptions:
 
     @classmethod
     def parse(cls, options: MutableMapping[str, str]) -> "SourceOptions":
-        """Read Spark's options; raises ``ValueError`` for one that is missing or wrong."""
+        """Parse Spark's options; raises ``ValueError`` for a missing or invalid option."""
         for needed in ("url", "stream"):
             if needed not in options:
-                raise ValueError(f"the mistbow source needs the option '{needed}'")
+                raise ValueError(f"the source mistbow needs the option '{needed}'")
 
         def number(name: str) -> int | None:
             return int(options[name]) if name in options else None
@@ -86,23 +91,27 @@ class SourceOptions:
 
     @property
     def agent(self) -> AgentClient:
-        """This process's client of the stream's site."""
-        return connect(self.url, self.site)
+        """The client with which the source reads the stream."""
+        return agent_client(self.url, self.site)
 
 
 class MistbowSource(DataSource):
-    """Registers under the name ``mistbow``."""
+    """The Spark source that is registered under the name ``mistbow``."""
 
     @classmethod
     def name(cls) -> str:
-        """Return the format's name."""
+        """Return the name of the format."""
         return "mistbow"
 
     def schema(self) -> StructType:
-        """Return the columns: routed rows with their frontier, or those of the stream itself."""
+        """Return the columns as a schema of Spark.
+
+        The columns are those of ``BATCHED_WITH_FRONTIER`` if rows are routed to panes, else those
+        of the stream.
+        """
         options = SourceOptions.parse(self.options)
         if options.panes is not None:
-            return from_arrow_schema(GATHERED_WITH_FRONTIER)
+            return from_arrow_schema(BATCHED_WITH_FRONTIER)
         rows = options.agent.read(options.stream, 0, 0).table
         return from_arrow_schema(_plain(rows.schema))
 
@@ -117,9 +126,11 @@ class MistbowSource(DataSource):
 
 @dataclass(frozen=True)
 class Range(InputPartition):
-    """Rows with numbers from ``start`` to ``end`` (exclusive), and the promise made with them.
+    """The rows from the position ``start`` to ``end`` (exclusive; None: to the head).
 
-    ``frontier``: how far event time was before them, in ms. No promise is made twice: 0 is none.
+    ``promise``: the tick (ms) up to which the next micro-batch closes windows, as this micro-batch
+    announces; 0: no announcement. ``frontier``: the frontier (ms) that the stream had before these
+    rows.
     """
 
     start: int
@@ -129,29 +140,29 @@ class Range(InputPartition):
 
 
 class StreamReader(DataSourceStreamReader):
-    """Follows a stream, with the watermark one micro-batch ahead of the frontier.
+    """Reads a stream, with Spark's watermark one micro-batch ahead of the stream's frontier.
 
-    Spark drops late rows by the watermark of the batch before, and closes windows by that of the
-    batch at hand. So a batch may announce a *promise*, a time at which windows end, before the
-    frontier is there, if the next batch is held back until the frontier has passed it: that batch
-    then takes in the last rows of those windows and closes them at once, where Spark's usual way
-    needs a further batch. See docs/adr/0002.
+    Spark drops late rows by the watermark of the previous batch, and closes windows by the
+    watermark of the present batch. A batch may therefore announce a *promise*: an end of windows
+    ahead of the frontier. The next batch is delayed until the frontier has passed the promise; it
+    reads the last rows of these windows and closes them. Without promises, Spark would need a
+    further batch to close these windows. See docs/adr/0002.
     """
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
-        self._clock = None if options.feed is None else FeedClock(options.feed)
+        self._feed_frontier = None if options.feed is None else FeedFrontier(options.feed)
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
-        """Start at the number asked for; no promise is made."""
+        """Return the offset at which a new query begins: position ``start``, without a promise."""
         return {"next": self._options.start, "frontier": 0, "promise": 0, "closed": 0}
 
     def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:  # noqa: ARG002, N802
-        """Return how far to read now, or ``start`` while it is too early for a batch."""
+        """Return the end offset of the next batch, or ``start`` if it is too early for a batch."""
         offset = self._offset(start)
         early = self._early_ms(start, offset)
         if early > 0:
-            time.sleep(min(_LONGEST_WAIT, early / 1000))
+            time.sleep(min(_MAX_WAIT_S, early / 1000))
             offset = self._offset(start)
             if self._early_ms(start, offset) > 0:
                 return start
@@ -161,38 +172,45 @@ class StreamReader(DataSourceStreamReader):
         return {"next": offset.next, "frontier": frontier, "promise": promise, "closed": closed}
 
     def _offset(self, start: dict[str, int]) -> Offset:
-        """Return the furthest point within the row limit, or further if a promise asks for it."""
+        """Return the end of the next batch, which has at most ``max_rows`` rows.
+
+        The batch has more rows if these are needed to reach the promised tick.
+        """
         rows = self._options.max_rows
         while True:
-            offset = self._reached(start["next"], rows)
+            offset = self._offset_within(start["next"], rows)
             if offset.frontier >= start["promise"] or offset.next >= offset.head:
                 return offset
             rows *= 2
 
-    def _reached(self, start: int, rows: int) -> Offset:
+    def _offset_within(self, start: int, rows: int) -> Offset:
         agent, stream = self._options.agent, self._options.stream
         offset = agent.offset(stream, start, rows)
-        return offset if self._clock is None else self._clock.told(agent, start, offset)
+        if self._feed_frontier is None:
+            return offset
+        return self._feed_frontier.with_frontier(agent, start, offset)
 
     def _early_ms(self, start: dict[str, int], offset: Offset) -> int:
-        """Return for how long to hold the next batch back; 0 or less: not at all."""
+        """Return the delay (ms) until the next batch; 0 or less: the next batch may start now."""
         if start["promise"] > start["closed"]:
             return start["promise"] - offset.frontier
         if not start["frontier"] and offset.frontier > 0:
-            return 0  # however far the next tick is, there may be some to make up for
+            return 0  # there may be past ticks to close, however far the next one is
         if offset.next < offset.head or offset.next - start["next"] >= self._options.max_rows // 2:
             return 0
         return self._tick_after(offset.frontier) - offset.frontier - _PROMISE_MS
 
     def _promise(self, before: int, offset: Offset) -> int:
-        """Return the time up to which the batch after ``offset`` will close windows.
+        """Return the tick (ms) that a batch with the end ``offset`` promises; 0: the batch promises
+        no tick.
 
-        ``before`` was promised already.
+        The batch after ``offset`` closes the windows up to this tick. ``before``: the previous
+        promise.
         """
         grain = self._options.grain_ms
         if offset.next < offset.head:
-            then = self._reached(offset.next, self._options.max_rows)
-            return then.frontier // grain * grain
+            following = self._offset_within(offset.next, self._options.max_rows)
+            return following.frontier // grain * grain
         reached = offset.frontier // grain * grain
         if reached > before:
             return reached  # it can be closed at once
@@ -204,15 +222,18 @@ class StreamReader(DataSourceStreamReader):
         return (time_ms // grain + 1) * grain
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[Range]:
-        """Read a micro-batch in one task: routing is cheap, and tasks are not."""
+        """Return one partition, or an empty list without new rows.
+
+        Further partitions would cost more than the routing of their rows.
+        """
         if start == end:
             return []
         promise = end["promise"] if end["promise"] > start["promise"] else 0
         return [Range(start["next"], end["next"], promise, start["frontier"])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows and, when they are routed, a heartbeat that carries the promise."""
-        assert isinstance(partition, Range)  # noqa: S101 - Spark hands back what partitions() made
+        """Yield the rows and, if rows are routed to panes, a heartbeat that carries the promise."""
+        assert isinstance(partition, Range)  # noqa: S101 - made by partitions()
         options = self._options
         yield from _rows(options, partition)
         if options.panes is not None and partition.promise:
@@ -220,48 +241,51 @@ class StreamReader(DataSourceStreamReader):
 
 
 class BatchReader(DataSourceReader):
-    """Reads a part of a stream once."""
+    """Reads a range of a stream in one batch."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
 
     def partitions(self) -> Sequence[Range]:
-        """Read everything in one task."""
+        """Return one partition with the range that the options specify."""
         return [Range(self._options.start, self._options.end)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows."""
-        assert isinstance(partition, Range)  # noqa: S101 - Spark hands back what partitions() made
+        """Yield the rows of the range."""
+        assert isinstance(partition, Range)  # noqa: S101 - made by partitions()
         yield from _rows(self._options, partition)
 
 
-def _rows(options: SourceOptions, part: Range) -> Iterator[pa.RecordBatch]:
-    if part.end is not None and part.start >= part.end:
+def _rows(options: SourceOptions, range_: Range) -> Iterator[pa.RecordBatch]:
+    if range_.end is not None and range_.start >= range_.end:
         return
     panes = options.panes
-    rows = _points(options, part) if panes is not None else _read(options, part, {}, None)
-    earlier = earlier_in(options.agent, options.site, options.stream, part.end)
+    rows = _points(options, range_) if panes is not None else _read(options, range_, {}, None)
+    chances = previous_chances(options.agent, options.site, options.stream, range_.end)
     for batch in rows.unify_dictionaries().to_batches():
         if panes is None:
             yield from _decoded(batch)
         else:
-            yield from _with_frontier(gathered(route(batch, panes, earlier), panes))
+            yield from _with_frontier(batch_points(route(batch, panes, chances), panes))
 
 
-def _points(options: SourceOptions, part: Range) -> pa.Table:
+def _points(options: SourceOptions, range_: Range) -> pa.Table:
     metrics = metrics_needed(options.panes or ())
     if options.feed is None:
-        return _read(options, part, {"metric": list(metrics)}, COLUMNS)
-    return points_in(_read(options, part, {}, None), options.feed, metrics, part.frontier)
+        return _read(options, range_, {"metric": list(metrics)}, COLUMNS)
+    return to_points(_read(options, range_, {}, None), options.feed, metrics, range_.frontier)
 
 
 def _read(
-    options: SourceOptions, part: Range, match: dict[str, list[str]], columns: Sequence[str] | None
+    options: SourceOptions,
+    range_: Range,
+    match: dict[str, list[str]],
+    columns: Sequence[str] | None,
 ) -> pa.Table:
     return options.agent.read(
         options.stream,
-        part.start,
-        part.end,
+        range_.start,
+        range_.end,
         match=match,
         columns=columns,
         min_ts=options.min_ts,
@@ -270,18 +294,20 @@ def _read(
 
 
 def _with_frontier(rows: pa.Table) -> Iterator[pa.RecordBatch]:
-    nothing = pa.nulls(rows.num_rows, FRONTIER.type)
-    yield from rows.append_column(FRONTIER, nothing).combine_chunks().to_batches()
+    nulls = pa.nulls(rows.num_rows, FRONTIER.type)
+    yield from rows.append_column(FRONTIER, nulls).combine_chunks().to_batches()
 
 
 def _heartbeat(promise: int) -> pa.RecordBatch:
-    columns: list[Any] = [pa.nulls(1, field.type) for field in GATHERED]
+    columns: list[Any] = [pa.nulls(1, field.type) for field in BATCHED]
     columns.append(pa.array([promise * 1000], pa.int64()).cast(FRONTIER.type))
-    return pa.record_batch(columns, schema=GATHERED_WITH_FRONTIER)
+    return pa.record_batch(columns, schema=BATCHED_WITH_FRONTIER)
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:
-    """Return the schema with words instead of dictionaries, which Spark does not read."""
+    """Return a schema with the value type of each dictionary type, since Spark reads no
+    dictionaries.
+    """
     return pa.schema(
         [
             field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field

@@ -1,1 +1,1 @@
-"""How the insights fare: what many of them cost, and how soon their results are there."""
+"""Benchmarks of insights: the cost of many insights, and the delay of their results."""

@@ -1,4 +1,4 @@
-"""How late results are: they are read as they come from their stream."""
+"""Measures the delays of results as the results arrive in their stream."""
 
 import threading
 import time
@@ -13,11 +13,14 @@ from mistbow.clock import system_clock
 from mistbow.errors import MistbowError
 
 LATENESS_MS = 1000
-"""A result is due so long after its window's end: then no point of it is to come any more."""
+"""The time (ms) from the end of a window until the result of the window is due."""
 
 
-class Delays:
-    """Follows a stream of results; ``now`` (ms) is the time by which their ticks go."""
+class ResultDelays:
+    """Follows a stream of results in a thread, and measures the delays of first revisions.
+
+    ``now`` returns the current time (ms) on the clock that the ticks of the results use.
+    """
 
     def __init__(
         self, agent: AgentClient, stream: str, now: Callable[[], int] = system_clock
@@ -45,6 +48,8 @@ class Delays:
         self._found.append((time.monotonic(), delays))
 
     def since(self, then: float) -> npt.NDArray[np.int64]:
-        """Return the delays (ms) of what came since a time of the monotonic clock."""
+        """Return the delays (ms) of results that were read since ``then`` (s on the monotonic
+        clock).
+        """
         parts = [delays for at, delays in list(self._found) if at >= then]
         return np.concatenate(parts) if parts else np.zeros(0, np.int64)

@@ -1,10 +1,10 @@
-"""All figures of many insights in one run."""
+"""Measures all figures of insights in one run."""
 
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.insights import live, plain, replay
+from benchmarks.insights import live, replay, spark_queries
 from benchmarks.insights.workload import ENTITIES, SHAPES
 from benchmarks.report import Figure, Report
 
@@ -19,29 +19,29 @@ _HOW = (
     "Delay: from when a result is due (window end plus lateness) to its being read from there. "
     "Cores: CPU time by time, the worker's with Spark's JVM and Python processes; memory is each "
     "process' own share (PSS). As a query each: plain Spark over the same source and sink, one "
-    "`window` aggregation each in one session. Replay: points that are stored and merged already, "
-    "told of at their pace. Micro-batch: Spark's `durationMs`."
+    "`window` aggregation each in one session. Replay: points that are stored and compacted, "
+    "read at their pace. Micro-batch: Spark's `durationMs`."
 )
 
 
 def run(
     seconds: float = SECONDS,
     counts: Sequence[int] = COUNTS,
-    plain_queries: int = plain.MOST,
+    plain_queries: int = spark_queries.MAX_QUERIES,
     replayed_s: int = REPLAYED_S,
 ) -> Report:
-    """Measure all; takes about 25 minutes as it is."""
+    """Measure all figures; this takes about 25 minutes with the defaults."""
     found: list[Figure] = []
     with tempfile.TemporaryDirectory(prefix="mistbow-insights-") as name:
         home = Path(name)
         for insights in counts:
-            measured = live.merged(home / f"merged-{insights}", insights, seconds)
-            found += live.figures(f"{insights} insights", insights, measured)
-            found += live.profile(f"{insights} insights", measured)
+            measurement = live.measure_plan(home / f"merged-{insights}", insights, seconds)
+            found += live.figures(f"{insights} insights", insights, measurement)
+            found += live.profile(f"{insights} insights", measurement)
             if insights == plain_queries:
-                apart = plain.measured(home / "plain", insights, seconds)
-                found += live.figures(f"{insights} insights as a query each", 0, apart)
-                found += plain.ratios(insights, measured, apart)
+                separate = spark_queries.measure_queries(home / "plain", insights, seconds)
+                found += live.figures(f"{insights} insights as a query each", 0, separate)
+                found += spark_queries.ratios(insights, measurement, separate)
         if replayed_s:
             found += replay.figures(home / "replay", replayed_s)
     return Report("Insights", _HOW, found)

@@ -1,61 +1,51 @@
-"""An agent and a worker as processes, and what these take."""
+"""Runs an agent and a worker as processes, and measures their usage of cores and memory."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 from benchmarks.insights.workload import SITE
-from mistbow.ignite.server import IgniteServer
-from tests.support.services import Service, service, storage_agent
+from benchmarks.storage.storage_site import StorageSite, running_site
+from tests.support.services import Service, service
 
 _MB = 2**20
-_LOOK_S = 2.0
+_INTERVAL_S = 2.0
 
 
-@dataclass(frozen=True)
-class Storage:
-    """A site's agent and its Ignite."""
-
-    home: Path
-    url: str
-    agent: psutil.Process
-    ignite: psutil.Process
-
-
-@contextmanager
-def storage(home: Path) -> Iterator[Storage]:
-    """Run a site with the settings that it has by default, on disk."""
-    with (
-        IgniteServer(home, durability="fsync") as ignite,
-        storage_agent(home, ignite.port, site=SITE, collect_routes=False) as agent,
-    ):
-        yield Storage(home, agent.url, psutil.Process(agent.pid), psutil.Process(ignite.pid))
+def storage(home: Path) -> AbstractContextManager[StorageSite]:
+    """Run a site with default settings, with data on disk, inside the ``with`` block."""
+    return running_site(home, site=SITE, collect_routes=False)
 
 
 @contextmanager
 def worker(home: Path, agent_url: str) -> Iterator[Service]:
-    """Run an analytics worker."""
+    """Run an analytics worker for the agent at ``agent_url`` inside the ``with`` block."""
     with service("analytics_worker", "worker_port", home=home, agent_url=agent_url) as running:
         yield running
 
 
 @dataclass(frozen=True)
-class Usage:
-    """What some processes took: cores on average, memory at most (MB, each its own share)."""
+class ProcessUsage:
+    """The resource usage of a process group: average cores, and maximum memory (MB).
+
+    The memory is the proportional set size (PSS) of the processes. ``memories``: the memory at each
+    measurement.
+    """
 
     cores: float
     memory: float
     memories: Sequence[float] = ()
 
 
-class Meter:
-    """Looks at groups of processes, now and then, while a ``with`` lasts.
+class ProcessMeter:
+    """Measures the cores and memory of process groups periodically inside a ``with`` block.
 
-    ``groups`` are asked anew at each look, for Spark starts processes as it goes.
+    ``groups``: name -> a function that returns the processes. Each measurement lists the processes
+    again, because Spark starts processes at any time.
     """
 
     def __init__(self, groups: Mapping[str, Callable[[], list[psutil.Process]]]) -> None:
@@ -68,44 +58,48 @@ class Meter:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Look until the end."""
-        self._look()
+        """Measure inside the ``with`` block."""
+        self._measure()
         self._thread.start()
         try:
             yield
         finally:
             self._stopped.set()
             self._thread.join()
-            self._look()
+            self._measure()
 
-    def usage(self, name: str, seconds: float) -> Usage:
-        """Return what a group took in all, over so many seconds."""
+    def usage(self, name: str, seconds: float) -> ProcessUsage:
+        """Return the resource usage of a process group, measured for ``seconds``."""
         spent = sum(last - first for first, last in self._cpu[name].values())
         memories = self._memory[name]
-        return Usage(spent / seconds, max(memories), memories)
+        return ProcessUsage(spent / seconds, max(memories), memories)
 
     def _run(self) -> None:
-        while not self._stopped.wait(_LOOK_S):
-            self._look()
+        while not self._stopped.wait(_INTERVAL_S):
+            self._measure()
 
-    def _look(self) -> None:
+    def _measure(self) -> None:
         for name, processes in self._groups.items():
             memory = 0.0
             for process in processes():
                 try:
                     spent = sum(process.cpu_times()[:2])
                     memory += process.memory_full_info().pss / _MB
-                except psutil.Error:  # it has ended
+                except psutil.Error:  # the process has ended
                     continue
-                # One that is new since the first look began at nothing.
+                # A process that started after the first measurement began at 0.
                 first, _ = self._cpu[name].get(process.pid, (spent if self._first else 0.0, 0.0))
                 self._cpu[name][process.pid] = first, spent
             self._memory[name].append(memory)
         self._first = False
 
 
-def groups_of(site: Storage, worker_pid: int) -> dict[str, Callable[[], list[psutil.Process]]]:
-    """Return the processes by what they are: agent, ignite, worker, jvm and python (Spark's)."""
+def groups_of(site: StorageSite, worker_pid: int) -> dict[str, Callable[[], list[psutil.Process]]]:
+    """Return the process groups ``agent``, ``ignite``, ``worker``, ``jvm`` and ``python`` (of
+    Spark).
+
+    The result maps the name of a group to a function that returns the processes.
+    """
     root = psutil.Process(worker_pid)
 
     def below(java: bool) -> Callable[[], list[psutil.Process]]:

@@ -1,4 +1,4 @@
-"""The insights that the benchmarks run, and the points that they read."""
+"""The insights that the benchmarks run, and the points that the insights read."""
 
 import threading
 import time
@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from analytics.plan.fragments import StreamLocation, Whole
+from analytics.plan.functions import Function
+from analytics.plan.nodes import Plan
 from analytics_enabler.optimizer.pipeline import optimize
 from analytics_enabler.semantics.check import check
 from mistbow.client.agent import AgentClient
 from mistbow.client.agent_model import Point
 from mistbow.clock import system_clock
-from mistbow.plan.expressions import Function
-from mistbow.plan.fragments import Place, Whole
-from mistbow.plan.nodes import Plan
 from mistbow.streams.schemas import RAW
 
 SITE = "bench"
@@ -22,8 +22,8 @@ _PAUSE_S = 0.1
 
 
 @dataclass(frozen=True)
-class Shape:
-    """A function over a window, and how often."""
+class InsightShape:
+    """A function over a window, and the period at which it is computed."""
 
     function: Function
     size_s: int
@@ -31,21 +31,21 @@ class Shape:
 
 
 SHAPES = (
-    Shape("AVG", 5, 1),
-    Shape("MAX", 10, 1),
-    Shape("SUM", 20, 2),
-    Shape("COUNT", 30, 5),
-    Shape("MIN", 60, 10),
+    InsightShape("AVG", 5, 1),
+    InsightShape("MAX", 10, 1),
+    InsightShape("SUM", 20, 2),
+    InsightShape("COUNT", 30, 5),
+    InsightShape("MIN", 60, 10),
 )
 
 
 def metrics(insights: int) -> list[str]:
-    """Return the metrics that so many insights read."""
+    """Return the metrics that the first ``insights`` insights read."""
     return [f"metric.{number}" for number in range(-(-insights // len(SHAPES)))]
 
 
 def queries(insights: int) -> str:
-    """Return the text of so many insights: each window shape of each metric, by entity."""
+    """Return the text of the first ``insights`` insights: each shape for each metric, by entity."""
     texts = [
         f"i{number} = COMPUTE {shape.function}({metric}, {shape.size_s} SECONDS) BY entityID "
         f"EVERY {shape.every_s} SECONDS"
@@ -57,21 +57,27 @@ def queries(insights: int) -> str:
 
 
 def fragment(insights: int, since: int) -> Whole:
-    """Return what the enabler would make of the insights for a worker; ``since`` in ms."""
+    """Return the fragment that the enabler would send to a worker for a number of insights.
+
+    ``since``: the time (ms) after which results begin.
+    """
     checked = check(queries(insights))
     deployed = tuple(one.deployed("bench", since) for one in checked.definitions)
     name = f"insights-{insights}"
     return Whole(
         id=name,
-        source=Place(SITE, RAW),
-        target=Place(SITE, f"results/{name}"),
+        source=StreamLocation(SITE, RAW),
+        target=StreamLocation(SITE, f"results/{name}"),
         plan=optimize(Plan(insights=deployed)).plan,
     )
 
 
 @contextmanager
-def feeding(agent: AgentClient, insights: int, rate: int) -> Iterator[None]:
-    """Send points of now of all metrics and entities, ``rate`` a second, while it lasts."""
+def send_points(agent: AgentClient, insights: int, rate: int) -> Iterator[None]:
+    """Send live points of all series that insights read, inside the ``with`` block.
+
+    ``rate``: the points per second of all series together.
+    """
     series = [(metric, f"e{n}") for metric in metrics(insights) for n in range(ENTITIES)]
     stopped = threading.Event()
 

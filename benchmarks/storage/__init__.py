@@ -1,1 +1,1 @@
-"""What a storage agent does, and what it takes: the figures that are promised of it."""
+"""Benchmarks of a storage agent: throughput, latency, memory and disk space."""

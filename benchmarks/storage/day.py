@@ -1,4 +1,4 @@
-"""A day of 1,000 series in the store: how it is filled, read and how much room it takes."""
+"""Benchmark of a day of points of 1,000 series: storing, reading, and the size on disk."""
 
 import asyncio
 import time
@@ -8,43 +8,45 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.report import Figure
-from benchmarks.storage.connections import Answered, answer, ask, post
-from benchmarks.storage.fleet import METRICS, Site, item, site
+from benchmarks.storage.http_clients import RequestTimes, fetch_json, post, run_clients
+from benchmarks.storage.storage_site import METRICS, StorageSite, item, running_site
+from ignite_server.server import IgniteServer
 from mistbow.client.agent import AgentClient
-from mistbow.ignite.server import IgniteServer
 from mistbow.streams.schemas import POINTS, RAW
-from storage_agent.ignite_client import METADATA, IgniteClient
-from storage_agent.monitoring.catalogue import APPLIED
-from storage_agent.streams.housekeeping import Bound, Housekeeper
+from storage_agent.ignite.client import METADATA, IgniteClient
+from storage_agent.streams.maintenance import Maintenance, StorageLimit
 from storage_agent.streams.streams import Streams
+from storage_agent.timeseries.checkpoint import APPLIED_KEY
 
 _SERIES = 1000
 _DAY_S = 86_400
 _HOUR_MS = 3_600_000
-_COMMIT_S = 10
-"""So many points of each series come in one commit: one a second."""
+_SEGMENT_S = 10
+"""The number of points per series in a segment, and the seconds that a segment covers."""
 
-_KEEP_EVERY = 6
-"""Commits between two looks at the stream: a minute, of which an agent's looks are not further
-apart, so that merging keeps pace and what was merged goes."""
+_COMPACT_EVERY = 6
+"""The number of segments (a minute of points) between two compactions.
+
+Compaction in an agent is at least as frequent.
+"""
 
 _JITTER_MS = 50
 _RUNS = 5
-_ASKED = 40
-_SUBSCRIBED = 10_000_000
+_REQUESTS = 40
+_SUBSCRIBED_POINTS = 10_000_000
 
 
 def figures(home: Path) -> list[Figure]:
-    """Fill the store by the agent's own writer, and let a real agent answer from it."""
+    """Store a day of points with the agent's writer, then read the points from a running agent."""
     began = time.time_ns() // 1_000_000 - _DAY_S * 1000
     with IgniteServer(home) as ignite:
         filled_s = asyncio.run(_fill(ignite.port, began))
     stored = _SERIES * _DAY_S
     size = sum(each.stat().st_size for each in (home / "ignite").rglob("*") if each.is_file())
-    with site(home) as running:
+    with running_site(home) as running:
         _describe(running.url)
-        hours = [_hours(running, began, run) for run in range(_RUNS)]
-        rates = [_subscribed(running) for _ in range(_RUNS)]
+        hours = [_read_hours(running, began, run) for run in range(_RUNS)]
+        rates = [_subscribe_rate(running) for _ in range(_RUNS)]
     return [
         Figure(
             f"one hour of one of {_SERIES:,} series, a day stored, p50",
@@ -67,52 +69,58 @@ def figures(home: Path) -> list[Figure]:
 def _describe(url: str) -> None:
     now = time.time_ns() // 1_000_000
     items = [item(series, now, 50.0) for series in range(_SERIES)]
-    ask(url, lambda _, __: post(url, "/put", {"monitoring": items}), clients=1, each=1)
+    run_clients(url, lambda _, __: post(url, "/put", {"monitoring": items}), clients=1, each=1)
 
 
 async def _fill(port: int, began: int) -> float:
-    """Write and merge a day as the agent does, by a clock that goes with the points."""
+    """Store and compact a day of points as an agent does; return the duration in seconds.
+
+    The clock follows the points.
+    """
     now = began
     ignite = IgniteClient([("127.0.0.1", port)])
     ignite.start()
     await ignite.wait_connected()
-    streams = Streams(ignite, lambda: now, 1000, lambda _: None)
+    streams = Streams(ignite, lambda: now, 1000)
     await streams.recover({})
     raw = await streams.get(RAW)
-    keeper = Housekeeper(lambda: [raw.log], lambda: now, Bound, lambda _: False)
-    epoch = await raw.writer.own()
+    maintenance = Maintenance(lambda: [raw.log], lambda: now, StorageLimit, lambda _: False)
+    epoch = await raw.writer.claim_timed()
     points = _Points()
-    took = time.perf_counter()
-    for number in range(_DAY_S // _COMMIT_S):
-        now = began + (number + 1) * _COMMIT_S * 1000
+    fill_began = time.perf_counter()
+    for number in range(_DAY_S // _SEGMENT_S):
+        now = began + (number + 1) * _SEGMENT_S * 1000
         await raw.writer.append(points.until(now), epoch=epoch)
-        if number % _KEEP_EVERY == 0:
-            await keeper.keep()
+        if number % _COMPACT_EVERY == 0:
+            await maintenance.run()
     while True:
         before = raw.log.manifest.current
-        now += 120_000  # by then all that was replaced may go
-        await keeper.keep()
-        if raw.log.manifest.current == before and not before.trash:
+        now += 120_000  # the grace period of garbage is over
+        await maintenance.run()
+        if raw.log.manifest.current == before and not before.garbage:
             break
-    took = time.perf_counter() - took
-    # As an agent would have noted: nothing is to be replayed when one starts.
-    await ignite.put(METADATA, APPLIED, str(raw.log.head).encode())
+    seconds = time.perf_counter() - fill_began
+    # As an agent does, so that its start replays nothing.
+    await ignite.put(METADATA, APPLIED_KEY, str(raw.log.head).encode())
     await streams.close()
     await ignite.close()
-    return took
+    return seconds
 
 
 class _Points:
-    """Points of all series, one a second each: walks of two decimals, times that jitter."""
+    """Generates points of all series, one point per second and series.
+
+    The values are random walks with two decimals; the times are jittered.
+    """
 
     def __init__(self) -> None:
         self._chance = np.random.default_rng(5)
         self._values = self._chance.uniform(20, 80, _SERIES)
         of_metric = np.arange(_SERIES) % METRICS
         of_entity = np.arange(_SERIES) // METRICS
-        self._words = [
+        self._columns = [
             pa.DictionaryArray.from_arrays(
-                pa.array(np.tile(indices, _COMMIT_S), pa.int32()), pa.array(words)
+                pa.array(np.tile(indices, _SEGMENT_S), pa.int32()), pa.array(words)
             )
             for indices, words in (
                 (of_metric, [f"metric.{n}" for n in range(METRICS)]),
@@ -122,18 +130,18 @@ class _Points:
         ]
 
     def until(self, now: int) -> pa.RecordBatch:
-        """Return the points of the seconds before ``now``."""
-        steps = np.round(self._chance.normal(0, 0.5, (_COMMIT_S, _SERIES)), 2)
+        """Return the points of the segment that ends at ``now`` (ms)."""
+        steps = np.round(self._chance.normal(0, 0.5, (_SEGMENT_S, _SERIES)), 2)
         values = np.round(np.clip(self._values + np.cumsum(steps, axis=0), 0, 100), 2)
         self._values = values[-1]
-        seconds = np.arange(_COMMIT_S)[:, None] * 1000 + now - _COMMIT_S * 1000
-        times = seconds + self._chance.integers(0, _JITTER_MS, (_COMMIT_S, _SERIES))
-        columns = [*self._words, pa.array(times.ravel()), pa.array(values.ravel())]
+        seconds = np.arange(_SEGMENT_S)[:, None] * 1000 + now - _SEGMENT_S * 1000
+        times = seconds + self._chance.integers(0, _JITTER_MS, (_SEGMENT_S, _SERIES))
+        columns = [*self._columns, pa.array(times.ravel()), pa.array(values.ravel())]
         return pa.RecordBatch.from_arrays(columns, schema=POINTS)
 
 
-def _hours(running: Site, began: int, run: int) -> Answered:
-    """Ask for another hour of another series each time."""
+def _read_hours(running: StorageSite, began: int, run: int) -> RequestTimes:
+    """Measure requests for one hour of one series; each request reads another hour or series."""
 
     def request(_: int, number: int) -> bytes:
         series = (run * 211 + number * 37) % _SERIES
@@ -146,21 +154,21 @@ def _hours(running: Site, began: int, run: int) -> Answered:
         }
         return post(running.url, "/get", body)
 
-    [node] = answer(running.url, request(0, 1))["monitoring"]
+    [node] = fetch_json(running.url, request(0, 1))["monitoring"]
     assert sum(len(series["values"]) for series in node["data"]) == _HOUR_MS // 1000
-    return ask(running.url, request, clients=1, each=_ASKED)
+    return run_clients(running.url, request, clients=1, each=_REQUESTS)
 
 
-def _subscribed(running: Site) -> float:
-    """Return the points per second that one consumer reads from within the stream."""
+def _subscribe_rate(running: StorageSite) -> float:
+    """Return the rate (points/s) at which one subscriber reads stored rows."""
     start = _SERIES * _DAY_S // 4
     client = AgentClient(running.url)
     began = time.perf_counter()
     read = 0
     for chunk in client.follow(RAW, start):
         read += chunk.rows.num_rows
-        if read >= _SUBSCRIBED:
+        if read >= _SUBSCRIBED_POINTS:
             break
-    took = time.perf_counter() - began
+    seconds = time.perf_counter() - began
     client.close()
-    return read / took
+    return read / seconds

@@ -1,10 +1,10 @@
-"""Requests to store and to read, as many as one agent answers."""
+"""Measures the throughput and latency of requests that store and read points."""
 
 import time
 
 from benchmarks.report import Figure
-from benchmarks.storage.connections import Answered, answer, ask, post
-from benchmarks.storage.fleet import METRICS, Site, bodies, item
+from benchmarks.storage.http_clients import RequestTimes, fetch_json, post, run_clients
+from benchmarks.storage.storage_site import METRICS, StorageSite, bodies, item
 
 _CLIENTS = 4
 _SECONDS = 5.0
@@ -13,13 +13,13 @@ _SERIES_A_CLIENT = 250
 _SERIES = 10_000
 
 
-def figures(site: Site) -> list[Figure]:
-    """Measure storing 100 points and one point at a time, and reading one latest value."""
+def figures(site: StorageSite) -> list[Figure]:
+    """Measure requests that store 100 points, store single points, and read one latest value."""
     _store_all(site)
-    hundred = [_stored(site, 100) for _ in range(_RUNS)]
-    single = [_stored(site, 1) for _ in range(_RUNS)]
-    latest = [_latest(site) for _ in range(_RUNS)]
-    floor = [_health(site) for _ in range(_RUNS)]
+    hundred = [_store(site, 100) for _ in range(_RUNS)]
+    single = [_store(site, 1) for _ in range(_RUNS)]
+    latest = [_read_latest(site) for _ in range(_RUNS)]
+    floor = [_read_health(site) for _ in range(_RUNS)]
     ratios = [one.rate / base.rate for one, base in zip(single, floor, strict=True)]
     return [
         Figure(
@@ -48,22 +48,29 @@ def figures(site: Site) -> list[Figure]:
     ]
 
 
-def _store_all(site: Site) -> None:
+def _store_all(site: StorageSite) -> None:
     now = time.time_ns() // 1_000_000
     for begin in range(0, _SERIES, 1000):
         items = [item(series, now, 1.5) for series in range(begin, begin + 1000)]
         body = post(site.url, "/put", {"monitoring": items})
-        ask(site.url, lambda _, __, body=body: body, clients=1, each=1)  # type: ignore[misc]
+        run_clients(site.url, lambda _, __, body=body: body, clients=1, each=1)  # type: ignore[misc]
 
 
-def _stored(site: Site, points: int) -> Answered:
-    # Made anew for each run: their times are of now.
-    made = [bodies(site.url, client, points, _SERIES_A_CLIENT, 50) for client in range(_CLIENTS)]
-    return ask(site.url, lambda client, n: made[client][n % 50], clients=_CLIENTS, seconds=_SECONDS)
+def _store(site: StorageSite, points: int) -> RequestTimes:
+    # Built again for each run, because the points have the current time.
+    bodies_by_client = [
+        bodies(site.url, client, points, _SERIES_A_CLIENT, 50) for client in range(_CLIENTS)
+    ]
+    return run_clients(
+        site.url,
+        lambda client, n: bodies_by_client[client][n % 50],
+        clients=_CLIENTS,
+        seconds=_SECONDS,
+    )
 
 
-def _latest(site: Site) -> Answered:
-    made = [
+def _read_latest(site: StorageSite) -> RequestTimes:
+    bodies_by_client = [
         post(
             site.url,
             "/get",
@@ -74,16 +81,16 @@ def _latest(site: Site) -> Answered:
         )
         for series in range(_SERIES)
     ]
-    [node] = answer(site.url, made[7])["monitoring"]
+    [node] = fetch_json(site.url, bodies_by_client[7])["monitoring"]
     assert [len(series["values"]) for series in node["data"]] == [1]
-    return ask(
+    return run_clients(
         site.url,
-        lambda client, n: made[(client * 2500 + 7 * n) % _SERIES],
+        lambda client, n: bodies_by_client[(client * 2500 + 7 * n) % _SERIES],
         clients=_CLIENTS,
         seconds=_SECONDS,
     )
 
 
-def _health(site: Site) -> Answered:
-    request = b"GET /healthz HTTP/1.1\r\nHost: agent\r\n\r\n"
-    return ask(site.url, lambda _, __: request, clients=_CLIENTS, seconds=_SECONDS)
+def _read_health(site: StorageSite) -> RequestTimes:
+    request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    return run_clients(site.url, lambda _, __: request, clients=_CLIENTS, seconds=_SECONDS)

@@ -1,4 +1,4 @@
-"""As little of Redis' protocol as clients need that send commands and count the answers."""
+"""The subset of the Redis protocol that clients need to send commands and count replies."""
 
 import asyncio
 import socket
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 
 def command(*words: str) -> bytes:
-    """Return a command.
+    """Return the bytes that encode a command and the command's arguments.
 
     >>> command("GET", "a")
     b'*2\\r\\n$3\\r\\nGET\\r\\n$1\\r\\na\\r\\n'
@@ -19,8 +19,8 @@ def command(*words: str) -> bytes:
     return b"".join(parts)
 
 
-def answers(port: int) -> bool:
-    """Tell whether Redis is there."""
+def is_running(port: int) -> bool:
+    """Return whether Redis replies at ``port`` of this machine."""
     try:
         with socket.create_connection(("127.0.0.1", port), 1) as connection:
             connection.sendall(command("PING"))
@@ -30,7 +30,10 @@ def answers(port: int) -> bool:
 
 
 def run(port: int, commands: Sequence[Sequence[bytes]]) -> float:
-    """Have each client send its commands one after the other; returns commands per second."""
+    """Send the commands of all clients; return the commands per second.
+
+    The clients are concurrent; a client sends a command when the previous command is answered.
+    """
     return asyncio.run(_run(port, commands))
 
 
@@ -44,11 +47,11 @@ async def _client(port: int, commands: Sequence[bytes]) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**24)
     for each in commands:
         writer.write(each)
-        await _answer(reader)
+        await _read_reply(reader)
     writer.close()
 
 
-async def _answer(reader: asyncio.StreamReader) -> None:
+async def _read_reply(reader: asyncio.StreamReader) -> None:
     line = await reader.readuntil(b"\r\n")
     kind, rest = line[:1], line[1:-2]
     if kind == b"-":
@@ -57,4 +60,4 @@ async def _answer(reader: asyncio.StreamReader) -> None:
         await reader.readexactly(int(rest) + 2)
     if kind == b"*":
         for _ in range(int(rest)):
-            await _answer(reader)
+            await _read_reply(reader)

@@ -1,11 +1,11 @@
-"""All figures of the storage service in one run."""
+"""Measures all figures of the storage agent in one run."""
 
 import tempfile
 from pathlib import Path
 
 from benchmarks.report import Figure, Report
 from benchmarks.storage import day, requests, sites, steady, ycsb
-from benchmarks.storage.fleet import site
+from benchmarks.storage.storage_site import running_site
 
 _HOW = (
     "One agent and one Ignite as they are by default (fsync), each a process of its own, on a "
@@ -16,14 +16,14 @@ _HOW = (
 
 
 def run() -> Report:
-    """Measure everything; takes about half an hour."""
-    found: list[Figure] = []
+    """Measure all figures; this takes about half an hour."""
+    results: list[Figure] = []
     with tempfile.TemporaryDirectory(prefix="mistbow-storage-") as name:
         folder = Path(name)
-        with site(folder / "requests") as running:
-            found += requests.figures(running)
-        found += day.figures(folder / "day")
-        found += sites.figures(folder / "sites")
-        found += steady.figures(folder / "steady")
-        found += ycsb.figures(folder / "ycsb")
-    return Report("Storage", _HOW, found)
+        with running_site(folder / "requests") as running:
+            results += requests.figures(running)
+        results += day.figures(folder / "day")
+        results += sites.figures(folder / "sites")
+        results += steady.figures(folder / "steady")
+        results += ycsb.figures(folder / "ycsb")
+    return Report("Storage", _HOW, results)

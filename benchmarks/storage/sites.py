@@ -1,38 +1,42 @@
-"""An average over four sites, asked at one of them, against each of them asked by itself."""
+"""Benchmark of an average over four sites, compared with an average over a single site."""
 
 import time
 from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks.report import Figure
-from benchmarks.storage.connections import answer, ask, post
-from benchmarks.storage.fleet import Site, item, site
+from benchmarks.storage.http_clients import fetch_json, post, run_clients
+from benchmarks.storage.storage_site import StorageSite, item, running_site
 from mistbow.client.agent import AgentClient
-from tests.support.waiting import eventually
+from tests.support.conditions import eventually
 
 _SITES = 4
 _SERIES = 100
 _SECONDS = 3600
 _BODY = 5000
 _RUNS = 5
-_ASKED = 20
+_REQUESTS = 20
 
 
 def figures(home: Path) -> list[Figure]:
-    """Store an hour of points of 100 series, one a second, at each site; ask for the average."""
+    """Store an hour of points (100 series, one point per second) at each site; measure the
+    averages.
+    """
     with ExitStack() as stack:
-        running: list[Site] = []
-        for number in range(_SITES):
+        running: list[StorageSite] = []
+        for number in reversed(range(_SITES)):
             settings = {"node": f"node-{number}", "site": f"site-{number}"}
-            peers = running[0].url if running else ""
+            # Without a token, an agent contacts only sites that it has as peers.
+            peers = "" if number else ",".join(each.url for each in running)
             folder = home / f"site-{number}"
-            running.append(stack.enter_context(site(folder, peers=peers, **settings)))
+            site = stack.enter_context(running_site(folder, peers=peers, **settings))
+            running.insert(0, site)
         urls = [each.url for each in running]
         first = AgentClient(urls[0])
         eventually(
             lambda: sum(each.reachable for each in first.fabric().sites) == _SITES,
             timeout=60,
-            what="all sites know of each other",
+            what="all sites are reachable",
         )
         now = time.time_ns() // 1_000_000
         for each in running:
@@ -52,7 +56,7 @@ def figures(home: Path) -> list[Figure]:
     ]
 
 
-def _fill(each: Site, now: int) -> None:
+def _fill(each: StorageSite, now: int) -> None:
     begin = now - _SECONDS * 1000
     seconds = _BODY // _SERIES
     for second in range(0, _SECONDS, seconds):
@@ -62,7 +66,7 @@ def _fill(each: Site, now: int) -> None:
             for series in range(_SERIES)
         ]
         body = post(each.url, "/put", {"monitoring": items})
-        ask(each.url, lambda _, __, body=body: body, clients=1, each=1)  # type: ignore[misc]
+        run_clients(each.url, lambda _, __, body=body: body, clients=1, each=1)  # type: ignore[misc]
 
 
 def _average(urls: list[str], at: int, sites: "list[int] | range", now: int) -> float:
@@ -74,7 +78,7 @@ def _average(urls: list[str], at: int, sites: "list[int] | range", now: int) -> 
         "nodes": [f"node-{number}" for number in sites],
     }
     request = post(urls[at], "/query", body)
-    told = answer(urls[at], request)
-    assert told["value"] > 0
-    assert not told.get("missing")
-    return ask(urls[at], lambda _, __: request, clients=1, each=_ASKED).milliseconds(0.5)
+    response = fetch_json(urls[at], request)
+    assert response["value"] > 0
+    assert not response.get("missing")
+    return run_clients(urls[at], lambda _, __: request, clients=1, each=_REQUESTS).milliseconds(0.5)

@@ -1,4 +1,4 @@
-"""What an agent takes when points come at a steady pace."""
+"""Benchmark of an agent's memory and CPU under a steady rate of points."""
 
 import os
 import statistics
@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.report import Figure
-from benchmarks.storage.connections import ask
-from benchmarks.storage.fleet import Site, bodies, site
+from benchmarks.storage.http_clients import run_clients
+from benchmarks.storage.storage_site import StorageSite, bodies, running_site
 
 _MB = 2**20
 _SERIES = 1000
@@ -23,14 +23,14 @@ _LOOK_S = 5.0
 
 
 def figures(home: Path) -> list[Figure]:
-    """Measure memory at 20,000 points/s for ten minutes, and a node of one core at 1,000."""
-    with site(home / "busy") as running:
-        busy = _watched(running, _BUSY_RATE, _BUSY_BODY, _BUSY_S)
+    """Measure memory at 20,000 points/s for ten minutes, then a one-core node at 1,000 points/s."""
+    with running_site(home / "busy") as running:
+        busy = _memory_under_load(running, _BUSY_RATE, _BUSY_BODY, _BUSY_S)
     with _on_one_core(home / "small") as running:
-        _watched(running, _SMALL_RATE, _SMALL_BODY, 30)
+        _memory_under_load(running, _SMALL_RATE, _SMALL_BODY, 30)
         cpu = _cpu_s(running)
         began = time.perf_counter()
-        small = _watched(running, _SMALL_RATE, _SMALL_BODY, _SMALL_S)
+        small = _memory_under_load(running, _SMALL_RATE, _SMALL_BODY, _SMALL_S)
         share = 100 * (_cpu_s(running) - cpu) / (time.perf_counter() - began)
     third = len(busy) // 3
     agents = [agent for agent, _ in busy]
@@ -55,48 +55,48 @@ def figures(home: Path) -> list[Figure]:
     ]
 
 
-def _watched(
-    running: Site, rate: int, points: int, seconds: float
+def _memory_under_load(
+    running: StorageSite, rate: int, points: int, seconds: float
 ) -> Sequence[tuple[float, float]]:
-    """Send at a pace; returns the memory of the agent and of Ignite now and then, in MB."""
-    seen: list[tuple[float, float]] = []
-    made = bodies(running.url, 0, points, _SERIES, 50)
+    """Send points at a rate; return samples of (agent's memory, Ignite's memory) in MB."""
+    memory: list[tuple[float, float]] = []
+    requests = bodies(running.url, 0, points, _SERIES, 50)
     began = time.perf_counter()
     pace = points / rate
 
     def request(_: int, number: int) -> bytes:
         now = time.perf_counter() - began
-        if now > len(seen) * _LOOK_S:
-            seen.append(_memory(running))
+        if now > len(memory) * _LOOK_S:
+            memory.append(_memory(running))
         if number % 50 == 0:
-            made[:] = bodies(running.url, 0, points, _SERIES, 50)
-        # One client only, which waits for its next turn and for nothing else.
+            requests[:] = bodies(running.url, 0, points, _SERIES, 50)
+        # The only client may block: it waits for the time of its next request.
         time.sleep(max(0.0, number * pace - (time.perf_counter() - began)))
-        return made[number % 50]
+        return requests[number % 50]
 
-    answered = ask(running.url, request, clients=1, each=int(seconds / pace))
-    assert answered.seconds < 1.05 * seconds + 1, "the pace was not kept"
-    return seen
+    times = run_clients(running.url, request, clients=1, each=int(seconds / pace))
+    assert times.seconds < 1.05 * seconds + 1, "the agent is slower than the rate"
+    return memory
 
 
 @contextmanager
-def _on_one_core(home: Path) -> Iterator[Site]:
-    """Run a site on the first core only, and what sends on the others."""
+def _on_one_core(home: Path) -> Iterator[StorageSite]:
+    """Run a site on the first core inside the ``with`` block; this process uses the other cores."""
     cores = os.sched_getaffinity(0)
     first = {min(cores)}
     os.sched_setaffinity(0, first)
     try:
-        with site(home) as running:
+        with running_site(home) as running:
             os.sched_setaffinity(0, cores - first or cores)
             yield running
     finally:
         os.sched_setaffinity(0, cores)
 
 
-def _memory(running: Site) -> tuple[float, float]:
+def _memory(running: StorageSite) -> tuple[float, float]:
     agent, ignite = (each.memory_full_info().pss / _MB for each in running.processes)
     return agent, ignite
 
 
-def _cpu_s(running: Site) -> float:
+def _cpu_s(running: StorageSite) -> float:
     return sum(sum(each.cpu_times()[:2]) for each in running.processes)

@@ -1,8 +1,8 @@
-"""The core workloads of YCSB on /app, beside Redis, as in the specification's section 3.2.3.
+"""The YCSB core workloads on ``/app``, compared with Redis (the specification, section 3.2.3).
 
-The workloads, their shares and the skew of 0.99 are those of Cooper et al., "Benchmarking cloud
-serving systems with YCSB" (2010), section 4. Clients of both sides are alike and do no more than
-sending and counting, so that servers are compared, and Redis answers at its own speed.
+The workloads, their shares and the skew of 0.99 are taken from Cooper et al., "Benchmarking cloud
+serving systems with YCSB" (2010), section 4. The clients of both servers work in the same way and
+only send and count, so that only the servers are compared.
 """
 
 import random
@@ -19,24 +19,27 @@ from typing import Literal, Protocol
 
 from benchmarks.report import Figure
 from benchmarks.storage import resp
-from benchmarks.storage.connections import ask, post
-from benchmarks.storage.fleet import site
-from mistbow.ports import free_ports
-from tests.support.waiting import eventually
+from benchmarks.storage.http_clients import post, run_clients
+from benchmarks.storage.storage_site import running_site
+from ignite_server.ports import free_ports
+from tests.support.conditions import eventually
 
 _RECORDS = 1000
 _BYTES = 1000
 _OPERATIONS = (1000, 5000, 10_000, 20_000)
 _CLIENTS = 4
 _SKEW = 0.99
-_LONGEST_SCAN = 100
+_MAX_SCAN = 100
 
 Operation = Literal["read", "update", "insert", "scan", "modify"]
 
 
 @dataclass(frozen=True)
 class Workload:
-    """Shares of operations; ``newest``: keys that were inserted last are read most."""
+    """A workload: the share of each operation.
+
+    ``newest``: whether reads prefer the newest keys.
+    """
 
     name: str
     shares: dict[Operation, float]
@@ -54,53 +57,56 @@ WORKLOADS = (
 
 
 class Server(Protocol):
-    """A store of records, by the requests that it understands."""
+    """Builds the requests for a store of records, and sends these requests."""
 
     def read(self, key: str) -> bytes:
         """Return the request to read a record."""
         ...
 
     def insert(self, key: str, value: str) -> bytes:
-        """Return the request to write a new one."""
+        """Return the request to insert a record."""
         ...
 
     def update(self, key: str, value: str) -> bytes:
-        """Return the request to write one that is there."""
+        """Return the request to update a record."""
         ...
 
     def scan(self, key: str, count: int) -> bytes:
-        """Return the request to read so many from a key on."""
+        """Return the request to read ``count`` records, starting at a key."""
         ...
 
     def run(self, requests: Sequence[Sequence[bytes]]) -> float:
-        """Send each client's requests one after the other; returns requests per second."""
+        """Send the requests of all clients; return the requests per second.
+
+        The clients are concurrent; a client sends a request when the previous request is answered.
+        """
         ...
 
 
 @dataclass(frozen=True)
 class Mistbow:
-    """The /app of a storage agent."""
+    """The server Mistbow: records at the route ``/app`` of a storage agent."""
 
     url: str
 
     def read(self, key: str) -> bytes:
-        """See ``Server``."""
+        """Return the request to read a record."""
         return post(self.url, "/app/get", {"key": [key]})
 
     def insert(self, key: str, value: str) -> bytes:
-        """See ``Server``; of one time, what is put last counts."""
+        """Return the request to insert a record, or to replace one with the same key and time."""
         item = {"key": key, "val": value, "timestamp": 1}
         return post(self.url, "/app/put", {"application": [item]})
 
     update = insert
 
     def scan(self, key: str, count: int) -> bytes:
-        """See ``Server``."""
+        """Return the request to read ``count`` records, starting at a key."""
         return post(self.url, "/app/get", {"start": key, "limit": count})
 
     def run(self, requests: Sequence[Sequence[bytes]]) -> float:
-        """See ``Server``."""
-        return ask(
+        """Send the requests of all clients; return the requests per second."""
+        return run_clients(
             self.url,
             lambda client, number: requests[client][number],
             clients=len(requests),
@@ -110,28 +116,28 @@ class Mistbow:
 
 @dataclass(frozen=True)
 class Redis:
-    """Redis with the records as strings, and their keys in a sorted set to scan."""
+    """The server Redis: records are strings, and a sorted set of the keys is used for scans."""
 
     port: int
 
     def read(self, key: str) -> bytes:
-        """See ``Server``."""
+        """Return the request to read a record."""
         return resp.command("GET", key)
 
     def insert(self, key: str, value: str) -> bytes:
-        """See ``Server``; one script, as a client would do it in one round."""
+        """Return the request to insert a record by a script, which needs a single round trip."""
         return resp.command("EVAL", _INSERT, "2", key, "keys", value)
 
     def update(self, key: str, value: str) -> bytes:
-        """See ``Server``."""
+        """Return the request to update a record."""
         return resp.command("SET", key, value)
 
     def scan(self, key: str, count: int) -> bytes:
-        """See ``Server``."""
+        """Return the request to read ``count`` records, starting at a key."""
         return resp.command("EVAL", _SCAN, "1", "keys", f"[{key}", str(count))
 
     def run(self, requests: Sequence[Sequence[bytes]]) -> float:
-        """See ``Server``."""
+        """Send the requests of all clients; return the requests per second."""
         return resp.run(self.port, requests)
 
 
@@ -143,24 +149,27 @@ _SCAN = (
 
 
 def figures(home: Path) -> list[Figure]:
-    """Run all workloads against both, in memory and durable."""
-    found = []
+    """Run all workloads on both servers, first in memory, then with durable storage."""
+    results = []
     for words, durability, arguments, goal in (
         ("in memory", "memory", ("--appendonly", "no"), 0.5),
         ("durable", "fsync", ("--appendonly", "yes", "--appendfsync", "always"), 1.0),
     ):
-        with site(home / durability, durability) as running, _redis(home, arguments) as port:
+        with (
+            running_site(home / durability, durability) as running,
+            _redis(home, arguments) as port,
+        ):
             for workload in WORKLOADS:
                 ours = _rates(Mistbow(running.url), workload)
                 theirs = _rates(Redis(port), workload)
                 what = f"YCSB {workload.name}, {words}"
                 ratios = [one / other for one, other in zip(ours, theirs, strict=True)]
-                found += [
+                results += [
                     Figure(f"{what}: /app", "1/s", ours),
                     Figure(f"{what}: Redis", "1/s", theirs),
                     Figure(f"{what}: /app : Redis", "ratio", ratios, at_least=goal),
                 ]
-    return found
+    return results
 
 
 def _rates(server: Server, workload: Workload) -> list[float]:
@@ -168,22 +177,22 @@ def _rates(server: Server, workload: Workload) -> list[float]:
     value = "".join(chance.choices(string.ascii_letters, k=_BYTES))
     load = [server.insert(_key(number), value) for number in range(_RECORDS)]
     server.run([load])
-    made = _Requests(server, workload, chance, value)
+    requests = _RequestSource(server, workload, chance, value)
     rates = []
     for operations in _OPERATIONS:
         clients: list[list[bytes]] = [[] for _ in range(_CLIENTS)]
         for number in range(operations):
-            clients[number % _CLIENTS] += made.next()
+            clients[number % _CLIENTS] += requests.next()
         shortest = min(map(len, clients))
-        # An operation may be two requests: what counts are operations.
+        # An operation may be two requests: the rate counts operations.
         share = operations / sum(map(len, clients))
         rates.append(server.run([each[:shortest] for each in clients]) * share)
     return rates
 
 
 @dataclass
-class _Requests:
-    """The operations of a workload, each as the requests that it takes."""
+class _RequestSource:
+    """Builds the requests of a workload's operations, in random order."""
 
     server: Server
     workload: Workload
@@ -200,7 +209,7 @@ class _Requests:
         rank = bisect_left(_ZIPF, self.chance.random() * _ZIPF[-1])
         key = _key(self.keys - 1 - rank if self.workload.newest else rank * 7919 % _RECORDS)
         if operation == "scan":
-            return [self.server.scan(key, self.chance.randint(1, _LONGEST_SCAN))]
+            return [self.server.scan(key, self.chance.randint(1, _MAX_SCAN))]
         read = [self.server.read(key)] if operation != "update" else []
         written = [self.server.update(key, self.value)] if operation != "read" else []
         return read + written
@@ -222,7 +231,7 @@ def _redis(home: Path, arguments: Sequence[str]) -> Iterator[int]:
     argv = [program, "--port", str(port), "--dir", str(home), "--save", "", *arguments]
     process = subprocess.Popen(argv, stdout=subprocess.DEVNULL)
     try:
-        eventually(lambda: resp.answers(port), what="Redis answers")
+        eventually(lambda: resp.is_running(port), what="Redis answers")
         yield port
     finally:
         process.terminate()

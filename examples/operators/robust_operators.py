@@ -1,12 +1,13 @@
-"""Operators that take outliers less seriously: an example of a package of one's own."""
+"""Operators that are robust against outliers: an example of a package of operators."""
 
 import numpy as np
 
 
 class OldTrimmedMean:
-    """The mean without a share of the values at either end, 0.1 if nothing is said.
+    """The trimmed mean: the mean without the lowest and the highest values.
 
-    What was deployed with it goes on with it.
+    ``share``: the share of the values that is left out at each end. Insights that were deployed
+    with this version of the operator continue to use this version.
     """
 
     name = "trimmed_mean"
@@ -19,7 +20,7 @@ class OldTrimmedMean:
 
 
 class TrimmedMean:
-    """The same; since this version at least one value at either end is cut, if three are there."""
+    """The trimmed mean, which leaves out at least one value at each end of three or more values."""
 
     name = "trimmed_mean"
     version = "2.0"
@@ -31,7 +32,7 @@ class TrimmedMean:
 
 
 class Gap:
-    """How far apart the medians of two metrics are."""
+    """The absolute difference between the medians of two metrics."""
 
     name = "gap"
     version = "1.0"

@@ -1,1 +1,1 @@
-"""Who calls, and what they may: bearer tokens, their scopes, and what each route requires."""
+"""Callers and their rights: tokens, scopes, the access rules of routes, and the service key."""

@@ -1,4 +1,4 @@
-"""The tokens that a service knows: the fog's own, and those of a file that may change."""
+"""The tokens that a service accepts: the fog's own token, and the tokens in the token file."""
 
 import hmac
 from collections.abc import Callable
@@ -16,10 +16,11 @@ _Stamp = tuple[int, int, int]
 
 
 class Keyring:
-    """Finds whose a token is; the file is read again when it has changed, so a revocation holds.
+    """Finds the caller of each accepted token.
 
-    A file that is gone or broken opens nothing until it is mended: to go on with what it said
-    before would undo a revocation.
+    A changed token file is read again, so that revocations take effect. While the file is missing
+    or invalid, no token of the file is accepted, because the earlier content may contain tokens
+    that have been revoked since then.
     """
 
     def __init__(self, own: str, file: Path | None, clock: Callable[[], datetime] = now) -> None:
@@ -31,7 +32,7 @@ class Keyring:
         self._by_hash: dict[str, Token] = {}
 
     def find(self, token: bytes) -> Caller | None:
-        """Return whose a token is, or None."""
+        """Return the caller that a token belongs to; None: the token is unknown or expired."""
         if hmac.compare_digest(token, self._own):
             return FOG
         if self._path is None:
@@ -39,9 +40,9 @@ class Keyring:
         self._refresh(self._path)
         if self._file is None:
             return None
-        # How long it takes to find a hash tells nothing of the token that it is of.
-        found = self._by_hash.get(self._file.hashed(token.decode("latin-1")))
-        if found is None or found.is_over(self._clock()):
+        # The time of this look-up reveals nothing about the token, only about its hash.
+        found = self._by_hash.get(self._file.hash_of(token.decode("latin-1")))
+        if found is None or found.is_expired(self._clock()):
             return None
         return found.caller
 
@@ -57,8 +58,8 @@ class Keyring:
         try:
             self._file = read_token_file(path)
         except InvalidRequestError as error:
-            log.error("no token of the file is accepted", error=error.message)
+            log.error("token_file_rejected", error=error.message)
             self._file, self._by_hash = None, {}
             return
         self._by_hash = {each.hash: each for each in self._file.tokens}
-        log.info("tokens read", tokens=len(self._by_hash))
+        log.info("token_file_read", tokens=len(self._by_hash))

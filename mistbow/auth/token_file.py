@@ -1,4 +1,7 @@
-"""The file of tokens: read strictly, changed as a whole; of a token only its hash is kept."""
+"""The token file, which contains the hashes of tokens.
+
+The content is validated strictly when the file is read. The file is replaced atomically.
+"""
 
 import hashlib
 import os
@@ -18,7 +21,7 @@ from mistbow.errors import ConflictError, InvalidRequestError, NotFoundError
 from mistbow.streams.signatures import SIGNATURE, SIGNATURE_FORM
 
 PREFIX = "mistbow_"
-"""All tokens of files begin so: whoever finds one in a log or a repository knows what it is."""
+"""The prefix of all tokens, by which scanners of logs and repositories recognize tokens."""
 
 _SECRET_BYTES = 32
 _NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
@@ -29,7 +32,11 @@ Hex = Annotated[str, Meta(pattern="^[0-9a-f]{32,64}$")]
 
 
 class Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A token but for itself: ``hash`` is that of the salt and the token."""
+    """An entry of the token file: the name, the rights and the hash of a token.
+
+    ``hash``: the SHA-256 (hexadecimal) of the file's salt and the token. ``expires``: None: the
+    token does not expire.
+    """
 
     name: Name
     scopes: Annotated[frozenset[Scope], Meta(min_length=1)]
@@ -40,29 +47,32 @@ class Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 
     @property
     def caller(self) -> Caller:
-        """What the token opens."""
+        """The caller with the name and the rights of the token."""
         return Caller(self.name, self.scopes, self.entity_prefix, self.signatures)
 
-    def is_over(self, now: datetime) -> bool:
-        """Tell whether the token has expired."""
+    def is_expired(self, now: datetime) -> bool:
+        """Return whether the token has expired at the time ``now``."""
         return self.expires is not None and self.expires <= now
 
 
 class TokenFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """All tokens; one salt for the file, so that one hash finds a token."""
+    """The content of a token file: all tokens, and a salt.
+
+    All hashes have the same salt, so that the look-up of a token computes only one hash.
+    """
 
     salt: Hex
     tokens: tuple[Token, ...] = ()
 
-    def hashed(self, token: str) -> str:
-        """Return the hash by which a token is kept.
+    def hash_of(self, token: str) -> str:
+        """Return the hash by which the file identifies a token.
 
-        Plain SHA-256 is right here: it is slow hashes that guard passwords, which can be guessed.
-        A token is 256 random bits, which cannot, and it is checked at each request.
+        A fast hash suffices, since a token has 256 random bits and, unlike a password, cannot be
+        guessed. The hash is computed for each request, so a slow hash would delay each request.
         """
         return hashlib.sha256(bytes.fromhex(self.salt) + token.encode()).hexdigest()
 
-    def added(
+    def with_token(
         self,
         name: str,
         scopes: frozenset[Scope],
@@ -70,16 +80,20 @@ class TokenFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         expires: datetime | None,
         signatures: Collection[str] = (),
     ) -> tuple["TokenFile", str]:
-        """Return the file with one more token, and the token, which is kept nowhere."""
+        """Return (the content with a new token, the new token as text).
+
+        The content includes only the hash of the token. Raises ``ConflictError`` if the name exists
+        already, and ``InvalidRequestError`` if the name or a signature is invalid.
+        """
         if any(each.name == name for each in self.tokens):
             raise ConflictError(
-                f"there is a token {name} already", hint="Revoke it first, or choose another name."
+                f"a token {name} exists already", hint="Revoke it first, or choose another name."
             )
         token = PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
         new = {
             "name": name,
             "scopes": sorted(scopes),
-            "hash": self.hashed(token),
+            "hash": self.hash_of(token),
             "entity_prefix": entity_prefix,
             "expires": expires,
             "signatures": sorted(set(signatures)),
@@ -88,46 +102,55 @@ class TokenFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             made = msgspec.convert(new, Token)
         except msgspec.ValidationError as error:
             raise InvalidRequestError(
-                f"the token {name!r}: {error}",
-                hint="A name has letters, digits, '.', '_' and '-', 100 at most; "
+                f"the token {name!r} is invalid: {error}",
+                hint="A name consists of at most 100 letters, digits, '.', '_' and '-'; "
                 f"{SIGNATURE_FORM}.",
             ) from None
         return msgspec.structs.replace(self, tokens=(*self.tokens, made)), token
 
-    def without(self, name: str) -> "TokenFile":
-        """Return the file without a token; raises ``NotFoundError``."""
-        kept = tuple(each for each in self.tokens if each.name != name)
-        if len(kept) == len(self.tokens):
+    def without_token(self, name: str) -> "TokenFile":
+        """Return the content without the token ``name``.
+
+        Raises ``NotFoundError`` if the token does not exist.
+        """
+        remaining = tuple(each for each in self.tokens if each.name != name)
+        if len(remaining) == len(self.tokens):
             names = ", ".join(each.name for each in self.tokens) or "none"
-            raise NotFoundError(f"there is no token {name}", hint=f"There are: {names}.")
-        return msgspec.structs.replace(self, tokens=kept)
+            raise NotFoundError(f"no token {name} exists", hint=f"Existing tokens: {names}.")
+        return msgspec.structs.replace(self, tokens=remaining)
 
 
 _FILE = msgspec.json.Decoder(TokenFile)
 
 
 def new_token_file() -> TokenFile:
-    """Return a file without tokens."""
+    """Return the content of a new file: a random salt, and no tokens."""
     return TokenFile(secrets.token_hex(16))
 
 
 def read_token_file(path: Path) -> TokenFile:
-    """Read a file; raises ``InvalidRequestError`` that says what is wrong with it, in one line."""
+    """Return the content of a token file.
+
+    Raises ``InvalidRequestError`` with a message of one line if the file is missing or invalid.
+    """
     try:
         return _FILE.decode(path.read_bytes())
     except OSError as error:
         raise InvalidRequestError(
-            f"the tokens' file cannot be read: {path}: {error.strerror}",
-            hint="mistbow token add makes one.",
+            f"the token file {path} cannot be read: {error.strerror}",
+            hint="Create it: mistbow token add",
         ) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        # Without the value itself: that may be a token put there by mistake.
+        # Without the value itself: it may be a token, entered by mistake.
         what = re.sub(r" value '.*'", " value", str(error))
-        raise InvalidRequestError(f"the tokens' file is not valid: {path}: {what}") from None
+        raise InvalidRequestError(f"the token file {path} is invalid: {what}") from None
 
 
 def write_token_file(path: Path, content: TokenFile) -> None:
-    """Put a file in place of the one before at once; a new one is readable by its owner only."""
+    """Write a token file atomically.
+
+    Only the owner can read a new file. An existing file's owner and permissions do not change.
+    """
     data = msgspec.json.format(msgspec.json.encode(content), indent=2)
     before = path.stat() if path.exists() else None
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -136,7 +159,7 @@ def write_token_file(path: Path, content: TokenFile) -> None:
         with os.fdopen(handle, "wb") as file:
             file.write(data + b"\n")
             if before is not None:
-                # Services may run as another user than whoever makes tokens.
+                # Services may run as another user than the one who creates tokens.
                 os.fchown(file.fileno(), before.st_uid, before.st_gid)
                 os.fchmod(file.fileno(), before.st_mode & 0o777)
             os.fsync(file.fileno())
@@ -147,5 +170,5 @@ def write_token_file(path: Path, content: TokenFile) -> None:
 
 
 def now() -> datetime:
-    """Return the time by which tokens expire."""
+    """Return the current time in UTC."""
     return datetime.now(UTC)

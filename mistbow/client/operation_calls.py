@@ -1,90 +1,101 @@
-"""The requests about how an agent keeps its data, each built by one function, for both clients."""
+"""Calls to operate an agent; each function builds the call that one client method sends."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Unpack
 from urllib.parse import quote
-
-import httpx
-import msgspec
 
 from mistbow.client.operation_model import (
     Cluster,
     Config,
     ConfigChange,
+    ConfigFields,
     Copy,
     ReplicationState,
+    Restriction,
     Restrictions,
-    Rule,
     SeriesFilter,
 )
-from mistbow.client.transport import Call
+from mistbow.client.transport import Call, get_json, json_of, no_answer, send_json
 
-T = TypeVar("T")
+_EVERYTHING = SeriesFilter()
 
 
 def config() -> Call[Config]:
-    """Ask for the configuration."""
-    return _get("/config", Config)
+    """Return the agent's configuration: the retention and the maximum size of its streams."""
+    return get_json("/config", Config)
 
 
-def change_config(change: ConfigChange) -> Call[Config]:
-    """Change the configuration; doing it twice does no more."""
-    return _put("/config", change, Config)
+def change_config(**change: Unpack[ConfigFields]) -> Call[Config]:
+    """Change fields of the configuration, at once and durably; return the new configuration."""
+    return send_json("PUT", "/config", ConfigChange(**change), json_of(Config))
 
 
 def cluster() -> Call[Cluster]:
-    """Ask how the site's Ignite is."""
-    return _get("/cluster", Cluster)
+    """Return the state of the site's Ignite, with the streams that are refused after a loss of
+    rows.
+    """
+    return get_json("/cluster", Cluster)
 
 
 def replication() -> Call[ReplicationState]:
-    """Ask what is copied where."""
-    return _get("/replication", ReplicationState)
+    """Return the copies (with targets and reasons), the replicas, and the replication policy's
+    inputs.
+    """
+    return get_json("/replication", ReplicationState)
 
 
-def ask_copy(target: str, stream: str, wanted: SeriesFilter, *, move: bool) -> Call[Copy]:
-    """Ask for a copy; asking twice makes one."""
-    body = {"target": target, "stream": stream, "filter": wanted, "move": move}
-    return _put("/replication", body, Copy)
+def request_copy(
+    target: str,
+    stream: str = "raw",
+    series: SeriesFilter = _EVERYTHING,
+    *,
+    move: bool = False,
+) -> Call[Copy]:
+    """Request a copy of a stream, or of some of its series, at another site; return the copy.
+
+    ``move``: whether to offload the points: points that are old enough are deleted at this site
+    after the target has stored them.
+    """
+    body = {"target": target, "stream": stream, "filter": series, "move": move}
+    return send_json("PUT", "/replication", body, json_of(Copy))
 
 
-def withdraw_copy(copy_id: str, target: str | None, *, force: bool) -> Call[None]:
-    """Withdraw a copy."""
+def withdraw_copy(copy_id: str, target: str | None = None, *, force: bool = False) -> Call[None]:
+    """Withdraw a copy at the site ``target``; None: at all targets.
+
+    Raises ``NotFoundError`` if the copy does not exist. Raises ``ConflictError`` if data would be
+    lost and ``force`` is not set.
+    """
     path = f"/replication/copies/{quote(copy_id, safe='')}"
     params = {"force": str(force).lower()} | ({} if target is None else {"target": target})
-    return Call("DELETE", path, lambda _: None, params=params, repeatable=True)
+    return Call("DELETE", path, no_answer, params=params, repeatable=True)
 
 
-def delete_replica(of: str, copy_id: str, *, force: bool) -> Call[None]:
-    """Delete a replica."""
+def delete_replica(of: str, copy_id: str, *, force: bool = False) -> Call[None]:
+    """Delete a replica at the agent's site; the source of the replica is the lost site ``of``.
+
+    Raises ``NotFoundError`` if the replica does not exist. Raises ``ConflictError`` if ``force`` is
+    False and no other replica may exist.
+    """
     path = f"/replication/replicas/{quote(of, safe='')}/{quote(copy_id, safe='')}"
-    return Call("DELETE", path, lambda _: None, params={"force": str(force).lower()})
+    return Call("DELETE", path, no_answer, params={"force": str(force).lower()})
 
 
 def forget_site(name: str) -> Call[None]:
-    """Forget a site."""
-    return Call("DELETE", f"/fabric/sites/{quote(name, safe='')}", lambda _: None)
+    """Remove a site that is gone for good from the fabric.
+
+    Raises ``NotFoundError`` if the site is unknown. Raises ``ConflictError`` if the site is
+    reachable, if another site stores replicas of the site, or if another site has copies at the
+    site.
+    """
+    return Call("DELETE", f"/fabric/sites/{quote(name, safe='')}", no_answer)
 
 
 def restrictions() -> Call[Restrictions]:
-    """Ask what may not be copied where."""
-    return _get("/replication/restrictions", Restrictions)
+    """Return the restrictions: rules that limit which sites and regions may store copies."""
+    return get_json("/replication/restrictions", Restrictions)
 
 
-def restrict(rules: Sequence[Rule]) -> Call[Restrictions]:
-    """Declare what may not be copied where."""
-    return _put("/replication/restrictions", rules, Restrictions)
-
-
-def _get(path: str, kind: type[T]) -> Call[T]:
-    return Call("GET", path, _json(kind), repeatable=True)
-
-
-def _put(path: str, body: Any, kind: type[T]) -> Call[T]:
-    headers = {"Content-Type": "application/json"}
-    content = msgspec.json.encode(body)
-    return Call("PUT", path, _json(kind), content=content, headers=headers, repeatable=True)
-
-
-def _json(kind: type[T]) -> Callable[[httpx.Response], T]:
-    return lambda response: msgspec.json.decode(response.content, type=kind)
+def restrict(rules: Sequence[Restriction]) -> Call[Restrictions]:
+    """Declare restrictions in place of earlier declared restrictions; return all restrictions."""
+    return send_json("PUT", "/replication/restrictions", rules, json_of(Restrictions))

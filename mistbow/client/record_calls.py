@@ -1,14 +1,13 @@
-"""The requests about what an agent keeps by key, each built by one function, for both clients."""
+"""Calls about records; each function builds the call that one client method sends."""
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 from urllib.parse import quote
 
-import httpx
 import msgspec
 
-from mistbow.client.agent_model import Words
+from mistbow.client.agent_model import Missing, Names
 from mistbow.client.record_model import (
     AppSchema,
     Kind,
@@ -18,16 +17,19 @@ from mistbow.client.record_model import (
     RoutingTable,
     RoutingTables,
 )
-from mistbow.client.transport import Call
-
-T = TypeVar("T")
-
-_JSON = {"Content-Type": "application/json"}
+from mistbow.client.transport import (
+    Call,
+    get_json,
+    json_of,
+    no_answer,
+    send_json,
+    without_none,
+)
 
 
 class _KeyValues(msgspec.Struct, frozen=True):
     key: str
-    values: list[RecordValue]
+    values: list[RecordValue[Any]]
 
 
 class _NodeTables(msgspec.Struct, frozen=True):
@@ -35,122 +37,138 @@ class _NodeTables(msgspec.Struct, frozen=True):
     values: list[RoutingTable]
 
 
-class _Missing(msgspec.Struct, frozen=True):
-    node: str
-    reason: str
-
-
-class _Answer(msgspec.Struct, frozen=True):
+class _RecordsAnswer(msgspec.Struct, frozen=True):
     analytics: list[_KeyValues] = []
     application: list[_KeyValues] = []
     routing: list[_NodeTables] = []
-    missing: list[_Missing] = []
+    missing: list[Missing] = []
 
 
 class _Schemas(msgspec.Struct, frozen=True):
     schemas: list[AppSchema]
 
 
-def put(kind: Kind, records: Sequence[Record], key: str | None) -> Call[None]:
-    """Store records; without a key one is made, so that a repeat changes nothing."""
-    path = f"{_path(kind)}/put"
-    return _post(path, {kind: records}, lambda _: None, key=key or str(uuid.uuid4()))
+def put(kind: Kind, records: Sequence[Record], idempotency_key: str | None = None) -> Call[None]:
+    """Store records atomically: if one record cannot be stored, no record is stored.
+
+    A request with the idempotency key of an earlier request changes nothing.
+    """
+    key = idempotency_key or str(uuid.uuid4())
+    return send_json("POST", f"{_path(kind)}/put", {kind: records}, no_answer, key=key)
 
 
 def get(
     kind: Kind,
-    keys: Words | None,
-    begin: int | None,
-    end: int | None,
-    nodes: Words | None,
-    start: str | None,
-    limit: int | None,
+    keys: Names | None = None,
+    *,
+    start: int | None = None,
+    end: int | None = None,
+    nodes: Names | None = None,
+    from_key: str | None = None,
+    limit: int | None = None,
 ) -> Call[Records]:
-    """Read records."""
-    body = {"key": keys, "from": begin, "to": end, "nodes": nodes, "start": start, "limit": limit}
-    return _post(f"{_path(kind)}/get", _given(body), _records)
+    """Return the latest record of each key, or the records from ``start`` to ``end`` (ms,
+    inclusive).
+
+    Records are ordered by key; keys below ``from_key`` are left out. ``limit``: the maximum number
+    of keys.
+    """
+    body = {
+        "key": keys,
+        "from": start,
+        "to": end,
+        "nodes": nodes,
+        "start": from_key,
+        "limit": limit,
+    }
+    path = f"{_path(kind)}/get"
+    return send_json("POST", path, without_none(body), json_of(_RecordsAnswer)).map(_records)
 
 
-def delete(kind: Kind, keys: Words | None, begin: int | None, end: int | None) -> Call[None]:
-    """Delete records; doing it twice does no more."""
-    body = _given({"key": keys, "from": begin, "to": end})
-    return _post(_path(kind), body, lambda _: None, method="DELETE")
+def delete(
+    kind: Kind,
+    keys: Names | None = None,
+    *,
+    start: int | None = None,
+    end: int | None = None,
+) -> Call[None]:
+    """Delete the records of some keys from ``start`` to ``end`` (ms, inclusive).
+
+    ``keys``: None: the records of all keys are deleted.
+    """
+    body = without_none({"key": keys, "from": start, "to": end})
+    return send_json("DELETE", _path(kind), body, no_answer)
 
 
 def find(
-    schema: str, where: Mapping[str, Any], nodes: Words | None, limit: int | None
+    schema: str,
+    where: Mapping[str, Any] | None = None,
+    *,
+    nodes: Names | None = None,
+    limit: int | None = None,
 ) -> Call[Records]:
-    """Find records of applications by their fields."""
-    body = {"schema": schema, "where": where, "nodes": nodes, "limit": limit}
-    return _post("/app/query", _given(body), _records)
+    """Return the latest application records that name the schema ``schema`` and match ``where``.
+
+    ``where``: field → a value, or a range of values such as ``{"gte": 1, "lte": 5}``.
+    """
+    body = {"schema": schema, "where": where or {}, "nodes": nodes, "limit": limit}
+    return send_json("POST", "/app/query", without_none(body), json_of(_RecordsAnswer)).map(
+        _records
+    )
 
 
 def put_schema(schema: AppSchema) -> Call[None]:
-    """Register a schema."""
+    """Register a schema, in place of an earlier schema with the same name."""
     body = {"schema": schema.schema, "indexed": schema.indexed}
-    return _post(_schema_path(schema.name), body, lambda _: None, method="PUT")
+    return send_json("PUT", _schema_path(schema.name), body, no_answer)
 
 
 def schemas() -> Call[list[AppSchema]]:
-    """Ask for all schemas."""
-
-    def parse(response: httpx.Response) -> list[AppSchema]:
-        return msgspec.json.decode(response.content, type=_Schemas).schemas
-
-    return Call("GET", "/app/schemas", parse, repeatable=True)
+    """Return all schemas."""
+    return get_json("/app/schemas", _Schemas).map(lambda answer: answer.schemas)
 
 
 def delete_schema(name: str) -> Call[None]:
-    """Remove a schema; not repeated, for the second answer would be 'not found'."""
-    return Call("DELETE", _schema_path(name), lambda _: None)
+    """Remove a schema; raises ``NotFoundError`` if the schema does not exist."""
+    # Not repeatable: the second answer would be an error.
+    return Call("DELETE", _schema_path(name), no_answer)
 
 
 def put_routes(tables: Sequence[RoutingTable]) -> Call[None]:
-    """Store routing tables."""
+    """Store routing tables atomically: if one table cannot be stored, no table is stored."""
     key = str(uuid.uuid4())
-    return _post("/routing/put", {"routing": tables}, lambda _: None, key=key)
+    return send_json("POST", "/routing/put", {"routing": tables}, no_answer, key=key)
 
 
-def get_routes(nodes: Words | None) -> Call[RoutingTables]:
-    """Read the latest routing tables."""
-    return _post("/routing/get", _given({"nodes": nodes}), _tables)
+def routes(nodes: Names | None = None) -> Call[RoutingTables]:
+    """Return the latest routing table of each node.
+
+    ``nodes``: None: the nodes whose tables the agent stores.
+    """
+    body = without_none({"nodes": nodes})
+    return send_json("POST", "/routing/get", body, json_of(_RecordsAnswer)).map(_tables)
 
 
-def _records(response: httpx.Response) -> Records:
-    answer = msgspec.json.decode(response.content, type=_Answer)
-    values: dict[str, list[RecordValue]] = {}
+def _records(answer: _RecordsAnswer) -> Records:
+    values: dict[str, list[RecordValue[Any]]] = {}
     # A key may have values at several nodes.
     for each in (*answer.analytics, *answer.application):
         values.setdefault(each.key, []).extend(each.values)
-    return Records(values, _missing(answer))
+    return Records(values, _reasons(answer))
 
 
-def _tables(response: httpx.Response) -> RoutingTables:
-    answer = msgspec.json.decode(response.content, type=_Answer)
+def _tables(answer: _RecordsAnswer) -> RoutingTables:
     latest: dict[str, RoutingTable] = {}
     for each in answer.routing:
         for table in each.values:
-            known = latest.get(each.node)
-            if known is None or (known.timestamp or 0) <= (table.timestamp or 0):
+            former = latest.get(each.node)
+            if former is None or (former.timestamp or 0) <= (table.timestamp or 0):
                 latest[each.node] = msgspec.structs.replace(table, node=each.node)
-    return RoutingTables(latest, _missing(answer))
+    return RoutingTables(latest, _reasons(answer))
 
 
-def _missing(answer: _Answer) -> dict[str, str]:
+def _reasons(answer: _RecordsAnswer) -> dict[str, str]:
     return {each.node: each.reason for each in answer.missing}
-
-
-def _post(
-    path: str,
-    body: Any,
-    parse: Callable[[httpx.Response], T],
-    *,
-    method: str = "POST",
-    key: str | None = None,
-) -> Call[T]:
-    headers = _JSON if key is None else {**_JSON, "Idempotency-Key": key}
-    content = msgspec.json.encode(body)
-    return Call(method, path, parse, content=content, headers=headers, repeatable=True)
 
 
 def _path(kind: Kind) -> str:
@@ -159,7 +177,3 @@ def _path(kind: Kind) -> str:
 
 def _schema_path(name: str) -> str:
     return f"/app/schemas/{quote(name, safe='')}"
-
-
-def _given(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}

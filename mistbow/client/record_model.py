@@ -1,19 +1,28 @@
-"""What the clients give and get of what a storage agent keeps by key."""
+"""Types of a storage agent's clients: records, their schemas, and routing tables."""
 
+import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import msgspec
+from msgspec import Meta
+
+from mistbow.client.fields import Id, Millis, Text
+
+V = TypeVar("V")
 
 Kind = Literal["analytics", "application"]
 
+DEFAULT = "default"
+"""The destination of the default route."""
+
 
 class Record(msgspec.Struct, frozen=True, omit_defaults=True, rename={"value": "val"}):
-    """A value (anything that JSON can say) by key and time.
+    """A record: a JSON value with a key and a time; ``timestamp`` in milliseconds since the epoch.
 
-    ``timestamp`` in milliseconds since the epoch; of an application it may name the schema that it
-    must be valid by.
+    ``schema``: the name of the JSON Schema that the value must satisfy; only records of
+    applications have schemas.
     """
 
     key: str
@@ -22,23 +31,29 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True, rename={"value": "
     schema: str | None = None
 
 
-class RecordValue(msgspec.Struct, frozen=True, rename={"value": "val"}):
-    """A value of a key."""
+class RecordValue(msgspec.Struct, Generic[V], frozen=True, gc=False, rename={"value": "val"}):
+    """A record's value and time (ms since the epoch), without the record's key.
+
+    ``V`` is the type of the value; the agent uses ``msgspec.Raw``, which contains encoded JSON.
+    """
 
     timestamp: int
-    value: Any
+    value: V
 
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """The values of keys, each by time; which nodes have no part in it, and why."""
+    """The records that match a request: key → values in the order of time.
 
-    values: Mapping[str, list[RecordValue]]
+    ``missing``: node that did not answer → reason.
+    """
+
+    values: Mapping[str, list[RecordValue[Any]]]
     missing: Mapping[str, str]
 
 
 class AppSchema(msgspec.Struct, frozen=True):
-    """A JSON Schema of records of applications, and the fields by which they are found fast."""
+    """A JSON Schema for records of applications, and the names of the fields to index."""
 
     name: str
     schema: dict[str, Any]
@@ -46,25 +61,43 @@ class AppSchema(msgspec.Struct, frozen=True):
 
 
 class Route(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One line of a routing table; ``destination`` is a network, as 10.0.0.0/8."""
+    """An entry of a routing table; ``destination``: a network, an address, or ``default``."""
 
-    destination: str
-    gateway: str | None = None
-    interface: str | None = None
-    metric: int | None = None
+    destination: Id
+    gateway: Text | None = None
+    interface: Text | None = None
+    metric: Annotated[int, Meta(ge=0, le=2**32 - 1)] | None = None
+
+    def __post_init__(self) -> None:
+        if self.destination == DEFAULT:
+            return
+        try:
+            ipaddress.ip_network(self.destination, strict=False)
+        except ValueError as error:
+            raise ValueError(
+                "destination: expected a network such as 10.0.0.0/8, an address, or "
+                f"{DEFAULT!r}: {error}"
+            ) from error
 
 
 class RoutingTable(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A node's routing table; put, by default of the agent's own node, and of now."""
+    """The routing table of a node at one time.
 
-    routes: list[Route]
-    node: str | None = None
-    timestamp: int | None = None
+    ``node``: None: the agent's own node. ``timestamp``: milliseconds since the epoch; None: the
+    present time.
+    """
+
+    routes: Annotated[list[Route], Meta(max_length=100_000)]
+    node: Id | None = None
+    timestamp: Millis | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RoutingTables:
-    """The latest tables by node; which nodes have none, and why."""
+    """The latest routing tables: node → table.
+
+    ``missing``: node that did not answer → reason.
+    """
 
     tables: Mapping[str, RoutingTable]
     missing: Mapping[str, str]

@@ -1,32 +1,45 @@
-"""How the clients talk: a request is a value, and two transports, one sync and one async, send it.
+"""Calls of the clients, and two transports (sync and async) that send the calls.
 
-Foreign exceptions become Mistbow's here and nowhere else.
+Only this module converts exceptions of httpx to ``MistbowError``.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import httpx
+import msgspec
 import stamina
 
+from mistbow.client.credentials import UnverifiedServiceError
 from mistbow.errors import MistbowError, UnavailableError, from_body
 from mistbow.tls import client_context
 
 T = TypeVar("T")
+R = TypeVar("R")
+
+JSON_HEADERS = {"Content-Type": "application/json"}
 
 _TIMEOUT = httpx.Timeout(30.0, connect=3.0)
-_PASSING = (429, 503)
-_LIMITS = httpx.Limits(max_connections=200, max_keepalive_connections=50)
+_RETRIED_STATUSES = (429, 503)
+_MAX_IDLE_CONNECTIONS = 50
+
+MAX_CONNECTIONS = 200
+"""The maximum number of connections of a client, unless the client has a limit of its own."""
+
+
+Token = str | httpx.Auth | None
+"""A token; or other credentials, such as those of a service; None: requests need no credentials."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[T]):
-    """One request and how to read its answer.
+    """A request, and the function that reads the answer to the request.
 
-    ``repeatable``: sending it twice does what sending it once does, so it may be retried.
+    ``repeatable``: whether the request is idempotent, so that a retry is safe. ``local``: whether
+    the service that receives the request always answers, instead of another site's agent.
     """
 
     method: str
@@ -37,6 +50,7 @@ class Call(Generic[T]):
     content: bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     repeatable: bool = False
+    local: bool = False
 
     def arguments(self) -> dict[str, Any]:
         """Return the keyword arguments that httpx takes for this request."""
@@ -45,20 +59,89 @@ class Call(Generic[T]):
             given["json"] = self.json
         return {name: value for name, value in given.items() if value}
 
+    def at(self, site: str | None) -> "Call[T]":
+        """Return this call, addressed to the agent of ``site``.
 
-def _settings(token: str | None, ca: Path | str | None) -> dict[str, Any]:
+        A call is returned unchanged if ``site`` is None or the call is ``local``: the service that
+        receives the call then answers.
+        """
+        if site is None or self.local:
+            return self
+        return replace(self, params={**self.params, "site": site})
+
+    def map(self, convert: Callable[[T], R]) -> "Call[R]":
+        """Return this call with the answer ``convert(answer)`` in place of ``answer``."""
+        return Call(
+            self.method,
+            self.path,
+            lambda response: convert(self.parse(response)),
+            self.params,
+            self.json,
+            self.content,
+            self.headers,
+            self.repeatable,
+            self.local,
+        )
+
+
+def get_json(path: str, kind: type[T], params: Mapping[str, Any] | None = None) -> Call[T]:
+    """Return a GET request whose answer is JSON of a type; parameters that are None are omitted."""
+    return Call("GET", path, json_of(kind), params=without_none(params or {}), repeatable=True)
+
+
+def send_json(
+    method: str,
+    path: str,
+    body: Any,
+    parse: Callable[[httpx.Response], T],
+    *,
+    key: str | None = None,
+    repeatable: bool = True,
+) -> Call[T]:
+    """Return a request with a JSON body.
+
+    ``key``: the idempotency key; None: the request has no idempotency key.
+    """
+    headers = JSON_HEADERS if key is None else {**JSON_HEADERS, "Idempotency-Key": key}
+    content = msgspec.json.encode(body)
+    return Call(method, path, parse, content=content, headers=headers, repeatable=repeatable)
+
+
+def json_of(kind: type[T]) -> Callable[[httpx.Response], T]:
+    """Return a function that decodes a JSON answer as a type."""
+    return lambda response: msgspec.json.decode(response.content, type=kind)
+
+
+def no_answer(_: httpx.Response) -> None:
+    """Ignore the content of an answer."""
+
+
+def without_none(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the items whose values are not None."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _settings(
+    token: Token, ca: Path | str | None, max_connections: int = MAX_CONNECTIONS
+) -> dict[str, Any]:
     return {
-        "headers": {} if token is None else {"Authorization": f"Bearer {token}"},
+        "headers": {"Authorization": f"Bearer {token}"} if isinstance(token, str) else {},
+        "auth": None if isinstance(token, str) else token,
         "timeout": _TIMEOUT,
-        "limits": _LIMITS,
-        # True: the authorities that httpx, or its environment, knows.
+        "limits": httpx.Limits(
+            max_connections=max_connections, max_keepalive_connections=_MAX_IDLE_CONNECTIONS
+        ),
+        # True: the authorities of httpx, or of its environment.
         "verify": True if ca is None else client_context(Path(ca)),
     }
 
 
 def _unavailable(url: str, error: httpx.HTTPError) -> UnavailableError:
+    if isinstance(error, UnverifiedServiceError):
+        return UnavailableError(f"{url}: {error}", hint="See the service's log, and its address.")
     reason = str(error) or type(error).__name__
-    return UnavailableError(f"{url} does not answer: {reason}", hint="Is the service running?")
+    hint = "Check that the service is running, and its address."
+    return UnavailableError(f"{url} does not answer: {reason}", hint=hint)
 
 
 def _checked(response: httpx.Response) -> httpx.Response:
@@ -71,18 +154,22 @@ def _checked(response: httpx.Response) -> httpx.Response:
     raise from_body(response.status_code, body)
 
 
-def _worth_retrying(error: Exception) -> bool:
-    return isinstance(error, MistbowError) and error.status in _PASSING
+def _is_retried(error: Exception) -> bool:
+    return isinstance(error, MistbowError) and error.status in _RETRIED_STATUSES
 
 
 class Transport:
-    """Sends calls and waits for their answers."""
+    """Sends calls and waits for the answers.
+
+    A repeatable call is sent up to ``attempts`` times while the service is overloaded or
+    unavailable.
+    """
 
     def __init__(
         self,
         url: str,
         *,
-        token: str | None = None,
+        token: Token = None,
         attempts: int = 3,
         ca: Path | str | None = None,
     ) -> None:
@@ -91,22 +178,28 @@ class Transport:
         self._http = httpx.Client(base_url=self.url, **_settings(token, ca))
 
     def send(self, call: Call[T]) -> T:
-        """Return what the service answers; raises a ``MistbowError`` if it refuses or is away."""
+        """Return the service's answer; raises the ``MistbowError`` that the service answers.
+
+        Raises ``UnavailableError`` when the service does not answer.
+        """
         attempts = self._attempts if call.repeatable else 1
-        for attempt in stamina.retry_context(on=_worth_retrying, attempts=attempts, wait_max=1.0):
+        for attempt in stamina.retry_context(on=_is_retried, attempts=attempts, wait_max=1.0):
             with attempt:
                 try:
                     response = self._http.request(call.method, call.path, **call.arguments())
                 except httpx.HTTPError as error:
                     raise _unavailable(self.url, error) from error
                 return call.parse(_checked(response))
-        raise AssertionError("unreachable: the last attempt raises")
+        raise AssertionError("the last attempt returns or raises")
 
     @contextmanager
     def stream(
         self, call: Call[Any], *, read_timeout: float | None = None
     ) -> Iterator[httpx.Response]:
-        """Open the answer of a call for reading bit by bit."""
+        """Send a call, and open the answer for reading in parts inside the ``with`` block.
+
+        ``read_timeout``: the maximum wait (s) for a part; None: no limit.
+        """
         timeout = httpx.Timeout(read_timeout, connect=3.0)
         try:
             with self._http.stream(
@@ -125,39 +218,38 @@ class Transport:
 
 
 class AsyncTransport:
-    """Sends calls from a coroutine."""
+    """Sends calls from coroutines; see ``Transport``."""
 
     def __init__(
         self,
         url: str,
         *,
-        token: str | None = None,
+        token: Token = None,
         attempts: int = 3,
         ca: Path | str | None = None,
+        max_connections: int = MAX_CONNECTIONS,
     ) -> None:
         self.url = url.rstrip("/")
         self._attempts = attempts
-        self._http = httpx.AsyncClient(base_url=self.url, **_settings(token, ca))
+        self._http = httpx.AsyncClient(base_url=self.url, **_settings(token, ca, max_connections))
 
     async def send(self, call: Call[T]) -> T:
-        """Do as ``Transport.send``."""
+        """Return the service's answer; see ``Transport.send``."""
         attempts = self._attempts if call.repeatable else 1
-        async for attempt in stamina.retry_context(
-            on=_worth_retrying, attempts=attempts, wait_max=1.0
-        ):
+        async for attempt in stamina.retry_context(on=_is_retried, attempts=attempts, wait_max=1.0):
             with attempt:
                 try:
                     response = await self._http.request(call.method, call.path, **call.arguments())
                 except httpx.HTTPError as error:
                     raise _unavailable(self.url, error) from error
                 return call.parse(_checked(response))
-        raise AssertionError("unreachable: the last attempt raises")
+        raise AssertionError("the last attempt returns or raises")
 
     @asynccontextmanager
     async def stream(
         self, call: Call[Any], *, read_timeout: float | None = None
     ) -> AsyncIterator[httpx.Response]:
-        """Do as ``Transport.stream``."""
+        """Send a call, and open the answer for reading in parts; see ``Transport.stream``."""
         timeout = httpx.Timeout(read_timeout, connect=3.0)
         try:
             async with self._http.stream(

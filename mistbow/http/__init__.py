@@ -1,1 +1,1 @@
-"""What guards a service's HTTP against too much: bodies, requests at once, heads of requests."""
+"""Limits on HTTP requests: their size, their duration, and the number of concurrent requests."""

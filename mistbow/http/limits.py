@@ -1,8 +1,9 @@
-"""Limits on bodies (their size and the time that they take) and on requests at once."""
+"""Limits on the size and time of request bodies, and on the number of concurrent requests."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from urllib.parse import parse_qs
 
 from starlette.responses import JSONResponse
@@ -10,15 +11,36 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mistbow.errors import MistbowError, SlowRequestError, TooLargeError, TooManyRequestsError
 
-# Whoever watches, greets or says that it lives must be heard above all when there is much to do.
-_ALWAYS = ("/healthz", "/readyz", "/metrics", "/fabric/greet", "/workers/")
-_YES = ("true", "t", "1", "yes", "y", "on")
+# Health checks, heartbeats and announcements matter most when there is much load.
+_UNLIMITED_PATHS = (
+    *("/healthz", "/readyz", "/metrics"),
+    *("/challenge", "/fabric/greet", "/workers/"),
+)
+# Prometheus and Telegraf drop points that are answered with a status from 400 to 499.
+_COLLECTOR_PATHS = ("/api/v1/write", "/write", "/api/v2/write")
+_UNREAD_BODY = (SlowRequestError, TooLargeError, TooManyRequestsError)
+_TRUE_VALUES = ("true", "t", "1", "yes", "y", "on")
+
+
+class _RetriedSlowRequestError(SlowRequestError):
+    """The error for a collector's slow body, with a status after which collectors retry."""
+
+    status = 503
+
+
+class _RetriedTooManyRequestsError(TooManyRequestsError):
+    """The error for a collector's request beyond the limit, with a status after which collectors
+    retry.
+    """
+
+    status = 503
 
 
 class BodyLimit:
-    """Ends the reading of a body that is over the limit or late, before it fills the memory.
+    """Middleware that rejects request bodies that are too large or arrive too slowly.
 
-    The errors are raised where the body is read, and answered as any other is.
+    A body whose declared length is too large is rejected at once. Otherwise, the code that reads
+    the body receives ``TooLargeError`` or ``SlowRequestError``.
     """
 
     def __init__(self, app: ASGIApp, max_bytes: int, seconds: float) -> None:
@@ -34,94 +56,120 @@ class BodyLimit:
         if declared.isdigit() and int(declared) > self._max:
             await _answer(self._too_large(), scope, receive, send)
             return
-        await self._app(scope, self._watched(receive), send)
+        await self._app(scope, self._limited(receive, scope["path"]), send)
 
-    def _watched(self, receive: Receive) -> Receive:
+    def _limited(self, receive: Receive, path: str) -> Receive:
         deadline = asyncio.get_running_loop().time() + self._seconds
-        seen, complete = 0, False
+        size, complete = 0, False
 
-        async def watched() -> Message:
-            nonlocal seen, complete
+        async def limited_receive() -> Message:
+            nonlocal size, complete
             if complete:
-                # What comes now is that the client leaves, whenever that may be.
+                # The next message is that the client disconnects, at any time.
                 return await receive()
             try:
                 async with asyncio.timeout_at(deadline):
                     message = await receive()
             except TimeoutError:
-                raise self._too_slow() from None
+                raise self._too_slow(path) from None
             complete = not message.get("more_body", False)
-            seen += len(message.get("body", b""))
-            if seen > self._max:
+            size += len(message.get("body", b""))
+            if size > self._max:
                 raise self._too_large()
             return message
 
-        return watched
+        return limited_receive
 
     def _too_large(self) -> TooLargeError:
         return TooLargeError(
-            f"the body is over {self._max} bytes",
-            hint="Send less at once, or raise MISTBOW_MAX_BODY_BYTES.",
+            f"the body is larger than {self._max} bytes",
+            hint="Send less in one request, or raise MISTBOW_MAX_BODY_BYTES.",
         )
 
-    def _too_slow(self) -> SlowRequestError:
-        return SlowRequestError(
-            f"the body did not come within {self._seconds:g} s",
-            hint="Send less at once, or raise MISTBOW_BODY_SECONDS.",
+    def _too_slow(self, path: str) -> SlowRequestError:
+        kind = _RetriedSlowRequestError if path in _COLLECTOR_PATHS else SlowRequestError
+        return kind(
+            f"the body was not received within {self._seconds:g} s",
+            hint="Send less in one request, or raise MISTBOW_BODY_SECONDS.",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Limit:
+    """The limit on the concurrent requests of one kind, for each token separately.
+
+    ``setting``: the name of the setting that contains the limit. ``running``: token name -> number
+    of running requests; a token without running requests has no entry.
+    """
+
+    maximum: int
+    kind: str
+    setting: str
+    running: Counter[str] = field(default_factory=Counter)
+
+    def acquire(self, token: str) -> bool:
+        """Count a new request of a token and return True; return False if the token is at the
+        limit.
+        """
+        if self.running[token] >= self.maximum:
+            return False
+        self.running[token] += 1
+        return True
+
+    def release(self, token: str) -> None:
+        """Stop counting a request that ``acquire`` has counted."""
+        self.running[token] -= 1
+        if not self.running[token]:
+            del self.running[token]
+
+    def refusal(self, token: str, path: str) -> TooManyRequestsError:
+        owner = f" of the token {token}" if token else ""
+        kind = _RetriedTooManyRequestsError if path in _COLLECTOR_PATHS else TooManyRequestsError
+        return kind(
+            f"the maximum of {self.maximum} concurrent {self.kind}{owner} is reached",
+            hint=f"Try again in a moment, or raise {self.setting}.",
         )
 
 
 class RequestLimit:
-    """Answers 429 to more requests at once than the limit.
+    """Middleware that limits the number of concurrent requests of each token.
 
-    Those that wait or follow, which may last for ever and cost little, have a limit of their own.
+    A request beyond the limit is answered with status 429, or 503 for collectors. The limit is per
+    token, so that slow readers with one token do not affect other callers. Requests that wait for
+    rows or follow a stream last long and cost little, and have a separate limit. ``current_token``
+    returns the name of the current request's token; the empty text stands for the fog's own token
+    and for requests without a token.
     """
 
-    def __init__(self, app: ASGIApp, max_requests: int, max_followers: int) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        max_requests: int,
+        max_followers: int,
+        current_token: Callable[[], str],
+    ) -> None:
         self._app = app
-        self._requests = _Places(max_requests, "requests", "MISTBOW_MAX_REQUESTS")
-        self._followers = _Places(max_followers, "followers", "MISTBOW_MAX_FOLLOWERS")
+        self._current_token = current_token
+        self._requests = _Limit(max_requests, "requests", "MISTBOW_MAX_REQUESTS")
+        self._followers = _Limit(max_followers, "subscriptions", "MISTBOW_MAX_FOLLOWERS")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"].startswith(_ALWAYS):
+        if scope["type"] != "http" or scope["path"].startswith(_UNLIMITED_PATHS):
             await self._app(scope, receive, send)
             return
-        places = self._followers if _follows(scope) else self._requests
-        if places.are_full:
-            await _answer(places.refusal(), scope, receive, send)
+        limit = self._followers if _follows(scope) else self._requests
+        token = self._current_token()
+        if not limit.acquire(token):
+            await _answer(limit.refusal(token, scope["path"]), scope, receive, send)
             return
-        with places.one():
-            await self._app(scope, receive, send)
-
-
-class _Places:
-    def __init__(self, most: int, what: str, setting: str) -> None:
-        self._most = most
-        self._what = what
-        self._setting = setting
-        self._taken = 0
-
-    @property
-    def are_full(self) -> bool:
-        return self._taken >= self._most
-
-    @contextmanager
-    def one(self) -> Iterator[None]:
-        self._taken += 1
         try:
-            yield
+            await self._app(scope, receive, send)
         finally:
-            self._taken -= 1
-
-    def refusal(self) -> TooManyRequestsError:
-        return TooManyRequestsError(
-            f"there are {self._most} {self._what} already",
-            hint=f"Try again in a moment, or raise {self._setting}.",
-        )
+            limit.release(token)
 
 
 def _follows(scope: Scope) -> bool:
-    """Tell whether a request is one that waits for what is yet to come: of a stream, or results."""
+    """Return whether a request waits for later rows of a stream or for later results."""
     if scope["method"] != "GET":
         return False
     if scope["path"].endswith(("/follow", "/events")):
@@ -129,24 +177,25 @@ def _follows(scope: Scope) -> bool:
     query: bytes = scope["query_string"]
     if not scope["path"].startswith("/streams/") or not query:
         return False
-    asked = parse_qs(query.decode("latin-1"))
-    return says_yes(asked.get("follow", [""])[-1]) or "wait_ms" in asked
+    params = parse_qs(query.decode("latin-1"))
+    return is_true(params.get("follow", [""])[-1]) or "wait_ms" in params
 
 
-def says_yes(value: str) -> bool:
-    """Tell whether a value in a query is one that routes take for true."""
-    return value.lower() in _YES
+def is_true(value: str) -> bool:
+    """Return whether a query parameter's value means true."""
+    return value.lower() in _TRUE_VALUES
 
 
 async def _answer(error: MistbowError, scope: Scope, receive: Receive, send: Send) -> None:
-    answer = JSONResponse(error.body(), status_code=error.status, headers=headers_of(error))
+    answer = JSONResponse(error.body(), status_code=error.status, headers=error_headers(error))
     await answer(scope, receive, send)
 
 
-def headers_of(error: MistbowError) -> dict[str, str]:
-    """Return the headers of an error: when to try again, and that the connection ends.
+def error_headers(error: MistbowError) -> dict[str, str]:
+    """Return the headers of an error's answer: when to retry, and whether the connection closes.
 
-    It ends where the body was not read: the rest of it would be waited for.
+    The connection closes if the request's body was not read completely: otherwise the server would
+    wait for the rest of the body.
     """
     headers = {"Retry-After": "1"} if error.status in (429, 503) else {}
-    return headers | ({"Connection": "close"} if error.status in (408, 413, 429) else {})
+    return headers | ({"Connection": "close"} if isinstance(error, _UNREAD_BODY) else {})

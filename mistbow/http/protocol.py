@@ -1,50 +1,65 @@
-"""uvicorn's protocol, with bounds for which it has none: on heads, and on readers that stall.
+"""uvicorn's HTTP protocol with limits, and with a single write for an answer's head and body.
 
-And with one write for an answer's head and body.
+The limits are the size of a request's head, the time until the head is complete, and the time for
+which a client may stop reading an answer.
 """
 
 import asyncio
 import fcntl
 import sys
 import termios
+from http import HTTPStatus
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-_MOST_BYTES = 64 * 2**10
-_HELD_BYTES = 8 * 2**10
-_MOST_S = 20.0
-_READER_S = 30.0
+from mistbow.errors import HeadTooLargeError, InvalidRequestError, MistbowError, SlowRequestError
+from mistbow.http.error_forms import own_form
 
-_TOO_LARGE = b"431 Request Header Fields Too Large"
-_TOO_SLOW = b"408 Request Timeout"
+_MAX_HEAD_BYTES = 64 * 2**10
+_MAX_COALESCED_BYTES = 8 * 2**10
+_HEAD_TIMEOUT_S = 20.0
+_READER_TIMEOUT_S = 30.0
+
+_TOO_LARGE = HeadTooLargeError(
+    f"the request line and the headers are larger than {_MAX_HEAD_BYTES} bytes",
+    hint="Send fewer or shorter headers; long parameters belong in the body.",
+)
+_TOO_SLOW = SlowRequestError(
+    f"the request line and the headers were not received within {_HEAD_TIMEOUT_S:g} s",
+    hint="Send the whole head of a request at once.",
+)
+_INVALID = InvalidRequestError(
+    "the request is not valid HTTP/1.1",
+    hint="Check the client; a service with TLS is reached by https:// only.",
+)
 
 
-class JoiningTransport:
-    """Does as another transport, but writes what comes within one turn of the loop at once.
+class CoalescingTransport:
+    """A transport that joins all writes of one iteration of the event loop.
 
-    uvicorn writes a head and then the body: for whom it is woke up twice, and on few cores the
-    first time in place of who still had to write the rest.
+    uvicorn writes the head and the body of an answer separately. Two writes would wake the client
+    twice; on few cores, the client would run before the server has written the body.
     """
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport
         self._loop = loop
-        self._held = bytearray()
+        self._buffer = bytearray()
 
     def write(self, data: bytes) -> None:
-        """Write this, with what was written before it in this turn."""
-        # More is not to be held: only the transport tells who makes it when that is too much.
-        if len(self._held) + len(data) > _HELD_BYTES:
+        """Write data, together with other writes of the same iteration of the event loop."""
+        # Larger data goes to the transport at once, which applies backpressure.
+        if len(self._buffer) + len(data) > _MAX_COALESCED_BYTES:
             self._flush()
             self._transport.write(data)
             return
-        if not self._held:
+        if not self._buffer:
             self._loop.call_soon(self._flush)
-        self._held += data
+        self._buffer += data
 
     def close(self) -> None:
-        """Close the transport when all is written."""
+        """Write the remaining data, and close the transport."""
         self._flush()
         self._transport.close()
 
@@ -52,44 +67,46 @@ class JoiningTransport:
         return getattr(self._transport, name)
 
     def _flush(self) -> None:
-        if self._held and not self._transport.is_closing():
-            self._transport.write(bytes(self._held))
-        self._held.clear()
+        if self._buffer and not self._transport.is_closing():
+            self._transport.write(bytes(self._buffer))
+        self._buffer.clear()
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """Ends connections whose next request line and headers are too large or too slow.
+    """An HTTP protocol that closes connections whose request head is too large or too slow, or
+    whose client stalls.
 
-    And those of whose answer nothing is taken for ``reader_seconds``: it would hold its place,
-    and what it is made of, for ever.
+    A client stalls if, for ``reader_seconds``, the client reads nothing of an answer. Without this
+    limit, the request would occupy memory, and count towards the limit of concurrent requests, for
+    ever.
     """
 
-    head_seconds = _MOST_S
-    reader_seconds = _READER_S
+    head_seconds = _HEAD_TIMEOUT_S
+    reader_seconds = _READER_TIMEOUT_S
 
     _head_bytes = 0
     _head_is_open = True
     _head_timer: asyncio.TimerHandle | None = None
-    _untaken = 0
+    _unread_bytes = 0
     _reader_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.transport = JoiningTransport(transport, self.loop)  # type: ignore[assignment]
+        self.transport = CoalescingTransport(transport, self.loop)  # type: ignore[assignment]
         self._open_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._close_head()
-        self._leave_reader()
+        self._cancel_reader_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        # Whole heads that came at once are as large as one reading of the socket, at most.
+        # A head that is complete in one read is bounded by the size of the read.
         if self._head_is_open:
             self._head_bytes += len(data)
-            if self._head_bytes > _MOST_BYTES:
-                self._refuse(_TOO_LARGE)
+            if self._head_bytes > _MAX_HEAD_BYTES:
+                self._reject(_TOO_LARGE)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -99,18 +116,22 @@ class BoundedProtocol(HttpToolsProtocol):
         self._close_head()
         super().on_headers_complete()
 
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002
+        """Reject a request that the parser cannot read, in the form of all errors."""
+        self._reject(_INVALID)
+
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._watch_reader()
+        self._start_reader_timer()
 
     def resume_writing(self) -> None:
-        self._leave_reader()
+        self._cancel_reader_timer()
         super().resume_writing()
 
     def _open_head(self) -> None:
         self._close_head()
         self._head_is_open = True
-        self._head_timer = self.loop.call_later(self.head_seconds, self._refuse, _TOO_SLOW)
+        self._head_timer = self.loop.call_later(self.head_seconds, self._reject, _TOO_SLOW)
 
     def _close_head(self) -> None:
         self._head_bytes = 0
@@ -119,32 +140,36 @@ class BoundedProtocol(HttpToolsProtocol):
             self._head_timer.cancel()
             self._head_timer = None
 
-    def _refuse(self, status: bytes) -> None:
+    def _reject(self, error: MistbowError) -> None:
         self._close_head()
         if not self.transport.is_closing():
-            answer = b"HTTP/1.1 %b\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
-            self.transport.write(answer % status)
+            body, kind = own_form(error, error.status)
+            head = (
+                f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}\r\n"
+                f"Connection: close\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
+            )
+            self.transport.write(head.encode() + body)
             self.transport.close()
 
-    def _watch_reader(self) -> None:
-        self._leave_reader()
-        self._untaken = self._left()
-        self._reader_timer = self.loop.call_later(self.reader_seconds, self._look_at_reader)
+    def _start_reader_timer(self) -> None:
+        self._cancel_reader_timer()
+        self._unread_bytes = self._count_unread_bytes()
+        self._reader_timer = self.loop.call_later(self.reader_seconds, self._check_reader)
 
-    def _leave_reader(self) -> None:
+    def _cancel_reader_timer(self) -> None:
         if self._reader_timer is not None:
             self._reader_timer.cancel()
             self._reader_timer = None
 
-    def _look_at_reader(self) -> None:
-        if self._left() < self._untaken:
-            self._watch_reader()
+    def _check_reader(self) -> None:
+        if self._count_unread_bytes() < self._unread_bytes:
+            self._start_reader_timer()
         else:
-            # What is left would be waited for if it were closed.
+            # close() would wait until the rest is written.
             self.transport.abort()
 
-    def _left(self) -> int:
-        """Return how many bytes the other side has not taken: those here, and the kernel's."""
+    def _count_unread_bytes(self) -> int:
+        """Return the number of unsent bytes in the transport's and the kernel's buffers."""
         socket = self.transport.get_extra_info("socket").fileno()
         sent = fcntl.ioctl(socket, termios.TIOCOUTQ, bytes(4))
         return self.transport.get_write_buffer_size() + int.from_bytes(sent, sys.byteorder)

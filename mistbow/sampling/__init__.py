@@ -1,1 +1,1 @@
-"""Answers from a part of the points: which points are kept, and how far off the answer may be."""
+"""Sampling at the source: the moving average PEWMA, requests for adaptive sampling, and weights."""

@@ -1,9 +1,9 @@
-"""What adaptive sampling is asked to do, and how its points say how long their values stand.
+"""Adaptive sampling: the requests to sources, and the labels of sampled points.
 
-Who samples adaptively gives each point two labels, ``holds_ms`` and ``every_ms``: no other value is
-taken for so long, where else there is one so often. Where all values are sent all the same, those
-that were not needed hold for 0 ms. So what was left out is decided once, where it is measured, and
-every reader and every replay finds the same.
+An adaptive source labels each point with ``holds_ms``, the time for which the value is valid, and
+``every_ms``, the interval at which the source would measure without adaptive sampling. A point that
+is sent although the source could have skipped the point has ``holds_ms`` 0. So the source alone
+decides which values are skipped, and every reader and every replay uses the same weights.
 """
 
 from collections.abc import Mapping
@@ -11,99 +11,78 @@ from typing import Any
 
 import msgspec
 
-from mistbow.plan.sampling import Adaptive
+SAMPLING_STREAM = "sampling"
+"""The stream of a site whose attributes contain the sampling requests: enabler's site -> requests.
+"""
 
-STREAM = "sampling"
-"""The stream of each site whose notes say, by the site of an enabler, what this one asks for."""
+HOLDS_MS = "holds_ms"
+"""The label with the time (ms) for which a value is valid."""
+INTERVAL_MS = "every_ms"
+"""The label with the interval (ms) at which the source would measure without adaptive sampling."""
 
-HOLDS = "holds_ms"
-EVERY = "every_ms"
+MAX_WEIGHT = 100
+"""The greatest number of values that one sampled value represents."""
 
-MOST = 100
-"""A value stands for so many at most."""
-
-_SHARE = 6
-"""A value stands for no more than such a part of a window, which so holds some of each series."""
+_MIN_SAMPLES_PER_WINDOW = 6
 
 
-class Asked(msgspec.Struct, frozen=True):
-    """How a metric is to be sampled: how surely, and how long (ms) a value may stand at most.
+class SamplingRequest(
+    msgspec.Struct,
+    frozen=True,
+    rename={"max_holds_ms": "longest_ms", "all_values": "whole"},
+):
+    """A request to sample a metric: the required confidence, and the longest validity of a value
+    (ms).
 
-    ``whole``: all values are needed too, so what may be left out is marked only.
+    ``all_values``: whether to send all values; values that could have been skipped have
+    ``holds_ms`` 0.
     """
 
     confidence: float
-    longest_ms: int
-    whole: bool = False
+    max_holds_ms: int
+    all_values: bool = False
 
     @classmethod
-    def over(cls, sampling: Adaptive, window_ms: int) -> "Asked":
-        """Return what a window over such a source asks for."""
-        return cls(sampling.confidence, window_ms // _SHARE)
+    def for_window(cls, confidence: float, window_ms: int) -> "SamplingRequest":
+        """Return a request for several samples of each series in a window of ``window_ms``."""
+        return cls(confidence, window_ms // _MIN_SAMPLES_PER_WINDOW)
 
-    def __and__(self, other: "Asked") -> "Asked":
-        """Return what satisfies both.
+    def __and__(self, other: "SamplingRequest") -> "SamplingRequest":
+        """Return the request that satisfies both requests.
 
-        >>> Asked(0.9, 1000) & Asked(0.8, 500, whole=True)
-        Asked(confidence=0.9, longest_ms=500, whole=True)
+        >>> SamplingRequest(0.9, 1000) & SamplingRequest(0.8, 500, all_values=True)
+        SamplingRequest(confidence=0.9, max_holds_ms=500, all_values=True)
         """
-        return Asked(
+        return SamplingRequest(
             max(self.confidence, other.confidence),
-            min(self.longest_ms, other.longest_ms),
-            self.whole or other.whole,
+            min(self.max_holds_ms, other.max_holds_ms),
+            self.all_values or other.all_values,
         )
 
 
-def confidences(text: str) -> dict[str, float]:
-    """Return the confidence of each pattern of metrics; raises ``ValueError`` for another form.
-
-    >>> confidences("cpu.*=0.9, memory.util=0.95")
-    {'cpu.*': 0.9, 'memory.util': 0.95}
+def merge_requests(
+    one: Mapping[str, SamplingRequest], other: Mapping[str, SamplingRequest]
+) -> dict[str, SamplingRequest]:
+    """Return the merged requests of two maps: metric → the request that satisfies both maps'
+    requests.
     """
-    found = {}
-    for part in filter(None, (each.strip() for each in text.split(","))):
-        pattern, _, confidence = part.rpartition("=")
-        try:
-            found[pattern.strip()] = float(confidence)
-        except ValueError:
-            pattern = ""
-        if not pattern.strip() or not 0 < found[pattern.strip()] < 1:
-            raise ValueError(f"{part} is not of the form METRIC=CONFIDENCE, as cpu.*=0.9")
-    return found
+    merged = dict(one)
+    for metric, request in other.items():
+        merged[metric] = merged[metric] & request if metric in merged else request
+    return merged
 
 
-def both(one: Mapping[str, Asked], other: Mapping[str, Asked]) -> dict[str, Asked]:
-    """Return, by metric, what satisfies two that ask."""
-    joined = dict(one)
-    for metric, asked in other.items():
-        joined[metric] = joined[metric] & asked if metric in joined else asked
-    return joined
+def sampling_weight(labels: Mapping[str, Any]) -> int:
+    """Return the number of values that a point with these labels represents.
 
+    A point without valid sampling labels represents 1 value.
 
-def asked_in(notes: Mapping[str, Any]) -> dict[str, Asked]:
-    """Return what all enablers together ask for in the notes of a site's stream ``sampling``.
-
-    A note that is none of theirs asks for nothing.
-    """
-    found: dict[str, Asked] = {}
-    for note in notes.values():
-        try:
-            asked = msgspec.convert(note, dict[str, Asked])
-        except msgspec.ValidationError:
-            continue
-        found = both(found, {m: a for m, a in asked.items() if 0 < a.confidence < 1})
-    return found
-
-
-def stands_for(attributes: Mapping[str, Any]) -> int:
-    """Return for how many values a point with these attributes stands: 1 if it does not say.
-
-    >>> [stands_for({"holds_ms": holds, "every_ms": 1000}) for holds in (3000, 1000, 0, "long")]
+    >>> [sampling_weight({"holds_ms": each, "every_ms": 1000}) for each in (3000, 1000, 0, "long")]
     [3, 1, 0, 1]
     """
-    holds, every = attributes.get(HOLDS), attributes.get(EVERY)
-    if not isinstance(holds, int | float) or not isinstance(every, int | float):
+    holds, interval = labels.get(HOLDS_MS), labels.get(INTERVAL_MS)
+    if not isinstance(holds, int | float) or not isinstance(interval, int | float):
         return 1
-    if holds < 0 or every <= 0:
+    if holds < 0 or interval <= 0:
         return 1
-    return 0 if holds == 0 else min(max(1, round(holds / every)), MOST)
+    return 0 if holds == 0 else min(max(1, round(holds / interval)), MAX_WEIGHT)

@@ -1,1 +1,1 @@
-"""Streams: their schemas, their form on the wire, and what rows of results mean."""
+"""Streams: schemas, the wire format, and the revisions of results."""

@@ -1,4 +1,4 @@
-"""Streams of events (shape ``EVENTS``): what changed when, and the change as JSON."""
+"""Converts events to rows of streams with the schema ``EVENTS``, and rows to events."""
 
 from collections.abc import Iterator, Mapping
 
@@ -8,7 +8,7 @@ from mistbow.streams.schemas import EVENTS
 
 
 def event_rows(ts: int, events: Mapping[str, str]) -> pa.RecordBatch:
-    """Return events by their keys, all of one time in milliseconds, as rows."""
+    """Return a row for each of ``events`` (key → event), all with the time ``ts`` (ms)."""
     columns = [
         pa.array([ts] * len(events), pa.int64()),
         pa.array(events.keys(), pa.string()),
@@ -18,6 +18,6 @@ def event_rows(ts: int, events: Mapping[str, str]) -> pa.RecordBatch:
 
 
 def events_of(rows: pa.Table | pa.RecordBatch) -> Iterator[tuple[int, str, str]]:
-    """Yield the time, key and event of each row, in their order."""
+    """Yield (time in ms, key, event) for each row."""
     columns = (rows[name].to_pylist() for name in EVENTS.names)
     yield from zip(*columns, strict=True)

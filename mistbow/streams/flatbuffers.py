@@ -1,31 +1,34 @@
-"""Reading Flatbuffers tables, for what PyArrow does not tell of an Arrow message.
+"""Access to Flatbuffers tables, for the parts of Arrow messages that PyArrow does not expose.
 
-Places are bytes from the beginning of the data. Raises ``struct.error`` where the data ends early.
+Offsets are in bytes from the beginning of the data. ``struct.error`` is raised for truncated data.
 """
 
 import struct
 
 
-def root(data: bytes) -> int:
-    """Return where the outermost table is."""
-    at: int = struct.unpack_from("<I", data)[0]
-    return at
+def root_table(data: bytes) -> int:
+    """Return the offset of the outermost table."""
+    offset: int = struct.unpack_from("<I", data)[0]
+    return offset
 
 
-def field(data: bytes, table: int, number: int) -> int | None:
-    """Return where a field of a table is, or None if the table does not have it."""
-    places = table - struct.unpack_from("<i", data, table)[0]
+def field_offset(data: bytes, table: int, number: int) -> int | None:
+    """Return the offset of the field ``number`` of a table; None: the table lacks the field."""
+    vtable = table - struct.unpack_from("<i", data, table)[0]
     entry = 4 + 2 * number
-    if entry >= struct.unpack_from("<H", data, places)[0]:
+    if entry >= struct.unpack_from("<H", data, vtable)[0]:
         return None
-    offset: int = struct.unpack_from("<H", data, places + entry)[0]
+    offset: int = struct.unpack_from("<H", data, vtable + entry)[0]
     return table + offset if offset else None
 
 
-def child(data: bytes, table: int, number: int) -> int:
-    """Return where the table in a field is; raises ``ValueError`` if there is no such field."""
-    at = field(data, table, number)
+def child_table(data: bytes, table: int, number: int) -> int:
+    """Return the offset of the table to which the field ``number`` of a table refers.
+
+    Raises ``ValueError`` if the field is missing.
+    """
+    at = field_offset(data, table, number)
     if at is None:
-        raise ValueError("a message is not whole")
-    found: int = at + struct.unpack_from("<I", data, at)[0]
-    return found
+        raise ValueError("the Arrow IPC message is incomplete")
+    offset: int = at + struct.unpack_from("<I", data, at)[0]
+    return offset

@@ -1,4 +1,4 @@
-"""What the rows of a results stream say once replays and corrections are settled."""
+"""Selects the latest revisions from the rows of a stream of results."""
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -6,22 +6,25 @@ import pyarrow.compute as pc
 _IDENTITY = ["insight", "key", "ts"]
 
 
-def settle(rows: pa.Table) -> pa.Table:
-    """Keep, of each (insight, key, ts), the row that counts, withdrawn ones included.
+def latest_revisions(rows: pa.Table) -> pa.Table:
+    """Return the row with the highest revision of each (insight, key, ts).
 
-    The highest revision counts, and of equal ones the first; rows are returned by time, insight
-    and key. ``rows`` must be in the order of their numbers.
+    Rows of withdrawn results, which have neither a value nor a text, are included. Of rows with
+    equal revisions, the first row is returned. ``rows`` must be in the order of their positions;
+    the returned rows are in the order of time, insight and key.
     """
-    numbered = rows.append_column("number", pa.array(range(rows.num_rows), pa.int64()))
-    best = numbered.select([*_IDENTITY, "revision", "number"]).sort_by(
-        [("revision", "descending"), ("number", "ascending")]
+    numbered = rows.append_column("position", pa.array(range(rows.num_rows), pa.int64()))
+    best = numbered.select([*_IDENTITY, "revision", "position"]).sort_by(
+        [("revision", "descending"), ("position", "ascending")]
     )
-    first = best.group_by(_IDENTITY, use_threads=False).aggregate([("number", "first")])
-    kept = rows.take(first["number_first"])
-    return kept.sort_by([("ts", "ascending"), ("insight", "ascending"), ("key", "ascending")])
+    first = best.group_by(_IDENTITY, use_threads=False).aggregate([("position", "first")])
+    latest = rows.take(first["position_first"])
+    return latest.sort_by([("ts", "ascending"), ("insight", "ascending"), ("key", "ascending")])
 
 
-def standing(rows: pa.Table) -> pa.Table:
-    """Do as ``settle`` and leave out what is withdrawn: the results that users see."""
-    settled = settle(rows)
-    return settled.filter(pc.or_(pc.is_valid(settled["value"]), pc.is_valid(settled["text"])))
+def current_results(rows: pa.Table) -> pa.Table:
+    """Return the results that users see: the rows of the latest revisions, without withdrawn
+    results.
+    """
+    latest = latest_revisions(rows)
+    return latest.filter(pc.or_(pc.is_valid(latest["value"]), pc.is_valid(latest["text"])))

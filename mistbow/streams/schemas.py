@@ -1,4 +1,4 @@
-"""The Arrow schemas of the streams that Mistbow itself keeps."""
+"""The names and Arrow schemas of Mistbow's own streams."""
 
 import pyarrow as pa
 
@@ -8,22 +8,25 @@ METADATA = "metadata"
 PLACEMENTS = "placements"
 SCHEMAS = "schemas"
 
-_WORDS = pa.dictionary(pa.int32(), pa.string())
+_TEXTS = pa.dictionary(pa.int32(), pa.string())
 
 POINTS = pa.schema(
     [
-        pa.field("metric", _WORDS, nullable=False),
-        pa.field("entity", _WORDS, nullable=False),
-        # A flat JSON object with sorted keys: what BY, WHEN and IN may name.
-        pa.field("attributes", _WORDS, nullable=False),
+        pa.field("metric", _TEXTS, nullable=False),
+        pa.field("entity", _TEXTS, nullable=False),
+        # A flat JSON object with sorted keys: the attributes that BY, WHEN and IN may name.
+        pa.field("attributes", _TEXTS, nullable=False),
         pa.field("ts", pa.int64(), nullable=False),
         pa.field("value", pa.float64(), nullable=False),
     ]
 )
-"""Raw points; ``ts`` in milliseconds since the epoch."""
+"""The schema of raw points; ``ts`` in milliseconds since the epoch."""
 
-HORIZON = pa.field("horizon", pa.int64(), nullable=False)
-"""Added to each row that a subscriber reads: rows with ``ts <= horizon`` came late."""
+ROW_FRONTIER = pa.field("horizon", pa.int64(), nullable=False)
+"""The column that a subscription adds to each row: the frontier when the row was appended.
+
+A row whose time is at or before this frontier is late.
+"""
 
 POINT = pa.struct(
     [
@@ -32,72 +35,72 @@ POINT = pa.struct(
         pa.field("entity", pa.string()),
     ]
 )
-"""A point inside a pane or a window."""
+"""The type of a point in a pane or a window."""
 
 DRAW = pa.struct(
     [
-        # What points have in common that are kept with the same chance.
+        # The stratum: points with the same probability.
         pa.field("stratum", pa.string()),
         pa.field("chance", pa.float64()),
-        # In [0, 1]; where a number of points is kept, those with the lowest.
+        # The sampling key, in [0, 1]; a sample of n points has the n lowest.
         pa.field("lot", pa.float64()),
-        # 1 for a point that was kept, or how many were left out.
+        # 1 for a sampled point, or the number of points that were left out.
         pa.field("seen", pa.int64()),
     ]
 )
-"""How a point of a sampled source was drawn."""
+"""The draw of a point from a sampled source: the probability and the sampling key."""
 
-DRAWN = pa.struct([pa.field("ts", pa.int64()), pa.field("value", pa.float64()), *DRAW])
-"""A point that was kept or, without a value, some that were left out."""
+SAMPLED_POINT = pa.struct([pa.field("ts", pa.int64()), pa.field("value", pa.float64()), *DRAW])
+"""The type of a sampled point; without a value: ``seen`` is the number of points left out."""
 
-CARRIED_BY_PANES = (
+OPTIONAL_PANE_FIELDS = (
     # The sum of squared deviations from the mean.
     pa.field("moments", pa.float64()),
-    # The sum of the natural logarithms of those values that are above zero.
+    # The sum of the natural logarithms of the values above zero.
     pa.field("logs", pa.float64()),
     pa.field("latest", POINT),
     pa.field("points", pa.list_(POINT)),
-    pa.field("sample", pa.list_(DRAWN)),
+    pa.field("sample", pa.list_(SAMPLED_POINT)),
 )
-"""What panes carry only where some function needs it; see ``mistbow.plan.contents``."""
+"""The fields of panes that only some functions need; see ``analytics.plan.functions``."""
 
 PANES = pa.schema(
     [
-        pa.field("pane", _WORDS, nullable=False),
-        pa.field("key", _WORDS, nullable=False),
+        pa.field("pane", _TEXTS, nullable=False),
+        pa.field("key", _TEXTS, nullable=False),
         pa.field("ts", pa.int64(), nullable=False),
-        # When it closed: at ``ts``, or later for a pane of points that came late.
+        # When the pane closed: at ``ts``, or later for a pane of late points.
         pa.field("due", pa.int64(), nullable=False),
         pa.field("sum", pa.float64(), nullable=False),
         pa.field("count", pa.int64(), nullable=False),
         pa.field("min", pa.float64(), nullable=False),
         pa.field("max", pa.float64(), nullable=False),
-        *CARRIED_BY_PANES,
+        *OPTIONAL_PANE_FIELDS,
     ]
 )
-"""Panes of one site: what the points in ``(ts - width, ts]`` with a key come to."""
+"""The schema of one site's panes: aggregates by key of the points in ``(ts - width, ts]``."""
 
 RESULT_ROWS = pa.schema(
     [
         pa.field("insight", pa.string(), nullable=False),
         pa.field("key", pa.string(), nullable=False),
         pa.field("ts", pa.int64(), nullable=False),
-        # Neither a value nor a text: what lower revisions said is withdrawn.
+        # Without a value and a text: the lower revisions are withdrawn.
         pa.field("value", pa.float64()),
-        # All values, of functions that have several.
+        # The values of functions with several.
         pa.field("values", pa.list_(pa.float64())),
         pa.field("low", pa.float64()),
         pa.field("high", pa.float64()),
         pa.field("confidence", pa.float64()),
-        # In place of a value, of insights whose values are texts.
+        # The value of insights whose values are texts.
         pa.field("text", pa.string()),
         pa.field("revision", pa.int64(), nullable=False),
         pa.field("computed_at", pa.int64(), nullable=False),
-        # The sites whose points are not in it, with commas between; null if none is missing.
+        # The sites whose points are missing, comma-separated; null if none is.
         pa.field("missing", pa.string()),
     ]
 )
-"""Results of insights: a row is identified by (insight, key, ts); the highest revision counts."""
+"""The schema of results; of rows with equal (insight, key, ts), the highest revision is valid."""
 
 EVENTS = pa.schema(
     [
@@ -106,38 +109,40 @@ EVENTS = pa.schema(
         pa.field("event", pa.string(), nullable=False),
     ]
 )
-"""Changes of a service's own state: what (``key``) and the change as JSON (``event``)."""
+"""The schema of changes in a service's own state: ``key`` has changed to ``event`` (JSON)."""
 
 STATES = pa.schema(
     [
-        pa.field("accumulator", _WORDS, nullable=False),
-        # Empty: all keys that there are have a row at this tick.
-        pa.field("key", _WORDS, nullable=False),
+        pa.field("accumulator", _TEXTS, nullable=False),
+        # Empty: every key has a row at this tick.
+        pa.field("key", _TEXTS, nullable=False),
         pa.field("ts", pa.int64(), nullable=False),
         pa.field("revision", pa.int64(), nullable=False),
-        # What ``mistbow.operators.accumulated`` keeps, as JSON.
+        # The state of ``analytics_worker.operators.accumulators``, as JSON.
         pa.field("state", pa.string(), nullable=False),
     ]
 )
-"""What accumulators know after a tick (``ts``): of (accumulator, key, ts), the highest revision
-counts, and of equal ones the first.
+"""The schema of the states of accumulators after a tick (``ts``).
+
+Of rows with the same (accumulator, key, ts), the row with the highest revision is valid; of rows
+with equal revisions, the first row is valid.
 """
 
 RECORDS = pa.schema(
     [
-        pa.field("key", _WORDS, nullable=False),
+        pa.field("key", _TEXTS, nullable=False),
         pa.field("ts", pa.int64(), nullable=False),
         # Any value, as JSON.
         pa.field("val", pa.string(), nullable=False),
-        # The one that it was checked by.
-        pa.field("schema", _WORDS),
+        # The name of the JSON Schema that the value satisfies.
+        pa.field("schema", _TEXTS),
     ]
 )
-"""Values that are no metrics: of equal keys and times the last counts."""
+"""The schema of records; of rows with the same key and time, the last row is valid."""
 
 
 def results_stream(group: str) -> str:
-    """Return the stream of the results of a group of insights, those that run together.
+    """Return the name of the stream with the results of a group of insights.
 
     >>> results_stream("all.fair")
     'results/all.fair'
@@ -146,17 +151,18 @@ def results_stream(group: str) -> str:
 
 
 def panes_stream(fragment_id: str) -> str:
-    """Return the stream that a partial fragment writes, at its own site."""
+    """Return the name of the stream with the panes that a partial fragment writes at its site."""
     return f"panes/{fragment_id}"
 
 
 def decisions_stream(group: str) -> str:
-    """Return the stream that says which sites a group's results did without, and when."""
+    """Return the name of the stream in which a group's merge records decisions about sites."""
     return f"decisions/{group}"
 
 
 def states_stream(results: str) -> str:
-    """Return the stream of the states that a stream of results goes on from.
+    """Return the name of the stream with the accumulators' states that belong to a stream of
+    results.
 
     >>> states_stream("results/all.fair")
     'states/all.fair'
@@ -165,10 +171,10 @@ def states_stream(results: str) -> str:
 
 
 def is_permanent(stream: str) -> bool:
-    """Tell whether a stream of Mistbow's own says what stands until it is taken back.
+    """Return whether the rows of a stream never expire, because they are Mistbow's own data.
 
     >>> [is_permanent(name) for name in ("raw", "replicas/edge/metadata", "decisions/all.fair")]
     [False, True, True]
     """
-    standing = {METADATA, PLACEMENTS, DEPLOYMENTS, SCHEMAS}
-    return stream.rpartition("/")[2] in standing or stream.startswith("decisions/")
+    permanent = {METADATA, PLACEMENTS, DEPLOYMENTS, SCHEMAS}
+    return stream.rpartition("/")[2] in permanent or stream.startswith("decisions/")

@@ -1,7 +1,6 @@
-"""The form of a stream on the wire: an Arrow IPC stream whose batches say which rows they are.
+"""The wire format of streams: an Arrow IPC stream with a ``Position`` in each batch's metadata.
 
-Each batch's custom metadata holds a ``Position``; a batch without rows is a heartbeat, which
-only moves the position.
+A batch without rows is a heartbeat, which only advances the position.
 """
 
 import io
@@ -11,16 +10,15 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from mistbow.streams.flatbuffers import field, root
+from mistbow.streams.flatbuffers import field_offset, root_table
 
 MEDIA_TYPE = "application/vnd.apache.arrow.stream"
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far a subscriber is: numbers below ``next`` are read, event time to ``frontier``.
-
-    ``frontier`` is in milliseconds since the epoch.
+    """The position of a subscriber: the position of the next row, and the frontier (ms) reached
+    there.
     """
 
     next: int
@@ -29,9 +27,9 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Rows of a stream in their order, and the position after them.
+    """Rows of a stream, and the position after the last row.
 
-    ``note``: what a feed of a replica says beside the rows, as JSON.
+    ``note``: JSON that a replication source sends with the rows.
     """
 
     rows: pa.RecordBatch
@@ -40,14 +38,14 @@ class Chunk:
 
 
 class ChunkEncoder:
-    """Turns chunks into bytes that, one after the other, are one Arrow IPC stream."""
+    """Encodes chunks as one Arrow IPC stream."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._sink = io.BytesIO()
         self._writer = pa.ipc.new_stream(self._sink, schema)
 
     def encode(self, chunk: Chunk) -> bytes:
-        """Return the bytes of one chunk (with the schema's, before the first)."""
+        """Return the bytes of a chunk; the bytes of the first chunk begin with the schema."""
         position = {
             "next": str(chunk.position.next),
             "frontier": str(chunk.position.frontier),
@@ -55,22 +53,24 @@ class ChunkEncoder:
         if chunk.note:
             position["note"] = chunk.note
         self._writer.write_batch(chunk.rows, custom_metadata=position)
-        return self._taken()
+        return take_written(self._sink)
 
     def close(self) -> bytes:
-        """Return the bytes that end the stream."""
+        """Return the bytes of the end of the stream."""
         self._writer.close()
-        return self._taken()
+        return take_written(self._sink)
 
-    def _taken(self) -> bytes:
-        data = self._sink.getvalue()
-        self._sink.seek(0)
-        self._sink.truncate()
-        return data
+
+def take_written(sink: io.BytesIO) -> bytes:
+    """Return the bytes that were written to a buffer, and empty the buffer."""
+    data = sink.getvalue()
+    sink.seek(0)
+    sink.truncate()
+    return data
 
 
 def decode(source: pa.NativeFile | io.RawIOBase | io.BytesIO) -> Iterator[Chunk]:
-    """Read chunks from a readable binary file as they come."""
+    """Yield each chunk of a readable binary file as soon as the chunk arrives."""
     with pa.ipc.open_stream(source) as reader:
         while True:
             try:
@@ -94,10 +94,7 @@ def encode_rows(rows: pa.RecordBatch | pa.Table) -> bytes:
 
 
 class ChunkDecoder:
-    """Turns the bytes of an Arrow IPC stream, in pieces as they come, into chunks.
-
-    It never waits for bytes, so it can be used where nothing may block.
-    """
+    """Decodes chunks from an Arrow IPC stream that arrives in parts of any size; never blocks."""
 
     def __init__(self) -> None:
         self._pending = bytearray()
@@ -105,7 +102,7 @@ class ChunkDecoder:
         self._reader: pa.RecordBatchStreamReader | None = None
 
     def feed(self, data: bytes) -> Iterator[Chunk]:
-        """Take the next bytes, and yield the chunks that they complete."""
+        """Add received bytes, and yield the chunks that are complete now."""
         self._pending += data
         while (message := _next_message(self._pending)) is not None:
             kind, size = message
@@ -120,13 +117,13 @@ class ChunkDecoder:
 _SCHEMA = 1
 _RECORD_BATCH = 3
 _PREFIX = struct.Struct("<Ii")
-# The places of these fields in a message's table.
+# The numbers of these fields in a message's table.
 _KIND = 1
 _BODY_LENGTH = 3
 
 
 class _Bytes(io.RawIOBase):
-    """A file of whole messages, read up to where one more is added."""
+    """A readable file of complete messages; ``add`` appends a message."""
 
     def __init__(self) -> None:
         self._data = b""
@@ -144,7 +141,9 @@ class _Bytes(io.RawIOBase):
 
 
 def _next_message(data: bytearray) -> tuple[int, int] | None:
-    """Return the kind and the size of the message that ``data`` begins with, if it is whole."""
+    """Return (kind, size in bytes) of the first message in ``data``; None: the message is
+    incomplete.
+    """
     if len(data) < _PREFIX.size:
         return None
     _, length = _PREFIX.unpack_from(data)
@@ -157,12 +156,12 @@ def _next_message(data: bytearray) -> tuple[int, int] | None:
 
 
 def _kind_and_body(message: bytes) -> tuple[int, int]:
-    """Read the header's kind and the body's length of a message, a Flatbuffers table."""
-    table = root(message)
+    """Return (kind of the message, length of the message's body in bytes)."""
+    table = root_table(message)
 
     def value(number: int, form: str) -> int:
-        at = field(message, table, number)
-        found: int = 0 if at is None else struct.unpack_from(form, message, at)[0]
-        return found
+        at = field_offset(message, table, number)
+        number_read: int = 0 if at is None else struct.unpack_from(form, message, at)[0]
+        return number_read
 
     return value(_KIND, "<B"), value(_BODY_LENGTH, "<q")

@@ -1,1 +1,1 @@
-"""A site of several Ignite nodes: how it is, and what it lost when too many of them failed."""
+"""The Ignite cluster of a site: describes its nodes, and repairs streams that lost rows."""

@@ -1,4 +1,4 @@
-"""What a replica at another site has of a stream of this one, by this stream's own numbers."""
+"""Reads the rows of a replica at another site, with their positions in this site's stream."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -7,112 +7,131 @@ from urllib.parse import quote
 import msgspec
 import pyarrow as pa
 
-from mistbow.client.agent_model import StreamInfo
+from mistbow.client.operation_model import Copy
 from mistbow.errors import ConflictError
+from mistbow.streams.models import (
+    StreamInfo,
+)
 from mistbow.streams.schemas import METADATA
 from mistbow.streams.wire import ChunkDecoder
-from storage_agent.fabric.facts import Facts, learn
-from storage_agent.fabric.following import ask
-from storage_agent.fabric.journal import STORE
-from storage_agent.fabric.network import Network, Outgoing
-from storage_agent.replication.told import Copy
-from storage_agent.streams.streams import REPLICAS
+from storage_agent.membership.facts import Facts, apply_events
+from storage_agent.membership.journal import STORE
+from storage_agent.membership.network import PeerNetwork, PeerRequest
+from storage_agent.membership.peer_streams import fetch
+from storage_agent.streams.streams import REPLICA_PREFIX
 
 _READ_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """Rows whose numbers in the source end before ``next``, without a gap at their end."""
+class NumberedRows:
+    """Rows with consecutive positions in the source stream.
+
+    ``next``: the position after the last row.
+    """
 
     rows: pa.RecordBatch
     next: int
 
     @property
     def first(self) -> int:
-        """The number of its first row."""
+        """The position of the first row."""
         return self.next - int(self.rows.num_rows)
 
-    def within(self, start: int, stop: int) -> "Part":
-        """Return what of it has numbers from ``start`` before ``stop``."""
+    def within(self, start: int, stop: int) -> "NumberedRows":
+        """Return the rows at positions from ``start`` to ``stop`` (exclusive)."""
         begin, end = max(start, self.first), min(stop, self.next)
-        return Part(self.rows.slice(begin - self.first, max(0, end - begin)), max(begin, end))
+        rows = self.rows.slice(begin - self.first, max(0, end - begin))
+        return NumberedRows(rows, max(begin, end))
 
 
-class _Furthest(msgspec.Struct, frozen=True):
+class _Offset(msgspec.Struct, frozen=True):
     next: int
     frontier: int
 
 
 class ReplicaRows:
-    """The replica of ``stream`` at ``site``, as a whole: no part of its rows is left out."""
+    """Reads an unfiltered replica of one of this site's streams at another site.
 
-    def __init__(self, network: Network, site: str, stream: str) -> None:
+    ``site``: the site that stores the replica. ``stream``: the name of this site's stream.
+    ``store``: the name of the store from which the replica was copied.
+    """
+
+    def __init__(self, network: PeerNetwork, site: str, stream: str) -> None:
         self._network = network
         self._site = site
-        self._own = f"{REPLICAS}{network.own}/"
-        self._name = self._own + stream
+        self._prefix = f"{REPLICA_PREFIX}{network.own}/"
+        self._name = self._prefix + stream
         self._base = 0
         self._head = 0
         self._first = 0
         self.store: str | None = None
 
     async def open(self) -> "ReplicaRows":
-        """Ask what there is; raises a ``MistbowError`` if it is no whole replica."""
-        about = await ask(self._network, self._site, self._target("/info"), StreamInfo)
-        copy = about.attributes.get("copy")
-        if copy is not None:
-            wanted = msgspec.json.decode(copy, type=Copy)
-            if not wanted.filter.all or wanted.withheld:
-                raise ConflictError(f"{self._site} has only some of the rows of {self._name}")
-        self._base = int(about.attributes.get("base", 0))
-        self._first, self._head = about.first, about.head
-        self.store = about.attributes.get(STORE)
+        """Read the first position and the head of the replica, and return this reader.
+
+        Raises ``ConflictError`` if the replica is filtered, or another ``MistbowError`` if the site
+        does not answer or has no such replica.
+        """
+        info = await fetch(self._network, self._site, self._target("/info"), StreamInfo)
+        encoded = info.attributes.get("copy")
+        if encoded is not None:
+            copy = msgspec.json.decode(encoded, type=Copy)
+            if not copy.filter.all or copy.withheld:
+                raise ConflictError(
+                    f"the site {self._site} has only some of the rows of the stream {self._name}"
+                )
+        self._base = int(info.attributes.get("base", 0))
+        self._first, self._head = info.first, info.head
+        self.store = info.attributes.get(STORE)
         return self
 
-    async def parts(self, start: int) -> AsyncIterator[Part]:
-        """Yield what it has from a number of the source on, perhaps a little from before it."""
+    async def parts(self, start: int) -> AsyncIterator[NumberedRows]:
+        """Yield the rows of the replica from the position ``start`` in the source stream on.
+
+        The first item may also contain a few earlier rows.
+        """
         low, high = self._first, self._head
-        # Where the last commit ends that is before ``start``: positions grow along the replica.
+        # Find the end of the last segment before ``start``: positions grow along the replica.
         while low < high:
             middle = (low + high) // 2
-            reached = await self._after(middle)
+            reached = await self._offset_after(middle)
             if reached.frontier - self._base <= start:
                 low = max(reached.next, middle + 1)
             else:
                 high = middle
-        # A commit at a time: only there it is known which numbers of the source have no row.
+        # Segment by segment: only a segment's end shows which positions of the source have no row.
         while low < self._head:
-            reached = await self._after(low)
-            rows = await self._rows(low, reached.next)
-            yield Part(rows, reached.frontier - self._base)
+            reached = await self._offset_after(low)
+            rows = await self._read_rows(low, reached.next)
+            yield NumberedRows(rows, reached.frontier - self._base)
             low = reached.next
 
     async def schema(self) -> pa.Schema:
-        """Return what the rows are."""
+        """Return the schema of the replica's rows."""
         number = self._first
         return (await self._read(self._target("", f"&from={number}&to={number}")))[0].schema
 
     async def facts(self) -> Facts:
-        """Return what this site's metadata came to when it was last followed there."""
-        found: Facts = {}
-        target = f"/streams/{quote(self._own + METADATA)}?site={self._site}".encode()
+        """Return this site's facts, as stored in the metadata replica at the other site."""
+        found = Facts()
+        target = f"/streams/{quote(self._prefix + METADATA)}?site={self._site}".encode()
         for rows in await self._read(target):
-            learn(found, rows)
+            apply_events(found, rows)
         return found
 
-    async def _after(self, number: int) -> _Furthest:
+    async def _offset_after(self, number: int) -> _Offset:
         target = self._target("/offset", f"&from={number}&max_rows=1")
-        return await ask(self._network, self._site, target, _Furthest)
+        return await fetch(self._network, self._site, target, _Offset)
 
-    async def _rows(self, start: int, stop: int) -> pa.RecordBatch:
+    async def _read_rows(self, start: int, stop: int) -> pa.RecordBatch:
         batches = await self._read(self._target("", f"&from={start}&to={stop}"))
         filled = [batch for batch in batches if batch.num_rows]
         return pa.concat_batches(filled) if filled else batches[0]
 
     async def _read(self, target: bytes) -> list[pa.RecordBatch]:
-        answer = await self._network.send(Outgoing(self._site, "GET", target, wait_s=_READ_S))
+        answer = await self._network.send(PeerRequest(self._site, "GET", target, wait_s=_READ_S))
         return [chunk.rows for chunk in ChunkDecoder().feed(await answer.read())]
 
-    def _target(self, more: str, query: str = "") -> bytes:
-        return f"/streams/{quote(self._name)}{more}?site={self._site}{query}".encode()
+    def _target(self, suffix: str, query: str = "") -> bytes:
+        return f"/streams/{quote(self._name)}{suffix}?site={self._site}{query}".encode()

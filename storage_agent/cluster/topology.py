@@ -1,11 +1,12 @@
-"""How this site's Ignite is: its nodes, the copies of all, and whether some are still made."""
+"""The topology of this site's Ignite cluster: nodes, copies of partitions, rebalancing."""
 
 from typing import Any
 
 import msgspec
 
+from mistbow.client.operation_model import IgniteNode
 from storage_agent import metrics
-from storage_agent.ignite_client import IgniteClient
+from storage_agent.ignite.client import IgniteClient
 
 _NODES = "SELECT CONSISTENT_ID, ONLINE FROM SYS.BASELINE_NODES ORDER BY CONSISTENT_ID"
 _SERVERS = "SELECT COUNT(*) FROM SYS.NODES WHERE IS_CLIENT = FALSE"
@@ -14,7 +15,7 @@ _PRIMARY = (
     "JOIN SYS.CACHE_GROUPS G ON P.CACHE_GROUP_ID = G.CACHE_GROUP_ID "
     "WHERE G.CACHE_GROUP_NAME = 'mistbow' AND P.IS_PRIMARY = TRUE"
 )
-# The system's own partitions come and go with its own affairs.
+# Partitions of Ignite's own caches are of no interest.
 _STATES = (
     "SELECT P.STATE, COUNT(*), COUNT(DISTINCT P.NODE_ID) FROM SYS.PARTITION_STATES P "
     "JOIN SYS.CACHE_GROUPS G ON P.CACHE_GROUP_ID = G.CACHE_GROUP_ID "
@@ -28,21 +29,16 @@ _PERSISTENT = "DataStorageConfiguration.DefaultDataRegionConfiguration.Persisten
 _WAL_MODE = "DataStorageConfiguration.WalMode"
 
 
-class Node(msgspec.Struct, frozen=True):
-    """A node that holds a part of the data, or would if it were there."""
-
-    name: str
-    online: bool
-
-
 class Topology(msgspec.Struct, frozen=True):
-    """How many ``copies`` there are of each part at least, and how many parts are ``lost``.
+    """The nodes of a site's Ignite cluster, and the partitions of its caches.
 
-    ``rebalancing``: a node is being brought up to date. Another failure before that has ended may
-    lose data.
+    ``backups``: the configured number of backup copies of a partition. ``partitions``: the number
+    of partitions. ``copies``: the average number of up-to-date copies of a partition, rounded down.
+    ``lost``: the number of lost partitions. ``rebalancing``: whether a node is still receiving data
+    from other nodes; the failure of another node may then lose data.
     """
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[IgniteNode, ...]
     backups: int
     partitions: int
     copies: int
@@ -51,28 +47,31 @@ class Topology(msgspec.Struct, frozen=True):
 
     @property
     def tolerates_a_failure(self) -> bool:
-        """Whether any one node may fail now, without anything that was acknowledged being lost."""
+        """Whether Ignite would retain all acknowledged data if any one of the nodes failed now."""
         return self.copies >= 2 and not self.rebalancing and all(node.online for node in self.nodes)
 
 
-async def topology(ignite: IgniteClient) -> Topology:
-    """Ask Ignite; raises ``UnavailableError``."""
-    nodes = tuple(Node(name, online) for name, online in await ignite.ask(_NODES))
-    servers = (await ignite.ask(_SERVERS))[0][0]
-    if not nodes:  # one that keeps nothing on disk has no baseline
-        nodes = tuple(Node(f"node {number}", online=True) for number in range(1, servers + 1))
-    backups, partitions = (await ignite.ask(_BACKUPS))[0]
-    states = {state: count for state, count, _ in await ignite.ask(_STATES)}
+async def read_topology(ignite: IgniteClient) -> Topology:
+    """Return the topology that Ignite reports, and update the metrics of Ignite's nodes.
+
+    Raises ``UnavailableError`` while Ignite is unavailable.
+    """
+    nodes = tuple(IgniteNode(name, online) for name, online in await ignite.query(_NODES))
+    servers = (await ignite.query(_SERVERS))[0][0]
+    if not nodes:  # without persistence, Ignite has no baseline
+        nodes = tuple(IgniteNode(f"node {number}", online=True) for number in range(1, servers + 1))
+    backups, partitions = (await ignite.query(_BACKUPS))[0]
+    states = {state: count for state, count, _ in await ignite.query(_STATES)}
     online = sum(node.online for node in nodes)
-    leading = (await ignite.ask(_PRIMARY))[0][0]
+    leading = (await ignite.query(_PRIMARY))[0][0]
     owned, wanted = states.get("OWNING", 0), min(backups + 1, online) * partitions
     found = Topology(
         nodes=nodes,
         backups=backups,
         partitions=partitions,
         copies=owned // partitions if partitions else 0,
-        # Between a node's coming and the first word of what it lacks, all is said to be owned. But
-        # nothing is led by a node before it is up to date.
+        # After a node has joined, and before Ignite reports what it lacks, all partitions are
+        # OWNING. But a node is primary of no partition before it is up to date.
         rebalancing=states.get("MOVING", 0) > 0 or owned < wanted or leading < online,
         lost=states.get("LOST", 0),
     )
@@ -82,7 +81,7 @@ async def topology(ignite: IgniteClient) -> Topology:
     return found
 
 
-async def keeps_on_disk(ignite: IgniteClient) -> tuple[bool, bool]:
-    """Return whether Ignite keeps data on disk, and whether they outlive a power cut there."""
-    configured: dict[str, Any] = dict(await ignite.ask(_CONFIGURED))
+async def read_durability(ignite: IgniteClient) -> tuple[bool, bool]:
+    """Return whether Ignite stores data on disk, and whether the data survives a power cut."""
+    configured: dict[str, Any] = dict(await ignite.query(_CONFIGURED))
     return configured[_PERSISTENT] == "true", configured[_WAL_MODE] == "FSYNC"

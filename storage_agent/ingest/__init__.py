@@ -1,1 +1,1 @@
-"""Other ways in: Prometheus remote write, Influx line protocol, MQTT."""
+"""The ingestion of points by Prometheus remote write, Influx line protocol and MQTT."""

@@ -1,5 +1,6 @@
-"""Influx line protocol: from lines to points."""
+"""The parsing of points in Influx line protocol."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -7,7 +8,8 @@ from typing import Any
 from line_protocol_parser import LineFormatError, parse_line  # type: ignore[import-untyped]
 
 from mistbow.errors import InvalidRequestError
-from storage_agent.ingest.collecting import Collector, Fault
+from storage_agent.ingest.entity_label import EntityLabel
+from storage_agent.ingest.point_batch import PointBatch, Rejection
 
 _NANOSECONDS: Mapping[str, int] = {
     "ns": 1,
@@ -20,64 +22,90 @@ _NANOSECONDS: Mapping[str, int] = {
     "m": 60 * 10**9,
     "h": 3600 * 10**9,
 }
-_MILLISECOND = 10**6
-_TEXT = Fault("text", "its value is text, and only numbers are stored")
+_TEXT = Rejection("text", "the value is text, and only numbers are stored")
+_NOT_FINITE = Rejection("value", "the line protocol has no NaN and no infinities")
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """How lines are read: the tag that is the entity, else ``default``; ``now`` in ms, where a
-    line has no time; the ``unit`` of times in ns.
+class LineFormat:
+    """The options for the conversion of lines to points.
+
+    ``entity``: determines the entity by the tags. ``now``: the timestamp (ms) for lines without a
+    timestamp. ``unit_ns``: the length of the unit of timestamps (ns).
     """
 
-    tag: str
-    default: str
+    entity: EntityLabel
     now: int
-    unit: int
+    unit_ns: int
 
 
-def unit_of(precision: str | None) -> int:
-    """Return the nanoseconds of a unit of time; raises ``InvalidRequestError``."""
+def parse_precision(precision: str | None) -> int:
+    """Return the length (ns) of a time unit; ``precision``: the name of the unit, by default ns.
+
+    Raises ``InvalidRequestError`` for an unknown unit.
+    """
     unit = _NANOSECONDS.get(precision or "ns")
     if unit is None:
-        known = ", ".join(_NANOSECONDS)
-        raise InvalidRequestError(f"precision: {precision!r} is not one of {known}")
+        names = ", ".join(_NANOSECONDS)
+        raise InvalidRequestError(f"precision: {precision!r} is not one of {names}")
     return unit
 
 
-def collect(body: bytes, reading: Reading, into: Collector) -> bool:
-    """Gather the points of a body, and tell whether every line of them has a time of its own."""
+def parse_lines(body: bytes, line_format: LineFormat, batch: PointBatch) -> bool:
+    """Add the points of a body, and the rejected points, to a batch.
+
+    Return whether all parsed lines have timestamps.
+    """
     timed = True
     for number, line in enumerate(body.split(b"\n"), 1):
-        into.look_at(1)
+        batch.count_parts(1)
         text = line.strip()
         if not text or text.startswith(b"#"):
             continue
         try:
             found = parse_line(text.decode())
         except UnicodeDecodeError:
-            into.refuse(Fault("syntax", "it is not valid UTF-8"), f"line {number}", "?")
+            batch.reject(Rejection("syntax", "the line is not valid UTF-8"), f"line {number}", "?")
         except LineFormatError as error:
             shown = text.decode(errors="replace")
-            into.refuse(Fault("syntax", f"unable to parse: {error}"), f"line {number}", shown)
+            batch.reject(Rejection("syntax", f"unable to parse: {error}"), f"line {number}", shown)
         else:
             timed = timed and found["time"] is not None
-            _collect_line(f"line {number}", found, reading, into)
+            _add_line(f"line {number}", found, line_format, batch)
     return timed
 
 
-def _collect_line(where: str, line: Mapping[str, Any], reading: Reading, into: Collector) -> None:
-    measurement, tags, given = line["measurement"], dict(line["tags"]), line["time"]
-    entity = tags.pop(reading.tag, reading.default)
-    time = reading.now if given is None else given * reading.unit // _MILLISECOND
+def _add_line(
+    where: str, line: Mapping[str, Any], line_format: LineFormat, batch: PointBatch
+) -> None:
+    measurement, tags, timestamp = line["measurement"], dict(line["tags"]), line["time"]
+    entity = line_format.entity.take(tags)
+    rejected = None
+    try:
+        time = _time(timestamp, line_format, batch)
+    except InvalidRequestError as error:
+        time, rejected = 0, Rejection("time", f"{error.message}; set the parameter precision")
     for field, value in line["fields"].items():
         metric = measurement if field == "value" else f"{measurement}_{field}"
-        fault = _TEXT if isinstance(value, str) else None
+        rejection = _rejection(value) or rejected
         try:
-            if fault is None:
-                described = into.describe({"metricID": metric, "entityID": entity, "labels": tags})
-                fault = into.add(described, float(value), time)
+            if rejection is None:
+                described = batch.describe({"metricID": metric, "entityID": entity, "labels": tags})
+                rejection = batch.add(described, float(value), time)
         except ValueError as error:
-            fault = Fault("series", str(error))
-        if fault is not None:
-            into.refuse(fault, where, f"{metric} of {entity}")
+            rejection = Rejection("series", str(error))
+        if rejection is not None:
+            batch.reject(rejection, where, f"{metric} of {entity}")
+
+
+def _time(timestamp: int | None, line_format: LineFormat, batch: PointBatch) -> int:
+    """Return the time of a line (ms); raises ``InvalidRequestError`` for another unit."""
+    if timestamp is None:
+        return line_format.now
+    return int(batch.timestamps.read(timestamp, "the time", line_format.unit_ns))
+
+
+def _rejection(value: str | float) -> Rejection | None:
+    if isinstance(value, str):
+        return _TEXT
+    return None if math.isfinite(value) else _NOT_FINITE

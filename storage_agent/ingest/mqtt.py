@@ -1,7 +1,7 @@
-"""The MQTT bridge: what a broker passes on under some topics is stored as points.
+"""The MQTT bridge, which stores the messages of subscribed topics as points.
 
-A message of QoS 1 is acknowledged to the broker only once its points are stored, in a session that
-the broker keeps: what comes while the agent, or Ignite, is away waits at the broker.
+The bridge acknowledges a message of QoS 1 after the points in the message were stored. The session
+is persistent, so the broker retains messages that are published while the agent or Ignite is away.
 """
 
 import asyncio
@@ -9,6 +9,7 @@ import hashlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 from urllib.parse import SplitResult, unquote, urlsplit
 
 import aiomqtt
@@ -16,105 +17,127 @@ import stamina
 
 from mistbow.clock import Clock
 from mistbow.errors import InvalidRequestError, MistbowError, TooLargeError, UnavailableError
-from mistbow.settings import AgentSettings
-from mistbow.tasks import end
+from mistbow.runtime.tasks import cancel_and_wait
 from mistbow.telemetry import get_logger
 from mistbow.tls import client_context
-from mistbow.topics import template_of
 from storage_agent import metrics
-from storage_agent.agent import Agent
-from storage_agent.ingest.payloads import BadMessageError, points_of
-from storage_agent.monitoring.bodies import PutBody
+from storage_agent.http.points import PutBody
+from storage_agent.ingest.payloads import BadMessageError, parse_message
+from storage_agent.mqtt_topics import template_of
+from storage_agent.settings import AgentSettings
+from storage_agent.timestamps import Timestamps
 
 log = get_logger(__name__)
 
-_AT_ONCE = 500
-_MOST_WAITING = 20_000
-"""Messages in memory; a flood of QoS 0 beyond that is dropped."""
+_MAX_BATCH = 500
+_MAX_QUEUED = 20_000
+"""The maximum number of messages in memory; further messages of QoS 0 are dropped."""
 _KEEPALIVE_S = 15
-_WAIT_MAX_S = 5.0
-_GOOD_S = 60.0
-"""A connection that lasted so long ended for a reason of its own."""
-_TELL_S = 10.0
-_MOST_TOPIC = 200
+_MAX_BACKOFF_S = 5.0
+_STABLE_S = 60.0
+"""The minimum duration (s) of a connection that resets the pauses between connections."""
+_LOG_INTERVAL_S = 10.0
+_MAX_TOPIC_LENGTH = 200
 
 
-class Bridge:
-    """Follows a broker for as long as it runs; nothing that comes from there ends it."""
+class PointSink(Protocol):
+    """The methods of the agent that the bridge calls to store points."""
 
-    def __init__(self, agent: Agent, settings: AgentSettings, url: str, clock: Clock) -> None:
-        self._agent = agent
+    async def waiting_for(self) -> list[str]:
+        """Return the conditions that must be met before points can be stored."""
+        ...
+
+    async def put(self, body: PutBody, key: str | None) -> object:
+        """Store all points of a body, or none of them; ``key``: the idempotency key or None."""
+        ...
+
+
+class MqttBridge:
+    """Subscribes to topics of a broker, and stores the points in the messages, until ``close``."""
+
+    def __init__(self, sink: PointSink, settings: AgentSettings, url: str, clock: Clock) -> None:
+        self._sink = sink
         self._settings = settings
         self._broker = urlsplit(url)
         self._clock = clock
         self._templates = [template_of(text) for text in settings.topic_templates]
-        self._complaints = _Complaints()
-        self._away = ""
+        self._timestamps = Timestamps(settings.timestamp_unit)
+        self._rejections = _RejectionLog()
+        self._logged_error = ""
         self._running: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to follow the broker, in the background."""
+        """Start a background task that subscribes to the topics and stores the points."""
         self._running = asyncio.create_task(self._run(), name="MQTT bridge")
 
     async def close(self) -> None:
-        """Stop; the broker keeps what is not acknowledged."""
+        """Disconnect from the broker, which retains the messages that are not acknowledged."""
         if self._running is not None:
-            await end([self._running])
+            await cancel_and_wait([self._running])
 
     async def _run(self) -> None:
         while True:
             async for attempt in stamina.retry_context(
-                on=Exception, attempts=None, timeout=None, wait_initial=0.2, wait_max=_WAIT_MAX_S
+                on=Exception, attempts=None, timeout=None, wait_initial=0.2, wait_max=_MAX_BACKOFF_S
             ):
                 with attempt:
-                    await self._follow_for_long()
+                    await self._subscribe_until_error()
 
-    async def _follow_for_long(self) -> None:
-        """Follow until something breaks; raises only if that was soon, for the next try to wait."""
+    async def _subscribe_until_error(self) -> None:
+        """Subscribe and store points until an error occurs, and log the error.
+
+        If the connection lasted less than ``_STABLE_S``, raises the error, so that the caller makes
+        a pause before the next connection.
+        """
         begin = time.monotonic()
         try:
-            await self._follow()
+            await self._subscribe()
         except Exception as error:
-            self._tell_away(error)
-            if time.monotonic() - begin < _GOOD_S:
+            self._log_error(error)
+            if time.monotonic() - begin < _STABLE_S:
                 raise
         finally:
             metrics.MQTT_CONNECTED.set(0)
 
-    async def _follow(self) -> None:
-        if waiting := await self._agent.waiting_for():
+    async def _subscribe(self) -> None:
+        if waiting := await self._sink.waiting_for():
             raise UnavailableError(f"the agent waits for {', '.join(waiting)}")
-        # A new client each time: the queue of an old one has what the broker will send again.
+        # A new client each time: the broker sends the queued messages of an old client again.
         client = _client(self._broker, self._settings)
         async with client:
             topics = [(template.subscription, 1) for template in self._templates]
             granted = await client.subscribe(topics)
-            if any(code.is_failure for code in granted if not isinstance(code, int)):
-                raise UnavailableError("the broker refuses the subscription to some topics")
+            failures = [not isinstance(code, int) and code.is_failure for code in granted]
+            rejected = [t for (t, _), failed in zip(topics, failures, strict=False) if failed]
+            if rejected:
+                raise UnavailableError(
+                    f"the broker rejected the subscription to {', '.join(rejected)}",
+                    hint="Let the broker permit the agent's user to read these topics.",
+                )
             metrics.MQTT_CONNECTED.set(1)
-            log.info("the MQTT broker is followed", broker=self._address)
-            self._away = ""
+            log.info("mqtt_broker_connected", broker=self._address)
+            self._logged_error = ""
             await self._store_all(client)
 
     async def _store_all(self, client: aiomqtt.Client) -> None:
         messages = client.messages
         overrun = False
         async for first in messages:
-            overrun = overrun or len(messages) >= _MOST_WAITING - 1
+            overrun = overrun or len(messages) >= _MAX_QUEUED - 1
             batch = [first]
-            while len(messages) and len(batch) < _AT_ONCE:
+            while len(messages) and len(batch) < _MAX_BATCH:
                 batch.append(await anext(messages))
             await self._store(client, batch)
             if overrun and not len(messages):
-                # What was dropped and is of QoS 1 comes again with a new connection.
-                raise UnavailableError("messages come faster than they are stored")
+                # The broker sends dropped messages of QoS 1 again after a reconnect.
+                raise UnavailableError("messages arrive faster than they are stored")
 
     async def _store(self, client: aiomqtt.Client, batch: Sequence[aiomqtt.Message]) -> None:
         outcomes = await asyncio.gather(*map(self._put, batch), return_exceptions=True)
         failed = None
         for message, outcome in zip(batch, outcomes, strict=True):
             if outcome is None:
-                # aiomqtt has no call for this, and nothing of its own that it would confuse.
+                # aiomqtt has no public call for this, and no state of its own that it would break.
                 client._client.ack(message.mid, message.qos)
             else:
                 failed = outcome
@@ -122,71 +145,73 @@ class Bridge:
             raise failed
 
     async def _put(self, message: aiomqtt.Message) -> None:
-        """Store a message's points; a message that never can be stored is counted and told."""
+        """Store the points of a message; count and log a message that is invalid."""
         topic = message.topic.value
         if message.retain:
-            # The last value from before: when it was measured is not known, or it was stored then.
+            # A retained message has no time, or was stored when it was published.
             metrics.REFUSED_POINTS.labels("mqtt", "retained").inc()
             return
         try:
-            found = points_of(topic, message.payload, self._templates, self._clock())
-            # A message that comes again is stored once if it can be told from a new equal one.
-            key = _key(topic, message.payload) if found.timed else None
-            await self._agent.put(PutBody(found.items), key)
-            metrics.INGESTED_POINTS.labels("mqtt").inc(len(found.items))
+            message_points = parse_message(
+                topic, message.payload, self._templates, self._clock(), self._timestamps
+            )
+            # With timestamps, an equal message is a redelivery, and is stored once.
+            key = _key(topic, message.payload) if message_points.timed else None
+            await self._sink.put(PutBody(message_points.points), key)
+            metrics.INGESTED_POINTS.labels("mqtt").inc(len(message_points.points))
         except BadMessageError as error:
-            self._refuse(topic, error.reason, str(error))
+            self._reject(topic, error.reason, str(error))
         except (InvalidRequestError, TooLargeError) as error:
-            self._refuse(topic, "payload", error.message)
+            self._reject(topic, "payload", error.message)
 
-    def _refuse(self, topic: str, reason: str, what: str) -> None:
+    def _reject(self, topic: str, reason: str, problem: str) -> None:
         metrics.REFUSED_POINTS.labels("mqtt", reason).inc()
-        self._complaints.tell(topic, reason, what)
+        self._rejections.log(topic, reason, problem)
 
-    def _tell_away(self, error: Exception) -> None:
-        """Log why the broker is not followed, once and not at each try."""
-        if str(error) == self._away:
+    def _log_error(self, error: Exception) -> None:
+        """Log an error of the connection, unless an equal error was the last that was logged."""
+        if str(error) == self._logged_error:
             return
-        self._away = str(error)
+        self._logged_error = str(error)
         if isinstance(error, aiomqtt.MqttError | MistbowError | OSError):
-            log.warning("the MQTT broker is not followed", broker=self._address, error=str(error))
+            log.warning("mqtt_broker_unavailable", broker=self._address, error=str(error))
         else:
-            log.error("the MQTT broker is not followed", broker=self._address, exc_info=error)
+            log.error("mqtt_bridge_failed", broker=self._address, exc_info=error)
 
     @property
     def _address(self) -> str:
         return f"{self._broker.hostname}:{_port(self._broker)}"
 
 
-def running_bridge(agent: Agent, settings: AgentSettings, clock: Clock) -> Bridge | None:
-    """Start the bridge to the broker of the settings, if they name one."""
+def start_bridge(sink: PointSink, settings: AgentSettings, clock: Clock) -> MqttBridge | None:
+    """Start and return the bridge to the broker in the settings; None: no broker is set."""
     if settings.mqtt_url is None:
         return None
-    bridge = Bridge(agent, settings, settings.mqtt_url.get_secret_value(), clock)
+    bridge = MqttBridge(sink, settings, settings.mqtt_url.get_secret_value(), clock)
     bridge.start()
     return bridge
 
 
 @dataclass(slots=True)
-class _Complaints:
-    """Logs of bad messages, not more than one in ``_TELL_S`` seconds."""
+class _RejectionLog:
+    """Logs rejected messages: at most one message in each interval of ``_LOG_INTERVAL_S``."""
 
-    told: float = -_TELL_S
-    untold: int = 0
+    last_logged: float = -_LOG_INTERVAL_S
+    suppressed: int = 0
 
-    def tell(self, topic: str, reason: str, what: str) -> None:
-        """Log a bad message, or count it for the next one that is logged."""
-        if time.monotonic() - self.told < _TELL_S:
-            self.untold += 1
+    def log(self, topic: str, reason: str, problem: str) -> None:
+        """Log a rejected message; if another was logged shortly before, only count the message."""
+        if time.monotonic() - self.last_logged < _LOG_INTERVAL_S:
+            self.suppressed += 1
             return
         log.warning(
-            "bad MQTT message",
-            topic=topic[:_MOST_TOPIC],
+            "mqtt_message_rejected",
+            topic=topic[:_MAX_TOPIC_LENGTH],
             reason=reason,
-            what=what,
-            others_before=self.untold,
+            problem=problem,
+            suppressed=self.suppressed,
         )
-        self.told, self.untold = time.monotonic(), 0
+        self.last_logged, self.suppressed = time.monotonic(), 0
 
 
 def _client(broker: SplitResult, settings: AgentSettings) -> aiomqtt.Client:
@@ -195,14 +220,14 @@ def _client(broker: SplitResult, settings: AgentSettings) -> aiomqtt.Client:
         _port(broker),
         username=None if broker.username is None else unquote(broker.username),
         password=None if broker.password is None else unquote(broker.password),
-        # The broker keeps the session by this name.
+        # The name of the persistent session at the broker.
         identifier=f"mistbow-{settings.site}-{settings.node}",
         clean_session=False,
         keepalive=_KEEPALIVE_S,
-        max_queued_incoming_messages=_MOST_WAITING,
+        max_queued_incoming_messages=_MAX_QUEUED,
         tls_context=client_context(settings.tls_ca) if broker.scheme == "mqtts" else None,
     )
-    # paho, below aiomqtt, would acknowledge a message when it arrives.
+    # By default paho, below aiomqtt, acknowledges messages on arrival.
     client._client.manual_ack_set(True)
     return client
 

@@ -1,4 +1,7 @@
-"""From an MQTT message to points: a number, an object of a /put, or a list of such."""
+"""The parsing of MQTT messages.
+
+The payload is a number, an object with the fields of a point in a /put, or a list of such objects.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,79 +9,102 @@ from typing import Any
 
 import msgspec
 
-from mistbow.topics import TopicTemplate
-from storage_agent.monitoring.bodies import Measurement
+from mistbow.client.agent_model import Point
+from mistbow.errors import InvalidRequestError
+from storage_agent.mqtt_topics import TopicTemplate
+from storage_agent.timestamps import Timestamps
 
-_LABEL = "labels."
+_LABEL_PREFIX = "labels."
 
 
 class BadMessageError(Exception):
-    """A message that cannot be stored: ``reason`` is one of few words, the text says more."""
+    """Raised if a message cannot be stored.
 
-    def __init__(self, reason: str, what: str) -> None:
-        super().__init__(what)
+    ``reason``: the value of the label ``reason`` in the agent's metrics.
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
         self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)
-class Points:
-    """The points of a message; ``timed``: all of them came with times of their own."""
+class MessagePoints:
+    """The points of a message; ``timed``: whether the message has a timestamp for each point."""
 
-    items: list[Measurement]
+    points: list[Point]
     timed: bool
 
 
-def points_of(topic: str, payload: bytes, templates: Sequence[TopicTemplate], now: int) -> Points:
-    """Return the points of a message; those without a time get ``now`` (ms).
+def parse_message(
+    topic: str,
+    payload: bytes,
+    templates: Sequence[TopicTemplate],
+    now: int,
+    timestamps: Timestamps = Timestamps(),
+) -> MessagePoints:
+    """Return the points of a message; points without a timestamp get the timestamp ``now`` (ms).
 
-    Raises ``BadMessageError``, which never tells what is in the payload.
+    ``templates``: determine the fields of points that a topic contains. ``timestamps``: reads the
+    timestamps in the payload. Raises ``BadMessageError`` for an invalid message; the error does not
+    quote the payload.
     """
-    said = _said(topic, templates)
+    fields = _topic_fields(topic, templates)
     try:
         content = msgspec.json.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise BadMessageError("payload", "the payload is not JSON") from None
-    # A number alone is a value.
+    # A bare number is a value.
     if isinstance(content, int | float) and not isinstance(content, bool):
         content = {"val": content}
-    listed = content if isinstance(content, list) else [content]
-    timed = all(isinstance(item, dict) and "timestamp" in item for item in listed)
-    return Points([_point(item, said, now) for item in listed], timed)
+    items = content if isinstance(content, list) else [content]
+    timed = all(isinstance(item, dict) and "timestamp" in item for item in items)
+    try:
+        items = timestamps.read_fields({"payload": items})["payload"]
+    except InvalidRequestError as error:
+        raise BadMessageError("time", f"{error.message}. {error.hint}") from None
+    return MessagePoints([_point(item, fields, now) for item in items], timed)
 
 
-def _said(topic: str, templates: Sequence[TopicTemplate]) -> Mapping[str, Any]:
+def _topic_fields(topic: str, templates: Sequence[TopicTemplate]) -> Mapping[str, Any]:
     for template in templates:
         found = template.read(topic)
         if found is not None:
             labels = {
-                name.removeprefix(_LABEL): value
+                name.removeprefix(_LABEL_PREFIX): value
                 for name, value in found.items()
-                if name.startswith(_LABEL)
+                if name.startswith(_LABEL_PREFIX)
             }
-            fields = {name: v for name, v in found.items() if not name.startswith(_LABEL)}
+            fields = {name: v for name, v in found.items() if not name.startswith(_LABEL_PREFIX)}
             return {**fields, "labels": labels} if labels else fields
-    raise BadMessageError("topic", "no template has this topic")
+    raise BadMessageError("topic", "no template matches this topic")
 
 
-def _point(item: object, said: Mapping[str, Any], now: int) -> Measurement:
+def _point(item: object, fields: Mapping[str, Any], now: int) -> Point:
     if not isinstance(item, dict):
-        raise BadMessageError("payload", "it is not a number, an object, or a list of objects")
-    whole = {"timestamp": now, **item}
-    for name, value in said.items():
-        whole[name] = _agreed(name, item.get(name), value)
+        raise BadMessageError(
+            "payload", "the payload is not a number, an object, or a list of objects"
+        )
+    combined = {"timestamp": now, **item}
+    for name, value in fields.items():
+        combined[name] = _combine(name, item.get(name), value)
     try:
-        return msgspec.convert(whole, Measurement)
+        return msgspec.convert(combined, Point)
     except msgspec.ValidationError as error:
         raise BadMessageError("payload", str(error)) from None
 
 
-def _agreed(name: str, given: object, said: Any) -> Any:
-    """Return what topic and payload say of a field together."""
-    if isinstance(said, dict) and isinstance(given, dict):
-        return {
-            **given,
-            **{key: _agreed(f"{name}.{key}", given.get(key), said[key]) for key in said},
+def _combine(name: str, in_payload: object, in_topic: Any) -> Any:
+    """Merge the values of a field in the payload and in the topic; raises ``BadMessageError``.
+
+    The error states that the payload and the topic have different values.
+    """
+    if isinstance(in_topic, dict) and isinstance(in_payload, dict):
+        combined = {
+            key: _combine(f"{name}.{key}", in_payload.get(key), value)
+            for key, value in in_topic.items()
         }
-    if given is not None and given != said:
-        raise BadMessageError("payload", f"{name} is another one in the topic")
-    return said
+        return {**in_payload, **combined}
+    if in_payload is not None and in_payload != in_topic:
+        raise BadMessageError("payload", f"{name} differs between the payload and the topic")
+    return in_topic

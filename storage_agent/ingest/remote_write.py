@@ -1,6 +1,5 @@
-"""Prometheus remote write, 1.0 and 2.0: from messages to points."""
+"""The parsing of points in Prometheus remote write 1.0 and 2.0."""
 
-import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from email.message import Message
@@ -9,13 +8,14 @@ from typing import Any, Literal, Protocol
 from google.protobuf.message import DecodeError
 
 from mistbow.errors import InvalidRequestError
-from storage_agent.ingest.collecting import Collector, Fault
+from storage_agent.ingest.decompression import unsupported_header
+from storage_agent.ingest.entity_label import EntityLabel
+from storage_agent.ingest.point_batch import PointBatch, Rejection
 from storage_agent.ingest.protocol import remote_v1_pb2, remote_v2_pb2
-from storage_agent.ingest.unpacking import unsupported
 
 Version = Literal["1.0", "2.0"]
 
-TAKEN = (
+_SUPPORTED = (
     "Content-Type: application/x-protobuf, with proto=prometheus.WriteRequest (the default) "
     "or proto=io.prometheus.write.v2.Request"
 )
@@ -24,8 +24,6 @@ _PROTOS: Mapping[object, Version] = {
     "prometheus.WriteRequest": "1.0",
     "io.prometheus.write.v2.Request": "2.0",
 }
-_STALE = bytes.fromhex("7ff0000000000002")
-"""The one NaN by which Prometheus says that a series has ended."""
 
 
 class _Sample(Protocol):
@@ -34,25 +32,12 @@ class _Sample(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Naming:
-    """Which label is the entity, and the entity of points without that label."""
-
-    label: str
-    default: str
-
-
-@dataclass(slots=True)
-class Beside:
-    """How many of what is no point came: it is taken, and not kept."""
-
-    stale: int = 0
-    nan: int = 0
-    exemplars: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class _Series:
-    """One series of a body, in the same form for both versions; ``fault``: it cannot be read."""
+    """A series in a body of remote write 1.0 or 2.0.
+
+    ``histograms``, ``exemplars``: the numbers of histograms and exemplars. ``problem``: an error in
+    the series, or None.
+    """
 
     labels: Sequence[tuple[str, str]]
     samples: Sequence[_Sample]
@@ -60,84 +45,88 @@ class _Series:
     exemplars: int
     desc: str | None = None
     units: str | None = None
-    fault: str | None = None
+    problem: str | None = None
 
 
-def version_of(content_type: str | None) -> Version:
-    """Return the version that a body is of; raises ``UnsupportedError`` for none of them."""
+def parse_version(content_type: str | None) -> Version:
+    """Return the version of remote write that a Content-Type states.
+
+    Raises ``UnsupportedError`` for an unknown Content-Type.
+    """
     header = Message()
     header["content-type"] = content_type or ""
     version = _PROTOS.get(header.get_param("proto"))
     if header.get_content_type() != "application/x-protobuf" or version is None:
-        raise unsupported("Content-Type", content_type, TAKEN)
+        raise unsupported_header("Content-Type", content_type, _SUPPORTED)
     return version
 
 
-def collect(body: bytes, version: Version, naming: Naming, into: Collector) -> Beside:
-    """Gather the points of an unpacked body; raises ``InvalidRequestError`` if it is none."""
+def parse_request(body: bytes, version: Version, entity: EntityLabel, batch: PointBatch) -> int:
+    """Add the points of a decompressed body to a batch; return the number of skipped exemplars.
+
+    ``entity``: determines the entity of a series. Raises ``InvalidRequestError`` if the body is not
+    a message of remote write.
+    """
     try:
-        found = _read_v1(body) if version == "1.0" else _read_v2(body)
+        all_series = _read_v1(body) if version == "1.0" else _read_v2(body)
     except DecodeError as error:
         raise InvalidRequestError(
-            f"the body is not a message of remote write {version}: {error}", hint=f"Send {TAKEN}."
+            f"the body is not a message of remote write {version}: {error}",
+            hint=f"Send {_SUPPORTED}.",
         ) from error
-    beside = Beside()
-    for number, series in enumerate(found):
-        into.look_at(1)
-        _collect_series(f"timeseries[{number}]", series, naming, into, beside)
-    return beside
+    exemplars = 0
+    for number, series in enumerate(all_series):
+        batch.count_parts(1)
+        exemplars += series.exemplars
+        _add_series(f"timeseries[{number}]", series, entity, batch)
+    return exemplars
 
 
-def _collect_series(
-    where: str, series: _Series, naming: Naming, into: Collector, beside: Beside
-) -> None:
-    beside.exemplars += series.exemplars
+def _add_series(where: str, series: _Series, entity: EntityLabel, batch: PointBatch) -> None:
     if series.histograms:
-        fault = Fault("histogram", "native histograms are not stored")
-        into.refuse(fault, f"{where}.histograms", _named(series.labels), series.histograms)
+        rejection = Rejection("histogram", "native histograms are not stored")
+        batch.reject(
+            rejection, f"{where}.histograms", _format_series(series.labels), series.histograms
+        )
     if not series.samples:
         return
     try:
-        described = into.describe(_fields(series, naming))
+        described = batch.describe(_fields(series, entity))
     except ValueError as error:
-        fault = Fault("series", str(error))
-        into.refuse(fault, where, _named(series.labels), len(series.samples))
+        rejection = Rejection("series", str(error))
+        batch.reject(rejection, where, _format_series(series.labels), len(series.samples))
         return
     for number, sample in enumerate(series.samples):
-        value = sample.value
-        # Only a NaN differs from itself. A summary without observations is one, and no fault.
-        if value != value:
-            if struct.pack(">d", value) == _STALE:
-                beside.stale += 1
-            else:
-                beside.nan += 1
-        elif refused := into.add(described, value, sample.timestamp):
-            into.refuse(refused, f"{where}.samples[{number}]", _named(series.labels))
+        if rejected := batch.add(described, sample.value, sample.timestamp):
+            batch.reject(rejected, f"{where}.samples[{number}]", _format_series(series.labels))
 
 
-def _fields(series: _Series, naming: Naming) -> dict[str, Any]:
-    """Return what is said of a series as fields of a /put; raises ``ValueError``."""
-    if series.fault is not None:
-        raise ValueError(series.fault)
-    # An empty label is the same as none, for Prometheus.
+def _fields(series: _Series, entity: EntityLabel) -> dict[str, Any]:
+    """Return the fields that describe a series in a /put.
+
+    Raises ``ValueError`` if the series is invalid. ``entity``: determines the entity of the series.
+    """
+    if series.problem is not None:
+        raise ValueError(series.problem)
+    # In Prometheus, an empty label is the same as a missing one.
     labels = {name: value for name, value in series.labels if value}
     if len({name for name, _ in series.labels}) < len(series.labels):
-        raise ValueError("a label is there twice")
+        raise ValueError("the series has several labels with the same name")
     metric = labels.pop("__name__", None)
     if metric is None:
-        raise ValueError("the label __name__ is missing")
+        raise ValueError("the series has no label __name__, which names the metric")
     return {
         "metricID": metric,
-        "entityID": labels.pop(naming.label, naming.default),
-        "group": labels.pop("job", None),
+        "entityID": entity.take(labels),
+        "group": labels.get("job"),
         "desc": series.desc,
         "units": series.units,
         "labels": labels or None,
     }
 
 
-def _named(labels: Sequence[tuple[str, str]]) -> str:
-    """Return a series as Prometheus writes it: ``up{instance="a"}``."""
+def _format_series(labels: Sequence[tuple[str, str]]) -> str:
+    """Return a series in Prometheus' notation: ``up{instance="a"}``."""
     pairs = ",".join(f'{name}="{value}"' for name, value in labels if name != "__name__")
     return f"{dict(labels).get('__name__', '')}{{{pairs}}}"
 
@@ -158,20 +147,20 @@ def _read_v1(body: bytes) -> Iterator[_Series]:
 def _read_v2(body: bytes) -> Iterator[_Series]:
     message = remote_v2_pb2.Request.FromString(body)
     symbols = list(message.symbols)
-    return (_of_symbols(series, symbols) for series in message.timeseries)
+    return (_resolve_symbols(series, symbols) for series in message.timeseries)
 
 
-def _of_symbols(series: remote_v2_pb2.TimeSeries, symbols: Sequence[str]) -> _Series:
+def _resolve_symbols(series: remote_v2_pb2.TimeSeries, symbols: Sequence[str]) -> _Series:
     refs = list(series.labels_refs)
     described = (series.metadata.help_ref, series.metadata.unit_ref)
-    fault = None
+    problem = None
     if len(refs) % 2:
-        fault = "labels_refs are not pairs of a name and a value"
+        problem = "labels_refs: the number of references is odd, but must be even"
     elif any(ref >= len(symbols) for ref in (*refs, *filter(None, described))):
-        fault = "a reference is beyond the symbols"
-    if fault is not None:
+        problem = "a reference exceeds the number of symbols"
+    if problem is not None:
         return _Series(
-            (), series.samples, len(series.histograms), len(series.exemplars), fault=fault
+            (), series.samples, len(series.histograms), len(series.exemplars), problem=problem
         )
     texts = [symbols[ref] for ref in refs]
     desc, units = (symbols[ref] if ref else None for ref in described)

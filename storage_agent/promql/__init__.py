@@ -1,1 +1,4 @@
-"""The Prometheus HTTP API over points and results: what Grafana's built-in data source asks for."""
+"""The part of the Prometheus HTTP API that Grafana's data source uses.
+
+The API answers PromQL queries from the points of a site and the results of its insights.
+"""

@@ -1,85 +1,162 @@
-"""Labels of series as PromQL knows them, made of what Mistbow says of points and results."""
+"""The conversion of points' attributes and results' keys to the PromQL labels of series."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from mistbow.sampling.adaptive import EVERY, HOLDS
+from mistbow.sampling.adaptive import HOLDS_MS, INTERVAL_MS
+from storage_agent.series import EXPORTED, merge_labels, remove_own_label
+from storage_agent.settings import AgentSettings
 
 Labels = tuple[tuple[str, str], ...]
-"""Names and values, sorted, no value empty: what identifies a series."""
+"""The identity of a series in PromQL: its labels as pairs (name, non-empty value), sorted."""
+
+Ints = npt.NDArray[np.int64]
 
 NAME = "__name__"
 RAW_NAME = "metricID"
-"""Has the name of a metric as it was posted, where Prometheus could not spell it."""
+"""The name of the label that contains a metric's original name.
+
+A series has this label if the original name is not valid in Prometheus.
+"""
+
+ENTITY = "entityID"
+"""The name of the label that contains the entity of a point."""
 
 INSIGHT = "insight:"
-"""Begins the name of the results of an insight."""
+"""The prefix of the metric names that the results of insights have in PromQL."""
 
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _NOT_IN_LABEL = re.compile(r"[^a-zA-Z0-9_]")
 _NOT_IN_METRIC = re.compile(r"[^a-zA-Z0-9_:]")
-_SHORT = {"pod.name": "pod", "container.name": "container"}
+_SHORT_NAMES = {"pod.name": "pod", "container.name": "container"}
 
 
 def make_labels(pairs: Mapping[str, str]) -> Labels:
-    """Return labels of names and values."""
+    """Return the labels in ``pairs`` (name -> value), without labels whose value is empty."""
     return tuple(sorted((name, value) for name, value in pairs.items() if value))
 
 
+def sort_labels(labels: Sequence[Labels]) -> Ints:
+    """Return the order of label sets: the index of the least one, of the next one, and so on.
+
+    Unlike ``sorted``, Arrow lets other threads run.
+
+    >>> sort_labels([(("a", "2"),), (("a", "1"), ("b", "1")), (("a", "1"),)]).tolist()
+    [2, 1, 0]
+    """
+    # The separator is less than all other characters.
+    texts = pa.array(["\0".join(chain.from_iterable(each)) for each in labels], pa.string())
+    order: Ints = pc.sort_indices(texts).to_numpy().astype(np.int64)
+    return order
+
+
 def is_label_name(text: str) -> bool:
-    """Tell whether a text can name a label."""
+    """Return whether a text is a valid label name."""
     return _LABEL.fullmatch(text) is not None
 
 
 def label_name(text: str) -> str:
-    """Return the label that an attribute becomes.
+    """Convert the name of an attribute to a valid label name.
 
     >>> label_name("pod.uuid"), label_name("pod.name"), label_name("5th")
     ('pod_uuid', 'pod', '_5th')
     """
-    return _spelled(_SHORT.get(text, text), _NOT_IN_LABEL)
+    return _sanitize(_SHORT_NAMES.get(text, text), _NOT_IN_LABEL)
 
 
 def metric_name(text: str) -> str:
-    """Return the name that a metric becomes.
+    """Convert the name of a metric to a valid metric name of Prometheus.
 
     >>> metric_name("cpu load"), metric_name("node:load5")
     ('cpu_load', 'node:load5')
     """
-    return _spelled(text, _NOT_IN_METRIC)
+    return _sanitize(text, _NOT_IN_METRIC)
 
 
-def point_labels(metric: str, attributes: str) -> Labels:
-    """Return the labels of points of a metric with these attributes (JSON).
+@dataclass(frozen=True, slots=True)
+class PointLabels:
+    """Makes the labels of points.
 
-    How long a point stands is said of the point, not of its series.
-
-    >>> point_labels("m", '{"entityID": "e", "every_ms": 1000, "holds_ms": 3000}')
-    (('__name__', 'm'), ('entityID', 'e'))
+    ``entity_labels``: the names of the labels in which senders of other protocols state the entity,
+    such as ``instance``. ``cache``: attributes -> labels; None: nothing is remembered.
     """
-    own = msgspec.json.decode(attributes)
-    told = {name: value for name, value in own.items() if name not in (HOLDS, EVERY)}
-    return _named(metric_name(metric), metric, _labels(told))
+
+    entity_labels: frozenset[str]
+    cache: dict[str, dict[str, str]] | None = None
+
+    def caching(self) -> "PointLabels":
+        """Return an equal object with an empty cache of the labels of attributes, for one query."""
+        return PointLabels(self.entity_labels, {})
+
+    @classmethod
+    def of_settings(cls, settings: AgentSettings) -> "PointLabels":
+        """Return the ``PointLabels`` for the entity labels in an agent's settings."""
+        named = {settings.remote_write_entity, settings.influx_entity}
+        return cls(frozenset(named - {ENTITY}))
+
+    def __call__(self, metric: str, attributes: str) -> Labels:
+        """Return the labels of the points with a metric and attributes (a JSON object).
+
+        Attributes that adaptive sampling adds are omitted, since they describe single points; these
+        attributes are numbers. ``entityID`` is omitted if a label of the sender states the entity,
+        ``group`` if its value equals the label ``job``.
+
+        >>> labels_of = PointLabels(frozenset({"instance"}))
+        >>> labels_of("m", '{"entityID": "e", "every_ms": 1000, "holds_ms": 3000}')
+        (('__name__', 'm'), ('entityID', 'e'))
+        >>> labels_of("m", '{"entityID": "e", "instance": "e", "group": "g", "job": "g"}')
+        (('__name__', 'm'), ('instance', 'e'), ('job', 'g'))
+        """
+        found = None if self.cache is None else self.cache.get(attributes)
+        if found is None:
+            found = self._labels_of(attributes)
+            if self.cache is not None:
+                self.cache[attributes] = found
+        return _with_name(metric_name(metric), metric, found)
+
+    def _labels_of(self, attributes: str) -> dict[str, str]:
+        decoded = msgspec.json.decode(attributes)
+        described = {
+            name: value
+            for name, value in decoded.items()
+            if name not in (HOLDS_MS, INTERVAL_MS) or isinstance(value, str)
+        }
+        entity = described.get(ENTITY)
+        if any(described.get(name) in (entity, "") for name in self.entity_labels & {*described}):
+            del described[ENTITY]
+        if "job" in described and described["job"] == described.get("group"):
+            # As for entityID, but here the sender's own label of this name gets its name back.
+            described = remove_own_label(described, "group")
+        return _labels(described)
 
 
 def result_labels(insight: str, key: str) -> Labels:
-    """Return the labels of an insight's (its uid: DEPLOYMENT/NAME/NUMBER) results for a key."""
+    """Return the labels of the results of an insight for one key.
+
+    ``insight``: the uid of the insight, DEPLOYMENT/NAME/GENERATION. ``key``: the key as JSON.
+    """
     deployment, _, rest = insight.partition("/")
     name, _, generation = rest.rpartition("/")
     if not name:
-        return _named(metric_name(INSIGHT + insight), INSIGHT + insight, _labels(_object(key)))
+        return _with_name(metric_name(INSIGHT + insight), INSIGHT + insight, _labels(_object(key)))
     own = {"deployment": deployment, "generation": generation}
-    labels = own | _labels(_object(key))
-    return _named(metric_name(INSIGHT + name), INSIGHT + insight, labels)
+    labels = merge_labels(own, _labels(_object(key)))
+    return _with_name(metric_name(INSIGHT + name), INSIGHT + insight, labels)
 
 
-def text_of_number(value: float) -> str:
-    """Return a number as Prometheus writes it.
+def format_number(value: float) -> str:
+    """Return a number in Prometheus' format.
 
-    >>> [text_of_number(v) for v in (1.0, 0.1, 1e16, 1e21, 1e-7, float("inf"), -2.5e-05)]
+    >>> [format_number(v) for v in (1.0, 0.1, 1e16, 1e21, 1e-7, float("inf"), -2.5e-05)]
     ['1', '0.1', '10000000000000000', '1e+21', '1e-07', '+Inf', '-0.000025']
     """
     if value == int(value) if abs(value) < 1e15 else False:
@@ -91,11 +168,21 @@ def text_of_number(value: float) -> str:
     text = repr(float(value))
     if "e" not in text or abs(value) >= 1e21 or abs(value) < 1e-6:
         return text
-    return _plain(text)
+    return _without_exponent(text)
 
 
-def _plain(text: str) -> str:
-    """Write a number without its exponent."""
+def format_decimal(value: float) -> str:
+    """Return a number in decimal notation without an exponent, for the value of a label.
+
+    >>> format_decimal(2.5e-07), format_decimal(1e21), format_decimal(float("nan"))
+    ('0.00000025', '1000000000000000000000', 'NaN')
+    """
+    text = format_number(value)
+    return _without_exponent(text) if "e" in text else text
+
+
+def _without_exponent(text: str) -> str:
+    """Convert a number in exponent notation to decimal notation."""
     mantissa, _, exponent = text.lstrip("-").partition("e")
     whole, _, part = mantissa.partition(".")
     digits = whole + part
@@ -106,22 +193,34 @@ def _plain(text: str) -> str:
     return f"{sign}{digits.ljust(point, '0')}"
 
 
-def _spelled(text: str, not_in: re.Pattern[str]) -> str:
-    made = not_in.sub("_", text)
-    return f"_{made}" if not made or made[0].isdigit() else made
+def _sanitize(text: str, invalid: re.Pattern[str]) -> str:
+    name = invalid.sub("_", text)
+    return f"_{name}" if not name or name[0].isdigit() else name
 
 
-def _named(name: str, raw: str, labels: dict[str, str]) -> Labels:
-    labels[NAME] = name
-    if raw != name:
-        labels[RAW_NAME] = raw
-    return make_labels(labels)
+def _with_name(name: str, raw: str, labels: dict[str, str]) -> Labels:
+    own = {NAME: name}
+    # Matchers would take a sender's label of this name for the original name.
+    if raw != name or RAW_NAME in labels:
+        own[RAW_NAME] = raw
+    conflicts = own.keys() & labels.keys()
+    return make_labels(merge_labels(own, labels) if conflicts else own | labels)
 
 
 def _labels(attributes: Mapping[str, Any]) -> dict[str, str]:
-    """Of attributes that become the same label, the one that is spelled so already counts."""
-    ordered = sorted(attributes, key=lambda name: (label_name(name) == name, name))
-    return {label_name(name): _text(attributes[name]) for name in ordered}
+    """Convert attributes to labels.
+
+    If several attributes would get the same label name, the attribute with exactly this name gets
+    the label name, and the label names of the other attributes get the prefix ``exported_``.
+    """
+    texts = {name: text for name, value in attributes.items() if (text := _text(value))}
+    labels = {name: text for name, text in texts.items() if label_name(name) == name}
+    for name in sorted(texts.keys() - labels.keys()):
+        free = label_name(name)
+        while free in labels:
+            free = EXPORTED + free
+        labels[free] = texts[name]
+    return labels
 
 
 def _object(key: str) -> Mapping[str, Any]:

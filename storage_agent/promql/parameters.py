@@ -1,4 +1,4 @@
-"""Parameters of Prometheus' HTTP API: in the address, or in a form that was posted."""
+"""The parameters of Prometheus' HTTP API, from the URL or a posted form."""
 
 import math
 from datetime import datetime
@@ -6,33 +6,36 @@ from urllib.parse import parse_qsl
 
 from fastapi import Request
 
-from storage_agent.monitoring.bodies import LATEST_MS
-from storage_agent.promql.matching import Selector
-from storage_agent.promql.parsing import parse, parse_duration_ms, selector_of
-from storage_agent.promql.problems import bad_data
+from mistbow.client.fields import MAX_TIMESTAMP_MS
+from storage_agent.promql.errors import bad_data
+from storage_agent.promql.matchers import Selector
+from storage_agent.promql.parse import parse, parse_duration_ms, selector_of
 
-_MOST_PARAMETERS = 1000
+_MAX_PARAMETERS = 1000
 
 
 class Parameters:
-    """The parameters of one request; raises ``PromqlError`` for one that is missing or wrong."""
+    """The parameters of a request; methods raise ``PromqlError`` for invalid parameters."""
 
     def __init__(self, pairs: list[tuple[str, str]]) -> None:
         self._pairs = pairs
 
     def all(self, name: str) -> list[str]:
-        """Return every value of a parameter."""
+        """Return all values of a parameter; an absent parameter has no values."""
         return [value for key, value in self._pairs if key == name]
 
     def text(self, name: str) -> str:
-        """Return a parameter that must be there."""
+        """Return the first value of a required parameter."""
         value = next(iter(self.all(name)), "")
         if not value:
-            raise bad_data(f'invalid parameter "{name}": it is missing')
+            raise bad_data(f'invalid parameter "{name}": the parameter is missing')
         return value
 
     def time(self, name: str, default: int | None = None) -> int:
-        """Return a time in milliseconds; it is given in seconds, or in the form of RFC 3339."""
+        """Return the value of a time parameter (seconds since 1970, or RFC 3339) in milliseconds.
+
+        ``default``: the time (ms) if the parameter is absent; None: the parameter is required.
+        """
         if default is not None and not any(self.all(name)):
             return default
         text = self.text(name)
@@ -42,7 +45,7 @@ class Parameters:
                 found = datetime.fromisoformat(text).timestamp()
             except (ValueError, OverflowError):
                 found = math.nan
-        if not 0 <= found * 1000 <= LATEST_MS:
+        if not 0 <= found * 1000 <= MAX_TIMESTAMP_MS:
             raise bad_data(
                 f'invalid parameter "{name}": cannot parse {text!r} to a timestamp: give seconds '
                 "since 1970, or a time like 2026-11-21T10:00:00Z"
@@ -50,11 +53,11 @@ class Parameters:
         return round(found * 1000)
 
     def duration(self, name: str) -> int:
-        """Return a duration in milliseconds, more than none."""
+        """Return the value of a required parameter, a positive duration, in milliseconds."""
         text = self.text(name)
         seconds = _seconds(text)
         milliseconds = parse_duration_ms(text) if seconds is None else seconds * 1000
-        if not 1 <= milliseconds <= LATEST_MS:
+        if not 1 <= milliseconds <= MAX_TIMESTAMP_MS:
             raise bad_data(
                 f'invalid parameter "{name}": zero or negative query resolution step widths are '
                 "not accepted. Try a positive integer"
@@ -62,19 +65,27 @@ class Parameters:
         return round(milliseconds)
 
     def count(self, name: str) -> int | None:
-        """Return a number of items, if it is given; 0 asks for all, as if it were not."""
+        """Return the value of a parameter that limits a number of items.
+
+        None: the parameter is absent or 0, which means no limit.
+        """
         given = next(iter(self.all(name)), "0")
         if not (given.isascii() and given.isdigit() and len(given) < 10):
-            raise bad_data(f'invalid parameter "{name}": {given!r} is no number')
+            raise bad_data(
+                f'invalid parameter "{name}": {given!r} is not a number of at most 9 digits'
+            )
         return int(given) or None
 
     def selectors(self, name: str) -> list[Selector]:
-        """Return the selectors that a parameter's values are."""
+        """Return the values of a parameter, parsed as series selectors."""
         return [_selector(name, text) for text in self.all(name)]
 
 
 async def read_parameters(request: Request) -> Parameters:
-    """Return the parameters of a request; those of a form come first."""
+    """Return the parameters of a request.
+
+    The values from a posted form precede the values from the URL.
+    """
     texts = [request.url.query]
     if request.method == "POST":
         body = await request.body()
@@ -83,10 +94,10 @@ async def read_parameters(request: Request) -> Parameters:
         pairs = [
             pair
             for text in texts
-            for pair in parse_qsl(text, keep_blank_values=True, max_num_fields=_MOST_PARAMETERS)
+            for pair in parse_qsl(text, keep_blank_values=True, max_num_fields=_MAX_PARAMETERS)
         ]
     except ValueError as error:
-        raise bad_data(f"more than {_MOST_PARAMETERS} parameters") from error
+        raise bad_data(f"the request has more than {_MAX_PARAMETERS} parameters") from error
     return Parameters(pairs)
 
 
@@ -101,5 +112,5 @@ def _seconds(text: str) -> float | None:
 def _selector(name: str, text: str) -> Selector:
     node = parse(text)
     if type(node).__name__ != "VectorSelector":
-        raise bad_data(f'invalid parameter "{name}": {text!r} is no series selector')
+        raise bad_data(f'invalid parameter "{name}": {text!r} is not a series selector')
     return selector_of(node)  # type: ignore[arg-type]

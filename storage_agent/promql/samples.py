@@ -1,21 +1,27 @@
-"""Samples of some series, and which of them lie in windows of time."""
+"""Samples of series, and time windows over the samples."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from mistbow.streams.json_numbers import STALE
 from storage_agent.promql.labels import Labels
 from storage_agent.promql.vectors import Bools, Floats, Ints, Vector
 
 LOOKBACK_MS = 5 * 60_000
-_AT_ONCE = 4_000_000
-"""Samples in windows that are looked at without asking whether there is time left."""
+_STALE_BITS = np.float64(STALE).view(np.int64)
+_MAX_CHUNK_SAMPLES = 4_000_000
+"""The number of samples that are evaluated between two checks of the deadline."""
 
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Samples by series and time: those of series ``i`` are ``bounds[i]`` to ``bounds[i + 1]``."""
+    """Samples, sorted by series and time.
+
+    The samples of series i have the labels ``labels[i]`` and the indices from ``bounds[i]`` to
+    ``bounds[i + 1] - 1``.
+    """
 
     labels: list[Labels]
     bounds: Ints
@@ -24,8 +30,11 @@ class Samples:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
-    """Samples in any order; ``series`` says which of ``labels`` each is of, or -1 for none."""
+class UnsortedSamples:
+    """Samples in any order.
+
+    ``series``: for each sample, the index of its labels in ``labels``; -1: the sample is dropped.
+    """
 
     labels: Sequence[Labels]
     series: Ints
@@ -35,9 +44,11 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """Of series and times: window ``i`` has the samples ``low[i]`` to ``high[i]``, without it.
+    """Time windows over samples; window i contains the samples ``low[i]:high[i]``.
 
-    It ends at ``end[i]`` and is ``range_ms`` long; ``param`` is the function's other argument.
+    Window i ends at ``end[i]`` (ms) and has the length ``range_ms``. ``at[i]``: the timestamp (ms)
+    at which the query is evaluated; ``@`` and ``offset`` shift the end but not this timestamp.
+    ``params``: the scalar arguments of the function. ``check``: raises an error after the deadline.
     """
 
     ts: Ints
@@ -45,22 +56,27 @@ class Windows:
     low: Ints
     high: Ints
     end: Ints
+    at: Ints
     range_ms: int
-    param: Floats
+    params: Sequence[Floats]
+    check: Callable[[], None]
 
     @property
     def counts(self) -> Ints:
-        """How many samples are in each."""
+        """The number of samples in each window."""
         return self.high - self.low
 
 
-def collected(parts: Sequence[Rows]) -> Samples:
-    """Sort samples by series and time; of those of the same time the last counts."""
+def merge_samples(parts: Sequence[UnsortedSamples]) -> Samples:
+    """Merge samples, and sort them by series and time.
+
+    If a series has several samples with the same time, only the last of these samples is retained.
+    """
     numbers: dict[Labels, int] = {}
     series = []
     for part in parts:
-        of_each = [numbers.setdefault(labels, len(numbers)) for labels in part.labels]
-        series.append(np.array([*of_each, -1], np.int64)[part.series])
+        indices = [numbers.setdefault(labels, len(numbers)) for labels in part.labels]
+        series.append(np.array([*indices, -1], np.int64)[part.series])
     all_series = np.concatenate([np.empty(0, np.int64), *series])
     ts = np.concatenate([np.empty(0, np.int64), *(part.ts for part in parts)])
     values = np.concatenate([np.empty(0), *(part.values for part in parts)])
@@ -73,34 +89,67 @@ def collected(parts: Sequence[Rows]) -> Samples:
     return Samples(list(numbers), bounds.astype(np.int64), ts[last], values[last])
 
 
-def at_times(samples: Samples, ends: Ints) -> tuple[Ints, Bools]:
-    """Return which sample of each series counts at each time, and whether there is one."""
-    index = _before(samples, ends, "right") - 1
+def lookup_instant(samples: Samples, ends: Ints) -> tuple[Ints, Bools]:
+    """Return the latest sample of each series at each timestamp.
+
+    The result consists of two arrays of shape (series, timestamps): the index of the sample, and
+    whether the sample is present. A sample is present if it is at most ``LOOKBACK_MS`` old and is
+    not a staleness marker.
+    """
+    index = _search(samples, ends, "right") - 1
     found = index >= samples.bounds[:-1, None]
     if not len(samples.ts):
         return index, found
     index = np.maximum(index, 0)
-    return index, found & (samples.ts[index] >= ends - LOOKBACK_MS)
+    found &= samples.ts[index] >= ends - LOOKBACK_MS
+    return index, found & ~_is_stale(samples.values)[index]
 
 
-def over_windows(
+def without_stale(samples: Samples) -> Samples:
+    """Return the samples that are not staleness markers; only these are in range vectors."""
+    stale = _is_stale(samples.values)
+    if not stale.any():
+        return samples
+    bounds = samples.bounds - np.concatenate([[0], np.cumsum(stale)])[samples.bounds]
+    return Samples(samples.labels, bounds, samples.ts[~stale], samples.values[~stale])
+
+
+def _is_stale(values: Floats) -> Bools:
+    stale: Bools = values.view(np.int64) == _STALE_BITS
+    return stale
+
+
+@dataclass(frozen=True, slots=True)
+class Ranges:
+    """The time ranges of a range vector.
+
+    Range i reaches from ``ends[i] - range_ms`` to ``ends[i]`` (ms, inclusive); the query is
+    evaluated at the timestamp ``at[i]`` (ms).
+    """
+
+    ends: Ints
+    at: Ints
+    range_ms: int
+
+
+def apply_range_function(
     samples: Samples,
-    ends: Ints,
-    range_ms: int,
+    ranges: Ranges,
     function: Callable[[Windows], tuple[Floats, Bools]],
-    param: Floats,
+    params: Sequence[Floats],
     check: Callable[[], None],
 ) -> Vector:
-    """Return a function's values over the samples of each series in ``[end - range, end]``.
+    """Return the results of a function for the samples of each series in each range.
 
-    ``check`` is called now and then, and raises when it has taken too long.
+    ``params``: the function's scalar arguments. ``check``: raises an error after the deadline.
     """
-    low = _before(samples, ends - range_ms, "left")
-    high = _before(samples, ends, "right")
+    ends, range_ms = ranges.ends, ranges.range_ms
+    low = _search(samples, ends - range_ms, "left")
+    high = _search(samples, ends, "right")
     shape = low.shape
     values, present = np.zeros(low.size), np.zeros(low.size, np.bool_)
     low, high = low.ravel(), high.ravel()
-    for part in _parts(high - low) if len(samples.ts) else ():
+    for part in _chunks(high - low) if len(samples.ts) else ():
         check()
         first, last = int(low[part].min()), int(high[part].max())
         times = np.arange(part.start, part.stop) % len(ends)
@@ -111,17 +160,22 @@ def over_windows(
                 low[part] - first,
                 high[part] - first,
                 ends[times],
+                ranges.at[times],
                 range_ms,
-                param[times],
+                [param[times] for param in params],
+                check,
             )
         )
     return Vector(samples.labels, values.reshape(shape), present.reshape(shape))
 
 
-def in_range(samples: Samples, end: int, range_ms: int) -> list[tuple[Labels, Ints, Floats]]:
-    """Return the samples themselves, of series that have some in ``[end - range, end]``."""
-    low = _before(samples, np.array([end - range_ms]), "left")[:, 0]
-    high = _before(samples, np.array([end]), "right")[:, 0]
+def select_range(samples: Samples, end: int, range_ms: int) -> list[tuple[Labels, Ints, Floats]]:
+    """Return (labels, times, values) of each series that has samples in a time range.
+
+    The range reaches from ``end - range_ms`` to ``end`` (ms, inclusive).
+    """
+    low = _search(samples, np.array([end - range_ms]), "left")[:, 0]
+    high = _search(samples, np.array([end]), "right")[:, 0]
     return [
         (labels, samples.ts[begin:stop], samples.values[begin:stop])
         for labels, begin, stop in zip(samples.labels, low, high, strict=True)
@@ -129,28 +183,33 @@ def in_range(samples: Samples, end: int, range_ms: int) -> list[tuple[Labels, In
     ]
 
 
-def _before(samples: Samples, times: Ints, side: str) -> Ints:
-    """Return of each series and time the number of the first sample that is not before it.
+def _search(samples: Samples, times: Ints, side: str) -> Ints:
+    """Return, for each series and time, the index of the first sample at or after the time.
 
-    With the side ``right``, of the first that is after it.
+    The shape of the result is (series, times). With ``side="right"``, the sample must be after the
+    time. If there is no such sample, the index is the end of the series.
     """
-    known, rank = np.unique(samples.ts, return_inverse=True)
-    width = len(known) + 1
-    # Numbers of series and of times, as one: a single search finds all.
+    distinct, rank = np.unique(samples.ts, return_inverse=True)
+    width = len(distinct) + 1
+    # Series and time in a single number, so that a single search finds all.
     number = np.repeat(np.arange(len(samples.labels)), np.diff(samples.bounds))
     keys = number * width + rank
-    asked = np.searchsorted(known, times, "left" if side == "left" else "right")
-    wanted = np.arange(len(samples.labels))[:, None] * width + asked[None, :]
-    found: Ints = np.searchsorted(keys, wanted, "left").astype(np.int64)
+    ranks = np.searchsorted(distinct, times, "left" if side == "left" else "right")
+    requested = np.arange(len(samples.labels))[:, None] * width + ranks[None, :]
+    found: Ints = np.searchsorted(keys, requested, "left").astype(np.int64)
     return found
 
 
-def _parts(counts: Ints) -> Iterator[slice]:
-    """Yield spans of windows, each with not much more than so many samples at once."""
+def _chunks(counts: Ints) -> Iterator[slice]:
+    """Divide the windows into slices with a limited number of samples; yield each slice.
+
+    The limit is about ``_MAX_CHUNK_SAMPLES``, but a slice has at least one window. ``counts``: the
+    number of samples in each window.
+    """
     upto = np.cumsum(counts + 1)
     begin = 0
     while begin < len(counts):
         done = upto[begin - 1] if begin else 0
-        stop = max(begin + 1, int(np.searchsorted(upto, done + _AT_ONCE, "right")))
+        stop = max(begin + 1, int(np.searchsorted(upto, done + _MAX_CHUNK_SAMPLES, "right")))
         yield slice(begin, stop)
         begin = stop

@@ -1,1 +1,1 @@
-"""Records: values by key and time that are no metrics, of analytics, applications and routing."""
+"""Stores records of analytics and applications, their schemas, and routing tables."""

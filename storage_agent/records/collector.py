@@ -1,28 +1,26 @@
-"""Keeping this node's own routing table up to date."""
+"""The periodic collection of this host's routing table."""
 
-import asyncio
+import math
 
-from mistbow.errors import MistbowError
+from mistbow.runtime.periodic import PeriodicTask, Schedule
 from mistbow.telemetry import get_logger
 from storage_agent.records.host_routes import host_routes
-from storage_agent.records.routing import Routing
+from storage_agent.records.routing import RoutingTableStore
 
 log = get_logger(__name__)
 
-_EVERY_S = 30.0
+_INTERVAL_S = 30.0
 
 
-async def collect(routing: Routing) -> None:
-    """Look at this host's routes now and then, for ever, and put them when they have changed."""
-    while True:
-        try:
-            routes = host_routes()
-            if routes is None:
-                log.info("this host does not show its routes")
-                return
-            await routing.put_own(routes)
-        except MistbowError as error:
-            log.info("routes not stored", error=error.message)
-        except Exception as error:
-            log.error("routes not collected", exc_info=error)
-        await asyncio.sleep(_EVERY_S)
+def collect_routes(tables: RoutingTableStore) -> PeriodicTask:
+    """Return a periodic task, not yet started, that stores each change of this host's routes."""
+
+    async def collect() -> float:
+        routes = host_routes()
+        if routes is None:
+            log.info("host_routes_unavailable")
+            return math.inf
+        await tables.put_own(routes)
+        return _INTERVAL_S
+
+    return PeriodicTask(collect, Schedule("route_collection", interval_s=_INTERVAL_S))

@@ -1,4 +1,4 @@
-"""Bodies of the records API as its OpenAPI document shows them."""
+"""Example bodies for the OpenAPI document of the records API."""
 
 from typing import Any
 

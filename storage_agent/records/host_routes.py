@@ -1,9 +1,9 @@
-"""This host's own routing tables, as Linux shows them in /proc."""
+"""The routing tables of this host, read from /proc (Linux)."""
 
 import ipaddress
 from pathlib import Path
 
-from storage_agent.records.bodies import Route
+from mistbow.client.record_model import Route
 
 IPV4 = Path("/proc/net/route")
 IPV6 = Path("/proc/net/ipv6_route")
@@ -14,7 +14,7 @@ _LOOPBACK = "lo"
 
 
 def host_routes(ipv4: Path = IPV4, ipv6: Path = IPV6) -> list[Route] | None:
-    """Return the routes of this host; None where it does not show them."""
+    """Return the routes of this host; None: /proc does not contain a routing table."""
     if not ipv4.exists():
         return None
     routes = ipv4_routes(ipv4.read_text())
@@ -22,7 +22,7 @@ def host_routes(ipv4: Path = IPV4, ipv6: Path = IPV6) -> list[Route] | None:
 
 
 def ipv4_routes(text: str) -> list[Route]:
-    """Return the routes of a /proc/net/route that are up.
+    """Return the active routes in the text of /proc/net/route.
 
     >>> ipv4_routes("Iface Destination Gateway Flags RefCnt Use Metric Mask\\n"
     ...     "eth0 00000000 010011AC 0003 0 0 100 00000000")
@@ -39,7 +39,7 @@ def ipv4_routes(text: str) -> list[Route]:
 
 
 def ipv6_routes(text: str) -> list[Route]:
-    """Return the routes of a /proc/net/ipv6_route that are up, but for those to this host itself.
+    """Return the active routes in the text of /proc/net/ipv6_route, except loopback routes.
 
     >>> none = 32 * "0"
     >>> ipv6_routes(f"fd00{28 * '0'} 08 {none} 00 {none} 00000400 1 0 00000001 eth0")

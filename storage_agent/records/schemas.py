@@ -1,4 +1,7 @@
-"""The schemas of application data: registered, kept as events in a stream, checked on write."""
+"""The JSON Schemas of application data, which are stored as events in a stream.
+
+When records are put, the value of each record that names a schema is validated.
+"""
 
 import asyncio
 import re
@@ -13,25 +16,25 @@ from mistbow.clock import Clock
 from mistbow.errors import InvalidRequestError, NotFoundError, TooLargeError
 from mistbow.streams.events import event_rows, events_of
 from mistbow.streams.schemas import EVENTS
-from storage_agent.monitoring.bodies import check_depth
-from storage_agent.records.bodies import Item, SchemaBody
-from storage_agent.streams import reading
-from storage_agent.streams.reading import Selection, Selector
-from storage_agent.streams.streams import RECORDS, Stream, Streams
+from storage_agent.http.decode import check_depth
+from storage_agent.records.bodies import RecordItem, SchemaBody
+from storage_agent.streams import subscription
+from storage_agent.streams.streams import RECORD_PREFIX, Stream, Streams
+from storage_agent.streams.subscription import RowSelection, RowSelector
 
-STREAM = f"{RECORDS}schemas"
+STREAM = f"{RECORD_PREFIX}schemas"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_MOST_BYTES = 64 * 2**10
-_MOST = 1000
-_DEEPEST = 64
-"""Two levels of a schema describe one of a value."""
-_MOST_TOLD = 300
-_GONE = "null"
+_MAX_SCHEMA_BYTES = 64 * 2**10
+_MAX_SCHEMAS = 1000
+_MAX_DEPTH = 64
+"""The maximum nesting of a schema; two levels of a schema describe one level of a value."""
+_MAX_PROBLEM_LENGTH = 300
+_REMOVED = "null"
 
 
-class Described(msgspec.Struct, frozen=True):
-    """A schema as it is answered."""
+class SchemaDescription(msgspec.Struct, frozen=True):
+    """A schema in a response; ``indexed``: the names of the indexed fields."""
 
     name: str
     schema: msgspec.Raw
@@ -39,89 +42,102 @@ class Described(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    told: Described
+class _RegisteredSchema:
+    description: SchemaDescription
     validator: jsonschema_rs.Validator
 
 
 class Schemas:
-    """The schemas of this site, by name."""
+    """The registered schemas of this site."""
 
     def __init__(self, streams: Streams, clock: Clock) -> None:
         self._streams = streams
         self._clock = clock
-        self._known: dict[str, _Known] = {}
+        self._schemas: dict[str, _RegisteredSchema] = {}
         self._stream: Stream | None = None
         self._lock = asyncio.Lock()
 
     async def recover(self) -> None:
-        """Read what was registered before; to be called once."""
+        """Read the registered schemas from the stream; call this once, before the other methods."""
         if STREAM not in [stream.name for stream in self._streams.all()]:
             return
         stream = await self._streams.get(STREAM)
-        async for chunk in reading.read(stream.log, Selector(stream, Selection()), 0):
+        async for chunk in subscription.read(stream.log, RowSelector(stream, RowSelection()), 0):
             for _, name, event in events_of(chunk.rows):
-                self._learn(name, event)
+                self._apply(name, event)
 
-    def all(self) -> list[Described]:
-        """Return them by name."""
-        return [known.told for _, known in sorted(self._known.items())]
+    def all(self) -> list[SchemaDescription]:
+        """Return all schemas, sorted by name."""
+        return [schema.description for _, schema in sorted(self._schemas.items())]
 
-    def get(self, name: str) -> Described:
-        """Return one; raises ``NotFoundError``."""
-        if name not in self._known:
+    def get(self, name: str) -> SchemaDescription:
+        """Return the schema ``name``; raises ``NotFoundError`` if there is no such schema."""
+        if name not in self._schemas:
             raise NotFoundError(
-                f"there is no schema {name}", hint="PUT /app/schemas/{name} makes one."
+                f"there is no schema {name}", hint="PUT /app/schemas/{name} registers one."
             )
-        return self._known[name].told
+        return self._schemas[name].description
 
     async def put(self, name: str, body: SchemaBody) -> bool:
-        """Register a schema in place of one before; returns whether there was none."""
+        """Register or replace a schema; return whether the name is new.
+
+        Raises ``InvalidRequestError`` for an invalid name or schema, and ``TooLargeError`` for a
+        schema that is too large, or if there are too many schemas.
+        """
         if not _NAME.fullmatch(name):
             raise InvalidRequestError(
-                f"{name!r} is no name for a schema",
-                hint="Letters, digits and . _ - only, the first a letter or digit; at most 100.",
+                f"{name!r} is not a valid name of a schema",
+                hint="Begin with a letter or digit; use 1 to 100 letters, digits, '.', '_', '-'.",
             )
-        _check(body.schema)
+        _check_text(body.schema)
         _validator(body)
         event = msgspec.json.encode(body).decode()
-        new = name not in self._known
-        if new and len(self._known) >= _MOST:
-            raise TooLargeError(f"there are {_MOST} schemas already", hint="DELETE some of them.")
-        await self._tell(name, event)
-        return new
+        is_new = name not in self._schemas
+        if is_new and len(self._schemas) >= _MAX_SCHEMAS:
+            raise TooLargeError(
+                f"the maximum of {_MAX_SCHEMAS} schemas is reached",
+                hint="DELETE /app/schemas/NAME deletes a schema that is no longer needed.",
+            )
+        await self._append(name, event)
+        return is_new
 
     async def delete(self, name: str) -> None:
-        """Remove a schema; records that name it stay. Raises ``NotFoundError``."""
-        self.get(name)
-        await self._tell(name, _GONE)
+        """Remove a schema, but not the records that name the schema.
 
-    def check(self, items: Sequence[Item], where: str) -> None:
-        """Raise ``InvalidRequestError`` for an item that is not as the schema it names says."""
+        Raises ``NotFoundError`` if there is no such schema.
+        """
+        self.get(name)
+        await self._append(name, _REMOVED)
+
+    def check(self, items: Sequence[RecordItem], where: str) -> None:
+        """Raise ``InvalidRequestError`` if an item names a schema and does not match the schema.
+
+        ``where``: the name of the list of items, for the message.
+        """
         for number, item in enumerate(items):
             if item.schema is None:
                 continue
-            known = self._known.get(item.schema)
-            if known is None:
+            registered = self._schemas.get(item.schema)
+            if registered is None:
                 raise InvalidRequestError(
                     f"{where}[{number}].schema: there is no schema {item.schema}",
-                    hint="PUT /app/schemas/{name} makes one.",
+                    hint="PUT /app/schemas/{name} registers one.",
                 )
             try:
                 value = msgspec.json.decode(item.val)
-                if known.validator.is_valid(value):
+                if registered.validator.is_valid(value):
                     continue
-                problem = next(known.validator.iter_errors(value))
+                problem = next(registered.validator.iter_errors(value))
             except (msgspec.DecodeError, RecursionError, ValueError) as error:
                 raise InvalidRequestError(f"{where}[{number}].val: {error}") from error
             steps = problem.instance_path
             path = "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in steps)
             raise InvalidRequestError(
-                f"{where}[{number}].val{path}: {problem.message[:_MOST_TOLD]}",
-                hint=f"GET /app/schemas/{item.schema} shows what it should be.",
+                f"{where}[{number}].val{path}: {problem.message[:_MAX_PROBLEM_LENGTH]}",
+                hint=f"GET /app/schemas/{item.schema} shows the schema.",
             )
 
-    async def _tell(self, name: str, event: str) -> None:
+    async def _append(self, name: str, event: str) -> None:
         async with self._lock:
             if self._stream is None:
                 await self._streams.create(STREAM, EVENTS)
@@ -129,28 +145,34 @@ class Schemas:
             await self._stream.writer.append(
                 event_rows(self._clock(), {name: event}), epoch=self._stream.log.epoch
             )
-            self._learn(name, event)
+            self._apply(name, event)
 
-    def _learn(self, name: str, event: str) -> None:
-        if event == _GONE:
-            self._known.pop(name, None)
+    def _apply(self, name: str, event: str) -> None:
+        if event == _REMOVED:
+            self._schemas.pop(name, None)
             return
         body = msgspec.json.decode(event, type=SchemaBody)
-        told = Described(name, body.schema, body.indexed)
-        self._known[name] = _Known(told, _validator(body))
+        description = SchemaDescription(name, body.schema, body.indexed)
+        self._schemas[name] = _RegisteredSchema(description, _validator(body))
 
 
-def _check(schema: msgspec.Raw) -> None:
-    """Refuse what would be a schema, but can be neither kept nor read where the stack is short."""
-    if len(schema) > _MOST_BYTES:
+def _check_text(schema: msgspec.Raw) -> None:
+    """Raise an error if the text of a schema is invalid.
+
+    The error is ``TooLargeError`` if the text is too large, and ``InvalidRequestError`` if it is
+    not UTF-8 or is nested too deeply.
+    """
+    if len(schema) > _MAX_SCHEMA_BYTES:
         raise TooLargeError(
-            f"schema: it takes more than {_MOST_BYTES} bytes", hint="Split it into several."
+            f"schema: the text takes {len(schema)} bytes, and at most "
+            f"{_MAX_SCHEMA_BYTES} are allowed",
+            hint="Split it into several schemas.",
         )
     try:
         text = str(schema, "utf-8")
     except UnicodeDecodeError as error:
-        raise InvalidRequestError("schema: it is not valid UTF-8") from error
-    check_depth(text, "schema", _DEEPEST)
+        raise InvalidRequestError("schema: the text is not valid UTF-8") from error
+    check_depth(text, "schema", _MAX_DEPTH)
 
 
 def _validator(body: SchemaBody) -> jsonschema_rs.Validator:
@@ -158,14 +180,13 @@ def _validator(body: SchemaBody) -> jsonschema_rs.Validator:
         schema: Any = msgspec.json.decode(body.schema)
         return jsonschema_rs.validator_for(
             schema,
-            # Whoever registers a schema shall not make this agent fetch anything, nor have its
-            # patterns take longer than the text that they look at.
+            # A schema must not make this agent fetch anything, and patterns must take linear time.
             offline=True,
             pattern_options=jsonschema_rs.RegexOptions(),
         )
     except (ValueError, jsonschema_rs.ReferencingError, RecursionError) as error:
-        what = getattr(error, "message", str(error))
+        problem = getattr(error, "message", str(error))
         raise InvalidRequestError(
-            f"schema: it is no JSON Schema that can be used here: {what[:_MOST_TOLD]}",
-            hint="Its references must be within it; patterns have no look-around.",
+            f"schema: the value is not a usable JSON Schema: {problem[:_MAX_PROBLEM_LENGTH]}",
+            hint="References must stay within the schema, and patterns have no look-around.",
         ) from error

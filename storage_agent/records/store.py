@@ -1,79 +1,80 @@
-"""Everything that an agent keeps by key: records of analytics and applications, and schemas."""
+"""The store of an agent's records: analytics, application data, schemas, and routing tables."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
 
+from mistbow.client.agent_model import Missing
 from mistbow.clock import Clock
 from mistbow.errors import InvalidRequestError, NotFoundError, TooLargeError, UnavailableError
-from mistbow.settings import AgentSettings
-from mistbow.tasks import end
-from mistbow.telemetry import get_logger
-from storage_agent.fabric.gathering import Answers, Missing, Question, ask
-from storage_agent.fabric.member import Member
-from storage_agent.monitoring.bodies import check_deletion_bounds
-from storage_agent.monitoring.extraction import choice_of, times_between
-from storage_agent.records import collector
+from mistbow.runtime.periodic import PeriodicTask, Schedule
+from storage_agent.http.deletions import check_deletion_scope
+from storage_agent.membership.fabric_membership import FabricMembership
+from storage_agent.membership.scatter_gather import ScatterAnswers, ScatterRequest, scatter
 from storage_agent.records.bodies import (
-    DeleteBody,
-    Item,
     KeyValues,
-    QueryBody,
-    ReadBody,
+    RecordDeleteBody,
+    RecordItem,
+    RecordQueryBody,
+    RecordReadBody,
     SchemaBody,
 )
-from storage_agent.records.kind import Kind
-from storage_agent.records.query import Query
-from storage_agent.records.routing import Routing
+from storage_agent.records.collector import collect_routes
+from storage_agent.records.kind import RecordKind
+from storage_agent.records.query import RecordQuery
+from storage_agent.records.routing import RoutingTableStore
 from storage_agent.records.schemas import Schemas
+from storage_agent.settings import AgentSettings
 from storage_agent.streams.streams import Streams
+from storage_agent.timeseries.point_queries import name_set, parse_time_range
 
-log = get_logger(__name__)
-
-_LOOK_S = 5.0
+_EXPIRY_INTERVAL_S = 5.0
 _KINDS = ("analytics", "application")
 
-_Parts = dict[str, list[KeyValues]]
-_PARTS = msgspec.json.Decoder(_Parts)
+_RecordsByKind = dict[str, list[KeyValues]]
+_RECORDS_BY_KIND = msgspec.json.Decoder(_RecordsByKind)
 
 
 @dataclass(frozen=True, slots=True)
-class _Open:
-    kinds: dict[str, Kind]
+class _OpenStore:
+    kinds: dict[str, RecordKind]
     schemas: Schemas
-    routing: Routing
-    tasks: tuple[asyncio.Task[None], ...]
+    routing: RoutingTableStore
+    tasks: tuple[PeriodicTask, ...]
 
 
 class RecordStore:
-    """Raises ``UnavailableError`` before it is open."""
+    """Stores records of all kinds; calls before ``open`` raise ``UnavailableError``."""
 
-    def __init__(self, settings: AgentSettings, member: Member, clock: Clock) -> None:
+    def __init__(self, settings: AgentSettings, membership: FabricMembership, clock: Clock) -> None:
         self._settings = settings
-        self._member = member
+        self._membership = membership
         self._clock = clock
-        self._opened: _Open | None = None
+        self._opened: _OpenStore | None = None
 
     async def open(self, streams: Streams) -> None:
-        """Recover what was put before, and begin to collect this host's routes."""
-        kinds = {name: Kind(name, streams) for name in _KINDS}
+        """Read the stored records, and start the tasks that expire records and collect routes."""
+        kinds = {name: RecordKind(name, streams) for name in _KINDS}
         schemas = Schemas(streams, self._clock)
-        routing = Routing(Kind("routing", streams), self._settings.node, self._member, self._clock)
+        routing = RoutingTableStore(
+            RecordKind("routing", streams), self._settings.node, self._membership, self._clock
+        )
         await schemas.recover()
         for kind in (*kinds.values(), routing.kind):
             await kind.recover()
-        tasks = [_keep((*kinds.values(), routing.kind))]
+        tasks = [_expiry(kind) for kind in (*kinds.values(), routing.kind)]
         if self._settings.collect_routes:
-            tasks.append(collector.collect(routing))
-        running = tuple(asyncio.create_task(task, name="records") for task in tasks)
-        self._opened = _Open(kinds, schemas, routing, running)
+            tasks.append(collect_routes(routing))
+        for task in tasks:
+            task.start()
+        self._opened = _OpenStore(kinds, schemas, routing, tuple(tasks))
 
     async def close(self) -> None:
-        """Stop keeping things in order and collecting."""
+        """Stop the tasks that expire records and collect routes."""
         if self._opened is not None:
-            await end(self._opened.tasks)
+            for task in self._opened.tasks:
+                await task.close()
 
     @property
     def schemas(self) -> Schemas:
@@ -81,131 +82,148 @@ class RecordStore:
         return self._ready().schemas
 
     @property
-    def routing(self) -> Routing:
-        """The routing tables."""
+    def routing(self) -> RoutingTableStore:
+        """The store of routing tables."""
         return self._ready().routing
 
     async def register(self, name: str, body: SchemaBody) -> bool:
-        """Register a schema in place of one before; returns whether there was none."""
+        """Register or replace a schema; return whether the name is new.
+
+        ``Schemas.put`` describes the errors.
+        """
         ready = self._ready()
-        made = await ready.schemas.put(name, body)
-        ready.kinds["application"].latest.forget_indexes(name)
-        return made
+        is_new = await ready.schemas.put(name, body)
+        ready.kinds["application"].latest.drop_indexes(name)
+        return is_new
 
     async def unregister(self, name: str) -> None:
-        """Remove a schema; raises ``NotFoundError``."""
+        """Remove a schema; raises ``NotFoundError`` if there is no such schema."""
         ready = self._ready()
         await ready.schemas.delete(name)
-        ready.kinds["application"].latest.forget_indexes(name)
+        ready.kinds["application"].latest.drop_indexes(name)
 
-    async def put(self, word: str, items: Sequence[Item], key: str | None) -> None:
-        """Store the records of one kind, all or none."""
+    async def put(self, kind_name: str, items: Sequence[RecordItem], key: str | None) -> None:
+        """Store all given records of a kind, or none of them.
+
+        ``key``: the idempotency key, or None. Raises ``InvalidRequestError`` for an invalid record,
+        and ``TooLargeError`` for too many records.
+        """
         ready = self._ready()
-        most = self._settings.max_points
-        if len(items) > most:
+        limit = self._settings.max_points
+        if len(items) > limit:
             raise TooLargeError(
-                f"the body has more than {most} records", hint="Send fewer at once."
+                f"the body has {len(items)} records, and at most {limit} are allowed",
+                hint="Send fewer records per request.",
             )
-        ready.schemas.check(items, word)
+        ready.schemas.check(items, kind_name)
         if items:
-            await ready.kinds[word].put(items, key, word)
+            await ready.kinds[kind_name].put(items, key, kind_name)
 
-    async def delete(self, word: str, body: DeleteBody) -> None:
-        """Delete the records of one kind that a body names; raises ``InvalidRequestError``."""
-        check_deletion_bounds(body.nodes, body.latest)
-        keys = choice_of(body.key)
+    async def delete(self, kind_name: str, body: RecordDeleteBody) -> None:
+        """Delete the records of a kind that a body selects.
+
+        Raises ``InvalidRequestError`` if the body is invalid, for example if it has no key.
+        """
+        check_deletion_scope(body.nodes, body.latest)
+        keys = name_set(body.key)
         if not keys:
-            raise InvalidRequestError("key: it names nothing", hint='Say which: {"key": ["load"]}.')
-        times = times_between(body.since, body.until, None)
-        await self._ready().kinds[word].delete(keys, *(times or (None, None)))
+            raise InvalidRequestError(
+                "key: a deletion needs at least one key", hint='For example {"key": ["load"]}.'
+            )
+        times = parse_time_range(body.since, body.until, None)
+        await self._ready().kinds[kind_name].delete(keys, *(times or (None, None)))
 
-    async def get(self, word: str, body: ReadBody) -> bytes:
-        """Return the records of one kind that a body asks for, as JSON."""
+    async def get(self, kind_name: str, body: RecordReadBody) -> bytes:
+        """Return the JSON answer with the records of a kind that a body selects."""
         if body.nodes is None:
-            return msgspec.json.encode({word: await self._read(word, body)})
-        alone = msgspec.structs.replace(body, nodes=None)
-        path = "/analytics/get" if word == "analytics" else "/app/get"
+            return msgspec.json.encode({kind_name: await self._read(kind_name, body)})
+        local_body = msgspec.structs.replace(body, nodes=None)
+        path = "/analytics/get" if kind_name == "analytics" else "/app/get"
 
         async def here() -> bytes:
-            return await self.get(word, alone)
+            return await self.get(kind_name, local_body)
 
-        question = Question(path, msgspec.json.encode(alone), here, _PARTS.decode)
-        latest = times_between(body.since, body.until, body.latest) is None
-        return await self._gathered(word, body.nodes, question, latest, body.limit)
+        request = ScatterRequest(
+            path, msgspec.json.encode(local_body), here, _RECORDS_BY_KIND.decode
+        )
+        latest = parse_time_range(body.since, body.until, body.latest) is None
+        return await self._scatter(kind_name, body.nodes, request, latest, body.limit)
 
-    async def query(self, body: QueryBody) -> bytes:
-        """Return the latest records of applications that are as a body says, as JSON."""
+    async def query(self, body: RecordQueryBody) -> bytes:
+        """Return the JSON answer with the latest application records that a body selects.
+
+        Raises ``NotFoundError`` if the schema does not exist.
+        """
         if body.nodes is None:
             ready = self._ready()
-            query = Query.of(body, ready.schemas.get(body.schema).indexed)
+            query = RecordQuery.of(body, ready.schemas.get(body.schema).indexed)
             return msgspec.json.encode(
                 {"application": await query.run(ready.kinds["application"].latest)}
             )
-        Query.of(body, ())  # only what can be asked is sent on
-        alone = msgspec.structs.replace(body, nodes=None)
+        RecordQuery.of(body, ())  # reject an invalid query before it is sent on
+        local_body = msgspec.structs.replace(body, nodes=None)
 
         async def here() -> bytes:
-            return await self.query(alone)
+            return await self.query(local_body)
 
-        content = msgspec.json.encode(alone)
-        question = Question("/app/query", content, here, _PARTS.decode, may_lack=True)
-        return await self._gathered("application", body.nodes, question, True, body.limit)
+        content = msgspec.json.encode(local_body)
+        request = ScatterRequest(
+            "/app/query", content, here, _RECORDS_BY_KIND.decode, allow_not_found=True
+        )
+        return await self._scatter("application", body.nodes, request, True, body.limit)
 
-    async def _read(self, word: str, body: ReadBody) -> list[KeyValues]:
-        kind = self._ready().kinds[word]
-        keys = choice_of(body.key)
-        times = times_between(body.since, body.until, body.latest)
+    async def _read(self, kind_name: str, body: RecordReadBody) -> list[KeyValues]:
+        kind = self._ready().kinds[kind_name]
+        keys = name_set(body.key)
+        times = parse_time_range(body.since, body.until, body.latest)
         if times is None:
             return kind.read_latest(keys, body.start or "", body.limit)
         return await kind.read_past(keys, *times, body.start or "", body.limit)
 
-    async def _gathered(
+    async def _scatter(
         self,
-        word: str,
+        kind_name: str,
         nodes: frozenset[str] | str | None,
-        question: Question[_Parts],
+        request: ScatterRequest[_RecordsByKind],
         latest: bool,
         limit: int | None,
     ) -> bytes:
-        answers = await ask(nodes, self._member, question)
-        if answers.lacking and not answers.found:
-            raise _nowhere(answers)
-        parts = [part.get(word, []) for part in answers.found]
+        answers = await scatter(name_set(nodes), self._membership, request)
+        if answers.not_found and not answers.found:
+            raise _not_found(answers)
+        parts = [part.get(kind_name, []) for part in answers.found]
         answer: dict[str, list[KeyValues] | tuple[Missing, ...]] = {
-            word: merged(parts, latest)[:limit]
+            kind_name: merge_records(parts, latest)[:limit]
         }
         if answers.missing:
             answer["missing"] = answers.missing
         return msgspec.json.encode(answer)
 
-    def _ready(self) -> _Open:
+    def _ready(self) -> _OpenStore:
         if self._opened is None:
-            raise UnavailableError("the agent is starting", hint="/readyz says what it waits for.")
+            raise UnavailableError(
+                "the agent is starting", hint="/readyz reports what it waits for."
+            )
         return self._opened
 
 
-async def _keep(kinds: Sequence[Kind]) -> None:
-    """Forget what has expired, for ever."""
-    while True:
-        await asyncio.sleep(_LOOK_S)
-        for kind in kinds:
-            try:
-                await kind.expire()
-            except UnavailableError:
-                continue  # the client of Ignite has told
-            except Exception as error:
-                log.error("records not kept in order", kind=kind.name, exc_info=error)
+def _expiry(kind: RecordKind) -> PeriodicTask:
+    schedule = Schedule("record_expiry", _EXPIRY_INTERVAL_S, fields={"kind": kind.name})
+    return PeriodicTask(kind.expire, schedule)
 
 
-def _nowhere(answers: Answers[_Parts]) -> NotFoundError:
-    """Return the error where nobody who answered knows what was asked about."""
-    first = answers.lacking[0]
+def _not_found(answers: ScatterAnswers[_RecordsByKind]) -> NotFoundError:
+    """Return the error for a query whose schema exists at none of the nodes that answered."""
+    first = answers.not_found[0]
     details = {"missing": msgspec.to_builtins(answers.missing)} if answers.missing else None
     return NotFoundError(first.message, hint=first.hint, details=details)
 
 
-def merged(parts: Sequence[list[KeyValues]], latest: bool) -> list[KeyValues]:
-    """Return what several nodes have of each key, by time; with ``latest`` only the last of it."""
+def merge_records(parts: Sequence[list[KeyValues]], latest: bool) -> list[KeyValues]:
+    """Merge the records of several nodes; return the records sorted by key and time.
+
+    ``latest``: True to return only the latest record of each key.
+    """
     by_key: dict[str, list[KeyValues]] = {}
     for part in parts:
         for each in part:

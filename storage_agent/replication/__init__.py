@@ -1,1 +1,1 @@
-"""Copies of this site's streams at other sites, and of theirs here: who holds what, and why."""
+"""Replication: copies of this site's streams elsewhere, and replicas of other sites' streams."""

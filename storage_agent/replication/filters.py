@@ -1,60 +1,39 @@
-"""Which series a copy or a restriction is about."""
+"""Filters with which copies and restrictions select series and points."""
 
 from collections.abc import Mapping
 from functools import lru_cache, reduce
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from msgspec import Meta
 
-from storage_agent.monitoring.bodies import Id, Text
-from storage_agent.monitoring.catalogue import Catalogue, Metadata, series_of
-from storage_agent.streams.columns import Keys, is_in
-
-_Ids = Annotated[tuple[Id, ...], Meta(max_length=1000)]
-_Texts = Annotated[tuple[Text, ...], Meta(min_length=1, max_length=1000)]
-
-
-class SeriesFilter(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
-):
-    """Series of these metrics, entities and groups, and points with these labels.
-
-    Several values of one are alternatives; all that are given must hold; none is everything.
-    ``labels`` are a point's own and those of its node, as in ``BY`` and ``WHEN``.
-    """
-
-    metric: _Ids = ()
-    entity: _Ids = ()
-    group: _Ids = ()
-    labels: Annotated[Mapping[Id, _Texts], Meta(max_length=64)] = {}
-
-    @property
-    def all(self) -> bool:
-        """Whether every series is meant."""
-        return not (self.metric or self.entity or self.group or self.labels)
-
+from mistbow.client.operation_model import SeriesFilter
+from storage_agent.series import Metadata, series_of
+from storage_agent.streams.columns import is_in
+from storage_agent.timeseries.catalogue import Catalogue
 
 EVERYTHING = SeriesFilter()
 
 
-def text_of(wanted: SeriesFilter) -> str:
-    """Return a filter as JSON, the same for filters that mean the same."""
+def canonical_text(series_filter: SeriesFilter) -> str:
+    """Return a filter as canonical JSON, which is the same text for all equivalent filters."""
     return msgspec.json.encode(
         SeriesFilter(
-            metric=tuple(sorted(set(wanted.metric))),
-            entity=tuple(sorted(set(wanted.entity))),
-            group=tuple(sorted(set(wanted.group))),
-            labels={name: tuple(sorted(set(values))) for name, values in wanted.labels.items()},
+            metric=tuple(sorted(set(series_filter.metric))),
+            entity=tuple(sorted(set(series_filter.entity))),
+            group=tuple(sorted(set(series_filter.group))),
+            labels={
+                name: tuple(sorted(set(values))) for name, values in series_filter.labels.items()
+            },
         ),
         order="deterministic",
     ).decode()
 
 
 def covers(wider: SeriesFilter, narrower: SeriesFilter) -> bool:
-    """Tell whether all that one filter can mean is meant by another too."""
+    """Return whether every point that matches ``narrower`` also matches ``wider``."""
     pairs = [
         (wider.metric, narrower.metric),
         (wider.entity, narrower.entity),
@@ -65,65 +44,96 @@ def covers(wider: SeriesFilter, narrower: SeriesFilter) -> bool:
 
 
 def may_overlap(one: SeriesFilter, other: SeriesFilter) -> bool:
-    """Tell whether a point can be meant by both filters."""
+    """Return whether some point may match both filters.
+
+    Only metrics and entities are compared, not groups and labels.
+    """
     pairs = ((one.metric, other.metric), (one.entity, other.entity))
     return all(not a or not b or not set(a).isdisjoint(b) for a, b in pairs)
 
 
-def surely_holds(wanted: SeriesFilter, metadata: Metadata) -> bool:
-    """Tell whether every point of a series is meant; what a point's labels are is not known."""
-    return not wanted.labels and may_hold(wanted, metadata)
+def matches_all_points(series_filter: SeriesFilter, metadata: Metadata) -> bool:
+    """Return whether a filter matches every point of a series, whatever labels the points have.
+
+    ``metadata``: the metadata of the series.
+    """
+    return not series_filter.labels and may_match_points(series_filter, metadata)
 
 
-def may_hold(wanted: SeriesFilter, metadata: Metadata) -> bool:
-    """Tell whether a point of a series can be meant."""
+def may_match_points(series_filter: SeriesFilter, metadata: Metadata) -> bool:
+    """Return whether a filter may match some point of a series.
+
+    The labels of the points are unknown, so the labels of the filter are ignored. ``metadata``: the
+    metadata of the series.
+    """
     metric, entity = series_of(metadata)
-    asked = (
-        (wanted.metric, metric),
-        (wanted.entity, entity),
-        (wanted.group, metadata.get("group")),
+    fields = (
+        (series_filter.metric, metric),
+        (series_filter.entity, entity),
+        (series_filter.group, metadata.get("group")),
     )
-    return all(not values or told in values for values, told in asked)
+    return all(not values or value in values for values, value in fields)
 
 
-def among(wanted: SeriesFilter, rows: pa.RecordBatch, catalogue: Catalogue) -> pa.Array:
-    """Return of each point, a row of the schema ``POINTS``, whether it is meant."""
-    parts = []
-    if wanted.metric:
-        parts.append(is_in(rows["metric"], pa.array(wanted.metric, pa.string())))
-    if wanted.entity:
-        parts.append(is_in(rows["entity"], pa.array(wanted.entity, pa.string())))
-    if wanted.labels:
-        parts.append(_labelled(rows["attributes"], wanted.labels))
-    if wanted.group:
-        parts.append(_grouped(rows, wanted.group, catalogue))
-    return reduce(pc.and_, parts) if parts else pa.repeat(pa.scalar(True), rows.num_rows)
+def match_points(
+    series_filter: SeriesFilter, rows: pa.RecordBatch, catalogue: Catalogue
+) -> pa.Array:
+    """Return a boolean array with one item for each row: whether the filter matches the point.
+
+    ``rows``: rows of the schema ``POINTS``. ``catalogue``: contains the groups of the series.
+    """
+    masks = []
+    if series_filter.metric:
+        masks.append(is_in(rows["metric"], pa.array(series_filter.metric, pa.string())))
+    if series_filter.entity:
+        masks.append(is_in(rows["entity"], pa.array(series_filter.entity, pa.string())))
+    if series_filter.labels:
+        masks.append(_match_labels(rows["attributes"], series_filter.labels))
+    if series_filter.group:
+        masks.append(_match_groups(rows, series_filter.group, catalogue))
+    return reduce(pc.and_, masks) if masks else pa.repeat(pa.scalar(True), rows.num_rows)
 
 
-def _grouped(rows: pa.RecordBatch, groups: tuple[str, ...], catalogue: Catalogue) -> pa.Array:
-    """Tell what is of a group: a point that says so, or whose series said so at another time."""
-    named = _labelled(rows["attributes"], {"group": groups})
-    members = {series for series, told in catalogue.all() if told.get("group") in groups}
-    if not members:
-        return named
-    return pc.or_(named, Keys(members).among([rows["metric"], rows["entity"]]))
+def _match_groups(rows: pa.RecordBatch, groups: tuple[str, ...], catalogue: Catalogue) -> pa.Array:
+    """Return a boolean array with one item for each row: whether a group of the point matches.
+
+    The groups of a point are its attribute ``group`` and the group of its series.
+    """
+    named = _match_labels(rows["attributes"], {"group": groups})
+    metric, entity = (_dictionary(rows[name]) for name in ("metric", "entity"))
+    width = max(1, len(entity.dictionary))
+    codes = metric.indices.to_numpy().astype(np.int64) * width + entity.indices.to_numpy()
+    distinct, inverse = np.unique(codes, return_inverse=True)
+    metrics, entities = metric.dictionary.to_pylist(), entity.dictionary.to_pylist()
+    pairs = ((metrics[code // width], entities[code % width]) for code in distinct.tolist())
+    members = [_is_member(catalogue.description(*pair), groups) for pair in pairs]
+    return pc.or_(named, pa.array(np.array(members, np.bool_)[inverse]))
 
 
-def _labelled(column: pa.Array, labels: Mapping[str, tuple[str, ...]]) -> pa.Array:
-    # Each word is looked at once, however many rows have it.
-    words = column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode()
-    fits = [_fits(word, labels) for word in words.dictionary.to_pylist()]
-    return pa.array(fits, pa.bool_()).take(words.indices)
-
-
-def _fits(word: str, labels: Mapping[str, tuple[str, ...]]) -> bool:
-    told = _read(word)
-    return all(told.get(name) in values for name, values in labels.items())
+def _dictionary(column: pa.Array) -> pa.DictionaryArray:
+    return column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode()
 
 
 @lru_cache(maxsize=10_000)
-def _read(word: str) -> dict[str, str]:
-    attributes: dict[str, Any] = msgspec.json.decode(word)
+def _is_member(description: bytes | None, groups: tuple[str, ...]) -> bool:
+    return description is not None and msgspec.json.decode(description).get("group") in groups
+
+
+def _match_labels(column: pa.Array, labels: Mapping[str, tuple[str, ...]]) -> pa.Array:
+    # Each distinct text is decoded once, however many rows have it.
+    texts = column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode()
+    matches = [_has_labels(text, labels) for text in texts.dictionary.to_pylist()]
+    return pa.array(matches, pa.bool_()).take(texts.indices)
+
+
+def _has_labels(text: str, labels: Mapping[str, tuple[str, ...]]) -> bool:
+    attributes = _decode_attributes(text)
+    return all(attributes.get(name) in values for name, values in labels.items())
+
+
+@lru_cache(maxsize=10_000)
+def _decode_attributes(text: str) -> dict[str, str]:
+    attributes: dict[str, Any] = msgspec.json.decode(text)
     return {
         name: value if isinstance(value, str) else msgspec.json.encode(value).decode()
         for name, value in attributes.items()

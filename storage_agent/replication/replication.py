@@ -1,4 +1,4 @@
-"""Replication at one site: what it wants copied and holds itself, and reading from copies."""
+"""The replication of one site: creates, starts and stops the parts of replication."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -6,114 +6,153 @@ from typing import Any
 
 from mistbow.clock import Clock
 from mistbow.errors import ConflictError
-from mistbow.settings import AgentSettings
-from mistbow.tasks import end
-from mistbow.telemetry import get_logger
-from storage_agent.fabric.gathering import StandIn
-from storage_agent.fabric.member import Member
-from storage_agent.fabric.relay import READER
-from storage_agent.monitoring.bodies import GetBody, HoldBody, QueryBody
-from storage_agent.monitoring.catalogue import Catalogue
-from storage_agent.replication.deciding import Decider
-from storage_agent.replication.insights import Insights
-from storage_agent.replication.moved import MovedPoints, MovedReplicas
-from storage_agent.replication.moving import Mover
-from storage_agent.replication.offering import Offers
-from storage_agent.replication.policy import load
-from storage_agent.replication.pulling import Puller
-from storage_agent.replication.reads import Reads, asked_by
-from storage_agent.replication.restrictions import Restrictions
-from storage_agent.replication.standing_in import GetStandIn, QueryStandIn, StandIns
-from storage_agent.replication.told import copies_of, kept_by
-from storage_agent.replication.vital_signs import VitalSigns
-from storage_agent.streams.housekeeping import Bound
+from mistbow.runtime.tasks import cancel_and_wait
+from storage_agent.http.points import GetBody, QueryBody
+from storage_agent.http.streams import RetentionLeaseBody
+from storage_agent.membership.fabric_membership import FabricMembership
+from storage_agent.membership.proxy import REQUESTING_SITE
+from storage_agent.membership.scatter_gather import SiteFailover
+from storage_agent.replication.facts import copies_of, replica_facts
+from storage_agent.replication.failover.failover import FailoverReader, GetFailover, QueryFailover
+from storage_agent.replication.follower.follower import Follower
+from storage_agent.replication.follower.replica_server import ReplicaServer
+from storage_agent.replication.offload.offloaded_points import OffloadedPoints
+from storage_agent.replication.offload.offloader import Offloader
+from storage_agent.replication.policy.driver import PolicyDriver, PolicyInputs
+from storage_agent.replication.policy.insight_readers import InsightReaders
+from storage_agent.replication.policy.read_counts import ReadCounts, requested_filter
+from storage_agent.replication.policy.registry import load
+from storage_agent.replication.policy.stability import StabilityMonitor
+from storage_agent.replication.restrictions import SiteRestrictions
+from storage_agent.replication.source.copies import Copies
+from storage_agent.replication.source.copy_reader import CopyReader
+from storage_agent.settings import AgentSettings
+from storage_agent.streams.maintenance import StorageLimit
 from storage_agent.streams.streams import Streams
-
-log = get_logger(__name__)
+from storage_agent.timeseries.catalogue import Catalogue
 
 _MB = 2**20
 
 
 class Replication:
-    """The parts, put together; nothing here makes a write of this site wait."""
+    """Runs the parts of replication at one site: source, follower, failover, offload and policy.
 
-    def __init__(self, settings: AgentSettings, member: Member, clock: Clock) -> None:
+    Writes of points never wait for these parts.
+    """
+
+    def __init__(self, settings: AgentSettings, membership: FabricMembership, clock: Clock) -> None:
         policy = load(settings.replication_policy) if settings.replication_policy else None
-        self.member = member
-        self.restrictions = Restrictions(settings.restrictions, member)
-        self.moved = MovedPoints(member)
-        self.offers = Offers(member, self.restrictions, self.moved, clock)
-        self.puller = Puller(member, settings.home, settings.replica_free_mb * _MB, clock)
-        self.reads = Reads(clock)
-        self.insights = Insights(member, clock)
-        self.moved_here = MovedReplicas(self.puller, durable=settings.durability != "memory")
-        self.stand_ins = StandIns(member, self.puller, self.moved_here)
-        signs = VitalSigns(member, clock)
-        parts = self.offers, self.puller, self.reads, self.insights, self.restrictions, signs
-        self.decider = Decider(member, parts, policy, settings.replication_every_ms, clock)
-        after_ms = settings.move_after_s * 1000
-        self._mover = Mover(member, self.offers, self.moved, after_ms, clock)
-        self._every_s = settings.replication_every_ms / 1000
-        self._signs = signs
+        self.membership = membership
+        self.restrictions = SiteRestrictions(settings.restrictions, membership)
+        self.offloaded = OffloadedPoints(membership)
+        self.copies = Copies(membership, self.restrictions, self.offloaded, clock)
+        self.copy_reader = CopyReader(self.copies)
+        self.follower = Follower(
+            membership,
+            settings.home,
+            settings.replica_free_mb * _MB,
+            clock,
+            replaces=settings.duplicates == "replace",
+        )
+        self.replica_server = ReplicaServer(self.follower, durable=settings.durability != "memory")
+        self.failover_reader = FailoverReader(membership, self.follower, self.replica_server)
+        self._reads = ReadCounts(clock)
+        self._catalogue: Catalogue | None = None
+        self._insights = InsightReaders(membership, clock)
+        self._stability = StabilityMonitor(membership, clock)
+        inputs = PolicyInputs(
+            copies=self.copies,
+            follower=self.follower,
+            reads=self._reads,
+            insights=self._insights,
+            restrictions=self.restrictions,
+            stability=self._stability,
+        )
+        every_ms = settings.replication_every_ms
+        self.policy_driver = PolicyDriver(membership, inputs, policy, every_ms, clock)
+        min_age_ms = settings.move_after_s * 1000
+        self._offloader = Offloader(membership, self.copies, self.offloaded, min_age_ms, clock)
+        self._every_s = every_ms / 1000
         self._tasks: list[asyncio.Task[None]] = []
 
-    def open(self, streams: Streams, catalogue: Catalogue, bound: Callable[[], Bound]) -> None:
-        """Go on from what was told before; the member must be open.
+    def open(
+        self, streams: Streams, catalogue: Catalogue, limit: Callable[[], StorageLimit]
+    ) -> None:
+        """Recover the stored state of each part, and start the tasks of replication.
 
-        ``bound`` returns the room that streams may take.
+        The membership must be open. ``limit``: returns the limit for the total size of all streams.
         """
+        self._catalogue = catalogue
         self.restrictions.open()
-        self._signs.open()
-        self.offers.open(streams, catalogue)
-        self.puller.open(streams)
-        self._spawn(self.puller.run())
-        self._spawn(self.decider.run(streams, bound))
-        self._spawn(self._mover.run(streams, self._every_s))
+        self._stability.open()
+        self.copies.open(streams)
+        self.copy_reader.open(streams, catalogue)
+        self.follower.open(streams)
+        self._spawn(self.follower.run())
+        self._spawn(self.policy_driver.run(streams, limit))
+        self._spawn(self._offloader.run(streams, self._every_s))
 
     @property
     def is_open(self) -> bool:
-        """Whether it goes on already."""
+        """Whether ``open`` has started the tasks of replication."""
         return bool(self._tasks)
 
     async def close(self) -> None:
-        """Stop following and deciding."""
-        await end(self._tasks)
+        """Stop the follower, the policy driver and the offloader."""
+        await cancel_and_wait(self._tasks)
 
     def check_unused(self, site: str) -> None:
-        """Raise ``ConflictError`` if a replica of a site is anywhere, or a copy is wanted at it."""
-        near = self.member.neighbours
-        # What is said by others that may be gone as well does not count.
-        for at in (self.member.site, *(each.site for each in near if near.reachable(each.site))):
-            told = self.member.told_by(at)
-            for kept in kept_by(told):
-                if kept.of == site:
+        """Raise ``ConflictError`` if replicas or copies still need the site ``site``.
+
+        A replica needs its source site. A copy needs its target site if a user requested the copy,
+        or if the copy has offloaded points. Only replicas and copies of this site and of reachable
+        sites count.
+        """
+        peers = self.membership.peers
+        # Facts of unreachable sites do not count: they may be gone as well.
+        reachable = (peer.site for peer in peers if peers.reachable(peer.site))
+        for at in (self.membership.site, *reachable):
+            facts = self.membership.facts_of(at)
+            for replica in replica_facts(facts):
+                if replica.source == site:
                     raise ConflictError(
-                        f"{at} holds a replica of {site}, which could not be read any more",
-                        hint=f"DELETE /replication/replicas/{site}/{kept.id}?site={at}&force=true"
-                        " deletes it.",
+                        f"the site {at} stores a replica of the site {site}; after the removal of "
+                        f"{site}, nobody could read this replica",
+                        hint=f"DELETE /replication/replicas/{site}/{replica.id}?site={at}"
+                        "&force=true deletes the replica.",
                     )
-            for copy in copies_of(told):
-                if copy.target == site and (copy.manual or copy.moved_to is not None):
+            for copy in copies_of(facts):
+                if copy.target == site and (copy.manual or copy.offloaded_to is not None):
                     raise ConflictError(
-                        f"{at} wants {site} to hold a copy",
+                        f"the site {at} has a copy with the target {site}",
                         hint=f"DELETE /replication/copies/{copy.id}?site={at}&target={site}"
-                        "&force=true withdraws it.",
+                        "&force=true withdraws the copy.",
                     )
 
-    def count_read(self, body: GetBody) -> None:
-        """Take note of who reads what here: the site whose agent asked, or this one."""
-        self.reads.count(READER.get() or self.member.site, asked_by(body))
+    async def count_read(self, body: GetBody) -> None:
+        """Count a read of this site's points by the site that sent the present request.
 
-    def count_insight(self, body: HoldBody) -> None:
-        """Take note of an insight that has this site's points held."""
-        site = READER.get() or self.member.site
-        self.insights.note(body.holder, site, body.for_ms, body.metrics)
+        ``body``: the filters and times of the read.
+        """
+        if self._catalogue is None:
+            return
+        requested = await requested_filter(body, self._catalogue)
+        if requested is not None:
+            self._reads.count(REQUESTING_SITE.get() or self.membership.site, requested)
 
-    def stand_in(self, body: GetBody) -> StandIn:
-        """Return what stands in for sites that a /get or a /query asks."""
+    def record_insight(self, body: RetentionLeaseBody) -> None:
+        """Record that the holder of a retention lease, a fragment, reads this site's points.
+
+        ``body``: the request for the retention lease.
+        """
+        site = REQUESTING_SITE.get() or self.membership.site
+        self._insights.record(body.holder, site, body.for_ms, body.metrics)
+
+    def failover(self, body: GetBody) -> SiteFailover:
+        """Return the object that answers a /get or a /query from replicas of unreachable sites."""
         if isinstance(body, QueryBody):
-            return QueryStandIn(self.stand_ins, body)
-        return GetStandIn(self.stand_ins, body)
+            return QueryFailover(self.failover_reader, body)
+        return GetFailover(self.failover_reader, body)
 
-    def _spawn(self, part: Coroutine[Any, Any, None]) -> None:
-        self._tasks.append(asyncio.create_task(part))
+    def _spawn(self, task: Coroutine[Any, Any, None]) -> None:
+        self._tasks.append(asyncio.create_task(task))

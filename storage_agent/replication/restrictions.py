@@ -1,69 +1,81 @@
-"""What the user declares of data that may not leave a region or a site."""
+"""The restrictions of a site: which of the site's data may not leave certain sites or regions."""
 
 from collections.abc import Iterable
 
 import msgspec
 
+from mistbow.client.operation_model import Restriction, SeriesFilter
 from mistbow.errors import InvalidRequestError
-from storage_agent.fabric.facts import site_facts
-from storage_agent.fabric.member import Member
-from storage_agent.monitoring.bodies import read_body
-from storage_agent.replication.filters import SeriesFilter
-from storage_agent.replication.told import RULES_KEY, Rule, rules_of
+from storage_agent.http.decode import decode_body
+from storage_agent.membership.fabric_membership import FabricMembership
+from storage_agent.membership.facts import site_fact
+from storage_agent.replication.facts import RESTRICTIONS_KEY, restrictions_of
 
-_RULES = msgspec.json.Decoder(tuple[Rule, ...])
+_RESTRICTIONS = msgspec.json.Decoder(tuple[Restriction, ...])
 
 
-class Restrictions:
-    """The rules of the settings, which always hold, and those that were declared at run time."""
+class SiteRestrictions:
+    """The restrictions on the data of this site.
 
-    def __init__(self, settings: str, member: Member) -> None:
-        self.fixed = read_rules(settings.encode()) if settings else ()
-        self._member = member
-        self.declared: tuple[Rule, ...] = ()
+    ``fixed``: the restrictions in the settings. ``declared``: the restrictions that users declared
+    through the API.
+    """
+
+    def __init__(self, settings: str, membership: FabricMembership) -> None:
+        self.fixed = parse_restrictions(settings.encode()) if settings else ()
+        self._membership = membership
+        self.declared: tuple[Restriction, ...] = ()
 
     def open(self) -> None:
-        """Recover what was declared."""
-        self.declared = rules_of(self._member.told_by(self._member.site))
+        """Read the declared restrictions from the facts of this site."""
+        self.declared = restrictions_of(self._membership.facts_of(self._membership.site))
 
-    def declare(self, rules: tuple[Rule, ...]) -> None:
-        """Replace what was declared."""
-        self.declared = rules
-        self._member.tell(RULES_KEY, rules or None)
+    def declare(self, restrictions: tuple[Restriction, ...]) -> None:
+        """Replace the declared restrictions by ``restrictions``, and publish the new ones."""
+        self.declared = restrictions
+        self._membership.publish(RESTRICTIONS_KEY, restrictions or None)
 
-    @property
-    def rules(self) -> tuple[Rule, ...]:
-        """All rules that hold."""
+    def all(self) -> tuple[Restriction, ...]:
+        """Return the fixed and the declared restrictions."""
         return self.fixed + self.declared
 
     def withheld(
-        self, target: str, declared: tuple[Rule, ...] | None = None
+        self, target: str, declared: tuple[Restriction, ...] | None = None
     ) -> tuple[SeriesFilter, ...]:
-        """Return what a site may not have; one of which nothing was heard is in no region.
+        """Return filters that match the series which the site ``target`` may not receive.
 
-        ``declared``: were these declared.
+        If ``target`` is unknown, its region counts as unknown too. ``declared``: restrictions to
+        apply in place of the declared restrictions; None: apply the declared restrictions.
         """
-        about = site_facts(self._member.told_by(target))
-        rules = self.rules if declared is None else self.fixed + declared
-        return withheld(rules, target, "" if about is None else about.region)
+        about = site_fact(self._membership.facts_of(target))
+        restrictions = self.all() if declared is None else self.fixed + declared
+        return withheld_from(restrictions, target, "" if about is None else about.region)
 
 
-def withheld(rules: Iterable[Rule], site: str, region: str) -> tuple[SeriesFilter, ...]:
-    """Return what a site in a region may not have."""
+def withheld_from(
+    restrictions: Iterable[Restriction], site: str, region: str
+) -> tuple[SeriesFilter, ...]:
+    """Return filters that match the series which a site in a region may not receive.
+
+    ``region``: empty if the region of the site is unknown.
+    """
     return tuple(
-        rule.match
-        for rule in rules
-        if site not in rule.stay_in and not (region and region in rule.stay_in)
+        each.match
+        for each in restrictions
+        if site not in each.stay_in and not (region and region in each.stay_in)
     )
 
 
-def read_rules(text: bytes) -> tuple[Rule, ...]:
-    """Read rules from JSON; raises ``InvalidRequestError`` that says which is wrong."""
+def parse_restrictions(text: bytes) -> tuple[Restriction, ...]:
+    """Return the restrictions in a JSON text.
+
+    Raises ``InvalidRequestError``, which names the invalid item.
+    """
     try:
-        return read_body(_RULES, text)
+        return decode_body(_RESTRICTIONS, text)
     except InvalidRequestError as error:
         raise InvalidRequestError(
             f"restrictions: {error.message}",
-            hint='A rule is {"match": {"metric": […], "entity": […], "group": […], '
+            hint='A restriction is {"match": {"metric": […], "entity": […], "group": […], '
             '"labels": {"name": […]}}, "stay_in": ["region or site"]}.',
         ) from error

@@ -1,1 +1,1 @@
-"""SQL over what an agent keeps: DuckDB, in processes of its own that are limited and fed."""
+"""SQL queries over the points and streams of an agent, run by DuckDB in processes with limits."""

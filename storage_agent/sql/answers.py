@@ -1,45 +1,71 @@
-"""Results of DuckDB as the bytes of an answer, no more of them than is asked for."""
+"""The encoding of DuckDB's results, within a query's limits on rows and bytes."""
 
 import io
-from typing import Any
+from typing import Any, Literal
 
 import duckdb
 import pyarrow as pa
 
-from storage_agent.sql.wire import Query
+from storage_agent.sql.messages import SqlQuery
 from storage_agent.streams.json_values import encode, plain
 
-_ROWS_AT_ONCE = 1_000
+_BATCH_ROWS = 1_000
 
 
-class TooMuchError(Exception):
-    """The answer has more rows or bytes (``what``) than it may have."""
+class AnswerTooLargeError(Exception):
+    """Raised if an answer has more rows or bytes than allowed; ``unit``: which of the two."""
 
-    def __init__(self, what: str) -> None:
-        super().__init__(what)
-        self.what = what
+    def __init__(self, unit: Literal["rows", "bytes"]) -> None:
+        super().__init__(unit)
+        self.unit = unit
 
 
-def as_json(result: duckdb.DuckDBPyConnection, query: Query) -> bytes:
-    """Return ``{"columns": [{name, type}], "rows": [[…]]}``; raises ``TooMuchError``."""
+def encode_json(result: duckdb.DuckDBPyConnection, query: SqlQuery) -> bytes:
+    """Return a result as JSON: ``{"columns": [{name, type}], "rows": [[…]]}``.
+
+    Raises ``AnswerTooLargeError`` if the result exceeds a limit of the query.
+    """
     columns = [{"name": name, "type": str(kind)} for name, kind, *_ in result.description or ()]
-    out = _Bounded(query.most_bytes)
+    out = _Bounded(query.max_bytes)
     out.write(b'{"columns":' + encode(columns) + b',"rows":[')
     rows = 0
-    while part := result.fetchmany(_ROWS_AT_ONCE):
-        _check_rows(rows + len(part), query)
-        values = [[plain(value) for value in row] for row in part]
+    while batch := result.fetchmany(_BATCH_ROWS):
+        _check_rows(rows + len(batch), query)
+        values = [[plain(value) for value in row] for row in batch]
         out.write(b"," * bool(rows) + encode(values)[1:-1])
-        rows += len(part)
+        rows += len(batch)
     out.write(b"]}")
     return out.getvalue()
 
 
-def as_arrow(result: duckdb.DuckDBPyRelation, query: Query) -> bytes:
-    """Return an Arrow IPC stream; raises ``TooMuchError``."""
-    out = _Bounded(query.most_bytes)
+def encode_lines(result: duckdb.DuckDBPyConnection, query: SqlQuery) -> bytes:
+    """Return a result as line-delimited JSON: an object for each row, and the end mark.
+
+    An object has the columns that are not null. Raises ``AnswerTooLargeError`` if the result
+    exceeds a limit of the query.
+    """
+    names = [name for name, *_ in result.description or ()]
+    out = _Bounded(query.max_bytes)
     rows = 0
-    reader = result.to_arrow_reader(_ROWS_AT_ONCE)
+    while batch := result.fetchmany(_BATCH_ROWS):
+        rows += len(batch)
+        _check_rows(rows, query)
+        for row in batch:
+            named = zip(names, row, strict=True)
+            item = {name: plain(value) for name, value in named if value is not None}
+            out.write(encode(item) + b"\n")
+    out.write(encode({"end": {"rows": rows}}) + b"\n")
+    return out.getvalue()
+
+
+def encode_arrow(result: duckdb.DuckDBPyRelation, query: SqlQuery) -> bytes:
+    """Return a result as an Arrow IPC stream.
+
+    Raises ``AnswerTooLargeError`` if the result exceeds a limit of the query.
+    """
+    out = _Bounded(query.max_bytes)
+    rows = 0
+    reader = result.to_arrow_reader(_BATCH_ROWS)
     with reader, pa.ipc.new_stream(out, reader.schema) as writer:
         for batch in reader:
             rows += batch.num_rows
@@ -48,19 +74,19 @@ def as_arrow(result: duckdb.DuckDBPyRelation, query: Query) -> bytes:
     return out.getvalue()
 
 
-def _check_rows(rows: int, query: Query) -> None:
-    if rows > query.most_rows:
-        raise TooMuchError("rows")
+def _check_rows(rows: int, query: SqlQuery) -> None:
+    if rows > query.max_rows:
+        raise AnswerTooLargeError("rows")
 
 
 class _Bounded(io.BytesIO):
-    """Bytes up to a bound; Arrow's writer needs a file."""
+    """A file in memory; a write beyond ``max_bytes`` bytes raises ``AnswerTooLargeError``."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, max_bytes: int) -> None:
         super().__init__()
-        self._most = most
+        self._max_bytes = max_bytes
 
     def write(self, data: Any) -> int:
-        if self.tell() + len(data) > self._most:
-            raise TooMuchError("bytes")
+        if self.tell() + len(data) > self._max_bytes:
+            raise AnswerTooLargeError("bytes")
         return super().write(data)

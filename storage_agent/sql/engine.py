@@ -1,4 +1,4 @@
-"""Computing one query with DuckDB, in a process that does nothing else."""
+"""The computation of a query by DuckDB, in the query process."""
 
 from typing import Any
 
@@ -7,14 +7,20 @@ import msgspec
 import pyarrow as pa
 
 from storage_agent.sql import answers, statement
-from storage_agent.sql.remote_table import Ask, RemoteTable
-from storage_agent.sql.wire import Answer, Describe, Failed, Known, Query
+from storage_agent.sql.messages import (
+    AnswerFollows,
+    DescribeTable,
+    QueryFailed,
+    SqlQuery,
+    TableDescription,
+)
+from storage_agent.sql.remote_table import CallAgent, RemoteTable
 
-_LOCKED = (
+_SETTINGS = (
     "SET temp_directory = ''",
     "SET threads = 1",
     "SET errors_as_json = true",
-    # No name in a query is ever taken for a variable of this program.
+    # Names in a query must not refer to variables of this program.
     "SET python_enable_replacements = false",
     "SET python_scan_all_frames = false",
     "SET autoinstall_known_extensions = false",
@@ -23,58 +29,76 @@ _LOCKED = (
     "SET enable_external_access = false",
     "SET lock_configuration = true",
 )
-"""In this order: what comes later forbids what comes before."""
+"""The statements that restrict a database, in this order: the last one locks all settings."""
 
 
 def connect(memory_mb: int) -> duckdb.DuckDBPyConnection:
-    """Return an empty database in memory that reaches nothing outside and cannot be unlocked."""
+    """Return a connection to a new database in memory, without access to files or the network.
+
+    Queries cannot change the settings of the database. ``memory_mb``: the memory limit in MiB.
+    """
     connection = duckdb.connect(":memory:", config={"memory_limit": f"{memory_mb}MiB"})
-    for setting in _LOCKED:
+    for setting in _SETTINGS:
         connection.execute(setting)
     return connection
 
 
-def answer(query: Query, memory_mb: int, ask: Ask) -> tuple[Answer | Failed, bytes]:
-    """Compute a query over tables that are asked for by ``ask``."""
+def compute(
+    query: SqlQuery, memory_mb: int, call: CallAgent
+) -> tuple[AnswerFollows | QueryFailed, bytes]:
+    """Return the answer to a query, or the failure of the query: a message and its payload.
+
+    ``memory_mb``: DuckDB's memory limit in MiB. ``call``: sends a message to the agent, which
+    describes tables and reads their rows.
+    """
     try:
         with connect(memory_mb) as connection:
-            return Answer(), _compute(connection, query, ask)
-    except answers.TooMuchError as error:
-        return Failed("rows" if error.what == "rows" else "bytes"), b""
+            return AnswerFollows(), _compute(connection, query, call)
+    except answers.AnswerTooLargeError as error:
+        return QueryFailed(error.unit), b""
     except (MemoryError, pa.ArrowMemoryError, duckdb.OutOfMemoryException):
-        return Failed("memory"), b""
-    except statement.RefusedError as error:
-        return Failed("query", str(error)), b""
+        return QueryFailed("memory"), b""
+    except statement.UnsupportedStatementError as error:
+        return QueryFailed("query", str(error)), b""
     except duckdb.Error as error:
         return _failure(query.text, error), b""
     except (pa.ArrowException, ValueError, RecursionError) as error:
-        return Failed("query", f"{type(error).__name__}: {error}"), b""
+        return QueryFailed("query", f"{type(error).__name__}: {error}"), b""
 
 
-def _compute(connection: duckdb.DuckDBPyConnection, query: Query, ask: Ask) -> bytes:
-    only = statement.the_only(connection, query.text)
-    for name in statement.tables(connection, query.text):
-        described, schema = ask(Describe(name.lower()))
-        if isinstance(described, Known):
+def _compute(connection: duckdb.DuckDBPyConnection, query: SqlQuery, call: CallAgent) -> bytes:
+    select = statement.parse_select(connection, query.text)
+    for name in statement.table_names(connection, query.text):
+        described, schema = call(DescribeTable(name.lower()))
+        if isinstance(described, TableDescription):
             table = RemoteTable(
-                name.lower(), pa.ipc.read_schema(pa.py_buffer(schema)), described.words, ask
+                name.lower(),
+                pa.ipc.read_schema(pa.py_buffer(schema)),
+                described.column_values,
+                call,
             )
             connection.register(name, table)
     if query.format == "arrow":
-        return answers.as_arrow(connection.sql(query.text, params=query.parameters or None), query)
-    return answers.as_json(connection.execute(only, query.parameters or None), query)
+        return answers.encode_arrow(
+            connection.sql(query.text, params=query.parameters or None), query
+        )
+    encode = answers.encode_lines if query.format == "lines" else answers.encode_json
+    return encode(connection.execute(select, query.parameters or None), query)
 
 
-def _failure(text: str, error: duckdb.Error) -> Failed:
-    """Return what DuckDB says of a query, and where in it."""
-    kind, _, told = str(error).partition(": ")
+def _failure(text: str, error: duckdb.Error) -> QueryFailed:
+    """Convert an error of DuckDB to a failure of a query; ``text``: the text of the query.
+
+    The failure contains the line and column of the error, if DuckDB states the position.
+    """
+    kind, _, content = str(error).partition(": ")
     try:
-        said: dict[str, Any] = msgspec.json.decode(told)
-        message = f"{kind}: {said['exception_message']}"
+        decoded: dict[str, Any] = msgspec.json.decode(content)
+        message = f"{kind}: {decoded['exception_message']}"
     except (msgspec.DecodeError, KeyError, TypeError):
-        return Failed("query", str(error))
-    if not str(said.get("position", "")).isdigit():
-        return Failed("query", message)
-    before = text.encode()[: int(said["position"])].decode(errors="ignore")
+        return QueryFailed("query", str(error))
+    if not str(decoded.get("position", "")).isdigit():
+        return QueryFailed("query", message)
+    before = text.encode()[: int(decoded["position"])].decode(errors="ignore")
     line = before.count("\n") + 1
-    return Failed("query", message, line, len(before) - (before.rfind("\n") + 1) + 1)
+    return QueryFailed("query", message, line, len(before) - (before.rfind("\n") + 1) + 1)

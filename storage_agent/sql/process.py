@@ -1,8 +1,7 @@
-"""A process of queries, as the agent sees it: started, asked, fed with tables, ended."""
+"""The agent's side of a query process: its start, the exchange of queries and rows, its end."""
 
 import asyncio
 import contextlib
-import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Self
@@ -11,52 +10,59 @@ import msgspec
 import pyarrow as pa
 
 from mistbow.errors import UnavailableError
-from storage_agent.sql.tables import Table
-from storage_agent.sql.wire import (
+from mistbow.runtime.environment import inherited_environment
+from storage_agent.sql.messages import (
     PREFIX,
-    Answer,
-    Batch,
-    Describe,
-    End,
-    Failed,
+    AnswerFollows,
+    BatchFollows,
+    DescribeTable,
+    EndOfScan,
     FromProcess,
-    Known,
-    Next,
-    Query,
-    Ready,
+    NextBatch,
+    ProcessReady,
+    QueryFailed,
     Scan,
+    SqlQuery,
+    TableDescription,
     ToProcess,
-    Unknown,
+    UnknownTable,
     encode,
     encode_batch,
 )
+from storage_agent.sql.tables import Table
 
 FindTable = Callable[[str], Awaitable[Table | None]]
 
-_START_S = 60.0
-_MOST_BESIDE = 2**20
-"""Most bytes of a message beside an answer's."""
+_START_TIMEOUT_S = 60.0
+_MAX_HEAD_BYTES = 2**20
+"""The maximum size of a message without the payload."""
 
-_PASSED_ON = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")
-"""Of the environment: no settings, for among them is a token."""
+_ENVIRONMENT = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")
+"""The environment variables that the query process inherits.
+
+Settings of the agent are not inherited, because some settings are secret.
+"""
 
 _DECODER = msgspec.msgpack.Decoder(FromProcess)
 
 
-class DiedError(Exception):
-    """The process ended by itself, in the middle of a query."""
+class ProcessDiedError(Exception):
+    """Raised if the query process ended during a query."""
 
 
 class QueryProcess:
-    """One process; it computes one query at a time."""
+    """A child process that computes one query at a time."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
 
     @classmethod
     async def start(cls, memory_mb: int) -> Self:
-        """Start a process; raises ``UnavailableError`` if it does not get ready."""
-        kept = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        """Start a query process, and wait until the process is ready.
+
+        ``memory_mb``: DuckDB's memory limit in MiB. Raises ``UnavailableError`` if the process does
+        not become ready.
+        """
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -64,57 +70,64 @@ class QueryProcess:
             str(memory_mb),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
-            env={**kept, "TZ": "UTC"},
+            env={**inherited_environment(_ENVIRONMENT), "TZ": "UTC"},
         )
         started = cls(process)
         try:
-            async with asyncio.timeout(_START_S):
+            async with asyncio.timeout(_START_TIMEOUT_S):
                 message, _ = await started._receive(0)
-        except (DiedError, TimeoutError) as error:
+        except (ProcessDiedError, TimeoutError) as error:
             await started.end()
-            raise UnavailableError("the process of a query does not start") from error
+            raise UnavailableError("the process of SQL queries does not start") from error
         except BaseException:
             started.kill()
             raise
-        if not isinstance(message, Ready):
-            raise TypeError(f"the process began with {message}")
+        if not isinstance(message, ProcessReady):
+            raise TypeError(f"the SQL process sent {message} before it reported that it is ready")
         return started
 
-    async def run(self, query: Query, find: FindTable) -> tuple[Answer | Failed, bytes]:
-        """Compute a query over the tables that ``find`` finds; raises ``DiedError``."""
+    async def run(
+        self, query: SqlQuery, find: FindTable
+    ) -> tuple[AnswerFollows | QueryFailed, bytes]:
+        """Run a query; return the answer or the failure, with the payload.
+
+        ``find``: returns the table with a name, or None. Raises ``ProcessDiedError`` if the process
+        ends during the query.
+        """
         scans: dict[int, AsyncIterator[pa.RecordBatch]] = {}
         tables: dict[str, Table] = {}
         try:
             await self._send(query)
             while True:
-                asked, payload = await self._receive(query.most_bytes)
-                match asked:
-                    case Answer() | Failed():
-                        return asked, payload
-                    case Describe(name):
+                message, payload = await self._receive(query.max_bytes)
+                match message:
+                    case AnswerFollows() | QueryFailed():
+                        return message, payload
+                    case DescribeTable(name):
                         table = await find(name)
                         if table is None:
-                            await self._send(Unknown())
+                            await self._send(UnknownTable())
                         else:
                             tables[name] = table
                             schema = table.schema.serialize().to_pybytes()
-                            await self._send(Known(table.words()), schema)
+                            values = await table.column_values()
+                            await self._send(TableDescription(values), schema)
                     case Scan():
-                        scans[asked.number] = tables[asked.table].batches(asked)
-                        await self._send_rows(scans, asked.number)
-                    case Next(number):
+                        scans[message.number] = tables[message.table].batches(message)
+                        await self._send_rows(scans, message.number)
+                    case NextBatch(number):
                         await self._send_rows(scans, number)
         finally:
             for rows in scans.values():
                 await _close(rows)
 
     def kill(self) -> None:
-        """End the process at once, without waiting for it."""
+        """Kill the process, without waiting for its end."""
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
 
     async def end(self) -> None:
-        """End the process at once, and wait until it has."""
+        """Kill the process, and wait for its end."""
         self.kill()
         await self._process.wait()
 
@@ -123,29 +136,29 @@ class QueryProcess:
     ) -> None:
         async for rows in scans[number]:
             if rows.num_rows:
-                await self._send(Batch(), encode_batch(rows))
+                await self._send(BatchFollows(), encode_batch(rows))
                 return
         del scans[number]
-        await self._send(End())
+        await self._send(EndOfScan())
 
     async def _send(self, message: ToProcess, payload: bytes = b"") -> None:
-        assert self._process.stdin is not None  # noqa: S101 - it was started with a pipe
+        assert self._process.stdin is not None  # noqa: S101 - the process was started with a pipe
         self._process.stdin.write(encode(message, payload))
         try:
             await self._process.stdin.drain()
         except ConnectionError as error:
-            raise DiedError from error
+            raise ProcessDiedError from error
 
-    async def _receive(self, most: int) -> tuple[FromProcess, bytes]:
-        assert self._process.stdout is not None  # noqa: S101 - it was started with a pipe
+    async def _receive(self, max_payload: int) -> tuple[FromProcess, bytes]:
+        assert self._process.stdout is not None  # noqa: S101 - the process was started with a pipe
         read = self._process.stdout.readexactly
         try:
             head, payload = PREFIX.unpack(await read(PREFIX.size))
-            if head + payload > most + _MOST_BESIDE:
-                raise DiedError
+            if head + payload > max_payload + _MAX_HEAD_BYTES:
+                raise ProcessDiedError
             return _DECODER.decode(await read(head)), await read(payload)
         except (asyncio.IncompleteReadError, msgspec.MsgspecError) as error:
-            raise DiedError from error
+            raise ProcessDiedError from error
 
 
 async def _close(rows: AsyncIterator[pa.RecordBatch]) -> None:

@@ -1,7 +1,9 @@
-"""What a pushed-down filter leaves to be read, found by Arrow itself rather than by parsing it.
+"""The pruning of scans: Arrow determines the times and values that a pushed-down filter can match.
 
-Arrow drops a file of a dataset where what is guaranteed of its rows contradicts the filter. So it
-is asked about files that do not exist, each with a guarantee; it errs on the side of keeping them.
+Arrow skips a file of a dataset if the partition expression of the file contradicts the filter. This
+module makes a dataset of imaginary files whose partition expressions are ranges of times or values,
+and lets Arrow select the files. Arrow may select a file that has no matching rows, but never skips
+a file that has matching rows.
 """
 
 from collections.abc import Sequence
@@ -10,52 +12,56 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 import pyarrow.fs
 
-_LEAST, _MOST = -(2**63), 2**63 - 1
+_MIN_TS, _MAX_TS = -(2**63), 2**63 - 1
 _FORMAT = pads.IpcFileFormat()
-_NOWHERE = pyarrow.fs.LocalFileSystem()
-_MOST_WORDS = 64
-"""Where a filter leaves more values of a column than this, all are read."""
+_FILESYSTEM = pyarrow.fs.LocalFileSystem()
+_MAX_VALUES = 64
+"""The maximum number of selected values of a column; if more are selected, all values are read."""
 
 
-def times(rows_filter: pads.Expression, schema: pa.Schema) -> tuple[int | None, int | None]:
-    """Return the least and the greatest ``ts`` that may pass; None: no bound."""
+def time_bounds(rows_filter: pads.Expression, schema: pa.Schema) -> tuple[int | None, int | None]:
+    """Return the least and the greatest ``ts`` that a filter may match; None if unbounded."""
     ts = pads.field("ts")
 
     def any_up_to(time: int) -> bool:
-        return bool(_kept(rows_filter, schema, [ts <= time]))
+        return bool(_retained(rows_filter, schema, [ts <= time]))
 
     def any_from(time: int) -> bool:
-        return bool(_kept(rows_filter, schema, [ts >= time]))
+        return bool(_retained(rows_filter, schema, [ts >= time]))
 
-    least, end = _LEAST, _MOST
-    while least < end:
-        middle = (least + end) // 2
-        least, end = (least, middle) if any_up_to(middle) else (middle + 1, end)
-    start, most = _LEAST, _MOST
-    while start < most:
-        middle = (start + most + 1) // 2
-        start, most = (middle, most) if any_from(middle) else (start, middle - 1)
-    return None if least == _LEAST else least, None if most == _MOST else most
+    first, end = _MIN_TS, _MAX_TS
+    while first < end:
+        middle = (first + end) // 2
+        first, end = (first, middle) if any_up_to(middle) else (middle + 1, end)
+    start, last = _MIN_TS, _MAX_TS
+    while start < last:
+        middle = (start + last + 1) // 2
+        start, last = (middle, last) if any_from(middle) else (start, middle - 1)
+    return None if first == _MIN_TS else first, None if last == _MAX_TS else last
 
 
-def words(
-    rows_filter: pads.Expression, schema: pa.Schema, column: str, known: Sequence[str]
+def matching_values(
+    rows_filter: pads.Expression, schema: pa.Schema, column: str, values: Sequence[str]
 ) -> list[str] | None:
-    """Return which of the ``known`` values (sorted) of a column may pass; None: all, or many."""
+    """Return the values of a column that a filter may match.
+
+    ``values``: all values of the column, sorted. None: the filter may match all values, or more
+    values than a scan may list.
+    """
     field = pads.field(column)
-    spans = [(0, len(known))] if known else []
+    spans = [(0, len(values))] if values else []
     while any(stop - start > 1 for start, stop in spans):
-        if len(spans) > _MOST_WORDS:
+        if len(spans) > _MAX_VALUES:
             return None
         halves = [half for span in spans for half in _halves(*span)]
         guarantees = [
-            (field >= known[start]) & (field <= known[stop - 1])
+            (field >= values[start]) & (field <= values[stop - 1])
             if stop - start > 1
-            else field == known[start]
+            else field == values[start]
             for start, stop in halves
         ]
-        spans = [halves[number] for number in _kept(rows_filter, schema, guarantees)]
-    return None if len(spans) == len(known) else [known[start] for start, _ in spans]
+        spans = [halves[number] for number in _retained(rows_filter, schema, guarantees)]
+    return None if len(spans) == len(values) else [values[start] for start, _ in spans]
 
 
 def _halves(start: int, stop: int) -> list[tuple[int, int]]:
@@ -65,19 +71,22 @@ def _halves(start: int, stop: int) -> list[tuple[int, int]]:
     return [(start, middle), (middle, stop)]
 
 
-def _kept(
+def _retained(
     rows_filter: pads.Expression, schema: pa.Schema, guarantees: Sequence[pads.Expression]
 ) -> list[int]:
     files = [
-        _FORMAT.make_fragment(str(number), _NOWHERE, partition_expression=guarantee)
+        _FORMAT.make_fragment(str(number), _FILESYSTEM, partition_expression=guarantee)
         for number, guarantee in enumerate(guarantees)
     ]
-    dataset = pads.FileSystemDataset(files, _plain(schema), _FORMAT)
-    return [int(kept.path) for kept in dataset.get_fragments(filter=rows_filter)]
+    dataset = pads.FileSystemDataset(files, _without_dictionaries(schema), _FORMAT)
+    return [int(file.path) for file in dataset.get_fragments(filter=rows_filter)]
 
 
-def _plain(schema: pa.Schema) -> pa.Schema:
-    """Return a schema without dictionaries: Arrow compares no guarantee with those."""
+def _without_dictionaries(schema: pa.Schema) -> pa.Schema:
+    """Replace the dictionary columns of a schema by plain columns.
+
+    Arrow cannot prune by conditions on dictionary columns.
+    """
     return pa.schema(
         [
             field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field

@@ -1,4 +1,4 @@
-"""What a query may be: one SELECT, over tables and a few functions that give rows."""
+"""The check of statements: only a single SELECT with some of the table functions is allowed."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,54 +7,61 @@ import duckdb
 import msgspec
 
 _ALLOWED = frozenset({"generate_series", "json_each", "json_tree", "range", "unnest"})
-"""Functions that give rows and look at nothing but what they are given."""
+"""The allowed table functions, which read only their arguments."""
 
 
-class RefusedError(Exception):
-    """The text is not a query that may run here."""
+class UnsupportedStatementError(Exception):
+    """Raised if a text is not an allowed statement."""
 
 
-def the_only(connection: duckdb.DuckDBPyConnection, text: str) -> duckdb.Statement:
-    """Return the one SELECT that a text is; raises ``RefusedError`` and ``duckdb.Error``."""
+def parse_select(connection: duckdb.DuckDBPyConnection, text: str) -> duckdb.Statement:
+    """Return the SELECT statement that a text contains.
+
+    Raises ``UnsupportedStatementError`` if the text is not a single SELECT statement, and
+    ``duckdb.Error`` if it cannot be parsed.
+    """
     statements = connection.extract_statements(text)
     if len(statements) != 1:
-        raise RefusedError(f"the text has {len(statements)} statements; one is taken")
+        raise UnsupportedStatementError(
+            f"the query has {len(statements)} statements, but exactly one is allowed"
+        )
     [statement] = statements
     if statement.type != duckdb.StatementType.SELECT:
-        raise RefusedError(
+        raise UnsupportedStatementError(
             f"the statement is {statement.type.name}; only SELECT, VALUES, DESCRIBE and SUMMARIZE "
-            "are taken"
+            "are allowed"
         )
     return statement
 
 
-def tables(connection: duckdb.DuckDBPyConnection, text: str) -> set[str]:
-    """Return the names in the place of tables, as they are written, common expressions included.
+def table_names(connection: duckdb.DuckDBPyConnection, text: str) -> set[str]:
+    """Return the table names in a query as the query spells them.
 
-    Raises ``RefusedError`` for a function that gives rows and is not allowed, and where all tables
-    are asked for.
+    The names of common table expressions are included.
+
+    Raises ``UnsupportedStatementError`` for table functions that are not allowed, and for SHOW.
     """
     [[parsed]] = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [text]).fetchall()
     tree = msgspec.json.decode(parsed)
     if tree.get("error"):
-        raise RefusedError(str(tree.get("error_message")))
+        raise UnsupportedStatementError(str(tree.get("error_message")))
     found: set[str] = set()
     for node in _nodes(tree):
         if node.get("type") == "BASE_TABLE":
             found.add(node["table_name"])
         elif node.get("show_type") == "SHOW_SPECIAL":
-            # DuckDB would list what this query names.
-            raise RefusedError(
-                "SHOW tells of no tables here: there are latest, historical and metadata, "
-                "and a table for each stream that GET /streams tells of; DESCRIBE NAME shows one"
+            # DuckDB would list only the tables that this query names.
+            raise UnsupportedStatementError(
+                "SHOW is not supported: the tables are latest, historical, metadata, and one for "
+                "each stream of GET /streams; DESCRIBE NAME shows the columns of a table"
             )
         elif node.get("type") == "SHOW_REF" and node.get("table_name"):
             found.add(node["table_name"].strip('"'))
         elif node.get("type") == "TABLE_FUNCTION":
             name = node["function"]["function_name"]
             if name.lower() not in _ALLOWED:
-                raise RefusedError(
-                    f"the function {name} is not for queries here; these give rows: "
+                raise UnsupportedStatementError(
+                    f"the table function {name} is not allowed; the allowed functions are: "
                     + ", ".join(sorted(_ALLOWED))
                 )
     return found

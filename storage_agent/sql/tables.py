@@ -1,82 +1,74 @@
-"""The tables of a query: the series, their latest values, past points, and every stream."""
+"""The tables that SQL queries can read: series metadata, latest values, points, and streams."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Protocol
 
+import msgspec
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mistbow.auth.callers import current_caller
 from mistbow.errors import ForbiddenError, NotFoundError
 from mistbow.streams.schemas import POINTS
-from storage_agent.monitoring.catalogue import Catalogue, Metadata, Series
-from storage_agent.monitoring.history import History
-from storage_agent.sql.wire import Scan
-from storage_agent.streams import reading
-from storage_agent.streams.reading import Selection, Selector
-from storage_agent.streams.signed import check_readable
+from storage_agent.series import Series
+from storage_agent.sql.messages import Scan
+from storage_agent.streams import subscription
+from storage_agent.streams.read_access import check_readable
 from storage_agent.streams.streams import Stream, Streams
+from storage_agent.streams.subscription import RowSelection, RowSelector
+from storage_agent.timeseries.catalogue import Catalogue
+from storage_agent.timeseries.history import History
+from storage_agent.timeseries.metadata_columns import METADATA_COLUMNS, SERIES_FIELDS
+from storage_agent.timeseries.selection import SeriesSelection, used
 
-_SERIES_AT_ONCE = 5_000
-_EARLIEST, _LATEST = -(2**63), 2**63 - 1
+_BATCH_SERIES = 5_000
+_MIN_TS, _MAX_TS = -(2**63), 2**63 - 1
 
-_VALUES = [pa.field("ts", pa.int64(), nullable=False), pa.field("value", pa.float64())]
-_TOLD: dict[str, tuple[pa.DataType, Callable[[Metadata], Any]]] = {
-    "entity_type": (pa.string(), lambda told: told.get("entityType")),
-    "name": (pa.string(), lambda told: told.get("name")),
-    "units": (pa.string(), lambda told: told.get("units")),
-    # Neither desc nor group, which SQL takes for words of its own.
-    "description": (pa.string(), lambda told: told.get("desc")),
-    "group_name": (pa.string(), lambda told: told.get("group")),
-    "min_val": (pa.float64(), lambda told: told.get("minVal")),
-    "max_val": (pa.float64(), lambda told: told.get("maxVal")),
-    "higher_is_better": (pa.bool_(), lambda told: told.get("higherIsBetter")),
-    "pod_uuid": (pa.string(), lambda told: told.get("pod", {}).get("uuid")),
-    "pod_name": (pa.string(), lambda told: told.get("pod", {}).get("name")),
-    "pod_namespace": (pa.string(), lambda told: told.get("pod", {}).get("namespace")),
-    "container_id": (pa.string(), lambda told: told.get("container", {}).get("id")),
-    "container_name": (pa.string(), lambda told: told.get("container", {}).get("name")),
-}
+_VALUE_COLUMNS = [pa.field("ts", pa.int64(), nullable=False), pa.field("value", pa.float64())]
 
 
 class Table(Protocol):
-    """What a query may read."""
+    """A table that queries can read."""
 
     @property
     def schema(self) -> pa.Schema:
-        """All columns."""
+        """The schema of the table, with all columns."""
         ...
 
-    def words(self) -> dict[str, list[str]]:
-        """Return of some columns all values that there are, sorted."""
+    async def column_values(self) -> dict[str, list[str]]:
+        """Return column -> all values of the column, sorted.
+
+        Columns whose values are not known without reading the rows are omitted.
+        """
         ...
 
     def batches(self, scan: Scan) -> AsyncIterator[pa.RecordBatch]:
-        """Yield the columns of a scan, of its rows and perhaps of others."""
+        """Yield the rows and columns that a scan selects, and possibly other rows."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Tables:
-    """The tables of one agent."""
+class SqlTables:
+    """The SQL tables of an agent."""
 
     streams: Streams
     catalogue: Catalogue
     history: History
 
     async def find(self, name: str) -> Table | None:
-        """Return the table of a name, if there is one.
+        """Return the table with a name; None: the table does not exist.
 
-        Raises ``ForbiddenError`` for a stream where the caller may read some entities only, or
-        lacks its signature.
+        Raises ``ForbiddenError`` for a stream if the caller's token is limited to some entities, or
+        lacks the signature in the stream's name, which restricts the readers of the stream.
         """
         match name:
             case "latest":
-                return SeriesTable(self.catalogue, valued=True)
+                return SeriesTable(self.catalogue, with_latest=True)
             case "metadata":
-                return SeriesTable(self.catalogue, valued=False)
+                return SeriesTable(self.catalogue, with_latest=False)
             case "historical":
                 return HistoricalTable(self.catalogue, self.history)
         try:
@@ -85,8 +77,8 @@ class Tables:
             return None
         if current_caller().entity_prefix:
             raise ForbiddenError(
-                f"the stream {name} is not about entities, which the token is limited to",
-                hint="It reads latest, historical and metadata.",
+                f"the token is limited to some entities, and cannot read the stream {name}",
+                hint="The token reads the tables latest, historical and metadata.",
             )
         check_readable(name)
         return StreamTable(stream)
@@ -94,98 +86,133 @@ class Tables:
 
 @dataclass(frozen=True, slots=True)
 class SeriesTable:
-    """The series and what is known of them; with ``valued``, those with a value, and that."""
+    """The table that has a row for each series, with the metadata of the series.
+
+    ``with_latest``: the rows also contain the latest values, and series without a latest value are
+    omitted.
+    """
 
     catalogue: Catalogue
-    valued: bool
+    with_latest: bool
 
     @property
     def schema(self) -> pa.Schema:
-        """The series, its latest value if wanted, and its metadata."""
-        series = [pa.field(name, pa.string(), nullable=False) for name in ("metric", "entity")]
-        told = [pa.field(name, kind) for name, (kind, _) in _TOLD.items()]
-        return pa.schema([*series, *(_VALUES if self.valued else ()), *told])
+        """The schema: metric, entity, the latest value (if ``with_latest``), and the metadata."""
+        metadata = [pa.field(name, kind) for name, (kind, _) in METADATA_COLUMNS.items()]
+        return pa.schema([*SERIES_FIELDS, *(_VALUE_COLUMNS if self.with_latest else ()), *metadata])
 
-    def words(self) -> dict[str, list[str]]:
-        """Return nothing: all rows are in memory."""
+    async def column_values(self) -> dict[str, list[str]]:
+        """Return an empty dict: all rows are in memory, so scans are not restricted by values."""
         return {}
 
     async def batches(self, scan: Scan) -> AsyncIterator[pa.RecordBatch]:
-        """Yield all series."""
-        series = _readable(self.catalogue)
-        while some := list(islice(series, _SERIES_AT_ONCE)):
-            rows = [row for each in some if (row := self._row(*each)) is not None]
-            schema = pa.schema([self.schema.field(name) for name in scan.columns])
-            yield pa.RecordBatch.from_pylist(rows, schema)
-            await asyncio.sleep(0)  # nothing else here lets others have a turn
-
-    def _row(self, series: Series, told: Metadata) -> dict[str, Any] | None:
-        row: dict[str, Any] = {"metric": series[0], "entity": series[1]}
-        row |= {name: read(told) for name, (_, read) in _TOLD.items()}
-        if not self.valued:
-            return row
-        latest = self.catalogue.latest(series)
-        return None if latest is None else {**row, "ts": latest.ts, "value": latest.value}
+        """Yield the rows of all series that the caller may read."""
+        series = await _readable(self.catalogue)
+        if self.with_latest:
+            series = series.where(series.has_latest)
+        schema = pa.schema([self.schema.field(name) for name in scan.columns])
+        for begin in range(0, len(series), _BATCH_SERIES):
+            part = series.part(begin, begin + _BATCH_SERIES)
+            yield await asyncio.to_thread(_rows_of, part, schema)
 
 
 @dataclass(frozen=True, slots=True)
 class HistoricalTable:
-    """All points of this agent, those ahead of the clock too."""
+    """The table of all points that this agent stores, including future points."""
 
     catalogue: Catalogue
     history: History
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of points."""
+        """The schema ``POINTS``."""
         return POINTS
 
-    def words(self) -> dict[str, list[str]]:
-        """Return all metrics and entities."""
-        metrics, entities = set(), set()
-        for (metric, entity), _ in _readable(self.catalogue):
-            metrics.add(metric)
-            entities.add(entity)
-        return {"metric": sorted(metrics), "entity": sorted(entities)}
+    async def column_values(self) -> dict[str, list[str]]:
+        """Return the sorted values of the columns ``metric`` and ``entity``: column -> values.
 
-    def batches(self, scan: Scan) -> AsyncIterator[pa.RecordBatch]:
-        """Yield the points of the series and times of a scan."""
-        wanted = {name: frozenset(words) for name, words in scan.words.items()}
-        series = [
-            (metric, entity)
-            for (metric, entity), _ in _readable(self.catalogue)
-            if metric in wanted.get("metric", (metric,))
-            and entity in wanted.get("entity", (entity,))
-        ]
-        start = _EARLIEST + 1 if scan.min_ts is None else scan.min_ts
-        end = _LATEST if scan.max_ts is None else scan.max_ts
-        return self.history.batches(series, start, end, columns=scan.columns)
+        Only the series that the caller may read are included.
+        """
+        series = await _readable(self.catalogue)
+        return {
+            "metric": await asyncio.to_thread(lambda: _sort_texts(series.metric_names())),
+            "entity": await asyncio.to_thread(lambda: _sort_texts(series.entity_names())),
+        }
+
+    async def batches(self, scan: Scan) -> AsyncIterator[pa.RecordBatch]:
+        """Yield the points that a scan selects by metric, entity and time."""
+        selected = scan.column_values
+        series: Collection[Series] = ()
+        # An empty list selects nothing.
+        if all(selected.values()):
+            series = await _readable(
+                self.catalogue, selected.get("metric", ()), selected.get("entity", ())
+            )
+        start = _MIN_TS + 1 if scan.min_ts is None else scan.min_ts
+        end = _MAX_TS if scan.max_ts is None else scan.max_ts
+        async for batch in self.history.batches(series, start, end, columns=scan.columns):
+            yield batch
 
 
 @dataclass(frozen=True, slots=True)
 class StreamTable:
-    """The rows of a stream as its subscribers see them."""
+    """The table of a stream's rows, with the columns that a subscriber receives."""
 
     stream: Stream
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of a subscriber."""
+        """The schema of the rows that a subscriber receives."""
         return self.stream.read_schema
 
-    def words(self) -> dict[str, list[str]]:
-        """Return nothing: what its columns hold is not known."""
+    async def column_values(self) -> dict[str, list[str]]:
+        """Return an empty dict: the values of a stream's columns are not indexed."""
         return {}
 
     async def batches(self, scan: Scan) -> AsyncIterator[pa.RecordBatch]:
-        """Yield the rows in the times of a scan, from the first number on."""
-        selection = Selection(columns=scan.columns, min_ts=scan.min_ts, max_ts=scan.max_ts)
-        selector = Selector(self.stream, selection)
-        async for chunk in reading.read(self.stream.log, selector, 0):
+        """Yield the rows in the time range of a scan."""
+        selection = RowSelection(columns=scan.columns, min_ts=scan.min_ts, max_ts=scan.max_ts)
+        selector = RowSelector(self.stream, selection)
+        async for chunk in subscription.read(self.stream.log, selector, 0):
             yield chunk.rows.select(scan.columns)
 
 
-def _readable(catalogue: Catalogue) -> Iterator[tuple[Series, Metadata]]:
-    """Yield the series that the caller may read."""
+async def _readable(
+    catalogue: Catalogue, metrics: Collection[str] = (), entities: Collection[str] = ()
+) -> SeriesSelection:
+    """Return the series that the caller may read, with the given metrics and entities.
+
+    An empty collection selects all metrics or all entities.
+    """
     prefix = current_caller().entity_prefix
-    return (each for each in catalogue.all() if each[0][1].startswith(prefix))
+    return await asyncio.to_thread(catalogue.select(metrics, entities).of_prefix, prefix)
+
+
+def _rows_of(series: SeriesSelection, schema: pa.Schema) -> pa.RecordBatch:
+    """Return rows of the columns in ``schema``, one for each series."""
+    keys = list(series)
+    columns: dict[str, Any] = {
+        "metric": [metric for metric, _ in keys],
+        "entity": [entity for _, entity in keys],
+        "ts": series.ts,
+        "value": series.value,
+    }
+    distinct = used(series.description, len(series.descriptions))
+    texts = [series.descriptions[each] or b"{}" for each in distinct.tolist()]
+    decoded = list(map(msgspec.json.decode, texts))
+    places = pa.array(np.searchsorted(distinct, series.description))
+    arrays = []
+    for field in schema:
+        if field.name in columns:
+            arrays.append(pa.array(columns[field.name], field.type))
+        else:
+            _, read = METADATA_COLUMNS[field.name]
+            arrays.append(pa.array(map(read, decoded), field.type).take(places))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _sort_texts(texts: list[str]) -> list[str]:
+    # Unlike sorted(), Arrow lets other threads run.
+    found = pa.array(texts, pa.string())
+    ordered: list[str] = found.take(pc.sort_indices(found)).to_pylist()
+    return ordered

@@ -1,1 +1,1 @@
-"""Streams: segments in Ignite, the writer of each, reading and following them."""
+"""Streams: stores appended rows as segments in Ignite, and reads the stored and the new rows."""

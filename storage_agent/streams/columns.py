@@ -1,18 +1,25 @@
-"""Arrow columns: what is done to them often enough to be done fast."""
+"""Fast versions of frequent operations on Arrow columns."""
 
+import math
+from array import array
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+Int64s = npt.NDArray[np.int64]
+
 
 def as_list(column: pa.Array) -> list[Any]:
-    """Return the values of a column without nulls.
+    """Return the values of a column that has no nulls.
 
-    By way of NumPy, and of a dictionary each word once: a fortieth of what ``to_pylist`` takes.
+    The function uses NumPy and converts each value of a dictionary only once, which makes it 40
+    times as fast as ``to_pylist``.
     """
     if isinstance(column, pa.DictionaryArray) and len(column.dictionary) <= len(column):
         words = column.dictionary.to_pylist()
@@ -22,25 +29,19 @@ def as_list(column: pa.Array) -> list[Any]:
 
 
 def is_in(column: pa.Array, values: pa.Array) -> pa.Array:
-    """Tell of each row whether its value is one of ``values``."""
+    """Return a mask that is True for each row whose value in the column is one of ``values``."""
     if not isinstance(column, pa.DictionaryArray):
         return pc.is_in(column, values)
-    # Each word is looked at once, however many rows have it.
+    # Each value of the dictionary is compared once.
     return pc.is_in(column.dictionary, values).take(column.indices)
-
-
-def index_in(column: pa.Array, values: pa.Array) -> pa.Array:
-    """Return of each row the place of its value in ``values``, null if it is none of them."""
-    if not isinstance(column, pa.DictionaryArray):
-        return pc.index_in(column, values)
-    return pc.index_in(column.dictionary, values).take(column.indices)
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Rows that are not in Arrow's form yet, column by column.
+    """Rows as Python lists, with one list for each column.
 
-    Making Arrow arrays takes much longer than filling them: it is done once for a whole commit.
+    The writer converts the lists to Arrow arrays once for an entire segment, because building an
+    array takes longer than filling it.
     """
 
     schema: pa.Schema
@@ -48,14 +49,14 @@ class Columns:
 
     @property
     def num_rows(self) -> int:
-        """How many rows these are."""
+        """The number of rows."""
         return len(self.values[0])
 
 
-def size_of(rows: pa.RecordBatch | Columns) -> int:
-    """Return about how many bytes rows take; of a dictionary each word once.
+def estimate_bytes(rows: pa.RecordBatch | Columns) -> int:
+    """Estimate the size of rows (bytes); a repeated value in a dictionary column is counted once.
 
-    >>> size_of(Columns(pa.schema([("val", pa.string())]), (["ab", "ab", None],)))
+    >>> estimate_bytes(Columns(pa.schema([("val", pa.string())]), (["ab", "ab", None],)))
     100
     """
     if not isinstance(rows, Columns):
@@ -74,14 +75,14 @@ def _length(text: str) -> int:
 
 
 def as_batch(parts: Sequence[pa.RecordBatch | Columns]) -> pa.RecordBatch:
-    """Return rows of one schema, in whichever form they are, as one batch."""
+    """Concatenate ``parts``, which have the same schema, into one record batch."""
     if all(isinstance(part, Columns) for part in parts):
-        return _made(parts)
-    batches = [_made([part]) if isinstance(part, Columns) else part for part in parts]
+        return _build(parts)
+    batches = [_build([part]) if isinstance(part, Columns) else part for part in parts]
     return pa.concat_batches(batches) if len(batches) > 1 else batches[0]
 
 
-def _made(parts: Sequence[Columns]) -> pa.RecordBatch:
+def _build(parts: Sequence[Columns]) -> pa.RecordBatch:
     schema = parts[0].schema
     columns = (
         list(chain.from_iterable(each)) for each in zip(*(p.values for p in parts), strict=True)
@@ -90,35 +91,56 @@ def _made(parts: Sequence[Columns]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-class Keys:
-    """Some keys, each of one value a column, to be looked for in rows."""
+class KeyMatcher:
+    """Finds the rows whose key is in a set; a key is a tuple with one value for each column.
+
+    Keys and columns have no nulls. A thread may make a matcher of many keys: the constructor lets
+    other threads run.
+    """
 
     def __init__(self, keys: Collection[Sequence[str]]) -> None:
-        self._words = [
-            pa.array(sorted(set(words)), pa.string()) for words in zip(*keys, strict=True)
-        ]
-        every = 1
-        for words in self._words:
-            every *= len(words)
-        self._codes: pa.Array | None = None
-        # Where every pairing of these words is wanted, looking at each word will do.
-        if every > len(set(map(tuple, keys))):
-            columns = zip(*keys, strict=True)
-            self._codes = self._coded([pa.array(column, pa.string()) for column in columns])
+        self._words: list[dict[str, int]] = [{} for _ in next(iter(keys))]
+        columns = [array("q") for _ in self._words]
+        for key in keys:
+            for words, column, word in zip(self._words, columns, key, strict=True):
+                column.append(words.setdefault(word, len(words)))
+        self._arrays: list[pa.Array | None] = [None for _ in self._words]
+        code = self._combine([np.frombuffer(column, np.int64) for column in columns])
+        # If the keys are all combinations of these values, comparing each column is enough.
+        distinct = np.unique(code)
+        whole = len(distinct) == math.prod(map(len, self._words))
+        self._codes: Int64s | None = None if whole else distinct
 
-    def among(self, columns: Sequence[pa.Array]) -> pa.Array:
-        """Return of each row whether its key is one of these."""
-        chosen = is_in(columns[0], self._words[0])
-        for column, words in zip(columns[1:], self._words[1:], strict=True):
-            chosen = pc.and_(chosen, is_in(column, words))
-        if self._codes is None or not pc.any(chosen).as_py():
-            return chosen
-        return pc.is_in(self._coded(columns), self._codes)
+    def mask(self, columns: Sequence[pa.Array]) -> pa.Array:
+        """Return a mask that is True for each row whose key is in the set."""
+        found = [self._find(number, column) for number, column in enumerate(columns)]
+        chosen = np.logical_and.reduce([each >= 0 for each in found])
+        if self._codes is not None and chosen.any():
+            code = self._combine(found)
+            place = np.minimum(np.searchsorted(self._codes, code), len(self._codes) - 1)
+            chosen &= self._codes[place] == code
+        return pa.array(chosen)
 
-    def _coded(self, columns: Sequence[pa.Array]) -> pa.Array:
-        """Return a number for each key of wanted words, null for others."""
-        code = index_in(columns[0], self._words[0]).cast(pa.int64())
-        for column, words in zip(columns[1:], self._words[1:], strict=True):
-            place = index_in(column, words).cast(pa.int64())
-            code = pc.add(pc.multiply(code, len(words)), place)
+    def _combine(self, found: Sequence[Int64s]) -> Int64s:
+        """Return, for each row, a number that identifies the row's key."""
+        code = found[0]
+        for words, column in zip(self._words[1:], found[1:], strict=True):
+            code = code * len(words) + column
         return code
+
+    def _find(self, number: int, column: pa.Array) -> Int64s:
+        """Return, for each row, the number of its value in a column of the keys; -1: none."""
+        if not isinstance(column, pa.DictionaryArray):
+            column = column.dictionary_encode()
+        words, dictionary = self._words[number], column.dictionary
+        if len(words) > len(dictionary):
+            # Arrow would make a table of all words for each call.
+            places = [words.get(word, -1) for word in dictionary.to_pylist()]
+            found = np.array(places, np.int64)
+        else:
+            if self._arrays[number] is None:
+                self._arrays[number] = pa.array(words, pa.string())
+            matches = pc.index_in(dictionary, self._arrays[number]).fill_null(-1)
+            found = matches.to_numpy(zero_copy_only=False).astype(np.int64)
+        rows: Int64s = np.take(found, column.indices.to_numpy())
+        return rows

@@ -1,8 +1,9 @@
-"""Compaction: many small commits become a run, and several runs a larger one.
+"""Compaction: merges small segments into a run, and several runs into a larger run.
 
-Size-tiered, as in Cassandra and in O'Neil et al., "The log-structured merge-tree" (1996): runs of
-one level that lie side by side are merged when there are enough of them. A run is built beside
-what it replaces, and one compare-and-set of the manifest puts it in its place.
+The strategy is size-tiered, as in Cassandra and in O'Neil et al., "The log-structured merge-tree"
+(1996): ``FAN_IN`` adjacent runs of one level are merged into a run of the next level. A new run is
+stored under new keys. Then one compare-and-set operation on the manifest replaces the merged
+segments and runs with the new run.
 """
 
 import asyncio
@@ -17,48 +18,55 @@ import pyarrow as pa
 from mistbow.clock import Clock
 from mistbow.errors import ConflictError
 from storage_agent.streams import runs
-from storage_agent.streams.index import EARLIEST, LATEST, Entry, Index, time_range
+from storage_agent.streams.extents import Extent, PositionedRows, Visibility, segment_table_of
+from storage_agent.streams.idempotency_keys import MAX_AGE_S
+from storage_agent.streams.index import EARLIEST, LATEST, Index, IndexEntry, time_range
 from storage_agent.streams.log import StreamLog
-from storage_agent.streams.manifest import Manifest, Trash
-from storage_agent.streams.pieces import Gone, Piece, Rows, commits_of
-from storage_agent.streams.recent_keys import AGE_S
-from storage_agent.streams.runs import Commits, Run
-from storage_agent.streams.segments import Appended, Segment, no_rows
+from storage_agent.streams.manifest import Garbage, Manifest
+from storage_agent.streams.runs import Run, SegmentTable
+from storage_agent.streams.segments import AppendResult, Segment, empty_batch
 
-COMMITS = 256
-"""So many commits are merged into a run."""
+SEGMENTS_PER_RUN = 256
+"""The number of segments that are merged into a run."""
 
-ROWS = 2**16
-"""As are fewer with so many rows."""
+ROWS_PER_RUN = 2**16
+"""The number of rows at which even fewer than ``SEGMENTS_PER_RUN`` segments form a run."""
 
 FAN_IN = 8
-"""So many runs of one level are merged into one of the next."""
+"""The number of runs of one level that are merged into one run of the next level."""
 
-MOST_ROWS = 600_000
-MOST_BYTES = 5 * 2**20
-"""No value may be larger than a segment of Ignite's log: it would never be written."""
+MAX_ROWS = 600_000
+MAX_BYTES = 5 * 2**20
+"""The maximum size (bytes) of the segments or runs that are merged into one run.
 
-_MOST_COMMITS = 2**16
+Ignite never stores a value that is larger than a segment of its write-ahead log.
+"""
+
+_MAX_SEGMENTS = 2**16
 _SWAP_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Merge:
-    """Positions in the index whose entries are to become one run of a level."""
+class Compaction:
+    """A planned compaction, which merges the index entries ``span`` into a run of the level
+    ``level``.
+    """
 
     span: range
     level: int
 
 
-def next_merge(index: Index, levels: Sequence[int], limit: int) -> Merge | None:
-    """Return what is to be merged next; ``levels`` are those of the runs, which come first.
+def next_compaction(index: Index, levels: Sequence[int], limit: int) -> Compaction | None:
+    """Return the next compaction of a stream; None if no compaction is due.
 
-    Only commits that end at or before ``limit`` are merged, and never the last.
+    ``levels``: the levels of the stream's runs, which are the first entries in the index.
+    ``limit``: only segments that end at or before this position are merged. The last segment is
+    never merged.
     """
-    return _merge_of_commits(index, len(levels), limit) or _merge_of_runs(index, levels)
+    return _segments_to_merge(index, len(levels), limit) or _runs_to_merge(index, levels)
 
 
-def _merge_of_commits(index: Index, begin: int, limit: int) -> Merge | None:
+def _segments_to_merge(index: Index, begin: int, limit: int) -> Compaction | None:
     rows = size = 0
     for position in range(begin, len(index) - 1):
         entry = index[position]
@@ -66,13 +74,13 @@ def _merge_of_commits(index: Index, begin: int, limit: int) -> Merge | None:
             return None
         rows += entry.rows
         size += entry.bytes
-        full = size > MOST_BYTES and position > begin
-        if full or rows >= ROWS or position - begin + 1 >= COMMITS:
-            return Merge(range(begin, position if full else position + 1), 1)
+        full = size > MAX_BYTES and position > begin
+        if full or rows >= ROWS_PER_RUN or position - begin + 1 >= SEGMENTS_PER_RUN:
+            return Compaction(range(begin, position if full else position + 1), 1)
     return None
 
 
-def _merge_of_runs(index: Index, levels: Sequence[int]) -> Merge | None:
+def _runs_to_merge(index: Index, levels: Sequence[int]) -> Compaction | None:
     end = len(levels)
     while end:
         level = levels[end - 1]
@@ -80,22 +88,26 @@ def _merge_of_runs(index: Index, levels: Sequence[int]) -> Merge | None:
         while begin and levels[begin - 1] == level:
             begin -= 1
         if end - begin >= FAN_IN and (span := _fitting(index, begin, end)) is not None:
-            return Merge(span, level + 1)
+            return Compaction(span, level + 1)
         end = begin
     return None
 
 
 def _fitting(index: Index, begin: int, end: int) -> range | None:
-    """Return the first runs side by side that are not too large together, at least two."""
+    """Return the range of the first two or more adjacent runs that fit into one run.
+
+    Considers only the runs from ``begin`` to ``end`` (exclusive). Returns None if no adjacent runs
+    fit into one run, or if fewer than ``FAN_IN`` runs remain from the first fitting run on.
+    """
     while end - begin > 1:
-        rows = commits = size = 0
+        rows = segments = size = 0
         stop = begin
         for position in range(begin, min(end, begin + FAN_IN)):
             entry = index[position]
             rows += entry.rows
-            commits += entry.commits
+            segments += entry.segments
             size += entry.bytes
-            if rows > MOST_ROWS or commits > _MOST_COMMITS or size > MOST_BYTES:
+            if rows > MAX_ROWS or segments > _MAX_SEGMENTS or size > MAX_BYTES:
                 break
             stop = position + 1
         if stop - begin > 1:
@@ -104,83 +116,86 @@ def _fitting(index: Index, begin: int, end: int) -> range | None:
     return None
 
 
-async def compact(log: StreamLog, merge: Merge, clock: Clock) -> None:
-    """Make a run of some entries and put it in their place.
+async def compact(log: StreamLog, compaction: Compaction, clock: Clock) -> None:
+    """Merge the index entries of a planned compaction into one run, which replaces the entries.
 
-    Raises ``UnavailableError``, and ``FencedError`` or ``ConflictError`` where another agent keeps
-    the stream.
+    Raises ``UnavailableError`` while Ignite is unavailable, and ``FencedError`` or
+    ``ConflictError`` if another agent compacts the stream.
     """
-    entries = [log.index[position] for position in merge.span]
+    entries = [log.index[position] for position in compaction.span]
     name = f"{entries[0].first}-{entries[-1].next}-{secrets.token_hex(4)}"
     rows = sum(entry.rows for entry in entries)
-    # Never fewer than before: each block of an earlier run goes into those that it divides into.
-    blocks = max(runs.blocks_for(rows, log.schema), *(entry.blocks for entry in entries))
+    # Never fewer than before: so each block of an earlier run is split into blocks of this one.
+    blocks = max(runs.block_count(rows, log.schema), *(entry.blocks for entry in entries))
     manifest = await log.manifest.update(
         lambda m: msgspec.structs.replace(m, building=(name, blocks))
     )
     segments = await log.segments([entry for entry in entries if not entry.blocks])
-    build = _Build(log, name, blocks, entries, segments, clock())
-    built = await build.build(merge.level, manifest.deleted)
-    trash = Trash(
+    builder = _RunBuilder(log, name, blocks, entries, segments, clock())
+    built = await builder.build(compaction.level, manifest.last_tombstone)
+    trash = Garbage(
         since=clock(),
         merged=(name,) if segments else (),
         claims=tuple(e.first for e in entries if not e.blocks and is_claim(e)),
         runs=tuple((log.run_of(e).id, e.blocks) for e in entries if e.blocks),
     )
-    await log.store.ignite.insist(
+    await log.store.ignite.retry(
         lambda: log.manifest.update(lambda now: _replaced(now, built, trash)), _SWAP_S
     )
-    log.put_in_place(merge.span, entries, built)
+    log.install_run(compaction.span, entries, built)
 
 
-def is_claim(entry: Entry) -> bool:
-    """Tell whether a commit is one that begins an epoch: a number without any row."""
-    return entry.rows == 0 and entry.count == 1 and entry.ahead_max_ts < entry.ahead_min_ts
+def is_claim(entry: IndexEntry) -> bool:
+    """Return whether an entry is a claim: a segment without rows that begins an epoch."""
+    return entry.rows == 0 and entry.count == 1 and entry.future_max_ts < entry.future_min_ts
 
 
-def _replaced(manifest: Manifest, built: Run, trash: Trash) -> Manifest:
+def _replaced(manifest: Manifest, built: Run, trash: Garbage) -> Manifest:
     if any(run.id == built.id for run in manifest.runs):
-        return manifest  # what was taken for lost had landed
+        return manifest  # an earlier attempt with an unknown outcome had succeeded
     before = tuple(run for run in manifest.runs if run.next <= built.first)
     inside = tuple(run for run in manifest.runs if built.first <= run.first < built.next)
     after = tuple(run for run in manifest.runs if run.first >= built.next)
     begin = before[-1].next if before else manifest.first
     if begin != built.first or len(before) + len(inside) + len(after) != len(manifest.runs):
-        raise ConflictError("the runs changed while they were merged")
+        raise ConflictError("another agent changed the stream's runs during the compaction")
     return msgspec.structs.replace(
         manifest,
         runs=(*before, built, *after),
         building=None,
-        trash=(*manifest.trash, trash),
+        garbage=(*manifest.garbage, trash),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Build:
-    """One run in the making, of entries side by side: runs, or commits (``segments``), or both."""
+class _RunBuilder:
+    """Builds one run from adjacent index entries, which are runs or segments.
+
+    ``segments``: the segments of those entries that are not runs. ``now``: the present time (ms).
+    """
 
     log: StreamLog
     name: str
     blocks: int
-    entries: Sequence[Entry]
+    entries: Sequence[IndexEntry]
     segments: Sequence[Segment]
     now: int
 
     async def build(self, level: int, purged: int) -> Run:
-        parts = await self._commits()
-        commits = Commits.joined([commits for commits, _ in parts])
-        ahead = await self._ahead()
-        size = await self._put_ahead(ahead)
+        parts = await self._segment_tables()
+        table = SegmentTable.concat([table for table, _ in parts])
+        future_points = await self._future_points()
+        size = await self._put_future_points(future_points)
         if runs.is_sorted(self.log.schema):
-            counts, written = await self._put_blocks(commits)
+            counts, written = await self._put_blocks(table)
         else:
-            counts, written = await self._put_rows(commits)
-        commits = replace(commits, rows=counts)
-        keys = self._recent([keys for _, keys in parts], commits)
-        encoded = runs.encode_commits(commits, keys)
-        await self.log.store.put_part(self.log.key, self.name, "commits", encoded)
+            counts, written = await self._put_rows(table)
+        table = replace(table, rows=counts)
+        keys = self._recent_keys([keys for _, keys in parts], table)
+        encoded = runs.encode_segment_table(table, keys)
+        await self.log.store.put_run_value(self.log.key, self.name, "commits", encoded)
         first, last = self.entries[0], self.entries[-1]
-        least, most = time_range(ahead)
+        future_min_ts, future_max_ts = time_range(future_points)
         return Run(
             id=self.name,
             level=level,
@@ -193,22 +208,22 @@ class _Build:
             frontier=last.frontier,
             oldest=first.oldest,
             created=last.created,
-            ahead_min_ts=least,
-            ahead_max_ts=most,
+            future_min_ts=future_min_ts,
+            future_max_ts=future_max_ts,
             blocks=self.blocks,
-            commits=len(commits),
+            segments=len(table),
             bytes=size + written + len(encoded),
             epoch=self._epoch(),
-            released=self.log.ahead.released,
-            purged=purged,
+            released=self.log.future_points.released,
+            last_tombstone=purged,
         )
 
-    async def _commits(self) -> list[tuple[Commits, dict[str, Appended]]]:
+    async def _segment_tables(self) -> list[tuple[SegmentTable, dict[str, AppendResult]]]:
         earlier = [self.log.run_of(entry) for entry in self.entries if entry.blocks]
-        parts = [await self.log.store.commits(self.log.key, run.id) for run in earlier]
+        parts = [await self.log.store.segment_table(self.log.key, run.id) for run in earlier]
         if self.segments:
             keys = {k: v for each in self.segments for k, v in each.header.keys.items()}
-            parts.append((commits_of(self.segments), keys))
+            parts.append((segment_table_of(self.segments), keys))
         return parts
 
     def _epoch(self) -> int:
@@ -216,103 +231,126 @@ class _Build:
             return self.segments[-1].header.epoch
         return self.log.run_of(self.entries[-1]).epoch
 
-    async def _ahead(self) -> pa.RecordBatch:
-        waiting = await self.log.waiting(self.entries, self.log.ahead.released)
-        return pa.concat_batches(waiting) if waiting else no_rows(self.log.schema)
+    async def _future_points(self) -> pa.RecordBatch:
+        pending = await self.log.pending_points(self.entries, self.log.future_points.released)
+        return pa.concat_batches(pending) if pending else empty_batch(self.log.schema)
 
-    async def _put_ahead(self, ahead: pa.RecordBatch) -> int:
-        if not ahead.num_rows:
+    async def _put_future_points(self, points: pa.RecordBatch) -> int:
+        if not points.num_rows:
             return 0
-        data = runs.encode_rows([ahead], self.log.schema)
-        await self.log.store.put_part(self.log.key, self.name, "ahead", data)
+        data = runs.encode_rows([points], self.log.schema)
+        await self.log.store.put_run_value(self.log.key, self.name, "ahead", data)
         return len(data)
 
-    async def _put_blocks(self, commits: Commits) -> tuple[runs.Int64s, int]:
-        """Write the blocks of points one after the other; returns the rows of each commit."""
-        counts = np.zeros(len(commits), np.int64)
+    async def _put_blocks(self, segments: SegmentTable) -> tuple[runs.Int64s, int]:
+        """Store the blocks of the run; return the number of rows in each segment, and the size.
+
+        The size is the number of stored bytes.
+        """
+        counts = np.zeros(len(segments), np.int64)
         size = 0
-        # Small commits are joined once, not for every block, and divided once.
-        gone = self.log.gone(None)
-        divided = await asyncio.to_thread(lambda: runs.divided(self._joined(gone), self.blocks))
+        # Small segments are concatenated and split once, not for every block.
+        visibility = self.log.visibility(None)
+        split = await asyncio.to_thread(
+            lambda: runs.split_into_blocks(self._concat(visibility), self.blocks)
+        )
         for block in range(self.blocks):
-            parts, wider = [divided[block]], list[pa.Table]()
+            parts, wider = [split[block]], list[pa.Table]()
             for entry in self.entries:
                 if entry.blocks:
                     table = await self.log.block(entry, block % entry.blocks)
                     (parts if entry.blocks == self.blocks else wider).append(table)
-            data, numbers = await asyncio.to_thread(self._encoded, block, parts, wider)
-            counts += _counted(numbers, commits)
-            await self.log.store.put_part(self.log.key, self.name, str(block), data)
+            data, positions = await asyncio.to_thread(self._encode, block, parts, wider)
+            counts += _count_rows(positions, segments)
+            await self.log.store.put_run_value(self.log.key, self.name, str(block), data)
             size += len(data)
         return counts, size
 
-    def _encoded(
+    def _encode(
         self, block: int, parts: Sequence[pa.Table], wider: Sequence[pa.Table]
     ) -> tuple[bytes, runs.Int64s]:
-        """Encode a block of ``parts``, and of what is in blocks that held more series."""
-        ours = [runs.in_block(table, block, self.blocks) for table in wider]
-        table = pa.concat_tables([*parts, *ours])
-        return runs.encode_points(table), table[runs.NUMBER].to_numpy()
+        """Return the encoded block with the number ``block``, and the positions of its rows.
 
-    def _joined(self, gone: Gone) -> pa.Table:
+        ``parts``: tables with only rows of this block. ``wider``: tables of larger blocks, from
+        which the rows of this block are selected.
+        """
+        selected = [runs.select_block(table, block, self.blocks) for table in wider]
+        table = pa.concat_tables([*parts, *selected])
+        return runs.encode_points(table), table[runs.POSITION].to_numpy()
+
+    def _concat(self, visibility: Visibility) -> pa.Table:
         if not self.segments:
-            return runs.with_numbers(no_rows(self.log.schema), np.zeros(0, np.int64))
-        # Deletions look at commits one by one; hundreds at once take a fifth of the time.
-        parts = [[each] for each in self.segments] if gone.deletions else [self.segments]
-        living = [_living(Piece.of(part, gone)) for part in parts]
-        joined = pa.concat_batches([rows.batch for rows in living])
-        return runs.with_numbers(joined, np.concatenate([rows.numbers for rows in living]))
+            return runs.append_positions(empty_batch(self.log.schema), np.zeros(0, np.int64))
+        # Tombstones apply to single segments; without any, all at once take a fifth of the time.
+        parts = [[each] for each in self.segments] if visibility.tombstones else [self.segments]
+        visible = [_visible(Extent.of(part, visibility)) for part in parts]
+        rows = pa.concat_batches([rows.batch for rows in visible])
+        return runs.append_positions(rows, np.concatenate([rows.positions for rows in visible]))
 
-    async def _put_rows(self, commits: Commits) -> tuple[runs.Int64s, int]:
-        pieces = await self.log.pieces(self.entries)
-        living = [_living(piece) for piece in pieces]
-        if self.log.by_key:
-            last = _LastOfKey(living)
-            living = [rows.filter(last.among(rows.batch)) for rows in living]
-        numbers = np.concatenate([rows.numbers for rows in living])
-        joined = runs.numbered(pa.concat_batches([rows.batch for rows in living]), numbers)
-        data = await asyncio.to_thread(runs.encode_rows, [joined], joined.schema)
-        await self.log.store.put_part(self.log.key, self.name, "0", data)
-        return _counted(numbers, commits), len(data)
+    async def _put_rows(self, segments: SegmentTable) -> tuple[runs.Int64s, int]:
+        extents = await self.log.extents(self.entries)
+        latest_per_key = self.log.policy.latest_per_key
 
-    def _recent(
-        self, parts: Sequence[dict[str, Appended]], commits: Commits
-    ) -> dict[str, Appended]:
-        """Return the idempotency keys that a restart must still know."""
-        late = np.flatnonzero(commits.created >= self.now - int(AGE_S * 1000))
-        oldest = int(commits.first[late[0]]) if len(late) else LATEST
+        def encode() -> tuple[bytes, runs.Int64s]:
+            visible = [_visible(extent) for extent in extents]
+            if latest_per_key:
+                last = _LastOfKey(visible)
+                visible = [rows.filter(last.mask(rows.batch)) for rows in visible]
+            positions = np.concatenate([rows.positions for rows in visible])
+            batch = pa.concat_batches([rows.batch for rows in visible])
+            batch = runs.append_position_deltas(batch, positions)
+            return runs.encode_rows([batch], batch.schema), positions
+
+        data, positions = await asyncio.to_thread(encode)
+        await self.log.store.put_run_value(self.log.key, self.name, "0", data)
+        return _count_rows(positions, segments), len(data)
+
+    def _recent_keys(
+        self, parts: Sequence[dict[str, AppendResult]], segments: SegmentTable
+    ) -> dict[str, AppendResult]:
+        """Return the idempotency keys that a recovery still needs: key -> result of the append.
+
+        ``parts``: the idempotency keys of all merged segments. ``segments``: the segment table of
+        the run.
+        """
+        recent = np.flatnonzero(segments.created >= self.now - int(MAX_AGE_S * 1000))
+        oldest = int(segments.first[recent[0]]) if len(recent) else LATEST
         return dict(_from(parts, oldest))
 
 
 class _LastOfKey:
-    """Finds the last event of each key, to be asked for rows in their order; see log compaction.
+    """Selects the last event of each key in a sequence of batches (log compaction).
 
-    An event that removes a key stays, for a run before this one may still have the key.
+    ``parts``: the batches in the order of positions; call ``mask`` for each batch in this order. If
+    the last event removes the key, the event is retained too, because an earlier run may still have
+    the key.
     """
 
-    def __init__(self, parts: Sequence[Rows]) -> None:
+    def __init__(self, parts: Sequence[PositionedRows]) -> None:
         keys = (key for rows in parts for key in rows.batch["key"].to_pylist())
         self._last = {key: number for number, key in enumerate(keys)}
         self._number = 0
 
-    def among(self, rows: pa.RecordBatch) -> pa.BooleanArray:
-        """Return which of the next rows are the last of their key."""
+    def mask(self, rows: pa.RecordBatch) -> pa.BooleanArray:
+        """Return a mask of the next batch; True: the row is the last event of its key."""
         begin = self._number
         self._number += rows.num_rows
         keys = rows["key"].to_pylist()
         return pa.array([self._last[key] == begin + at for at, key in enumerate(keys)], pa.bool_())
 
 
-def _living(piece: Piece) -> Rows:
-    return piece.between(int(piece.commits.first[0]), int(piece.commits.next[-1]))
+def _visible(extent: Extent) -> PositionedRows:
+    return extent.select(int(extent.segments.first[0]), int(extent.segments.next[-1]))
 
 
-def _from(parts: Sequence[dict[str, Appended]], oldest: int) -> Iterator[tuple[str, Appended]]:
+def _from(
+    parts: Sequence[dict[str, AppendResult]], oldest: int
+) -> Iterator[tuple[str, AppendResult]]:
     for part in parts:
         for key, appended in part.items():
             if appended.first >= oldest:
                 yield key, appended
 
 
-def _counted(numbers: runs.Int64s, commits: Commits) -> runs.Int64s:
-    return np.bincount(commits.of(numbers), minlength=len(commits))
+def _count_rows(positions: runs.Int64s, segments: SegmentTable) -> runs.Int64s:
+    return np.bincount(segments.find_all(positions), minlength=len(segments))

@@ -1,4 +1,4 @@
-"""The index of a stream, in memory: a few numbers for each commit and each run."""
+"""The index of a stream, in memory, with a few integers for each segment and each run."""
 
 from array import array
 from bisect import bisect_left, bisect_right
@@ -19,11 +19,16 @@ LATEST = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """A commit's segment, or a run of many commits, which is in ``blocks``.
+class IndexEntry:
+    """The index entry of a segment or of a run. Times are milliseconds.
 
-    Without rows (or rows without time), ``min_ts`` is greater than ``max_ts``. ``oldest`` and
-    ``created`` are when its first and its last commit were, and ``bytes`` as they are kept.
+    ``first``: the first position. ``count``: the number of positions. ``late``: the number of late
+    rows. ``min_ts``, ``max_ts``: the time range of the rows; ``min_ts`` is greater than ``max_ts``
+    if no row has a time. ``frontier``: the frontier of the stream after the segment or run.
+    ``future_min_ts``, ``future_max_ts``: the time range of the future points. ``oldest``,
+    ``created``: the times at which the first and the last segment of the entry were created.
+    ``segments``: the number of segments. ``blocks``: the number of blocks of a run; 0: the entry is
+    a segment. ``bytes``: the size in Ignite.
     """
 
     first: int
@@ -34,53 +39,56 @@ class Entry:
     max_ts: int
     frontier: int
     created: int
-    ahead_min_ts: int
-    ahead_max_ts: int
+    future_min_ts: int
+    future_max_ts: int
     oldest: int = 0
-    commits: int = 1
+    segments: int = 1
     blocks: int = 0
     bytes: int = 0
 
     @property
     def next(self) -> int:
-        """The number after the segment's last."""
+        """The position after the segment or run."""
         return self.first + self.count
 
     @classmethod
     def of_run(cls, run: Run) -> Self:
-        """Sum a run up."""
+        """Return the entry of a run."""
         return cls(*(getattr(run, name) for name in _COLUMNS))
 
     @classmethod
-    def of(cls, segment: Segment, size: int = 0) -> Self:
-        """Sum a segment up, which is kept in so many bytes."""
+    def of_segment(cls, segment: Segment, size: int = 0) -> Self:
+        """Return the entry of a segment that takes ``size`` bytes in Ignite."""
         header = segment.header
-        least, most = time_range(segment.rows)
+        min_ts, max_ts = time_range(segment.rows)
         return cls(
             header.first,
             header.count,
             segment.rows.num_rows,
-            _late_rows(segment, least),
-            least,
-            most,
+            _count_late(segment, min_ts),
+            min_ts,
+            max_ts,
             header.frontier,
             header.created,
-            *time_range(segment.ahead),
+            *time_range(segment.future_points),
             header.created,
             bytes=size,
         )
 
 
-_COLUMNS = tuple(field.name for field in fields(Entry))
+_COLUMNS = tuple(field.name for field in fields(IndexEntry))
 
 
 class Index:
-    """The entries of a stream in order, and the greatest time among the rows up to each.
+    """The index entries of a stream, in the order of positions.
 
-    ``rows`` is how many there are, ``late`` how many of them came late.
+    ``begin``: the value of ``first`` and ``head`` while there are no entries. ``rows``, ``late``:
+    the numbers of rows and of late rows. ``bytes``: the total size of the segments and runs in
+    Ignite.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, begin: int = 0) -> None:
+        self._begin = begin
         self._columns = {name: array("q") for name in _COLUMNS}
         self._top = array("q")
         self.late = 0
@@ -90,19 +98,19 @@ class Index:
     def __len__(self) -> int:
         return len(self._top)
 
-    def __getitem__(self, position: int) -> Entry:
-        return Entry(*[column[position] for column in self._columns.values()])
+    def __getitem__(self, position: int) -> IndexEntry:
+        return IndexEntry(*[column[position] for column in self._columns.values()])
 
     @property
     def head(self) -> int:
-        """The next number of the stream."""
+        """The position after the last entry; ``begin`` if there are no entries."""
         if not self._top:
-            return 0
+            return self._begin
         return self._columns["first"][-1] + self._columns["count"][-1]
 
-    def append(self, entry: Entry) -> None:
-        """Add the entry of the segment at the head, all of it or nothing."""
-        # This raises for what does not fit before any column has grown.
+    def append(self, entry: IndexEntry) -> None:
+        """Add an entry at the end of the index; after an error, the index is unchanged."""
+        # This raises for integers beyond 64 bits, before any column has grown.
         values = array("q", [getattr(entry, name) for name in _COLUMNS])
         for name, value in zip(_COLUMNS, values, strict=True):
             self._columns[name].append(value)
@@ -110,8 +118,8 @@ class Index:
         top = self._top[-1] if self._top else EARLIEST
         self._top.append(max(top, entry.max_ts))
 
-    def replace(self, span: range, entry: Entry) -> None:
-        """Put a run in the place of what it was made of."""
+    def replace(self, span: range, entry: IndexEntry) -> None:
+        """Replace the entries with the numbers ``span`` with ``entry``, the run made from them."""
         for position in span:
             self._count(self[position], -1)
         self._count(entry, 1)
@@ -121,83 +129,99 @@ class Index:
             self._columns[name][part] = array("q", [value])
         self._top[part] = array("q", [self._top[span.stop - 1]])
 
-    def drop(self, entries: int) -> None:
-        """Forget so many of the first entries."""
-        for position in range(entries):
+    def drop(self, count: int) -> None:
+        """Remove the first ``count`` entries."""
+        for position in range(count):
             self._count(self[position], -1)
         for column in (*self._columns.values(), self._top):
-            del column[:entries]
+            del column[:count]
 
-    def _count(self, entry: Entry, sign: int) -> None:
+    def _count(self, entry: IndexEntry, sign: int) -> None:
         self.late += sign * entry.late
         self.rows += sign * entry.rows
         self.bytes += sign * entry.bytes
 
     @property
     def first(self) -> int:
-        """The first number that there is."""
-        return self._columns["first"][0] if self._top else 0
+        """The first position of the first entry; ``begin`` if there are no entries."""
+        return self._columns["first"][0] if self._top else self._begin
 
-    def at(self, number: int) -> int:
-        """Return the position of the segment that holds ``number``; the length if none does."""
-        if number >= self.head:
+    def find(self, position: int) -> int:
+        """Return the number of the entry that contains a position.
+
+        For a position at or after the head, return the number of entries.
+        """
+        if position >= self.head:
             return len(self)
-        return max(0, bisect_right(self._columns["first"], number) - 1)
+        return max(0, bisect_right(self._columns["first"], position) - 1)
 
     def seek(self, time: int) -> int:
-        """Return the greatest start of a segment before which every row has ``ts <= time``."""
-        position = bisect_right(self._top, time)
-        return self._columns["first"][position] if position < len(self) else self.head
+        """Return the start of the first entry that may have rows with ``ts > time``.
 
-    def from_number(self, number: int) -> Iterator[Entry]:
-        """Yield the entries from the one that holds ``number``, as far as there are now."""
-        for position in range(self.at(number), len(self)):
-            yield self[position]
+        If no entry has such rows, return the head.
+        """
+        number = bisect_right(self._top, time)
+        return self._columns["first"][number] if number < len(self) else self.head
 
-    def backwards(self) -> Iterator[tuple[Entry, int]]:
-        """Yield the entries of now, the last first, and the greatest time up to each."""
-        entries = [(self[position], self._top[position]) for position in range(len(self))]
+    def entries_from(self, position: int) -> Iterator[IndexEntry]:
+        """Yield the entries from the entry that contains a position to the last entry."""
+        for number in range(self.find(position), len(self)):
+            yield self[number]
+
+    def reversed_entries(self) -> Iterator[tuple[IndexEntry, int]]:
+        """Yield (entry, greatest ``ts``) for each entry, from the last entry to the first.
+
+        The greatest ``ts`` is the greatest of all rows in the entry and in the entries before it.
+        """
+        entries = [(self[number], self._top[number]) for number in range(len(self))]
         yield from reversed(entries)
 
-    def overlapping(self, start: int, end: int) -> list[Entry]:
-        """Return the entries of segments that may have rows with ``start <= ts <= end``."""
+    def overlapping(self, start: int, end: int) -> list[IndexEntry]:
+        """Return the entries that may have rows with ``start <= ts <= end``."""
         later = range(bisect_left(self._top, start), len(self))
-        return [self[position] for position in self.holding(later, start, end)]
+        return [self[position] for position in self.matching(later, start, end)]
 
     def span(self, start: int, stop: int) -> range:
-        """Return the positions of the segments that hold numbers from ``start`` before ``stop``."""
-        return range(self.at(start), bisect_left(self._columns["first"], stop))
+        """Return the numbers of the entries from the one that contains ``start``.
 
-    def holding(
+        The last number is that of the last entry that begins before ``stop``.
+        """
+        return range(self.find(start), bisect_left(self._columns["first"], stop))
+
+    def matching(
         self, span: range, start: int | None, end: int | None, *, late: bool = False
     ) -> list[int]:
-        """Return the positions in ``span`` of segments with rows that may be wanted.
+        """Return the numbers of the entries in ``span`` that may have rows with times in a range.
 
-        Wanted are rows with ``start <= ts <= end``; with ``late``, only those that came late.
+        ``start``, ``end``: the range (ms), inclusive; None: no bound. ``late``: consider only late
+        rows.
         """
 
         def column(name: str) -> npt.NDArray[np.int64]:
-            # A copy: an array that NumPy looks at cannot grow.
+            # A copy: an array with an exported buffer cannot grow.
             return np.frombuffer(self._columns[name][span.start : span.stop], np.int64)
 
-        held = column("rows") > 0
+        matching = column("rows") > 0
         if start is not None:
-            held &= column("max_ts") >= start
+            matching &= column("max_ts") >= start
         if end is not None:
-            held &= column("min_ts") <= end
+            matching &= column("min_ts") <= end
         if late:
-            held &= column("late") > 0
-        found: list[int] = (np.flatnonzero(held) + span.start).tolist()
+            matching &= column("late") > 0
+        found: list[int] = (np.flatnonzero(matching) + span.start).tolist()
         return found
 
 
 def time_range(rows: pa.RecordBatch) -> tuple[int, int]:
-    """Return the least and greatest ``ts`` of rows; nothing at all reads as (latest, earliest)."""
+    """Return the least and the greatest ``ts`` of rows.
+
+    Returns (LATEST, EARLIEST) if no row has a ``ts``.
+    """
     if rows.num_rows == 0 or "ts" not in rows.schema.names:
         return LATEST, EARLIEST
     column = rows["ts"]
     if column.null_count == 0 and column.type == pa.int64():
-        # A commit has few rows: for those this is ten times faster than Arrow's own functions.
+        # For the few rows of a segment, this is ten times faster than Arrow's functions.
         times = column.to_numpy()
         return int(times.min()), int(times.max())
     ends = pc.min_max(column).as_py()
@@ -206,8 +230,8 @@ def time_range(rows: pa.RecordBatch) -> tuple[int, int]:
     return ends["min"], ends["max"]
 
 
-def _late_rows(segment: Segment, least: int) -> int:
-    if least > segment.header.horizon:
+def _count_late(segment: Segment, min_ts: int) -> int:
+    if min_ts > segment.header.frontier_before:
         return 0
-    late = segment.rows["ts"].drop_null().to_numpy() <= segment.header.horizon
+    late = segment.rows["ts"].drop_null().to_numpy() <= segment.header.frontier_before
     return int(np.count_nonzero(late))

@@ -1,55 +1,57 @@
-"""Values of rows so that JSON keeps them."""
+"""Converts the values in rows to JSON, without loss of precision."""
 
-import math
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mistbow.streams.json_numbers import to_json
+
 _EXACT = 2**53
-"""Integers beyond this are not exact as numbers of JSON in most languages."""
+"""The greatest integer up to which most languages read JSON numbers exactly."""
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON can say it: what no number of JSON is becomes text.
+    """Return a value in the form that ``encode`` expects.
 
-    What is left to ``encode`` are times, decimals, bytes and the like.
+    NaN, infinities and integers beyond 2**53 become text, also inside lists and dicts.
     """
     if isinstance(value, bool) or value is None or isinstance(value, str):
         return value
     if isinstance(value, float):
-        if math.isfinite(value):
-            return value
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        return to_json(value)
     if isinstance(value, int):
         return value if -_EXACT <= value <= _EXACT else str(value)
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     if isinstance(value, dict):
-        return {_word(name): plain(item) for name, item in value.items()}
+        return {_as_key(name): plain(item) for name, item in value.items()}
     return value
 
 
 def encode(value: Any) -> bytes:
-    """Return plain values as JSON: decimals and times as text, bytes in base64."""
+    """Return the JSON of a value that ``plain`` has converted.
+
+    Decimals and times become text; bytes become base64.
+    """
     return msgspec.json.encode(value, enc_hook=str)
 
 
 def objects(rows: pa.RecordBatch) -> list[dict[str, Any]]:
-    """Return rows as plain objects, column to value."""
-    columns = [[plain(value) for value in _listed(column)] for column in rows.columns]
+    """Return each row as a dict: name of the column -> value that ``plain`` has converted."""
+    columns = [[plain(value) for value in _as_list(column)] for column in rows.columns]
     names = rows.schema.names
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _listed(column: pa.Array) -> list[Any]:
+def _as_list(column: pa.Array) -> list[Any]:
     try:
         values: list[Any] = column.to_pylist()
-    except (ValueError, OverflowError):  # a time that Python has no object for
+    except (ValueError, OverflowError):  # a time beyond those of Python
         values = pc.cast(column, pa.string()).to_pylist()
     return values
 
 
-def _word(name: Any) -> str:
+def _as_key(name: Any) -> str:
     return name if isinstance(name, str) else encode(plain(name)).decode().strip('"')

@@ -1,8 +1,9 @@
-"""The log of one stream: what Ignite holds of it, as far as this agent knows."""
+"""The log of a stream: an agent's view of the segments and runs that Ignite stores."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -11,34 +12,69 @@ import pyarrow.compute as pc
 
 from mistbow.errors import ConflictError, UnavailableError
 from storage_agent import metrics
-from storage_agent.streams.ahead import Ahead
-from storage_agent.streams.deletions import Deletions
-from storage_agent.streams.index import EARLIEST, LATEST, Entry, Index
-from storage_agent.streams.manifest import Deletion, Fence, ManifestCell
-from storage_agent.streams.pieces import Gone, Piece
-from storage_agent.streams.recent_keys import AGE_S, RecentKeys
-from storage_agent.streams.runs import NUMBER, Commits, Run, by_number, is_sorted, numbers_of
+from storage_agent.streams.activity import Activity
+from storage_agent.streams.extents import Extent, Visibility
+from storage_agent.streams.future_points import FuturePoints
+from storage_agent.streams.idempotency_keys import MAX_AGE_S, IdempotencyKeys
+from storage_agent.streams.index import Index, IndexEntry
+from storage_agent.streams.manifest import Fence, ManifestCell, Tombstone
+from storage_agent.streams.policy import Permanent, StreamPolicy
+from storage_agent.streams.runs import (
+    POSITION,
+    Run,
+    SegmentTable,
+    is_sorted,
+    merge_blocks,
+    split_position_deltas,
+)
 from storage_agent.streams.segment_store import SegmentStore
-from storage_agent.streams.segments import Segment, no_rows
-from storage_agent.streams.state import StateCell
+from storage_agent.streams.segments import Segment, empty_batch
+from storage_agent.streams.state import RetentionLeases, StateCell
+from storage_agent.streams.tombstones import Tombstones, TombstoneTracker
 
-_ASKED_S = 60.0
-HOLD = "hold."
-"""What the attributes begin with that say who needs rows."""
+_MAX_READ_BYTES = 4 * 2**20
+"""The size of segments (bytes) that one read from Ignite exceeds only by its last segment.
+
+Ignite builds each answer in its heap several times, and by default the heap has 128 MiB.
+"""
 
 
-Listener = Callable[[Segment, Entry], None]
-"""Is told of each segment, in their order, after it is stored or found in Ignite."""
+@dataclass(frozen=True, slots=True)
+class SegmentConsumer:
+    """A component that derives data from each segment of a stream.
+
+    ``apply``: called with each segment, in the order of positions, after the segment was stored or
+    read. ``needs_from``: returns a position; segments that end after this position are neither
+    compacted nor evicted. If ``needs_from`` is None, the consumer needs no segment.
+    """
+
+    apply: Callable[[Segment, IndexEntry], None]
+    needs_from: Callable[[], int] | None = None
+
+
+class LogPhase(Enum):
+    """The phases of a stream's log in this agent."""
+
+    NEW = "new"
+    """The log has read nothing yet."""
+    RECOVERING = "recovering"
+    """The manifest, the state and the segments are being read."""
+    OPEN = "open"
+    """Rows can be read and appended; this agent compacts and evicts; a consumer can be attached."""
+    FENCED = "fenced"
+    """Another agent compacts and evicts the stream; this agent can still read rows."""
+    REMOVED = "removed"
+    """The stream is deleted; its readers stop."""
 
 
 class StreamLog:
-    """A stream's index, epoch and frontier; reading its pieces; waiting for its changes.
+    """Reads the rows of a stream, and has the stream's index, epoch and frontier in memory.
 
-    Only the stream's ``Writer`` and its ``Housekeeper`` call what changes it.
-    ``key`` is what its keys in Ignite begin with: its name, unless an earlier stream had that.
-    ``by_key``: of events with the same key only the last is worth keeping.
-    ``expired_before`` returns the time (ms) before which all that was created has expired, and
-    ``merge_limit`` the number from which on commits must stay as they are.
+    Only the stream's ``Writer`` and ``Maintenance`` change the log. ``fence``: returns the epoch
+    with which this agent changes the manifest; the manifest refuses an agent with an older epoch.
+    ``key``: the prefix of the stream's keys in Ignite, if it is not ``name`` because an earlier
+    stream had this name; None: ``name``. ``policy``: the rules for retention, compaction by key and
+    appends; None: rows never expire (``Permanent``).
     """
 
     def __init__(
@@ -48,224 +84,276 @@ class StreamLog:
         store: SegmentStore,
         fence: Fence = lambda: 0,
         key: str | None = None,
+        policy: StreamPolicy | None = None,
     ) -> None:
         self.name = name
         self.key = key or name
-        self.deleted = False
-        self.by_key = False
         self.schema = schema
-        self.index = Index()
-        self.keys = RecentKeys()
+        self.store = store
+        self.policy = policy or Permanent()
         self.state = StateCell(store.ignite, self.key)
-        self.ahead = Ahead()
+        self.manifest = ManifestCell(store.ignite, self.key, fence)
+        self.activity = Activity()
+        self.index = Index()
+        self.keys = IdempotencyKeys()
+        self.future_points = FuturePoints()
+        self.runs: dict[tuple[int, int], Run] = {}
+        self.phase = LogPhase.NEW
         self.epoch = 0
         self.frontier = 0
         self.bytes = 0
-        self.work = asyncio.Event()
-        self.listener: Listener | None = None
-        self.store = store
-        self.manifest = ManifestCell(store.ignite, self.key, fence)
-        self.runs: dict[tuple[int, int], Run] = {}
-        self._merged: dict[int, tuple[Deletion, int]] = {}
-        self._deletions = Deletions()
-        self._looked = self.manifest.current, self._merged
-        self.expired_before: Callable[[], int] = _nothing_expires
-        self.full: Callable[[], bool] = lambda: False
-        self.retention_ms: Callable[[], int | None] = lambda: None
-        self.merge_limit: Callable[[], int] = lambda: self.head
-        self._begin = 0
-        self._changed = asyncio.Event()
-        self._asked_until = 0.0
+        self._tombstones = TombstoneTracker(self.manifest)
+        self._consumer: SegmentConsumer | None = None
 
-    @property
-    def head(self) -> int:
-        """The next number."""
-        return self.index.head if len(self.index) else self._begin
-
-    @property
-    def first(self) -> int:
-        """The first number that may still be there."""
-        return self.index.first if len(self.index) else self._begin
-
-    def holds(self, now: int) -> dict[str, tuple[int, int]]:
-        """Return by who needs rows for how long (ms) that is, and until when it holds."""
-        found = {}
-        for name, value in self.attributes.items():
-            match value:
-                case [int(keep_ms), int(until)] if name.startswith(HOLD) and until > now:
-                    found[name.removeprefix(HOLD)] = (keep_ms, until)
-        return found
-
-    @property
-    def attributes(self) -> dict[str, Any]:
-        """What the stream's writers noted of it."""
-        return self.state.current.attributes
-
-    async def frontier_at(self, number: int) -> int:
-        """Return how far event time is for who has read all rows before ``number``."""
-        if number >= self.head:
-            return self.frontier
-        position = self.index.at(number)
-        entry = self.index[position]
-        before = self.index[position - 1].frontier if position else 0
-        if entry.blocks and number > entry.first:
-            commits = await self.commits(entry)
-            if commit := commits.at(number):
-                return int(commits.frontier[commit - 1])
-        return before
-
-    def gone(self, run: Run | None) -> Gone:
-        """Return what is not there any more of a run, or of a commit: None."""
-        return Gone(self.expired_before(), self.deletions, 0 if run is None else run.purged)
-
-    @property
-    def deletions(self) -> Deletions:
-        """What readers have to take away, where it is not purged."""
-        if self._looked[0] is not self.manifest.current or self._looked[1] is not self._merged:
-            self._looked = self.manifest.current, self._merged
-            merged = (deletion for deletion, _ in self._merged.values())
-            known = (*self.manifest.current.deletions, *merged)
-            if known != self._deletions.all:
-                self._deletions = Deletions(known)
-        return self._deletions
-
-    async def segments(self, entries: Sequence[Entry]) -> list[Segment]:
-        """Return the commits of entries of the index that are no runs, as they were stored."""
-        found = await self.store.get_all(self.key, [entry.first for entry in entries])
-        if len(found) != len(entries):
-            raise UnavailableError(f"the stream {self.name} changed meanwhile", hint="Try again.")
-        return found
-
-    async def pieces(self, entries: Sequence[Entry]) -> list[Piece]:
-        """Return what entries of the index stand for, with all rows in order of their numbers."""
-        commits = iter(await self.segments([entry for entry in entries if not entry.blocks]))
-        return [
-            await self._run_piece(self.run_of(entry))
-            if entry.blocks
-            else Piece.of([next(commits)], self.gone(None))
-            for entry in entries
-        ]
-
-    async def block(self, entry: Entry, block: int) -> pa.Table:
-        """Return what is there of a block of a run of points, with the rows' numbers."""
-        return (await self.blocks([(entry, block)]))[0]
-
-    async def blocks(self, blocks: Sequence[tuple[Entry, int]]) -> list[pa.Table]:
-        """Return the same of several blocks, of any runs."""
-        runs = [self.run_of(entry) for entry, _ in blocks]
-        wanted = [(run.id, block) for run, (_, block) in zip(runs, blocks, strict=True)]
-        tables = await self.store.points(self.key, wanted)
-        return [await self._living(*each) for each in zip(tables, runs, strict=True)]
-
-    async def _living(self, table: pa.Table, run: Run) -> pa.Table:
-        gone = self.gone(run)
-        if run.oldest < gone.before:
-            commits, _ = await self.store.commits(self.key, run.id)
-            living = int(np.searchsorted(commits.created, gone.before))
-            begin = int(commits.first[living]) if living < len(commits) else run.next
-            table = table.filter(pc.field(NUMBER) >= begin)
-        if gone.deletions:
-            batches = [gone.left(batch, run.first) for batch in table.to_batches()]
-            table = pa.Table.from_batches(batches, table.schema)
-        return table
-
-    async def _run_piece(self, run: Run) -> Piece:
-        gone = self.gone(run)
-        known: Piece | None = self.store.cache.get(f"{self.key}/piece/{run.id}")
-        if known is not None:
-            return replace(known, gone=gone)
-        commits, _ = await self.store.commits(self.key, run.id)
-        if is_sorted(self.schema):
-            wanted = [(run.id, block) for block in range(run.blocks)]
-            blocks = await self.store.points(self.key, wanted)
-            rows, numbers = await asyncio.to_thread(by_number, blocks)
-        else:
-            rows, numbers = numbers_of(await self.store.rows(self.key, run.id))
-        piece = Piece(rows, numbers, commits, await self._ahead_of(run), gone)
-        self.store.cache.put(f"{self.key}/piece/{run.id}", piece, piece.size)
-        return piece
-
-    async def _ahead_of(self, run: Run) -> pa.RecordBatch:
-        if run.ahead_max_ts < run.ahead_min_ts:
-            return no_rows(self.schema)
-        return await self.store.rows(self.key, run.id, "ahead")
-
-    async def waiting(self, entries: Sequence[Entry], released: int) -> list[pa.RecordBatch]:
-        """Return the points ahead of entries that were not released up to a time."""
-        found = []
-        for entry in entries:
-            if entry.ahead_max_ts <= released:
-                continue
-            if entry.blocks:
-                run = self.run_of(entry)
-                ahead = await self._ahead_of(run)
-                gone = self.gone(run)
-                found.append(gone.waiting(ahead, run.first, run.created, released))
-            else:
-                [piece] = await self.pieces([entry])
-                found.append(piece.waiting(released))
-        return found
-
-    async def commits(self, entry: Entry) -> Commits:
-        """Return the commits of an entry that is a run."""
-        return (await self.store.commits(self.key, self.run_of(entry).id))[0]
-
-    async def seek(self, time: int) -> int:
-        """Return the greatest start of a commit before which every row has ``ts <= time``."""
-        number = self.index.seek(time)
-        entry = self.index[self.index.at(number)] if number < self.head else None
-        if entry is None or not entry.blocks:
-            return number
-        commits = await self.commits(entry)
-        later = np.flatnonzero(commits.top > time)
-        return int(commits.first[later[0]]) if len(later) else entry.next
-
-    def run_of(self, entry: Entry) -> Run:
-        """Return the run that an entry stands for."""
-        run = self.runs.get((entry.first, entry.next))
-        if run is None:
-            raise UnavailableError(f"the stream {self.name} changed meanwhile", hint="Try again.")
-        return run
-
-    @property
-    def asked(self) -> bool:
-        """Whether somebody asked lately, so that the frontier is worth moving."""
-        return asyncio.get_running_loop().time() < self._asked_until
-
-    def ask(self) -> asyncio.Event:
-        """Have the frontier kept fresh for a while; returns what is set at the next change."""
-        if not self.asked:
-            self.work.set()
-        self._asked_until = asyncio.get_running_loop().time() + _ASKED_S
-        return self._changed
+    # The life of the log.
 
     async def recover(self) -> None:
-        """Read everything from Ignite; to be called once, before all else."""
+        """Read the manifest, the state and the segments from Ignite.
+
+        The other methods may be called only after ``recover`` has returned.
+        """
+        self.phase = LogPhase.RECOVERING
         await self.manifest.load()
         await self.state.load()
         manifest = self.manifest.current
+        self.index = Index(manifest.next)
         for run in manifest.runs:
-            self.index.append(Entry.of_run(run))
+            self.index.append(IndexEntry.of_run(run))
             self.runs[run.first, run.next] = run
-        self._begin = manifest.next
         if manifest.runs:
             last = manifest.runs[-1]
             self.epoch, self.frontier = last.epoch, last.frontier
-            self.ahead = Ahead(last.released)
-            self.ahead.recover(self.index)
+            self.future_points = FuturePoints(last.released)
+            self.future_points.recover(self.index)
             await self._recover_keys(manifest.runs)
         await self.catch_up()
         self.move_frontier(self.state.current.frontier)
+        self.phase = LogPhase.OPEN
 
-    async def catch_up(self) -> None:
-        """Follow the segments that others stored at and after the head."""
-        while (segment := await self.store.get(self.key, self.head)) is not None:
-            self._follow(segment)
+    def attach(self, consumer: SegmentConsumer) -> None:
+        """Pass each segment that is added to the log from now on to ``consumer``.
+
+        Call ``attach`` at most once, and only after ``recover``. The log does not pass the segments
+        before the head: the consumer must have read them already.
+        """
+        if self.phase in (LogPhase.NEW, LogPhase.RECOVERING) or self._consumer is not None:
+            raise RuntimeError(
+                f"{self.name}: attach may be called only once, and only after recover"
+            )
+        self._consumer = consumer
+
+    def fence(self) -> None:
+        """Stop the compaction and eviction, because another agent now maintains the stream."""
+        if self.phase is not LogPhase.REMOVED:
+            self.phase = LogPhase.FENCED
+
+    def mark_removed(self) -> None:
+        """Mark the log of a deleted stream as removed, and wake its readers."""
+        self.phase = LogPhase.REMOVED
+        self.activity.announce()
+
+    # What the log is now.
+
+    @property
+    def head(self) -> int:
+        """The position after the last segment."""
+        return self.index.head
+
+    @property
+    def first(self) -> int:
+        """The first position that is not evicted."""
+        return self.index.first
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The attributes that writers have stored in the stream's state."""
+        return self.state.current.attributes
+
+    def retention_leases(self, now: int) -> RetentionLeases:
+        """Return the retention leases that have not expired at ``now`` (ms)."""
+        return self.state.current.retention_leases(now)
+
+    def expired_before(self) -> int:
+        """Return the expiry threshold (ms): segments that were created earlier have expired."""
+        return self.policy.expired_before(self.state.current)
+
+    def compaction_limit(self) -> int:
+        """Return the position up to which segments may be compacted or evicted."""
+        if self._consumer is None or self._consumer.needs_from is None:
+            return self.head
+        return self._consumer.needs_from()
+
+    def visibility(self, run: Run | None) -> Visibility:
+        """Return the visibility of the rows in a run.
+
+        ``run`` None: return the visibility of the rows in segments outside runs.
+        """
+        applied = 0 if run is None else run.last_tombstone
+        return Visibility(self.expired_before(), self.tombstones, applied)
+
+    @property
+    def tombstones(self) -> Tombstones:
+        """The tombstones that readers have to apply."""
+        return self._tombstones.current
+
+    def retain_tombstones(self, dropped: Iterable[Tombstone] = ()) -> None:
+        """Retain the tombstones ``dropped``, which the manifest drops, while readers may need them.
+
+        A reader that began before a compaction may still read the rows that the compaction
+        replaced.
+        """
+        self._tombstones.retain(dropped)
+
+    def watch(self) -> asyncio.Event:
+        """Mark the stream as watched; return the event that is set when the stream next changes."""
+        return self.activity.watch()
+
+    # Reading.
+
+    async def frontier_at(self, position: int) -> int:
+        """Return the frontier that a reader reaches by reading all rows before ``position``."""
+        if position >= self.head:
+            return self.frontier
+        at = self.index.find(position)
+        entry = self.index[at]
+        before = self.index[at - 1].frontier if at else 0
+        if entry.blocks and position > entry.first:
+            table = await self.segment_table(entry)
+            if segment := table.find(position):
+                return int(table.frontier[segment - 1])
+        return before
+
+    async def seek(self, time: int) -> int:
+        """Return the start of the first segment that may have rows with ``ts > time``.
+
+        If no segment has such rows, return the head.
+        """
+        position = self.index.seek(time)
+        entry = self.index[self.index.find(position)] if position < self.head else None
+        if entry is None or not entry.blocks:
+            return position
+        table = await self.segment_table(entry)
+        later = np.flatnonzero(table.top > time)
+        return int(table.first[later[0]]) if len(later) else entry.next
+
+    def run_of(self, entry: IndexEntry) -> Run:
+        """Return the run of an index entry; raises ``UnavailableError`` if the run was replaced."""
+        run = self.runs.get((entry.first, entry.next))
+        if run is None:
+            raise self._changed()
+        return run
+
+    async def segments(self, entries: Sequence[IndexEntry]) -> list[Segment]:
+        """Return the segments of index entries, as stored in Ignite; no entry may be a run.
+
+        Raises ``UnavailableError`` if a segment was merged or evicted.
+        """
+        found: list[Segment] = []
+        for batch in _batches(entries):
+            found += await self.store.get_all(self.key, [entry.first for entry in batch])
+        if len(found) != len(entries):
+            raise self._changed()
+        return found
+
+    async def segment_table(self, entry: IndexEntry) -> SegmentTable:
+        """Return the table of the segments that were merged into the run of an index entry."""
+        return (await self.store.segment_table(self.key, self.run_of(entry).id))[0]
+
+    async def extents(self, entries: Sequence[IndexEntry]) -> list[Extent]:
+        """Return the extents of index entries, one extent for each entry."""
+        segments = iter(await self.segments([entry for entry in entries if not entry.blocks]))
+        return [
+            await self._read_run(self.run_of(entry))
+            if entry.blocks
+            else Extent.of([next(segments)], self.visibility(None))
+            for entry in entries
+        ]
+
+    async def block(self, entry: IndexEntry, block: int) -> pa.Table:
+        """Return the visible rows in one block of a run of points, with the positions of the rows.
+
+        ``block``: the number of the block.
+        """
+        return (await self.blocks([(entry, block)]))[0]
+
+    async def blocks(self, blocks: Sequence[tuple[IndexEntry, int]]) -> list[pa.Table]:
+        """Return the visible rows in several blocks of runs of points, one table for each block.
+
+        ``blocks``: for each block, the index entry of its run, and the block's number. Each table
+        has a column with the positions of the rows.
+        """
+        runs = [self.run_of(entry) for entry, _ in blocks]
+        requested = [(run.id, block) for run, (_, block) in zip(runs, blocks, strict=True)]
+        tables = await self.store.blocks(self.key, requested)
+        return [await self._visible(*each) for each in zip(tables, runs, strict=True)]
+
+    async def pending_points(
+        self, entries: Sequence[IndexEntry], released: int
+    ) -> list[pa.RecordBatch]:
+        """Return the visible future points with ``ts > released`` in the given index entries.
+
+        Returns one batch for each entry that may have such points.
+        """
+        found = []
+        for entry in entries:
+            if entry.future_max_ts <= released:
+                continue
+            if entry.blocks:
+                run = self.run_of(entry)
+                points = await self._future_points_of(run)
+                visibility = self.visibility(run)
+                found.append(visibility.pending_points(points, run.first, run.created, released))
+            else:
+                [extent] = await self.extents([entry])
+                found.append(extent.pending_points(released))
+        return found
+
+    async def _visible(self, table: pa.Table, run: Run) -> pa.Table:
+        visibility = self.visibility(run)
+        if run.oldest < visibility.expired_before:
+            segments, _ = await self.store.segment_table(self.key, run.id)
+            living = int(np.searchsorted(segments.created, visibility.expired_before))
+            begin = int(segments.first[living]) if living < len(segments) else run.next
+            table = table.filter(pc.field(POSITION) >= begin)
+        if visibility.tombstones:
+            batches = [visibility.filter(batch, run.first) for batch in table.to_batches()]
+            table = pa.Table.from_batches(batches, table.schema)
+        return table
+
+    async def _read_run(self, run: Run) -> Extent:
+        visibility = self.visibility(run)
+        cached: Extent | None = self.store.cached(f"{self.key}/extent/{run.id}")
+        if cached is not None:
+            return replace(cached, visibility=visibility)
+        segments, _ = await self.store.segment_table(self.key, run.id)
+        if is_sorted(self.schema):
+            requested = [(run.id, block) for block in range(run.blocks)]
+            blocks = await self.store.blocks(self.key, requested)
+            rows, positions = await asyncio.to_thread(merge_blocks, blocks)
+        else:
+            rows, positions = split_position_deltas(await self.store.rows(self.key, run.id))
+        future_points = await self._future_points_of(run)
+        extent = Extent(rows, positions, segments, future_points, visibility)
+        self.store.cache(f"{self.key}/extent/{run.id}", extent, extent.size)
+        return extent
+
+    async def _future_points_of(self, run: Run) -> pa.RecordBatch:
+        if run.future_max_ts < run.future_min_ts:
+            return empty_batch(self.schema)
+        return await self.store.rows(self.key, run.id, "ahead")
+
+    def _changed(self) -> UnavailableError:
+        return UnavailableError(
+            f"the stream {self.name} was compacted or evicted during the read", hint="Try again."
+        )
+
+    # Changes by the stream's writer.
 
     async def append(self, segment: Segment, data: bytes) -> bool:
-        """Store a commit at the head; returns False when another one was there first.
+        """Store a segment at the head, and return True.
 
-        May be repeated with the same segment after an error.
+        If another writer has already stored a segment at the head, adds that segment to the log,
+        and returns False. After an error, the method may be called again with the same segment.
         """
         winner = await self.store.put(segment, data)
         won = winner.header.nonce == segment.header.nonce
@@ -274,118 +362,122 @@ class StreamLog:
         self._follow(winner)
         return won
 
-    def put_in_place(self, span: range, entries: Sequence[Entry], run: Run) -> None:
-        """Have a run that is stored stand where it was made of entries."""
-        self.runs[run.first, run.next] = run
-        entry = Entry.of_run(run)
-        self.index.replace(span, entry)
-        self.ahead.merge([each.first for each in entries], entry)
+    async def catch_up(self) -> None:
+        """Add to the log the segments that Ignite stores from the head on."""
+        while (segment := await self.store.get(self.key, self.head)) is not None:
+            self._follow(segment)
 
-    def end(self) -> None:
-        """Have the stream be no more; who follows it hears of that."""
-        self.deleted = True
-        self._announce()
+    def move_frontier(self, frontier: int) -> None:
+        """Set the log's frontier to ``frontier`` if ``frontier`` is greater, and wake the readers.
+
+        ``frontier`` must already be stored in Ignite.
+        """
+        self.frontier = max(self.frontier, frontier)
+        self.activity.announce()
+
+    def _follow(self, segment: Segment) -> None:
+        header = segment.header
+        entry = IndexEntry.of_segment(segment, segment.stored)
+        self.index.append(entry)
+        self.keys.record(header.keys)
+        self.future_points.apply(segment, entry)
+        self.epoch = max(self.epoch, header.epoch)
+        if self._consumer is not None:
+            self._consumer.apply(segment, entry)
+        metrics.HEAD.labels(self.name).set(self.head)
+        self.move_frontier(header.frontier)
+
+    # Changes by compaction and eviction.
+
+    def install_run(self, span: range, entries: Sequence[IndexEntry], run: Run) -> None:
+        """Replace the index entries ``span`` with the stored run into which they were merged.
+
+        ``entries``: the entries of ``span``.
+        """
+        self.runs[run.first, run.next] = run
+        entry = IndexEntry.of_run(run)
+        self.index.replace(span, entry)
+        self.future_points.replace([each.first for each in entries], entry)
+
+    def forget_run(self, name: str) -> None:
+        """Forget a run whose data was removed; reads of the run then raise ``UnavailableError``."""
+        for place, run in list(self.runs.items()):
+            if run.id == name:
+                del self.runs[place]
+
+    def drop_entries(self, count: int) -> None:
+        """Remove the first ``count`` entries from the index, after the entries were evicted."""
+        firsts = [self.index[position].first for position in range(count)]
+        self.index.drop(count)
+        self.future_points.forget(firsts)
 
     async def reconcile(self) -> None:
-        """Follow the manifest as Ignite has it, after a change of it whose outcome is not known."""
+        """Read the manifest again after a change with an unknown outcome, and update the index."""
         await self.manifest.load()
         self.follow_manifest()
 
     def follow_manifest(self) -> None:
-        """Have runs and evictions that the manifest tells of stand in the index too.
+        """Apply the runs and evictions of the manifest to the index.
 
-        Raises ``ConflictError`` where they are of commits that this agent has otherwise.
+        Raises ``ConflictError`` if a run does not begin and end where index entries begin and end.
         """
         manifest = self.manifest.current
         evicted = 0
         while evicted < len(self.index) - 1 and self.index[evicted].next <= manifest.first:
             evicted += 1
         if evicted:
-            self.forget(evicted)
+            self.drop_entries(evicted)
         for run in manifest.runs:
             known = self.runs.get((run.first, run.next))
             if known is not None and known.id == run.id:
                 continue
-            begin, end = self.index.at(run.first), self.index.at(run.next)
+            begin, end = self.index.find(run.first), self.index.find(run.next)
             entries = [self.index[position] for position in range(begin, end)]
             if not entries or (entries[0].first, entries[-1].next) != (run.first, run.next):
-                raise ConflictError("the runs are not those of this agent")
-            self.put_in_place(range(begin, end), entries, run)
-
-    async def remove_all(self) -> None:
-        """Remove everything of a stream that is deleted; what is gone already does no harm."""
-        await self.manifest.load()
-        manifest = self.manifest.current
-        trash = [run for each in manifest.trash for run in each.runs]
-        if manifest.building is not None:
-            trash.append(manifest.building)
-        tail = []
-        number = manifest.next
-        while (segment := await self.store.get(self.key, number)) is not None:
-            tail.append(number)
-            number = segment.next
-        # The last first: so what is left of it can always be found again.
-        await self.store.remove_commits(self.key, tail[::-1])
-        merged = {name for each in manifest.trash for name in each.merged}
-        for name in merged | {run.id for run in manifest.runs}:
-            firsts = await self.store.firsts_of(self.key, name)
-            await self.store.remove_commits(self.key, firsts)
-        for name, blocks in [*trash, *((run.id, run.blocks) for run in manifest.runs)]:
-            await self.store.remove_run(self.key, name, blocks)
-
-    def outlive(self, deletions: Iterable[Deletion]) -> None:
-        """Have deletions apply for as long as what was replaced so far can still be read.
-
-        Who began to read before the merge that applied them for good reads what it replaced. A
-        restart ends such reads, so this need not be stored.
-        """
-        trash = self.manifest.current.trash
-        oldest = trash[0].since if trash else LATEST
-        self._merged = {n: each for n, each in self._merged.items() if oldest <= each[1]}
-        if trash:
-            newest = max(each.since for each in trash)
-            self._merged |= {each.id: (each, newest) for each in deletions}
-
-    def drop_run(self, name: str) -> None:
-        """Forget a run that is removed: who still wants it has to look again."""
-        for place, run in list(self.runs.items()):
-            if run.id == name:
-                del self.runs[place]
-
-    def forget(self, entries: int) -> None:
-        """Have the first entries be no more."""
-        firsts = [self.index[position].first for position in range(entries)]
-        self.index.drop(entries)
-        self.ahead.forget(firsts)
-
-    def move_frontier(self, frontier: int) -> None:
-        """Announce a frontier that is stored; it never goes back."""
-        self.frontier = max(self.frontier, frontier)
-        self._announce()
-
-    def _follow(self, segment: Segment) -> None:
-        header = segment.header
-        entry = Entry.of(segment, segment.stored)
-        self.index.append(entry)
-        self.keys.learn(header.keys)
-        self.ahead.absorb(segment, entry)
-        self.epoch = max(self.epoch, header.epoch)
-        if self.listener is not None:
-            self.listener(segment, entry)
-        metrics.HEAD.labels(self.name).set(self.head)
-        self.move_frontier(header.frontier)
-
-    def _announce(self) -> None:
-        self._changed.set()
-        self._changed = asyncio.Event()
+                raise ConflictError(f"another agent has compacted the stream {self.name}")
+            self.install_run(range(begin, end), entries, run)
 
     async def _recover_keys(self, runs: Sequence[Run]) -> None:
-        oldest = runs[-1].created - int(AGE_S * 1000)
-        recent = [run for run in runs if run.created >= oldest]
-        for run in recent:
-            _, known = await self.store.commits(self.key, run.id)
-            self.keys.learn(known)
+        oldest = runs[-1].created - int(MAX_AGE_S * 1000)
+        for run in runs:
+            if run.created >= oldest:
+                _, keys = await self.store.segment_table(self.key, run.id)
+                self.keys.record(keys)
 
 
-def _nothing_expires() -> int:
-    return EARLIEST
+async def remove_data(log: StreamLog) -> None:
+    """Remove all segments and runs of a deleted stream from Ignite.
+
+    After an error, the function may be called again.
+    """
+    await log.manifest.load()
+    manifest = log.manifest.current
+    garbage = [run for each in manifest.garbage for run in each.runs]
+    if manifest.building is not None:
+        garbage.append(manifest.building)
+    tail = []
+    position = manifest.next
+    while (segment := await log.store.get(log.key, position)) is not None:
+        tail.append(position)
+        position = segment.next
+    # The last first: what an interruption leaves can always be found again from the manifest.
+    await log.store.remove_segments(log.key, tail[::-1])
+    merged = {name for each in manifest.garbage for name in each.merged}
+    for name in merged | {run.id for run in manifest.runs}:
+        firsts = await log.store.segment_positions(log.key, name)
+        await log.store.remove_segments(log.key, firsts)
+    for name, blocks in [*garbage, *((run.id, run.blocks) for run in manifest.runs)]:
+        await log.store.remove_run(log.key, name, blocks)
+
+
+def _batches(entries: Iterable[IndexEntry]) -> Iterator[list[IndexEntry]]:
+    batch: list[IndexEntry] = []
+    size = 0
+    for entry in entries:
+        batch.append(entry)
+        size += entry.bytes
+        if size >= _MAX_READ_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch

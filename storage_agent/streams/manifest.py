@@ -1,7 +1,7 @@
-"""The manifest of a stream: which runs it has, what was deleted of it, what is to be removed."""
+"""The manifest of a stream: the list of its runs, its tombstones, and its garbage."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -12,26 +12,34 @@ from mistbow.errors import (
     TooLargeError,
     UnavailableError,
 )
-from storage_agent.ignite_client import IgniteClient
+from storage_agent.ignite.client import IgniteClient
+from storage_agent.ignite.text_cell import TextCell
 from storage_agent.streams.runs import Run
-from storage_agent.text_cell import TextCell
 
-MOST_BYTES = 5 * 2**20
-"""With more, nothing is taken that needs more yet; what Ignite takes beyond is for housekeeping.
+MAX_BYTES = 5 * 2**20
+"""The size of a manifest (bytes) above which its stream rejects appends and deletions.
 
-A run takes up to 400 bytes, so a stream has up to 13,000 runs: of 600,000 rows or 5 MiB each.
+The remaining bytes that Ignite accepts are reserved for compaction. A run takes up to 400 bytes, so
+a stream can have 13,000 runs of up to 600,000 rows or 5 MiB.
 """
 
 Fence = Callable[[], int]
-"""Returns the epoch of this agent: of two at one site, the one with the higher keeps house."""
+"""A function that returns the epoch of this agent.
+
+Only the agent with the greatest epoch compacts a stream.
+"""
 
 
-class Deletion(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows that are deleted: those before a number whose key and time are as said.
+KeySet = tuple[tuple[str, ...], Sequence[tuple[str, ...]]]
+"""(columns, keys): the names of columns, and the keys to delete, as values of these columns."""
 
-    ``keys``: values of ``columns``, of which any will do; none: all rows. Times are inclusive.
-    ``created``: when this was asked for, milliseconds. ``forgotten``: only here, for a replica has
-    them.
+
+class Tombstone(msgspec.Struct, frozen=True, kw_only=True, rename={"local": "forgotten"}):
+    """Marks the rows with certain keys and times before a position as deleted.
+
+    ``before``: the position (exclusive). ``keys``: the deleted keys, as values of ``columns``;
+    empty: all keys. ``min_ts``, ``max_ts``: ms, inclusive; None if unbounded. ``created``: the time
+    of the request (ms). ``local``: replicas retain the deleted rows (offload).
     """
 
     id: int
@@ -41,57 +49,77 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
     keys: tuple[tuple[str, ...], ...] = ()
     min_ts: int | None = None
     max_ts: int | None = None
-    forgotten: bool = False
+    local: bool = False
 
 
-class Trash(msgspec.Struct, frozen=True, kw_only=True):
-    """Keys of Ignite's that nothing needs any more; readers may still be on their way to them.
+class Garbage(msgspec.Struct, frozen=True, kw_only=True, rename={"segments": "commits"}):
+    """Keys of Ignite that a compaction or an eviction has made unnecessary.
 
-    ``merged``: names of the runs that commits were merged into, but ``claims``, which stay where
-    they are: an agent that was fenced by one may still look for it. ``commits``: first numbers of
-    others; ``runs``: names of runs and how many blocks each has.
+    The keys are removed after a grace period, because earlier readers may still read them.
+    ``since``: the time of the compaction or eviction (ms). ``merged``: runs whose original segments
+    are garbage. ``claims``: the positions of claims among these segments; claims are not removed,
+    because a fenced agent may still have to read the claim that ended its epoch. ``segments``: the
+    positions of evicted segments. ``runs``: (name, number of blocks) of runs to remove.
     """
 
     since: int
     merged: tuple[str, ...] = ()
     claims: tuple[int, ...] = ()
-    commits: tuple[int, ...] = ()
+    segments: tuple[int, ...] = ()
     runs: tuple[tuple[str, int], ...] = ()
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """All runs in their order; commits follow from where the last one ends.
+_MANIFEST_FIELDS = {"tombstones": "deletions", "last_tombstone": "deleted", "garbage": "trash"}
 
-    ``first``: what came before this number is evicted. ``building``: a run whose blocks may be
-    there although nothing refers to it.
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename=_MANIFEST_FIELDS):
+    """The runs of a stream in the order of positions, its tombstones, and its garbage.
+
+    The segments outside runs follow the last run. ``epoch``: the epoch of the agent that changed
+    the manifest last. ``first``: rows before this position are evicted. ``building``: (name, number
+    of blocks) of the run that a compaction is writing. ``last_tombstone``: the greatest tombstone
+    id that has been assigned.
     """
 
     epoch: int = 0
     first: int = 0
     runs: tuple[Run, ...] = ()
-    deletions: tuple[Deletion, ...] = ()
-    deleted: int = 0
+    tombstones: tuple[Tombstone, ...] = ()
+    last_tombstone: int = 0
     building: tuple[str, int] | None = None
-    trash: tuple[Trash, ...] = ()
+    garbage: tuple[Garbage, ...] = ()
 
     @property
     def next(self) -> int:
-        """The number at which commits follow."""
+        """The position at which the segments outside runs begin."""
         return self.runs[-1].next if self.runs else self.first
 
-    def check_border(self, number: int) -> None:
-        """Raise ``ConflictError`` if a number is inside of a run, or will perhaps be.
+    def with_tombstones(self, tombstones: Sequence[Tombstone]) -> "Manifest":
+        """Return the manifest with additional tombstones, which get the next ids."""
+        numbered = [
+            msgspec.structs.replace(each, id=number)
+            for number, each in enumerate(tombstones, self.last_tombstone + 1)
+        ]
+        return msgspec.structs.replace(
+            self,
+            tombstones=(*self.tombstones, *numbered),
+            last_tombstone=self.last_tombstone + len(numbered),
+        )
 
-        A deletion is of all rows of a run or of none.
+    def check_border(self, position: int) -> None:
+        """Raise ``ConflictError`` if a position is inside a run, or if a run is being built.
+
+        A tombstone applies to all rows of a run or to no row.
         """
-        if self.building is not None or any(r.first < number < r.next for r in self.runs):
-            raise ConflictError(f"what came before {number} is merged with what came later")
+        if self.building is not None or any(r.first < position < r.next for r in self.runs):
+            raise ConflictError(f"position {position} is inside a run; a run cannot be divided")
 
 
 class ManifestCell:
-    """A stream's manifest in Ignite, changed by compare-and-set only, one change after the other.
+    """The manifest of a stream in Ignite; only compare-and-set operations change the manifest.
 
-    It is absent until there is something to say. ``fence`` returns the epoch of this agent.
+    The changes are made one at a time. The first change stores the manifest in Ignite. ``fence``:
+    returns the epoch of this agent.
     """
 
     def __init__(self, ignite: IgniteClient, stream: str, fence: Fence) -> None:
@@ -102,54 +130,62 @@ class ManifestCell:
 
     @property
     def key(self) -> str:
-        """Under which key it is kept."""
+        """The key of the manifest in Ignite's cache ``metadata``."""
         return self._cell.key
 
     async def load(self) -> None:
-        """Read the manifest."""
+        """Read the manifest from Ignite."""
         self._adopt(await self._cell.load())
 
     @property
     def exists(self) -> bool:
-        """Whether Ignite has it."""
+        """Whether Ignite has a manifest of the stream."""
         return self._cell.text is not None
 
-    def check_room(self, deletion: Deletion | None = None) -> None:
-        """Raise a ``MistbowError`` where there is no room for more runs, or for a deletion."""
+    def check_capacity(self, tombstones: Sequence[Tombstone] = ()) -> None:
+        """Raise a ``MistbowError`` if the manifest has no space for more tombstones or runs.
+
+        ``tombstones``: check whether these tombstones can be added; empty: check whether further
+        runs can be added.
+        """
         taken = len(self._cell.text or "")
-        if deletion is None:
-            if taken > MOST_BYTES:
+        if not tombstones:
+            if taken > MAX_BYTES:
                 raise StorageFullError(
-                    f"the stream of {self.key} has as many runs as fit: {len(self.current.runs)}",
-                    hint="PUT /config: a shorter retention for it; or write to another stream.",
+                    f"the manifest {self.key} is full: {len(self.current.runs)} runs",
+                    hint="Set a shorter retention by PUT /config, or write to another stream.",
                 )
             return
-        needed = len(msgspec.json.encode(deletion))
-        if needed > MOST_BYTES // 2:
+        needed = len(msgspec.json.encode(tombstones))
+        if needed > MAX_BYTES // 2:
             raise TooLargeError(
-                f"what is to be deleted takes {needed} bytes to say, more than {MOST_BYTES // 2}",
-                hint="Delete less at once: fewer series or keys, or all of them.",
+                f"the deletion's filter takes {needed} bytes, more than {MAX_BYTES // 2}",
+                hint="Delete fewer series or keys at once, or all of them.",
             )
-        if taken + needed > MOST_BYTES:
+        if taken + needed > MAX_BYTES:
             raise UnavailableError(
-                "too many deletions wait for the rows to be removed", hint="Try again in a minute."
+                "too many tombstones wait for compaction", hint="Try again in a minute."
             )
 
     async def update(self, change: Callable[[Manifest], Manifest]) -> Manifest:
-        """Store what ``change`` makes of the manifest; may be repeated after an error.
+        """Replace the manifest with the result of ``change``, and return the new manifest.
 
-        Raises ``FencedError`` when an agent of a later epoch has changed it.
+        If another agent has changed the manifest meanwhile, ``change`` is called again. After an
+        error, the method may be called again. Raises ``FencedError`` if an agent with a greater
+        epoch has changed the manifest.
         """
         async with self._lock:
             epoch = self._fence()
             while True:
                 if self.current.epoch > epoch:
-                    raise FencedError(f"another agent keeps the stream of {self.key}")
-                wanted = _text(msgspec.structs.replace(change(self.current), epoch=epoch))
-                if wanted != self._cell.text and not await self._cell.swap(wanted):
+                    raise FencedError(
+                        f"another agent has claimed {self.key}, with the epoch {self.current.epoch}"
+                    )
+                changed = _text(msgspec.structs.replace(change(self.current), epoch=epoch))
+                if changed != self._cell.text and not await self._cell.swap(changed):
                     await self.load()
                     continue
-                self._adopt(wanted)
+                self._adopt(changed)
                 return self.current
 
     def _adopt(self, stored: str | None) -> None:

@@ -1,4 +1,4 @@
-"""Where commits and runs are: in Ignite, and the last used ones in memory too."""
+"""Stores segments and runs in Ignite, and caches decoded values in memory."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -6,51 +6,71 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+from cachetools import LRUCache
 
 from mistbow.errors import UnavailableError
 from storage_agent import metrics
-from storage_agent.ignite_client import HISTORICAL, IgniteClient
+from storage_agent.ignite.client import HISTORICAL, IgniteClient
 from storage_agent.streams import runs
-from storage_agent.streams.cache import Cache
-from storage_agent.streams.runs import Commits
+from storage_agent.streams.runs import SegmentTable
 from storage_agent.streams.segments import (
-    Appended,
+    AppendResult,
     Segment,
     decode_segment,
     segment_key,
 )
 
 _CACHED_BYTES = 48 * 2**20
-_REMOVED_AT_ONCE = 500
-_HERE_BYTES = 64 * 2**10
-"""So much is decoded between other requests; more is in a thread of its own."""
+_REMOVAL_BATCH = 500
+_INLINE_BYTES = 64 * 2**10
+"""The maximum total size (bytes) of values that are decoded in the event loop.
+
+Larger values are decoded in a thread.
+"""
 
 Decode = Callable[[bytes], Any]
 Size = Callable[[Any], int]
 
 
 class SegmentStore:
-    """The commits and runs of all streams."""
+    """Reads and writes the segments and runs of all streams, with an LRU cache."""
 
     def __init__(self, ignite: IgniteClient) -> None:
         self.ignite = ignite
-        self.cache = Cache(_CACHED_BYTES)
+        # Key -> (value, bytes).
+        self._cache: LRUCache[str, tuple[Any, int]] = LRUCache(
+            _CACHED_BYTES, getsizeof=lambda entry: entry[1]
+        )
+
+    def cached(self, key: str) -> Any | None:
+        """Return a cached value; None: the value is not cached."""
+        try:
+            return self._cache[key][0]
+        except KeyError:
+            return None
+
+    def cache(self, key: str, value: Any, size: int) -> None:
+        """Cache a value of ``size`` bytes; the least recently used values are evicted."""
+        self._cache.pop(key, None)
+        if size <= self._cache.maxsize:
+            self._cache[key] = value, size
 
     async def get(self, stream: str, first: int) -> Segment | None:
-        """Return the commit that begins at ``first``."""
+        """Return the segment that begins at ``first``; None: Ignite has no such segment."""
         found = await self.get_all(stream, [first])
         return found[0] if found else None
 
     async def get_all(self, stream: str, firsts: Sequence[int]) -> list[Segment]:
-        """Return those of the commits that there are, in their order."""
+        """Return the segments that begin at ``firsts``, in this order; omit missing segments."""
         keys = [segment_key(stream, first) for first in firsts]
-        found = await self._all(keys, decode_segment, lambda segment: segment.size)
+        found = await self._load(keys, decode_segment, lambda segment: segment.size)
         return [found[key] for key in keys if key in found]
 
     async def put(self, segment: Segment, data: bytes) -> Segment:
-        """Store a commit unless its place is taken; returns the one that has the place.
+        """Store a segment, unless Ignite already has a segment at the same position.
 
-        It may be repeated with the same segment after an error: the nonce tells whose it is.
+        Returns the segment that Ignite has at this position. After an error, the method may be
+        called again with the same segment: the nonce identifies the segment.
         """
         header = segment.header
         key = segment_key(header.stream, header.first)
@@ -60,79 +80,103 @@ class SegmentStore:
                 return stored
         metrics.SEGMENTS.labels(header.stream).inc()
         metrics.SEGMENT_BYTES.labels(header.stream).inc(len(data))
-        kept = replace(segment, stored=len(data))
-        self.cache.put(key, kept, kept.size)
-        return kept
+        stored = replace(segment, stored=len(data))
+        self.cache(key, stored, stored.size)
+        return stored
 
-    async def commits(self, stream: str, run: str) -> tuple[Commits, dict[str, Appended]]:
-        """Return the commits of a run, and the idempotency keys that it keeps."""
+    async def segment_table(
+        self, stream: str, run: str
+    ) -> tuple[SegmentTable, dict[str, AppendResult]]:
+        """Return the segment table of a run, and the recent idempotency keys of its segments.
+
+        The keys are returned as key -> result of the append. Raises ``UnavailableError`` if the run
+        was removed.
+        """
         key = _run_key(stream, run, "commits")
-        [found] = await self._parts([key], runs.decode_commits, lambda it: len(it[0]) * 56)
-        loaded: tuple[Commits, dict[str, Appended]] = found
+        [found] = await self._load_all(
+            [key], runs.decode_segment_table, lambda decoded: len(decoded[0]) * 56
+        )
+        loaded: tuple[SegmentTable, dict[str, AppendResult]] = found
         return loaded
 
-    async def firsts_of(self, stream: str, run: str) -> list[int]:
-        """Return the first numbers of a run's commits; none if the run is removed already."""
+    async def segment_positions(self, stream: str, run: str) -> list[int]:
+        """Return the first positions of the segments in a run; empty list: the run was removed."""
         key = _run_key(stream, run, "commits")
-        found = await self._all([key], runs.decode_commits, lambda it: len(it[0]) * 56)
+        found = await self._load(
+            [key], runs.decode_segment_table, lambda decoded: len(decoded[0]) * 56
+        )
         return list(found[key][0].first.tolist()) if found else []
 
-    async def points(self, stream: str, blocks: Iterable[tuple[str, int]]) -> list[pa.Table]:
-        """Return some blocks of runs of points."""
-        keys = [_run_key(stream, run, str(block)) for run, block in blocks]
-        return await self._parts(keys, runs.decode_points, lambda table: int(table.nbytes))
+    async def blocks(self, stream: str, blocks: Iterable[tuple[str, int]]) -> list[pa.Table]:
+        """Return the requested blocks of runs of points, with the positions of the rows.
 
-    async def rows(self, stream: str, run: str, part: str = "0") -> pa.RecordBatch:
-        """Return the rows of a run that is not sorted; ``part`` ahead: those that wait."""
-        key = _run_key(stream, run, part)
-        [found] = await self._parts([key], runs.decode_rows, lambda batch: int(batch.nbytes))
+        ``blocks``: for each block, (name of the run, number of the block). Raises
+        ``UnavailableError`` if a run was removed.
+        """
+        keys = [_run_key(stream, run, str(block)) for run, block in blocks]
+        return await self._load_all(keys, runs.decode_points, lambda table: int(table.nbytes))
+
+    async def rows(self, stream: str, run: str, name: str = "0") -> pa.RecordBatch:
+        """Return the rows of a run that is sorted by position, or the future points of any run.
+
+        ``name``: ``0`` for the rows, ``ahead`` for the future points.
+        """
+        key = _run_key(stream, run, name)
+        [found] = await self._load_all([key], runs.decode_rows, lambda batch: int(batch.nbytes))
         return found
 
-    async def put_part(self, stream: str, run: str, part: str, data: bytes) -> None:
-        """Store a part of a run: a block, ``commits``, or ``ahead``."""
-        await self.ignite.put(HISTORICAL, _run_key(stream, run, part), data)
+    async def put_run_value(self, stream: str, run: str, name: str, data: bytes) -> None:
+        """Store one value of a run: a block, its segment table, or its future points.
+
+        ``name``: the number of a block, ``commits`` (the segment table) or ``ahead`` (future
+        points).
+        """
+        await self.ignite.put(HISTORICAL, _run_key(stream, run, name), data)
 
     async def remove_run(self, stream: str, run: str, blocks: int) -> None:
-        """Remove all parts of a run."""
-        parts = [*map(str, range(blocks)), "commits", "ahead"]
-        await self._remove([_run_key(stream, run, part) for part in parts])
+        """Remove the ``blocks`` blocks of a run, its segment table, and its future points."""
+        names = [*map(str, range(blocks)), "commits", "ahead"]
+        await self._remove([_run_key(stream, run, name) for name in names])
 
-    async def remove_commits(self, stream: str, firsts: Sequence[int]) -> None:
-        """Remove commits."""
+    async def remove_segments(self, stream: str, firsts: Sequence[int]) -> None:
+        """Remove the segments that begin at ``firsts``."""
         await self._remove([segment_key(stream, first) for first in firsts])
 
     async def _remove(self, keys: Sequence[str]) -> None:
-        for begin in range(0, len(keys), _REMOVED_AT_ONCE):
-            some = keys[begin : begin + _REMOVED_AT_ONCE]
-            await self.ignite.remove_all(HISTORICAL, some)
-            for key in some:
-                self.cache.drop(key)
+        for begin in range(0, len(keys), _REMOVAL_BATCH):
+            batch = keys[begin : begin + _REMOVAL_BATCH]
+            await self.ignite.remove_all(HISTORICAL, batch)
+            for key in batch:
+                self._cache.pop(key, None)
 
-    async def _all(self, keys: Sequence[str], decode: Decode, size: Size) -> dict[str, Any]:
-        known = {key: self.cache.get(key) for key in keys}
-        # What was cached may leave the cache while Ignite answers.
-        found = {key: value for key, value in known.items() if value is not None}
+    async def _load(self, keys: Sequence[str], decode: Decode, size: Size) -> dict[str, Any]:
+        # Found once: a value may leave the cache while Ignite answers.
+        found = {key: value for key in keys if (value := self.cached(key)) is not None}
         missing = [key for key in keys if key not in found]
-        read = await _decoded(await self.ignite.get_all(HISTORICAL, missing), decode)
+        if not missing:
+            return found
+        read = await _decode(await self.ignite.get_all(HISTORICAL, missing), decode)
         for key, value in read.items():
-            self.cache.put(key, value, size(value))
+            self.cache(key, value, size(value))
         return found | read
 
-    async def _parts(self, keys: Sequence[str], decode: Decode, size: Size) -> list[Any]:
-        found = await self._all(keys, decode, size)
+    async def _load_all(self, keys: Sequence[str], decode: Decode, size: Size) -> list[Any]:
+        found = await self._load(keys, decode, size)
         if len(found) < len(keys):
-            raise UnavailableError("a run was replaced while it was read", hint="Try again.")
+            raise UnavailableError(
+                "a run of the stream was replaced during the read", hint="Try again."
+            )
         return [found[key] for key in keys]
 
 
-async def _decoded(stored: dict[str, bytes], decode: Decode) -> dict[str, Any]:
+async def _decode(stored: dict[str, bytes], decode: Decode) -> dict[str, Any]:
     def work() -> dict[str, Any]:
         return {key: decode(data) for key, data in stored.items()}
 
-    if sum(map(len, stored.values())) <= _HERE_BYTES:
+    if sum(map(len, stored.values())) <= _INLINE_BYTES:
         return work()
     return await asyncio.to_thread(work)
 
 
-def _run_key(stream: str, run: str, part: str) -> str:
-    return f"{stream}/run/{run}/{part}"
+def _run_key(stream: str, run: str, name: str) -> str:
+    return f"{stream}/run/{run}/{name}"

@@ -1,4 +1,4 @@
-"""A segment: the rows of one commit, with what it says of the stream, as one value in Ignite."""
+"""A segment: the rows of one commit, stored as one value in Ignite (header and Arrow batch)."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,23 +10,30 @@ import pyarrow as pa
 from mistbow.errors import MistbowError
 
 _HEADER = b"mistbow"
-# A segment's buffers are so small that handing them to threads takes longer than they do.
+# The buffers of a segment are small: handing them to threads takes longer than compressing them.
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 
 
-class Appended(msgspec.Struct, frozen=True, array_like=True):
-    """What an append did: its rows have the numbers ``first`` to ``next`` (without it)."""
+class AppendResult(msgspec.Struct, frozen=True, array_like=True):
+    """The result of an append: the rows have the positions from ``first`` to ``next - 1``.
+
+    ``frontier``: the stream's frontier after the append.
+    """
 
     first: int
     next: int
     frontier: int
 
 
-class Header(msgspec.Struct, frozen=True, kw_only=True):
-    """What a segment says of itself and of its stream. All times are milliseconds.
+class SegmentHeader(msgspec.Struct, frozen=True, kw_only=True):
+    """The header of a segment. All times are milliseconds.
 
-    ``count`` is how many numbers it takes: its rows', or one for a claim, which has no rows.
-    ``released``: the points ahead up to here are rows of this segment or of an earlier one.
+    ``count``: the number of positions that the segment takes: the number of its rows. A segment
+    without rows takes 1 position, or the positions of the lost rows that it replaces.
+    ``frontier_before``: the frontier before the segment; rows with times up to this frontier are
+    late. ``released``: future points up to this time are rows of this segment or of an earlier
+    segment. ``keys``: the idempotency keys of the segment's appends, as key -> result of the
+    append. ``series``: metadata of series that are new or changed.
     """
 
     stream: str
@@ -35,67 +42,71 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int
     nonce: str
     frontier: int
-    horizon: int
+    frontier_before: int = msgspec.field(name="horizon")
     created: int
     released: int = 0
-    keys: dict[str, Appended] = msgspec.field(default_factory=dict)
+    keys: dict[str, AppendResult] = msgspec.field(default_factory=dict)
     series: list[dict[str, Any]] = msgspec.field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Rows numbered from ``header.first``, and points ahead of the clock, not yet numbered.
+    """The rows of one commit, and its future points.
 
-    ``stored``: the bytes that it takes in Ignite, 0 where it is not there yet.
+    The rows have the positions from ``header.first`` on; future points do not have positions yet.
+    ``stored``: the size in Ignite (bytes); 0: the segment is not stored yet.
     """
 
-    header: Header
+    header: SegmentHeader
     rows: pa.RecordBatch
-    ahead: pa.RecordBatch
+    future_points: pa.RecordBatch
     stored: int = 0
 
     @property
     def next(self) -> int:
-        """The number after its last."""
+        """The position after the segment."""
         return self.header.first + self.header.count
 
     @property
     def size(self) -> int:
-        """Bytes of its rows in memory."""
-        return int(self.rows.get_total_buffer_size() + self.ahead.get_total_buffer_size())
+        """The size of the rows and future points in memory (bytes)."""
+        return int(self.rows.get_total_buffer_size() + self.future_points.get_total_buffer_size())
 
 
 def segment_key(stream: str, first: int) -> str:
-    """Return the key of the segment that begins at ``first``."""
+    """Return the key of the segment at the position ``first`` in Ignite's cache ``historical``.
+
+    ``stream``: the key of the stream's log.
+    """
     return f"{stream}/{first:020d}"
 
 
 def encode_segment(segment: Segment) -> bytes:
-    """Return the value that Ignite keeps: an Arrow IPC stream of one or two batches."""
+    """Encode a segment as an Arrow IPC stream of its rows and, if any, its future points."""
     schema = segment.rows.schema.with_metadata({_HEADER: msgspec.json.encode(segment.header)})
-    # Arrow's own: writing to an object of Python takes three times as long.
+    # A sink of Arrow: writing to a Python object takes three times as long.
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema, options=_OPTIONS) as writer:
         writer.write_batch(segment.rows)
-        if segment.ahead.num_rows:
-            writer.write_batch(segment.ahead)
+        if segment.future_points.num_rows:
+            writer.write_batch(segment.future_points)
     return bytes(sink.getvalue())
 
 
 def decode_segment(data: bytes) -> Segment:
-    """Read a segment back; raises ``MistbowError`` if it is none."""
+    """Decode a stored segment; raises ``MistbowError`` if the segment is damaged."""
     try:
         with pa.ipc.open_stream(data) as reader:
-            header = msgspec.json.decode(reader.schema.metadata[_HEADER], type=Header)
+            header = msgspec.json.decode(reader.schema.metadata[_HEADER], type=SegmentHeader)
             schema = reader.schema.remove_metadata()
             batches = [pa.RecordBatch.from_arrays(b.columns, schema=schema) for b in reader]
     except (pa.ArrowInvalid, KeyError, TypeError, msgspec.DecodeError) as error:
-        raise MistbowError("a stored segment cannot be read", details=str(error)) from error
-    ahead = batches[1] if len(batches) > 1 else no_rows(schema)
-    return Segment(header, batches[0], ahead, len(data))
+        raise MistbowError("a stored segment cannot be decoded", details=str(error)) from error
+    future_points = batches[1] if len(batches) > 1 else empty_batch(schema)
+    return Segment(header, batches[0], future_points, len(data))
 
 
 @lru_cache(maxsize=64)
-def no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    """Return a batch of a schema without rows."""
+def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
+    """Return a batch that has the given schema and no rows."""
     return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)

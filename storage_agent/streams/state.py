@@ -1,24 +1,44 @@
-"""What a stream has beside its segments: its writer's epoch, its frontier, its attributes."""
+"""The state of a stream: the epoch of its writer, its frontier, and its attributes."""
 
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from storage_agent.ignite_client import METADATA, IgniteClient
-from storage_agent.text_cell import TextCell
+from storage_agent.ignite.client import METADATA, IgniteClient
+from storage_agent.ignite.text_cell import TextCell
+
+LEASE_PREFIX = "hold."
+"""The prefix of the names of attributes that store retention leases."""
+
+RetentionLeases = dict[str, tuple[int, int]]
+"""Name of the holder of a retention lease -> (retain_ms, expires_at), both in milliseconds."""
 
 
 class State(msgspec.Struct, frozen=True):
-    """One value in Ignite, so that moving a frontier and fencing a writer cannot cross."""
+    """The epoch, frontier and attributes of a stream, stored as one value in Ignite.
+
+    Because the state is a single value, a fenced writer cannot move the frontier.
+    """
 
     epoch: int = 0
     frontier: int = 0
     attributes: dict[str, Any] = msgspec.field(default_factory=dict)
 
+    def retention_leases(self, now: int) -> RetentionLeases:
+        """Return the retention leases that have not expired at ``now`` (ms)."""
+        found = {}
+        for name, value in self.attributes.items():
+            match value:
+                case [int(retain_ms), int(expires_at)] if (
+                    name.startswith(LEASE_PREFIX) and expires_at > now
+                ):
+                    found[name.removeprefix(LEASE_PREFIX)] = (retain_ms, expires_at)
+        return found
+
 
 class StateCell:
-    """A stream's state in Ignite, changed by compare-and-set only."""
+    """The state of a stream in Ignite; only compare-and-set operations change the state."""
 
     def __init__(self, ignite: IgniteClient, stream: str) -> None:
         self._ignite = ignite
@@ -27,28 +47,35 @@ class StateCell:
 
     @property
     def key(self) -> str:
-        """Under which key it is kept."""
+        """The key of the state in Ignite's cache ``metadata``."""
         return self._cell.key
 
     async def load(self) -> None:
-        """Read the state, and make it if there is none."""
+        """Read the state from Ignite; if Ignite has no state, store an empty state."""
         await self._ignite.put_if_absent(METADATA, self.key, _text(State()))
         self._adopt(await self._cell.load())
 
-    async def update(self, change: Callable[[State], State]) -> State:
-        """Store what ``change`` makes of the state; may be repeated after an error.
+    async def read_epoch(self) -> int:
+        """Read the stored epoch from Ignite; ``current`` does not change."""
+        stored = await self._ignite.get(METADATA, self.key)
+        return 0 if stored is None else msgspec.json.decode(stored, type=State).epoch
 
-        ``change`` is called again when another writer was faster, and may raise to give up.
+    async def update(self, change: Callable[[State], State]) -> State:
+        """Replace the state with the result of ``change``, and return the new state.
+
+        If another writer has changed the state meanwhile, ``change`` is called again with the state
+        of the other writer. If ``change`` raises an error, nothing is stored. After an error, this
+        method may be called again.
         """
         while True:
-            wanted = _text(change(self.current))
-            if wanted == self._cell.text:
+            changed = _text(change(self.current))
+            if changed == self._cell.text:
                 return self.current
-            swapped = await self._cell.swap(wanted)
-            self._adopt(wanted if swapped else await self._cell.load())
+            swapped = await self._cell.swap(changed)
+            self._adopt(changed if swapped else await self._cell.load())
 
     def _adopt(self, stored: str | None) -> None:
-        assert stored is not None  # noqa: S101 - load() made it
+        assert stored is not None  # noqa: S101 - load() stored it
         self.current = msgspec.json.decode(stored, type=State)
 
 

@@ -1,4 +1,4 @@
-"""The streams of this agent, by name."""
+"""The streams of an agent: creates, opens, recovers and deletes streams."""
 
 import asyncio
 import re
@@ -19,40 +19,49 @@ from mistbow.errors import (
     UnavailableError,
 )
 from mistbow.streams import schemas
-from mistbow.streams.schemas import HORIZON, POINTS, RAW
+from mistbow.streams.models import StreamField, StreamInfo
+from mistbow.streams.schemas import POINTS, RAW, ROW_FRONTIER
 from mistbow.telemetry import get_logger
-from storage_agent.ignite_client import HISTORICAL, METADATA, IgniteClient
-from storage_agent.streams.log import StreamLog
+from storage_agent.ignite.client import HISTORICAL, METADATA, IgniteClient
+from storage_agent.ignite.text_cell import TextCell
+from storage_agent.streams.log import StreamLog, remove_data
+from storage_agent.streams.policy import Permanent, StreamPolicy
 from storage_agent.streams.segment_store import SegmentStore
-from storage_agent.streams.segments import no_rows, segment_key
+from storage_agent.streams.segments import empty_batch, segment_key
 from storage_agent.streams.writer import Writer
-from storage_agent.text_cell import TextCell
 
-REPLICAS = "replicas/"
-"""What this agent keeps of other sites' streams, by site."""
+REPLICA_PREFIX = "replicas/"
+"""The prefix of the name of each replica; the name of the source site is the next part."""
 
-RECORDS = "records/"
-"""What it keeps by key, by kind."""
+RECORD_PREFIX = "records/"
+"""The prefix of the name of each stream of records; the kind of the records is the next part."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._/-]{0,99}")
-_LAST = 16
-_MOST_DECODED = 32 * 2**20
+_LAST_SEGMENTS = 16
+_MAX_DECODED_BYTES = 32 * 2**20
 _RESERVED = ("info", "claim", "seek", "offset", "rows", "events", "hold")
 _PREFIX = "stream/"
-_INSIST_S = 5.0
+_RETRY_S = 5.0
 
 log = get_logger(__name__)
 
 
-Keep = Callable[[StreamLog], None]
-"""Tells a log how long its rows are kept."""
+PolicyOf = Callable[[str], StreamPolicy]
+"""A function that returns the policy of a stream, given the name of the stream."""
 
 
-class _Record(msgspec.Struct, frozen=True):
-    """What Ignite keeps of a stream's making, as text: its schema as an Arrow IPC message.
+def permanent(_: str) -> StreamPolicy:
+    """Return the policy of a stream whose rows never expire, whatever the stream's name."""
+    return Permanent()
 
-    ``incarnation``: how many of this name were before; their keys are never used again, for a
-    write of theirs may still be on its way. ``deleted``: it is no more, ``dropped``: nor its rows.
+
+class _StreamRecord(msgspec.Struct, frozen=True):
+    """The description of a stream that is stored in Ignite's cache ``metadata``.
+
+    ``schema``: the stream's schema, as an Arrow IPC message. ``incarnation``: the number of earlier
+    streams with the same name. The keys of an earlier stream are never reused, because a write to
+    these keys may still be in progress. ``deleted``: whether the stream is deleted. ``dropped``:
+    whether the rows of the deleted stream have been removed.
     """
 
     schema: bytes
@@ -63,81 +72,91 @@ class _Record(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """One stream: its log to read, its writer to change it."""
+    """A stream: its log, which reads rows, and its writer, which appends and deletes rows."""
 
     log: StreamLog
     writer: Writer
 
     @property
     def name(self) -> str:
-        """The stream's name."""
+        """The name of the stream."""
         return self.log.name
 
     @property
     def incarnation(self) -> int:
-        """How many streams of this name there were before."""
+        """The number of earlier streams with the same name."""
         return int(self.log.key.partition("@")[2] or 0)
 
     @property
     def timed(self) -> bool:
-        """Whether this agent's clock moves its frontier."""
+        """Whether the frontier of the stream follows this agent's clock."""
         return self.writer.lateness_ms is not None
 
     @property
     def read_schema(self) -> pa.Schema:
-        """The schema of what a subscriber reads: with the horizon where rows can be late."""
-        return self.log.schema.append(HORIZON) if self.timed else self.log.schema
+        """The schema of the rows that a subscriber receives.
 
-    def info(self) -> dict[str, Any]:
-        """Describe the stream."""
+        If rows can be late, the schema has the additional column ``horizon``: the frontier that the
+        stream had when the row was appended.
+        """
+        return self.log.schema.append(ROW_FRONTIER) if self.timed else self.log.schema
+
+    def info(self) -> StreamInfo:
+        """Return a description of the stream for clients."""
         log = self.log
-        log.ask()
-        return {
-            "name": log.name,
-            "fields": [{"name": field.name, "type": str(field.type)} for field in log.schema],
-            "first": log.first,
-            "head": log.head,
-            "frontier": log.frontier,
-            "epoch": log.epoch,
-            "attributes": log.attributes,
-            "late": log.index.late,
-            "bytes": log.bytes,
-            "lateness_ms": self.writer.lateness_ms,
-            "segments": len(log.index),
-            "rows": log.index.rows,
-            "stored_bytes": log.index.bytes,
-            "retention_ms": log.retention_ms(),
-        }
+        log.watch()
+        return StreamInfo(
+            name=log.name,
+            fields=[StreamField(field.name, str(field.type)) for field in log.schema],
+            first=log.first,
+            head=log.head,
+            frontier=log.frontier,
+            epoch=log.epoch,
+            attributes=log.attributes,
+            late=log.index.late,
+            lateness_ms=self.writer.lateness_ms,
+            bytes=log.bytes,
+            segments=len(log.index),
+            rows=log.index.rows,
+            stored_bytes=log.index.bytes,
+            retention_ms=log.policy.retention_ms(),
+        )
 
 
 class Streams:
-    """Makes, finds and recovers streams; raises ``UnavailableError`` while Ignite is away.
+    """Creates, opens, recovers and deletes streams.
 
-    ``check`` raises for the name of a stream that is not to be served.
+    Methods that use Ignite raise ``UnavailableError`` while Ignite is unavailable. ``check``: given
+    the name of a stream, raises an error if reads and writes of the stream are refused.
     """
 
-    def __init__(self, ignite: IgniteClient, clock: Clock, lateness_ms: int, keep: Keep) -> None:
-        self.epoch = 0
+    def __init__(
+        self, ignite: IgniteClient, clock: Clock, lateness_ms: int, policy_of: PolicyOf = permanent
+    ) -> None:
+        self._epoch = 0
         self.check: Callable[[str], None] = lambda _: None
         self._ignite = ignite
         self._clock = clock
         self._lateness_ms = lateness_ms
-        self._keep = keep
+        self._policy_of = policy_of
         self._store = SegmentStore(ignite)
         self._open: dict[str, Stream] = {}
-        self._ending: dict[str, _Record] = {}
+        self._deleted: dict[str, _StreamRecord] = {}
         self._deletions = 0
         self._removing = asyncio.Lock()
 
     async def recover(self, metadata: dict[str, Any]) -> None:
-        """Open every stream that ``metadata``, the content of that cache, tells of, and raw."""
+        """Open all streams that exist in Ignite; if ``raw`` does not exist, create ``raw`` first.
+
+        ``metadata``: the content of Ignite's cache ``metadata``, as key -> value.
+        """
         await self._record(RAW, POINTS)
         records = {
             key.removeprefix(_PREFIX): _decoded(value)
             for key, value in metadata.items()
             if key.startswith(_PREFIX)
         }
-        self._ending = {
+        self._deleted = {
             name: record
             for name, record in records.items()
             if record.deleted and not record.dropped
@@ -147,16 +166,19 @@ class Streams:
             await self.get(name)
 
     async def close(self) -> None:
-        """Stop all writers."""
+        """Close the writers of all open streams."""
         for stream in self._open.values():
             await stream.writer.close()
 
     def all(self) -> list[Stream]:
-        """Return the open streams by name."""
+        """Return the open streams, sorted by name."""
         return [stream for _, stream in sorted(self._open.items())]
 
-    def stored(self) -> dict[str, list[str]]:
-        """Return keys, by cache, that are in Ignite unless it has lost what was acknowledged."""
+    def expected_keys(self) -> dict[str, list[str]]:
+        """Return the keys that Ignite must have: name of a cache -> keys.
+
+        If a key is missing, Ignite has lost acknowledged content.
+        """
         logs = [stream.log for stream in self._open.values()]
         manifests = [log.manifest.key for log in logs if log.manifest.exists]
         return {
@@ -165,36 +187,40 @@ class Streams:
         }
 
     async def create(self, name: str, schema: pa.Schema) -> bool:
-        """Make a stream unless there is one with this schema; returns whether it was made."""
+        """Create a stream, and return True; if a stream has this name and schema, return False.
+
+        Raises ``ConflictError`` if a stream with this name has another schema, and
+        ``InvalidRequestError`` if the name or the schema is not allowed.
+        """
         _check_name(name)
         _check_schema(schema)
         self.check(name)
-        made = await self._record(name, schema)
+        created = await self._record(name, schema)
         try:
             stream = await self.get(name)
         except NotFoundError as error:
-            raise _being_deleted(name) from error  # since it was recorded
+            raise _being_deleted(name) from error  # after it was recorded
         if not stream.log.schema.equals(schema):
             raise ConflictError(f"the stream {name} exists with another schema")
-        return made
+        return created
 
     async def get(self, name: str) -> Stream:
-        """Return a stream; raises ``NotFoundError`` if there is none."""
+        """Return the stream with a name; raises ``NotFoundError`` if no stream has this name."""
         self.check(name)
-        return await self._opened(name)
+        return await self._open_stream(name)
 
-    async def _opened(self, name: str) -> Stream:
+    async def _open_stream(self, name: str) -> Stream:
         while name not in self._open:
-            if name in self._ending and not self._ending[name].deleted:
+            if name in self._deleted and not self._deleted[name].deleted:
                 raise _being_deleted(name)
             deletions = self._deletions
             record = await self._recorded(name)
             if record is None or record.deleted:
-                hint = "PUT /streams/{name} makes one."
+                hint = f"PUT /streams/{name} creates the stream."
                 raise NotFoundError(f"there is no stream {name}", hint=hint)
             log = self._log(name, record)
             await log.recover()
-            # Somebody may have been faster; or have deleted it since.
+            # Another task may have opened it meanwhile, or deleted it.
             if name not in self._open and deletions == self._deletions:
                 timed = self._lateness_ms if name == RAW else None
                 writer = Writer(log, self._ignite, self._clock, timed, lambda: self.check(name))
@@ -202,93 +228,106 @@ class Streams:
                 writer.start()
         return self._open[name]
 
-    def opened(self, name: str) -> Stream | None:
-        """Return a stream that is recovered, served or not."""
+    def find_open(self, name: str) -> Stream | None:
+        """Return the open stream with a name, even if reads and writes of the stream are refused.
+
+        Returns None if no open stream has this name.
+        """
         return self._open.get(name)
 
     async def restore(self, name: str, schema: pa.Schema) -> Stream:
-        """Make a stream of which nothing is left, not to be served yet."""
+        """Recreate a stream that Ignite has lost, and return the new stream.
+
+        Reads and writes of the stream are refused until the stream is repaired.
+        """
         await self._record(name, schema)
-        return await self._opened(name)
+        return await self._open_stream(name)
 
     async def delete(self, name: str) -> None:
-        """Have a stream be no more; another of its name may be made once its rows are removed.
+        """Delete a stream; once the stream's rows are removed, the name can be used again.
 
-        Raises ``UnavailableError`` if Ignite is not told yet; ``finish_deleting`` tells it.
+        Raises ``UnavailableError`` if Ignite has not stored the deletion; ``finish_deleting``
+        retries the deletion later.
         """
         stream = await self.get(name)
         record = await self._existing(name)
         if self._open.get(name) is not stream:
             raise _being_deleted(name)
-        # From here on it is deleted, whatever becomes of this request.
-        self._ending[name] = record
+        # From here on it is deleted, even if this request fails.
+        self._deleted[name] = record
         self._deletions += 1
         del self._open[name]
-        stream.log.end()
-        # Nothing is acknowledged any more before it is said that the stream is no more.
+        stream.log.mark_removed()
+        # No append may be acknowledged once the deletion is stored.
         await stream.writer.close()
-        await self._ignite.insist(lambda: self._tell_deleted(name), _INSIST_S)
+        await self._ignite.retry(lambda: self._store_deletion(name), _RETRY_S)
         try:
             await self._finish(name)
         except UnavailableError as error:
-            log.info("not all of a stream is removed yet", stream=name, error=error.message)
+            log.info("stream_removal_delayed", stream=name, error=error.message)
 
     async def finish_deleting(self) -> None:
-        """Remove what is left of streams that are deleted; raises ``UnavailableError``."""
-        for name in list(self._ending):
+        """Remove the remaining rows of deleted streams.
+
+        Raises ``UnavailableError`` while Ignite is unavailable.
+        """
+        for name in list(self._deleted):
             await self._finish(name)
 
-    async def stamp(self) -> None:
-        """Have this agent, and no older one, keep the streams in order; to be called once."""
+    async def take_over(self, epoch: int) -> None:
+        """Store ``epoch`` in the manifests of all streams; this fences agents with older epochs."""
+        self._epoch = epoch
         for stream in self.all():
             await stream.log.manifest.update(lambda manifest: manifest)
             stream.log.follow_manifest()
 
-    async def _tell_deleted(self, name: str) -> None:
-        """Have Ignite know that a stream is no more; may be repeated."""
+    async def _store_deletion(self, name: str) -> None:
+        """Record in Ignite that a stream is deleted; may be called again after an error."""
         async with self._removing:
-            record = self._ending.get(name)
+            record = self._deleted.get(name)
             if record is None or record.deleted:
                 return
-            self._ending[name] = await self._instead(name, record, deleted=True)
+            self._deleted[name] = await self._replace_record(name, record, deleted=True)
 
     async def _finish(self, name: str) -> None:
-        """Remove the rows of a stream that is deleted; may be repeated."""
-        await self._tell_deleted(name)
+        """Remove the rows of a deleted stream; may be called again after an error."""
+        await self._store_deletion(name)
         async with self._removing:
-            # Somebody else may have finished, here or in an agent that took over.
-            if name in self._ending and await self._recorded(name) == self._ending[name]:
-                await self._drop(name, self._ending[name])
-            self._ending.pop(name, None)
+            # Another task, or an agent that took over, may have finished the deletion.
+            if name in self._deleted and await self._recorded(name) == self._deleted[name]:
+                await self._drop(name, self._deleted[name])
+            self._deleted.pop(name, None)
 
-    async def _drop(self, name: str, record: _Record) -> None:
+    async def _drop(self, name: str, record: _StreamRecord) -> None:
         dropped = self._log(name, record)
-        await dropped.remove_all()
+        await remove_data(dropped)
         await self._ignite.remove_all(METADATA, [dropped.manifest.key, dropped.state.key])
-        await self._instead(name, record, dropped=True)
+        await self._replace_record(name, record, dropped=True)
 
-    def _log(self, name: str, record: _Record) -> StreamLog:
+    def _log(self, name: str, record: _StreamRecord) -> StreamLog:
         key = f"{name}@{record.incarnation}" if record.incarnation else name
         schema = pa.ipc.read_schema(pa.py_buffer(record.schema))
-        log = StreamLog(name, schema, self._store, lambda: self.epoch, key)
-        self._keep(log)
-        return log
+        policy = self._policy_of(name)
+        return StreamLog(name, schema, self._store, lambda: self._epoch, key, policy)
 
-    async def _existing(self, name: str) -> _Record:
+    async def _existing(self, name: str) -> _StreamRecord:
         record = await self._recorded(name)
         if record is None:
             raise NotFoundError(f"there is no stream {name}")
         return record
 
-    async def _recorded(self, name: str) -> _Record | None:
+    async def _recorded(self, name: str) -> _StreamRecord | None:
         stored = await self._ignite.get(METADATA, _PREFIX + name)
         return None if stored is None else _decoded(stored)
 
     async def _record(self, name: str, schema: pa.Schema) -> bool:
-        """Have a stream be recorded, unless it is; of several at once only one succeeds."""
-        record = _Record(schema.remove_metadata().serialize().to_pybytes())
+        """Store the description of a new stream; return False if the stream already exists.
 
-        def made(now: _Record | None) -> _Record:
+        Raises ``UnavailableError`` if an earlier stream with this name is still being deleted.
+        """
+        record = _StreamRecord(schema.remove_metadata().serialize().to_pybytes())
+
+        def changed(now: _StreamRecord | None) -> _StreamRecord:
             if now is None:
                 return record
             if now.deleted and not now.dropped:
@@ -297,30 +336,43 @@ class Streams:
                 return msgspec.structs.replace(record, incarnation=now.incarnation + 1)
             return now
 
-        return await self._change(name, made)
+        return await self._change(name, changed)
 
-    async def _instead(self, name: str, known: _Record, **fields: bool) -> _Record:
-        """Put a changed record in the place of one; where that is not there, this had landed."""
-        wanted = msgspec.structs.replace(known, **fields)
-        # Or an agent that took over went on from there: what it recorded stays.
-        await self._change(name, lambda now: wanted if now is None or now == known else now)
-        return wanted
+    async def _replace_record(
+        self, name: str, expected: _StreamRecord, **fields: bool
+    ) -> _StreamRecord:
+        """Replace the stored description ``expected`` with a changed copy, and return the copy.
 
-    async def _change(self, name: str, change: Callable[[_Record | None], _Record]) -> bool:
-        """Store what ``change`` makes of a record; returns whether that is another one."""
+        ``fields``: the names and values of the changed fields. If Ignite has no description of the
+        stream, the copy is stored; if Ignite has a description other than ``expected``, the copy is
+        not stored.
+        """
+        changed = msgspec.structs.replace(expected, **fields)
+        # An agent that took over may have stored a later record: that stays.
+        await self._change(name, lambda now: changed if now is None or now == expected else now)
+        return changed
+
+    async def _change(
+        self, name: str, change: Callable[[_StreamRecord | None], _StreamRecord]
+    ) -> bool:
+        """Replace the stored description of a stream with the result of ``change``.
+
+        Returns whether the description changed. ``change``: receives the stored description, or
+        None if Ignite has no description of the stream.
+        """
         cell = TextCell(self._ignite, _PREFIX + name)
         while True:
             stored = await cell.load()
-            wanted = _text(change(None if stored is None else _decoded(stored)))
-            if wanted == stored:
+            changed = _text(change(None if stored is None else _decoded(stored)))
+            if changed == stored:
                 return False
-            if await cell.swap(wanted):
+            if await cell.swap(changed):
                 return True
 
 
 def _last_keys(log: StreamLog) -> list[str]:
-    """Return keys of commits that end a log: each is in another part of Ignite's."""
-    last = range(max(0, len(log.index) - _LAST), len(log.index))
+    """Return the Ignite keys of a log's last segments, which are stored in several partitions."""
+    last = range(max(0, len(log.index) - _LAST_SEGMENTS), len(log.index))
     entries = (log.index[position] for position in last)
     return [segment_key(log.key, entry.first) for entry in entries if not entry.blocks]
 
@@ -329,16 +381,20 @@ def _being_deleted(name: str) -> UnavailableError:
     return UnavailableError(f"the stream {name} is being deleted", hint="Try again in a moment.")
 
 
-def _decoded(stored: str) -> _Record:
-    return msgspec.json.decode(stored, type=_Record)
+def _decoded(stored: str) -> _StreamRecord:
+    return msgspec.json.decode(stored, type=_StreamRecord)
 
 
-def _text(record: _Record) -> str:
+def _text(record: _StreamRecord) -> str:
     return msgspec.json.encode(record).decode()
 
 
-def is_over(metadata: dict[str, Any], key: str) -> bool:
-    """Tell whether ``metadata``, the content of that cache, says that a log's stream is deleted."""
+def is_stream_deleted(metadata: dict[str, Any], key: str) -> bool:
+    """Return whether the stream whose log has the key ``key`` is deleted.
+
+    ``metadata``: the content of Ignite's cache ``metadata``, as key -> value. A stream also counts
+    as deleted if a newer stream has the same name.
+    """
     name, _, incarnation = key.partition("@")
     stored = metadata.get(_PREFIX + name)
     if stored is None:
@@ -347,76 +403,88 @@ def is_over(metadata: dict[str, Any], key: str) -> bool:
     return record.deleted or record.incarnation > int(incarnation or 0)
 
 
-def is_agents_own(name: str) -> bool:
-    """Tell whether only this agent itself writes a stream."""
-    return name in (RAW, schemas.METADATA) or name.startswith((REPLICAS, RECORDS))
+def is_internal(name: str) -> bool:
+    """Return whether only the agent itself may write to the stream with a given name."""
+    return name in (RAW, schemas.METADATA) or name.startswith((REPLICA_PREFIX, RECORD_PREFIX))
 
 
 def _check_name(name: str) -> None:
     if not _NAME.fullmatch(name):
         raise InvalidRequestError(
-            f"{name!r} is no name for a stream",
-            hint="Lower-case letters, digits and . _ / - only; at most 100 of them.",
+            f"{name!r} cannot be the name of a stream",
+            hint="Use lower-case letters, digits and . _ / -, at most 100 characters.",
         )
     if name.rpartition("/")[2] in _RESERVED:
-        raise InvalidRequestError(f"no stream's name may end in {', '.join(_RESERVED)}")
+        raise InvalidRequestError(
+            f"{name!r} ends in a reserved word; the reserved words are {', '.join(_RESERVED)}"
+        )
 
 
 def _check_schema(schema: pa.Schema) -> None:
     try:
         names = schema.names
-        no_rows(schema)
+        empty_batch(schema)
     except (UnicodeDecodeError, pa.ArrowNotImplementedError) as error:
-        raise InvalidRequestError(f"no stream can have these fields: {error}") from error
-    if not names or len(set(names)) < len(names) or HORIZON.name in names:
+        raise InvalidRequestError(f"a stream cannot have these fields: {error}") from error
+    if not names:
+        raise InvalidRequestError("the schema has no fields; a stream needs at least one field")
+    if len(set(names)) < len(names):
+        raise InvalidRequestError("several fields have the same name; rename all but one")
+    if ROW_FRONTIER.name in names:
         raise InvalidRequestError(
-            f"a stream needs fields, all of different names, and none named {HORIZON.name}"
+            f"the field name {ROW_FRONTIER.name} is reserved; choose another name"
         )
     if "ts" in names and schema.field("ts").type != pa.int64():
         raise InvalidRequestError(
-            f"ts is {schema.field('ts').type}, not int64",
-            hint="It is the time of a row in milliseconds since the epoch; or name it otherwise.",
+            f"the field ts is {schema.field('ts').type}, not int64",
+            hint="Send ts in milliseconds since the epoch as int64, or rename the field.",
         )
 
 
 def conform(rows: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
-    """Return rows as one batch of exactly ``schema``; they may differ in dictionary encoding.
+    """Return rows as one batch with the schema ``schema``.
 
-    Raises ``InvalidRequestError`` if they differ otherwise, or are not sound.
+    A column is converted only from or to dictionary encoding. Raises ``InvalidRequestError`` if the
+    schema of the rows differs from ``schema`` in another way, or if the rows are damaged.
     """
     if rows.schema.names != schema.names:
-        raise InvalidRequestError(f"the rows' fields are not {', '.join(schema.names)}")
+        raise InvalidRequestError(
+            f"the fields of the rows are {', '.join(rows.schema.names)}, "
+            f"not {', '.join(schema.names)}"
+        )
     try:
         rows.validate(full=True)
-        columns = [_as(rows[field.name], field) for field in schema]
+        columns = [_conform_column(rows[field.name], field) for field in schema]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, IndexError) as error:
-        raise InvalidRequestError(f"the rows are not sound: {error}") from error
+        raise InvalidRequestError(f"the rows are not valid Arrow data: {error}") from error
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _as(column: pa.ChunkedArray, field: pa.Field) -> pa.Array:
+def _conform_column(column: pa.ChunkedArray, field: pa.Field) -> pa.Array:
     array = column.combine_chunks()
-    if isinstance(array, pa.ChunkedArray):  # what has no rows or too many bytes for one
+    if isinstance(array, pa.ChunkedArray):  # no rows, or too many bytes for one array
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
     if array.type != field.type and pa.types.is_dictionary(array.type):
-        _check_decoded(array, field.name)
+        _check_decoded_size(array, field.name)
         array = array.dictionary_decode()
     if pa.types.is_dictionary(field.type) and array.type == field.type.value_type:
         array = pc.dictionary_encode(array)
     if array.type != field.type:
-        raise InvalidRequestError(f"{field.name} is {array.type}, not {field.type}")
+        raise InvalidRequestError(f"the field {field.name} is {array.type}, not {field.type}")
     if array.null_count and not field.nullable:
-        raise InvalidRequestError(f"{field.name} may not be null")
+        raise InvalidRequestError(f"the field {field.name} has null values, but is not nullable")
     return array
 
 
-def _check_decoded(array: pa.DictionaryArray, name: str) -> None:
-    """Refuse a dictionary whose words, each repeated for its rows, would fill the memory."""
+def _check_decoded_size(array: pa.DictionaryArray, name: str) -> None:
+    """Raise ``TooLargeError`` if decoding a dictionary column would result in too many bytes."""
     words = array.dictionary
     if pa.types.is_primitive(words.type):
         return
     size = pc.sum(pc.binary_length(words).take(array.indices)).as_py() or 0
-    if size > _MOST_DECODED:
+    if size > _MAX_DECODED_BYTES:
         raise TooLargeError(
-            f"{name} unpacks to more than {_MOST_DECODED} bytes", hint="Send fewer rows at once."
+            f"the field {name} has more than {_MAX_DECODED_BYTES} bytes when its dictionary is "
+            f"decoded",
+            hint="Send fewer rows at once.",
         )

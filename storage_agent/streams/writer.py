@@ -1,7 +1,4 @@
-"""The writer of one stream: everything that changes it happens in turn, in one task.
-
-Many appends share a commit: whatever came while the last segment was on its way is the next one.
-"""
+"""The writer of one stream: a single task makes all changes to the stream, one at a time."""
 
 import asyncio
 import contextlib
@@ -12,9 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-from msgspec.structs import replace as replace_fields
 
-from mistbow.clock import AHEAD_MS, Clock
+from mistbow.clock import MAX_AHEAD_MS, Clock
 from mistbow.errors import (
     ConflictError,
     FencedError,
@@ -23,48 +19,50 @@ from mistbow.errors import (
     StorageFullError,
     UnavailableError,
 )
-from mistbow.tasks import end
+from mistbow.runtime.tasks import cancel_and_wait
 from mistbow.telemetry import get_logger
-from storage_agent.ignite_client import IgniteClient
-from storage_agent.streams.columns import Columns, size_of
-from storage_agent.streams.commit import (
-    Append,
-    Place,
-    segment_of_appends,
-    segment_of_claim,
-    segment_of_released,
+from storage_agent.ignite.client import IgniteClient
+from storage_agent.streams.columns import Columns, estimate_bytes
+from storage_agent.streams.group_commit import (
+    PendingAppend,
+    SegmentContext,
+    build_claim,
+    build_release,
+    build_segment,
+    reject,
+    resolve,
 )
-from storage_agent.streams.log import HOLD, StreamLog
-from storage_agent.streams.manifest import Deletion, Manifest
-from storage_agent.streams.segments import Appended, Segment, encode_segment
-from storage_agent.streams.state import State
+from storage_agent.streams.log import StreamLog
+from storage_agent.streams.manifest import KeySet, Manifest, Tombstone
+from storage_agent.streams.segments import AppendResult, Segment, encode_segment
+from storage_agent.streams.state import LEASE_PREFIX, State
 
 log = get_logger(__name__)
 
 TICK_S = 0.25
-"""Least time between two moves of an idle stream's frontier."""
+"""The minimum time (s) between two moves of the frontier of an idle stream."""
 
 _COMMIT_S = 5.0
-_GATHER_S = 0.002
+_GROUP_S = 0.002
 _COMMIT_ROWS = 20_000
 _COMMIT_BYTES = 4 * 2**20
 _QUEUED_ROWS = 400_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Turn:
-    """Something else than an append that the writer does in its turn."""
+class _Command:
+    """A queued change other than an append, and the future for the stream's new state."""
 
     run: Callable[[], Awaitable[State]]
     done: asyncio.Future[State]
 
 
 class Writer:
-    """Appends to a stream, claims it, moves its frontier.
+    """Appends to a stream, claims the stream, and moves the stream's frontier.
 
-    With ``lateness_ms`` the frontier trails the clock by so much and points ahead of the clock
-    wait; without, the frontier is where ``advance`` moves it. ``check`` raises while the stream is
-    not to be written.
+    ``lateness_ms``: the frontier follows the clock with this delay, and points ahead of the clock
+    are stored as future points; None: only ``append`` and ``advance`` move the frontier. ``check``:
+    raises an error while writes to the stream are forbidden.
     """
 
     def __init__(
@@ -81,23 +79,23 @@ class Writer:
         self._ignite = ignite
         self._clock = clock
         self._closed = False
-        self._owned: int | None = None
-        self._queue: deque[Append | _Turn] = deque()
+        self._timed_epoch: int | None = None
+        self._queue: deque[PendingAppend | _Command] = deque()
         self._queued_rows = 0
-        self._together = 1
-        self._moved = 0.0
+        self._group_size = 1
+        self._moved_at = 0.0
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to write; the log must be recovered."""
+        """Start the task that makes the changes; call this after ``StreamLog.recover``."""
         self._task = asyncio.create_task(self._write(), name=f"writer of {self._log.name}")
 
     async def close(self) -> None:
-        """Stop writing; who still waits is refused, and whoever comes later."""
+        """Stop the writer; queued changes and later requests for changes are rejected."""
         self._closed = True
         if self._task is not None:
-            await end([self._task])
-        self._refuse_queued(UnavailableError("the agent is stopping"))
+            await cancel_and_wait([self._task])
+        self._reject_queued(UnavailableError("the agent is stopping"))
 
     async def append(
         self,
@@ -107,42 +105,48 @@ class Writer:
         key: str | None = None,
         series: Sequence[dict[str, Any]] = (),
         frontier: int = 0,
-    ) -> Appended:
-        """Store rows, and with them ``frontier``; returns when Ignite has them.
+    ) -> AppendResult:
+        """Store rows and ``frontier`` atomically, and return the positions of the rows.
 
-        A known ``key`` changes nothing.
-
-        Raises ``FencedError`` for an older epoch, and ``UnavailableError`` when Ignite is away:
-        then the rows may be stored all the same.
+        ``epoch``: the epoch with which the caller has claimed the stream; None: the stream was
+        never claimed. ``key``: the idempotency key; an append with a repeated key changes nothing,
+        and returns the result of the first append. ``series``: metadata of series that are new or
+        changed. ``frontier``: the new frontier of the stream, if greater. Raises ``FencedError``
+        for an older epoch, ``StorageFullError`` while the streams exceed the storage limit, and
+        ``UnavailableError`` while Ignite is unavailable. After an ``UnavailableError``, the rows
+        may have been stored nevertheless.
         """
         self._check_open()
-        self.check_room()
-        self._log.manifest.check_room()
+        self.check_capacity()
+        self._log.manifest.check_capacity()
         if self._queued_rows > _QUEUED_ROWS:
-            raise UnavailableError("too much waits to be stored", hint="Send more slowly.")
-        done: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
+            raise UnavailableError(
+                f"more than {_QUEUED_ROWS} rows of {self._log.name} wait to be stored",
+                hint="Send more slowly.",
+            )
+        done: asyncio.Future[AppendResult] = asyncio.get_running_loop().create_future()
         self._queued_rows += rows.num_rows
-        self._queue.append(Append(rows, epoch, key, done, series, frontier))
-        self._log.work.set()
+        self._queue.append(PendingAppend(rows, epoch, key, done, series, frontier))
+        self._log.activity.work.set()
         return await done
 
-    def check_room(self) -> None:
-        """Raise ``StorageFullError`` while streams take as much room as they may."""
-        if self._log.full():
+    def check_capacity(self) -> None:
+        """Raise ``StorageFullError`` while the streams exceed the storage limit."""
+        if self._log.policy.is_full():
             raise StorageFullError(
-                "the streams take as much room as they may",
-                hint="PUT /config: more most_bytes, a shorter retention, or when_full: evict.",
+                "the streams exceed the storage limit",
+                hint="PUT /config: a greater most_bytes, a shorter retention, or when_full: evict.",
             )
 
     async def claim(self) -> State:
-        """Begin a new epoch: from then on appends of older ones are refused."""
-        return await self._in_turn(self._claim)
+        """Begin a new epoch, which fences older epochs; return the stream's new state."""
+        return await self._enqueue(self._claim)
 
-    async def own(self) -> int:
-        """Claim the stream for this agent, whose clock moves its frontier; returns the epoch."""
-        self._owned = (await self.claim()).epoch
-        self._log.work.set()
-        return self._owned
+    async def claim_timed(self) -> int:
+        """Claim the stream, and let this agent's clock move the frontier; return the new epoch."""
+        self._timed_epoch = (await self.claim()).epoch
+        self._log.activity.work.set()
+        return self._timed_epoch
 
     async def advance(
         self,
@@ -150,28 +154,35 @@ class Writer:
         frontier: int | None = None,
         attributes: dict[str, Any] | None = None,
     ) -> State:
-        """Move the frontier (never back) and merge attributes; a null one is removed."""
+        """Move the frontier forward, set attributes, and return the stream's new state.
+
+        ``frontier``: None: the frontier does not move. ``attributes``: name -> value; the value
+        None removes the attribute. Raises ``FencedError`` for an older epoch.
+        """
 
         async def move() -> State:
-            await self._hear_of_epoch(epoch or 0)
+            await self._follow_epoch(epoch or 0)
             if (error := self._epoch_error(epoch or 0)) is not None:
                 raise error
             return await self._update(epoch or 0, frontier or 0, attributes or {})
 
-        return await self._in_turn(move)
+        return await self._enqueue(move)
 
-    async def hold(self, holder: str, keep_ms: int, for_ms: int) -> State:
-        """Have rows kept for so long after they came at least, until ``for_ms`` from now."""
+    async def retain(self, holder: str, retain_ms: int, for_ms: int) -> State:
+        """Store a retention lease for ``holder``, and return the stream's new state.
 
-        async def note() -> State:
+        Rows are retained for at least ``retain_ms``. The lease expires after ``for_ms``, and
+        replaces any earlier lease of the same holder. Expired leases are removed.
+        """
+
+        async def store_lease() -> State:
             now = self._clock()
-            held = self._log.holds(now)
-            over = {name: None for name in self._log.attributes if name.startswith(HOLD)}
-            kept = {HOLD + name: list(each) for name, each in held.items()}
-            new = {HOLD + holder: [keep_ms, now + for_ms]}
-            return await self._update(self._log.epoch, 0, {**over, **kept, **new})
+            expired = {name: None for name in self._log.attributes if name.startswith(LEASE_PREFIX)}
+            leases = self._log.retention_leases(now) | {holder: (retain_ms, now + for_ms)}
+            stored = {LEASE_PREFIX + name: list(lease) for name, lease in leases.items()}
+            return await self._update(self._log.epoch, 0, {**expired, **stored})
 
-        return await self._in_turn(note)
+        return await self._enqueue(store_lease)
 
     async def delete(
         self,
@@ -181,55 +192,50 @@ class Writer:
         max_ts: int | None = None,
         *,
         before: int | None = None,
-        forgotten: bool = False,
+        local: bool = False,
     ) -> State:
-        """Delete the rows that are there now, or before a number, whose key and time are as said.
+        """Store a tombstone that deletes the rows with certain keys and times before a position.
 
-        ``keys``: values of ``columns``, any of which will do; none: all rows. Times are in
-        milliseconds, inclusive. When this returns no reader gets these rows any more; with
-        ``forgotten`` replicas keep them. Raises ``ConflictError`` where rows before the number are
-        merged with others.
+        ``keys``: the keys to delete, as values of ``columns``; empty: all keys. ``min_ts``,
+        ``max_ts``: ms, inclusive; None if unbounded. ``before``: the position (exclusive); None:
+        the head. ``local``: replicas retain the deleted rows. Once this call returns, no reader
+        receives the deleted rows. Raises ``ConflictError`` if the position is inside a run.
+        """
+        key_set = (tuple(columns), [tuple(key) for key in keys])
+        return await self._enqueue(
+            lambda: self._store_tombstones([key_set], min_ts, max_ts, before, local=local)
+        )
+
+    async def delete_keys(
+        self,
+        key_sets: Callable[[], Awaitable[Sequence[KeySet]]],
+        min_ts: int | None = None,
+        max_ts: int | None = None,
+    ) -> State:
+        """Delete the rows that have certain keys and times.
+
+        ``key_sets``: returns the keys to delete; the writer appends no rows between this call and
+        the deletion. ``min_ts``, ``max_ts``: ms, inclusive; None if unbounded.
         """
 
-        async def delete() -> State:
-            cell = self._log.manifest
-            deletion = Deletion(
-                id=0,
-                before=self._log.head if before is None else before,
-                created=self._clock(),
-                columns=tuple(columns),
-                keys=tuple(map(tuple, keys)),
-                min_ts=min_ts,
-                max_ts=max_ts,
-                forgotten=forgotten,
-            )
-            cell.check_room(deletion)
+        async def store() -> State:
+            return await self._store_tombstones(await key_sets(), min_ts, max_ts)
 
-            def change(manifest: Manifest) -> Manifest:
-                if before is not None:
-                    manifest.check_border(before)
-                number = manifest.deleted + 1
-                deletions = (*manifest.deletions, replace_fields(deletion, id=number))
-                return replace_fields(manifest, deletions=deletions, deleted=number)
+        return await self._enqueue(store)
 
-            await self._ignite.insist(lambda: cell.update(change), _COMMIT_S)
-            return self._log.state.current
-
-        return await self._in_turn(delete)
-
-    async def _in_turn(self, run: Callable[[], Awaitable[State]]) -> State:
+    async def _enqueue(self, run: Callable[[], Awaitable[State]]) -> State:
         self._check_open()
-        turn = _Turn(run, asyncio.get_running_loop().create_future())
-        self._queue.append(turn)
-        self._log.work.set()
-        return await turn.done
+        command = _Command(run, asyncio.get_running_loop().create_future())
+        self._queue.append(command)
+        self._log.activity.work.set()
+        return await command.done
 
     def _check_open(self) -> None:
         if self._closed:
-            raise UnavailableError(f"the stream {self._log.name} is closed", hint="Try again.")
+            raise UnavailableError(f"the stream {self._log.name} is closing", hint="Try again.")
         self._check()
 
-    # What follows runs in the writer's task only.
+    # The rest runs in the writer's task only.
 
     async def _write(self) -> None:
         while True:
@@ -237,151 +243,196 @@ class Writer:
             try:
                 await self._do_next()
             except UnavailableError as error:
-                self._refuse_queued(error)
+                self._reject_queued(error)
             except Exception as error:
-                log.error("not written", stream=self._log.name, exc_info=error)
+                log.error("segment_write_failed", stream=self._log.name, exc_info=error)
             try:
-                await self._keep_house()
+                await self._idle()
             except LostDataError:
-                pass  # the guard has told
+                pass  # the loss guard has logged it
             except Exception as error:
-                log.warning("not kept in order", stream=self._log.name, error=repr(error))
+                log.warning("frontier_move_failed", stream=self._log.name, error=repr(error))
 
-    async def _keep_house(self) -> None:
+    async def _idle(self) -> None:
         if not self._ignite.connected:
             return
         self._check()
-        await self._release()
+        await self._release_due_points()
         if not self._queue:
-            await self._tick()
+            await self._move_idle_frontier()
 
     async def _wait_for_work(self) -> None:
         if self._queue:
             return
-        timed = self._owned is not None and (self._log.asked or bool(self._log.ahead))
-        self._log.work.clear()
-        # Not by wait_for: that of Python 3.11 may lose the cancellation that ends this task.
+        awaited = self._log.activity.is_watched or bool(self._log.future_points)
+        timed = awaited and self._timed_epoch is not None
+        self._log.activity.work.clear()
+        # Not wait_for: that of Python 3.11 may lose the cancellation that ends this task.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(TICK_S if timed else None):
-                await self._log.work.wait()
+                await self._log.activity.work.wait()
 
     async def _do_next(self) -> None:
         if not self._queue:
             return
         self._check()
-        if isinstance(turn := self._queue[0], _Turn):
+        if isinstance(command := self._queue[0], _Command):
             self._queue.popleft()
-            await self._take(turn)
+            await self._execute(command)
         else:
-            await self._gather()
+            await self._wait_for_group()
             await self._commit(self._next_appends())
 
-    async def _take(self, turn: _Turn) -> None:
+    async def _execute(self, command: _Command) -> None:
         try:
-            _tell(turn.done, await turn.run())
+            resolve(command.done, await command.run())
         except asyncio.CancelledError:
-            _fail(turn.done, UnavailableError("the stream was closed meanwhile"))
+            reject(
+                command.done, UnavailableError("the stream was closed before the change was stored")
+            )
             raise
         except Exception as error:
-            _fail(turn.done, error)
+            reject(command.done, error)
             if isinstance(error, UnavailableError) or not isinstance(error, MistbowError):
                 raise
 
-    async def _gather(self) -> None:
-        """Wait a moment for as many appends as came together the last time.
+    async def _wait_for_group(self) -> None:
+        """Wait, at most 2 ms, until the number of waiting appends reaches that of the last segment.
 
-        Who was answered together sends its next one at about the same time; a commit for the first
-        of them alone would keep the others waiting for two.
+        Clients that received their responses together send their next appends at about the same
+        time. If the first of these appends were stored alone, the other appends would wait for two
+        commits.
         """
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_GATHER_S):
-                while len(self._queue) < self._together:
-                    self._log.work.clear()
-                    await self._log.work.wait()
-        self._together = len(self._queue)
+            async with asyncio.timeout(_GROUP_S):
+                while len(self._queue) < self._group_size:
+                    self._log.activity.work.clear()
+                    await self._log.activity.work.wait()
+        self._group_size = len(self._queue)
 
-    def _next_appends(self) -> list[Append]:
-        taken: list[Append] = []
+    def _next_appends(self) -> list[PendingAppend]:
+        taken: list[PendingAppend] = []
         rows = size = 0
-        while self._queue and rows < _COMMIT_ROWS and isinstance(it := self._queue[0], Append):
-            size += size_of(it.rows)
+        while self._queue and rows < _COMMIT_ROWS:
+            append = self._queue[0]
+            if isinstance(append, _Command):
+                break
+            size += estimate_bytes(append.rows)
             if taken and size > _COMMIT_BYTES:
                 break
             self._queue.popleft()
-            taken.append(it)
-            rows += it.rows.num_rows
+            taken.append(append)
+            rows += append.rows.num_rows
         self._queued_rows -= rows
         return taken
 
-    async def _commit(self, appends: list[Append]) -> None:
+    async def _commit(self, appends: list[PendingAppend]) -> None:
         try:
-            while waiting := await self._admitted(appends):
-                segment, answers = segment_of_appends(self._place(), waiting)
+            while admitted := await self._admit(appends):
+                segment, results = build_segment(self._context(), admitted)
                 if await self._store(segment):
-                    for append, answer in zip(waiting, answers, strict=True):
-                        _tell(append.done, answer)
+                    for append, result in zip(admitted, results, strict=True):
+                        resolve(append.done, result)
                     return
         except BaseException as error:
-            ended = UnavailableError("the stream was closed meanwhile")
+            closed = UnavailableError("the stream was closed before the change was stored")
             for append in appends:
-                _fail(append.done, error if isinstance(error, Exception) else ended)
+                reject(append.done, error if isinstance(error, Exception) else closed)
             raise
 
-    async def _admitted(self, appends: list[Append]) -> list[Append]:
-        """Answer the repeats and the fenced, and return the others.
+    async def _admit(self, appends: list[PendingAppend]) -> list[PendingAppend]:
+        """Return those of ``appends`` that must be stored; answer repeated and fenced appends.
 
-        Of several with one key the first is returned; the others meet its answer in the next turn.
+        A repeated append receives the result of the first append, and a fenced append is rejected.
+        Of several appends with the same key, only the first append is returned. The other appends
+        go back to the queue, and later receive the result of the first append.
         """
-        await self._hear_of_epoch(max(append.epoch or 0 for append in appends))
+        await self._follow_epoch(max(append.epoch or 0 for append in appends))
         admitted = []
         keys = set()
         for append in appends:
-            known = self._log.keys.get(append.key)
+            result = self._log.keys.get(append.key)
             if append.done.done():
                 continue
-            if known is not None:
-                _tell(append.done, known)
+            if result is not None:
+                resolve(append.done, result)
             elif append.key is not None and append.key in keys:
                 self._queue.appendleft(append)
                 self._queued_rows += append.rows.num_rows
             elif (error := self._epoch_error(append.epoch or 0)) is not None:
-                _fail(append.done, error)
+                reject(append.done, error)
             else:
                 keys.add(append.key)
                 admitted.append(append)
         return admitted
 
-    async def _hear_of_epoch(self, epoch: int) -> None:
-        """Look for the claim of an epoch that is not known; it may have been made elsewhere."""
+    async def _store_tombstones(
+        self,
+        key_sets: Sequence[KeySet],
+        min_ts: int | None,
+        max_ts: int | None,
+        before: int | None = None,
+        *,
+        local: bool = False,
+    ) -> State:
+        cell = self._log.manifest
+        tombstones = [
+            Tombstone(
+                id=0,
+                before=self._log.head if before is None else before,
+                created=self._clock(),
+                columns=columns,
+                keys=tuple(keys),
+                min_ts=min_ts,
+                max_ts=max_ts,
+                local=local,
+            )
+            for columns, keys in key_sets
+        ]
+        cell.check_capacity(tombstones)
+
+        def change(manifest: Manifest) -> Manifest:
+            if before is not None:
+                manifest.check_border(before)
+            return manifest.with_tombstones(tombstones)
+
+        await self._ignite.retry(lambda: cell.update(change), _COMMIT_S)
+        return self._log.state.current
+
+    async def _follow_epoch(self, epoch: int) -> None:
+        """Add the segments of other agents to the log if ``epoch`` exceeds the log's epoch."""
         if epoch > self._log.epoch:
-            await self._ignite.insist(self._log.catch_up, _COMMIT_S)
+            await self._ignite.retry(self._log.catch_up, _COMMIT_S)
 
     def _epoch_error(self, epoch: int) -> MistbowError | None:
         now = self._log.epoch
         if epoch < now:
             return FencedError(
-                f"epoch {epoch} of the stream {self._log.name} is over; it is at epoch {now}",
-                hint="Another writer claimed the stream.",
+                f"the epoch {epoch} of the stream {self._log.name} is fenced; the greatest epoch "
+                f"is {now}",
+                hint="Another writer has claimed the stream; claim it again to write.",
             )
         if epoch > now:
-            return ConflictError(f"the stream {self._log.name} has no epoch {epoch} yet")
+            return ConflictError(
+                f"the stream {self._log.name} has no epoch {epoch}; its greatest epoch is {now}"
+            )
         return None
 
     async def _store(self, segment: Segment) -> bool:
         data = encode_segment(segment)
-        self._moved = time.monotonic()
-        return await self._ignite.insist(lambda: self._log.append(segment, data), _COMMIT_S)
+        self._moved_at = time.monotonic()
+        return await self._ignite.retry(lambda: self._log.append(segment, data), _COMMIT_S)
 
     async def _claim(self) -> State:
         while True:
-            place = self._place(epoch=self._log.epoch + 1)
-            if await self._store(segment_of_claim(place)):
-                return await self._update(place.epoch, place.frontier, {})
+            context = self._context(epoch=self._log.epoch + 1)
+            if await self._store(build_claim(context)):
+                return await self._update(context.epoch, context.frontier, {})
 
     async def _update(self, epoch: int, frontier: int, attributes: dict[str, Any]) -> State:
         def change(state: State) -> State:
             if state.epoch > epoch:
-                raise FencedError(f"epoch {epoch} of the stream {self._log.name} is over")
+                raise FencedError(f"the epoch {epoch} of the stream {self._log.name} is fenced")
             merged = {**state.attributes, **attributes}
             return State(
                 epoch,
@@ -389,73 +440,61 @@ class Writer:
                 {name: value for name, value in merged.items() if value is not None},
             )
 
-        self._moved = time.monotonic()
-        state = await self._ignite.insist(lambda: self._log.state.update(change), _COMMIT_S)
+        self._moved_at = time.monotonic()
+        state = await self._ignite.retry(lambda: self._log.state.update(change), _COMMIT_S)
         self._log.move_frontier(state.frontier)
         return state
 
-    async def _tick(self) -> None:
-        idle = time.monotonic() - self._moved
-        if self._owned is None or not self._log.asked or idle < TICK_S:
+    async def _move_idle_frontier(self) -> None:
+        idle = time.monotonic() - self._moved_at
+        if self._timed_epoch is None or not self._log.activity.is_watched or idle < TICK_S:
             return
-        frontier = self._clock_frontier()
-        if frontier > self._log.frontier:
+        if (frontier := self._clock_frontier()) > self._log.frontier:
             try:
-                await self._update(self._owned, frontier, {})
+                await self._update(self._timed_epoch, frontier, {})
             except FencedError:
-                log.error("another agent has taken the stream over", stream=self._log.name)
-                self._owned = None
+                log.error("stream_claimed_by_other", stream=self._log.name)
+                self._timed_epoch = None
                 await self._log.catch_up()
 
-    async def _release(self) -> None:
-        ahead = self._log.ahead
-        limit = self._clock() + AHEAD_MS
-        while self._owned == self._log.epoch and (due := ahead.due(limit)):
-            places = sorted({self._log.index.at(first) for first in due})
-            entries = [self._log.index[place] for place in places]
-            pieces = await self._log.pieces(entries)
-            rows = [piece.waiting(ahead.released, limit) for piece in pieces]
+    async def _release_due_points(self) -> None:
+        future_points = self._log.future_points
+        limit = self._clock() + MAX_AHEAD_MS
+        while self._timed_epoch == self._log.epoch and (due := future_points.due_segments(limit)):
+            numbers = sorted({self._log.index.find(first) for first in due})
+            entries = [self._log.index[number] for number in numbers]
+            extents = await self._log.extents(entries)
+            rows = [each.pending_points(future_points.released, limit) for each in extents]
             if any(part.num_rows for part in rows):
-                place = replace(self._place(), released=limit)
-                if not await self._store(segment_of_released(place, rows)):
+                context = replace(self._context(), released=limit)
+                if not await self._store(build_release(context, rows)):
                     continue
-            for entry, piece in zip(entries, pieces, strict=True):
-                # What was merged meanwhile waits under the run's name.
-                if self._log.index[self._log.index.at(entry.first)] == entry:
-                    ahead.settle(entry.first, piece.ahead)
+            for entry, each in zip(entries, extents, strict=True):
+                # The points of a segment that was merged meanwhile belong to its run.
+                if self._log.index[self._log.index.find(entry.first)] == entry:
+                    future_points.refresh(entry.first, each.pending_points(future_points.released))
 
-    def _place(self, epoch: int | None = None) -> Place:
+    def _context(self, epoch: int | None = None) -> SegmentContext:
         now = self._clock()
         stream = self._log
         timed = self.lateness_ms is not None
-        return Place(
+        return SegmentContext(
             stream=stream.key,
             schema=stream.schema,
             first=stream.head,
             epoch=stream.epoch if epoch is None else epoch,
-            horizon=stream.frontier,
+            frontier_before=stream.frontier,
             frontier=max(stream.frontier, self._clock_frontier()) if timed else stream.frontier,
             created=now,
-            released=stream.ahead.released,
-            limit=max(stream.ahead.released, now + AHEAD_MS) if timed else None,
+            released=stream.future_points.released,
+            limit=max(stream.future_points.released, now + MAX_AHEAD_MS) if timed else None,
         )
 
     def _clock_frontier(self) -> int:
         return self._clock() - (self.lateness_ms or 0)
 
-    def _refuse_queued(self, error: MistbowError) -> None:
+    def _reject_queued(self, error: MistbowError) -> None:
         queued, self._queue = self._queue, deque()
         self._queued_rows = 0
-        for waiting in queued:
-            _fail(waiting.done, error)
-
-
-def _tell(done: asyncio.Future[Any], value: object) -> None:
-    # Who waited may have hung up.
-    if not done.done():
-        done.set_result(value)
-
-
-def _fail(done: asyncio.Future[Any], error: Exception) -> None:
-    if not done.done():
-        done.set_exception(error)
+        for change in queued:
+            reject(change.done, error)

@@ -1,4 +1,4 @@
-"""Enablers over a real storage agent with a real Ignite; workers as a test needs them."""
+"""Enablers with a real storage agent and Ignite, and workers that only record fragments."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -9,28 +9,31 @@ import httpx
 import pytest
 import structlog
 
+from analytics.client.enabler import EnablerClient
 from analytics_enabler.main import create_app
+from analytics_enabler.settings import EnablerSettings
+from ignite_server.server import IgniteServer
 from mistbow.client.agent import AgentClient
-from mistbow.client.enabler import EnablerClient
-from mistbow.ignite.server import IgniteServer
-from mistbow.settings import AgentSettings, EnablerSettings
+from storage_agent.settings import AgentSettings
 from tests.analytics_enabler.recording_worker import RecordingWorker
 from tests.support.agents import running_agent
+from tests.support.conditions import eventually
+from tests.support.http_server import served
 from tests.support.ignite import empty
-from tests.support.serving import served
-from tests.support.waiting import eventually
 
 StartEnabler = Callable[[], AbstractContextManager[str]]
 
 
 @pytest.fixture(scope="session", autouse=True)
 def logs_kept_off_stdout() -> None:
-    """Let pytest capture what the services log: the command's own output is looked at."""
+    """Let pytest capture the logs of services, so that stdout has the output of commands only."""
     structlog.configure(logger_factory=structlog.stdlib.LoggerFactory())
 
 
 @pytest.fixture(scope="session")
-def ignite_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IgniteServer]:
+def ignite_server(
+    processes: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[IgniteServer]:
     with IgniteServer(tmp_path_factory.mktemp("ignite"), durability="log") as server:
         yield server
 
@@ -61,14 +64,14 @@ def worker() -> RecordingWorker:
 
 @pytest.fixture
 def announced(worker: RecordingWorker, agent_url: str) -> Iterator[RecordingWorker]:
-    """The worker once the agent knows of it."""
+    """Announce the worker to the agent; yield the worker."""
     with worker.running(agent_url):
         yield worker
 
 
 @contextmanager
 def running_enabler(agent_url: str, home: Path) -> Iterator[str]:
-    """Serve an enabler, and yield its URL once it is ready."""
+    """Serve an enabler; yield its URL once it is ready."""
     settings = EnablerSettings(home=home, agent_url=agent_url)
     with served(create_app(settings)) as url:
         eventually(lambda: httpx.get(f"{url}/readyz").is_success, what="the enabler is ready")
@@ -77,7 +80,7 @@ def running_enabler(agent_url: str, home: Path) -> Iterator[str]:
 
 @pytest.fixture
 def start_enabler(agent_url: str, announced: RecordingWorker, tmp_path: Path) -> StartEnabler:
-    """Return what starts an enabler of the test's site, where a worker is announced."""
+    """Return a function that starts an enabler at a site whose worker is announced."""
     return lambda: running_enabler(agent_url, tmp_path)
 
 
@@ -96,7 +99,7 @@ def enabler(enabler_url: str) -> Iterator[EnablerClient]:
 
 @pytest.fixture
 def lone_enabler(agent_url: str, tmp_path: Path) -> Iterator[EnablerClient]:
-    """An enabler without a worker."""
+    """Yield a client of an enabler at a site without a worker."""
     with running_enabler(agent_url, tmp_path) as url:
         client = EnablerClient(url)
         yield client
@@ -105,7 +108,10 @@ def lone_enabler(agent_url: str, tmp_path: Path) -> Iterator[EnablerClient]:
 
 @dataclass(frozen=True, slots=True)
 class SharedSite:
-    """The URLs of services that the tests of a module share: each brings its own deployments."""
+    """The URLs of the agent and the enabler that all tests of a module use.
+
+    Each test makes deployments of its own.
+    """
 
     agent: str
     enabler: str

@@ -1,4 +1,4 @@
-"""The worker's API without Spark: what it is asked to run, it says that it runs."""
+"""A worker without Spark, which reports each received fragment with the status that a test sets."""
 
 import threading
 from collections.abc import Iterator
@@ -9,37 +9,42 @@ import httpx
 import msgspec
 from fastapi import FastAPI, Request, Response
 
+from analytics.plan.fragments import Fragment, Partial, fragment_from_json
+from analytics.plan.status import FragmentState, FragmentStatus
+from mistbow.auth.audiences import OwnAddresses
+from mistbow.auth.service_key import ServiceKey
+from mistbow.auth.service_sessions import ServiceSessions
 from mistbow.fabric import Worker
-from mistbow.plan.fragments import Fragment, Partial, fragment_from_json
-from mistbow.plan.status import FragmentStatus, State
-from tests.support.serving import served
+from mistbow.service import add_challenge
+from tests.support.http_server import served
 
 _HEARTBEAT_S = 0.5
 
 
 class RecordingWorker:
-    """Accepts fragments; how far they are, the test decides."""
+    """A worker that accepts and records fragments; the test sets the status of the fragments."""
 
     def __init__(self, name: str = "w1") -> None:
         self.name = name
         self.fragments: dict[str, Fragment] = {}
         self.accepted: list[Fragment] = []
-        self.state: State = "running"
+        self.state: FragmentState = "running"
         self.frontier = 0
         self.error: str | None = None
         self.active: dict[str, str] = {}
-        """Of fragments whose newest version has not taken over yet: the one that runs."""
-        self.burdens: dict[str, dict[str, Any]] = {}
-        """Of fragments, by id: what else their status says."""
+        """Fragment id -> fingerprint of the version that runs before the handover."""
+        self.status_fields: dict[str, dict[str, Any]] = {}
+        """Fragment id -> further fields of the status that the worker reports for this fragment."""
         self.operators: tuple[str, ...] = ()
-        """Those of other packages that it announces."""
+        """The operators of other packages that the worker announces."""
         self.asked = threading.Event()
         self._lock = threading.Event()
         self._lock.set()
 
     def app(self) -> FastAPI:
-        """Return the API."""
+        """Return the worker's API."""
         app = FastAPI()
+        add_challenge(app, ServiceSessions(ServiceKey(""), OwnAddresses([])))
 
         @app.get("/fragments")
         def list_all() -> Response:
@@ -64,7 +69,10 @@ class RecordingWorker:
 
     @contextmanager
     def running(self, agent_url: str) -> Iterator[str]:
-        """Serve the API and announce it to an agent, as a worker does; then it is dead."""
+        """Serve the worker's API within the ``with``, and announce the worker to an agent.
+
+        Yield its URL.
+        """
         stopped = threading.Event()
         with served(self.app()) as url:
             worker = Worker(
@@ -77,9 +85,9 @@ class RecordingWorker:
             )
 
             def announce() -> None:
-                told = msgspec.structs.replace(worker, operators=self.operators)
+                announced = msgspec.structs.replace(worker, operators=self.operators)
                 httpx.put(
-                    f"{agent_url}/workers/{self.name}", content=msgspec.json.encode(told)
+                    f"{agent_url}/workers/{self.name}", content=msgspec.json.encode(announced)
                 ).raise_for_status()
 
             def repeat() -> None:
@@ -97,16 +105,23 @@ class RecordingWorker:
                 stopped.set()
 
     def hang(self) -> None:
-        """Answer nothing any more."""
+        """Stop answering requests."""
         self._lock.clear()
 
     def wake(self) -> None:
-        """Answer again."""
+        """Answer requests again."""
         self._lock.set()
+
+    def fragments_of(self, kind: type[Fragment]) -> list[Fragment]:
+        """Return the current fragments of type ``kind``.
+
+        Requests may change the fragments during the call.
+        """
+        return [each for each in list(self.fragments.values()) if isinstance(each, kind)]
 
     @property
     def insights(self) -> set[str]:
-        """The insights whose results the worker computes, by uid."""
+        """The uids of the insights whose results the worker computes."""
         fragments = list(self.fragments.values())
         return {
             i.uid for each in fragments if not isinstance(each, Partial) for i in each.plan.insights
@@ -121,7 +136,7 @@ class RecordingWorker:
             frontier=self.frontier,
             error=self.error,
         )
-        return msgspec.structs.replace(status, **self.burdens.get(fragment.id, {}))
+        return msgspec.structs.replace(status, **self.status_fields.get(fragment.id, {}))
 
 
 def _json(value: Any, status: int = 200) -> Response:

@@ -1,4 +1,4 @@
-"""``mistbow insights``, against a real enabler."""
+"""The command ``mistbow insights`` with a real enabler."""
 
 import json
 from pathlib import Path
@@ -6,17 +6,17 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from mistbow.cli.insights import app
-from mistbow.client.enabler import AsyncEnablerClient, EnablerClient
-from mistbow.ports import free_ports
+from analytics.client.enabler import AsyncEnablerClient, EnablerClient
+from command_line.insights import app
+from ignite_server.ports import free_ports
 from tests.analytics_enabler.conftest import SharedSite
-from tests.support.waiting import eventually
+from tests.support.conditions import eventually
 
 QUERY = "cpu_now = COMPUTE AVG(cpu, 10 s) BY node EVERY 5 s"
 
 
 class Command:
-    """The command, set to talk to one enabler."""
+    """A callable that runs the command ``mistbow insights`` with the URL of an enabler."""
 
     def __init__(self, url: str) -> None:
         self._environment = {"MISTBOW_ENABLER_URL": url, "COLUMNS": "200"}
@@ -30,7 +30,7 @@ def command(shared_site: SharedSite) -> Command:
     return Command(shared_site.enabler)
 
 
-def test_a_life_of_a_deployment(command: Command, tmp_path: Path) -> None:
+def test_command_submits_shows_amends_and_deletes(command: Command, tmp_path: Path) -> None:
     file = tmp_path / "host.insights"
     file.write_text(QUERY, encoding="utf-8")
     submitted = command("submit", str(file), "--name", "host")
@@ -49,7 +49,7 @@ def test_a_life_of_a_deployment(command: Command, tmp_path: Path) -> None:
     assert command("show", deployment_id).exit_code == 1
 
 
-def test_problems_are_shown_with_a_caret(command: Command) -> None:
+def test_command_marks_problem_with_caret(command: Command) -> None:
     refused = command("submit", "a = COMPUTE AVGG(cpu) EVERY 5 s")
     assert refused.exit_code == 1
     assert "1 | a = COMPUTE AVGG(cpu) EVERY 5 s\n  |             ^^^^" in refused.stderr
@@ -62,7 +62,7 @@ def test_check(command: Command) -> None:
     assert command("check", "-", stdin="a = COMPUTE").exit_code == 1
     answer = json.loads(command("check", "--json", "a = COMPUTE AVG(x)").stdout)
     assert not answer["ok"]
-    assert answer["problems"][0]["hint"].startswith("Give it a window, as in `AVG(x, 10 SECONDS)`")
+    assert answer["problems"][0]["hint"].startswith("Add a window, as in `AVG(x, 10 SECONDS)`")
 
 
 def test_explain(command: Command) -> None:
@@ -70,21 +70,21 @@ def test_explain(command: Command) -> None:
     assert json.loads(command("explain", "--json", QUERY).stdout)["plan"]
 
 
-def test_wrong_usage_has_exit_code_2(command: Command) -> None:
+def test_command_with_wrong_usage_exits_with_2(command: Command) -> None:
     assert command("submit", "no_such_file.insights").exit_code == 2
     assert command("results", "d-1", "--limit", "x").exit_code == 2
     assert command("frobnicate").exit_code == 2
 
 
-def test_an_enabler_that_is_away_is_said_so() -> None:
+def test_command_reports_unreachable_enabler() -> None:
     (port,) = free_ports(1)
     away = Command(f"http://127.0.0.1:{port}")("list")
     assert away.exit_code == 1
     assert "does not answer" in away.stderr
-    assert "Is the service running?" in away.stderr
+    assert "Check that the service is running" in away.stderr
 
 
-async def test_the_async_client_does_as_the_other(shared_site: SharedSite) -> None:
+async def test_async_client_behaves_like_sync_client(shared_site: SharedSite) -> None:
     client, other = AsyncEnablerClient(shared_site.enabler), EnablerClient(shared_site.enabler)
     accepted = await client.submit(QUERY, name="n")
     deployment_id = accepted.deployment_id

@@ -1,4 +1,4 @@
-"""Insights WITH ADAM, from a monitoring agent's values to results: near those of all values."""
+"""Insights WITH ADAM: their results are close to the results of all values."""
 
 from functools import cache
 
@@ -6,14 +6,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from analytics.plan.nodes import Plan
 from analytics_enabler.optimizer import optimize
 from analytics_enabler.semantics import check
-from analytics_worker.accumulating.ledger import Ledger
-from analytics_worker.composition import compose
-from mistbow.client.agent_model import Point
-from mistbow.monitoring.adapting import Adapting
-from mistbow.plan.nodes import Plan
-from mistbow.sampling.adaptive import Asked
+from analytics_worker.evaluate.composition import compose
+from analytics_worker.stateful.state_table import StateTable
+from mistbow.client import Point
+from mistbow.sampling.adaptive import SamplingRequest
+from monitoring_agent.adaptive_sampling import AdaptiveSampler
 from tests.support.points import Row, points
 from tests.support.windows import windows_of
 
@@ -22,12 +22,15 @@ FUNCTIONS = ("SUM", "COUNT", "AVG", "MAX", "MIN", "MEDIAN", "GEOMETRIC_MEAN", "P
 
 
 @cache
-def measured(*, whole: bool) -> pa.RecordBatch:
-    """Return what a monitoring agent sends of three series that wander, each at its own pace."""
+def measured(*, all_values: bool) -> pa.RecordBatch:
+    """Return the points that a monitoring agent with AdaM sends for three random walks.
+
+    ``all_values``: whether the sampling request makes the agent send all points.
+    """
     random = np.random.default_rng(11)
     values = 60 + np.cumsum(random.normal(0, [0.05, 0.2, 0.5], (SECONDS, 3)), axis=0)
-    adapting = Adapting(1000, {})
-    adapting.ask({"x": Asked(0.9, 10_000, whole=whole)})
+    sampler = AdaptiveSampler(1000, {})
+    sampler.set_requests({"x": SamplingRequest(0.9, 10_000, all_values=all_values)})
     sent: list[Point] = []
     for second, each in enumerate(values.tolist(), start=1):
         now = second * 1000
@@ -35,28 +38,28 @@ def measured(*, whole: bool) -> pa.RecordBatch:
             Point(metric="x", entity=f"e{place}", ts=now, value=value)
             for place, value in enumerate(each)
         ]
-        sent += adapting.sent("c", found, now)
+        sent += sampler.sample("c", found, now)
     rows = [Row("x", p.entity, p.ts, p.value, attributes=p.labels or {}) for p in sent]
     return points(rows)
 
 
 def results(query: str, rows: pa.RecordBatch) -> dict[tuple[int, str], float]:
-    """Return the values of windows that are whole, by tick and key."""
+    """Compute a query; return the values of its complete windows: (tick, key) -> value."""
     checked = check(f"q = COMPUTE {query}")
     assert checked.ok, checked.problems
     plan = optimize(Plan(insights=tuple(one.deployed("q", 0) for one in checked.definitions))).plan
-    found = compose(windows_of(rows, plan), plan, Ledger()).to_pylist()
+    found = compose(windows_of(rows, plan), plan, StateTable()).to_pylist()
     assert all(row["low"] is None for row in found), "nothing is drawn by lot"
     whole = [row for row in found if 60_000 <= row["ts"] <= SECONDS * 1000]
     return {(row["ts"], row["key"]): row["value"] for row in whole}
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_results_are_near_those_of_all_values_and_the_same_whatever_else_is_sent(
+def test_adaptive_results_are_close_and_independent_of_other_points(
     function: str,
 ) -> None:
     query = f"{function}(x, 1 MINUTE) BY entityID EVERY 10 s"
-    thinned, whole = measured(whole=False), measured(whole=True)
+    thinned, whole = measured(all_values=False), measured(all_values=True)
     assert thinned.num_rows < whole.num_rows / 2
     assert whole.num_rows == 3 * SECONDS
     exact = results(query, whole)

@@ -1,4 +1,4 @@
-"""The worker's API, as a process of its own."""
+"""The API of a worker that runs in a process of its own."""
 
 from collections.abc import Iterator
 
@@ -6,16 +6,17 @@ import httpx
 import msgspec
 import pytest
 
+from analytics.client.worker import WorkerClient
+from analytics.plan.expressions import Aggregate, Measure, Source
+from analytics.plan.fragments import StreamLocation, Whole
+from analytics.plan.functions import UserOperator
+from analytics.plan.nodes import Insight, Pane, Plan, Window
 from mistbow.client.agent import AgentClient
-from mistbow.client.worker import WorkerClient
 from mistbow.errors import InvalidRequestError, NotFoundError
-from mistbow.plan.expressions import Aggregate, Measure, Source, UserOperator
-from mistbow.plan.fragments import Place, Whole
-from mistbow.plan.nodes import Insight, Pane, Plan, Window
 from mistbow.streams.schemas import RAW, RESULT_ROWS
+from tests.support.conditions import eventually
 from tests.support.services import Service, service
 from tests.support.traffic import Traffic
-from tests.support.waiting import eventually
 
 PLAN = Plan(
     insights=(Insight(uid="i", expression=Measure("SUM", "w"), by=(), every_ms=1000, since=0),),
@@ -32,12 +33,17 @@ CALLING = Plan(
 
 
 def fragment(plan: Plan = PLAN) -> Whole:
-    return Whole(id="f", source=Place("n1", RAW), target=Place("n1", "results.api"), plan=plan)
+    return Whole(
+        id="f",
+        source=StreamLocation("n1", RAW),
+        target=StreamLocation("n1", "results.api"),
+        plan=plan,
+    )
 
 
 @pytest.fixture(scope="module")
 def worker_service(
-    agent_service: Service, tmp_path_factory: pytest.TempPathFactory
+    processes: None, agent_service: Service, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Service]:
     home = tmp_path_factory.mktemp("worker")
     with service(
@@ -53,7 +59,7 @@ def worker(worker_service: Service) -> Iterator[WorkerClient]:
     client.close()
 
 
-def test_a_fragment_runs_is_shown_counted_and_stopped(
+def test_fragment_is_run_listed_measured_and_stopped(
     worker: WorkerClient, worker_service: Service, agent: AgentClient
 ) -> None:
     agent.create_stream("results.api", RESULT_ROWS)
@@ -71,11 +77,11 @@ def test_a_fragment_runs_is_shown_counted_and_stopped(
         worker.show("f")
 
 
-def test_what_cannot_run_is_refused(worker: WorkerClient, worker_service: Service) -> None:
+def test_fragment_that_cannot_run_is_refused(worker: WorkerClient, worker_service: Service) -> None:
     bare = Insight(
         uid="i", expression=Aggregate("SUM", Source("cpu"), 1000, 1000), by=(), every_ms=1, since=0
     )
-    with pytest.raises(InvalidRequestError, match="i needs Aggregate: each aggregate must"):
+    with pytest.raises(InvalidRequestError, match="i needs Aggregate: an aggregate must"):
         worker.run(fragment(Plan(insights=(bare,))))
     with pytest.raises(InvalidRequestError, match="i calls GAP 9, which is not installed"):
         worker.run(fragment(CALLING))
@@ -88,4 +94,4 @@ def test_what_cannot_run_is_refused(worker: WorkerClient, worker_service: Servic
         assert answer.json()["error"]["code"] == "invalid_request"
     answer = httpx.put(worker_service.url + "/fragments/g", content=msgspec.json.encode(fragment()))
     assert answer.status_code == 400
-    assert "agree" in answer.json()["error"]["hint"]
+    assert "same id" in answer.json()["error"]["hint"]

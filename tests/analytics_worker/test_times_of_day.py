@@ -10,14 +10,14 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from analytics.plan.nodes import Plan
 from analytics_enabler.optimizer import optimize
 from analytics_enabler.semantics import check
-from analytics_worker.computing import Computation
+from analytics_worker.evaluate.computation import Computation
+from analytics_worker.panes.batching import batch_points
+from analytics_worker.panes.routing import route
 from analytics_worker.spark.lowering import lower, lower_merge, lower_partial
-from mistbow.panes.gathering import gathered
-from mistbow.panes.routing import route
-from mistbow.plan.nodes import Plan
-from tests.analytics_worker.spark.test_sampled_on_spark import merged
+from tests.analytics_worker.spark.test_sample_estimates_on_spark import merged
 from tests.oracle.data import table
 from tests.oracle.sql import answers, opened
 from tests.support.points import Row, points
@@ -34,20 +34,20 @@ QUERIES = """
 
 
 def time_of(text: str) -> int:
-    """Return a time of UTC in ms since the epoch."""
+    """Return a UTC time, given as text, in ms since 1970."""
     return round(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000)
 
 
 @dataclass(frozen=True)
 class Days:
-    """Days around a change of clocks."""
+    """The time from ``since`` to ``until`` (ms), in which daylight saving time begins or ends."""
 
     since: int
     until: int
 
     @property
     def rows(self) -> list[Row]:
-        """Points of two entities."""
+        """Points at intervals of 17 minutes, alternately of two entities."""
         times = range(self.since - 30 * HOUR_MS, self.until, 17 * MINUTE_MS)
         return [
             Row("x", "ab"[place % 2], ts + 1, 10 + place % 7 + math.sin(place))
@@ -62,17 +62,17 @@ class Days:
         return optimize(Plan(insights=insights)).plan
 
     def right(self, rows: Sequence[Row]) -> dict[tuple[str, str, int], float]:
-        """Return what the oracle says."""
+        """Return the results of the oracle: (insight, key, tick) -> value."""
         with opened(table(list(rows))) as oracle:
-            told = answers(QUERIES, oracle, self.since, self.until)
-        return {identity: answer.value for identity, answer in told.items()}
+            expected = answers(QUERIES, oracle, self.since, self.until)
+        return {identity: answer.value for identity, answer in expected.items()}
 
 
 BACK = Days(time_of("2025-10-25T07:00"), time_of("2025-10-28T00:00"))
 FORTH = Days(time_of("2026-03-28T07:00"), time_of("2026-03-31T00:00"))
 
 
-def told(results: pa.Table) -> dict[tuple[str, str, int], float]:
+def values_of(results: pa.Table) -> dict[tuple[str, str, int], float]:
     return {
         (row["insight"], json.dumps(json.loads(row["key"])), row["ts"]): row["value"]
         for row in results.to_pylist()
@@ -82,17 +82,19 @@ def told(results: pa.Table) -> dict[tuple[str, str, int], float]:
 @pytest.mark.soak
 @pytest.mark.parametrize("in_parts", [True, False])
 @pytest.mark.parametrize("days", [BACK, FORTH])
-def test_they_equal_the_oracle(spark: SparkSession, days: Days, in_parts: bool) -> None:
+def test_results_at_times_of_day_equal_the_oracle(
+    spark: SparkSession, days: Days, in_parts: bool
+) -> None:
     plan, rows = days.plan, days.rows
     after = {window.id: days.since for window in plan.windows}
-    frame = spark.createDataFrame(gathered(route(points(rows), plan.panes), plan.panes))
+    frame = spark.createDataFrame(batch_points(route(points(rows), plan.panes), plan.panes))
     computation = Computation(plan=plan, after=after)
     if in_parts:
         panes = merged(lower_partial(frame, plan.panes, after=0), plan)
         results = lower_merge(panes, computation)
     else:
         results = lower(frame, computation)
-    found = {each: at for each, at in told(results.toArrow()).items() if each[2] <= days.until}
+    found = {each: at for each, at in values_of(results.toArrow()).items() if each[2] <= days.until}
     expected = days.right(rows)
     assert found.keys() == expected.keys()
     assert found == pytest.approx(expected, rel=1e-9)

@@ -1,4 +1,4 @@
-"""What results should be, by SQL over all points at once."""
+"""Expected results, computed by SQL over all points at once."""
 
 from collections.abc import Mapping
 
@@ -9,9 +9,11 @@ import pyarrow as pa
 def at_ticks(
     queries: Mapping[str, tuple[str, int]], points: pa.Table, since: int, until: int
 ) -> dict[tuple[str, str, int], float]:
-    """Return (insight, key, tick) → value at the ticks after ``since`` up to ``until`` (ms).
+    """Compute the expected results by SQL; return (insight, key, tick) -> value.
 
-    Each query reads ``ticks(t)`` and ``points``, and has an interval (ms); it yields key, t, value.
+    The ticks are those after ``since`` up to ``until`` (ms). ``queries``: insight -> (SQL, interval
+    of the ticks in ms). The SQL reads the tables ``ticks`` (column t) and ``points``, and returns
+    rows of key, t and value.
     """
     results = {}
     with duckdb.connect() as database:

@@ -1,4 +1,4 @@
-"""What ``docker-compose.yml`` promises, without starting it."""
+"""The contents of ``docker-compose.yml``, without starting it."""
 
 import subprocess
 from pathlib import Path
@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from deploy import compose, image
+from fog_emulation.units import memory_bytes
 from mistbow.errors import MistbowError
-from mistbow.fog_emulation.units import memory_bytes
 
 FILE = image.ROOT / "docker-compose.yml"
 WRITTEN: dict[str, Any] = yaml.safe_load(FILE.read_text())
@@ -32,7 +32,7 @@ def test_each_site_has_a_storage_and_a_worker() -> None:
     }
 
 
-def test_only_the_enabler_is_published_and_on_loopback_only() -> None:
+def test_compose_publishes_only_enabler_on_loopback() -> None:
     published = {name: each["ports"] for name, each in SERVICES.items() if "ports" in each}
     assert list(published) == ["enabler"]
     (port,) = published["enabler"]
@@ -46,22 +46,22 @@ def test_memory_and_processor_are_limited(name: str) -> None:
     assert 0 < SERVICES[name]["cpus"] <= 1
 
 
-def test_the_memory_of_all_fits_a_laptop() -> None:
+def test_total_memory_is_at_most_8_gib() -> None:
     total = sum(memory_bytes(each["mem_limit"].upper()) for each in SERVICES.values())
     assert total <= 8 * 2**30
 
 
 @each_service
-def test_its_health_is_asked_where_there_is_an_answer(name: str) -> None:
+def test_services_with_routes_have_health_check(name: str) -> None:
     if name == "city":
         assert "healthcheck" not in SERVICES[name]  # it serves nothing
         return
-    port = {"storage": "50000", "worker": "8100", "enabler": "8000"}[name.split("-")[0]]
+    port = {"storage": "8300", "worker": "8100", "enabler": "8000"}[name.split("-")[0]]
     assert SERVICES[name]["healthcheck"]["test"][-2:] == ["/opt/mistbow/health.py", port]
 
 
 @each_service
-def test_the_token_comes_as_a_file_and_stands_nowhere(name: str) -> None:
+def test_token_is_read_from_file_and_is_not_in_settings(name: str) -> None:
     service = SERVICES[name]
     assert service["secrets"] == ["token"]
     assert service["environment"]["MISTBOW_TOKEN_FILE"] == "/run/secrets/token"  # noqa: S105
@@ -69,7 +69,8 @@ def test_the_token_comes_as_a_file_and_stands_nowhere(name: str) -> None:
     assert "--token" not in str(service["command"])
 
 
-def test_the_tokens_file_is_where_git_does_not_look() -> None:
+@pytest.mark.usefixtures("processes")
+def test_token_file_is_ignored_by_git() -> None:
     file = image.ROOT / WRITTEN["secrets"]["token"]["file"]
     assert file == compose.TOKEN
     ignored = subprocess.run(("git", "check-ignore", "-q", str(file)), cwd=image.ROOT, check=False)
@@ -77,7 +78,7 @@ def test_the_tokens_file_is_where_git_does_not_look() -> None:
 
 
 @each_service
-def test_a_container_may_do_no_more_than_it_needs(name: str) -> None:
+def test_container_has_no_privileges(name: str) -> None:
     service = SERVICES[name]
     assert service["read_only"] is True
     assert service["cap_drop"] == ["ALL"]
@@ -95,7 +96,7 @@ def test_the_edges_reach_the_cloud_and_not_each_other() -> None:
 
 
 @pytest.mark.parametrize("site", SITES)
-def test_a_sites_own_network_is_its_own(site: str) -> None:
+def test_network_of_site_has_only_its_members(site: str) -> None:
     members = {name for name in SERVICES if f"site-{site}" in _networks(name)}
     own = {f"storage-{site}", f"worker-{site}"}
     assert members == (own | {"enabler"} if site == "cloud" else own)
@@ -106,7 +107,7 @@ def test_the_enabler_reaches_every_worker() -> None:
         assert _networks(f"worker-{site}") & _networks("enabler")
 
 
-def test_only_the_published_port_has_a_way_outside() -> None:
+def test_only_network_of_published_port_reaches_outside() -> None:
     outside = {name for name, each in WRITTEN["networks"].items() if not each.get("internal")}
     assert outside == {"front"}
     assert [name for name in SERVICES if "front" in _networks(name)] == ["enabler"]
@@ -114,17 +115,18 @@ def test_only_the_published_port_has_a_way_outside() -> None:
 
 def test_an_edge_names_the_cloud_only() -> None:
     for name in ("storage-edge-north", "storage-edge-south"):
-        assert SERVICES[name]["environment"]["MISTBOW_PEERS"] == "http://storage-cloud:50000"
+        assert SERVICES[name]["environment"]["MISTBOW_PEERS"] == "http://storage-cloud:8300"
 
 
 @pytest.mark.parametrize("site", SITES)
-def test_only_storage_is_kept(site: str) -> None:
+def test_only_storage_has_volume(site: str) -> None:
     assert SERVICES[f"storage-{site}"]["volumes"] == [f"data-{site}:/var/lib/mistbow"]
     assert "volumes" not in SERVICES[f"worker-{site}"]
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("tool", [("docker", "compose"), ("docker-compose",)], ids=" ".join)
-def test_compose_takes_the_file(tool: tuple[str, ...]) -> None:
+def test_compose_accepts_file(tool: tuple[str, ...]) -> None:
     try:
         subprocess.run((*tool, "version"), capture_output=True, check=True)
     except (OSError, subprocess.CalledProcessError):
@@ -133,13 +135,14 @@ def test_compose_takes_the_file(tool: tuple[str, ...]) -> None:
     subprocess.run(command, check=True, capture_output=True, timeout=60)
 
 
-def test_no_compose_at_all_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("processes")
+def test_find_tool_reports_missing_compose(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MistbowError, match="neither"):
         compose.find_tool()
 
 
-def test_a_token_is_made_once_in_a_folder_for_its_owner_only(
+def test_make_token_creates_token_once_in_private_folder(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     token = tmp_path / "closed" / "token"

@@ -1,4 +1,4 @@
-"""What goes into the image, without building it."""
+"""The contents of the image, without building it."""
 
 import re
 from itertools import pairwise
@@ -11,7 +11,7 @@ LOCK = (image.ROOT / "requirements.lock").read_text()
 
 
 @pytest.mark.parametrize("python", ["3.11.2", "3.12.7"])
-def test_what_runs_is_installed_with_its_sums_and_what_develops_is_not(python: str) -> None:
+def test_image_installs_hashed_runtime_packages_only(python: str) -> None:
     lines = list(image.locked(LOCK, image.needed(python), python))
     names = [line.split("==")[0] for line in lines if re.match(r"\w", line)]
     assert len(set(names)) == len(names)
@@ -21,7 +21,7 @@ def test_what_runs_is_installed_with_its_sums_and_what_develops_is_not(python: s
     assert all(after.strip().startswith("--hash=sha256:") for after in followers)
 
 
-def test_a_package_that_depends_on_python_is_that_of_the_base() -> None:
+def test_locked_selects_package_of_python_version_of_base() -> None:
     text = (
         'numpy==2.4 ; python_full_version < "3.12" \\\n    --hash=sha256:aa\n    # via pandas\n'
         'numpy==2.5 ; python_full_version >= "3.12" \\\n    --hash=sha256:bb\n'
@@ -32,6 +32,6 @@ def test_a_package_that_depends_on_python_is_that_of_the_base() -> None:
     assert list(image.locked(text, wanted, "3.12.7")) == ["numpy==2.5 \\", "    --hash=sha256:bb"]
 
 
-def test_the_image_takes_nothing_but_its_parts() -> None:
+def test_dockerignore_admits_only_image_folder() -> None:
     rules = (image.ROOT / ".dockerignore").read_text().splitlines()
     assert [rule for rule in rules if not rule.startswith("#")] == ["*", "!.mistbow/image"]

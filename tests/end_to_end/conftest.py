@@ -9,6 +9,6 @@ _HOST_INSIGHTS = Path(__file__).parents[2] / "examples" / "host.insights"
 
 
 @pytest.fixture(scope="package")
-def suite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Suite]:
+def suite(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Suite]:
     with running_suite(tmp_path_factory.mktemp("suite"), _HOST_INSIGHTS) as running:
         yield running

@@ -1,4 +1,4 @@
-"""Bad input gets a clear 4xx, or a defined result: never a 500, never a stack trace."""
+"""Bad input: answered by a clear 4xx or a defined result, never by a 500 or a stack trace."""
 
 import json
 from collections.abc import Callable
@@ -8,8 +8,8 @@ import pytest
 
 from mistbow.client.agent_model import Point
 from mistbow.clock import system_clock
+from tests.support.conditions import eventually
 from tests.support.suite import Suite
-from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -17,7 +17,7 @@ _POINT = {"metricID": "m", "entityID": "e", "timestamp": 1, "val": 1}
 
 
 def put(**changes: object) -> bytes:
-    """Return a body of /put whose second point is changed; a None takes a field away."""
+    """Return a body of /put in which fields of the second point are changed (None: removed)."""
     point = {name: value for name, value in {**_POINT, **changes}.items() if value is not None}
     return json.dumps({"monitoring": [_POINT, point]}).encode()
 
@@ -36,13 +36,13 @@ BAD_PUTS: dict[str, bytes] = {
     "no metric": put(metricID=None),
     "empty metric": put(metricID=""),
     "endless metric": put(metricID="m" * 100_000),
-    "metric is a number": put(metricID=5),
+    "metric is a list": put(metricID=["m"]),
     "no value": put(val=None),
-    "value is text": put(val="5"),
+    "value is text": put(val="five"),
     "value is true": put(val=True),
     "value is a list": put(val=[1]),
-    "value is NaN": put(val=float("nan")),
-    "value is Infinity": put(val=float("inf")),
+    "value is a bare NaN": put(val=float("nan")),
+    "value is a bare Infinity": put(val=float("inf")),
     "value is too large": put(val=1).replace(b'"val": 1}]', b'"val": 1e999}]'),
     "value is an endless integer": put(val=1).replace(
         b'"val": 1}]', b'"val": ' + b"9" * 5000 + b"}]"
@@ -63,7 +63,7 @@ BAD_GETS: dict[str, bytes] = {
     "not json": b"metric",
     "from is text": b'{"from": "today"}',
     "from is after to": b'{"from": 2, "to": 1}',
-    "metric is a number": b'{"metricID": 5}',
+    "metric is an object": b'{"metricID": {"name": "m"}}',
     "latest is a word": b'{"latest": "yes"}',
 }
 BAD_QUERIES: dict[str, str] = {
@@ -145,7 +145,7 @@ def test_bad_requests_to_the_enabler_are_refused(
     assert_refused(send(suite.url("enabler") + "/api/insights"))
 
 
-def test_what_is_odd_but_right_has_a_defined_result(suite: Suite) -> None:
+def test_unusual_but_valid_input_has_a_defined_result(suite: Suite) -> None:
     now = system_clock()
     none = httpx.post(suite.url("agent") + "/put", json={"monitoring": []})
     assert none.json()["result"] == "OK"

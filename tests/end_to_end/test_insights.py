@@ -1,4 +1,4 @@
-"""What a user does first: put a metric, ask for insights over it, read the results."""
+"""The first steps of a user: store a metric, deploy insights over it, read the results."""
 
 import time
 from collections import Counter
@@ -6,11 +6,11 @@ from collections import Counter
 import pytest
 
 from mistbow.clock import system_clock
-from tests.support.oracle import Question, answers, stored_points
+from tests.oracle.stored_points import compact_key, expected_values, stored_points
+from tests.support.conditions import eventually
 from tests.support.sender import Sender
 from tests.support.suite import Suite
 from tests.support.traffic import Traffic
-from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -26,33 +26,23 @@ ratio = COMPUTE 100 * SUM({METRIC}, 10 SECONDS) / COUNT({METRIC}, 10 SECONDS) WH
         EVERY 2 SECONDS;
 odd = COMPUTE AVG({METRIC}, 5 SECONDS) WHEN group == "odd" EVERY 5 SECONDS
 """
-QUESTIONS = {
-    "average": Question("avg(value)", 3000, 1000, by_entity=True),
-    "total": Question("sum(value)", 10_000, 2000),
-    "number": Question("count(value)", 10_000, 2000),
-    "least": Question("min(value)", 4000, 2000, by_entity=True),
-    "most": Question("max(value)", 4000, 2000, where="value < 50"),
-    "ratio": Question(
-        "100 * sum(value) / count(value)", 10_000, 2000, having="100 * avg(value) > 1500"
-    ),
-    "odd": Question("avg(value)", 5000, 5000, where="entity = 'bus2'"),
-}
+INSIGHTS = {"average", "total", "number", "least", "most", "ratio", "odd"}
 
 
 def found(suite: Suite, deployment: str, until: int) -> dict[tuple[str, str, int], float | None]:
     results = suite.enabler.results(deployment, limit=100_000, end=until).results
-    assert len({(r.insight, str(r.key), r.ts) for r in results}) == len(results), "doubled"
-    return {(r.insight, str(r.key.get("entityID", "")), r.ts): r.value for r in results}
+    assert len({(r.insight, compact_key(r.key), r.ts) for r in results}) == len(results), "doubled"
+    return {(r.insight, compact_key(r.key), r.ts): r.value for r in results}
 
 
 def await_oracle(suite: Suite, deployment: str, until: int) -> None:
-    """Wait until every result up to a time is there and equals the oracle's."""
+    """Wait until all results up to a time (ms) are stored and equal those of the oracle."""
     since = max(one.since for one in suite.enabler.show(deployment).insights)
 
     def equal() -> bool:
-        right = answers(QUESTIONS, stored_points(suite.agent, METRIC), since, until)
+        right = expected_values(QUERIES, stored_points(suite.agent, METRIC), since, until)
         results = found(suite, deployment, until)
-        assert {name for name, _, _ in right} == QUESTIONS.keys()
+        assert {name for name, _, _ in right} == INSIGHTS
         assert results.keys() == right.keys(), (
             f"too many: {sorted(results.keys() - right.keys())[:5]}, "
             f"missing: {sorted(right.keys() - results.keys())[:5]}"

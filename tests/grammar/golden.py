@@ -1,4 +1,4 @@
-"""Golden errors: ``tests/errors/*.txt`` hold a text, ``---``, and its problems as shown."""
+"""Golden errors: ``tests/errors/*.txt`` contain a text, ``---``, and its rendered diagnostics."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ def text_of(case: Path) -> str:
 
 
 def golden(text: str) -> str:
-    """Return what the golden file of ``text`` should hold."""
+    """Return the content of the golden file of a text."""
     try:
         parse(text)
     except ParseError as error:

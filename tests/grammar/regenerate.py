@@ -1,4 +1,4 @@
-"""Writes the golden errors anew: ``python -m tests.grammar.regenerate``; review the diff."""
+"""Regenerate the golden errors by ``python -m tests.grammar.regenerate``; review the diff."""
 
 from tests.grammar.golden import FOLDER, golden, text_of
 

@@ -1,42 +1,43 @@
-"""Hypothesis strategies for syntax trees that some text parses to: the whole language."""
+"""Hypothesis strategies of syntax trees for the whole language; each tree is that of some text."""
 
 from datetime import time
 
 from hypothesis import strategies as st
 
+from analytics.plan.functions import BUILT_IN
 from grammar.ast import (
     Accuracy,
-    Adam,
+    AdamOption,
     Allow,
-    And,
+    AndCondition,
     Awareness,
     Binary,
     Boolean,
-    Call,
     Compare,
     Condition,
-    CostCap,
+    CostCapOption,
     Daily,
     Elided,
     Expression,
+    FunctionCall,
     FunctionDefinition,
-    Insight,
     InsightReference,
+    InsightStatement,
     Interval,
-    Membership,
+    ListMembership,
     MetricStream,
     Name,
     Negate,
-    Not,
+    NotCondition,
     Number,
     Option,
-    Or,
+    OrCondition,
     Outliers,
     PlacementOn,
-    Points,
+    PointCount,
     Salience,
-    Sample,
-    Scheduler,
+    SampleOption,
+    SchedulerOption,
     Scoped,
     Script,
     Setting,
@@ -45,9 +46,9 @@ from grammar.ast import (
     Text,
 )
 from grammar.format import RESERVED
-from grammar.functions import ALIASES, FUNCTIONS, OPERATORS, WINDOWED
-from grammar.units import LONGEST, MOST_POINTS
-from grammar.words import OPTIONS
+from grammar.functions import ALIASES, OPERATORS, SCALAR
+from grammar.keywords import OPTIONS
+from grammar.units import MAX_MILLIS, MAX_POINTS
 
 # Words that are keywords or units somewhere, and names everywhere else.
 _double_agents = (
@@ -64,7 +65,9 @@ words = (
 dotted = words | st.sampled_from(["cpu", "cpu.util", "pod.name", "core.0"])
 names = dotted | st.text(min_size=1, max_size=12) | st.sampled_from(sorted(RESERVED))
 name_lists = st.lists(names, max_size=3).map(tuple)
-intervals = st.builds(Interval, st.integers(1, LONGEST) | st.integers(1, 100).map((60_000).__mul__))
+intervals = st.builds(
+    Interval, st.integers(1, MAX_MILLIS) | st.integers(1, 100).map((60_000).__mul__)
+)
 numbers = st.builds(Number, st.floats(allow_nan=False, allow_infinity=False))
 values = numbers | st.builds(Text, st.text(max_size=12)) | st.builds(Boolean, st.booleans())
 
@@ -84,17 +87,19 @@ def _conditions(operands: st.SearchStrategy[Expression]) -> st.SearchStrategy[Co
     comparators = st.sampled_from([">", ">=", "<", "<=", "==", "!="])
     members = st.lists(values, min_size=1, max_size=3).map(tuple)
     simple = st.builds(Compare, comparators, left, operands) | st.builds(
-        Membership, left, members, st.booleans()
+        ListMembership, left, members, st.booleans()
     )
     return st.recursive(
         simple,
-        lambda inner: st.builds(Not, inner) | _row(And, inner) | _row(Or, inner),
+        lambda inner: (
+            st.builds(NotCondition, inner) | _row(AndCondition, inner) | _row(OrCondition, inner)
+        ),
         max_leaves=4,
     )
 
 
 def _row(
-    kind: type[And] | type[Or], terms: st.SearchStrategy[Condition]
+    kind: type[AndCondition] | type[OrCondition], terms: st.SearchStrategy[Condition]
 ) -> st.SearchStrategy[Condition]:
     others = terms.filter(lambda term: not isinstance(term, kind))
     return st.builds(kind, st.lists(others, min_size=2, max_size=4).map(tuple))
@@ -120,23 +125,23 @@ def _is_canonical(scoped: Scoped) -> bool:
     return scoped.when is not None and not metric
 
 
-def _calls(arguments: st.SearchStrategy[Expression]) -> st.SearchStrategy[Call]:
+def _calls(arguments: st.SearchStrategy[Expression]) -> st.SearchStrategy[FunctionCall]:
     other = dotted.map(str.upper).filter(lambda word: word not in {*ALIASES, *OPERATORS})
     parameters = numbers | intervals | st.builds(Name, dotted)
     stretches = st.tuples() | st.tuples(intervals) | st.tuples(intervals, intervals)
     return st.builds(
-        lambda function, given, parameters, stretches: Call(
+        lambda function, given, parameters, stretches: FunctionCall(
             function, given, parameters, *stretches
         ),
-        st.sampled_from(sorted(FUNCTIONS)) | other,
+        st.sampled_from(sorted(BUILT_IN)) | other,
         st.lists(arguments, min_size=1, max_size=3).map(tuple),
         st.just(()) | st.lists(parameters, max_size=2).map(tuple),
         stretches,
     ).filter(lambda call: not _lacks_a_unit(call))
 
 
-def _lacks_a_unit(call: Call) -> bool:
-    windowed = call.function in WINDOWED and len(call.arguments) > 1
+def _lacks_a_unit(call: FunctionCall) -> bool:
+    windowed = call.function not in SCALAR and len(call.arguments) > 1
     return windowed and isinstance(call.arguments[-1], Number)
 
 
@@ -153,7 +158,7 @@ expressions: st.SearchStrategy[Expression] = st.deferred(
         max_leaves=4,
     )
 )
-_compound = expressions.filter(lambda node: isinstance(node, Call | MetricStream | Scoped))
+_compound = expressions.filter(lambda node: isinstance(node, FunctionCall | MetricStream | Scoped))
 conditions: st.SearchStrategy[Condition] = st.deferred(
     lambda: _conditions(_arithmetic(_simple_in_conditions | _compound))
 )
@@ -165,26 +170,26 @@ settings = st.lists(
 ).map(tuple)
 options: st.SearchStrategy[Option] = st.one_of(
     st.builds(Salience, st.integers(0, 100)),
-    st.builds(Sample, size=_counts),
-    st.builds(Sample, share=_shares),
+    st.builds(SampleOption, size=_counts),
+    st.builds(SampleOption, share=_shares),
     st.builds(Accuracy, _shares, st.none() | _shares),
     st.builds(Awareness, st.sampled_from(["COMPUTATIONS", "ACCURACY"])),
-    st.builds(Adam, st.none() | _shares),
+    st.builds(AdamOption, st.none() | _shares),
     st.builds(
         Outliers,
         names,
         st.none() | _counts,
         st.none() | st.floats(0, allow_infinity=False, exclude_min=True),
     ),
-    st.builds(Scheduler, names, settings),
-    st.builds(CostCap, st.floats(0, allow_infinity=False), intervals),
+    st.builds(SchedulerOption, names, settings),
+    st.builds(CostCapOption, st.floats(0, allow_infinity=False), intervals),
     st.builds(PlacementOn, names, values, st.none() | _counts, st.booleans()),
     st.builds(Allow, conditions),
     st.builds(Signature, names),
 )
 rhythms = (
     intervals
-    | st.builds(Points, st.integers(1, MOST_POINTS))
+    | st.builds(PointCount, st.integers(1, MAX_POINTS))
     | st.builds(
         Daily,
         st.integers(1, 36_500),
@@ -194,7 +199,7 @@ rhythms = (
     )
 )
 insights = st.builds(
-    Insight,
+    InsightStatement,
     name=dotted,
     expression=expressions,
     by=name_lists,

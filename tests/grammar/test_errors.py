@@ -1,10 +1,10 @@
-"""Golden errors: what people are told about texts that do not parse."""
+"""Golden errors: the rendered diagnostics of texts that do not parse."""
 
 from pathlib import Path
 
 import pytest
 
-from grammar import ParseError, Problem, parse, problem_at, render
+from grammar import Diagnostic, ParseError, diagnostic_at, parse, render
 from grammar.ast import Span
 from tests.grammar.golden import FOLDER, golden, text_of
 
@@ -13,7 +13,10 @@ CASES = sorted(FOLDER.glob("*.txt"))
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
 def test_golden_error(case: Path) -> None:
-    """After a wanted change: ``python -m tests.grammar.regenerate``, and review the diff."""
+    """Compare the diagnostics of a text with its golden file.
+
+    After an intended change, run ``python -m tests.grammar.regenerate``, and review the diff.
+    """
     text = text_of(case)
     assert golden(text) == case.read_text(encoding="utf-8")
     with pytest.raises(ParseError) as raised:
@@ -32,21 +35,21 @@ def test_the_error_itself_names_the_first_problem() -> None:
 
 def test_a_long_line_is_clipped_around_the_problem() -> None:
     text = f"{'x' * 500}!{'y' * 500}"
-    shown = render(Problem(1, 501, 1, "no"), text).splitlines()
+    shown = render(Diagnostic(1, 501, 1, "no"), text).splitlines()
     assert len(shown[1]) < 120
     assert shown[1][shown[2].index("^")] == "!"
 
 
 def test_tabs_keep_the_caret_in_place() -> None:
-    assert render(Problem(1, 3, 1, "no"), "\ta!").splitlines()[2] == "  | \t ^"
+    assert render(Diagnostic(1, 3, 1, "no"), "\ta!").splitlines()[2] == "  | \t ^"
 
 
 def test_a_problem_beyond_the_text_still_renders() -> None:
-    assert render(Problem(7, 3, 2, "no"), "a").endswith("^")
+    assert render(Diagnostic(7, 3, 2, "no"), "a").endswith("^")
 
 
-def test_warnings_say_so() -> None:
-    warning = problem_at(Span(1, 1, 0, 1), "hm", severity="warning")
+def test_warnings_are_rendered_as_warnings() -> None:
+    warning = diagnostic_at(Span(1, 1, 0, 1), "hm", severity="warning")
     assert render(warning, "a").startswith("warning at line 1, column 1: hm")
 
 
@@ -62,7 +65,7 @@ def test_warnings_say_so() -> None:
 def test_the_error_carries_what_is_sound(text: str, sound: int, names: set[str]) -> None:
     with pytest.raises(ParseError) as raised:
         parse(text)
-    rest = raised.value.rest
+    rest = raised.value.partial
     assert rest is not None
     assert len(rest.statements) == sound
     assert names <= rest.names
@@ -77,4 +80,4 @@ def test_the_error_carries_what_is_sound(text: str, sound: int, names: set[str])
 def test_the_error_carries_nothing_where_any_name_may_be_hidden(text: str) -> None:
     with pytest.raises(ParseError) as raised:
         parse(text)
-    assert raised.value.rest is None
+    assert raised.value.partial is None

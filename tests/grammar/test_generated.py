@@ -1,9 +1,13 @@
-"""The committed parser is the one that ANTLR makes of the grammar."""
+"""The committed parser equals the parser that ANTLR generates from the grammar."""
 
 import shutil
 from pathlib import Path
 
+import pytest
+
 from grammar import generate
+
+pytestmark = pytest.mark.usefixtures("processes")
 
 
 def test_generated_parser_is_up_to_date() -> None:

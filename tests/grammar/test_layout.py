@@ -1,9 +1,10 @@
-"""The formatter keeps all comments, and what it writes it leaves alone."""
+"""The formatter preserves all comments, and is idempotent."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from grammar import ParseError, format_text, parse
+from tests.support.examples import examples
 
 SOURCE = """// head
 a = compute 1 /* in */ + 2 // also in
@@ -34,7 +35,7 @@ c = COMPUTE AVG(cpu.util WHEN region == "north" AND NOT rack IN (1, 2))
 """
 
 
-def test_comments_are_kept() -> None:
+def test_layout_preserves_comments() -> None:
     assert format_text(SOURCE) == LAID
     assert format_text(LAID) == LAID
 
@@ -43,7 +44,7 @@ _PIECES = ["/* x */", "// y\n", "-- z\n", "/* two\nlines */", "\n", "\n\n", " ",
 _WORDS = ["a = COMPUTE 1", "a", "=", "COMPUTE", "1", "+ 2", "'--'", "EVERY 5 s"]
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.lists(st.sampled_from([*_PIECES, *_WORDS]), max_size=20).map(" ".join))
 def test_whatever_the_comments_the_meaning_stays(text: str) -> None:
     try:

@@ -1,4 +1,4 @@
-"""What texts mean: their syntax trees."""
+"""The syntax trees of texts."""
 
 from datetime import time
 
@@ -7,38 +7,38 @@ import pytest
 from grammar import Script, format_node, format_script, parse
 from grammar.ast import (
     Accuracy,
-    Adam,
+    AdamOption,
     Allow,
-    And,
+    AndCondition,
     Awareness,
     Binary,
     Boolean,
-    Call,
     Compare,
     Condition,
-    CostCap,
+    CostCapOption,
     Daily,
     Elided,
     Expression,
+    FunctionCall,
     FunctionDefinition,
-    Insight,
     InsightReference,
+    InsightStatement,
     Interval,
-    Membership,
+    ListMembership,
     MetricStream,
     Name,
     Negate,
-    Not,
+    NotCondition,
     Number,
     Option,
-    Or,
+    OrCondition,
     Outliers,
     PlacementOn,
-    Points,
+    PointCount,
     Rhythm,
     Salience,
-    Sample,
-    Scheduler,
+    SampleOption,
+    SchedulerOption,
     Scoped,
     Setting,
     Signature,
@@ -46,36 +46,36 @@ from grammar.ast import (
     Text,
 )
 
-AVERAGE = Call("AVG", (Name("cpu"),))
+AVERAGE = FunctionCall("AVG", (Name("cpu"),))
 MINUTE = Interval(60_000)
 HOT = Compare(">", Elided(), Number(3))
 NORTH = Compare("==", Name("region"), Text("north"))
 X, Y = Compare(">", Name("x"), Number(1)), Compare(">", Name("y"), Number(1))
 
 
-def insight(text: str) -> Insight:
+def insight(text: str) -> InsightStatement:
     """Return the only insight of a text."""
     (statement,) = parse(text).statements
-    assert isinstance(statement, Insight)
+    assert isinstance(statement, InsightStatement)
     return statement
 
 
 def value(text: str) -> Expression:
-    """Return the expression of ``text``, written as it may stand behind COMPUTE."""
+    """Return the tree of an expression, given as the text after COMPUTE."""
     return insight(f"a = COMPUTE {text}").expression
 
 
 def condition(text: str) -> Condition | None:
-    """Return the condition of ``text``, written as it may stand behind WHEN."""
+    """Return the tree of a condition, given as the text after WHEN."""
     return insight(f"a = COMPUTE AVG(cpu) WHEN {text}").when
 
 
 def test_all_parts_of_an_insight() -> None:
     head = "load = COMPUTE AVG(cpu, 10 SECONDS) BY node, pod.name WHEN > 3 "
     text = f"{head}EVERY 5 SECONDS WITH SCHEDULER=x;"
-    expression = Call("AVG", (Name("cpu"),), window=Interval(10_000))
-    whole = Insight(
-        "load", expression, ("node", "pod.name"), HOT, Interval(5_000), (Scheduler("x"),)
+    expression = FunctionCall("AVG", (Name("cpu"),), window=Interval(10_000))
+    whole = InsightStatement(
+        "load", expression, ("node", "pod.name"), HOT, Interval(5_000), (SchedulerOption("x"),)
     )
     assert parse(text) == Script((whole,))
 
@@ -86,8 +86,8 @@ def test_keywords_in_any_case_and_comments_anywhere() -> None:
         processor */) by node when > 3 every 5 seconds // more
         ; ;B=compute 1;;"""
     assert parse(text).statements == (
-        Insight("A", AVERAGE, ("node",), HOT, Interval(5_000)),
-        Insight("B", Number(1)),
+        InsightStatement("A", AVERAGE, ("node",), HOT, Interval(5_000)),
+        InsightStatement("B", Number(1)),
     )
 
 
@@ -127,8 +127,8 @@ def test_expressions(text: str, expected: Expression) -> None:
     ],
 )
 def test_metrics(text: str, expected: Expression) -> None:
-    assert value(f"AVG({text})") == Call("AVG", (expected,))
-    assert value(f"AVG({text}, 1 s)") == Call("AVG", (expected,), window=Interval(1_000))
+    assert value(f"AVG({text})") == FunctionCall("AVG", (expected,))
+    assert value(f"AVG({text}, 1 s)") == FunctionCall("AVG", (expected,), window=Interval(1_000))
     assert value(f"({text})") == expected
 
 
@@ -142,20 +142,20 @@ def test_metrics(text: str, expected: Expression) -> None:
         ("INSIGHT load + insight", Binary("+", InsightReference("load"), Name("insight"))),
         ("ADD(x, mul(2, y))", Binary("+", Name("x"), Binary("*", Number(2), Name("y")))),
         ("SUB(DIV(x, y), 1)", Binary("-", Binary("/", Name("x"), Name("y")), Number(1))),
-        ("top-k(x)", Call("TOP_K", (Name("x"),))),
-        ("Top-K [3] (x)", Call("TOP_K", (Name("x"),), (Number(3),))),
-        ("top - k(x)", Binary("-", Name("top"), Call("K", (Name("x"),)))),
+        ("top-k(x)", FunctionCall("TOP_K", (Name("x"),))),
+        ("Top-K [3] (x)", FunctionCall("TOP_K", (Name("x"),), (Number(3),))),
+        ("top - k(x)", Binary("-", Name("top"), FunctionCall("K", (Name("x"),)))),
         ("top-k", Binary("-", Name("top"), Name("k"))),
-        ("OUTLIER_DETECTOR(x)", Call("OUTLIER_DETECTION", (Name("x"),))),
-        ("running_std(x)", Call("RUNNING_SDEV", (Name("x"),))),
-        ("EWMA[0.5](x)", Call("EWMA", (Name("x"),), (Number(0.5),))),
-        ("f[a, 5 s](x)", Call("F", (Name("x"),), (Name("a"), Interval(5_000)))),
-        ("CORRELATION(x, y, 1 m)", Call("CORRELATION", (Name("x"), Name("y")), (), MINUTE)),
-        ("AVG(x, 1 m, 2 d)", Call("AVG", (Name("x"),), (), MINUTE, Interval(172_800_000))),
-        ("MIN(AVG(cpu) BY a, 'b c')", Call("MIN", (Scoped(AVERAGE, ("a", "b c")),))),
+        ("OUTLIER_DETECTOR(x)", FunctionCall("OUTLIER_DETECTION", (Name("x"),))),
+        ("running_std(x)", FunctionCall("RUNNING_SDEV", (Name("x"),))),
+        ("EWMA[0.5](x)", FunctionCall("EWMA", (Name("x"),), (Number(0.5),))),
+        ("f[a, 5 s](x)", FunctionCall("F", (Name("x"),), (Name("a"), Interval(5_000)))),
+        ("CORRELATION(x, y, 1 m)", FunctionCall("CORRELATION", (Name("x"), Name("y")), (), MINUTE)),
+        ("AVG(x, 1 m, 2 d)", FunctionCall("AVG", (Name("x"),), (), MINUTE, Interval(172_800_000))),
+        ("MIN(AVG(cpu) BY a, 'b c')", FunctionCall("MIN", (Scoped(AVERAGE, ("a", "b c")),))),
         ("MIN(x BY a, b WHEN > 3, y, 1 m)",
-         Call("MIN", (Scoped(Name("x"), ("a", "b"), HOT), Name("y")), (), MINUTE)),
-        ("MIN((x BY a), y)", Call("MIN", (Scoped(Name("x"), ("a",)), Name("y")))),
+         FunctionCall("MIN", (Scoped(Name("x"), ("a", "b"), HOT), Name("y")), (), MINUTE)),
+        ("MIN((x BY a), y)", FunctionCall("MIN", (Scoped(Name("x"), ("a",)), Name("y")))),
         ("(AVG(cpu) WHEN > 3) / 2", Binary("/", Scoped(AVERAGE, (), HOT), Number(2))),
         ("((cpu WHEN > 3) WHEN > 3)", Scoped(MetricStream("cpu", (), HOT), (), HOT)),
     ],
@@ -168,10 +168,10 @@ def test_the_rest_of_expressions(text: str, expected: Expression) -> None:
 @pytest.mark.parametrize(
     ("text", "rhythm"),
     [
-        ("1 POINT", Points(1)),
-        ("100 points", Points(100)),
-        ("1 K", Points(1_000)),
-        ("2 M", Points(2_000_000)),
+        ("1 POINT", PointCount(1)),
+        ("100 points", PointCount(100)),
+        ("1 K", PointCount(1_000)),
+        ("2 M", PointCount(2_000_000)),
         ("2 m", Interval(120_000)),
         ("1 DAYS AT 23:59 GMT", Daily(1, time(23, 59), "GMT")),
         ("7 d at 8:05", Daily(7, time(8, 5), "GMT")),
@@ -186,21 +186,21 @@ def test_rhythms(text: str, rhythm: Rhythm) -> None:
     ("text", "options"),
     [
         ("SALIENCE 5", (Salience(5),)),
-        ("SAMPLE 0.2 and sample 100", (Sample(share=0.2), Sample(size=100))),
+        ("SAMPLE 0.2 and sample 100", (SampleOption(share=0.2), SampleOption(size=100))),
         ("MAX_ERROR 0.05 AND CONFIDENCE 0.95", (Accuracy(0.05, 0.95),)),
-        ("MAX_ERROR 0.05 AND ADAM AND CONFIDENCE .9", (Accuracy(0.05), Adam(0.9))),
+        ("MAX_ERROR 0.05 AND ADAM AND CONFIDENCE .9", (Accuracy(0.05), AdamOption(0.9))),
         ("AWARENESS ON accuracy", (Awareness("ACCURACY"),)),
         ("ALGORITHM pmcod AND R=0.5 AND K=50", (Outliers("pmcod", 50, 0.5),)),
         ("SCHEDULER=x(a=+1.5, 'b c'=('d', true))",
-         (Scheduler("x", (Setting("a", (Number(1.5),)),
+         (SchedulerOption("x", (Setting("a", (Number(1.5),)),
                           Setting("b c", (Text("d"), Boolean(True))))),)),
-        ("COST_CAP 2.5 PER 1 m", (CostCap(2.5, MINUTE),)),
+        ("COST_CAP 2.5 PER 1 m", (CostCapOption(2.5, MINUTE),)),
         ("PLACEMENT_ON region='north' 5 DEDICATED",
          (PlacementOn("region", Text("north"), 5, dedicated=True),)),
         ("PLACEMENT_ON rack=1 dedicated", (PlacementOn("rack", Number(1), dedicated=True),)),
         ("ALLOW WHEN > 3 AND SIGNATURE 'board'", (Allow(HOT), Signature("board"))),
         ("ALLOW WHEN (x > 1 AND sample > 1)",
-         (Allow(And((X, Compare(">", Name("sample"), Number(1))))),)),
+         (Allow(AndCondition((X, Compare(">", Name("sample"), Number(1))))),)),
     ],
 )  # fmt: skip
 def test_options(text: str, options: tuple[Option, ...]) -> None:
@@ -237,16 +237,19 @@ def test_words_of_options_and_units_remain_names() -> None:
         ("AVG(cpu) >= 2 * x", Compare(">=", AVERAGE, Binary("*", Number(2), Name("x")))),
         ("(1 + x) > 2", Compare(">", Binary("+", Number(1), Name("x")), Number(2))),
         ("> -2 + x", Compare(">", Elided(), Binary("+", Number(-2), Name("x")))),
-        ("x IN (-1, 'a', false)", Membership(Name("x"), (Number(-1), Text("a"), Boolean(False)))),
-        ("x NOT IN (1)", Membership(Name("x"), (Number(1),), negated=True)),
-        ("IN (1)", Membership(Elided(), (Number(1),))),
-        ("NOT IN (1)", Membership(Elided(), (Number(1),), negated=True)),
-        ("NOT (IN (1))", Not(Membership(Elided(), (Number(1),)))),
-        ("NOT x IN (1)", Not(Membership(Name("x"), (Number(1),)))),
-        ("NOT x > 1 AND y > 1", And((Not(X), Y))),
-        ("x > 1 AND (y > 1 AND > 3)", And((X, Y, HOT))),
-        ("x > 1 OR y > 1 AND > 3", Or((X, And((Y, HOT))))),
-        ("(x > 1 OR y > 1) AND > 3", And((Or((X, Y)), HOT))),
+        (
+            "x IN (-1, 'a', false)",
+            ListMembership(Name("x"), (Number(-1), Text("a"), Boolean(False))),
+        ),
+        ("x NOT IN (1)", ListMembership(Name("x"), (Number(1),), negated=True)),
+        ("IN (1)", ListMembership(Elided(), (Number(1),))),
+        ("NOT IN (1)", ListMembership(Elided(), (Number(1),), negated=True)),
+        ("NOT (IN (1))", NotCondition(ListMembership(Elided(), (Number(1),)))),
+        ("NOT x IN (1)", NotCondition(ListMembership(Name("x"), (Number(1),)))),
+        ("NOT x > 1 AND y > 1", AndCondition((NotCondition(X), Y))),
+        ("x > 1 AND (y > 1 AND > 3)", AndCondition((X, Y, HOT))),
+        ("x > 1 OR y > 1 AND > 3", OrCondition((X, AndCondition((Y, HOT))))),
+        ("(x > 1 OR y > 1) AND > 3", AndCondition((OrCondition((X, Y)), HOT))),
     ],
 )
 def test_conditions(text: str, expected: Condition) -> None:
@@ -274,13 +277,13 @@ def test_conditions(text: str, expected: Condition) -> None:
 def test_intervals(text: str, millis: int) -> None:
     parsed = insight(f"a = COMPUTE AVG(cpu, {text}) EVERY {text}")
     assert parsed.every == Interval(millis)
-    assert parsed.expression == Call("AVG", (Name("cpu"),), window=Interval(millis))
+    assert parsed.expression == FunctionCall("AVG", (Name("cpu"),), window=Interval(millis))
 
 
 def test_nodes_know_where_they_stand() -> None:
     text = "a = COMPUTE 1;\n\tlong = COMPUTE 2 *\n  AVG(cpu, 5 s) WHEN NOT IN (1) ;"
     second = parse(text).statements[1]
-    assert isinstance(second, Insight)
+    assert isinstance(second, InsightStatement)
     expression = second.expression
     assert isinstance(expression, Binary)
     shown = {

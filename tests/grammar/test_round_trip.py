@@ -1,4 +1,7 @@
-"""Whatever tree: its canonical text parses to it. Whatever text: it parses, or says why not."""
+"""Round trip of syntax trees through their canonical texts, and parsing of arbitrary texts.
+
+A text that does not parse raises ``ParseError``, and no other error.
+"""
 
 import random
 
@@ -8,6 +11,7 @@ from hypothesis import strategies as st
 
 from grammar import ParseError, Script, format_script, format_text, parse, render
 from tests.grammar.strategies import scripts
+from tests.support.examples import examples
 
 _SIGNS = "()'\";,=<>!+-*/.\\\n\t @:[]{}&|éß\u00a0\ufeff\x00"
 _WORDS = """COMPUTE BY WHEN EVERY FROM IN NOT AND OR WITH true 5 SECONDS AVG( cpu 1e999 0 -- // /*
@@ -17,7 +21,7 @@ _WORDS = """COMPUTE BY WHEN EVERY FROM IN NOT AND OR WITH true 5 SECONDS AVG( cp
 _SNIPPETS = [*_SIGNS, *_WORDS.split()]
 
 
-_MODEST = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_MODEST = settings(examples(200), suppress_health_check=[HealthCheck.too_slow])
 _AMPLE = settings(_MODEST, max_examples=10_000)
 
 
@@ -68,7 +72,7 @@ def _mutated(text: str, chance: random.Random, mutations: int) -> str:
     return text
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.sampled_from(["", "a = COMPUTE ", "a = COMPUTE 1 WHEN ", "a = COMPUTE AVG(cpu "]),
     st.text() | st.lists(st.sampled_from([*_SNIPPETS, "x"])).map(" ".join),

@@ -1,4 +1,4 @@
-"""Every example query of the specification parses, as it stands there but for its placeholders."""
+"""Every example query of the specification parses, once its placeholders are replaced."""
 
 import pytest
 

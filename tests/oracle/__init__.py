@@ -1,1 +1,1 @@
-"""The meaning of queries in SQL of DuckDB, without our planner, and queries and data for it."""
+"""The oracle: the results of queries, computed by SQL in DuckDB; and random queries and points."""

@@ -11,7 +11,10 @@ _SIGNS = {"==": "=", "!=": "<>"}
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """One side of a comparison, as SQL of each type that it may have: null where it has not."""
+    """A side of a comparison: one SQL expression for each type.
+
+    An expression is null if the side has another type.
+    """
 
     number: str = "null::double"
     text: str = "null::varchar"
@@ -19,11 +22,14 @@ class Operand:
 
 
 Meaning = Callable[[ast.Expression], Operand]
-"""What a name, the elided left side and what is computed mean, which depends on the place."""
+"""A function that returns the SQL of a name, of the elided left side, or of a value."""
 
 
 def attribute(found: str) -> Operand:
-    """Return an attribute, ``found`` being SQL of its JSON."""
+    """Return an attribute as an operand.
+
+    ``found``: the SQL of the attribute as JSON text.
+    """
     return Operand(
         f"try_cast({found} as double)",
         f"case when {found}[1] = '\"' then {found} end",
@@ -32,28 +38,28 @@ def attribute(found: str) -> Operand:
 
 
 def holds(node: ast.Condition, meaning: Meaning) -> str:
-    """Return SQL of whether a condition holds."""
+    """Return the SQL of a condition; its value is true or false, and never null."""
     match node:
-        case ast.And(terms):
+        case ast.AndCondition(terms):
             return f"({' and '.join(holds(term, meaning) for term in terms)})"
-        case ast.Or(terms):
+        case ast.OrCondition(terms):
             return f"({' or '.join(holds(term, meaning) for term in terms)})"
-        case ast.Not(operand):
+        case ast.NotCondition(operand):
             return f"(not {holds(operand, meaning)})"
         case ast.Compare(operator, left, right):
             return _compared(operator, _operand(left, meaning), _operand(right, meaning))
-        case ast.Membership(operand, members, negated):
+        case ast.ListMembership(operand, members, negated):
             return _listed(_operand(operand, meaning), members, negated)
 
 
 def leaves(node: ast.Condition | ast.Expression) -> Iterable[ast.Expression]:
-    """Yield what a condition is about: its names, values and elided sides, but no constants."""
+    """Return the leaves of a condition: names, values and elided sides, without constants."""
     match node:
-        case ast.And(terms) | ast.Or(terms):
+        case ast.AndCondition(terms) | ast.OrCondition(terms):
             return [leaf for term in terms for leaf in leaves(term)]
         case ast.Compare(_, left, right) | ast.Binary(_, left, right):
             return [*leaves(left), *leaves(right)]
-        case ast.Not(operand) | ast.Negate(operand) | ast.Membership(operand):
+        case ast.NotCondition(operand) | ast.Negate(operand) | ast.ListMembership(operand):
             return leaves(operand)
         case ast.Number() | ast.Text() | ast.Boolean():
             return []
@@ -86,7 +92,7 @@ def _listed(operand: Operand, members: tuple[ast.Value, ...], negated: bool) -> 
     options = [_operand(member, lambda _: Operand()) for member in members]
     if not negated:
         return f"({' or '.join(_compared('==', operand, option) for option in options)})"
-    # NOT IN is a comparison too: it does not hold for what is missing or of none of these types.
+    # NOT IN is a comparison too: it is false for a missing value, or one of another type.
     missing = Operand()
     known = [
         f"({one}) is not null"

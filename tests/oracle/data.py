@@ -1,5 +1,6 @@
-"""Streams of points to try queries on: late, out of order, idle, in bursts; keys come and go."""
+"""Random streams of points: late, out of order, with pauses and bursts; keys appear and vanish."""
 
+import math
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -8,14 +9,15 @@ from functools import cached_property
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from mistbow.streams.json_numbers import STALE
 from tests.oracle.sql import POINTS
 from tests.support.points import Row, points
 
 END_MS = 24_000
-"""No point is later."""
+"""The greatest time (ms) of a point."""
 
 UNTIL_MS = END_MS + 70_000
-"""No window that has one of them ends later."""
+"""The greatest end (ms) of a window that contains a point."""
 
 _LATENESS_MS = 1000
 _BATCH_MS = 4000
@@ -27,10 +29,11 @@ Attributes = dict[str, str | float | bool]
 
 @dataclass(frozen=True)
 class Series:
-    """How the points of an entity come: at steps from a start to an end, but while it is idle.
+    """The parameters of an entity's points: times, delays and values.
 
-    Some are held up for ``delay_ms``; at ``burst_at`` there are many at once. Values are quarters,
-    so that their sums are exact, whatever the order.
+    The points are ``step_ms`` apart from ``start`` to ``end``, with a pause (``idle``). Some points
+    are delayed by ``delay_ms``. At ``burst_at``, unless it is 0, twelve points follow closely.
+    Finite values are multiples of 0.25, so that their sums are exact in any order.
     """
 
     entity: str
@@ -49,7 +52,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Arrival:
-    """A point, and when it comes (ms)."""
+    """A point, and the time at which it arrives (ms)."""
 
     at: int
     row: Row
@@ -57,35 +60,45 @@ class Arrival:
 
 @dataclass(frozen=True)
 class Stream:
-    """The points of some series, in the order in which they come."""
+    """The points of some series, in the order of their arrival."""
 
     series: tuple[Series, ...]
 
     @cached_property
     def arrivals(self) -> tuple[Arrival, ...]:
-        """All points, and when they come."""
+        """All points with their times of arrival, sorted by these times."""
         arrivals = [each for one in self.series for each in _arrivals(one)]
         return tuple(sorted(arrivals, key=lambda each: each.at))
 
     @property
     def rows(self) -> list[Row]:
-        """All points."""
+        """All points in the order of their arrival."""
         return [each.row for each in self.arrivals]
 
     @property
     def come(self) -> list[Row]:
-        """All points with their horizons."""
+        """All points in the order of their arrival; a late point contains ``frontier_before``.
+
+        The frontier before is the frontier that the stream had when the batch with the point
+        arrived.
+        """
         return [row for rows, _ in self.batches() for row in rows]
 
     def batches(self) -> Iterator[tuple[list[Row], int]]:
-        """Yield the points that come together, with their horizons, and the frontier after them."""
+        """Yield batches: the points that arrive together, and the frontier (ms) after these points.
+
+        ``frontier_before`` of a late point is the frontier that the stream had before the batch;
+        other points have -1.
+        """
         frontier, newest, waiting = -1, -1, list(self.arrivals)
         until = 0
         while waiting:
             until += _BATCH_MS
             come = [each.row for each in waiting if each.at <= until]
             waiting = [each for each in waiting if each.at > until]
-            rows = [replace(row, horizon=frontier if row.ts <= frontier else -1) for row in come]
+            rows = [
+                replace(row, frontier_before=frontier if row.ts <= frontier else -1) for row in come
+            ]
             newest = max([newest, *(row.ts for row in rows)])
             frontier = max(frontier, newest - _LATENESS_MS)
             if rows:
@@ -93,7 +106,7 @@ class Stream:
 
 
 def table(rows: list[Row]) -> pa.Table:
-    """Return points as the oracle reads them (``POINTS``)."""
+    """Return points as the table (``POINTS``) that the oracle reads."""
     return pa.Table.from_batches([points(rows)]).cast(POINTS)
 
 
@@ -107,6 +120,9 @@ def _values(kind: str, chance: random.Random) -> Iterator[float]:
                 yield float(chance.randint(-3, 9))
             case "positive":
                 yield chance.randint(1, 400) / 4
+            case "odd":
+                odd = (math.nan, math.inf, -math.inf, STALE)
+                yield chance.choice(odd) if chance.random() < 0.3 else chance.randint(-9, 9) / 4
             case "walk":
                 value += chance.randint(-8, 8) / 4
                 yield value
@@ -131,7 +147,7 @@ def _arrivals(series: Series) -> Iterator[Arrival]:
                 yield Arrival(ts + delay, row)
 
 
-_PLACES: tuple[Attributes, ...] = (
+_LOCATIONS: tuple[Attributes, ...] = (
     {"node": "n1", "site": "s1", "region": "north"},
     {"node": "n2", "site": "s1", "region": "north"},
     {"node": "n3", "site": "s2", "region": "south"},
@@ -145,8 +161,8 @@ _labels = st.fixed_dictionaries(
     },
 )
 _attributes = st.builds(
-    lambda place, labels: tuple(sorted({**place, **labels}.items())),
-    st.sampled_from(_PLACES),
+    lambda location, labels: tuple(sorted({**location, **labels}.items())),
+    st.sampled_from(_LOCATIONS),
     _labels,
 )
 _half_seconds = st.integers(0, END_MS // 500).map(lambda number: 500 * number)
@@ -162,7 +178,7 @@ _series = st.builds(
     idle=st.tuples(_half_seconds, _half_seconds),
     burst_at=st.just(0) | _half_seconds,
     delay_ms=st.sampled_from([0, 0, 900, 3000, 9000]),
-    values=st.sampled_from(["quarters", "constant", "whole", "positive", "walk"]),
+    values=st.sampled_from(["quarters", "constant", "whole", "positive", "walk", "odd"]),
     seed=st.integers(0, 2**32),
 )
 _steady = _series.map(
@@ -173,4 +189,4 @@ streams = st.builds(
     st.lists(_steady, min_size=1, max_size=2),
     st.lists(_series, min_size=2, max_size=5),
 )
-"""Streams of some hundred points over ``END_MS``."""
+"""A strategy of streams with some hundred points each, from 0 to ``END_MS``."""

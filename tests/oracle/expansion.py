@@ -1,4 +1,4 @@
-"""A text without calls of its own functions, by the words of ``docs/language.md`` alone."""
+"""The expansion of the functions that a text defines, written from ``docs/language.md`` only."""
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -9,15 +9,18 @@ from grammar import Script, ast
 _Arguments = Mapping[str, ast.Expression]
 
 
-def insights_of(script: Script) -> dict[str, ast.Insight]:
-    """Return the insights of a text by name, each call replaced by its function's body."""
+def insights_of(script: Script) -> dict[str, ast.InsightStatement]:
+    """Return the insights of a text: name -> statement.
+
+    Calls of FUNCTIONs are replaced by the bodies of the definitions.
+    """
     functions = {
         each.name: each for each in script.statements if isinstance(each, ast.FunctionDefinition)
     }
     return {
         each.name: _put_in(each, {}, functions)
         for each in script.statements
-        if isinstance(each, ast.Insight)
+        if isinstance(each, ast.InsightStatement)
     }
 
 
@@ -27,7 +30,7 @@ def _put_in(node: Any, given: _Arguments, functions: Mapping[str, ast.FunctionDe
             return tuple(_put_in(part, given, functions) for part in node)
         case ast.Name(name) if name in given:
             return given[name]
-        case ast.Call() if node.function in functions:
+        case ast.FunctionCall() if node.function in functions:
             definition = functions[node.function]
             arguments = _put_in(node.arguments, given, functions)
             passed = dict(zip(definition.parameters, arguments, strict=True))
@@ -44,7 +47,7 @@ def _put_in(node: Any, given: _Arguments, functions: Mapping[str, ast.FunctionDe
                 expression=_put_in(node.expression, given, functions),
                 when=_put_in(node.when, given, functions),
             )
-        case ast.Node():
+        case ast.SyntaxNode():
             parts = {
                 each.name: _put_in(getattr(node, each.name), given, functions)
                 for each in fields(node)
@@ -68,5 +71,5 @@ def _metric(
         return ast.MetricStream(argument.name, members, when)
     assert isinstance(argument, ast.MetricStream), argument
     conditions = tuple(each for each in (argument.when, when) if each is not None)
-    both = ast.And(conditions) if len(conditions) == 2 else next(iter(conditions), None)
+    both = ast.AndCondition(conditions) if len(conditions) == 2 else next(iter(conditions), None)
     return ast.MetricStream(argument.metric, argument.members or members, both)

@@ -1,4 +1,4 @@
-"""Feeds: streams with columns drawn at random, insights over them, and their points by SQL."""
+"""Random feeds: streams with random columns, the points of the streams, and insights over them."""
 
 import random
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ import msgspec
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from analytics.plan.attributes import canonical
+from analytics.plan.feeds import Feed
 from analytics_enabler.semantics import check
 from grammar import ast, parse
-from mistbow.plan.attributes import canonical
-from mistbow.plan.feeds import Feed
-from tests.oracle.running import Case
+from tests.oracle.trials import Case
 from tests.support.points import Row
 
 NAME = "app/rows"
@@ -34,14 +34,14 @@ _TIMES = (
 
 @dataclass(frozen=True)
 class Fed:
-    """A definition of a stream ``f``, and the rows of that stream."""
+    """The definition of a stream ``f``, and the stream's rows."""
 
     definition: str
     table: pa.Table
 
     @cached_property
     def rows(self) -> list[Row]:
-        """The points that the rows are, by the words of ``docs/language.md``."""
+        """The points that the rows represent, as ``docs/language.md`` defines them."""
         (statement,) = parse(self.definition).statements
         assert isinstance(statement, ast.StreamDefinition)
         given = {
@@ -53,25 +53,28 @@ class Fed:
             connection.register("given", self.table)
             columns = connection.execute("describe given").fetchall()
             types = {name: kind for name, kind, *_ in columns}
-            told = connection.execute(_points_of(types, given)).fetchall()
+            fetched = connection.execute(_points_of(types, given)).fetchall()
         return [
             Row(metric, entity, ts, value, -1, msgspec.json.decode(attributes))
-            for metric, entity, ts, value, attributes in told
+            for metric, entity, ts, value, attributes in fetched
         ]
 
     @cached_property
     def attributes(self) -> set[str]:
-        """The attributes that some point has."""
+        """The attributes that at least one point has."""
         return {"entityID"}.union(*(row.attributes for row in self.rows))
 
     @property
     def come(self) -> list[Row]:
-        """The same: none of them came late."""
+        """The same points as ``rows``, because no point is late."""
         return self.rows
 
 
 def cases_of(fed: Fed, some: Sequence[str]) -> tuple[list[Case], Feed]:
-    """Return what insights over a stream mean, those that have no errors, and the feed."""
+    """Return a case for each text without errors, and the feed that the texts read.
+
+    ``some``: texts of insights over the stream.
+    """
     found: list[Case] = []
     for number, text in enumerate(some):
         whole = f"{fed.definition};\nq = {text}"
@@ -123,7 +126,7 @@ def _attribute(name: str, kind: str) -> str:
 
 @st.composite
 def _feeds(draw: st.DrawFn) -> Fed:
-    """Draw a stream whose columns have various types, and what of them means what."""
+    """Draw a stream with columns of various types, and the roles of the columns."""
     chance = random.Random(draw(st.integers(0, 2**32)))  # noqa: S311 - drawn by Hypothesis
     settings = {"name": f'"{NAME}"'}
     time = draw(st.sampled_from(["ts", "seen"]))
@@ -146,8 +149,8 @@ def _feeds(draw: st.DrawFn) -> Fed:
         columns |= {name: _numbers(chance, draw(st.sampled_from(_NUMBERS))) for name in "xy"}
     if draw(st.booleans()):
         settings["attributes"] = f'("place", "dry", "level", "{node}")'
-    said = ", ".join(f"{key}={value}" for key, value in settings.items())
-    return Fed(f"f: STREAM FROM stream({said})", pa.table(columns))
+    settings_text = ", ".join(f"{key}={value}" for key, value in settings.items())
+    return Fed(f"f: STREAM FROM stream({settings_text})", pa.table(columns))
 
 
 def _times(chance: random.Random, kind: pa.DataType) -> pa.Array:
@@ -190,7 +193,7 @@ _ATTRIBUTES = ("place", "dry", "level", "entity", "node", "fog_node_id")
 
 
 def trials(count: int) -> st.SearchStrategy[tuple[Fed, list[str]]]:
-    """Draw a stream, and so many different insights over it."""
+    """Return a strategy that draws a stream, and ``count`` different insights over the stream."""
 
     def tried(fed: Fed) -> st.SearchStrategy[tuple[Fed, list[str]]]:
         some = st.lists(_texts(fed), min_size=count, max_size=count, unique=True)
@@ -209,8 +212,10 @@ def _texts(draw: st.DrawFn, fed: Fed) -> str:
         by.append(attribute)  # else it may be a metric: which there are is not known
     keys = f" BY {', '.join(by)}" if by else ""
     if attribute:
-        told = draw(metrics)
-        condition = f"MAX({told}, 2 s) > 3" if "WHEN" in told else f"{told} > 1"
+        chosen_metric = draw(metrics)
+        condition = (
+            f"MAX({chosen_metric}, 2 s) > 3" if "WHEN" in chosen_metric else f"{chosen_metric} > 1"
+        )
         return f"COMPUTE {attribute}{keys} WHEN {condition}{draw(_RHYTHMS)}"
     form = draw(_VALUES)
     filled = [f"({one})" if form == "{}" else one for one in (draw(metrics), draw(metrics))]

@@ -1,30 +1,40 @@
-"""What functions come to in SQL: over lists of values, and over single ones.
+"""The formulas of functions in SQL: over lists of values, and over single values.
 
-In a formula, ``l`` are the values, sorted; where points are asked for, ``p`` are the points, the
-oldest first.
+In a formula, ``l`` is the sorted list of values. If ``of_points`` is true, ``p`` is the list of
+points, the oldest point first.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mistbow.operators.accumulated import Pewma
-from mistbow.operators.forecast import forecast
-from mistbow.operators.points import Floats
+from analytics_worker.operators.forecast import forecast
+from analytics_worker.operators.points import Floats
+from mistbow.sampling.pewma import Pewma
 
 _Parameters = Sequence[float]
 
 _LOGS = "list_avg(list_transform(l, lambda x: ln(x)))"
 _OUTLIERS = """list_filter(l, lambda x:
     len(list_filter(l, lambda y: abs(x - y) <= {r})) - 1 < {k})"""
-_EDGE = "(l[1] + {place} * ((l[-1] - l[1]) / {n}))"
+_RATE = """(select sum(increase / seconds) from (
+    select sum(case when value < before then value else value - before end) as increase,
+        (max(ts) - min(ts)) / 1000 as seconds
+    from (
+        select entity, ts, value, lag(value) over (partition by entity order by ts) as before
+        from (
+            select point.entity as entity, point.ts as ts, max(point.value) as value
+            from (select unnest(p) as point) group by all
+        )
+    ) group by entity) where seconds > 0)"""
+_EDGE = "(l[1] + {index} * ((l[-1] - l[1]) / {n}))"
 
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """SQL of a value, of several values, and of bounds.
+    """The SQL of a function: its value, its list of values, and its bounds ``low`` and ``high``.
 
-    ``size`` is how large what is rounded on the way may be, ``mm`` being the largest of what goes
-    in, and ``n`` how much goes in.
+    ``size`` is an upper bound of the intermediate values, which determines the tolerance of
+    rounding; in its SQL, ``mm`` is the largest input, and ``n`` is the number of inputs.
     """
 
     value: str
@@ -50,9 +60,9 @@ def _top_k(parameters: _Parameters) -> Formula:
 def _histogram(parameters: _Parameters) -> Formula:
     n = int(parameters[0])
     bins = []
-    for place in range(n):
-        low, high = (_EDGE.format(place=p, n=n) for p in (place, place + 1))
-        until = "x <= l[-1]" if place == n - 1 else f"x < {high}"
+    for index in range(n):
+        low, high = (_EDGE.format(index=p, n=n) for p in (index, index + 1))
+        until = "x <= l[-1]" if index == n - 1 else f"x < {high}"
         bins.append(f"len(list_filter(l, lambda x: x >= {low} and {until}))::double")
     alike = [*["0::double"] * (n - 1), "len(l)::double"]
     values = f"case when l[1] = l[-1] then [{', '.join(alike)}] else [{', '.join(bins)}] end"
@@ -62,8 +72,8 @@ def _histogram(parameters: _Parameters) -> Formula:
 def _trimmed_mean(parameters: _Parameters) -> Formula:
     share = parameters[0] if parameters else 0.1
     cut = f"greatest(floor({share!r}::double * n), (n > 2)::int)::int"
-    kept = f"l[{cut} + 1 : n - {cut}]"
-    return Formula(f"list_aggregate({kept}, 'fsum') / len({kept})")
+    middle_values = f"l[{cut} + 1 : n - {cut}]"
+    return Formula(f"list_aggregate({middle_values}, 'fsum') / len({middle_values})")
 
 
 def _outliers(parameters: _Parameters) -> Formula:
@@ -90,7 +100,7 @@ ACCUMULATED: dict[str, Callable[[_Parameters], Formula]] = {
     "EWMA": _ewma,
     "PEWMA": lambda parameters: Formula(f"pewma({_VALUES}, {parameters[0]})", of_points=True),
 }
-"""Functions of all points so far, by their names."""
+"""Name of an accumulator -> function that returns the formula for given parameters."""
 
 FORMULAS: dict[str, Callable[[_Parameters], Formula]] = ACCUMULATED | {
     "SUM": _always(Formula("list_aggregate(l, 'fsum')", size="mm * n")),
@@ -114,21 +124,23 @@ FORMULAS: dict[str, Callable[[_Parameters], Formula]] = ACCUMULATED | {
     "OUTLIER_DETECTION": _outliers,
     "TRIMMED_MEAN": _trimmed_mean,
     "LATEST": _always(Formula("list_max(p).value", of_points=True)),
+    "RATE": _always(Formula(_RATE, size="1000 * mm * n", of_points=True)),
     "FORECAST": lambda parameters: Formula(
         f"forecast(list_transform(p, lambda x: x.ts), list_transform(p, lambda x: x.value), "
         f"{int(parameters[0])})",
         of_points=True,
     ),
 }
-"""Each function by its name; ``LATEST`` is a metric by itself: at one time, the greatest.
+"""Name of a function -> function that returns the formula for given parameters.
 
-``TRIMMED_MEAN`` is an operator of the example package, of its newest version, as is ``GAP``.
+``LATEST`` is the value of a metric without a function: of several latest points with the same time,
+the greatest value. ``TRIMMED_MEAN`` is an operator of the newest version of the example package.
 """
 
 _LETTERS = "0123456789bcdefghjkmnpqrstuvwxyz"
 
 BOUNDED = frozenset({"SUM", "COUNT", "AVG"})
-"""What has bounds over a sample: its own value, if all points are in it."""
+"""The functions whose results have bounds, which equal the value if all points are sampled."""
 
 CORRELATION = """case when count(*) > 1 and min(a.value) < max(a.value)
     and min(b.value) < max(b.value) then corr(a.value, b.value) end"""
@@ -140,11 +152,11 @@ SINGLE = {
     "LOG": ("case when v > 0 then ln(v) end", "1 + m / abs(v)"),
     "EXP": ("exp(v)", "exp(v) * (1 + m)"),
 }
-"""Functions of single values: their value, and how large what is rounded may be."""
+"""Function of a single value -> (SQL of its value, SQL of a bound of intermediate values)."""
 
 
 def forecast_of_lists(ts: Sequence[int], values: Sequence[float], h: int) -> float | None:
-    """Return what the library says; DuckDB has nothing to compare it with."""
+    """Return the forecast by the worker's own operator, because DuckDB has no forecasts."""
     import numpy as np
 
     floats: Floats = np.array(values, np.float64)
@@ -152,7 +164,7 @@ def forecast_of_lists(ts: Sequence[int], values: Sequence[float], h: int) -> flo
 
 
 def geohash_of(latitude: float, longitude: float, letters: int) -> str | None:
-    """Return a place's geohash by halving the Earth."""
+    """Return the geohash of a latitude and a longitude (degrees); None for invalid degrees."""
     if abs(latitude) > 90 or abs(longitude) > 180:
         return None
     halves, number = [[-180.0, 180.0], [-90.0, 90.0]], 0
@@ -161,12 +173,12 @@ def geohash_of(latitude: float, longitude: float, letters: int) -> str | None:
         middle = sum(half) / 2
         half[degrees < middle] = middle
         number = 2 * number + (degrees >= middle)
-    return "".join(_LETTERS[number >> 5 * place & 31] for place in reversed(range(letters)))
+    return "".join(_LETTERS[number >> 5 * index & 31] for index in reversed(range(letters)))
 
 
 def pewma_of_list(values: Sequence[float], alpha: float) -> float:
-    """Return what our own operator says of all values at once: SQL cannot remember so much."""
+    """Return the PEWMA of all values by the suite's own code, because SQL has no PEWMA."""
     import numpy as np
 
-    _, said = Pewma(alpha).advance(np.array(values, np.float64))
-    return float(said[-1])
+    _, averages = Pewma(alpha).advance(np.array(values, np.float64))
+    return float(averages[-1])

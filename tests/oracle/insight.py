@@ -1,21 +1,21 @@
-"""What an insight comes to in SQL: its expression, and the conditions on points and results."""
+"""The SQL of an insight: its expression, and its conditions on points and results."""
 
 # ruff: noqa: S608 - the texts are drawn in tests
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from analytics.plan.attributes import canonical
 from grammar import ast
-from mistbow.plan.attributes import canonical
 from tests.oracle.columns import attribute_text, key_column, key_columns, met
 from tests.oracle.conditions import Operand, attribute, holds, leaves
 from tests.oracle.functions import ACCUMULATED, BOUNDED, CORRELATION, FORMULAS, SINGLE
-from tests.oracle.reading import CURRENT_MS, Place, Reading
+from tests.oracle.readings import CURRENT_MS, EvaluationContext, Reading
 from tests.oracle.rows import NO_LISTS, Constant, Rows, Tables
 from tests.oracle.ticks import every_of
 
 
 def _terms(when: ast.Condition | None) -> tuple[ast.Condition, ...]:
-    return () if when is None else when.terms if isinstance(when, ast.And) else (when,)
+    return () if when is None else when.terms if isinstance(when, ast.AndCondition) else (when,)
 
 
 def _operand(rows: Rows, alias: str) -> Operand:
@@ -28,43 +28,44 @@ def _operand(rows: Rows, alias: str) -> Operand:
 class Query:
     """Builds the SQL of one insight, which may refer to the other ``insights``."""
 
-    insights: Mapping[str, ast.Insight]
+    insights: Mapping[str, ast.InsightStatement]
     reading: Reading
     tables: Tables = field(default_factory=Tables)
 
-    def of(self, insight: ast.Insight) -> tuple[str, tuple[str, ...]]:
-        """Return SQL of an insight's results, and the attributes of their keys."""
+    def of(self, insight: ast.InsightStatement) -> tuple[str, tuple[str, ...]]:
+        """Return the SQL of an insight's results, and the attributes of their keys."""
         rows = self._insight(insight)
         keys = key_columns(rows.by)
-        told = f"select t, v, m, vals, low, high{keys} from {rows.name}"
+        selected = f"select t, v, m, vals, low, high{keys} from {rows.name}"
         parts = [*self.reading.times(rows.by), *self.tables.parts]
-        return f"with {', '.join(parts)} {told} where t > {self.reading.since}", rows.by
+        return f"with {', '.join(parts)} {selected} where t > {self.reading.since}", rows.by
 
-    def _insight(self, insight: ast.Insight) -> Rows:
+    def _insight(self, insight: ast.InsightStatement) -> Rows:
         by = tuple(sorted({canonical(name) for name in insight.by}))
-        place = Place(by, every_of(insight) or CURRENT_MS)
+        context = EvaluationContext(by, every_of(insight) or CURRENT_MS)
         results: list[ast.Condition] = []
         for option in insight.options:
             match option:
                 case ast.Outliers():
-                    place = replace(place, outliers=(float(option.k or 0), option.r or 0.0))
-                case ast.Sample() | ast.Accuracy():
-                    place = replace(place, sampled=True)
+                    context = replace(context, outliers=(float(option.k or 0), option.r or 0.0))
+                case ast.SampleOption() | ast.Accuracy():
+                    context = replace(context, sampled=True)
                 case ast.Allow(when):
                     for term in _terms(when):
                         if all(isinstance(leaf, ast.Name) for leaf in leaves(term)):
-                            place = replace(place, allowed=(*place.allowed, term))
+                            context = replace(context, allowed=(*context.allowed, term))
                         else:
                             results.append(term)
         latest = self._latest_for(insight.expression, insight.when)
-        return self._held(insight.expression, insight.when, results, place, latest)
+        return self._filtered_values(insight.expression, insight.when, results, context, latest)
 
     def _latest_for(
         self, node: ast.Expression, when: ast.Condition | None
     ) -> ast.MetricStream | None:
-        """Return of which metric's latest points an insight tells an attribute, None for a value.
+        """Return the metric from whose latest points an insight takes the value of an attribute.
 
-        That is the first metric in WHEN.
+        An insight such as ``COMPUTE rack WHEN x > 0`` computes an attribute instead of a metric.
+        The returned metric is the first metric in WHEN. Returns None for all other insights.
         """
         if not isinstance(node, ast.Name) or node.name in self.reading.metrics or when is None:
             return None
@@ -77,37 +78,39 @@ class Query:
                     yield ast.MetricStream(name)
                 case ast.MetricStream():
                     yield leaf
-                case ast.Call(_, arguments):
+                case ast.FunctionCall(_, arguments):
                     for argument in arguments:
                         yield from self._metrics_in(argument)
                 case ast.Scoped(expression):
                     yield from self._metrics_in(expression)
 
-    def _held(
+    def _filtered_values(
         self, node: ast.Expression, when: ast.Condition | None, more: list[ast.Condition],
-        place: Place, latest: ast.MetricStream | None = None,
+        context: EvaluationContext, latest: ast.MetricStream | None = None,
     ) -> Rows:  # fmt: skip
-        """Return the values of an expression over the points, and where the results, satisfy.
+        """Return the values of an expression, restricted by the conditions ``when`` and ``more``.
 
-        Those of an attribute are of the ``latest`` points of a metric.
+        The terms of ``when`` about points select points; the terms about results, and ``more``,
+        select values. If ``latest`` is given, the expression is an attribute, and its values are
+        those at the latest points of the metric ``latest``.
         """
-        keys = {*place.by, *self._inner_keys(node)}
+        keys = {*context.by, *self._inner_keys(node)}
         results = list(more)
         for term in _terms(when):
             names = {leaf.name for leaf in leaves(term) if isinstance(leaf, ast.Name)}
             if any(canonical(name) not in keys for name in names - self.reading.metrics):
-                place = replace(place, conditions=(*place.conditions, term))
+                context = replace(context, conditions=(*context.conditions, term))
             else:
                 results.append(term)
         if latest is None:
-            rows = self._value(node, place)
+            rows = self._value(node, context)
         else:
             assert isinstance(node, ast.Name), node
-            rows = self._attribute(canonical(node.name), latest, place)
+            rows = self._attribute(canonical(node.name), latest, context)
         assert isinstance(rows, Rows), node
         for term in results:
-            # The elided side is what the condition is attached to: no other term changes that.
-            rows = self._filtered(rows, term, place)
+            # The elided side is the unfiltered value, for every term.
+            rows = self._filtered(rows, term, context)
         return rows
 
     def _inner_keys(self, node: ast.Expression) -> Iterator[str]:
@@ -120,10 +123,10 @@ class Query:
                 yield from self._inner_keys(node.right)
             case ast.Negate(operand):
                 yield from self._inner_keys(operand)
-            case ast.Call("GEOHASH", (latitude, longitude)):
+            case ast.FunctionCall("GEOHASH", (latitude, longitude)):
                 yield from self._inner_keys(latitude)
                 yield from self._inner_keys(longitude)
-            case ast.Call(function, arguments) if function in SINGLE:
+            case ast.FunctionCall(function, arguments) if function in SINGLE:
                 yield from self._inner_keys(arguments[0])
             case ast.InsightReference(name):
                 other = self.insights[name]
@@ -132,46 +135,48 @@ class Query:
             case _:
                 return
 
-    def _value(self, node: ast.Expression, place: Place) -> Rows | Constant:
+    def _value(self, node: ast.Expression, context: EvaluationContext) -> Rows | Constant:
         match node:
             case ast.Number(value):
                 return Constant(f"({value!r})::double")
             case ast.Name(name):
-                return self._of_points("LATEST", ast.MetricStream(name), node, (), place)
+                return self._of_points("LATEST", ast.MetricStream(name), node, (), context)
             case ast.MetricStream():
-                return self._of_points("LATEST", node, node, (), place)
+                return self._of_points("LATEST", node, node, (), context)
             case ast.Scoped():
-                by = tuple(sorted({*place.by, *map(canonical, node.by)}))
-                return self._held(node.expression, node.when, [], replace(place, by=by))
+                by = tuple(sorted({*context.by, *map(canonical, node.by)}))
+                return self._filtered_values(
+                    node.expression, node.when, [], replace(context, by=by)
+                )
             case ast.InsightReference(name):
                 return self._insight(self.insights[name])
             case ast.Negate(operand):
-                return self.tables.mapped(self._value(operand, place), "-v", "m")
+                return self.tables.mapped(self._value(operand, context), "-v", "m")
             case ast.Binary():
-                sides = self._value(node.left, place), self._value(node.right, place)
+                sides = self._value(node.left, context), self._value(node.right, context)
                 return self.tables.calculated(node.operator, *sides)
-            case ast.Call("GEOHASH", (latitude, longitude), (ast.Number(n),)):
-                sides = self._value(latitude, place), self._value(longitude, place)
+            case ast.FunctionCall("GEOHASH", (latitude, longitude), (ast.Number(n),)):
+                sides = self._value(latitude, context), self._value(longitude, context)
                 return self.tables.calculated(f"GEOHASH[{n:.0f}]", *sides)
-            case ast.Call(function, arguments) if function in SINGLE:
-                return self.tables.mapped(self._value(arguments[0], place), *SINGLE[function])
-            case ast.Call():
-                return self._function(node, place)
+            case ast.FunctionCall(function, arguments) if function in SINGLE:
+                return self.tables.mapped(self._value(arguments[0], context), *SINGLE[function])
+            case ast.FunctionCall():
+                return self._function(node, context)
             case _:
                 raise AssertionError(node)
 
-    def _attribute(self, name: str, latest: ast.MetricStream, place: Place) -> Rows:
-        told = f"list({attribute_text(name)} order by ts desc, value desc, "
-        told += f"{attribute_text(name)} nulls last)[1]"
-        window = self.reading.window(latest, latest, place)
-        keys = key_columns(place.by)
+    def _attribute(self, name: str, latest: ast.MetricStream, context: EvaluationContext) -> Rows:
+        selected = f"list({attribute_text(name)} order by ts desc, value desc, "
+        selected += f"{attribute_text(name)} nulls last)[1]"
+        window = self.reading.window(latest, latest, context)
+        keys = key_columns(context.by)
         return self.tables.made(
-            f"select t{keys}, {told} as v, 1 as m, {NO_LISTS} from ({window}) group by t{keys}",
-            place.by,
+            f"select t{keys}, {selected} as v, 1 as m, {NO_LISTS} from ({window}) group by t{keys}",
+            context.by,
             texts=True,
         )
 
-    def _function(self, call: ast.Call, place: Place) -> Rows:
+    def _function(self, call: ast.FunctionCall, context: EvaluationContext) -> Rows:
         streams = [
             ast.MetricStream(each.name) if isinstance(each, ast.Name) else each
             for each in call.arguments
@@ -179,35 +184,35 @@ class Query:
         ]
         parameters = tuple(each.value for each in call.parameters if isinstance(each, ast.Number))
         if call.function == "OUTLIER_DETECTION":
-            parameters = place.outliers
+            parameters = context.outliers
         if call.function == "CORRELATION":
-            return self._correlation(call, streams, place)
+            return self._correlation(call, streams, context)
         if call.function == "GAP":
-            return self._gap(call, streams, place)
+            return self._gap(call, streams, context)
         if streams:
-            return self._of_points(call.function, streams[0], call, parameters, place)
-        operand = self._value(call.arguments[0], place)
+            return self._of_points(call.function, streams[0], call, parameters, context)
+        operand = self._value(call.arguments[0], context)
         assert isinstance(operand, Rows), call
         formula = FORMULAS[call.function](parameters)
-        keys = key_columns(place.by)
+        keys = key_columns(context.by)
         return self.tables.finished(
             f"select t{keys}, list(v order by v) as l, max(m) as mm, count(*) as n "
             f"from {operand.name} group by t{keys}",
             formula,
-            place.by,
+            context.by,
         )
 
     def _of_points(
-        self, function: str, stream: ast.MetricStream, node: ast.Node,
-        parameters: tuple[float, ...], place: Place,
+        self, function: str, stream: ast.MetricStream, node: ast.SyntaxNode,
+        parameters: tuple[float, ...], context: EvaluationContext,
     ) -> Rows:  # fmt: skip
-        keys = key_columns(place.by)
+        keys = key_columns(context.by)
         formula = FORMULAS[function](parameters)
-        if place.sampled and function in BOUNDED:
+        if context.sampled and function in BOUNDED:
             formula = replace(formula, low=formula.value, high=formula.value)
-        window, new = self.reading.window(stream, node, place), ""
+        window, new = self.reading.window(stream, node, context), ""
         if function in ACCUMULATED:
-            window = self.reading.so_far(stream, place)
+            window = self.reading.so_far(stream, context)
             new = f"having max(ts) > t - {self.reading.every_ms or 1}"
         points = (
             ", list(struct_pack(ts, value, entity) order by ts, entity, value) as p"
@@ -218,35 +223,39 @@ class Query:
             f"select t{keys}, list(value order by value) as l, max(abs(value)) as mm, "
             f"count(*) as n{points} from ({window}) group by t{keys} {new}",
             formula,
-            place.by,
+            context.by,
         )
 
-    def _correlation(self, call: ast.Call, streams: list[ast.MetricStream], place: Place) -> Rows:
-        one, other = (self.reading.window(stream, call, place) for stream in streams)
-        keys = "".join(f", a.{key_column(name)}" for name in place.by)
+    def _correlation(
+        self, call: ast.FunctionCall, streams: list[ast.MetricStream], context: EvaluationContext
+    ) -> Rows:
+        one, other = (self.reading.window(stream, call, context) for stream in streams)
+        keys = "".join(f", a.{key_column(name)}" for name in context.by)
         return self.tables.made(
             f"select a.t{keys}, {CORRELATION} as v, 1 as m, {NO_LISTS} "
             f"from ({one}) a join ({other}) b "
-            f"on a.ts = b.ts and a.entity = b.entity and {met(place.by, 'a', 'b')} "
+            f"on a.ts = b.ts and a.entity = b.entity and {met(context.by, 'a', 'b')} "
             f"group by a.t{keys}",
-            place.by,
+            context.by,
         )
 
-    def _gap(self, call: ast.Call, streams: list[ast.MetricStream], place: Place) -> Rows:
-        keys = key_columns(place.by)
+    def _gap(
+        self, call: ast.FunctionCall, streams: list[ast.MetricStream], context: EvaluationContext
+    ) -> Rows:
+        keys = key_columns(context.by)
         one, other = (
             f"(select t{keys}, median(value) as v, max(abs(value)) as m "
-            f"from ({self.reading.window(stream, call, place)}) group by t{keys})"
+            f"from ({self.reading.window(stream, call, context)}) group by t{keys})"
             for stream in streams
         )
-        mine = "".join(f", a.{key_column(name)}" for name in place.by)
+        mine = "".join(f", a.{key_column(name)}" for name in context.by)
         return self.tables.made(
             f"select a.t{mine}, abs(a.v - b.v) as v, a.m + b.m as m, {NO_LISTS} "
-            f"from {one} a join {other} b on {met(place.by, 'a', 'b')}",
-            place.by,
+            f"from {one} a join {other} b on {met(context.by, 'a', 'b')}",
+            context.by,
         )
 
-    def _filtered(self, rows: Rows, condition: ast.Condition, place: Place) -> Rows:
+    def _filtered(self, rows: Rows, condition: ast.Condition, context: EvaluationContext) -> Rows:
         joins: list[str] = []
 
         def meaning(node: ast.Expression) -> Operand:
@@ -257,7 +266,7 @@ class Query:
                     canonical(name) in rows.by or name not in self.reading.metrics
                 ):
                     return attribute(f"base.{key_column(canonical(name))}")
-            found = self._value(node, place)
+            found = self._value(node, context)
             if isinstance(found, Constant):
                 return Operand(number=found.sql)
             alias = f"j{len(joins)}"
@@ -265,9 +274,9 @@ class Query:
             joins.append(f"left join {found.name} {alias} on {on}")
             return _operand(found, alias)
 
-        said = holds(condition, meaning)
+        condition_sql = holds(condition, meaning)
         return self.tables.made(
-            f"select base.* from {rows.name} base {' '.join(joins)} where {said}",
+            f"select base.* from {rows.name} base {' '.join(joins)} where {condition_sql}",
             rows.by,
             texts=rows.texts,
         )

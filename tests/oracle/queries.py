@@ -1,8 +1,8 @@
-"""Texts of the insight language that mean something, with all that is computed at ticks.
+"""Strategies of valid texts of the insight language.
 
-What may be compared, divided by or rooted is *exact*: SQL and we come to the same float, bit by
-bit, so that no rounding decides whether there is a result. What is not so exact is only compared
-with numbers that it hardly ever meets.
+In these texts, only *exact* values are used as divisors, compared with each other, or put under a
+root, so rounding never decides whether a result exists. An exact value is equal to the last bit in
+SQL and in the suite. Other values are compared only with numbers that they hardly ever equal.
 """
 
 from dataclasses import dataclass
@@ -14,19 +14,22 @@ from tests.oracle.data import ENTITIES, METRICS
 
 
 class Exactness(IntEnum):
-    """How far a value is the same however it is computed."""
+    """How well the oracle's value of an expression agrees with the suite's value."""
 
     SUMS = 0
-    """Even sums of such values are exact: there are few digits."""
+    """Equal values with few digits, whose sums are exact too."""
     SAME = 1
-    """The same float, if computed by the same steps."""
+    """Values that are equal to the last bit if they are computed by the same steps."""
     ROUNDED = 2
-    """The same but for rounding."""
+    """Values that are equal except for rounding."""
 
 
 @dataclass(frozen=True)
-class _Piece:
-    """An expression, how exact it is, and whether its keys have the further attribute."""
+class _DrawnExpression:
+    """An expression, and the exactness of its values.
+
+    ``wide``: whether the keys of the values include the attribute ``further`` of the query.
+    """
 
     text: str
     exact: Exactness
@@ -34,10 +37,11 @@ class _Piece:
 
 
 @dataclass(frozen=True)
-class _Frame:
-    """What is the same in all of a query; ``further`` is the attribute of inner BYs.
+class _QueryContext:
+    """The properties of a whole query.
 
-    Without ``every_ms``, it has a value at each point. With a ``sample``, all is of that.
+    ``further``: the attribute that an inner BY may add; ``every_ms``: the interval of EVERY, or
+    None if the values are at points; ``sample``: the sampling option, or None.
     """
 
     by: tuple[str, ...]
@@ -48,7 +52,7 @@ class _Frame:
 
 @dataclass(frozen=True)
 class _Sample:
-    """An option, and the functions that say the same of such a sample as of all points."""
+    """A sampling option, and the functions whose results over the sample are exact."""
 
     option: str
     functions: tuple[str, ...]
@@ -68,6 +72,7 @@ _CALLS = {"of_one": "above"}
 
 _SUMS = ("SUM", "COUNT", "MIN", "MAX", "MEDIAN", "MODE", "TOP_K[2]", "HISTOGRAM[3]")
 _ROUNDED = ("SDEV", "VARIANCE", "GEOMETRIC_MEAN", "PERCENTILE[90]", "PERCENTILE[12.5]")
+_ROUNDED_OF_POINTS = (*_ROUNDED, "RATE", "RATE")
 _SO_FAR = ("RUNNING_COUNT", "RUNNING_MAX", "RUNNING_MIN", "DIFF")
 _SO_FAR_ROUNDED = ("RUNNING_AVG", "RUNNING_STD", "EWMA[0.3]", "EWMA[1]", "PEWMA[0.2]")
 _SAMPLES = (
@@ -76,7 +81,11 @@ _SAMPLES = (
     _Sample("MAX_ERROR 0.1 AND CONFIDENCE 0.9", ("SUM", "AVG", "COUNT")),
     _Sample("MAX_ERROR 0.1 AND AWARENESS ON ACCURACY", ("SUM", "AVG", "COUNT")),
 )
-"""Those that keep all points where none came long before; how many there are, all tell."""
+"""Sampling options, and the functions that are exact with them.
+
+COUNT is always exact. The other functions are exact because the sampling designs select all points
+of a source that has no points of a much earlier time.
+"""
 _SHIFT_MS = 900
 _WINDOWS = ("1 s", "2 SECONDS", "3 s", "5 SECONDS", "7 s", "10 s", "1500 MS")
 _numbers = st.sampled_from(["0", "1", "2", "3.5", "-2", "0.25", "10", "1e1"])
@@ -145,7 +154,7 @@ def _metrics(draw: st.DrawFn, *, of_function: bool = False) -> str:
 
 
 @st.composite
-def _windows(draw: st.DrawFn, frame: _Frame) -> str:
+def _windows(draw: st.DrawFn, frame: _QueryContext) -> str:
     if frame.every_ms and draw(st.integers(0, 4)) == 0:
         return ""
     if frame.every_ms == _DAILY_MS:
@@ -157,65 +166,71 @@ def _windows(draw: st.DrawFn, frame: _Frame) -> str:
 
 
 @st.composite
-def _aggregates(draw: st.DrawFn, frame: _Frame) -> _Piece:
+def _aggregates(draw: st.DrawFn, frame: _QueryContext) -> _DrawnExpression:
     kind = draw(st.integers(0, 28))
     window = draw(_windows(frame))
     metric = draw(_metrics())
     if frame.sample:
         function = draw(st.sampled_from(frame.sample.functions))
         exact = Exactness.ROUNDED if function in ("SUM", "AVG") else Exactness.SUMS
-        return _Piece(f"{function}({metric}{window})", exact)
+        return _DrawnExpression(f"{function}({metric}{window})", exact)
     if kind == 28 and (frame.every_ms or 0) >= 2000:
-        return _Piece(f"FORECAST[2]({metric}, 10 s)", Exactness.ROUNDED)
+        return _DrawnExpression(f"FORECAST[2]({metric}, 10 s)", Exactness.ROUNDED)
     kind %= 14
     if kind == 0:
-        return _Piece(f"({metric})" if " " in metric else metric, Exactness.SUMS)
+        return _DrawnExpression(f"({metric})" if " " in metric else metric, Exactness.SUMS)
     if kind == 1:
-        return _Piece(f"CORRELATION({metric}, {draw(_metrics())}{window})", Exactness.ROUNDED)
+        return _DrawnExpression(
+            f"CORRELATION({metric}, {draw(_metrics())}{window})", Exactness.ROUNDED
+        )
     if kind in (2, 3):
-        return _Piece(f"AVG({metric}{window})", Exactness.SAME)
+        return _DrawnExpression(f"AVG({metric}{window})", Exactness.SAME)
     if kind in (4, 5):
-        function = draw(st.sampled_from(_ROUNDED))
-        return _Piece(f"{function}({metric}{window})", Exactness.ROUNDED)
+        function = draw(st.sampled_from(_ROUNDED_OF_POINTS))
+        return _DrawnExpression(f"{function}({metric}{window})", Exactness.ROUNDED)
     if kind == 6:
         return draw(_own_functions(frame) | _operators(metric, window))
     if kind == 7:
-        return _Piece(f"OUTLIER_DETECTION({metric}{window})", Exactness.SUMS)
+        return _DrawnExpression(f"OUTLIER_DETECTION({metric}{window})", Exactness.SUMS)
     if kind == 8:
-        return _Piece(f"{draw(st.sampled_from(_SO_FAR))}({metric})", Exactness.SUMS)
+        return _DrawnExpression(f"{draw(st.sampled_from(_SO_FAR))}({metric})", Exactness.SUMS)
     if kind == 9:
-        return _Piece(f"{draw(st.sampled_from(_SO_FAR_ROUNDED))}({metric})", Exactness.ROUNDED)
-    return _Piece(f"{draw(st.sampled_from(_SUMS))}({metric}{window})", Exactness.SUMS)
+        return _DrawnExpression(
+            f"{draw(st.sampled_from(_SO_FAR_ROUNDED))}({metric})", Exactness.ROUNDED
+        )
+    return _DrawnExpression(f"{draw(st.sampled_from(_SUMS))}({metric}{window})", Exactness.SUMS)
 
 
 @st.composite
-def _operators(draw: st.DrawFn, metric: str, window: str) -> _Piece:
-    """Draw a call of what the example package brings."""
+def _operators(draw: st.DrawFn, metric: str, window: str) -> _DrawnExpression:
+    """Draw a call of an operator of the example package."""
     if draw(st.integers(0, 2)) == 0:
-        return _Piece(f"GAP({metric}, {draw(_metrics())}{window})", Exactness.SUMS)
+        return _DrawnExpression(f"GAP({metric}, {draw(_metrics())}{window})", Exactness.SUMS)
     share = draw(st.sampled_from(["", "[0.2]", "[0.34]", "[0.5]"]))
-    return _Piece(f"trimmed_mean{share}({metric}{window})", Exactness.SAME)
+    return _DrawnExpression(f"trimmed_mean{share}({metric}{window})", Exactness.SAME)
 
 
 @st.composite
-def _own_functions(draw: st.DrawFn, frame: _Frame) -> _Piece:
+def _own_functions(draw: st.DrawFn, frame: _QueryContext) -> _DrawnExpression:
     metric = draw(_metrics(of_function=True))
     match draw(st.integers(0, 4 if frame.every_ms else 3)):
         case 0:
-            return _Piece(f"ABOVE({metric}, {draw(_numbers)})", Exactness.SUMS)
+            return _DrawnExpression(f"ABOVE({metric}, {draw(_numbers)})", Exactness.SUMS)
         case 1:
-            return _Piece(f"OF_ONE({metric}, {draw(st.sampled_from(ENTITIES))})", Exactness.SAME)
+            return _DrawnExpression(
+                f"OF_ONE({metric}, {draw(st.sampled_from(ENTITIES))})", Exactness.SAME
+            )
         case 2:
-            return _Piece("share(SUM(x, 5 s), COUNT(y, 5 s))", Exactness.SAME)
+            return _DrawnExpression("share(SUM(x, 5 s), COUNT(y, 5 s))", Exactness.SAME)
         case 3:
-            return _Piece(f"usual({metric}, {draw(_odd_numbers)})", Exactness.ROUNDED)
+            return _DrawnExpression(f"usual({metric}, {draw(_odd_numbers)})", Exactness.ROUNDED)
         case _:
-            return _Piece(f"best({metric}, {draw(_attribute)}, 2)", Exactness.SUMS)
+            return _DrawnExpression(f"best({metric}, {draw(_attribute)}, 2)", Exactness.SUMS)
 
 
 @st.composite
-def _scoped(draw: st.DrawFn, frame: _Frame, depth: int) -> _Piece:
-    """Draw a part in parentheses with a BY, a WHEN or both."""
+def _scoped(draw: st.DrawFn, frame: _QueryContext, depth: int) -> _DrawnExpression:
+    """Draw an expression in parentheses with a BY, a WHEN, or both."""
     inner = draw(_pieces(frame, depth - 1))
     wide = inner.wide or draw(st.booleans())
     by = f" BY {frame.further}" if wide and not inner.wide else ""
@@ -223,12 +238,12 @@ def _scoped(draw: st.DrawFn, frame: _Frame, depth: int) -> _Piece:
     when = draw(st.just("") | _of_results(inner, keys, frame).map(" WHEN {}".format))
     if not by and not when:
         when = f" WHEN {draw(_elided(inner))}"
-    return _Piece(f"({inner.text}{by}{when})", inner.exact, wide)
+    return _DrawnExpression(f"({inner.text}{by}{when})", inner.exact, wide)
 
 
 @st.composite
-def _reductions(draw: st.DrawFn, frame: _Frame, depth: int) -> _Piece:
-    """Draw an aggregate of aggregates."""
+def _reductions(draw: st.DrawFn, frame: _QueryContext, depth: int) -> _DrawnExpression:
+    """Draw an aggregate function of aggregates."""
     inner = draw(_pieces(frame, depth - 1))
     by = "" if inner.wide else f" BY {frame.further}"
     when = draw(st.just("") | _elided(inner).map(" WHEN {}".format))
@@ -245,35 +260,35 @@ def _reductions(draw: st.DrawFn, frame: _Frame, depth: int) -> _Piece:
     else:
         function = draw(st.sampled_from(["SUM", "AVG", "MIN", "MAX", "MEDIAN", "TOP_K[3]"]))
         exact = Exactness.ROUNDED
-    return _Piece(f"{function}({operand})", exact)
+    return _DrawnExpression(f"{function}({operand})", exact)
 
 
 @st.composite
-def _singles(draw: st.DrawFn, frame: _Frame, depth: int) -> _Piece:
+def _singles(draw: st.DrawFn, frame: _QueryContext, depth: int) -> _DrawnExpression:
     inner = draw(_pieces(frame, depth - 1))
     if inner.exact is Exactness.ROUNDED:
-        return _Piece(f"ABS({inner.text})", Exactness.ROUNDED, inner.wide)
+        return _DrawnExpression(f"ABS({inner.text})", Exactness.ROUNDED, inner.wide)
     match draw(st.integers(0, 5)):
         case 0:
-            return _Piece(f"LOG({inner.text})", Exactness.ROUNDED, inner.wide)
+            return _DrawnExpression(f"LOG({inner.text})", Exactness.ROUNDED, inner.wide)
         case 1:
-            return _Piece(f"EXP(LOG({inner.text}) / 10)", Exactness.ROUNDED, inner.wide)
+            return _DrawnExpression(f"EXP(LOG({inner.text}) / 10)", Exactness.ROUNDED, inner.wide)
         case 2:
-            return _Piece(f"SQRT({inner.text})", Exactness.SAME, inner.wide)
+            return _DrawnExpression(f"SQRT({inner.text})", Exactness.SAME, inner.wide)
         case 3:
-            return _Piece(f"SQR({inner.text})", Exactness.SAME, inner.wide)
+            return _DrawnExpression(f"SQR({inner.text})", Exactness.SAME, inner.wide)
         case 4:
-            return _Piece(f"ABS({inner.text})", inner.exact, inner.wide)
+            return _DrawnExpression(f"ABS({inner.text})", inner.exact, inner.wide)
         case _:
-            return _Piece(f"-({inner.text})", inner.exact, inner.wide)
+            return _DrawnExpression(f"-({inner.text})", inner.exact, inner.wide)
 
 
 @st.composite
-def _sums(draw: st.DrawFn, frame: _Frame, depth: int) -> _Piece:
+def _sums(draw: st.DrawFn, frame: _QueryContext, depth: int) -> _DrawnExpression:
     left = draw(_pieces(frame, depth - 1))
     number = draw(st.none() | _numbers)
     if number is not None:
-        right = _Piece(number, Exactness.SUMS)
+        right = _DrawnExpression(number, Exactness.SUMS)
         if draw(st.booleans()) and number != "0":
             left, right = right, left
     else:
@@ -284,47 +299,47 @@ def _sums(draw: st.DrawFn, frame: _Frame, depth: int) -> _Piece:
     wide = left.wide or right.wide
     if draw(st.integers(0, 5)) == 0:
         name = {"+": "ADD", "-": "SUB", "*": "MUL", "/": "DIV"}[operator]
-        return _Piece(f"{name}({left.text}, {right.text})", exact, wide)
-    return _Piece(f"({left.text} {operator} {right.text})", exact, wide)
+        return _DrawnExpression(f"{name}({left.text}, {right.text})", exact, wide)
+    return _DrawnExpression(f"({left.text} {operator} {right.text})", exact, wide)
 
 
 @st.composite
-def _of_values_alone(draw: st.DrawFn, frame: _Frame) -> str:
-    """Draw a condition on values that leaves no side out, beside others on attributes."""
+def _of_values_alone(draw: st.DrawFn, frame: _QueryContext) -> str:
+    """Draw a condition on values, and sometimes on attributes, in which no side is elided."""
     values = _aggregates(frame)
     exact = values.filter(lambda one: one.exact is not Exactness.ROUNDED).map(_text)
     rounded = values.filter(lambda one: one.exact is Exactness.ROUNDED).map(_text)
-    told = st.one_of(
+    plain_conditions = st.one_of(
         st.builds("{} {} {}".format, st.sampled_from(METRICS), _orders, _numbers),
         st.builds("{} {} {}".format, exact, _orders, _numbers | exact),
         st.builds("{} {} {}".format, rounded, _strict_orders, _odd_numbers),
         st.builds("{} {} {}".format, _geohashes, _listing, st.just("('s', 'e')")),
         st.sampled_from(METRICS).map(lambda metric: f"{metric} > USUAL({metric}, -0.7731)"),
     )
-    terms = [draw(_joined(told))]
+    terms = [draw(_joined(plain_conditions))]
     if draw(st.integers(0, 3)) == 0:
         terms.insert(draw(st.integers(0, 1)), draw(_joined(_of_attributes(_attribute))))
     return " AND ".join(terms)
 
 
 @st.composite
-def _places(draw: st.DrawFn, frame: _Frame) -> _Piece:
-    """Draw a geohash of degrees mostly on Earth."""
+def _geohash_calls(draw: st.DrawFn, frame: _QueryContext) -> _DrawnExpression:
+    """Draw a call of GEOHASH, whose arguments are mostly valid degrees."""
     exact = _pieces(frame, 1).filter(lambda one: one.exact is not Exactness.ROUNDED)
     latitude, longitude = draw(exact), draw(exact)
     text = f"GEOHASH[{draw(st.integers(1, 12))}]({latitude.text} / 4, {longitude.text})"
-    return _Piece(text, Exactness.ROUNDED, latitude.wide or longitude.wide)
+    return _DrawnExpression(text, Exactness.ROUNDED, latitude.wide or longitude.wide)
 
 
 _alike = st.sampled_from(['== "s"', 'IN ("s0", "eb", "e")', '!= "7z"', 'NOT IN ("k")'])
 _geohashes = st.sampled_from(["GEOHASH[1](x, y)", "GEOHASH[1](MAX(x, 3 s) / 4, AVG(z, 5 s))"])
 
 
-def _text(piece: _Piece) -> str:
+def _text(piece: _DrawnExpression) -> str:
     return piece.text
 
 
-def _pieces(frame: _Frame, depth: int) -> st.SearchStrategy[_Piece]:
+def _pieces(frame: _QueryContext, depth: int) -> st.SearchStrategy[_DrawnExpression]:
     if depth <= 0:
         return _aggregates(frame)
     deeper = [_sums(frame, depth), _sums(frame, depth), _singles(frame, depth),
@@ -334,15 +349,17 @@ def _pieces(frame: _Frame, depth: int) -> st.SearchStrategy[_Piece]:
     return st.one_of(_aggregates(frame), *deeper)
 
 
-def _elided(piece: _Piece) -> st.SearchStrategy[str]:
+def _elided(piece: _DrawnExpression) -> st.SearchStrategy[str]:
     if piece.exact is Exactness.ROUNDED:
         return st.builds("{} {}".format, _strict_orders, _odd_numbers)
     return st.builds("{} {}".format, _orders, _numbers | _odd_numbers)
 
 
 @st.composite
-def _of_results(draw: st.DrawFn, piece: _Piece, keys: tuple[str, ...], frame: _Frame) -> str:
-    """Draw a condition on results, with others on points beside it."""
+def _of_results(
+    draw: st.DrawFn, piece: _DrawnExpression, keys: tuple[str, ...], frame: _QueryContext
+) -> str:
+    """Draw a condition on the results of an expression, on points, or on results and points."""
     of_results = _elided(piece)
     if keys:
         of_results |= _of_attributes(st.sampled_from(keys))
@@ -362,7 +379,7 @@ def _of_results(draw: st.DrawFn, piece: _Piece, keys: tuple[str, ...], frame: _F
 
 
 _DAILY_MS = 60_000
-"""Stands for a time of day, a minute after the first points of any."""
+"""The interval (ms) that stands for EVERY … AT, whose times are one minute after midnight GMT."""
 _daily = st.sampled_from([
     " EVERY 1 DAYS AT 00:01 GMT", ' EVERY 1 DAYS AT 01:01 "Europe/Berlin"',
     " EVERY 3 DAYS AT 00:01 GMT", ' EVERY 2 DAYS AT 01:01 "Europe/Berlin"',
@@ -375,26 +392,26 @@ _ALLOWS = (
 )  # fmt: skip
 
 
-_kinds = st.sampled_from([*["value"] * 14, "place", "attribute"])
+_kinds = st.sampled_from([*["value"] * 14, "geohash", "attribute"])
 
 
 @st.composite
 def _insights(draw: st.DrawFn, *, grouped: bool) -> str:
-    """Draw a statement without its name."""
+    """Draw the statement of an insight, without the insight's name."""
     by = draw(st.lists(_attribute, max_size=2, unique=True))
     further = draw(st.sampled_from([name for name in _ATTRIBUTES if name not in by]))
     every_ms = draw(_rhythms)
     sampled = every_ms and draw(st.integers(0, 9)) == 0
     sample = draw(st.sampled_from(_SAMPLES)) if sampled else None
-    frame = _Frame(tuple(by), further, every_ms, sample)
+    frame = _QueryContext(tuple(by), further, every_ms, sample)
     kind = draw(_kinds)
     if sample and kind == "attribute":
         kind = "value"
     match kind:
-        case "place":
-            piece = draw(_places(frame))
+        case "geohash":
+            piece = draw(_geohash_calls(frame))
         case "attribute":
-            piece = _Piece(draw(_attribute), Exactness.ROUNDED)
+            piece = _DrawnExpression(draw(_attribute), Exactness.ROUNDED)
         case _:
             piece = draw(_pieces(frame, draw(st.integers(0, 3))))
     text = f"COMPUTE {piece.text}"
@@ -405,7 +422,7 @@ def _insights(draw: st.DrawFn, *, grouped: bool) -> str:
         keys = (*by, *([further] if piece.wide else []))
         # A text has no order, which most that is drawn of results has.
         of_texts = _joined(_of_attributes(_attribute) | _alike)
-        text += f" WHEN {draw(of_texts if kind == 'place' else _of_results(piece, keys, frame))}"
+        text += f" WHEN {draw(of_texts if kind == 'geohash' else _of_results(piece, keys, frame))}"
     match frame.every_ms:
         case None:
             text += draw(_counted)
@@ -439,7 +456,7 @@ _REFERRING_ON = ("INSIGHT r", "INSIGHT r - MAX(INSIGHT q)", "ABS(INSIGHT q) + IN
 
 
 def _defined(insight: str) -> str:
-    """Return the definitions that an insight needs, and no others: to parse them takes longest."""
+    """Return the definitions that an insight uses; unused definitions would slow down parsing."""
     used = {name for name in _DEFINITIONS if name in insight.casefold()}
     used |= {_CALLS[name] for name in used & _CALLS.keys()}
     return "".join(f"{text};\n" for name, text in _DEFINITIONS.items() if name in used)
@@ -447,9 +464,9 @@ def _defined(insight: str) -> str:
 
 @st.composite
 def texts(draw: st.DrawFn, *, grouped: bool) -> str:
-    """Draw a text with an insight ``q``, and sometimes some that refer to it.
+    """Draw a text with an insight ``q``, and sometimes with insights that refer to it.
 
-    If they are ``grouped``, some have options that keep them apart from others.
+    If ``grouped``, some insights have options that separate them from other insights.
     """
     insight = draw(_insights(grouped=grouped))
     text = f"{_defined(insight)}q = {insight}"

@@ -1,4 +1,4 @@
-"""Rows of results in SQL: the table expressions that parts of an insight come to."""
+"""Builds the SQL query of an insight, with a table expression for each part of the insight."""
 
 # ruff: noqa: S608 - the texts are drawn in tests
 from dataclasses import dataclass, field
@@ -11,9 +11,12 @@ NO_LISTS = "null::double[] as vals, null::double as low, null::double as high"
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A table expression: tick t, its keys, value v, size m, and the lists of a function.
+    """A table expression with a row for each value.
 
-    The values are numbers, or else texts.
+    The columns are ``t`` (the tick), the attributes ``by`` of the key, ``v`` (the value), ``m``
+    (the bound of the intermediate values), ``vals`` (a list of values), ``low`` and ``high``.
+    ``name``: the name of the table expression. ``texts``: whether the values are texts instead of
+    numbers.
     """
 
     name: str
@@ -23,25 +26,31 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """SQL of a value that is the same everywhere."""
+    """A constant, as an SQL expression."""
 
     sql: str
 
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The table expressions of an insight, in the order in which they need each other."""
+    """The table expressions of an insight; each expression uses only earlier expressions."""
 
     parts: list[str] = field(default_factory=list)
 
     def made(self, sql: str, by: tuple[str, ...], *, texts: bool = False) -> Rows:
-        """Add a table expression; what has no value is no row of it."""
-        name, said = f"r{len(self.parts)}", "v is not null" if texts else "isfinite(v)"
-        self.parts.append(f"{name} as (select * from ({sql}) where {said})")
+        """Add and return a table expression with the rows of the query ``sql``.
+
+        Rows without a value are omitted. ``by``, ``texts``: as in ``Rows``.
+        """
+        name, has_value = f"r{len(self.parts)}", "v is not null" if texts else "isfinite(v)"
+        self.parts.append(f"{name} as (select * from ({sql}) where {has_value})")
         return Rows(name, by, texts)
 
     def finished(self, grouped: str, formula: Formula, by: tuple[str, ...]) -> Rows:
-        """Add what a formula comes to over the lists of each key."""
+        """Add and return a table expression with the value of a formula for each tick and key.
+
+        ``grouped``: the query with a row for each tick and key. ``by``: the attributes of the key.
+        """
         return self.made(
             f"select t{key_columns(by)}, ({formula.value})::double as v, {formula.size} as m, "
             f"{formula.values} as vals, {formula.low} as low, {formula.high} as high "
@@ -50,7 +59,10 @@ class Tables:
         )
 
     def mapped(self, operand: Rows | Constant, value: str, size: str) -> Rows | Constant:
-        """Return what a function of single values makes of each."""
+        """Apply a function of one value to an operand; return the results.
+
+        ``value``, ``size``: the SQL of the function, and of the bound of its intermediate values.
+        """
         if isinstance(operand, Constant):
             return Constant(f"(select {value} from (select {operand.sql} as v))")
         return self.made(
@@ -62,7 +74,7 @@ class Tables:
     def calculated(
         self, operator: str, left: Rows | Constant, right: Rows | Constant
     ) -> Rows | Constant:
-        """Return what an operator makes of two operands where they meet."""
+        """Apply an operator to two operands; return the results at their common ticks and keys."""
         match left, right:
             case Constant(), Constant():
                 return Constant(arithmetic(operator, left.sql, right.sql))

@@ -1,4 +1,4 @@
-"""Results of a plan over a drawn stream, by real Spark: in one batch, and batch by batch."""
+"""The results of a plan over a random stream, by real Spark: in one batch, and in micro-batches."""
 
 import os
 import shutil
@@ -11,35 +11,41 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from analytics_worker.accumulating.stored import Account
-from analytics_worker.computing import Computation
+from analytics.plan.nodes import Plan
+from analytics_worker.evaluate.computation import Computation
+from analytics_worker.panes.batching import BATCHED, batch_points
+from analytics_worker.panes.routing import route
 from analytics_worker.spark.lowering import lower
-from analytics_worker.spark.source import FRONTIER, GATHERED_WITH_FRONTIER
-from mistbow.panes.gathering import GATHERED, gathered
-from mistbow.panes.routing import route
-from mistbow.plan.nodes import Plan
+from analytics_worker.spark.source import BATCHED_WITH_FRONTIER, FRONTIER
+from analytics_worker.stateful.state_stream import StateAccess
 from tests.oracle.data import UNTIL_MS, Stream
-from tests.oracle.running import Trial, told_apart
+from tests.oracle.trials import Trial, rename_metrics
+from tests.support.conditions import eventually
 from tests.support.points import Row, points
-from tests.support.waiting import eventually
 
 _END_OF_TIME = 2 * UNTIL_MS
 
 
 def in_a_batch(spark: SparkSession, trials: Sequence[Trial], plans: Sequence[Plan]) -> pa.Table:
-    """Return the results (``RESULT_ROWS``) of plans over all points of all trials at once."""
-    rows = [row for place, each in enumerate(trials) for row in told_apart(each.stream.rows, place)]
+    """Return the results (``RESULT_ROWS``) of plans over the points of all trials, as one batch."""
+    rows = [
+        row for index, each in enumerate(trials) for row in rename_metrics(each.stream.rows, index)
+    ]
     return pa.concat_tables([_in_a_batch(spark, points(rows), plan) for plan in plans])
 
 
 def _in_a_batch(spark: SparkSession, given: pa.RecordBatch, plan: Plan) -> pa.Table:
-    rows = gathered(route(given, plan.panes), plan.panes)
+    rows = batch_points(route(given, plan.panes), plan.panes)
     return lower(spark.createDataFrame(rows), Computation(plan=plan, after=_after(plan))).toArrow()
 
 
 @dataclass(frozen=True)
 class Breaks:
-    """After which micro-batches a query is stopped: when it has done them, or in their midst."""
+    """The micro-batches at which a query stops, by number.
+
+    ``pauses``: the query stops after the micro-batch; ``aborts``: the query stops in the
+    micro-batch.
+    """
 
     pauses: frozenset[int]
     aborts: frozenset[int]
@@ -47,19 +53,20 @@ class Breaks:
 
 @dataclass(frozen=True)
 class Streamed:
-    """A streaming query to which points come as they are drawn, in a folder of its own.
+    """A streaming query over a random stream, in a folder of its own.
 
-    Each file is a micro-batch: the points that come together, and the frontier after them. Where
-    it breaks, it goes on from its checkpoint. What accumulates does so by an ``account``.
+    Each file is a micro-batch: points that arrive together, and the frontier after these points.
+    After a break, the query continues from its checkpoint. ``access``: the stream in which
+    accumulators store states.
     """
 
     spark: SparkSession
     folder: Path
     plan: Plan
-    account: Account | None
+    access: StateAccess | None
 
     def results(self, stream: Stream, breaks: Breaks) -> pa.Table:
-        """Return all results (``RESULT_ROWS``) over a stream."""
+        """Return all results (``RESULT_ROWS``) over a stream; the query stops at the breaks."""
         self._points.mkdir(parents=True)
         for number, table in enumerate(_gathered(stream, self.plan)):
             file = self._points / f"{number:03}.parquet"
@@ -87,14 +94,17 @@ class Streamed:
         return Computation(
             plan=self.plan,
             after=_after(self.plan),
-            account=self.account,
-            kept=self.folder / "panes",
+            access=self.access,
+            pane_folder=self.folder / "panes",
         )
 
     def _run(self, *, whole: bool) -> None:
-        """Run the query until it has read what there is, or else stop it in a micro-batch."""
+        """Run the query until it has read all points.
+
+        ``whole``: False: stop the query in the middle of a micro-batch.
+        """
         rows = (
-            self.spark.readStream.schema(from_arrow_schema(GATHERED_WITH_FRONTIER))
+            self.spark.readStream.schema(from_arrow_schema(BATCHED_WITH_FRONTIER))
             .option("maxFilesPerTrigger", 1)
             .parquet(str(self._points))
         )
@@ -131,22 +141,22 @@ def _after(plan: Plan) -> dict[str, int]:
 
 
 def _gathered(stream: Stream, plan: Plan) -> Iterator[pa.Table]:
-    told = 0
+    latest = 0
     for rows, frontier in stream.batches():
-        # What was told already would come too late.
-        yield _with_frontier(told_apart(rows, 0), plan, frontier if frontier > told else None)
-        told = max(told, frontier)
+        # Only a frontier that advances needs a heartbeat.
+        yield _with_frontier(rename_metrics(rows, 0), plan, frontier if frontier > latest else None)
+        latest = max(latest, frontier)
     # Two: the windows of the last panes close behind those.
     yield _with_frontier([], plan, _END_OF_TIME)
     yield _with_frontier([], plan, _END_OF_TIME + 1)
 
 
 def _with_frontier(rows: list[Row], plan: Plan, frontier: int | None) -> pa.Table:
-    some = gathered(route(points(rows), plan.panes), plan.panes)
-    told = pa.table(
-        {**{field.name: pa.nulls(1, field.type) for field in GATHERED},
+    some = batch_points(route(points(rows), plan.panes), plan.panes)
+    heartbeat = pa.table(
+        {**{field.name: pa.nulls(1, field.type) for field in BATCHED},
          FRONTIER.name: pa.array([1000 * (frontier or 0)], pa.int64()).cast(FRONTIER.type)},
-        schema=GATHERED_WITH_FRONTIER,
+        schema=BATCHED_WITH_FRONTIER,
     )  # fmt: skip
     points_alone = some.append_column(FRONTIER, pa.nulls(some.num_rows, FRONTIER.type))
-    return points_alone if frontier is None else pa.concat_tables([points_alone, told])
+    return points_alone if frontier is None else pa.concat_tables([points_alone, heartbeat])

@@ -1,8 +1,9 @@
-"""The oracle: what a text of the insight language comes to over some points, by DuckDB.
+"""The oracle: the results of a text of the insight language over points, computed by DuckDB.
 
-It follows ``docs/language.md`` alone: from the syntax tree to SQL, without our planner, optimizer
-or operators (but that FORECAST is the library's, for which SQL has nothing, and that PEWMA is our
-operator over all points at once). Of samples it knows those that leave nothing out, and counts.
+The oracle follows ``docs/language.md`` only: it translates the syntax tree to SQL, without the
+planner, the optimizer and the operators of the suite. Exceptions are FORECAST and PEWMA, for which
+the oracle calls the suite's code over all points at once. Over samples, the oracle supports COUNT;
+it supports other functions only if the sample contains all points.
 """
 
 import json
@@ -18,7 +19,7 @@ from grammar import ast, parse
 from tests.oracle.expansion import insights_of
 from tests.oracle.functions import forecast_of_lists, geohash_of, pewma_of_list
 from tests.oracle.insight import Query
-from tests.oracle.reading import Reading
+from tests.oracle.readings import Reading
 from tests.oracle.ticks import every_of, ticks_of
 
 POINTS = pa.schema(
@@ -31,15 +32,24 @@ POINTS = pa.schema(
         pa.field("horizon", pa.int64()),
     ]
 )
-"""A point counts at ticks after its horizon: before, windows were closed when it came."""
+"""The schema of the points of the oracle.
+
+A point counts only at ticks after its ``horizon``, which is the frontier that the stream had before
+the point arrived: the windows that end at earlier ticks were closed by then.
+"""
 
 Identity = tuple[str, str, int]
-"""(insight, key as JSON, tick)"""
+"""The identity of a result: insight, key as JSON, tick (ms)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is said at a tick; ``size`` is how large what was rounded on the way may have been."""
+    """The expected result at a tick.
+
+    ``size`` is an upper bound of the intermediate values, which determines the tolerance.
+    ``values`` is the result of functions with several values, such as TOP_K; ``low`` and ``high``
+    are bounds.
+    """
 
     value: float | str
     size: float
@@ -50,7 +60,7 @@ class Answer:
 
 @contextmanager
 def opened(points: pa.Table) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a database of points (``POINTS``)."""
+    """Yield a connection to a database with the table ``points`` (schema ``POINTS``)."""
     # Threads help nothing over so few points, and wait for each other.
     with duckdb.connect(config={"threads": 1}) as connection:
         connection.create_function(
@@ -66,14 +76,18 @@ def opened(points: pa.Table) -> Iterator[duckdb.DuckDBPyConnection]:
         )
         connection.create_function("pewma", pewma_of_list, ["DOUBLE[]", "DOUBLE"], "DOUBLE")
         connection.register("given", points)
-        connection.execute("create table points as select * from given")
+        # NaN, infinities and staleness markers are no points for insights.
+        connection.execute("create table points as select * from given where isfinite(value)")
         yield connection
 
 
 def answers(
     text: str, connection: duckdb.DuckDBPyConnection, since: int, until: int
 ) -> dict[Identity, Answer]:
-    """Return what each insight of a text, deployed at a time, says up to a tick (both ms)."""
+    """Return the expected results of a text: identity -> result.
+
+    The text is deployed at ``since``; the results are those up to the tick ``until`` (both in ms).
+    """
     script = parse(text)
     insights = insights_of(script)
     streams = {
@@ -83,8 +97,8 @@ def answers(
     known = connection.execute("select distinct metric from points").fetchall()
     metrics = frozenset(name for (name,) in known)
     for name, insight in insights.items():
-        nth = insight.every.count if isinstance(insight.every, ast.Points) else 1
-        ticks = ticks_of(insight, until)
+        nth = insight.every.count if isinstance(insight.every, ast.PointCount) else 1
+        ticks = ticks_of(insight, since, until)
         reading = Reading(streams, metrics, every_of(insight), ticks, since, nth)
         query, by = Query(insights, reading).of(insight)
         rows = connection.execute(query).fetchall()

@@ -1,4 +1,4 @@
-"""When insights have values, as ``docs/language.md`` says."""
+"""The ticks of insights, computed as ``docs/language.md`` defines them."""
 
 from datetime import date, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -6,8 +6,8 @@ from zoneinfo import ZoneInfo
 from grammar import ast
 
 
-def every_of(insight: ast.Insight) -> int | None:
-    """Return the interval (ms) of EVERY, None where values are at points."""
+def every_of(insight: ast.InsightStatement) -> int | None:
+    """Return the interval of EVERY (ms); None if the insight has values at points."""
     match insight.every:
         case ast.Interval(millis):
             return millis
@@ -17,13 +17,15 @@ def every_of(insight: ast.Insight) -> int | None:
             return None
 
 
-def ticks_of(insight: ast.Insight, until: int) -> list[int]:
-    """Return the ticks (ms) of an insight up to a time, by the clocks that Python knows."""
-    every = every_of(insight) or until + 1
+def ticks_of(insight: ast.InsightStatement, since: int, until: int) -> list[int]:
+    """Return the ticks (ms) of an insight after ``since`` up to ``until``; none without EVERY."""
+    every = every_of(insight)
+    if every is None:
+        return []
     if not isinstance(insight.every, ast.Daily):
-        return list(range(every, until + 1, every))
+        return list(range((since // every + 1) * every, until + 1, every))
     at, zone = insight.every.at, ZoneInfo(insight.every.zone)
     days = range(0, until // 86_400_000 + 2, insight.every.days)
-    shown = [datetime.combine(date(1970, 1, 1) + timedelta(day), at, zone) for day in days]
-    told = [round(each.timestamp() * 1000) for each in shown]
-    return [tick for tick in told if 0 < tick <= until]
+    local = [datetime.combine(date(1970, 1, 1) + timedelta(day), at, zone) for day in days]
+    ticks = [round(each.timestamp() * 1000) for each in local]
+    return [tick for tick in ticks if since < tick <= until]

@@ -1,4 +1,4 @@
-"""One Ignite for all tests of the agent, emptied before each."""
+"""One Ignite server for all tests of the storage agent, emptied before each test."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from ignite_server.ports import free_ports
+from ignite_server.server import IgniteServer
 from mistbow.client.agent import AgentClient
 from mistbow.clock import system_clock
-from mistbow.ignite.server import IgniteServer
-from mistbow.ports import free_ports
-from mistbow.settings import AgentSettings
+from storage_agent.settings import AgentSettings
 from tests.support.agents import running_agent
 from tests.support.ignite import empty
-from tests.support.sites import Place
+from tests.support.sites import AgentSite
 
 
 @dataclass(slots=True)
-class HeldClock:
-    """A clock that moves when it is told to."""
+class ManualClock:
+    """A clock that a test moves."""
 
     now: int
 
@@ -28,7 +28,9 @@ class HeldClock:
 
 
 @pytest.fixture(scope="session")
-def ignite_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IgniteServer]:
+def ignite_server(
+    processes: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[IgniteServer]:
     with IgniteServer(tmp_path_factory.mktemp("ignite"), durability="log") as server:
         yield server
 
@@ -52,12 +54,12 @@ def settings(ignite: IgniteServer, tmp_path: Path) -> AgentSettings:
 
 
 @pytest.fixture
-def clock() -> HeldClock:
-    return HeldClock(system_clock())
+def clock() -> ManualClock:
+    return ManualClock(system_clock())
 
 
 @pytest.fixture
-def url(settings: AgentSettings, clock: HeldClock) -> Iterator[str]:
+def url(settings: AgentSettings, clock: ManualClock) -> Iterator[str]:
     with running_agent(settings, clock) as url:
         yield url
 
@@ -80,11 +82,11 @@ def servers(
 
 
 @pytest.fixture
-def places(servers: list[IgniteServer], tmp_path: Path) -> list[Place]:
+def places(servers: list[IgniteServer], tmp_path: Path) -> list[AgentSite]:
     for server in servers:
         empty(server)
     ports = free_ports(len(servers))
     return [
-        Place(name, tmp_path / name, server.port, port)
+        AgentSite(name, tmp_path / name, server.port, port)
         for name, server, port in zip("abc", servers, ports, strict=True)
     ]

@@ -1,13 +1,13 @@
-"""The clients against a real agent, as far as other tests do not use them."""
+"""The clients with a real agent: the methods that no other test calls."""
 
 import pytest
 
-from mistbow.client.agent import AgentClient, AsyncAgentClient, Point
-from mistbow.client.agent_model import Aggregated, Node
-from mistbow.client.operation_model import Restrictions, Rule, SeriesFilter
+from mistbow.client import AgentClient, AsyncAgentClient, Point
+from mistbow.client.agent_model import Aggregated, FogNode
+from mistbow.client.operation_model import Restriction, Restrictions, SeriesFilter
 from mistbow.client.record_model import AppSchema, Record, RecordValue, Route, RoutingTable
 from mistbow.errors import InvalidRequestError, NotFoundError
-from tests.storage_agent.conftest import HeldClock
+from tests.storage_agent.conftest import ManualClock
 
 
 def fill(client: AgentClient, now: int) -> None:
@@ -19,14 +19,16 @@ def fill(client: AgentClient, now: int) -> None:
     client.put(points)
 
 
-def test_points(client: AgentClient, clock: HeldClock) -> None:
+def test_client_aggregates_lists_and_deletes_points(
+    client: AgentClient, clock: ManualClock
+) -> None:
     fill(client, clock.now)
     assert client.query("avg", "cpu") == Aggregated(2.0, {})
     assert client.query("sum", "cpu", "a", latest=False).value == 3.0
     assert client.query("max", "none").value is None
     [series] = client.list_series(entity="a", fields=["units"])
     assert (series["metricID"], series["units"]) == ("cpu", "percent")
-    assert client.nodes() == [Node("n1", True)]
+    assert client.nodes() == [FogNode("n1", True)]
     table = client.get_table("cpu", start=clock.now - 1000)
     assert table.num_rows == 4
     assert set(table.to_pandas()["entity"]) == {"a", "b"}
@@ -36,7 +38,7 @@ def test_points(client: AgentClient, clock: HeldClock) -> None:
     assert client.sql("SELECT DISTINCT entity FROM historical").to_pylist() == [{"entity": "a"}]
 
 
-def test_records(client: AgentClient) -> None:
+def test_client_stores_and_reads_records(client: AgentClient) -> None:
     records = client.records
     records.put("analytics", [Record("load", {"mean": 0.5}, 1), Record("load", None, 2)])
     assert records.get("analytics").values == {"load": [RecordValue(2, None)]}
@@ -60,7 +62,9 @@ def test_records(client: AgentClient) -> None:
     assert records.routes("edge").tables["edge"].routes == [Route("10.0.0.0/8", "10.0.0.1")]
 
 
-async def test_from_coroutines(url: str, client: AgentClient, clock: HeldClock) -> None:
+async def test_async_client_calls_the_same_methods(
+    url: str, client: AgentClient, clock: ManualClock
+) -> None:
     fill(client, clock.now)
     other = AsyncAgentClient(url)
     assert (await other.query("sum", "cpu")).value == 4.0
@@ -78,12 +82,12 @@ async def test_from_coroutines(url: str, client: AgentClient, clock: HeldClock) 
     assert (await operations.change_config(retention_ms=None)).retention_ms is None
     assert await operations.config() == client.operations.config()
     assert (await operations.cluster()).nodes[0].online
-    rule = Rule(SeriesFilter(group=("g",)), ("north",))
+    rule = Restriction(match=SeriesFilter(group=("g",)), stay_in=("north",))
     assert (await operations.restrict([rule])).declared == (rule,)
     assert await operations.restrictions() == Restrictions((), (rule,))
     assert (await operations.replication()).copies == ()
     with pytest.raises(NotFoundError):
         await operations.withdraw_copy("none")
     with pytest.raises(InvalidRequestError):
-        await operations.ask_copy("")
+        await operations.request_copy("")
     await other.close()

@@ -1,14 +1,15 @@
-"""Changing what can be changed while agents run, on a real Ignite."""
+"""Concurrent changes of the configuration, on a real Ignite."""
 
 import asyncio
 
-from mistbow.ignite.server import IgniteServer
-from mistbow.settings import AgentSettings
-from storage_agent.config import Config, ConfigCell, ConfigChange
-from storage_agent.ignite_client import IgniteClient
+from ignite_server.server import IgniteServer
+from mistbow.client.operation_model import Config, ConfigChange
+from storage_agent.agent.config import ConfigCell
+from storage_agent.ignite.client import IgniteClient
+from storage_agent.settings import AgentSettings
 
 
-async def test_changes_at_the_same_time_are_all_kept(
+async def test_concurrent_changes_are_all_stored(
     settings: AgentSettings, ignite: IgniteServer
 ) -> None:
     client = IgniteClient([("127.0.0.1", ignite.port)])
@@ -19,7 +20,7 @@ async def test_changes_at_the_same_time_are_all_kept(
         await cell.load()
     changes = [
         ConfigChange(retention_ms=5000),
-        ConfigChange(most_bytes=2**21),
+        ConfigChange(max_bytes=2**21),
         ConfigChange(when_full="refuse"),
         ConfigChange(streams={"a/*": 1000}),
     ]
@@ -27,6 +28,6 @@ async def test_changes_at_the_same_time_are_all_kept(
     again = ConfigCell(settings, client)
     await again.load()
     assert again.current == Config(
-        retention_ms=5000, most_bytes=2**21, when_full="refuse", streams={"a/*": 1000}
+        retention_ms=5000, max_bytes=2**21, when_full="refuse", streams={"a/*": 1000}
     )
     await client.close()

@@ -6,9 +6,9 @@ from typing import Any
 import httpx
 import pytest
 
-from mistbow.ignite.server import IgniteServer
-from mistbow.settings import AgentSettings
-from tests.storage_agent.conftest import HeldClock
+from ignite_server.server import IgniteServer
+from storage_agent.settings import AgentSettings
+from tests.storage_agent.conftest import ManualClock
 from tests.support.agents import running_agent
 from tests.support.ignite import empty
 
@@ -45,7 +45,7 @@ def url(ignite_server: IgniteServer, tmp_path_factory: pytest.TempPathFactory) -
         ignite_port=ignite_server.port,
         collect_routes=False,
     )
-    with running_agent(settings, HeldClock(NOW + 60_000)) as url:
+    with running_agent(settings, ManualClock(NOW + 60_000)) as url:
         yield url
 
 
@@ -227,11 +227,11 @@ def test_routing(url: str) -> None:
     assert ask(url, "/routing/get", {"nodes": ["server-1"]}) == {"routing": [own]}
     assert ask(url, "/routing/get", {"nodes": ["none"]}) == {
         "routing": [],
-        "missing": [{"node": "none", "reason": "no node of this name has told its routing table"}],
+        "missing": [{"node": "none", "reason": "no agent has a routing table of this node"}],
     }
 
 
-def test_what_is_wrong_is_told_in_one_form(url: str) -> None:
+def test_errors_have_one_form(url: str) -> None:
     response = httpx.post(f"{url}/query", json={"agg": "median"})
     assert response.status_code == 400
     assert response.json() == {
@@ -239,16 +239,24 @@ def test_what_is_wrong_is_told_in_one_form(url: str) -> None:
             "code": "invalid_request",
             "message": "agg: Invalid enum value 'median'",
             "hint": "The service's /docs shows what this request takes.",
-        }
+        },
+        "result": "ERROR",
+        "message": "agg: Invalid enum value 'median'",
     }
 
 
-def test_points_are_deleted(url: str) -> None:
+def test_delete_removes_points(url: str) -> None:
     gone = {**BARE, "metricID": "gone"}
     points = [{**gone, "val": val, "timestamp": NOW + val} for val in range(3)]
     ask(url, "/put", {"monitoring": points})
     answer = ask(url, "/monitoring", {"metricID": ["gone"], "from": NOW + 1}, method="DELETE")
-    assert answer == {**OK, "message": "points of 1 series deleted"}
+    assert answer == {
+        **OK,
+        "message": "2 points of 1 series deleted",
+        "points": 2,
+        "series_count": 1,
+        "series": [{"metricID": "gone", "entityID": "ent2", "points": 2}],
+    }
     assert ask(url, "/get", {"metricID": ["gone"]}) == data((gone, [(NOW, 0.0)]))
     ask(url, "/monitoring", {"metricID": ["gone"]}, method="DELETE")
     assert ask(url, "/get", {"metricID": ["gone"], "from": 0}) == data()

@@ -1,4 +1,4 @@
-"""Random puts, deletions, merges, clock moves and restarts against a model of a few lines."""
+"""Random puts, deletions, merges, clock changes and restarts, compared with a small model."""
 
 import asyncio
 import tempfile
@@ -18,16 +18,17 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from mistbow.ignite.server import IgniteServer
-from mistbow.settings import AgentSettings
+from ignite_server.server import IgniteServer
+from mistbow.client.agent_model import Point
 from mistbow.streams.schemas import RAW
-from storage_agent.agent import Agent
-from storage_agent.monitoring.bodies import GetBody, Measurement, PutBody
+from storage_agent.agent.agent import Agent
+from storage_agent.http.points import GetBody, PutBody
+from storage_agent.settings import AgentSettings
 from storage_agent.streams import compaction
-from storage_agent.streams.reading import Selection, Selector, read
-from tests.storage_agent.conftest import HeldClock
+from storage_agent.streams.subscription import RowSelection, RowSelector, read
+from tests.storage_agent.conftest import ManualClock
+from tests.support.conditions import aeventually
 from tests.support.ignite import empty
-from tests.support.waiting import aeventually
 
 T = TypeVar("T")
 BEGIN = 1_795_262_400_000
@@ -38,10 +39,12 @@ items = st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("xy"), offsets
 
 
 class AgentMachine(RuleBasedStateMachine):
-    """An agent on a real Ignite; ``stored`` is every point that must be there, in order.
+    """An agent on a real Ignite, compared with a model.
 
-    ``came``: when each was put, for points expire by that. ``doubtful`` are expired points that
-    waited ahead of the clock: those that were released in time came again then.
+    ``stored``: the points that must be stored, in the order of puts. ``came``: value -> time of its
+    put (ms), at which the retention of the point begins. ``doubtful``: expired points that were
+    future points; such a point may still be visible, because its retention begins when it becomes a
+    row.
     """
 
     server: IgniteServer
@@ -53,7 +56,7 @@ class AgentMachine(RuleBasedStateMachine):
         # An agent remembers on its own disk what Ignite had.
         self.own_home = Path(tempfile.mkdtemp(dir=self.home))
         self.loop = asyncio.new_event_loop()
-        self.clock = HeldClock(BEGIN)
+        self.clock = ManualClock(BEGIN)
         self.stored: list[tuple[str, str, int, float]] = []
         self.came: dict[float, int] = {}
         self.doubtful: set[tuple[str, str, int, float]] = set()
@@ -86,7 +89,7 @@ class AgentMachine(RuleBasedStateMachine):
             point = (metric, entity, self.clock.now + offset, float(self.values))
             self.stored.append(point)
             self.came[point[3]] = self.clock.now
-            measurements.append(Measurement(entity, metric, point[3], point[2]))
+            measurements.append(Point(metric, entity, point[2], point[3]))
         for _ in range(repeats):
             self.run(self.agent.put(PutBody(measurements), f"key {self.keys}"))
 
@@ -116,7 +119,7 @@ class AgentMachine(RuleBasedStateMachine):
 
     @rule()
     def merge(self) -> None:
-        self.run(self.agent.keep_streams())
+        self.run(self.agent.maintain_streams())
 
     @rule()
     def restart(self) -> None:
@@ -150,7 +153,7 @@ class AgentMachine(RuleBasedStateMachine):
     @invariant()
     def the_latest_is_the_greatest_time(self) -> None:
         self.expire()
-        self.run(self.agent.keep_catalogue())
+        self.run(self.agent.checkpoint_catalogue())
         answer = msgspec.json.decode(self.run(self.agent.get(GetBody())))
         found = {
             (series["metricID"], series["entityID"]): series["values"][0]["timestamp"]
@@ -166,17 +169,17 @@ class AgentMachine(RuleBasedStateMachine):
 
     @invariant()
     def raw_has_what_is_not_ahead(self) -> None:
-        """Each row once, none ahead of the clock, and all that are due soon."""
+        """Check that ``raw`` has each due point once, and no point ahead of the clock."""
 
         async def settled() -> bool:
             stream = await self.agent.streams.get(RAW)
-            stream.log.ask()
+            stream.log.watch()
             rows, frontier = [], 0
-            async for chunk in read(stream.log, Selector(stream, Selection()), 0):
+            async for chunk in read(stream.log, RowSelector(stream, RowSelection()), 0):
                 rows += chunk.rows.select(["metric", "entity", "ts", "value"]).to_pylist()
                 assert chunk.position.frontier >= frontier
                 frontier = chunk.position.frontier
-            # At the head, whoever reads again is never told less.
+            # At the head, a later read never has a smaller frontier.
             assert frontier >= self.frontier
             self.frontier = frontier
             found = [(row["metric"], row["entity"], row["ts"], row["value"]) for row in rows]
@@ -193,11 +196,11 @@ class AgentMachine(RuleBasedStateMachine):
 
 
 @pytest.mark.timeout(120)
-def test_an_agent_agrees_with_the_model(
+def test_agent_agrees_with_model(
     ignite_server: IgniteServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Merge what is small already.
-    monkeypatch.setattr(compaction, "COMMITS", 3)
+    monkeypatch.setattr(compaction, "SEGMENTS_PER_RUN", 3)
     monkeypatch.setattr(compaction, "FAN_IN", 2)
     AgentMachine.server = ignite_server
     AgentMachine.home = tmp_path

@@ -1,4 +1,4 @@
-"""A storage agent that a test runs: real HTTP, real Ignite, a clock that the test may hold."""
+"""A storage agent in a thread of the test, with real HTTP, real Ignite and the test's clock."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,15 +6,17 @@ from contextlib import contextmanager
 import httpx
 
 from mistbow.clock import Clock, system_clock
-from mistbow.settings import AgentSettings
 from storage_agent.main import create_app
-from tests.support.serving import served
-from tests.support.waiting import eventually
+from storage_agent.settings import AgentSettings
+from tests.support.conditions import eventually
+from tests.support.http_server import served
 
 
 @contextmanager
 def running_agent(settings: AgentSettings, clock: Clock = system_clock) -> Iterator[str]:
-    """Serve an agent from a thread on a free port, and yield its URL once it is ready."""
+    """Serve an agent from a thread on a free port; yield its URL once the agent is ready."""
+    headers = {} if settings.secret is None else {"Authorization": f"Bearer {settings.secret}"}
     with served(create_app(settings, clock)) as url:
-        eventually(lambda: httpx.get(f"{url}/readyz").is_success, what="the agent is ready")
+        ready = f"{url}/readyz"
+        eventually(lambda: httpx.get(ready, headers=headers).is_success, what="the agent is ready")
         yield url

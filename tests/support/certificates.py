@@ -1,4 +1,4 @@
-"""Certificates of an authority that a test makes up, as files."""
+"""Files of certificates, signed by an authority that the test creates."""
 
 import datetime
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ from cryptography.x509 import load_pem_x509_certificates
 
 @dataclass(frozen=True)
 class Served:
-    """A certificate with its chain, and its key, as PEM."""
+    """The PEM files of a server: its certificate with the chain, and its key."""
 
     certificate: Path
     key: Path
 
     def key_store(self, password: str) -> Path:
-        """Write both as a PKCS12 key store."""
+        """Write the certificate and the key to a PKCS12 key store; return its path."""
         chain = load_pem_x509_certificates(self.certificate.read_bytes())
         key = load_pem_private_key(self.key.read_bytes(), None)
         assert isinstance(key, EllipticCurvePrivateKey)
@@ -35,7 +35,7 @@ class Served:
 
 
 class Authority:
-    """Vouches for certificates; ``file`` is what clients trust."""
+    """An authority that signs certificates; ``file``: the authority's own certificate."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -44,7 +44,11 @@ class Authority:
         self._authority.cert_pem.write_to_path(self.file)
 
     def serve(self, *names: str, name: str = "server", ends_in_days: int = 30) -> Served:
-        """Return a certificate for hosts; one whose days are negative is over."""
+        """Write a new certificate and its key to files; return the files.
+
+        ``names``: the hosts; ``name``: the base name of the files; ``ends_in_days``: the days until
+        the certificate expires (negative: the certificate has already expired).
+        """
         today = datetime.datetime.now(datetime.UTC)
         issued = self._authority.issue_cert(
             *names,

@@ -1,4 +1,4 @@
-"""Three sites in network namespaces: a and c share no network; b is in both, by two addresses."""
+"""Three sites in network namespaces: b shares a network with a, and another one with c."""
 
 import os
 import sys
@@ -8,13 +8,13 @@ from pathlib import Path
 
 import httpx
 
+from fog_emulation.namespace_backend import NamespaceBackend
+from fog_emulation.topology import Direction, EmulatedNode, FogPlan, Shape, Way
 from mistbow.client.agent import AgentClient
 from mistbow.fabric import Fabric
-from mistbow.fog_emulation.namespace_backend import NamespaceBackend
-from mistbow.fog_emulation.parts import Direction, FogPlan, Node, Shape, Way
-from tests.support.waiting import eventually
+from tests.support.conditions import eventually
 
-PORT = 50000
+PORT = 8300
 TOKEN = "of-the-fog"  # noqa: S105 - of these tests only
 
 NETWORKS = {"a": ("one",), "b": ("one", "two"), "c": ("two",)}
@@ -22,8 +22,8 @@ WAYS: tuple[Way, ...] = ("up", "down")
 
 
 def plan() -> FogPlan:
-    """Return the fog, its links clear."""
-    nodes = [Node(name, name, "site", 1.0, 2**30, nets) for name, nets in NETWORKS.items()]
+    """Return the plan of the three sites, whose links have no limits."""
+    nodes = [EmulatedNode(name, name, "site", 1.0, 2**30, nets) for name, nets in NETWORKS.items()]
     clear = [
         Direction(network, name, way, Shape())
         for name, networks in NETWORKS.items()
@@ -34,7 +34,7 @@ def plan() -> FogPlan:
 
 
 class Fog:
-    """The sites, each reached from inside of its node; ``more`` are settings of their agents."""
+    """The three running sites; ``more``: further settings of their agents."""
 
     def __init__(self, backend: NamespaceBackend, home: Path, **more: object) -> None:
         self._backend = backend
@@ -54,14 +54,19 @@ class Fog:
             }
             backend.spawn(
                 name,
-                [sys.executable, "-m", "tests.storage_agent.fabric.site_process", str(home / name)],
+                [
+                    sys.executable,
+                    "-m",
+                    "tests.storage_agent.membership.site_process",
+                    str(home / name),
+                ],
                 env={**os.environ, **settings},
             )
         for name in NETWORKS:
             eventually(lambda name=name: self.is_ready(name), timeout=90, what=f"{name} is ready")  # type: ignore[misc]
 
     def is_ready(self, site: str) -> bool:
-        """Tell whether a site's agent takes requests."""
+        """Return whether a site's agent is ready."""
         with self._backend.inside(site):
             try:
                 headers = {"Authorization": f"Bearer {TOKEN}"}
@@ -71,7 +76,10 @@ class Fog:
 
     @contextmanager
     def at(self, site: str) -> Iterator[AgentClient]:
-        """Yield a client of a site's agent; this thread is in its node meanwhile."""
+        """Yield a client of a site's agent.
+
+        The calling thread is in the site's namespace meanwhile.
+        """
         with self._backend.inside(site):
             client = AgentClient(f"http://127.0.0.1:{PORT}", TOKEN)
             try:
@@ -80,24 +88,24 @@ class Fog:
                 client.close()
 
     def fabric(self, site: str) -> Fabric:
-        """Return what a site's agent says of the fog."""
+        """Return the fabric as a site's agent describes it."""
         with self.at(site) as client:
             return client.fabric()
 
     def reached(self, site: str) -> set[str]:
-        """Return the sites that an agent reaches, itself included."""
+        """Return the names of the sites that a site's agent reaches, including its own."""
         return {each.name for each in self.fabric(site).sites if each.reachable}
 
     def links(self, site: str) -> set[tuple[str, str]]:
-        """Return the links that an agent knows, by their ends."""
+        """Return the links that a site's agent reports: (source, target) of each link."""
         return {(link.source, link.target) for link in self.fabric(site).links}
 
     def inside(self, site: str) -> AbstractContextManager[None]:
-        """Have this thread be in a site's node while the ``with`` lasts."""
+        """Return a context manager that moves the calling thread to a site's namespace."""
         return self._backend.inside(site)
 
     def shape(self, site: str, shape: Shape) -> None:
-        """Make all links of a site such, both ways."""
+        """Apply a shape to all links of a site, in both directions."""
         for way in WAYS:
             for network in NETWORKS[site]:
                 self._backend.connect(Direction(network, site, way, shape))

@@ -1,4 +1,4 @@
-"""A way to a port of this machine that a test shuts and opens again."""
+"""A TCP proxy that a test shuts and opens again."""
 
 import asyncio
 import contextlib
@@ -7,11 +7,11 @@ from asyncio import StreamReader, StreamWriter
 from collections.abc import Coroutine
 from typing import Any, Self
 
-from mistbow.ports import free_ports
+from ignite_server.ports import free_ports
 
 
 class Gate:
-    """Open inside the ``with``, on ``port``."""
+    """A proxy from ``port`` to another port, within the ``with``, that can be opened and shut."""
 
     def __init__(self, to: int) -> None:
         [self.port] = free_ports(1)
@@ -32,11 +32,11 @@ class Gate:
         self._loop.close()
 
     def open(self) -> None:
-        """Let connections through."""
+        """Accept connections."""
         self._server = self._run(asyncio.start_server(self._serve, "127.0.0.1", self.port))
 
     def shut(self) -> None:
-        """Break all connections, and take no more."""
+        """Break all connections, and accept no more connections."""
         self._run(self._end())
 
     def _run(self, work: Coroutine[Any, Any, Any]) -> Any:

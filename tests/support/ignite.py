@@ -1,13 +1,13 @@
-"""Ignite between tests."""
+"""The content of an Ignite server between tests."""
 
 from pyignite import Client
 
-from mistbow.ignite.server import IgniteServer
-from mistbow.ports import LOOPBACK
+from ignite_server.ports import LOOPBACK
+from ignite_server.server import IgniteServer
 
 
 def empty(server: IgniteServer) -> None:
-    """Remove all that the server holds."""
+    """Remove all data of a server."""
     client = Client(timeout=10)
     with client.connect(LOOPBACK, server.port):
         for name in client.get_cache_names():

@@ -1,4 +1,4 @@
-"""Operators that are not as they should be, and one that is; a package of another's."""
+"""A package with faulty operators, and a correct one."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""The operators of the example package, and odd ones, known while a test lasts."""
+"""The operators of the example package, and faulty operators, installed for a test."""
 
 import shutil
 import tomllib
@@ -6,25 +6,25 @@ from pathlib import Path
 
 import pytest
 
-from mistbow.operators.interface import GROUP
+from analytics.operators.interface import GROUP
 from tests.support import odd_operators
-from tests.support.packages import declare, make_known
+from tests.support.packages import declare, make_importable
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "operators"
 
 
-def know_example(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the example package known without pip, which takes seconds."""
+def install_example_operators(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install the example package for a test, without pip, which takes seconds."""
     shutil.copy(EXAMPLE / "robust_operators.py", folder)
     project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
     declare(folder, GROUP, project["entry-points"][GROUP])
-    make_known(folder, monkeypatch)
+    make_importable(folder, monkeypatch)
 
 
-def know_odd_ones(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make known what raises, hangs, dies, or is no operator."""
+def install_odd_operators(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install faulty operators for a test: they raise, hang, exit, or are invalid."""
     shutil.copy(Path(odd_operators.__file__), folder)
     classes = [each for each in vars(odd_operators).values() if isinstance(each, type)]
     own = [each.__name__ for each in classes if each.__module__ == odd_operators.__name__]
     declare(folder, GROUP, {name: f"odd_operators:{name}" for name in own})
-    make_known(folder, monkeypatch)
+    make_importable(folder, monkeypatch)

@@ -6,23 +6,23 @@ from dataclasses import dataclass, field
 import msgspec
 import pyarrow as pa
 
-from mistbow.streams.schemas import HORIZON, POINTS
+from mistbow.streams.schemas import POINTS, ROW_FRONTIER
 
 
 @dataclass(frozen=True)
 class Row:
-    """One point as a subscriber sees it."""
+    """A point as a subscriber receives it."""
 
     metric: str = "cpu"
     entity: str = "a"
     ts: int = 0
     value: float = 1.0
-    horizon: int = -1
+    frontier_before: int = -1
     attributes: Mapping[str, str | float | bool] = field(default_factory=dict)
 
 
 def points(rows: Sequence[Row]) -> pa.RecordBatch:
-    """Return rows in the form in which a storage agent sends them."""
+    """Return rows as the record batch that a storage agent sends."""
 
     def words(values: list[str]) -> pa.Array:
         return pa.array(values, pa.string()).dictionary_encode()
@@ -38,7 +38,7 @@ def points(rows: Sequence[Row]) -> pa.RecordBatch:
             words(attributes),
             pa.array([row.ts for row in rows], pa.int64()),
             pa.array([row.value for row in rows], pa.float64()),
-            pa.array([row.horizon for row in rows], pa.int64()),
+            pa.array([row.frontier_before for row in rows], pa.int64()),
         ],
-        schema=POINTS.append(HORIZON),
+        schema=POINTS.append(ROW_FRONTIER),
     )

@@ -1,4 +1,7 @@
-"""Programs of Debian that some tests run: absent, the test is skipped, but not in CI."""
+"""Programs of Debian that some tests need.
+
+Without a program, its tests are skipped except in CI.
+"""
 
 import os
 import shutil
@@ -11,7 +14,10 @@ import pytest
 
 
 def needs(*names: str) -> pytest.MarkDecorator:
-    """Skip a test where a program is not installed; in CI it fails then."""
+    """Return a mark that skips a test if one of the programs is missing.
+
+    In CI the test runs and fails.
+    """
     lacking = [name for name in names if program(name) is None]
     return pytest.mark.skipif(
         bool(lacking) and "MISTBOW_NEEDS_DOCKER" not in os.environ,
@@ -20,7 +26,7 @@ def needs(*names: str) -> pytest.MarkDecorator:
 
 
 def program(name: str) -> str | None:
-    """Return where a program is, a server among those for root too."""
+    """Return the path of a program in ``PATH`` or in a folder for administrators; None: missing."""
     return shutil.which(
         name, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/usr/local/sbin"
     )
@@ -28,7 +34,7 @@ def program(name: str) -> str | None:
 
 @contextmanager
 def running(argv: Sequence[str], output: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a program while the ``with`` lasts; what it says goes to a file."""
+    """Run a program within the ``with``; yield its process. Its output is written to a file."""
     found = program(argv[0])
     assert found is not None, f"{argv[0]} is not installed"
     with output.open("ab") as file:

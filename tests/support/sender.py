@@ -1,4 +1,4 @@
-"""A sender that gives up on no point: what it holds to be acknowledged must be stored, once."""
+"""A sender that repeats batches until they are acknowledged."""
 
 import threading
 import uuid
@@ -10,7 +10,7 @@ from tests.support.traffic import Traffic
 
 
 class Sender:
-    """Sends traffic from a thread until it is stopped; a batch is repeated until acknowledged."""
+    """Sends traffic from a thread; each point of ``acknowledged`` must be stored exactly once."""
 
     def __init__(self, url: str, traffic: Traffic) -> None:
         self.acknowledged: list[Point] = []

@@ -1,4 +1,4 @@
-"""Mistbow's services as real processes, for tests."""
+"""Services in processes of their own."""
 
 import os
 import signal
@@ -10,12 +10,12 @@ from pathlib import Path
 
 import httpx
 
-from mistbow.ports import free_ports
-from tests.support.waiting import eventually
+from ignite_server.ports import free_ports
+from tests.support.conditions import eventually
 
 
 class Service:
-    """A service of ours in a process of its own; killed and started again as a test pleases."""
+    """A service in a process of its own, which a test kills and starts again."""
 
     def __init__(self, module: str, port: int, settings: Mapping[str, object]) -> None:
         self._module = module
@@ -25,7 +25,7 @@ class Service:
 
     @property
     def pid(self) -> int:
-        """The process id; it is running."""
+        """The id of the running process."""
         assert self._process is not None
         return self._process.pid
 
@@ -55,7 +55,7 @@ class Service:
         self._end(signal.SIGKILL)
 
     def stop(self) -> None:
-        """Ask the process to end, and wait until it has."""
+        """End the process by SIGTERM, and wait for its end."""
         self._end(signal.SIGTERM)
 
     def _end(self, how: signal.Signals) -> None:
@@ -66,9 +66,11 @@ class Service:
 
 
 @contextmanager
-def service(module: str, port_setting: str, **settings: object) -> Iterator[Service]:
-    """Run a service on a free port while the ``with`` lasts."""
-    (port,) = free_ports(1)
+def service(
+    module: str, port_setting: str, *, port: int | None = None, **settings: object
+) -> Iterator[Service]:
+    """Run a service within the ``with``; yield the service. ``port`` None: a free port."""
+    port = port or free_ports(1)[0]
     own = {port_setting.replace("_port", "_url"): f"http://127.0.0.1:{port}"}
     given = {port_setting: port, **own, "log_level": "warning", **settings}
     running = Service(module, port, given)
@@ -80,9 +82,14 @@ def service(module: str, port_setting: str, **settings: object) -> Iterator[Serv
 
 
 @contextmanager
-def storage_agent(home: Path, ignite_port: int, **settings: object) -> Iterator[Service]:
-    """Run a storage agent over an Ignite server."""
+def storage_agent(
+    home: Path, ignite_port: int, *, port: int | None = None, **settings: object
+) -> Iterator[Service]:
+    """Run a storage agent over an Ignite server within the ``with``; yield the service.
+
+    ``port`` None: a free port.
+    """
     with service(
-        "storage_agent", "agent_port", home=home, ignite_port=ignite_port, **settings
+        "storage_agent", "agent_port", port=port, home=home, ignite_port=ignite_port, **settings
     ) as running:
         yield running

@@ -1,4 +1,4 @@
-"""Sites of a test, each with its own Ignite: agents of them as the test pleases."""
+"""Sites, each with an Ignite of its own, whose agents a test starts and stops."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,17 +10,17 @@ import httpx
 
 from mistbow.client.agent import AgentClient
 from mistbow.fabric import Site
-from mistbow.settings import AgentSettings
 from storage_agent.main import create_app
-from tests.support.serving import served
-from tests.support.waiting import eventually
+from storage_agent.settings import AgentSettings
+from tests.support.conditions import eventually
+from tests.support.http_server import served
 
 TOKEN = "of-the-fog"  # noqa: S105 - of these tests only
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a site's agent runs, if it runs."""
+class AgentSite:
+    """A site, and the address of its agent."""
 
     name: str
     home: Path
@@ -31,7 +31,7 @@ class Place:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def settings(self, *peers: "Place") -> dict[str, Any]:
+    def settings(self, *peers: "AgentSite") -> dict[str, Any]:
         """Return the settings of this site's agent."""
         return {
             "home": self.home,
@@ -47,7 +47,7 @@ class Place:
         }
 
     @contextmanager
-    def agent(self, *peers: "Place", **settings: Any) -> Iterator[AgentClient]:
+    def agent(self, *peers: "AgentSite", **settings: Any) -> Iterator[AgentClient]:
         """Serve this site's agent, and yield a client of it once it is ready."""
         served_as = AgentSettings.model_validate({**self.settings(*peers), **settings})
         with served(create_app(served_as), self.port):
@@ -60,18 +60,21 @@ class Place:
 
 
 def site_of(client: AgentClient, name: str) -> Site:
-    """Return what an agent says of a site; fails while it does not know it."""
+    """Return a site as an agent describes it.
+
+    Raises ``AssertionError`` while the agent does not know the site.
+    """
     found = {site.name: site for site in client.fabric().sites}
     assert name in found, f"{name} is not among {sorted(found)}"
     return found[name]
 
 
-def knows(client: AgentClient, *names: str) -> None:
-    """Wait until an agent reaches these sites, and knows what they said of themselves."""
+def wait_until_reached(client: AgentClient, *names: str) -> None:
+    """Wait until an agent reaches these sites, and has the facts of each."""
 
     def all_known() -> bool:
         return all(
             site_of(client, name).reachable and site_of(client, name).labels for name in names
         )
 
-    eventually(all_known, what=f"{names} are known")
+    eventually(all_known, what=f"{names} are in the fabric")

@@ -1,4 +1,4 @@
-"""A link that can become slow: passes on whatever comes, both ways, so much later."""
+"""A TCP proxy that delays both directions."""
 
 import asyncio
 import contextlib
@@ -6,13 +6,16 @@ from asyncio import StreamReader, StreamWriter
 from contextlib import ExitStack
 from typing import Self
 
-from tests.support.listening import listening
+from tests.support.tcp_server import tcp_server
 
 _PART = 2**16
 
 
 class SlowLink:
-    """Leads from a free port to another inside the ``with``; ``delay_s`` is that of one way."""
+    """Forwards a free port to ``port`` within the ``with``.
+
+    ``delay_s``: the delay per direction.
+    """
 
     def __init__(self, port: int) -> None:
         self.delay_s = 0.0
@@ -21,7 +24,7 @@ class SlowLink:
         self._listening = ExitStack()
 
     def __enter__(self) -> Self:
-        port = self._listening.enter_context(listening(self._serve))
+        port = self._listening.enter_context(tcp_server(self._serve))
         self.url = f"http://127.0.0.1:{port}"
         return self
 

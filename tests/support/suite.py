@@ -1,4 +1,4 @@
-"""The whole suite as a user starts it: ``mistbow run`` in a process of its own."""
+"""The whole suite: ``mistbow run`` in a process of its own."""
 
 import signal
 import subprocess
@@ -10,12 +10,12 @@ from pathlib import Path
 
 import psutil
 
+from analytics.client.enabler import EnablerClient
+from analytics.client.worker import WorkerClient
+from ignite_server.ports import free_ports
 from mistbow.client.agent import AgentClient
-from mistbow.client.enabler import EnablerClient
-from mistbow.client.worker import WorkerClient
-from mistbow.ports import free_ports
-from mistbow.settings import RunSettings
-from tests.support.waiting import eventually
+from suite.settings import RunSettings
+from tests.support.conditions import eventually
 
 _PORTS = (
     "ignite",
@@ -46,7 +46,7 @@ class Suite:
         return f"http://127.0.0.1:{self.ports[service]}"
 
     def find(self, service: str) -> psutil.Process:
-        """Return the process of a service."""
+        """Return the process of a service of the suite."""
         for child in self.process.children(recursive=True):
             try:
                 words = child.cmdline()
@@ -54,12 +54,12 @@ class Suite:
                 continue
             if service == "ignite" and any("CommandLineStartup" in word for word in words):
                 return child
-            if words[-2:] == ["mistbow.cli.app", service]:
+            if words[-2:] == ["command_line.app", service]:
                 return child
         raise AssertionError(f"no process of {service}")
 
     def kill(self, service: str) -> None:
-        """End a service at once, as a crash would, and wait until another process has its place."""
+        """Kill a service, and wait until a new process has replaced it."""
         victim = self.find(service)
         victim.kill()
         eventually(lambda: self.find(service).pid != victim.pid, what=f"{service} is started again")
@@ -67,15 +67,17 @@ class Suite:
 
 @contextmanager
 def running_suite(home: Path, insights: Path) -> Iterator[Suite]:
-    """Run the suite on free ports while the ``with`` lasts; then nothing of it may be left."""
+    """Run the suite on free ports within the ``with``; fail if a process is left after it."""
     ports = dict(zip(_PORTS, free_ports(len(_PORTS)), strict=True))
-    argv = [sys.executable, "-m", "mistbow.cli.app", "run", "--home", str(home)]
+    argv = [sys.executable, "-m", "command_line.app", "run", "--home", str(home)]
     argv += ["--jars", str(RunSettings().jars_folder), "--insights", str(insights)]
     for name, port in ports.items():
         argv += [f"--{name}-port", str(port)]
     home.mkdir(parents=True, exist_ok=True)
+    # The suite hides its files itself, whatever it finds.
+    home.chmod(0o777)
     with (home / "run.txt").open("ab") as output:
-        process = psutil.Popen(argv, stdout=output, stderr=subprocess.STDOUT)
+        process = psutil.Popen(argv, stdout=output, stderr=subprocess.STDOUT, umask=0)
     suite = Suite(process, home, ports)
     try:
         eventually(

@@ -1,4 +1,4 @@
-"""Points that arrive as in the field: out of order, some of them late."""
+"""Points that arrive as in practice: out of order, some of them late."""
 
 import random
 import time
@@ -10,10 +10,10 @@ from mistbow.client.agent_model import Point
 
 @dataclass(frozen=True)
 class Traffic:
-    """A stream of batches, the same for the same seed but for the time at which it begins.
+    """A sequence of batches of points; equal seeds give equal batches, except for their times.
 
-    ``disorder_ms``: points are at most so old when they are sent. Every ``late_every``-th point
-    is ``late_ms`` old.
+    ``disorder_ms``: the maximum age of points when they are sent, except that every
+    ``late_every``-th point is ``late_ms`` old.
     """
 
     metrics: Sequence[str] = ("cpu", "mem")
@@ -25,7 +25,10 @@ class Traffic:
     seed: int = 1
 
     def batches(self, seconds: float, pause: float = 0.1) -> Iterator[list[Point]]:
-        """Yield batches at the rate (points/s), in real time."""
+        """Yield batches in real time for ``seconds``, at ``rate`` points per second.
+
+        ``pause``: the time (s) between batches.
+        """
         chance = random.Random(self.seed)  # noqa: S311 - the same each time, by design
         end = time.monotonic() + seconds
         sent = 0

@@ -1,4 +1,4 @@
-"""Windows made of points without Spark: in a few plain lines."""
+"""Windows of points, computed without Spark."""
 
 import math
 from collections import defaultdict
@@ -6,19 +6,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from analytics_worker.finishing import WINDOWED
-from mistbow.panes.routing import route
-from mistbow.plan.nodes import Plan
+from analytics.plan.nodes import Plan
+from analytics_worker.evaluate.finalize import WINDOWED
+from analytics_worker.panes.routing import route
 
 
 def windows_of(points: pa.RecordBatch, plan: Plan) -> pa.Table:
-    """Return all windows (``WINDOWED``) of a plan that have one of these points."""
+    """Return the windows (``WINDOWED``) of a plan that contain at least one of the points."""
     return windows_of_routed(route(points, plan.panes), plan)
 
 
 def windows_of_routed(routed: pa.Table, plan: Plan) -> pa.Table:
-    """Return all windows (``WINDOWED``) of a plan that have one of these rows (``ROUTED``)."""
-    held: dict[tuple[int, int, str], list[dict[str, Any]]] = defaultdict(list)
+    """Return the windows (``WINDOWED``) of a plan that contain at least one row (``ROUTED``)."""
+    pane_rows: dict[tuple[int, int, str], list[dict[str, Any]]] = defaultdict(list)
     for row in routed.to_pylist():
         for place, window in enumerate(plan.windows):
             if plan.panes[row["route"]].id == window.pane:
@@ -26,8 +26,10 @@ def windows_of_routed(routed: pa.Table, plan: Plan) -> pa.Table:
                 for phase in window.ticks.phases:
                     first = shifted + (phase - shifted) % window.every_ms
                     for tick in range(first, shifted + window.span_ms, window.every_ms):
-                        held[place, tick, row["key"]].append(row)
-    return pa.Table.from_pylist([_window(place, rows) for place, rows in held.items()], WINDOWED)
+                        pane_rows[place, tick, row["key"]].append(row)
+    return pa.Table.from_pylist(
+        [_window(place, rows) for place, rows in pane_rows.items()], WINDOWED
+    )
 
 
 def _window(place: tuple[int, int, str], rows: list[dict[str, Any]]) -> dict[str, Any]:

@@ -1,1 +1,4 @@
-"""One rule, one module: its ``apply`` returns the better plan, or None where nothing is to do."""
+"""The rules of the optimizer, one per module.
+
+The function ``apply`` of a rule returns a cheaper plan, or None if the rule does not apply.
+"""

@@ -1,17 +1,16 @@
-"""Calculate at once what does not depend on any point; only what is exact in floating point.
+"""Fold constants: replace operations on literals by their values, if the values are finite.
 
-``x + 0`` and ``x * 0`` stay: the first changes the sign of a zero, the second makes a value
-where ``x`` has none. So do ``x * 1`` and ``--x`` where ``x`` may have several values or bounds:
-these are of what stands by itself.
+``x + 0`` and ``x * 0`` are not folded: ``x + 0`` changes the sign of a zero, and ``x * 0`` has a
+value where ``x`` has none. ``x * 1`` and ``--x`` are not folded if ``x`` is an aggregate that may
+have several values or error bounds: only an expression without further operations can have several
+values or error bounds, so folding would change the results.
 """
 
 import math
 
 import msgspec
 
-from analytics_enabler.optimizer.naming import these
-from mistbow.panes.predicates import ARITHMETIC, COMPARE
-from mistbow.plan.expressions import (
+from analytics.plan.expressions import (
     Aggregate,
     And,
     Arithmetic,
@@ -27,37 +26,38 @@ from mistbow.plan.expressions import (
     Source,
     rewrite,
 )
-from mistbow.plan.nodes import Insight, Plan, rewritten
-
-_OF_SEVERAL_VALUES = frozenset({"TOP_K", "HISTOGRAM", "OUTLIER_DETECTION"})
+from analytics.plan.functions import spec_of
+from analytics.plan.nodes import Insight, Plan, rewrite_insight
+from analytics.plan.scalar_operators import ARITHMETIC, COMPARE
+from analytics_enabler.optimizer.content_names import counted
 
 
 def apply(plan: Plan) -> Plan | None:
-    """Fold every insight's expression, filter and point predicates."""
+    """Return the plan with folded expressions, filters and predicates; None if nothing changes."""
     insights = tuple(_fold_insight(insight) for insight in plan.insights)
     return None if insights == plan.insights else msgspec.structs.replace(plan, insights=insights)
 
 
-def did(before: Plan, after: Plan) -> str:
-    """Say what the rule did."""
+def describe(before: Plan, after: Plan) -> str:
+    """Return a phrase with the number of insights that were simplified."""
     pairs = zip(before.insights, after.insights, strict=True)
     changed = sum(insight != folded for insight, folded in pairs)
-    return f"{these(changed, 'insight')} of {len(after.insights)} with less to calculate"
+    return f"{counted(changed, 'insight')} of {len(after.insights)} simplified"
 
 
 def fold(expression: Expression) -> Expression:
-    """Return an expression of the same value at every tick, with less to calculate."""
+    """Return a simpler expression with the same value at every tick."""
     return rewrite(expression, _fold_node)
 
 
 def _fold_insight(insight: Insight) -> Insight:
-    folded = rewritten(insight, _fold_node)
+    folded = rewrite_insight(insight, _fold_node)
     always = folded.filter is not None and _is_truth(folded.filter, True)
     return msgspec.structs.replace(folded, filter=None) if always else folded
 
 
 def _fold_condition(condition: Expression | None) -> Expression | None:
-    """Fold a condition; one that always holds is none."""
+    """Return the folded condition; None if the condition is absent or always true."""
     if condition is None:
         return None
     folded = fold(condition)
@@ -72,7 +72,7 @@ def _fold_node(node: Expression) -> Expression:
             return Literal(-value)
         case Not(Not(operand)):
             return operand
-        case Negation(Negation(operand)) if not _tells_more(operand):
+        case Negation(Negation(operand)) if not _has_several_values(operand):
             return operand
         case Comparison(comparator, Literal(left), Literal(right)) if type(left) is type(right):
             return Literal(COMPARE[comparator](left, right))
@@ -103,21 +103,21 @@ def _fold_arithmetic(node: Arithmetic) -> Expression:
             value = ARITHMETIC[sign](left, right)
             return Literal(value) if math.isfinite(value) else node
         case Arithmetic("*" | "/", operand, Literal(1.0)) | Arithmetic("*", Literal(1.0), operand):
-            return node if _tells_more(operand) else operand
+            return node if _has_several_values(operand) else operand
         case _:
             return node
 
 
-def _tells_more(node: Expression) -> bool:
-    """Return whether an expression by itself has several values, or bounds."""
+def _has_several_values(node: Expression) -> bool:
+    """Return whether an expression may have several values, or values with error bounds."""
     match node:
         case Aggregate():
             sampled = node.source.sampling is not msgspec.UNSET
-            return sampled or node.function in _OF_SEVERAL_VALUES
+            return sampled or spec_of(node.function).several
         case Reduction():
-            return node.function in _OF_SEVERAL_VALUES
+            return spec_of(node.function).several
         case Filtered():
-            return _tells_more(node.operand)
+            return _has_several_values(node.operand)
         case _:
             return False
 
@@ -133,5 +133,5 @@ def _fold_junction(node: And | Or) -> Expression:
 
 
 def _is_truth(node: Expression, truth: bool) -> bool:
-    # ``is``, for 1.0 == True.
+    # ``is``, because 1.0 == True.
     return isinstance(node, Literal) and node.value is truth

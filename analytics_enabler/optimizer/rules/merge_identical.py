@@ -1,7 +1,8 @@
-"""Compute each distinct aggregate once, however many insights name it.
+"""Merge identical aggregates: compute identical aggregates only once for all insights.
 
-Aggregates of the same points, keys, size and interval become one window, and each function of
-them a measure of it. What accumulates is the same only if it does so since the same moment.
+Aggregates with the same points, keys, size and interval become one window, and each function of
+these aggregates becomes a measure of this window. Accumulating functions share a window only if
+they start at the same time.
 """
 
 import math
@@ -9,22 +10,19 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from analytics_enabler.optimizer.naming import pane_of, these, window_of
-from mistbow.plan.contents import Content, content_of
-from mistbow.plan.expressions import (
-    ACCUMULATING,
-    Aggregate,
-    Expression,
-    Measure,
-    Source,
-)
-from mistbow.plan.nodes import Insight, Pane, Plan, Window, expressions_of, rewritten
-from mistbow.plan.sampling import ByLot
-from mistbow.plan.ticks import At, Ticks
+from analytics.plan.expressions import Aggregate, Expression, Measure, Source
+from analytics.plan.functions import ACCUMULATED, Content, spec_of
+from analytics.plan.nodes import Insight, Pane, Plan, Window, expressions_of, rewrite_insight
+from analytics.plan.sampling import ProbabilitySampling
+from analytics.plan.ticks import At, Ticks
+from analytics_enabler.optimizer.content_names import counted, pane_of, window_of
 
 
 def apply(plan: Plan) -> Plan | None:
-    """Turn every aggregate into a measure of a window whose pane serves that window alone."""
+    """Return the plan with all aggregates replaced by measures of windows.
+
+    Each window has its own pane. Return None if the plan has no aggregates.
+    """
     if plan.lowered:
         return None
     contents: dict[_Shape, set[Content]] = defaultdict(set)
@@ -52,19 +50,19 @@ def apply(plan: Plan) -> Plan | None:
     )
 
 
-def did(before: Plan, after: Plan) -> str:
-    """Say what the rule did."""
+def describe(before: Plan, after: Plan) -> str:
+    """Return a phrase with the number of replaced aggregates and the number of windows."""
     found = sum(
         isinstance(node, Aggregate)
         for insight in before.insights
         for node in expressions_of(insight)
     )
-    return f"{these(found, 'aggregate')} by {these(len(after.windows), 'window')}"
+    return f"{counted(found, 'aggregate')} replaced by {counted(len(after.windows), 'window')}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """What makes a window the same as another one."""
+    """The properties that are equal for all aggregates of one window."""
 
     source: Source
     by: tuple[str, ...]
@@ -77,17 +75,17 @@ class _Shape:
 
 
 def _shapes(node: Aggregate, since: int) -> Iterator[_Shape]:
-    start = since if node.function in ACCUMULATING else None
+    start = since if node.function in ACCUMULATED else None
     lengths = (node.size_ms, node.every_ms, node.offset_ms)
     for source in filter(None, (node.source, node.other)):
         yield _Shape(source, node.by, *lengths, node.each_point, start, node.at)
 
 
 def _needed(node: Aggregate, shape: _Shape) -> set[Content]:
-    content = "points" if node.each_point else content_of(node.function)
+    content = "points" if node.each_point else spec_of(node.function).content
     if content is not None:
         return {content}
-    return {"sample"} if isinstance(shape.source.sampling, ByLot) else set()
+    return {"sample"} if isinstance(shape.source.sampling, ProbabilitySampling) else set()
 
 
 def _made(shape: _Shape, contents: set[Content]) -> tuple[Pane, Window]:
@@ -107,4 +105,4 @@ def _made(shape: _Shape, contents: set[Content]) -> tuple[Pane, Window]:
 
 
 def _measured(insight: Insight, measure: Callable[[Expression, int], Expression]) -> Insight:
-    return rewritten(insight, lambda node: measure(node, insight.since))
+    return rewrite_insight(insight, lambda node: measure(node, insight.since))

@@ -1,10 +1,10 @@
-"""Make panes only of keys that are asked for: what a WHEN says of keys holds for their points.
+"""Push filters down to panes: a condition of WHEN on keys becomes a predicate of the points.
 
-Those of other keys are left out where points go to panes, so none is made, kept or sent of them. A
-pane takes the points of those keys that some insight over it keeps. Two stay as they are: one
-whose source is allotted, for of entities that vary alike the order among all decides which are
-drawn more often; and one over which something accumulates, for its states are used by insights that
-come later and ask for other keys.
+Points with other keys are then omitted when panes are computed, stored and sent. A pane includes
+each key that at least one of its insights needs. Two kinds of panes stay unchanged. Panes with
+Neyman allocation: the rank of an entity among all entities decides how often the entity is sampled.
+Panes of accumulating functions: later insights may use the states of these functions with other
+keys.
 """
 
 from collections import defaultdict
@@ -12,8 +12,7 @@ from collections.abc import Collection, Iterator
 
 import msgspec
 
-from analytics_enabler.optimizer.naming import pane_of, these
-from mistbow.plan.expressions import (
+from analytics.plan.expressions import (
     And,
     Attribute,
     Comparison,
@@ -27,35 +26,41 @@ from mistbow.plan.expressions import (
     Or,
     Reduction,
     children,
-    joined,
-    terms,
+    conjuncts,
+    join_conditions,
     walk,
 )
-from mistbow.plan.nodes import Insight, Pane, Plan
-from mistbow.plan.sampling import Allotted
+from analytics.plan.nodes import Insight, Pane, Plan
+from analytics.plan.sampling import NeymanAllocation
+from analytics_enabler.optimizer.content_names import counted, pane_of
 
-MOST_ALTERNATIVES = 8
-"""Where insights ask for more different keys than this, all are taken: else each insight that
-comes or goes would change the pane of all others, for ever less that is left out.
+MAX_ALTERNATIVES = 8
+"""The maximum number of alternative conditions of one pane.
+
+With more alternatives, the pane includes all keys. Otherwise each new insight would change the pane
+that other insights use, and save fewer and fewer points.
 """
 
 _OF_KEYS = Attribute | Literal | Comparison | Membership | And | Or | Not
 
 Terms = frozenset[Expression]
-"""Conditions that all hold."""
+"""A conjunction of conditions."""
 
 
 def apply(plan: Plan) -> Plan | None:
-    """Let panes take only points of keys that an insight keeps."""
-    asked: dict[str, set[Terms]] = defaultdict(set)
+    """Return the plan with panes restricted to the keys that insights need.
+
+    Return None if no pane changes.
+    """
+    needed: dict[str, set[Terms]] = defaultdict(set)
     pane_by = {window.id: window.pane for window in plan.windows}
     for insight in plan.insights:
-        for measure, held in _asked_by(insight):
+        for measure, conditions in _measures(insight):
             for window in filter(None, (measure.window, measure.other)):
-                asked[pane_by[window]].add(held)
+                needed[pane_by[window]].add(conditions)
     accumulated = {window.pane for window in plan.windows if window.start is not None}
     narrowed = {
-        pane.id: pane if pane.id in accumulated else _narrowed(pane, asked[pane.id])
+        pane.id: pane if pane.id in accumulated else _narrowed(pane, needed[pane.id])
         for pane in plan.panes
     }
     if tuple(narrowed.values()) == plan.panes:
@@ -67,83 +72,89 @@ def apply(plan: Plan) -> Plan | None:
     return msgspec.structs.replace(plan, windows=windows, panes=tuple(panes.values()))
 
 
-def did(before: Plan, after: Plan) -> str:
-    """Say what the rule did."""
+def describe(before: Plan, after: Plan) -> str:
+    """Return a phrase with the number of panes that were restricted."""
     pairs = zip(before.windows, after.windows, strict=True)
     panes = {(one.pane, other.pane) for one, other in pairs}
     narrowed = sum(one != other for one, other in panes)
-    return f"{these(narrowed, 'pane')} of {len(before.panes)} only of keys that are asked for"
+    restricted = f"{counted(narrowed, 'pane')} of {len(before.panes)}"
+    return f"{restricted} restricted to the keys that insights need"
 
 
-def _asked_by(insight: Insight) -> Iterator[tuple[Measure, Terms]]:
-    """Yield what an insight measures, and what holds for all keys of which it takes that."""
+def _measures(insight: Insight) -> Iterator[tuple[Measure, Terms]]:
+    """Yield (measure, conditions on its keys) for each measure of an insight."""
     counts = () if insight.counted is None else insight.counted.counts
     filters = () if insight.filter is None else (insight.filter,)
-    held = frozenset(term for condition in filters for term in _terms_on_keys(condition))
+    conditions = frozenset(term for condition in filters for term in _terms_on_keys(condition))
     for root in (insight.expression, *filters, *counts):
-        yield from _asked_in(root, held)
+        yield from _measures_in(root, conditions)
 
 
-def _asked_in(node: Expression, held: Terms) -> Iterator[tuple[Measure, Terms]]:
+def _measures_in(node: Expression, conditions: Terms) -> Iterator[tuple[Measure, Terms]]:
     match node:
         case Measure():
-            yield node, held
+            yield node, conditions
             return
         case Reduction(by=by) | Label(by=by):
-            # Its other keys are of its own making.
-            held = _on(held, by)
+            # Conditions outside refer to the keys of the reduction, not to those of its operand.
+            conditions = _restricted_to(conditions, by)
         case Filtered(condition=condition):
-            held = held.union(_terms_on_keys(condition))
+            conditions = conditions.union(_terms_on_keys(condition))
     for child in children(node):
-        yield from _asked_in(child, held)
+        yield from _measures_in(child, conditions)
 
 
 def _terms_on_keys(condition: Expression) -> Iterator[Expression]:
-    for term in terms(condition):
+    for term in conjuncts(condition):
         if all(isinstance(node, _OF_KEYS) for node in walk(term)):
             yield term
 
 
-def _on(held: Terms, by: Collection[str]) -> Terms:
-    """Return the conditions that need no other attributes."""
+def _restricted_to(conditions: Terms, by: Collection[str]) -> Terms:
+    """Return the conditions that refer only to the attributes ``by``."""
     return frozenset(
         term
-        for term in held
+        for term in conditions
         if all(node.name in by for node in walk(term) if isinstance(node, Attribute))
     )
 
 
-def _narrowed(pane: Pane, asked: Collection[Terms]) -> Pane:
-    """Return a pane of points for which all of any of ``asked`` holds."""
+def _narrowed(pane: Pane, needed: Collection[Terms]) -> Pane:
+    """Return the pane, restricted to the points that satisfy a conjunction of ``needed``.
+
+    A point is included if the point satisfies at least one of these conjunctions.
+    """
     source = pane.source
-    if isinstance(source.sampling, Allotted):
+    if isinstance(source.sampling, NeymanAllocation):
         return pane
-    known = frozenset(() if source.predicate is None else terms(source.predicate))
-    wanted = _least({_on(held, pane.by) - known for held in asked})
-    if not wanted:
+    present = frozenset(() if source.predicate is None else conjuncts(source.predicate))
+    weakest = _weakest({_restricted_to(each, pane.by) - present for each in needed})
+    if not weakest:
         return pane
-    condition = joined(Or, _sorted(joined(And, _sorted(held)) for held in wanted))
-    if condition in known:
+    condition = join_conditions(
+        Or, _sorted(join_conditions(And, _sorted(each)) for each in weakest)
+    )
+    if condition in present:
         return pane
     both = condition if source.predicate is None else And(source.predicate, condition)
     narrow = msgspec.structs.replace(source, predicate=both)
     return pane_of(narrow, pane.by, pane.width_ms, pane.contents)
 
 
-def _least(asked: Collection[Terms]) -> list[Terms]:
-    """Return those that have no other one in them: wherever more holds, less does, too.
+def _weakest(needed: Collection[Terms]) -> list[Terms]:
+    """Return the conjunctions that imply no other conjunction in the list.
 
-    Empty where all points are asked for, or more different ones than a pane has.
+    Return [] if all points are needed, or if more than ``MAX_ALTERNATIVES`` conjunctions remain.
     """
-    found: list[Terms] = []
-    for held in sorted(asked, key=len):
-        if not any(less <= held for less in found):
-            found.append(held)
-        if not held or len(found) > MOST_ALTERNATIVES:
+    weakest: list[Terms] = []
+    for conditions in sorted(needed, key=len):
+        if not any(weaker <= conditions for weaker in weakest):
+            weakest.append(conditions)
+        if not conditions or len(weakest) > MAX_ALTERNATIVES:
             return []
-    return found
+    return weakest
 
 
 def _sorted(conditions: Collection[Expression] | Iterator[Expression]) -> list[Expression]:
-    # In an order of their own, for the pane's name not to depend on who came first.
+    # Sorted, so that the name of the pane does not depend on the order of the insights.
     return sorted(conditions, key=msgspec.json.encode)

@@ -1,8 +1,8 @@
-"""Cut the same points once: windows over the same points and keys share one pane.
+"""Share panes: windows over the same points and keys use one pane.
 
-The pane's width is the greatest common divisor of all their sizes and intervals. A window that
-would cut another into too many panes keeps a pane of its own. Points are the same whatever the
-order of the conditions that they satisfy.
+The width of the pane is the greatest common divisor of the sizes, intervals and offsets of its
+windows. A window does not join a pane if a window of this pane would then consist of more than
+``MAX_PANES`` panes. The order of the conditions on points does not matter.
 """
 
 import math
@@ -11,15 +11,18 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from analytics_enabler.limits import MOST_PANES
-from analytics_enabler.optimizer.naming import pane_of, these
-from mistbow.plan.contents import Content
-from mistbow.plan.expressions import Expression, Source, terms
-from mistbow.plan.nodes import Pane, Plan, Window
+from analytics.plan.expressions import Expression, Source, conjuncts
+from analytics.plan.functions import Content
+from analytics.plan.nodes import Pane, Plan, Window
+from analytics_enabler.limits import MAX_PANES
+from analytics_enabler.optimizer.content_names import counted, pane_of
 
 
 def apply(plan: Plan) -> Plan | None:
-    """Give the windows over the same points and keys as few panes as can be."""
+    """Return the plan with shared panes for windows over the same points and keys.
+
+    Return None if no pane changes.
+    """
     panes = {pane.id: pane for pane in plan.panes}
     over_same = defaultdict(list)
     for window in plan.windows:
@@ -29,7 +32,7 @@ def apply(plan: Plan) -> Plan | None:
     pane_ids: dict[str, str] = {}
     for (*_, by), alike in over_same.items():
         sources = (panes[window.pane].source for window in alike)
-        # Any would do: for the outcome not to depend on who came first, it is always the same.
+        # Equivalent sources; the minimum does not depend on the order of the insights.
         source = min(sources, key=msgspec.json.encode)
         for group in _grouped(alike):
             pane = pane_of(source, by, group.width_ms, group.contents)
@@ -43,24 +46,27 @@ def apply(plan: Plan) -> Plan | None:
     return msgspec.structs.replace(plan, windows=windows, panes=tuple(shared.values()))
 
 
-def did(before: Plan, after: Plan) -> str:
-    """Say what the rule did."""
-    windows, panes = these(len(after.windows), "window"), these(len(after.panes), "pane")
-    return f"{windows} of {panes}, not {len(before.panes)}"
+def describe(before: Plan, after: Plan) -> str:
+    """Return a phrase with the number of windows, and of panes before and after the change."""
+    windows, panes = counted(len(after.windows), "window"), counted(len(after.panes), "pane")
+    return f"{windows} over {panes} instead of {len(before.panes)}"
 
 
 @dataclass(slots=True)
-class _Group:
+class _WindowGroup:
     width_ms: int = 0
     longest_ms: int = 0
     contents: set[Content] = field(default_factory=set)
     windows: list[Window] = field(default_factory=list)
 
-    def takes(self, window: Window) -> bool:
-        """Add a window unless the panes would become too many."""
+    def add(self, window: Window) -> bool:
+        """Add a window and return True.
+
+        If a window of the group would have too many panes, add nothing and return False.
+        """
         width = math.gcd(self.width_ms, _step(window))
         longest = max(self.longest_ms, window.span_ms)
-        if self.windows and longest > MOST_PANES * width:
+        if self.windows and longest > MAX_PANES * width:
             return False
         self.width_ms, self.longest_ms = width, longest
         self.contents |= set(window.contents)
@@ -69,8 +75,8 @@ class _Group:
 
 
 def _points(source: Source) -> tuple[Source, frozenset[Expression]]:
-    """Return what tells points from others: a source without conditions, and these."""
-    conditions = () if source.predicate is None else terms(source.predicate)
+    """Return (source without conditions, conditions), which identify the points of a source."""
+    conditions = () if source.predicate is None else conjuncts(source.predicate)
     return msgspec.structs.replace(source, predicate=None), frozenset(conditions)
 
 
@@ -78,11 +84,11 @@ def _step(window: Window) -> int:
     return math.gcd(window.size_ms, window.ticks.step_ms, window.offset_ms)
 
 
-def _grouped(windows: list[Window]) -> list[_Group]:
-    groups: list[_Group] = []
-    # In an order of their own, for the outcome not to depend on who came first.
+def _grouped(windows: list[Window]) -> list[_WindowGroup]:
+    groups: list[_WindowGroup] = []
+    # Sorted, so that the groups do not depend on the order of the insights.
     for window in sorted(windows, key=lambda w: (-_step(w), w.id)):
-        if not any(group.takes(window) for group in groups):
-            groups.append(_Group())
-            groups[-1].takes(window)
+        if not any(group.add(window) for group in groups):
+            groups.append(_WindowGroup())
+            groups[-1].add(window)
     return groups

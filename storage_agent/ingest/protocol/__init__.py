@@ -1,1 +1,1 @@
-"""The messages of Prometheus remote write, and the code that protoc makes of them."""
+"""The message definitions of Prometheus remote write, and the code that protoc generates."""

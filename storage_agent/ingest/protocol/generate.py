@@ -1,4 +1,7 @@
-"""Generates the messages of remote write: ``python -m storage_agent.ingest.protocol.generate``."""
+"""The generator of the modules for remote write's messages.
+
+Run ``python -m storage_agent.ingest.protocol.generate``.
+"""
 
 import subprocess
 import sys
@@ -12,7 +15,7 @@ _UNCHECKED = '# ruff: noqa\n# fmt: off\n# mypy: disable-error-code="type-arg"\n'
 
 
 def generate(target: Path) -> None:
-    """Write the generated modules into the folder ``target``; raises OSError when protoc fails."""
+    """Write the generated modules to the folder ``target``; raises ``OSError`` if protoc fails."""
     sources = sorted(path.name for path in HERE.glob("*.proto"))
     flags = [f"--proto_path={HERE}", f"--python_out={target}", f"--pyi_out={target}"]
     done = subprocess.run(
@@ -28,7 +31,7 @@ def generate(target: Path) -> None:
 
 
 def stale(target: Path = HERE) -> list[str]:
-    """Return the names of the modules in ``target`` that differ from freshly generated ones."""
+    """Return the names of the modules in ``target`` that differ from newly generated modules."""
     with tempfile.TemporaryDirectory() as folder:
         generate(Path(folder))
         return [

@@ -1,6 +1,6 @@
-"""Golden plans: queries, and the plan after each rule.
+"""Golden plans: each file contains queries, and their plan after each rule of the optimizer.
 
-``python -m tests.analytics_enabler.optimizer.golden`` writes them anew, to be read as a diff.
+``python -m tests.analytics_enabler.optimizer.golden`` regenerates the files; review the diff.
 """
 
 from pathlib import Path
@@ -15,20 +15,20 @@ PLANS = sorted((Path(__file__).parents[2] / "plans").glob("*.yaml"))
 
 
 def queries_of(path: Path) -> str:
-    """Return the queries that a file is about."""
+    """Return the queries in a golden file."""
     queries: str = yaml.safe_load(path.read_text(encoding="utf-8"))["queries"]
     return queries
 
 
 def golden_text(queries: str) -> str:
-    """Return what the file of these queries should be."""
+    """Return the content that the golden file of these queries must have."""
     plan = plan_of(queries)
     parts = {"queries": queries.strip(), "plan": plan_text(plan)}
     for step in optimize(plan).steps:
-        # A rule that another one gave something to do comes again.
+        # A rule may apply again after another one.
         title = f"after {step.rule}"
         again = " again" * sum(each.startswith(title) for each in parts)
-        parts[f"{title}{again}"] = f"# {step.did}\n{plan_text(step.plan)}"
+        parts[f"{title}{again}"] = f"# {step.description}\n{plan_text(step.plan)}"
     return "\n".join(f"{title}: |\n{_indented(text)}" for title, text in parts.items())
 
 
@@ -37,7 +37,7 @@ def _indented(text: str) -> str:
 
 
 def main() -> None:
-    """Write all files anew."""
+    """Regenerate all golden files."""
     for path in PLANS:
         path.write_text(golden_text(queries_of(path)), encoding="utf-8")
 

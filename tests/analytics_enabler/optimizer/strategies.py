@@ -1,21 +1,18 @@
-"""Random plans, and what their expressions evaluate to."""
+"""Hypothesis strategies of plans, and an evaluator of their expressions."""
 
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
-from hypothesis import settings
 from hypothesis import strategies as st
 
-from mistbow.plan.expressions import (
-    ACCUMULATING,
+from analytics.plan.expressions import (
     Aggregate,
     And,
     Arithmetic,
     Attribute,
     Comparison,
     Expression,
-    Function,
     Literal,
     Membership,
     Negation,
@@ -24,10 +21,8 @@ from mistbow.plan.expressions import (
     Source,
     Value,
 )
-from mistbow.plan.nodes import Insight, Plan
-
-calm = settings(deadline=None, max_examples=60)
-"""For tests on a machine that has other things to do."""
+from analytics.plan.functions import ACCUMULATED, Function
+from analytics.plan.nodes import Insight, Plan
 
 _numbers = st.sampled_from([0.0, -0.0, 1.0, -1.0, 2.0, 0.1, 3.5, 1e308, 5e-324])
 _sizes = st.sampled_from([100, 101, 500, 1000, 1500, 10_000, 60_000])
@@ -65,7 +60,7 @@ sources = st.builds(
 )
 aggregates = st.builds(
     Aggregate,
-    st.sampled_from(sorted(set(get_args(Function)) - ACCUMULATING)),
+    st.sampled_from(sorted(set(get_args(Function)) - ACCUMULATED)),
     sources,
     _sizes,
     _sizes,
@@ -78,7 +73,7 @@ point_conditions = _conditions(_values(_point_values))
 
 @st.composite
 def plans(draw: st.DrawFn) -> Plan:
-    """Draw a plan that the optimizer has not seen."""
+    """Draw a plan before optimization."""
     count = draw(st.integers(1, 4))
     return Plan(
         insights=tuple(
@@ -109,10 +104,16 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def evaluate(node: Expression, given: Mapping[str, float]) -> Any:
-    """Return a value by the definitions of ``mistbow.plan.expressions``; None for a missing one.
+def is_leaf(node: Expression) -> bool:
+    """Return whether a node is a leaf for ``evaluate``, which takes its value from ``given``."""
+    inner = (Literal, Arithmetic, Negation, Comparison, Membership, And, Or, Not)
+    return not isinstance(node, inner)
 
-    ``given`` holds the values of some leaves, by their ``repr``.
+
+def evaluate(node: Expression, given: Mapping[str, float]) -> Any:
+    """Return the value of an expression, as ``analytics.plan.expressions`` defines it.
+
+    None: the value is missing. ``given``: ``repr`` of a leaf -> the value of the leaf.
     """
     match node:
         case Literal(value):

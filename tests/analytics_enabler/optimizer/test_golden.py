@@ -1,4 +1,4 @@
-"""The optimizer does to these plans what was reviewed."""
+"""Golden plans: the steps of the optimizer equal the reviewed steps in the golden files."""
 
 from pathlib import Path
 
@@ -14,5 +14,5 @@ def test_golden_plan(path: Path) -> None:
     )
 
 
-def test_there_are_golden_plans() -> None:
+def test_golden_plans_exist() -> None:
     assert len(PLANS) >= 6

@@ -1,4 +1,4 @@
-"""Each rule leaves the results as they are."""
+"""Properties of the rules of the optimizer."""
 
 import math
 from collections.abc import Set
@@ -6,10 +6,12 @@ from random import Random
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from analytics_enabler.limits import MOST_PANES
+from analytics.plan.expressions import Aggregate, Expression, Literal, Measure, rewrite, walk
+from analytics.plan.nodes import Plan, expressions_of
+from analytics_enabler.limits import MAX_PANES
 from analytics_enabler.optimizer import optimize
 from analytics_enabler.optimizer.rules import (
     fold_constants,
@@ -18,13 +20,11 @@ from analytics_enabler.optimizer.rules import (
     share_panes,
 )
 from analytics_enabler.plan_text import expression_text
-from mistbow.plan.expressions import Aggregate, Expression, Literal, Measure, rewrite, walk
-from mistbow.plan.nodes import Plan, expressions_of
 from tests.analytics_enabler.optimizer.strategies import (
-    calm,
     conditions,
     evaluate,
     expressions,
+    is_leaf,
     plans,
     point_conditions,
 )
@@ -38,52 +38,50 @@ def _same(one: object, other: object) -> bool:
     return one is other
 
 
-@calm
 @given(expressions | conditions | point_conditions, st.data())
-def test_folding_keeps_the_value(node: Expression, data: st.DataObject) -> None:
-    # Aggregates are leaves here: what happens inside them, the next test looks at.
+def test_folding_preserves_value(node: Expression, data: st.DataObject) -> None:
+    # Aggregates are leaves here; the next test covers their predicates.
     folded = fold_constants.fold(node)
     values = st.none() | st.floats(allow_nan=False, allow_infinity=False)
-    found = {repr(n): n for n in walk(node) if not isinstance(n, Literal)}
-    leaves = {name: data.draw(values) for name in found}
-    inside = {repr(fold_constants.fold(n)): leaves[name] for name, n in found.items()}
-    known = {name: value for name, value in (leaves | inside).items() if value is not None}
+    # Leaves that fold to the same leaf have the same value.
+    leaves = {repr(n): repr(fold_constants.fold(n)) for n in walk(node) if is_leaf(n)}
+    drawn = {leaf: data.draw(values) for leaf in dict.fromkeys(leaves.values())}
+    of_node = {name: drawn[leaf] for name, leaf in leaves.items()}
+    known = {name: value for name, value in (drawn | of_node).items() if value is not None}
     assert _same(evaluate(folded, known), evaluate(node, known))
 
 
-@calm
 @given(expressions | conditions)
-def test_folding_again_changes_nothing(node: Expression) -> None:
+def test_folding_is_idempotent(node: Expression) -> None:
     folded = fold_constants.fold(node)
     assert repr(fold_constants.fold(folded)) == repr(folded)
 
 
-def test_folding_reaches_the_predicates_of_points() -> None:
+def test_folding_applies_to_predicates_of_points() -> None:
     (insight,) = optimize(plan_of("a = COMPUTE AVG(x WHEN > 1 OR 1 < 2) EVERY 1 s")).plan.insights
     same = optimize(plan_of("a = COMPUTE AVG(x) EVERY 1 s")).plan.insights[0]
     assert insight == same
 
 
 @pytest.mark.parametrize(
-    "kept",
+    "inexact",
     [
         "AVG(x) + 0",
         "AVG(x) * 0",
         "AVG(x) / 0",
         "1e308 * 10 + AVG(x)",
-        # What is by itself has several values, but no product has.
+        # The whole expression may have several values, a product may not.
         "TOP_K[2](x) * 1",
         "-(-(HISTOGRAM[3](x) WHEN > 1))",
         "1 * TOP_K[2](SUM(x) BY node)",
     ],
 )
-def test_what_is_not_exact_is_not_folded(kept: str) -> None:
-    assert fold_constants.apply(plan_of(f"a = COMPUTE {kept} EVERY 1 s")) is None
+def test_inexact_expression_is_not_folded(inexact: str) -> None:
+    assert fold_constants.apply(plan_of(f"a = COMPUTE {inexact} EVERY 1 s")) is None
 
 
-@calm
 @given(plans())
-def test_measures_put_back_are_the_aggregates_that_were_merged(plan: Plan) -> None:
+def test_measures_restore_merged_aggregates(plan: Plan) -> None:
     merged = merge_identical.apply(plan)
     if merged is None:
         assert plan.lowered
@@ -111,9 +109,8 @@ def _unmerged(expression: Expression, plan: Plan) -> Expression:
     return rewrite(expression, aggregate)
 
 
-@calm
 @given(plans())
-def test_each_distinct_aggregate_is_computed_once(plan: Plan) -> None:
+def test_distinct_aggregate_is_computed_once(plan: Plan) -> None:
     nodes = [node for insight in plan.insights for node in expressions_of(insight)]
     distinct = {
         msgspec.json.encode((n.source, n.size_ms, n.every_ms, n.by))
@@ -124,7 +121,6 @@ def test_each_distinct_aggregate_is_computed_once(plan: Plan) -> None:
     assert len(merged.windows) == len(distinct)
 
 
-@calm
 @given(plans())
 def test_shared_panes_serve_their_windows(plan: Plan) -> None:
     shared = optimize(plan).plan
@@ -132,14 +128,13 @@ def test_shared_panes_serve_their_windows(plan: Plan) -> None:
     assert {window.pane for window in shared.windows} == set(width_of)
     for window in shared.windows:
         alone = math.gcd(window.size_ms, window.every_ms)
-        assert window.size_ms <= MOST_PANES * width_of[window.pane] or (
+        assert window.size_ms <= MAX_PANES * width_of[window.pane] or (
             width_of[window.pane] == alone
         )
 
 
-@calm
 @given(plans(), st.randoms(use_true_random=False))
-def test_the_order_of_insights_does_not_matter(plan: Plan, random: Random) -> None:
+def test_order_of_insights_does_not_change_plan(plan: Plan, random: Random) -> None:
     mixed = list(plan.insights)
     random.shuffle(mixed)
     one, other = optimize(plan).plan, optimize(Plan(insights=tuple(mixed))).plan
@@ -147,7 +142,7 @@ def test_the_order_of_insights_does_not_matter(plan: Plan, random: Random) -> No
     assert {pane.id for pane in one.panes} == {pane.id for pane in other.panes}
 
 
-def test_windows_over_the_same_points_share_one_pane() -> None:
+def test_windows_over_same_points_share_one_pane() -> None:
     plan = optimize(
         plan_of(
             "a = COMPUTE AVG(x, 10 s) EVERY 4 s; b = COMPUTE MAX(x, 1 m) EVERY 6 s;"
@@ -161,23 +156,22 @@ def test_windows_over_the_same_points_share_one_pane() -> None:
     assert share_panes.apply(plan) is None
 
 
-@settings(calm, max_examples=25)
 @given(plans())
 def test_no_step_has_more_than_functions_need(plan: Plan) -> None:
     for step in optimize(plan).steps:
         _assert_all_needed(step.plan)
 
 
-def _assert_all_needed(kept: Plan) -> None:
-    for pane in kept.panes:
-        over = (set(window.contents) for window in kept.windows if window.pane == pane.id)
+def _assert_all_needed(narrowed: Plan) -> None:
+    for pane in narrowed.panes:
+        over = (set(window.contents) for window in narrowed.windows if window.pane == pane.id)
         assert set(pane.contents) == set().union(*over)
-    for window in kept.windows:
+    for window in narrowed.windows:
         for column in window.contents:
             less = msgspec.structs.replace(window, contents=tuple({*window.contents} - {column}))
-            windows = tuple(less if each is window else each for each in kept.windows)
-            with pytest.raises(ValueError, match="does not do for"):
-                msgspec.structs.replace(kept, windows=windows)
+            windows = tuple(less if each is window else each for each in narrowed.windows)
+            with pytest.raises(ValueError, match="lacks a content"):
+                msgspec.structs.replace(narrowed, windows=windows)
 
 
 def _conditions(text: str) -> list[str]:
@@ -186,7 +180,7 @@ def _conditions(text: str) -> list[str]:
     return [expression_text(p.source.predicate) for p in plan.panes if p.source.predicate]
 
 
-def test_panes_take_the_points_of_keys_that_any_insight_keeps() -> None:
+def test_pane_includes_keys_that_any_insight_needs() -> None:
     query = "{} = COMPUTE AVG(x) BY node, rack WHEN {} EVERY 1 s"
     one, other = query.format("a", 'node == "n1" AND > 5'), query.format("b", "rack < 3")
     first, second = 'node == "n1"', "rack < 3"
@@ -200,35 +194,35 @@ def test_panes_take_the_points_of_keys_that_any_insight_keeps() -> None:
     assert _conditions(nodes.partition("; ")[2]) != []
 
 
-def test_what_is_allotted_is_of_all_points() -> None:
+def test_allotted_pane_includes_all_points() -> None:
     query = 'a = COMPUTE AVG(x, 1 m) BY node WHEN node == "n1" EVERY 1 m WITH SAMPLE 0.1'
     assert _conditions(query) == ['node == "n1"']
     assert _conditions(f"{query} AND AWARENESS ON ACCURACY") == []
 
 
-def test_what_accumulates_is_of_all_keys() -> None:
-    # Its states are used by insights that come later, whatever keys these ask for.
+def test_accumulating_pane_includes_all_keys() -> None:
+    # Later insights use its states with other keys.
     for value, every in (("RUNNING_MEAN(x)", "1 s"), ("SUM(x, 2 s)", "9 POINTS")):
         assert _conditions(f'a = COMPUTE {value} BY node WHEN node == "n1" EVERY {every}') == []
 
 
-def test_what_then_reads_the_same_points_shares_a_pane() -> None:
+def test_panes_with_same_filter_afterwards_are_shared() -> None:
     same = 'b = COMPUTE MAX(x WHEN node == "n1", 10 s) BY node EVERY 1 s'
     text = f'a = COMPUTE AVG(x) BY node WHEN node == "n1" EVERY 4 s; {same}'
     plan = optimize(plan_of(text)).plan
     assert [pane.width_ms for pane in plan.panes] == [1000]
     steps = optimize(plan_of(text.replace("1 s", "4 s").replace("10 s", "4 s"))).steps
-    assert steps[-1].did == "1 pane of 2 only of keys that are asked for"
+    assert steps[-1].description == "1 pane of 2 restricted to the keys that insights need"
 
 
-def test_conditions_select_the_same_points_in_any_order() -> None:
+def test_order_of_conditions_does_not_change_pane() -> None:
     query = "{} = COMPUTE AVG(x WHEN {} == 1) BY node, rack WHEN {} == 1 EVERY 1 s"
     one, other = query.format("a", "node", "rack"), query.format("b", "rack", "node")
     (pane,) = optimize(plan_of(f"{one}; {other}")).plan.panes
     assert (pane,) == optimize(plan_of(f"{other}; {one}")).plan.panes
 
 
-class _Counted(frozenset[Expression]):
+class _CountingTerms(frozenset[Expression]):
     compared = 0
 
     def __le__(self, other: Set[object]) -> bool:
@@ -236,17 +230,17 @@ class _Counted(frozenset[Expression]):
         return super().__le__(other)
 
 
-def test_what_is_asked_for_is_compared_with_few() -> None:
-    # 2000 insights of different keys are planned anew whenever one comes or goes.
-    least = [_Counted([Literal(float(n))]) for n in range(push_filters.MOST_ALTERNATIVES)]
-    more = [_Counted([Literal(float(n % 8)), Literal(f"{n}")]) for n in range(2000)]
-    assert push_filters._least([*more, *least]) == least
-    assert _Counted.compared < 9 * 2008
-    assert push_filters._least([*more, *least, _Counted([Literal("ninth")])]) == []
-    assert push_filters._least([*more, _Counted()]) == []
+def test_conditions_are_compared_with_few_others() -> None:
+    # 2000 insights with different keys are planned again whenever one is added or removed.
+    weakest = [_CountingTerms([Literal(float(n))]) for n in range(push_filters.MAX_ALTERNATIVES)]
+    more = [_CountingTerms([Literal(float(n % 8)), Literal(f"{n}")]) for n in range(2000)]
+    assert push_filters._weakest([*more, *weakest]) == weakest
+    assert _CountingTerms.compared < 9 * 2008
+    assert push_filters._weakest([*more, *weakest, _CountingTerms([Literal("ninth")])]) == []
+    assert push_filters._weakest([*more, _CountingTerms()]) == []
 
 
-def test_a_window_id_does_not_depend_on_what_else_runs() -> None:
+def test_window_id_does_not_depend_on_other_insights() -> None:
     text = "a = COMPUTE AVG(x, 10 s) EVERY 5 s"
     (alone,) = optimize(plan_of(text)).plan.windows
     among = optimize(plan_of(f"b = COMPUTE AVG(x, 3 s) EVERY 1 s; {text}")).plan.windows

@@ -1,4 +1,4 @@
-"""What a follower does about streams that fail."""
+"""Reads of results by result followers, also while the streams of results fail."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from analytics_enabler.deployments.model import Deployment
-from analytics_enabler.results.follower import Follower
-from analytics_enabler.results.positions import Since, Start, starts_of, text_of
+from analytics_enabler.results.cursor import Since, Start, decode_cursor, encode_cursor
+from analytics_enabler.results.follower import ResultFollower
 from analytics_enabler.results.streams import ResultStreams
 from mistbow.auth.callers import FOG
 from mistbow.client.agent import AsyncAgentClient
@@ -28,8 +28,13 @@ async def agent(agent_url: str) -> AsyncIterator[AsyncAgentClient]:
 
 
 async def first(agent: AsyncAgentClient, followed: Deployment, start: Start) -> tuple[str, float]:
-    """Return the resumption text and value of the first result from a start on."""
-    follower = Follower(ResultStreams(agent), lambda: followed, None, {"all.fair": start}, FOG)
+    """Return the cursor and the value of the first result that a result follower reads.
+
+    The result follower starts at ``start``.
+    """
+    follower = ResultFollower(
+        ResultStreams(agent), lambda: followed, None, {"all.fair": start}, FOG
+    )
     async with asyncio.timeout(LIMIT_S), aclosing(follower.results()) as results:
         async for text, row in results:
             return text, row["value"]
@@ -37,7 +42,7 @@ async def first(agent: AsyncAgentClient, followed: Deployment, start: Start) -> 
 
 
 async def write(agent: AsyncAgentClient, followed: Deployment, *ticks: int) -> None:
-    """Write a result for each tick, whose value is the tick."""
+    """Append one result for each tick (ms), with the tick as its value."""
     (generation,) = followed.live
     await agent.create_stream("results/all.fair", RESULT_ROWS)
     for tick in ticks:
@@ -46,7 +51,7 @@ async def write(agent: AsyncAgentClient, followed: Deployment, *ticks: int) -> N
         await agent.append("results/all.fair", rows)
 
 
-async def test_a_stream_that_was_lost_is_followed_from_its_new_beginning(
+async def test_follower_restarts_at_beginning_of_lost_stream(
     agent: AsyncAgentClient,
 ) -> None:
     followed = deployment("a = COMPUTE AVG(x) EVERY 1 s")
@@ -54,7 +59,7 @@ async def test_a_stream_that_was_lost_is_followed_from_its_new_beginning(
     assert await first(agent, followed, 1000) == ("all.fair=1", 1000)
 
 
-async def test_a_stream_whose_head_was_not_known_is_followed_from_a_time(
+async def test_follower_of_unknown_head_starts_at_time(
     agent: AsyncAgentClient,
 ) -> None:
     followed = deployment("a = COMPUTE AVG(x) EVERY 1 s")
@@ -63,13 +68,13 @@ async def test_a_stream_whose_head_was_not_known_is_followed_from_a_time(
     assert await first(agent, followed, Since(150_000)) == ("all.fair=3", 200_000)
 
 
-def test_where_to_go_on_is_text_both_ways() -> None:
+def test_cursor_survives_round_trip() -> None:
     starts = {"all.fair": 12, "site-x.fair": Since(1_795_278_275_000)}
-    assert starts_of(text_of(starts)) == starts
-    assert starts_of("") == {}
+    assert decode_cursor(encode_cursor(starts)) == starts
+    assert decode_cursor("") == {}
 
 
-async def test_what_does_not_pass_reaches_who_follows(agent: AsyncAgentClient) -> None:
+async def test_follower_raises_permanent_error(agent: AsyncAgentClient) -> None:
     await agent.create_stream("results/all.fair", pa.schema([("other", pa.int64())]))
     with pytest.raises(InvalidRequestError, match="has no column"):
         await first(agent, deployment("a = COMPUTE AVG(x) EVERY 1 s"), 0)

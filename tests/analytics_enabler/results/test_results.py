@@ -1,4 +1,4 @@
-"""Reading results that stand, and following those to come."""
+"""The enabler's results: reads of the latest results, and events for new results."""
 
 import threading
 from collections.abc import Iterator
@@ -11,20 +11,20 @@ import pyarrow as pa
 import pytest
 from httpx_sse import connect_sse
 
+from analytics.client.enabler import EnablerClient
+from analytics.insight_models import InsightStatus, Result
 from mistbow.client.agent import AgentClient
-from mistbow.client.enabler import EnablerClient
 from mistbow.errors import InvalidRequestError, NotFoundError
-from mistbow.insights import InsightStatus, Result
 from mistbow.streams.schemas import RESULT_ROWS
 from tests.analytics_enabler.conftest import SharedSite
-from tests.support.waiting import eventually
+from tests.support.conditions import eventually
 
 RESULTS = "results/all.fair"
 QUERIES = "a = COMPUTE AVG(x) BY node EVERY 1 s; b = COMPUTE MAX(x) EVERY 1 s"
 
 
-class Site:
-    """A deployment of two insights, whose results the test writes."""
+class DeployedSite:
+    """A deployment of two insights; the test writes their results."""
 
     def __init__(self, enabler: EnablerClient, agent: AgentClient) -> None:
         self.enabler = enabler
@@ -35,12 +35,12 @@ class Site:
         self._uids = {insight.name: insight.uid for insight in enabler.show(self.id).insights}
 
     def insight(self, name: str) -> InsightStatus:
-        """Return an insight as it is defined now."""
+        """Return the current status of an insight."""
         shown = self.enabler.show(self.id).insights
         return next(insight for insight in shown if insight.name == name)
 
     def row(self, name: str, tick: int, value: float | None, revision: int = 0) -> dict[str, Any]:
-        """Return a result of an insight as it was first defined."""
+        """Return a result as a row (``RESULT_ROWS``), ``tick`` ticks after the first tick."""
         return {
             "insight": self._uids[name],
             "key": '{"node":"n1"}' if name == "a" else "{}",
@@ -54,7 +54,7 @@ class Site:
         self.agent.append(RESULTS, pa.RecordBatch.from_pylist(list(rows), schema=RESULT_ROWS))
 
     def values(self, **selection: Any) -> list[tuple[str, int, float | None]]:
-        """Return what the API answers: insight, tick, value."""
+        """Return the results that the API returns: (insight, ticks after the first tick, value)."""
         return [self.brief(r) for r in self.enabler.results(self.id, **selection).results]
 
     def brief(self, result: Result) -> tuple[str, int, float | None]:
@@ -67,14 +67,14 @@ def enabler_url(shared_site: SharedSite) -> str:
 
 
 @pytest.fixture
-def site(shared_site: SharedSite) -> Iterator[Site]:
+def site(shared_site: SharedSite) -> Iterator[DeployedSite]:
     enabler, agent = EnablerClient(shared_site.enabler), AgentClient(shared_site.agent)
-    yield Site(enabler, agent)
+    yield DeployedSite(enabler, agent)
     enabler.close()
     agent.close()
 
 
-def test_a_result_as_the_api_shows_it(site: Site) -> None:
+def test_result_has_the_form_of_the_api(site: DeployedSite) -> None:
     site.write(site.row("a", 0, 1.5))
     (result,) = site.enabler.results(site.id).results
     assert result == Result(
@@ -87,7 +87,7 @@ def test_a_result_as_the_api_shows_it(site: Site) -> None:
     )
 
 
-def test_results_are_by_time_and_settled(site: Site) -> None:
+def test_results_are_ordered_by_time_with_latest_revision(site: DeployedSite) -> None:
     site.write(site.row("a", 1, 1.0), site.row("b", 0, 2.0), site.row("a", 0, 3.0))
     site.write(site.row("a", 1, 9.0), site.row("a", 2, 4.0), site.row("b", 1, 5.0))
     site.write(site.row("a", 0, 3.5, revision=1), site.row("b", 1, None, revision=1))
@@ -98,8 +98,8 @@ def test_results_are_by_time_and_settled(site: Site) -> None:
     assert site.values(start=site.first + 1, end=site.first + 1000) == [("a", 1, 1.0)]
 
 
-def test_the_latest_are_found_however_far_back_they_are(site: Site) -> None:
-    # In the future of the test's clock or long after the last: both are read by time.
+def test_latest_results_are_found_far_back(site: DeployedSite) -> None:
+    # Ticks after the clock of the test, and long before the last: both are found by time.
     site.write(*(site.row("a", tick, float(tick)) for tick in range(0, 5000, 7)))
     everything = site.values(limit=100_000)
     assert everything == [("a", tick, float(tick)) for tick in range(0, 5000, 7)]
@@ -108,7 +108,7 @@ def test_the_latest_are_found_however_far_back_they_are(site: Site) -> None:
     assert site.values(end=1) == []
 
 
-def test_an_amended_insight_shows_each_definition_for_its_own_time(site: Site) -> None:
+def test_amended_insight_has_results_of_each_definition_for_its_period(site: DeployedSite) -> None:
     old = site.row("a", 0, 1.0)
     after_end = site.row("a", 1000, 2.0)
     since = site.insight("a").since
@@ -123,7 +123,7 @@ def test_an_amended_insight_shows_each_definition_for_its_own_time(site: Site) -
     assert shown == [(new.since, 1.0), (new.first_tick, 3.0)]
 
 
-def test_bad_parameters_are_refused(site: Site, enabler_url: str) -> None:
+def test_invalid_parameters_are_rejected(site: DeployedSite, enabler_url: str) -> None:
     for query in (
         "limit=0",
         "limit=100001",
@@ -138,7 +138,7 @@ def test_bad_parameters_are_refused(site: Site, enabler_url: str) -> None:
         assert answer.json()["error"]["hint"]
 
 
-def test_an_unknown_insight_is_not_found(site: Site) -> None:
+def test_unknown_insight_is_not_found(site: DeployedSite) -> None:
     with pytest.raises(NotFoundError, match="no insight zzz"):
         site.enabler.results(site.id, insight="zzz")
     with pytest.raises(NotFoundError):
@@ -146,8 +146,14 @@ def test_an_unknown_insight_is_not_found(site: Site) -> None:
 
 
 @contextmanager
-def following(site: Site, url: str, **headers: str) -> Iterator["Queue[tuple[str, Result]]"]:
-    """Put events, with their ids, into a queue; yields once the stream is open."""
+def following(
+    site: DeployedSite, url: str, **headers: str
+) -> Iterator["Queue[tuple[str, Result]]"]:
+    """Receive the results of a deployment as events; yield the queue of these events.
+
+    An item of the queue is (event id, result). The stream of events is open when the queue is
+    yielded.
+    """
     events: Queue[tuple[str, Result]] = Queue()
     opened = threading.Event()
     client = httpx.Client(timeout=30)
@@ -171,7 +177,7 @@ def following(site: Site, url: str, **headers: str) -> Iterator["Queue[tuple[str
     client.close()
 
 
-def test_only_what_changes_what_stands_is_sent(site: Site, enabler_url: str) -> None:
+def test_follow_sends_new_results_and_revisions_only(site: DeployedSite, enabler_url: str) -> None:
     site.write(site.row("a", 0, 1.0))
     with following(site, enabler_url) as events:
         site.write(site.row("a", 0, 1.0), site.row("a", 0, 5.0))
@@ -183,7 +189,7 @@ def test_only_what_changes_what_stands_is_sent(site: Site, enabler_url: str) -> 
     assert seen[3:] == [("b", 1, None), ("b", 2, 9.0)]
 
 
-def test_a_stream_resumes_after_the_last_event(site: Site, enabler_url: str) -> None:
+def test_follow_resumes_after_last_event(site: DeployedSite, enabler_url: str) -> None:
     with following(site, enabler_url) as events:
         site.write(site.row("a", 0, 1.0))
         last_id, _ = events.get(timeout=20)
@@ -197,13 +203,15 @@ def test_a_stream_resumes_after_the_last_event(site: Site, enabler_url: str) -> 
 @pytest.mark.parametrize(
     "event_id", ["x1", "7", "all.fair=", "all.fair=1,", "a=1;b=2", "a=-1", "a@", "a@1=2"]
 )
-def test_a_wrong_event_id_is_refused(site: Site, enabler_url: str, event_id: str) -> None:
+def test_follow_rejects_invalid_event_id(
+    site: DeployedSite, enabler_url: str, event_id: str
+) -> None:
     path = f"{enabler_url}/api/insights/{site.id}/results/follow"
     answer = httpx.get(path, headers={"Last-Event-ID": event_id})
     assert answer.status_code == 400
 
 
-def test_the_client_follows_through_an_amendment_until_the_end(site: Site) -> None:
+def test_client_follows_through_amendment_until_deletion(site: DeployedSite) -> None:
     seen: Queue[tuple[str, int, float | None]] = Queue()
     after = site.enabler.results(site.id).next
 
@@ -225,6 +233,6 @@ def test_the_client_follows_through_an_amendment_until_the_end(site: Site) -> No
     assert not thread.is_alive()
 
 
-def test_from_after_to_is_told_by_the_client(site: Site) -> None:
+def test_client_reports_from_after_to(site: DeployedSite) -> None:
     with pytest.raises(InvalidRequestError, match="is after"):
         site.enabler.results(site.id, start=2, end=1)

@@ -1,15 +1,15 @@
-"""What texts mean, and what is said about those that mean nothing."""
+"""The check: definitions of texts without errors, and diagnostics of texts with errors."""
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from analytics.plan.expressions import Aggregate, Attribute, Comparison, Literal, Source, Value
 from analytics_enabler.optimizer import optimize
 from analytics_enabler.plan_text import expression_text, insight_text, pane_text
 from analytics_enabler.semantics import check
-from analytics_enabler.semantics.findings import did_you_mean, nearest
+from analytics_enabler.semantics.diagnostics import did_you_mean, nearest
 from grammar import Script, format_script
 from grammar.units import in_words
-from mistbow.plan.expressions import Aggregate, Attribute, Comparison, Literal, Source, Value
 from tests.analytics_enabler.support import definition, plan_of
 from tests.grammar.strategies import scripts
 
@@ -41,7 +41,7 @@ MEANINGS = [
      'AVG(cpu WHEN rack != 1 AND rack != 2 OR rack != "a", 1 SECOND) EVERY 1 SECOND'),
     ("AVG(cpu) WHEN rack NOT IN (1, 2) EVERY 1 s",
      "AVG(cpu WHEN rack != 1 AND rack != 2, 1 SECOND) EVERY 1 SECOND"),
-    # Keys are told where they are others than the insight's.
+    # Keys are written where they differ from those of the insight.
     ("(SUM(x) BY node WHEN > 5) / SUM(x) BY region EVERY 1 m",
      "(SUM(x, 1 MINUTE) WHEN SUM(x, 1 MINUTE) > 5) / (SUM(x, 1 MINUTE) BY region) "
      "BY region, node EVERY 1 MINUTE"),
@@ -57,14 +57,14 @@ MEANINGS = [
 
 
 @pytest.mark.parametrize(("text", "meaning"), MEANINGS)
-def test_meaning(text: str, meaning: str) -> None:
+def test_definition_of_text(text: str, meaning: str) -> None:
     insight = definition(f"a = COMPUTE {text}").deployed("a", 0)
     described = insight_text(insight).removeprefix("insight a = ")
     # BY stands before WHEN in both notations.
     assert described == meaning
 
 
-def test_nodes_of_a_plan() -> None:
+def test_expression_of_aggregate() -> None:
     found = definition("a = COMPUTE AVG(cpu WHEN > 1 AND pod.name == 'p', 10 s) BY node EVERY 5 s")
     assert isinstance(found.expression, Aggregate)
     assert found.expression.by == found.by == ("node",)
@@ -77,76 +77,88 @@ def test_nodes_of_a_plan() -> None:
     assert alone.source == Source("cpu", (), Comparison(">", Value(), Literal(1.0)))
 
 
-def test_names_in_conditions_are_attributes_of_points_or_keys() -> None:
+def test_name_in_condition_is_an_attribute_of_the_key() -> None:
     found = definition("a = COMPUTE AVG(cpu) BY rack WHEN rack == 2 EVERY 5 s")
     assert found.filter == Comparison("==", Attribute("rack"), Literal(2.0))
 
 
 ERRORS = [
     ("AVGG(cpu) EVERY 1 s", "no function `AVGG`", "Did you mean `AVG`?"),
-    ("FOO(cpu) EVERY 1 s", "no function `FOO`", "There are ABS, AVG"),
-    ("AVG(cpu)", "does not say over how long", "as in `AVG(x, 10 SECONDS)`"),
-    ("AVG(cpu) EVERY 1 K", "does not say over how long", "let EVERY be an interval"),
+    ("FOO(cpu) EVERY 1 s", "no function `FOO`", "Functions: ABS, AVG"),
+    ("AVG(cpu)", "needs a window", "as in `AVG(x, 10 SECONDS)`"),
+    ("AVG(cpu) EVERY 1 K", "needs a window", "write an interval after EVERY"),
     ("AVG(cpu) EVERY 1 d AT 8:00 'Europe/Brlin'", "no time zone `Europe/Brlin`", "`Europe/Berlin`"),
     ("AVG(cpu) EVERY 1 d AT 8:00 '+99:00'", "no time zone `+99:00`", "`+02:00`"),
     ("AVG(cpu) EVERY 400 d AT 8:00", "EVERY interval of 400 DAYS is too long", "366 DAYS"),
     ("EWMA[1](cpu) EVERY 1 d AT 8:00 'Europe/Berlin'", "days are not equally long", "23:59 GMT"),
-    ("AVG(cpu, 1001 s) EVERY 1 d AT 8:00 GMT", "no larger step than 1 SECOND", "17 MINUTES"),
-    ("AVG(cpu, 7 DAYS) EVERY 5 m", "no larger step than 5 MINUTES", "such as 15 MINUTES"),
-    ("AVG(cpu, 3601 s) EVERY 1 s", "no larger step than 1 SECOND", "3605 SECONDS, say, and an EV"),
-    ("AVG(cpu, 3601 s)", "told in steps of 1 SECOND", "such as 3605 SECONDS"),
-    ("AVG(cpu, 50 DAYS) EVERY 3 K", "at points, this window is told in", "`EVERY 6 HOURS`"),
-    ("AVG(cpu, 30 s) / AVG(cpu, 1 d)", "told in steps of 30 SECONDS", "`EVERY 5 MINUTES`"),
-    ("AVG(cpu, 1 m, 1 h)", "all that is read here is of the past", "leave an offset out"),
-    ("AVG(cpu, 1 m) EVERY 1 K WITH SAMPLE 0.2", "points cannot be counted", "EVERY 5 SECONDS"),
+    ("AVG(cpu, 1001 s) EVERY 1 d AT 8:00 GMT", "EVERY is 1 SECOND", "17 MINUTES"),
+    ("AVG(cpu, 7 DAYS) EVERY 5 m", "EVERY is 5 MINUTES", "such as 15 MINUTES"),
+    ("AVG(cpu, 3601 s) EVERY 1 s", "EVERY is 1 SECOND", "3605 SECONDS and an EVERY"),
+    ("AVG(cpu, 3601 s)", "evaluated in steps of 1 SECOND", "such as 3605 SECONDS"),
+    ("AVG(cpu, 50 DAYS) EVERY 3 K", "at points, this window is evaluated in", "`EVERY 6 HOURS`"),
+    ("AVG(cpu, 30 s) / AVG(cpu, 1 d)", "evaluated in steps of 30 SECONDS", "`EVERY 5 MINUTES`"),
+    ("AVG(cpu, 1 m, 1 h)", "every value has an offset", "remove an offset"),
+    (
+        "AVG(cpu, 1 m) EVERY 1 K WITH SAMPLE 0.2",
+        "EVERY n POINTS needs all points",
+        "EVERY 5 SECONDS",
+    ),
     ("MAX(AVG(cpu, 1 s) BY node)", "needs ticks", "Add an EVERY"),
-    ("1 + 2 EVERY 1 s", "no metric", "Name one"),
-    ("AVG[3](cpu) EVERY 1 s", "AVG takes no parameter", "Leave it out"),
-    ("AVG(cpu, mem) EVERY 1 s", "AVG is of one value; here it has 2", "`AVG(x)`"),
-    ("CORRELATION(cpu) EVERY 1 s", "of two metrics; here it has only one", "`CORRELATION(x, y)`"),
+    ("1 + 2 EVERY 1 s", "no metric", "Name a metric"),
+    ("AVG[3](cpu) EVERY 1 s", "AVG takes no parameter", "Remove it"),
+    ("AVG(cpu, mem) EVERY 1 s", "AVG takes one value, not 2", "`AVG(x)`"),
+    ("CORRELATION(cpu) EVERY 1 s", "takes two metrics, not one", "`CORRELATION(x, y)`"),
     ("PERCENTILE[101](cpu) EVERY 1 s", "101 is not a percentage", "a number from 0 to 100"),
     ("TOP_K[2.5](cpu) EVERY 1 s", "2.5 is not a number of values", "a whole number from 1"),
     ("HISTOGRAM(cpu) EVERY 1 s", "HISTOGRAM needs a number of bins", "`HISTOGRAM[3](…)`"),
     ("EWMA(cpu) EVERY 1 s", "EWMA needs the weight of a new value", "`EWMA[0.3](…)`"),
     ("PEWMA[0](cpu) EVERY 1 s", "0 is not the weight", "more than 0 and at most 1"),
-    ("RUNNING_MAX[1](cpu) EVERY 1 s", "RUNNING_MAX takes no parameter", "Leave it out"),
-    ("DIFF(cpu, 1 m)", "accumulates since the insight was deployed", "Leave it out"),
-    ("EWMA[1](AVG(cpu)) EVERY 1 s", "EWMA is of metrics only", "`EWMA[0.3](cpu.util)`"),
-    ("CORRELATION((x BY node), y) EVERY 1 s", "values of a tick have no times", "Name a metric"),
-    ("MAX(3) + AVG(x) EVERY 1 s", "no metric here, and MAX reduces values", "Name one"),
-    ("AVG(x) + (3 WHEN AVG(y) > 1) EVERY 1 s", "no metric here, and the condition", "Name one"),
-    ("COUNT(GEOHASH[3](x, y)) EVERY 1 s", "a text cannot be calculated with", "Use a number"),
+    ("RUNNING_MAX[1](cpu) EVERY 1 s", "RUNNING_MAX takes no parameter", "Remove it"),
+    ("DIFF(cpu, 1 m)", "accumulates since the insight was deployed", "Remove the"),
+    ("EWMA[1](AVG(cpu)) EVERY 1 s", "EWMA takes metrics only", "`EWMA[0.3](cpu.util)`"),
+    ("CORRELATION((x BY node), y) EVERY 1 s", "calculated values have no times", "Name a metric"),
+    ("MAX(3) + AVG(x) EVERY 1 s", "MAX needs the values of a metric", "Name a metric"),
+    ("AVG(x) + (3 WHEN AVG(y) > 1) EVERY 1 s", "restricts results, but no metric", "Name a"),
+    ("COUNT(GEOHASH[3](x, y)) EVERY 1 s", "a text cannot be part of a calculation", "Use a number"),
     ("GEOHASH[13](x, y)", "13 is not a number of characters", "from 1 to 12"),
-    ("GEOHASH[3](x, y) WHEN > 'u'", "a text has no order", "Use =="),
-    ("SQRT(AVG(cpu), 1 s) EVERY 1 s", "it has no window", "an aggregate inside"),
-    ("MAX(AVG(cpu) BY node, 1 m) EVERY 1 s", "it has no window here", "Leave the window out"),
-    ("FORECAST[3](AVG(cpu) BY node) EVERY 1 s", "FORECAST is of metrics only", "Name a metric"),
-    ("OUTLIER_DETECTION(cpu) EVERY 1 s", "nothing says what an outlier is", "K=50 AND R=0.5"),
-    ("AVG(cpu, 1 s, 1500 ms) EVERY 1 s", "is no multiple of EVERY", "whole steps of 1 SECOND"),
-    ("(AVG(x) BY a) + (AVG(x) BY b) EVERY 1 s", "by a has no single partner among", "one side"),
+    ("GEOHASH[3](x, y) WHEN > 'u'", "> cannot compare a text", "Use =="),
+    ("SQRT(AVG(cpu), 1 s) EVERY 1 s", "and has no window", "an aggregate inside"),
+    ("MAX(AVG(cpu) BY node, 1 m) EVERY 1 s", "has no window here", "Remove the window"),
+    ("FORECAST[3](AVG(cpu) BY node) EVERY 1 s", "FORECAST takes metrics only", "Name a metric"),
+    ("OUTLIER_DETECTION(cpu) EVERY 1 s", "needs the option ALGORITHM", "K=50 AND R=0.5"),
+    ("AVG(cpu, 1 s, 1500 ms) EVERY 1 s", "is not a multiple of EVERY", "multiple of 1 SECOND"),
+    (
+        "(AVG(x) BY a) + (AVG(x) BY b) EVERY 1 s",
+        "values by a and values by b cannot be combined",
+        "one side",
+    ),
     ("AVG(cpu) WHEN > (AVG(cpu) BY a) EVERY 1 s", "has values by a, the results", "MAX(AVG(x)"),
     ("(SUM(x) WHEN > (SUM(y) BY a)) EVERY 1 s", "has values by a, the results", "MAX(AVG(x)"),
-    ("AVG(cpu, 10001 ms) EVERY 10 s", "no larger step than 1 MILLIS", "such as 20 SECONDS"),
+    ("AVG(cpu, 10001 ms) EVERY 10 s", "EVERY is 1 MILLIS", "such as 20 SECONDS"),
     ("AVG(cpu, 99 ms) EVERY 1 s", "window of 99 MILLIS is too short", "100 MILLIS to 366 DAYS"),
     ("AVG(cpu) EVERY 99 ms", "EVERY interval of 99 MILLIS is too short", "100 MILLIS"),
     ("AVG(cpu, 367 d) EVERY 1 d", "window of 367 DAYS is too long", "366 DAYS"),
     ("AVG(cpu WHEN cpu > 0) EVERY 1 s", "is the metric itself", "cpu WHEN > 0"),
     ("AVG(cpu WHEN SUM(x) > 0) EVERY 1 s", "about single points", "at the end"),
     ("AVG(cpu WHEN > 'a') EVERY 1 s", "a number is compared with a text", "Compare"),
-    ("AVG(cpu WHEN site > 'a') EVERY 1 s", "a text has no order", "Use ==, != or IN"),
-    ("AVG(cpu WHEN site < true) EVERY 1 s", "a truth value has no order", "Use =="),
+    ("AVG(cpu WHEN site > 'a') EVERY 1 s", "> cannot compare a text", "Use ==, != or IN"),
+    ("AVG(cpu WHEN site < true) EVERY 1 s", "< cannot compare a truth value", "Use =="),
     ("AVG(cpu WHEN IN (1, 'a')) EVERY 1 s", "a number is never a text", "each a number"),
-    ("AVG(cpu WHEN rack + 1 > 2) EVERY 1 s", "an attribute cannot be calculated", "number"),
+    ("AVG(cpu WHEN rack + 1 > 2) EVERY 1 s", "an attribute cannot be part", "number"),
     ("AVG(cpu) WHEN > 1 OR site == 'a' EVERY 1 s", "`site` is an attribute", "Add `site` to BY"),
     ("AVG(cpu) WHEN > mem EVERY 1 s", "`mem` is an attribute", "`AVG(mem)`"),
     ("AVG(cpu) EVERY 1 s WITH SCHEDULER=latncy", "no scheduler `latncy`", "mean `latency`?"),
-    ("AVG(cpu) EVERY 1 s WITH SCHEDULER=zzz", "no scheduler `zzz`", "There are fair, latency"),
+    (
+        "AVG(cpu) EVERY 1 s WITH SCHEDULER=zzz",
+        "no scheduler `zzz`",
+        "The schedulers are fair, latency",
+    ),
     ("AVG(cpu) BY a WHEN a == 1 OR b == 1 EVERY 1 s", "`b` is an attribute", "joined by AND"),
 ]
 
 
 @pytest.mark.parametrize(("text", "message", "hint"), ERRORS)
-def test_error(text: str, message: str, hint: str) -> None:
+def test_error_of_insight(text: str, message: str, hint: str) -> None:
     checked = check(f"a = COMPUTE {text}")
     assert not checked.ok
     assert checked.definitions == ()
@@ -155,22 +167,22 @@ def test_error(text: str, message: str, hint: str) -> None:
     assert hint in (problem.hint or "")
 
 
-def test_all_problems_are_reported_at_once_in_the_order_of_the_text() -> None:
+def test_diagnostics_are_in_the_order_of_the_text() -> None:
     checked = check("a = COMPUTE FOO(x) EVERY 1 s;\na = COMPUTE AVG(x WHEN > 'y') EVERY 1 ms")
     assert [(p.line, p.column) for p in checked.problems] == [(1, 13), (2, 1), (2, 24), (2, 37)]
 
 
-def test_an_error_points_at_its_text() -> None:
+def test_error_has_the_span_of_its_text() -> None:
     text = "a = COMPUTE AVG(cpu, 10 SECONDS) / AVVG(mem) EVERY 5 SECONDS"
     (problem,) = check(text).problems
     start = problem.column - 1
     assert text[start : start + problem.length] == "AVVG"
 
 
-def test_a_name_has_a_length_that_requests_can_bear() -> None:
+def test_name_above_bound_is_an_error() -> None:
     assert check(f"{'a' * 100} = COMPUTE AVG(cpu) EVERY 1 s").ok
     (problem,) = check(f"{'a' * 101} = COMPUTE AVG(cpu) EVERY 1 s").problems
-    assert problem.hint == "Choose one of at most 100."
+    assert problem.hint == "Choose a name of at most 100 characters."
 
 
 def test_division_by_zero_is_a_warning() -> None:
@@ -179,7 +191,7 @@ def test_division_by_zero_is_a_warning() -> None:
     assert [(p.severity, p.column) for p in checked.problems] == [("warning", 25)]
 
 
-def test_an_unknown_metric_is_a_warning_once() -> None:
+def test_unknown_metric_is_one_warning() -> None:
     text = "a = COMPUTE AVG(cpu.utl) / MAX(cpu.utl) WHEN > SUM(zzz) EVERY 1 s"
     checked = check(text, frozenset({"cpu.util", "memory.util"}))
     assert checked.ok
@@ -192,16 +204,22 @@ def test_an_unknown_metric_is_a_warning_once() -> None:
 @pytest.mark.parametrize(
     ("query", "warnings"),
     [
-        ("cpu BY node WHEN memm > 90", [("`memm` is taken for an attribute: no", "mean `mem`?")]),
-        ("AVG(cpu) WHEN 9 < height", [("`height` is taken for an attribute: no", "MAX(height)")]),
+        (
+            "cpu BY node WHEN memm > 90",
+            [("`memm` is interpreted as an attribute: no", "mean `mem`?")],
+        ),
+        (
+            "AVG(cpu) WHEN 9 < height",
+            [("`height` is interpreted as an attribute: no", "MAX(height)")],
+        ),
         ("AVG(cpu) WITH ALLOW WHEN (cpu > 3 OR mem > 3)", [("the metric of this", "MAX(mem)")]),
-        ("AVG(cpu) WITH ALLOW WHEN (cpu > 3 OR meem > 3)", [("`meem` is taken", "`mem`?")]),
+        ("AVG(cpu) WITH ALLOW WHEN (cpu > 3 OR meem > 3)", [("`meem` is interpreted", "`mem`?")]),
         ("AVG(cpu WHEN mem > 3)", [("the metric of this name is not read", "MAX(mem)")]),
         ("AVG(cpu) BY rack WHEN rack > 3 AND row == 7 AND node == 1 AND mem > 3", []),
         ("MAX(AVG(cpu) BY meem WHEN meem > 3)", []),
     ],
 )
-def test_what_is_taken_for_an_attribute_is_told(
+def test_attribute_that_resembles_a_metric_is_a_warning(
     query: str, warnings: list[tuple[str, str]]
 ) -> None:
     body, _, option = query.partition(" WITH ")
@@ -214,12 +232,12 @@ def test_what_is_taken_for_an_attribute_is_told(
     assert check(text).problems == ()
 
 
-def test_a_thousand_terms_do_not_nest_a_thousand_deep() -> None:
+def test_thousands_of_terms_are_accepted() -> None:
     terms = " AND ".join(f"rack != {number}" for number in range(2000))
     assert check(f"a = COMPUTE AVG(cpu) WHEN {terms} EVERY 1 s").ok
 
 
-def test_a_meaning_is_told_from_another_but_not_by_its_spelling() -> None:
+def test_meaning_depends_on_definition_not_on_spelling() -> None:
     one = definition("a = COMPUTE AVG(cpu) EVERY 5 s")
     assert one.meaning == definition("a = COMPUTE avg( cpu, 5 SECONDS ) EVERY 5 s").meaning
     assert one.meaning != definition("a = COMPUTE AVG(cpu) BY node EVERY 5 s").meaning
@@ -232,20 +250,20 @@ def test_a_meaning_is_told_from_another_but_not_by_its_spelling() -> None:
     )
 
 
-def test_the_scheduler_is_the_one_named_or_else_the_settings() -> None:
+def test_scheduler_is_the_named_one_or_the_default() -> None:
     text = "a = COMPUTE AVG(x) EVERY 1 s with scheduler='latency'; b = COMPUTE AVG(x) EVERY 1 s"
     assert [d.scheduler for d in check(text).definitions] == ["latency", "fair"]
     assert [d.scheduler for d in check(text, scheduler="latency").definitions] == ["latency"] * 2
 
 
-def test_nearest() -> None:
+def test_nearest_words_and_their_hint() -> None:
     assert nearest("CPU.utill", ["cpu.util", "memory.util", "x"])[0] == "cpu.util"
     assert nearest("zzz", ["cpu"]) == []
     assert did_you_mean(["a"]) == "Did you mean `a`?"
     assert did_you_mean(["a", "b", "c"]) == "Did you mean `a`, `b` or `c`?"
 
 
-def test_a_scheduler_is_named_once() -> None:
+def test_second_scheduler_is_an_error() -> None:
     text = "a = COMPUTE AVG(x) EVERY 1 s WITH SCHEDULER=fair AND scheduler='latency'"
     assert [p.message for p in check(text).problems] == ["SCHEDULER is given twice"]
 
@@ -255,7 +273,7 @@ def test_a_scheduler_is_named_once() -> None:
     [("", "gmt", "1 MINUTE"), (", 30 DAYS", "UTC", "1 MINUTE"),
      (", 1 DAY", "'Europe/Berlin'", "1 MINUTE"), (", 10 s", "'+02:00'", "10 SECONDS")],
 )  # fmt: skip
-def test_a_day_that_ends_at_a_time_is_cut_into_minutes(window: str, zone: str, pane: str) -> None:
+def test_window_at_time_of_day_has_panes_of_minutes(window: str, zone: str, pane: str) -> None:
     plan = optimize(plan_of(f"a = COMPUTE SUM(cpu{window}) EVERY 1 DAYS AT 23:59 {zone}")).plan
     assert pane_text(plan.panes[0]) == f"pane {plan.panes[0].id} = {pane} of cpu"
 
@@ -271,12 +289,12 @@ def test_long_windows_at_points_have_long_steps(query: str, step: str) -> None:
 
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(scripts)
-def test_no_script_is_too_much_for_the_check(script: Script) -> None:
+def test_check_of_any_script_ends(script: Script) -> None:
     check(format_script(script), frozenset({"cpu"}))
 
 
 SEVERAL = [
-    # Sound statements are checked beside those that do not parse, and what these mean is not known.
+    # Statements beside those that do not parse are checked; names of the latter are unresolved.
     ("a = COMPUTE AVG(x, 10 SECS) EVERY 5 s; b = COMPUTE AVGG(y) EVERY 5 s",
      ["`SECS` is not a unit", "function `AVGG`"]),
     ("a = COMPUTE AVG(x, 10 SECS) EVERY 5 s; b = COMPUTE INSIGHT a + AVGG(y) EVERY 5 s; "
@@ -293,17 +311,17 @@ SEVERAL = [
      ["found `{`", "`H` takes 1 value, not 2", "function `I`"]),
     ("FUNCTON f(x) { x }; a = COMPUTE f(y) EVERY 5 s", ["found `f`"]),
     ("max = COMPUTE x y; b = COMPUTE MAX(x) + AVGG(x) EVERY 5 s", ["found `y`", "`AVGG`"]),
-    # What has no end hides which names there are.
+    # After a string without an end, any name may be defined.
     ("a = COMPUTE x WHEN z == 'n EVERY 5 s; b = COMPUTE y EVERY 5 s;\n"
      "c = COMPUTE INSIGHT b EVERY 5 s; d = COMPUTE INSIGHT b EVERY 5 s", ["has no end"]),
-    # So is what stands beside a reference that means nothing.
+    # Values beside an unresolved reference are checked.
     ("a = COMPUTE INSIGHT nope + AVGG(x) EVERY 5 s WITH SCHEDULER=zzz AND SALIENCE 101",
      ["insight `nope`", "function `AVGG`", "scheduler `zzz`", "SALIENCE of 101"]),
     ("a = COMPUTE (INSIGHT nope - (AVG(x) WHEN > MIN[3](y) AND (cpu > 3 OR > 5)) BY node "
      "WHEN LOGG(z) > 5) WHEN > 3 OR rack == 'r' EVERY 5 s WITH SAMPLE 0.1",
-     ["insight `nope`", "points that `nope` reads are not sampled", "MIN takes no parameter",
-      "function `LOGG`"]),
-    # Its keys are not known.
+     ["insight `nope`", "does not sample the points that `nope` reads", "MIN takes no parameter",
+      "function `LOGG`", "a current value is undefined over a sample"]),
+    # The keys of an unresolved reference suppress errors of keys.
     ("a = COMPUTE MAX(INSIGHT nope) BY region WHEN node == 'n' OR > (AVG(cpu) BY node) EVERY 5 s",
      ["insight `nope`"]),
     ("a = COMPUTE INSIGHT nope * ((AVG(x) WHEN > (AVG(y) BY node)) + INSIGHT nope BY node) "
@@ -312,7 +330,7 @@ SEVERAL = [
 
 
 @pytest.mark.parametrize(("text", "messages"), SEVERAL)
-def test_all_errors_are_told_at_once_and_no_others(text: str, messages: list[str]) -> None:
+def test_errors_of_half_broken_text_without_follow_ups(text: str, messages: list[str]) -> None:
     checked = check(text, frozenset({"cpu"}), deployed={})
     assert not checked.ok
     assert checked.definitions == ()
@@ -324,7 +342,7 @@ def test_all_errors_are_told_at_once_and_no_others(text: str, messages: list[str
 
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(scripts)
-def test_beside_what_does_not_parse_nothing_is_defined(script: Script) -> None:
+def test_text_that_does_not_parse_has_no_definitions_and_no_new_errors(script: Script) -> None:
     alone = check(format_script(script), frozenset({"cpu"}), deployed={})
     beside = check(f"oops; {format_script(script)}", frozenset({"cpu"}), deployed={})
     assert not beside.ok

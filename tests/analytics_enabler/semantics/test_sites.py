@@ -1,4 +1,4 @@
-"""Which sites insights are over."""
+"""The sites that insights read."""
 
 import pytest
 
@@ -31,11 +31,11 @@ SITES = Sites(frozenset({"x", "y"}), {"n1": "x", "n2": "y"})
         ("AVG(cpu) WHEN site == 'z'", None),
     ],
 )
-def test_scope(text: str, scope: str | None) -> None:
+def test_site_that_conditions_demand(text: str, scope: str | None) -> None:
     assert scope_of(definition(f"a = COMPUTE {text} EVERY 1 s"), SITES) == scope
 
 
-def test_an_unknown_site_is_a_warning() -> None:
+def test_unknown_site_is_a_warning() -> None:
     (problem,) = check("a = COMPUTE AVG(x) WHEN site == 'z' EVERY 1 s", sites=SITES).problems
-    assert (problem.severity, problem.hint) == ("warning", "There are x, y.")
+    assert (problem.severity, problem.hint) == ("warning", "The sites: x, y.")
     assert "no site `z`: `a` is computed over all sites" in problem.message

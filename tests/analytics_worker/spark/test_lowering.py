@@ -1,4 +1,4 @@
-"""The lowering against the oracle: DuckDB over the same points, in one batch."""
+"""Lowered plans, run as one batch and compared with DuckDB over the same points."""
 
 import math
 import re
@@ -12,46 +12,49 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from analytics_worker.computing import Computation
+from analytics.plan.expressions import Measure, Source
+from analytics.plan.functions import FUNCTIONS, Function, Parameters
+from analytics.plan.nodes import Insight, Pane, Plan, Window
+from analytics_worker.evaluate.computation import Computation
+from analytics_worker.panes.batching import batch_points
+from analytics_worker.panes.routing import ROUTED
 from analytics_worker.spark.lowering import lower
-from analytics_worker.spark.session import generated, warm_up
-from mistbow.panes.gathering import gathered
-from mistbow.panes.routing import ROUTED
-from mistbow.plan.contents import CONTENT_OF
-from mistbow.plan.expressions import Function, Measure, Parameters, Source
-from mistbow.plan.nodes import Insight, Pane, Plan, Window
-from tests.support.waiting import eventually
+from analytics_worker.spark.session import generate_points, warm_up
+from tests.oracle.functions import FORMULAS
+from tests.support.conditions import eventually
 
-LOGS = "list_avg(list_transform(l, lambda x: ln(x)))"
-MEASURES: dict[tuple[Function, Parameters], str] = {
-    ("SUM", ()): "list_sum(l)",
-    ("COUNT", ()): "len(l)",
-    ("MIN", ()): "list_min(l)",
-    ("MAX", ()): "list_max(l)",
-    ("AVG", ()): "list_avg(l)",
-    ("SDEV", ()): "list_stddev_pop(l)",
-    ("VARIANCE", ()): "list_var_pop(l)",
-    ("GEOMETRIC_MEAN", ()): f"case when list_min(l) > 0 then exp({LOGS}) end",
-    ("LATEST", ()): "list_max(points).value",
-    ("MEDIAN", ()): "list_median(l)",
-    ("PERCENTILE", (90.0,)): "list_aggregate(l, 'quantile_cont', 0.9)",
-    ("MODE", ()): """(select v from (select unnest(l) as v)
-                      group by v order by count(*) desc, v limit 1)""",
-    ("TOP_K", (3.0,)): "list_reverse_sort(l)[least(3, len(l))]",
-    ("OUTLIER_DETECTION", (2.0, 2.0)): """len(list_filter(l, lambda x:
-                      len(list_filter(l, lambda y: abs(x - y) <= 2)) <= 2))""",
-}
-"""What each function comes to in SQL; ``l`` are the values."""
+MEASURES: tuple[tuple[Function, Parameters], ...] = (
+    ("SUM", ()),
+    ("COUNT", ()),
+    ("MIN", ()),
+    ("MAX", ()),
+    ("AVG", ()),
+    ("SDEV", ()),
+    ("VARIANCE", ()),
+    ("GEOMETRIC_MEAN", ()),
+    ("LATEST", ()),
+    ("MEDIAN", ()),
+    ("PERCENTILE", (90.0,)),
+    ("MODE", ()),
+    ("RATE", ()),
+    ("TOP_K", (3.0,)),
+    ("OUTLIER_DETECTION", (2.0, 2.0)),
+)
 WINDOWS = ((1000, 1000), (5000, 1000), (4000, 2000), (1000, 5000), (6000, 3000))
 OFFSET_MS = 3000
 _END = 20_000
 
 
 def plan_of(shapes: list[tuple[int, int]], since: int = 0) -> Plan:
-    """Return a plan with all functions over each window shape, over two panes."""
+    """Return a plan of two panes, with windows of each shape over each pane, and all functions.
+
+    ``shapes``: (length, interval) of windows in ms; ``since``: the beginning of the insights (ms).
+    """
     width = math.gcd(*(number for shape in shapes for number in shape))
     width = math.gcd(width, OFFSET_MS)
-    contents = tuple(sorted({one for one in CONTENT_OF.values() if one is not None}))
+    contents = tuple(
+        sorted({spec.content for spec in FUNCTIONS.values() if spec.content is not None})
+    )
     panes = tuple(
         Pane(id=f"p{n}", source=Source(f"m{n}"), by=(), width_ms=width, contents=contents)
         for n in (0, 1)
@@ -84,23 +87,25 @@ def plan_of(shapes: list[tuple[int, int]], since: int = 0) -> Plan:
 
 
 def oracle(points: pa.Table, plan: Plan) -> dict[tuple[str, str, int], float]:
-    """Return (insight, key, tick) → value by the definition of a window, with DuckDB."""
+    """Return the expected values, computed by DuckDB: (insight, key, tick) -> value."""
     expected = {}
     places = {pane.id: place for place, pane in enumerate(plan.panes)}
     windows = {window.id: window for window in plan.windows}
     for insight in plan.insights:
-        assert isinstance(insight.expression, Measure)
-        window = windows[insight.expression.window]
+        measure = insight.expression
+        assert isinstance(measure, Measure)
+        window = windows[measure.window]
         rows = duckdb.execute(
             f"""
             with grouped as (
-                select key, t, list(value) as l, list(struct_pack(ts, value, entity)) as points
+                select key, t, list(value order by value) as l,
+                    list(struct_pack(ts, value, entity) order by ts, entity, value) as p
                 from range(0, {_END + 10_000}, {window.every_ms}) as ticks(t), points
-                where route = {places[window.pane]} and ts > t - {window.reach_ms}
+                where route = {places[window.pane]} and ts > t - {window.lookback_ms}
                   and ts <= t - {window.offset_ms} and t > {insight.since}
                 group by key, t
             )
-            select key, t, {MEASURES[insight.expression.function, insight.expression.parameters]}
+            select key, t, {FORMULAS[measure.function](measure.parameters).value}
             from grouped
             """  # noqa: S608 - numbers of our own
         ).fetchall()
@@ -133,7 +138,7 @@ NO_SHRINKING = (Phase.explicit, Phase.reuse, Phase.generate)
     st.lists(st.sampled_from(WINDOWS), min_size=1, max_size=3, unique=True),
     st.sampled_from([0, 7000]),
 )
-def test_a_batch_equals_the_oracle(
+def test_batch_equals_the_oracle(
     spark: SparkSession,
     rows: list[tuple[int, str, int, float]],
     shapes: list[tuple[int, int]],
@@ -148,7 +153,7 @@ def test_a_batch_equals_the_oracle(
         ROUTED,
     )
     after = {window.id: since for window in plan.windows}
-    frame = spark.createDataFrame(gathered(points, plan.panes))
+    frame = spark.createDataFrame(batch_points(points, plan.panes))
     found = lower(frame, Computation(plan=plan, after=after)).toArrow()
     values = {(r["insight"], r["key"], r["ts"]): r["value"] for r in found.to_pylist()}
     expected = oracle(points, plan)
@@ -165,9 +170,9 @@ def test_spark_is_warmed_up_without_a_failure(spark: SparkSession) -> None:
 
 def test_only_the_scan_lies_below_the_watermark(spark: SparkSession, tmp_path: Path) -> None:
     plan = plan_of([(5000, 1000)])
-    points = generated(spark, 5, entity=F.lit("e"), frontier=F.col("timestamp"))
+    points = generate_points(spark, 5, entity=F.lit("e"), frontier=F.col("timestamp"))
     after = {window.id: 0 for window in plan.windows}
-    results = lower(points, Computation(plan=plan, after=after, kept=tmp_path / "panes"))
+    results = lower(points, Computation(plan=plan, after=after, pane_folder=tmp_path / "panes"))
     checkpoint = str(tmp_path / "checkpoint")
     query = results.writeStream.format("noop").option("checkpointLocation", checkpoint).start()
     try:

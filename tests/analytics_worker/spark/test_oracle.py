@@ -1,4 +1,4 @@
-"""Queries and streams drawn at random: what Spark says of them is what DuckDB says."""
+"""Random queries over random streams: the results of Spark equal the results of DuckDB."""
 
 import uuid
 from dataclasses import replace
@@ -10,38 +10,38 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from analytics.plan.fragments import StreamLocation
 from analytics_enabler.semantics import check
-from analytics_worker.accumulating.ledger import Ledger
-from analytics_worker.accumulating.stored import Account
-from analytics_worker.composition import compose
+from analytics_worker.evaluate.composition import compose
+from analytics_worker.panes.routing import metrics_needed, route
+from analytics_worker.panes.stream_points import to_points
+from analytics_worker.stateful.state_stream import StateAccess
+from analytics_worker.stateful.state_table import StateTable
 from mistbow.client.agent import AgentClient
-from mistbow.panes.feeding import points_in
-from mistbow.panes.routing import metrics_needed, route
-from mistbow.plan.fragments import Place
 from mistbow.streams.schemas import STATES
 from tests.analytics_worker.spark.test_lowering import NO_SHRINKING
 from tests.oracle import feeds
 from tests.oracle.data import METRICS, Series, Stream, streams
 from tests.oracle.queries import texts
-from tests.oracle.running import Trial, answers_of, cases_of, differences, plans_of, told_apart
 from tests.oracle.spark import Breaks, Streamed, in_a_batch
-from tests.support.operators import know_example
+from tests.oracle.trials import Trial, answers_of, cases_of, differences, plans_of, rename_metrics
+from tests.support.operators import install_example_operators
 from tests.support.points import points
 from tests.support.windows import windows_of, windows_of_routed
 
 _TEXTS = 50
-"""So many are tried on each stream."""
+"""The number of texts that are tried on each stream."""
 
 _SOAK = (pytest.mark.soak, pytest.mark.timeout(1800))
 
 
 @pytest.fixture(autouse=True)
 def operators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    know_example(tmp_path, monkeypatch)
+    install_example_operators(tmp_path, monkeypatch)
 
 
 def _drawn(trials: int, accepted: st.SearchStrategy[str]) -> list[Trial]:
-    """Draw so many trials: together they make larger, and so fewer, Spark jobs than one by one."""
+    """Draw several trials at once, because trials together need fewer Spark jobs; return them."""
     found: list[Trial] = []
 
     @settings(
@@ -81,7 +81,7 @@ def test_drawn_queries_equal_the_oracle(
 def test_streamed_results_equal_the_oracle_through_restarts(
     spark: SparkSession, agent: AgentClient, tmp_path: Path
 ) -> None:
-    # What late points do to values at points, the steps decide at which these are told.
+    # The effect of late points on values at points depends on the steps at which these are written.
     accepted = _accepted(grouped=False)
     trials = [*_drawn(2, accepted.filter(_is_at_ticks)), *map(_in_time, _drawn(1, accepted))]
     breaks = (
@@ -107,12 +107,15 @@ def _in_time(trial: Trial) -> Trial:
     return replace(trial, stream=Stream(series))
 
 
-def _account(agent: AgentClient, folder: Path) -> Account:
-    place = Place("n1", f"states/{uuid.uuid4().hex}")
+def _account(agent: AgentClient, folder: Path) -> StateAccess:
+    place = StreamLocation("n1", f"states/{uuid.uuid4().hex}")
     agent.create_stream(place.stream, STATES)
-    return Account(agent.url, place, agent.claim(place.stream).epoch, str(folder / "lock"), "query")
+    return StateAccess(
+        agent.url, place, agent.claim(place.stream).epoch, str(folder / "lock"), "query"
+    )
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("trials", [3, pytest.param(100, marks=_SOAK)])
 def test_drawn_feeds_equal_the_oracle(trials: int) -> None:
     @settings(
@@ -124,10 +127,10 @@ def test_drawn_feeds_equal_the_oracle(trials: int) -> None:
         fed, some = trial
         cases, feed = feeds.cases_of(fed, some)
         (plan,) = plans_of(cases)
-        rows = points_in(fed.table, feed, metrics_needed(plan.panes), -1)
+        rows = to_points(fed.table, feed, metrics_needed(plan.panes), -1)
         routed = [route(batch, plan.panes) for batch in rows.combine_chunks().to_batches()]
         windows = windows_of_routed(pa.concat_tables(routed), plan)
-        assert not differences(cases, answers_of(compose(windows, plan, Ledger())))
+        assert not differences(cases, answers_of(compose(windows, plan, StateTable())))
 
     compare()
 
@@ -172,10 +175,10 @@ _STREAM = Stream(
         "RUNNING_MAX(x) BY zone EVERY 1 s; r = COMPUTE MAX(INSIGHT q) EVERY 2 s",
     ],
 )
-def test_what_once_differed(query: str) -> None:
+def test_query_that_once_differed_equals_the_oracle(query: str) -> None:
     trial = Trial(_STREAM, (f"q = COMPUTE {query}",))
     cases = cases_of([trial])
     (plan,) = plans_of(cases)
-    rows = points(told_apart(trial.stream.rows, 0))
-    found = answers_of(compose(windows_of(rows, plan), plan, Ledger()))
+    rows = points(rename_metrics(trial.stream.rows, 0))
+    found = answers_of(compose(windows_of(rows, plan), plan, StateTable()))
     assert not differences(cases, found)

@@ -1,8 +1,9 @@
-"""The source of panes by itself: what Spark gets of it when there is nothing to read yet."""
+"""The partitions of the source of panes while there are no panes to read."""
 
 import pyarrow as pa
 
-from analytics_worker.spark.panes_source import PanesOptions, PanesStreamReader
+from analytics_worker.spark.panes_options import PanesOptions
+from analytics_worker.spark.panes_source import PanesStreamReader
 
 OPTIONS = PanesOptions.parse(
     {
@@ -15,7 +16,7 @@ OPTIONS = PanesOptions.parse(
 )
 
 
-def test_a_first_micro_batch_that_is_too_early_has_a_task_which_closes_nothing() -> None:
+def test_first_micro_batch_that_is_too_early_closes_nothing() -> None:
     reader = PanesStreamReader(OPTIONS)
     start = reader.initialOffset()
     (part,) = reader.partitions(start, start)
@@ -23,7 +24,7 @@ def test_a_first_micro_batch_that_is_too_early_has_a_task_which_closes_nothing()
     assert [(row["route"], row["due"]) for row in rows] == [(None, 0)]
 
 
-def test_what_was_promised_is_closed_with_the_rows_that_came_by_then() -> None:
+def test_promised_tick_is_closed_with_the_rows_before_it() -> None:
     reader = PanesStreamReader(OPTIONS)
     start = reader.initialOffset()
     assert start["promise"] == 5000

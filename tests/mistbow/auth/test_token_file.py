@@ -1,4 +1,4 @@
-"""Tokens of a file: kept as hashes, found, revoked without a restart, over when they are over."""
+"""Tokens of a file: hashes, look-up, revocation, expiry."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from command_line.app import app
 from mistbow.auth.callers import FOG, Caller, Scope
 from mistbow.auth.keyring import Keyring
 from mistbow.auth.token_file import new_token_file, read_token_file, write_token_file
-from mistbow.cli.app import app
 from mistbow.errors import InvalidRequestError
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -20,7 +20,7 @@ def add(
     file: Path, name: str, *scopes: Scope, prefix: str = "", end: datetime | None = None
 ) -> str:
     before = read_token_file(file) if file.exists() else new_token_file()
-    content, token = before.added(name, frozenset(scopes), prefix, end)
+    content, token = before.with_token(name, frozenset(scopes), prefix, end)
     write_token_file(file, content)
     return token
 
@@ -30,7 +30,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "tokens.json"
 
 
-def test_a_token_is_found_by_its_hash_only(file: Path) -> None:
+def test_keyring_finds_a_token_by_its_hash(file: Path) -> None:
     token = add(file, "bus", "ingest", prefix="bus-")
     assert token not in file.read_text()
     assert file.stat().st_mode & 0o077 == 0
@@ -50,20 +50,22 @@ def test_a_token_is_found_by_its_hash_only(file: Path) -> None:
         assert keyring.find(wrong.encode()) is None
 
 
-def test_a_change_of_the_file_holds_at_once(file: Path) -> None:
+def test_keyring_applies_a_changed_file_at_once(file: Path) -> None:
     token = add(file, "one", "read").encode()
     keyring = Keyring("of-the-fog", file)
     assert keyring.find(token)
     other = add(file, "other", "admin").encode()
     assert keyring.find(token)
     assert keyring.find(other)
-    write_token_file(file, read_token_file(file).without("one"))
+    write_token_file(file, read_token_file(file).without_token("one"))
     assert keyring.find(token) is None
     assert keyring.find(other)
 
 
 @pytest.mark.parametrize("content", [None, "", "{", '{"salt": "00"}', '{"tokens": []}'])
-def test_a_file_that_is_gone_or_broken_opens_nothing(file: Path, content: str | None) -> None:
+def test_keyring_rejects_all_tokens_of_a_missing_or_invalid_file(
+    file: Path, content: str | None
+) -> None:
     token = add(file, "one", "read").encode()
     good = file.read_text()
     keyring = Keyring("of-the-fog", file)
@@ -78,7 +80,7 @@ def test_a_file_that_is_gone_or_broken_opens_nothing(file: Path, content: str | 
     assert keyring.find(token)
 
 
-def test_a_token_ends(file: Path) -> None:
+def test_keyring_rejects_an_expired_token(file: Path) -> None:
     token = add(file, "brief", "read", end=NOON).encode()
     time = NOON - timedelta(seconds=1)
     keyring = Keyring("of-the-fog", file, clock=lambda: time)
@@ -87,7 +89,7 @@ def test_a_token_ends(file: Path) -> None:
     assert keyring.find(token) is None
 
 
-def test_a_token_in_the_wrong_place_is_not_quoted(file: Path) -> None:
+def test_error_of_an_invalid_file_does_not_quote_values(file: Path) -> None:
     add(file, "one", "read")
     content = json.loads(file.read_text())
     content["tokens"][0]["scopes"] = ["a-secret-that-was-pasted"]
@@ -103,15 +105,15 @@ def run(*arguments: str) -> str:
     return ended.stdout
 
 
-def test_the_command_makes_lists_and_revokes(file: Path) -> None:
+def test_token_command_adds_lists_and_revokes(file: Path) -> None:
     options = ("--scope", "ingest", "--entity-prefix", "bus-", "--expires", "90d")
     signatures = ("--signature", "board", "--signature", "audit")
     token = run("add", "bus", *options, *signatures, "--file", str(file)).strip()
     keyring = Keyring("of-the-fog", file)
     found = keyring.find(token.encode())
     assert found is not None
-    assert found.carries("audit")
-    assert not found.carries("staff")
+    assert found.has_signature("audit")
+    assert not found.has_signature("staff")
     listed = run("list", "--file", str(file))
     assert "bus-" in listed
     assert "audit, board" in listed
@@ -132,7 +134,7 @@ def test_the_command_makes_lists_and_revokes(file: Path) -> None:
         ("revoke", "nobody"),
     ],
 )
-def test_the_command_refuses_what_is_wrong(file: Path, arguments: tuple[str, ...]) -> None:
+def test_token_command_rejects_invalid_arguments(file: Path, arguments: tuple[str, ...]) -> None:
     add(file, "one", "read")
     before = file.read_bytes()
     assert CliRunner().invoke(app, ["token", *arguments, "--file", str(file)]).exit_code != 0

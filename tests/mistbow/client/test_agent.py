@@ -1,16 +1,16 @@
-"""The storage agent's client, as far as it is not tested against the agent itself."""
+"""The clients of a storage agent, without an agent."""
 
 import json
 
 import pytest
 
-from mistbow.client import AgentClient, AsyncAgentClient, Point, agent_calls
+from ignite_server.ports import free_ports
+from mistbow.client import AgentClient, AsyncAgentClient, Point, point_calls, stream_calls
 from mistbow.client.agent_model import Container, Pod
 from mistbow.errors import UnavailableError
-from mistbow.ports import free_ports
 
 
-def test_a_point_has_the_specifications_names() -> None:
+def test_put_encodes_points_by_the_names_of_the_specification() -> None:
     point = Point(
         "m",
         "e",
@@ -22,7 +22,7 @@ def test_a_point_has_the_specifications_names() -> None:
         container=Container(id="c"),
         labels={"rack": 7},
     )
-    call = agent_calls.put([point], "key")
+    call = point_calls.put([point], "key")
     assert json.loads(call.content or b"") == {
         "monitoring": [
             {
@@ -41,18 +41,18 @@ def test_a_point_has_the_specifications_names() -> None:
     assert call.headers["Idempotency-Key"] == "key"
 
 
-def test_each_put_without_a_key_gets_its_own() -> None:
-    keys = {agent_calls.put([], None).headers["Idempotency-Key"] for _ in range(2)}
+def test_put_without_a_key_makes_one_for_each_call() -> None:
+    keys = {point_calls.put([]).headers["Idempotency-Key"] for _ in range(2)}
     assert len(keys) == 2
 
 
-def test_a_selection_becomes_parameters() -> None:
-    call = agent_calls.read("a/b", 3, None, {"match": {"x": ["1", "2"], "y": "z:z"}, "late": True})
+def test_read_sends_its_selection_as_parameters() -> None:
+    call = stream_calls.read("a/b", 3, match={"x": ["1", "2"], "y": "z:z"}, late=True)
     assert call.path == "/streams/a/b"
     assert call.params == {"from": 3, "match": ["x:1", "x:2", "y:z:z"], "late": "true"}
 
 
-async def test_an_agent_that_is_away() -> None:
+async def test_clients_of_an_unreachable_agent_raise_unavailable() -> None:
     [port] = free_ports(1)
     client = AgentClient(f"http://127.0.0.1:{port}")
     for attempt in (client.streams, lambda: next(client.follow("raw"))):

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import socket
 from collections.abc import AsyncIterator, Iterator
 from itertools import islice
@@ -14,14 +15,18 @@ from fastapi import FastAPI, Request
 from fastapi.responses import StreamingResponse
 
 from mistbow.auth.rules import requires
+from mistbow.auth.token_file import new_token_file, write_token_file
 from mistbow.client.transport import Call, Transport
 from mistbow.errors import TooManyRequestsError, UnavailableError
 from mistbow.http.protocol import BoundedProtocol
 from mistbow.service import create_service
-from mistbow.settings import AgentSettings
+from storage_agent.settings import AgentSettings
 from tests.support.certificates import Authority
-from tests.support.serving import served
-from tests.support.waiting import eventually
+from tests.support.conditions import eventually
+from tests.support.http_server import served
+
+# The tests wait for limits of time.
+pytestmark = pytest.mark.integration
 
 
 async def ready() -> list[str]:
@@ -29,23 +34,26 @@ async def ready() -> list[str]:
 
 
 def service(**settings: Any) -> FastAPI:
-    """Return a service that reads bodies, and one that answers bit by bit until it is left."""
+    """Return an application that reads bodies of requests, and sends endless answers."""
     app = create_service("test", AgentSettings(**settings), readiness=ready)
-    held: list[int] = []
+    open_requests: list[int] = []
 
     @app.post("/body")
+    @app.post("/write")
+    @app.post("/api/v1/write")
+    @app.post("/api/v2/write")
     @requires("ingest")
     async def body(request: Request) -> int:
         return len(await request.body())
 
     async def parts(part: bytes) -> AsyncIterator[bytes]:
-        held.append(1)
+        open_requests.append(1)
         try:
             while True:
                 yield part
                 await asyncio.sleep(0.02)
         finally:
-            held.pop()
+            open_requests.pop()
 
     @app.get("/held")
     @app.get("/streams/held")
@@ -61,13 +69,13 @@ def service(**settings: Any) -> FastAPI:
     @app.get("/count")
     @requires("read")
     async def count() -> int:
-        return len(held)
+        return len(open_requests)
 
     return app
 
 
 def answer_to(url: str, *parts: bytes) -> bytes:
-    """Send something raw, and return all that comes until the connection ends."""
+    """Send bytes to a service; return the bytes received until the connection ends."""
     host, port = httpx.URL(url).host, httpx.URL(url).port
     with socket.create_connection((host, port or 0), timeout=10) as connection:
         for part in parts:
@@ -75,20 +83,23 @@ def answer_to(url: str, *parts: bytes) -> bytes:
         return b"".join(iter(lambda: connection.recv(65536), b""))
 
 
-def test_a_body_that_does_not_come_is_answered_408() -> None:
+def test_body_that_is_late_is_answered_408() -> None:
     with served(service(body_seconds=0.2)) as url:
-        head = b"POST /body HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
+        head = (
+            b"POST /body HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+            b"Content-Length: %d\r\n\r\n"
+        )
         answer = answer_to(url, head % 100, b"a few bytes")
         assert answer.startswith(b"HTTP/1.1 408")
-        assert b"did not come within 0.2 s" in answer
+        assert b"was not received within 0.2 s" in answer
         assert b"MISTBOW_BODY_SECONDS" in answer
         # What comes in time is not touched, and neither is an answer that takes longer.
         assert answer_to(url, head % 5 + b"bytes").endswith(b"\r\n\r\n5")
-        with httpx.stream("GET", f"{url}/held") as held:
-            assert sum(len(part) for part in islice(held.iter_raw(), 20)) >= 20
+        with httpx.stream("GET", f"{url}/held") as open_requests:
+            assert sum(len(part) for part in islice(open_requests.iter_raw(), 20)) >= 20
 
 
-def test_a_body_that_is_too_large_is_answered_413_declared_or_not() -> None:
+def test_body_that_is_too_large_is_answered_413_with_or_without_a_length() -> None:
     with served(service(max_body_bytes=1024)) as url:
         for content in (b"x" * 2000, iter([b"x" * 700] * 3)):
             answer = httpx.post(f"{url}/body", content=content)
@@ -96,7 +107,7 @@ def test_a_body_that_is_too_large_is_answered_413_declared_or_not() -> None:
         assert httpx.post(f"{url}/body", content=b"x" * 1024).json() == 1024
 
 
-def test_too_many_requests_are_answered_429_and_followers_are_counted_apart() -> None:
+def test_requests_beyond_the_limit_are_answered_429_with_followers_counted_separately() -> None:
     with served(service(max_requests=2, max_followers=1)) as url, contextlib.ExitStack() as stack:
         for _ in range(2):
             stack.enter_context(httpx.stream("GET", f"{url}/held"))
@@ -112,14 +123,48 @@ def test_too_many_requests_are_answered_429_and_followers_are_counted_apart() ->
             refused = httpx.get(f"{url}/streams/held?follow={yes}")
             assert (refused.status_code, refused.headers["Retry-After"]) == (429, "1")
             assert "MISTBOW_MAX_FOLLOWERS" in refused.text
-        # What does not follow has no more places by saying so.
+        # A request that does not follow is not counted as a follower by its parameters.
         for answer in (httpx.get(f"{url}/held?follow=true"), httpx.post(f"{url}/body?follow=true")):
             assert "MISTBOW_MAX_REQUESTS" in answer.text
         stack.close()
         eventually(lambda: httpx.get(f"{url}/count").is_success, what="places are free again")
 
 
-def test_the_client_repeats_what_found_no_place_and_tells_the_rest() -> None:
+def test_requests_of_one_token_leave_the_places_of_other_tokens(tmp_path: Path) -> None:
+    file, tokens = tmp_path / "tokens.json", {}
+    content = new_token_file()
+    for name in ("slow", "other"):
+        content, token = content.with_token(name, frozenset({"read"}), "", None)
+        tokens[name] = {"Authorization": f"Bearer {token}"}
+    write_token_file(file, content)
+    limited = service(max_requests=1, token="of-the-fog", tokens_file=file)  # noqa: S106
+    fog = {"Authorization": "Bearer of-the-fog"}
+    with served(limited) as url, httpx.stream("GET", f"{url}/held", headers=tokens["slow"]):
+        refused = httpx.get(f"{url}/count", headers=tokens["slow"])
+        assert refused.status_code == 429
+        assert "1 concurrent requests of the token slow" in refused.text
+        for headers in (tokens["other"], fog):
+            assert httpx.get(f"{url}/count", headers=headers).is_success
+        # A request that another agent forwards counts for the token of its caller.
+        forwarded = httpx.get(f"{url}/count", headers={**fog, "Mistbow-Caller": "slow"})
+        assert forwarded.status_code == 429
+
+
+@pytest.mark.parametrize("path", ["/write", "/api/v1/write", "/api/v2/write"])
+def test_collector_gets_a_status_that_it_retries_when_the_service_is_busy(path: str) -> None:
+    with served(service(max_requests=1, body_seconds=0.2)) as url:
+        with httpx.stream("GET", f"{url}/held"):
+            busy = httpx.post(f"{url}{path}", content=b"points")
+        assert (busy.status_code, busy.json()["error"]["code"]) == (503, "too_many_requests")
+        assert (busy.headers["Retry-After"], busy.headers["Connection"]) == ("1", "close")
+        eventually(lambda: httpx.get(f"{url}/count").is_success, what="the place is free again")
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n"
+        slow = answer_to(url, head.encode(), b"a few bytes")
+        assert slow.startswith(b"HTTP/1.1 503")
+        assert b"slow_request" in slow
+
+
+def test_client_retries_429_and_raises_other_errors() -> None:
     with served(service(max_requests=1)) as url:
         call = Call("GET", "/count", lambda answer: answer.json(), repeatable=True)
         transport = Transport(url, attempts=2)
@@ -133,10 +178,10 @@ class Impatient(BoundedProtocol):
     reader_seconds = 0.3
 
 
-def test_a_reader_that_takes_nothing_is_cut_off_and_its_place_is_free() -> None:
+def test_stalled_reader_is_disconnected_and_frees_its_limit() -> None:
     with served(service(max_requests=1), http=Impatient) as url, socket.socket() as idle:
         idle.connect(("127.0.0.1", httpx.URL(url).port))
-        idle.sendall(b"GET /much HTTP/1.1\r\nHost: h\r\n\r\n")
+        idle.sendall(b"GET /much HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert idle.recv(15) == b"HTTP/1.1 200 OK"
         eventually(lambda: httpx.get(f"{url}/count").is_success, what="its place is free")
         with contextlib.suppress(ConnectionResetError):
@@ -149,9 +194,11 @@ class Hasty(BoundedProtocol):
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /count HTT", b"GET /count HTTP/1.1\r\nX: y\r\n"])
-def test_a_head_that_does_not_come_ends_the_connection(sent: bytes) -> None:
+def test_head_that_is_late_closes_the_connection(sent: bytes) -> None:
     with served(service(), http=Hasty) as url:
-        assert answer_to(url, sent).startswith(b"HTTP/1.1 408")
+        answer = answer_to(url, sent)
+        assert answer.startswith(b"HTTP/1.1 408")
+        assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"] == "slow_request"
 
 
 @pytest.fixture(scope="module")
@@ -160,20 +207,35 @@ def bounded() -> Iterator[str]:
         yield url
 
 
-def test_a_head_that_is_too_large_ends_the_connection(bounded: str) -> None:
+def test_head_that_is_too_large_closes_the_connection(bounded: str) -> None:
     parts = [b"GET /count HTTP/1.1\r\n", *(b"X-%d: %b\r\n" % (i, b"y" * 1000) for i in range(900))]
     with contextlib.suppress(ConnectionError):
-        assert b"HTTP/1.1 431" in answer_to(bounded, *parts)
+        answer = answer_to(bounded, *parts)
+        assert b"HTTP/1.1 431" in answer
+        assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"] == "head_too_large"
     assert httpx.get(f"{bounded}/count").json() == 0
 
 
-def test_a_connection_is_kept_for_many_requests(bounded: str) -> None:
+@pytest.mark.parametrize(
+    "sent", [b"\x16\x03\x01 no HTTP\r\n\r\n", b"GET / HTTP/1.1\r\nContent-Length: x\r\n\r\n"]
+)
+def test_request_that_is_not_http_gets_an_error_in_the_form_of_all_errors(
+    bounded: str, sent: bytes
+) -> None:
+    head, _, content = answer_to(bounded, sent).partition(b"\r\n\r\n")
+    body = json.loads(content)
+    assert head.startswith(b"HTTP/1.1 400 Bad Request")
+    assert (body["error"]["code"], body["result"]) == ("invalid_request", "ERROR")
+    assert body["message"] == body["error"]["message"]
+
+
+def test_connection_serves_many_requests(bounded: str) -> None:
     with httpx.Client() as client:
         for size in (0, 10, 100_000):
             assert client.post(f"{bounded}/body", content=b"x" * size).json() == size
 
 
-def test_services_serve_tls_and_clients_check_it(tmp_path: Path) -> None:
+def test_service_serves_tls_and_clients_verify_it(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     shown = authority.serve("127.0.0.1")
     files: dict[str, Any] = {"ssl_certfile": shown.certificate, "ssl_keyfile": shown.key}

@@ -1,12 +1,12 @@
-"""Answers that leave in one piece."""
+"""The HTTP protocol: the head and the body of an answer are sent by one write."""
 
 import asyncio
 
-from mistbow.http.protocol import JoiningTransport
+from mistbow.http.protocol import CoalescingTransport
 
 
 class Noting(asyncio.Transport):
-    """The kernel's side: notes what is written at once."""
+    """A transport that records the data of each write."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -24,9 +24,9 @@ class Noting(asyncio.Transport):
         self.closed = True
 
 
-async def test_what_is_written_in_one_turn_leaves_at_once_and_nothing_much_is_held() -> None:
+async def test_transport_joins_small_writes_of_one_iteration_and_passes_large_ones() -> None:
     below = Noting()
-    transport = JoiningTransport(below, asyncio.get_running_loop())
+    transport = CoalescingTransport(below, asyncio.get_running_loop())
     transport.write(b"head ")
     transport.write(b"body")
     assert below.written == []

@@ -2,7 +2,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mistbow.streams.results import settle, standing
+from mistbow.streams.results import current_results, latest_revisions
 from mistbow.streams.schemas import RESULT_ROWS
 
 _row = st.fixed_dictionaries(
@@ -19,7 +19,7 @@ _row = st.fixed_dictionaries(
 
 
 @given(st.lists(_row, max_size=40))
-def test_the_highest_revision_counts_and_of_equal_ones_the_first(rows: list[dict]) -> None:
+def test_latest_revisions_returns_the_highest_and_of_equal_ones_the_first(rows: list[dict]) -> None:
     best: dict[tuple, dict] = {}
     for row in rows:
         identity = (row["ts"], row["insight"], row["key"])
@@ -28,6 +28,6 @@ def test_the_highest_revision_counts_and_of_equal_ones_the_first(rows: list[dict
     expected = [best[identity] for identity in sorted(best)]
     table = pa.Table.from_pylist(rows, RESULT_ROWS)
     columns = ["insight", "key", "ts", "value", "text", "revision", "computed_at"]
-    assert settle(table).select(columns).to_pylist() == expected
-    said = [row for row in expected if (row["value"], row["text"]) != (None, None)]
-    assert standing(table).num_rows == len(said)
+    assert latest_revisions(table).select(columns).to_pylist() == expected
+    present = [row for row in expected if (row["value"], row["text"]) != (None, None)]
+    assert current_results(table).num_rows == len(present)

@@ -1,4 +1,4 @@
-"""The form of streams on the wire."""
+"""The wire format of streams."""
 
 import io
 
@@ -25,19 +25,19 @@ def encoded() -> bytes:
     return b"".join([*(encoder.encode(chunk) for chunk in CHUNKS), encoder.close()])
 
 
-def test_a_whole_stream_is_read_back() -> None:
+def test_decode_reads_a_stream() -> None:
     assert list(decode(io.BytesIO(encoded()))) == CHUNKS
 
 
 @pytest.mark.parametrize("size", [1, 7, 64, 1000, 10**6])
-def test_a_stream_in_pieces_is_read_back(size: int) -> None:
+def test_decoder_reads_a_stream_in_parts_of_any_size(size: int) -> None:
     data = encoded()
     decoder = ChunkDecoder()
     pieces = (data[i : i + size] for i in range(0, len(data), size))
     assert [chunk for piece in pieces for chunk in decoder.feed(piece)] == CHUNKS
 
 
-def test_a_chunk_is_there_as_soon_as_its_last_byte() -> None:
+def test_decoder_yields_a_chunk_at_its_last_byte() -> None:
     encoder = ChunkEncoder(POINTS)
     decoder = ChunkDecoder()
     for chunk in CHUNKS:

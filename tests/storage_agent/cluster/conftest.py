@@ -1,4 +1,4 @@
-"""A site of two Ignite nodes and an agent over both; and a site beside it that keeps a replica."""
+"""A site of two Ignite nodes with an agent, and another site that stores a replica."""
 
 import os
 import subprocess
@@ -9,13 +9,13 @@ from pathlib import Path
 import httpx
 import pytest
 
-from mistbow.ignite.server import IgniteServer
-from mistbow.ports import free_ports
-from tests.support.waiting import eventually
+from ignite_server.ports import free_ports
+from ignite_server.server import IgniteServer
+from tests.support.conditions import eventually
 
 
-class KeptAgent:
-    """``python -m storage_agent``, started again whenever it ends itself, as a supervisor would."""
+class SupervisedAgent:
+    """A process ``python -m storage_agent`` that is restarted when it exits, as by a supervisor."""
 
     def __init__(self, home: Path, **settings: object) -> None:
         [port] = free_ports(1)
@@ -27,7 +27,7 @@ class KeptAgent:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it, without waiting."""
+        """Start the process, without waiting."""
         self._log.parent.mkdir(parents=True, exist_ok=True)
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -37,20 +37,23 @@ class KeptAgent:
                 stderr=subprocess.STDOUT,
             )
 
-    def keep(self) -> None:
-        """Start it again if it ended itself."""
+    def restart_if_exited(self) -> None:
+        """Start the process again if it has exited."""
         if self._process is not None and self._process.poll() is not None:
             self.start()
 
     def stop(self) -> None:
-        """End it."""
+        """End the process by SIGTERM, and wait for its end."""
         if self._process is not None:
             self._process.terminate()
             self._process.wait(30)
 
     def waiting_for(self) -> list[str]:
-        """Return what it waits for; fails while it does not answer."""
-        self.keep()
+        """Restart the process if it has exited; return the conditions that the agent waits for.
+
+        Raises ``AssertionError`` while the agent does not answer.
+        """
+        self.restart_if_exited()
         try:
             waiting: list[str] = httpx.get(f"{self.url}/readyz", timeout=10).json()["waiting_for"]
         except (httpx.TransportError, ValueError) as error:
@@ -58,12 +61,12 @@ class KeptAgent:
         return waiting
 
     def ready(self) -> None:
-        """Wait until it serves."""
+        """Wait until the agent is ready."""
         eventually(lambda: self.waiting_for() == [], timeout=60, what="the agent is ready")
 
 
 @pytest.fixture
-def nodes(tmp_path: Path) -> Iterator[list[IgniteServer]]:
+def nodes(processes: None, tmp_path: Path) -> Iterator[list[IgniteServer]]:
     ports = free_ports(2)
     site = tuple(f"127.0.0.1:{port}" for port in ports)
     servers = [
@@ -80,9 +83,9 @@ def nodes(tmp_path: Path) -> Iterator[list[IgniteServer]]:
 
 
 @pytest.fixture
-def agent(nodes: list[IgniteServer], tmp_path: Path) -> Iterator[KeptAgent]:
+def agent(nodes: list[IgniteServer], tmp_path: Path) -> Iterator[SupervisedAgent]:
     hosts = ",".join(f"127.0.0.1:{server.port}" for server in nodes)
-    agent = KeptAgent(tmp_path / "a", node="n", site="a", ignite_host=hosts)
+    agent = SupervisedAgent(tmp_path / "a", node="n", site="a", ignite_host=hosts)
     agent.start()
     agent.ready()
     yield agent

@@ -1,4 +1,8 @@
-"""What is remembered of streams, here and at other sites, counts before anything is written."""
+"""Comparison of a site's heads with the heads that the site and its peers remember.
+
+The head of a stream is the position after its last segment. The site compares the heads before its
+first write.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,31 +12,31 @@ import httpx
 import pytest
 from pyignite import Client
 
-from mistbow.client.agent import AgentClient, Point
+from mistbow.client import AgentClient, Point
 from mistbow.clock import system_clock
 from mistbow.errors import ConflictError, MistbowError
-from mistbow.settings import AgentSettings
 from mistbow.streams.schemas import RAW
-from storage_agent.cluster.heads import Heads
-from storage_agent.ignite_client import HISTORICAL
+from storage_agent.cluster.remembered_heads import HeadFile
+from storage_agent.ignite.client import HISTORICAL
 from storage_agent.main import create_app
+from storage_agent.settings import AgentSettings
 from storage_agent.streams.segments import segment_key
-from tests.support.serving import served
-from tests.support.sites import TOKEN, Place, knows
-from tests.support.waiting import eventually
+from tests.support.conditions import eventually
+from tests.support.http_server import served
+from tests.support.sites import TOKEN, AgentSite, wait_until_reached
 
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
 
 
 @contextmanager
-def waiting(place: Place, *peers: Place) -> Iterator[None]:
-    """Serve a site's agent, whether it is ready or not."""
+def waiting(place: AgentSite, *peers: AgentSite) -> Iterator[None]:
+    """Serve the agent of a site within the ``with``, without waiting until the agent is ready."""
     with served(create_app(AgentSettings.model_validate(place.settings(*peers))), place.port):
         yield
 
 
-def words(place: Place) -> list[str]:
-    """Return what an agent says that it waits for."""
+def waiting_for(place: AgentSite) -> list[str]:
+    """Return the conditions that the agent of a site waits for."""
     found: list[str] = httpx.get(f"{place.url}/readyz", headers=HEADERS).json()["waiting_for"]
     return found
 
@@ -51,23 +55,23 @@ def values_in(client: AgentClient, stream: str) -> list[float]:
     return list(client.read(stream).table["value"].to_pylist())
 
 
-def heads_of(place: Place) -> Path:
+def heads_of(place: AgentSite) -> Path:
     return place.home / "agent" / "heads.json"
 
 
 @contextmanager
-def commits(place: Place) -> Iterator[Client]:
-    """Yield the cache of commits of a site's Ignite."""
+def segments(place: AgentSite) -> Iterator[Client]:
+    """Yield the Ignite cache in which a site stores its segments."""
     client = Client(timeout=10)
     with client.connect("127.0.0.1", place.ignite_port):
         yield client.get_cache(HISTORICAL)
 
 
-def test_a_torn_file_is_no_empty_one(tmp_path: Path) -> None:
-    heads = Heads(tmp_path / "agent" / "heads.json")
+def test_load_rejects_a_torn_file(tmp_path: Path) -> None:
+    heads = HeadFile(tmp_path / "agent" / "heads.json")
     assert heads.load(of_this_boot=False).heads == {}
     heads.save("s", {RAW: 7})
-    again = Heads(tmp_path / "agent" / "heads.json").load(of_this_boot=True)
+    again = HeadFile(tmp_path / "agent" / "heads.json").load(of_this_boot=True)
     assert (again.store, again.heads) == ("s", {RAW: 7})
     (tmp_path / "agent" / "heads.json").write_bytes(b'{"boot":"another","heads":{"raw":7}}')
     assert heads.load(of_this_boot=False).heads == {RAW: 7}
@@ -77,11 +81,11 @@ def test_a_torn_file_is_no_empty_one(tmp_path: Path) -> None:
         heads.load(of_this_boot=False)
 
 
-def test_a_head_is_never_remembered_as_a_lower_one(tmp_path: Path) -> None:
+def test_save_never_lowers_a_head(tmp_path: Path) -> None:
     path = tmp_path / "agent" / "heads.json"
-    old, new = Heads(path), Heads(path)
+    old, new = HeadFile(path), HeadFile(path)
     old.save("s", {RAW: 5, "deleted": 3, "deleted@1": 1})
-    new.save("s", {RAW: 9, "made": 2}, over={"deleted@1"})
+    new.save("s", {RAW: 9, "made": 2}, deleted={"deleted@1"})
     old.save("s", {RAW: 6})
     assert new.load(of_this_boot=True).heads == {RAW: 9, "made": 2}
     with pytest.raises(ConflictError, match="another store"):
@@ -92,17 +96,17 @@ def test_a_head_is_never_remembered_as_a_lower_one(tmp_path: Path) -> None:
     assert old.load(of_this_boot=False).heads == {RAW: 7}
 
 
-def test_another_ignite_is_told_and_not_written_to(places: list[Place]) -> None:
+def test_agent_refuses_another_store(places: list[AgentSite]) -> None:
     a, b, _ = places
     with a.agent() as at_a, b.agent() as at_b:
         put(at_a, 3)
         put(at_b, 1)
     remembered = heads_of(a).read_bytes()
-    moved = Place(a.name, a.home, b.ignite_port, a.port)
+    moved = AgentSite(a.name, a.home, b.ignite_port, a.port)
     with waiting(moved):
-        [said] = eventually(lambda: [w for w in words(a) if "another Ignite" in w])
-        assert f"Ignite at 127.0.0.1:{b.ignite_port} has the store" in said
-        assert str(heads_of(a)) in said
+        [reason] = eventually(lambda: [w for w in waiting_for(a) if "has the store" in w])
+        assert f"Ignite at 127.0.0.1:{b.ignite_port} has the store" in reason
+        assert str(heads_of(a)) in reason
     assert heads_of(a).read_bytes() == remembered
     heads_of(a).unlink()
     with moved.agent() as at_a:
@@ -110,28 +114,28 @@ def test_another_ignite_is_told_and_not_written_to(places: list[Place]) -> None:
         assert at_a.info(RAW).epoch == 2  # the other agent's start, and this one
 
 
-def test_replicas_are_asked_before_anything_is_claimed(places: list[Place]) -> None:
+def test_heads_of_replicas_are_compared_before_a_claim(places: list[AgentSite]) -> None:
     a, b, _ = places
     with b.agent(a) as at_b:
         with a.agent(b) as at_a:
-            knows(at_a, "b")
+            wait_until_reached(at_a, "b")
             put(at_a, 3)
             wanted = {"target": "b"}
             assert httpx.put(f"{a.url}/replication", json=wanted, headers=HEADERS).is_success
             eventually(lambda: values_in(at_b, f"replicas/a/{RAW}") == values(at_a))
             last = at_a.info(RAW).head - 1
         heads_of(a).unlink()
-        with commits(a) as cache:
+        with segments(a) as cache:
             assert cache.remove_key(segment_key(RAW, last))
         with waiting(a, b):
-            [said] = eventually(lambda: [w for w in words(a) if "Ignite has lost" in w])
-            assert f"the stream {RAW} ends at {last}, but b remembers" in said
-            with commits(a) as cache:
+            [reason] = eventually(lambda: [w for w in waiting_for(a) if "Ignite has lost" in w])
+            assert f"the stream {RAW} ends at {last}, but b remembers" in reason
+            with segments(a) as cache:
                 assert not cache.contains_key(segment_key(RAW, last))
             repair = f"{a.url}/streams/{RAW}/repair?from=b"
             repaired = httpx.post(repair, headers=HEADERS, timeout=30)
             assert repaired.json() == {"stream": RAW, "missing": 1, "restored": 1}
-            eventually(lambda: words(a) == [])
+            eventually(lambda: waiting_for(a) == [])
             client = AgentClient(a.url, TOKEN)
             assert values(client) == [0.0, 1.0, 2.0]
             client.close()

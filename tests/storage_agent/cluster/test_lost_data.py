@@ -1,4 +1,4 @@
-"""The node that was up to date dies before the other has caught up: what is lost shows."""
+"""Detection of lost rows: the only up-to-date node dies before the other node has caught up."""
 
 import shutil
 from collections.abc import Iterator
@@ -11,30 +11,30 @@ import pytest
 from pyignite import Client
 from typer.testing import CliRunner
 
-from mistbow.cli.app import app as cli
-from mistbow.client.agent import AgentClient, Point
+from command_line.app import app as cli
+from ignite_server.server import IgniteServer
+from mistbow.client import AgentClient, Point
 from mistbow.clock import system_clock
-from mistbow.ignite.server import IgniteServer
 from mistbow.streams.schemas import METADATA, RAW
-from tests.storage_agent.cluster.conftest import KeptAgent
-from tests.storage_agent.cluster.test_failing_nodes import may_fail
-from tests.support.waiting import eventually
+from tests.storage_agent.cluster.conftest import SupervisedAgent
+from tests.storage_agent.cluster.test_failing_nodes import tolerates_failure
+from tests.support.conditions import eventually
 
 _HOLDERS = "SELECT COUNT(DISTINCT NODE_ID) FROM SYS.PARTITION_STATES"
 
 
 @pytest.fixture
-def neighbour(agent: KeptAgent, ignite: IgniteServer, tmp_path: Path) -> Iterator[KeptAgent]:
-    """The agent of another site, which keeps a replica."""
+def peer(agent: SupervisedAgent, ignite: IgniteServer, tmp_path: Path) -> Iterator[SupervisedAgent]:
+    """Yield the agent of another site, which stores a replica."""
     settings = {"node": "m", "site": "b", "peers": agent.url, "ignite_port": ignite.port}
-    neighbour = KeptAgent(tmp_path / "b", **settings)
-    neighbour.start()
-    neighbour.ready()
-    yield neighbour
-    neighbour.stop()
+    peer = SupervisedAgent(tmp_path / "b", **settings)
+    peer.start()
+    peer.ready()
+    yield peer
+    peer.stop()
 
 
-def put(agent: KeptAgent, start: int, stop: int) -> None:
+def put(agent: SupervisedAgent, start: int, stop: int) -> None:
     client = AgentClient(agent.url)
     for number in range(start, stop):
         points = [Point("m", f"e{number}", system_clock(), float(number))]
@@ -42,7 +42,7 @@ def put(agent: KeptAgent, start: int, stop: int) -> None:
     client.close()
 
 
-def stored(agent: KeptAgent, stream: str) -> pa.Table:
+def stored(agent: SupervisedAgent, stream: str) -> pa.Table:
     client = AgentClient(agent.url)
     try:
         return client.read(stream).table
@@ -50,24 +50,27 @@ def stored(agent: KeptAgent, stream: str) -> pa.Table:
         client.close()
 
 
-def head(agent: KeptAgent, stream: str) -> int:
+def head(agent: SupervisedAgent, stream: str) -> int:
     answer = httpx.get(f"{agent.url}/streams/{stream}/info", timeout=10)
     assert answer.is_success, answer.text
     return int(answer.json()["head"])
 
 
-def has_all(neighbour: KeptAgent, agent: KeptAgent) -> bool:
-    """Tell whether the replica is complete, and the agent remembers where its streams end."""
+def has_all(peer: SupervisedAgent, agent: SupervisedAgent) -> bool:
+    """Return whether the replica at ``peer`` has all rows of the stream ``raw`` of ``agent``.
+
+    Raises ``AssertionError`` while the source's agent has not saved the heads of all its streams.
+    """
     state = httpx.get(f"{agent.url}/streams").json()["streams"]
     remembered = msgspec.json.decode((agent.home / "agent" / "heads.json").read_bytes())["heads"]
-    replica = httpx.get(f"{neighbour.url}/streams/replicas/a/raw/info").json()
+    replica = httpx.get(f"{peer.url}/streams/replicas/a/raw/info").json()
     assert all(remembered.get(each["name"]) == each["head"] for each in state)
     position = int(replica["frontier"]) - int(replica["attributes"].get("base", 0))
     return position == head(agent, RAW)
 
 
-def killed_while_catching_up(good: IgniteServer, stale: IgniteServer) -> None:
-    """Start ``stale``, and kill ``good`` as soon as the other is there."""
+def kill_while_catching_up(good: IgniteServer, stale: IgniteServer) -> None:
+    """Start the node ``stale``, and kill the node ``good`` as soon as ``stale`` has joined."""
     client = Client(timeout=10)
     with client.connect("127.0.0.1", good.port):
         stale.launch()
@@ -82,8 +85,8 @@ def killed_while_catching_up(good: IgniteServer, stale: IgniteServer) -> None:
 
 @pytest.mark.soak
 @pytest.mark.timeout(300)
-def test_what_is_lost_is_refused_and_repaired_from_a_replica(
-    nodes: list[IgniteServer], agent: KeptAgent, neighbour: KeptAgent
+def test_lost_rows_are_refused_and_restored_from_a_replica(
+    nodes: list[IgniteServer], agent: SupervisedAgent, peer: SupervisedAgent
 ) -> None:
     asked = eventually(lambda: httpx.put(f"{agent.url}/replication", json={"target": "b"}))
     assert asked.is_success, asked.text
@@ -91,12 +94,12 @@ def test_what_is_lost_is_refused_and_repaired_from_a_replica(
     client.create_stream("untouched", pa.schema([("x", pa.int64())]))
     client.append("untouched", pa.table({"x": [1, 2, 3]}))
     put(agent, 0, 40)
-    eventually(lambda: may_fail(agent), timeout=60, what="one node may fail")
+    eventually(lambda: tolerates_failure(agent), timeout=60, what="one node may fail")
     nodes[1].kill()
     put(agent, 40, 140)
-    eventually(lambda: has_all(neighbour, agent), timeout=60, what="all is in the replica")
+    eventually(lambda: has_all(peer, agent), timeout=60, what="all is in the replica")
     before = head(agent, RAW)
-    killed_while_catching_up(*nodes)
+    kill_while_catching_up(*nodes)
 
     def refused() -> list[str]:
         return [words for words in agent.waiting_for() if "Ignite has lost" in words]
@@ -122,7 +125,7 @@ def test_what_is_lost_is_refused_and_repaired_from_a_replica(
     # The other comes back with nothing, and gets all.
     shutil.rmtree(nodes[0].config.folder / "db")
     nodes[0].start()
-    eventually(lambda: may_fail(agent), timeout=60, what="one node may fail")
+    eventually(lambda: tolerates_failure(agent), timeout=60, what="one node may fail")
     nodes[1].kill()
     put(agent, 150, 160)
     # Some may be in the agent's spool, as the node that it was connected to has just died.

@@ -1,17 +1,17 @@
-"""An agent that can be killed."""
+"""Fixtures of an agent process that a test can kill."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from mistbow.ignite.server import IgniteServer
+from ignite_server.server import IgniteServer
 from tests.storage_agent.crashes.processes import AgentProcess
 
 
 @pytest.fixture
 def when_away() -> str:
-    """What the agent does while Ignite is away; a test may say otherwise."""
+    """Return the agent's setting ``when_away``; a test can override this fixture."""
     return "refuse"
 
 

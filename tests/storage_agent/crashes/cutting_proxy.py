@@ -1,4 +1,4 @@
-"""A proxy that passes every request on, and cuts off most of the answers."""
+"""A proxy that forwards every request to an agent, and cuts off most of the answers."""
 
 import asyncio
 import random
@@ -8,14 +8,17 @@ from contextlib import ExitStack
 from typing import Self
 from urllib.parse import urlsplit
 
-from tests.support.listening import listening
+from tests.support.tcp_server import tcp_server
 
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 _WAYS = ("whole", "before it comes", "when it comes", "in its middle")
 
 
 class CuttingProxy:
-    """Serves on a free port inside the ``with``; ``cuts`` counts the answers that were cut off."""
+    """Forwards requests to ``upstream`` inside the ``with``.
+
+    ``cuts``: the number of cut-off answers.
+    """
 
     def __init__(self, upstream: str) -> None:
         self.cuts = 0
@@ -25,7 +28,7 @@ class CuttingProxy:
         self._listening = ExitStack()
 
     def __enter__(self) -> Self:
-        port = self._listening.enter_context(listening(self._serve))
+        port = self._listening.enter_context(tcp_server(self._serve))
         self.url = f"http://127.0.0.1:{port}"
         return self
 
@@ -52,21 +55,24 @@ class CuttingProxy:
         agent: StreamReader,
         answers: StreamWriter,
     ) -> bool:
-        """Pass one request on, and its answer or a part of it; returns whether all went on."""
+        """Forward one request, and all or a part of its answer.
+
+        Returns whether the whole answer was forwarded.
+        """
         requests.write(await _message(sender))
         await requests.drain()
         way = self._chance.choice(_WAYS)
         if way != "before it comes":
             answer = await _message(agent)
-            kept = {"whole": len(answer), "in its middle": len(answer) // 2}.get(way, 0)
-            answers.write(answer[:kept])
+            forwarded = {"whole": len(answer), "in its middle": len(answer) // 2}.get(way, 0)
+            answers.write(answer[:forwarded])
             await answers.drain()
         self.cuts += way != "whole"
         return way == "whole"
 
 
 async def _message(reader: StreamReader) -> bytes:
-    """Return a request or an answer, head and body."""
+    """Read one HTTP request or answer from a connection; return its bytes, head and body."""
     head = await reader.readuntil(b"\r\n\r\n")
     length = _LENGTH.search(head)
     return head + await reader.readexactly(int(length[1]) if length else 0)

@@ -1,7 +1,7 @@
-"""A file system of its own, on a loop device: it can lose its power, and it can be full.
+"""A file system on a loop device, for tests of a power cut and of a full disk.
 
-Cut off are the file system's writes that no fsync has waited for, all of them: a real disk may
-have written some, and may tear one. That is not simulated.
+A simulated power cut discards all writes that no fsync has waited for. A real disk may have stored
+some of these writes, in whole or in part; the simulation does not cover this case.
 """
 
 import fcntl
@@ -14,8 +14,8 @@ from typing import Final
 
 import pytest
 
+from tests.support.conditions import eventually
 from tests.support.programs import program
-from tests.support.waiting import eventually
 
 _EXT4_IOC_SHUTDOWN: Final = (2 << 30) | (4 << 16) | (ord("X") << 8) | 125
 _NO_LOG_FLUSH: Final = 2
@@ -51,7 +51,7 @@ class Disk:
         _run("mkfs.ext4", "-q", "-F", "-m", "0", str(self._image))
         self._folder.mkdir()
         _run("mount", "--bind", str(self._folder), str(self._folder))
-        # A process that takes a copy of all mounts, as ip netns exec does, would keep the disk.
+        # A process that copies all mounts, as ip netns exec does, would retain the disk.
         _run("mount", "--make-shared", str(self._folder))
         self.root.mkdir()
         self._mount()
@@ -64,7 +64,7 @@ class Disk:
         self._image.unlink()
 
     def cut_power(self) -> None:
-        """Lose at once what was not synced; until ``come_back`` every access fails."""
+        """Discard all data that was not synced, and let every access fail until ``come_back``."""
         folder = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
         try:
             # On another file system this would be the end of the machine.
@@ -74,18 +74,21 @@ class Disk:
             os.close(folder)
 
     def come_back(self) -> None:
-        """Mount it again, by what its journal says; nobody may have anything open on it."""
+        """Mount the file system again, which replays its journal.
+
+        No process may have an open file on the file system.
+        """
         self._unmount()
         self._mount()
 
     def fill(self) -> None:
-        """Leave no room."""
+        """Fill the file system except for 64 KiB, by one file."""
         with self._filler.open("ab") as file:
             free = shutil.disk_usage(self.root).free
             os.posix_fallocate(file.fileno(), 0, max(1, free - _SPARE_BYTES))
 
     def make_room(self) -> None:
-        """Have the room again."""
+        """Free the space that ``fill`` took."""
         self._filler.unlink()
 
     def _is_behind(self, device: int) -> bool:

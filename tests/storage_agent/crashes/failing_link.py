@@ -23,16 +23,20 @@ _WRITES = {
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """After so many writes the next fails: it never comes, or it ``lands`` but is not answered."""
+    """A fault at a write to Ignite.
+
+    ``writes``: the number of writes that succeed before the fault. ``lands``: whether Ignite stores
+    the faulty write, so that only the answer is lost.
+    """
 
     writes: int
     lands: bool
 
 
 class FailingLink:
-    """Passes requests to Ignite at a port, and answers back, bit by bit.
+    """A proxy between an agent and Ignite.
 
-    At a fault all connections break, and ``on_fault`` is called.
+    At a fault, the proxy breaks all connections, and calls ``on_fault``.
     """
 
     def __init__(self, ignite_port: int) -> None:
@@ -46,28 +50,28 @@ class FailingLink:
         self._on_fault: Callable[[], None] = lambda: None
 
     async def start(self) -> Self:
-        """Listen on a free port."""
+        """Listen on a free port, which becomes ``port``; return the link."""
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
     def fail(self, fault: Fault, on_fault: Callable[[], None]) -> None:
-        """Fail once, as the fault says, counted from now."""
+        """Schedule a fault after ``fault.writes`` more writes; the fault calls ``on_fault``."""
         self._fault, self._left, self._on_fault = fault, fault.writes, on_fault
 
     def heal(self) -> None:
-        """Take a fault back that has not come yet."""
+        """Cancel a fault that has not occurred yet."""
         self._fault = None
 
     def end(self) -> None:
-        """Let nothing pass any more."""
+        """Break all connections, and accept no new connections."""
         self._fault = None
         if self._server is not None:
             self._server.close()
         self._break()
 
     async def wait_ended(self) -> None:
-        """Wait until all connections are gone after ``end``."""
+        """Wait until all connections are closed, after a call of ``end``."""
         if self._serving:
             await asyncio.wait(self._serving)
 

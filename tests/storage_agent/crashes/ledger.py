@@ -1,4 +1,4 @@
-"""What senders sent, what was acknowledged of it, and whether what is stored agrees."""
+"""A ledger of sent and acknowledged bodies of requests, for comparison with the stored data."""
 
 import threading
 from collections import Counter
@@ -12,14 +12,14 @@ from mistbow.client.agent import AgentClient
 from mistbow.streams.schemas import RAW
 
 Item = tuple[str, int]
-"""A source and one of the numbers that it sent: as a point's value, or as a row of its stream."""
+"""A source, and a number that the source sent as the value of a point or as a row of a stream."""
 
 _SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """One request: the numbers ``first`` to before ``next`` of a source, under one key."""
+    """The body of one request: the numbers of a source from ``first`` to ``next`` - 1."""
 
     source: str
     first: int
@@ -27,17 +27,17 @@ class Body:
 
     @property
     def key(self) -> str:
-        """The idempotency key."""
+        """The idempotency key of the request."""
         return f"{self.source}/{self.first}"
 
     @property
     def items(self) -> list[Item]:
-        """What is in it."""
+        """The numbers of the body, each with its source."""
         return [(self.source, number) for number in range(self.first, self.next)]
 
 
 class Ledger:
-    """Bodies that were sent and those that were acknowledged; safe to use from threads."""
+    """The bodies that were sent, and the acknowledged bodies; threads can share a ledger."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -48,12 +48,12 @@ class Ledger:
         return len(self._acknowledged)
 
     def send(self, body: Body) -> None:
-        """Note that a body is on its way: from now on it may be stored."""
+        """Record a body that a sender begins to send: the body may be stored from now on."""
         with self._lock:
             self._sent.append(body)
 
     def acknowledge(self, body: Body) -> None:
-        """Note that a body must be stored from now on."""
+        """Record an acknowledged body: the body must be stored from now on."""
         with self._lock:
             self._acknowledged.append(body)
 
@@ -72,7 +72,12 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is wrong with what is stored; ``torn``: parts of bodies whose other parts are not."""
+    """The errors in the stored data: numbers with their sources.
+
+    ``missing``: acknowledged, but not stored; ``doubled``: stored more than once; ``unknown``:
+    stored, but never sent; ``torn``: stored, although other numbers of the same body are not
+    stored.
+    """
 
     missing: tuple[Item, ...]
     doubled: tuple[Item, ...]
@@ -83,9 +88,10 @@ class Verdict:
     def of(
         cls, stored: Counter[Item], acknowledged: Iterable[Body], sent: Collection[Body]
     ) -> Self:
-        """Judge what is stored.
+        """Compare the stored data with the sent and the acknowledged bodies; return the errors.
 
-        A body without an acknowledgement may be there or not, whole and once.
+        ``stored``: number -> how often the number is stored. A body that was not acknowledged may
+        be stored once as a whole, or not at all.
         """
         due = {item for body in acknowledged for item in body.items}
         known = {item for body in sent for item in body.items}
@@ -107,10 +113,11 @@ class Verdict:
 
 
 def check(ledger: Ledger, client: AgentClient, due: Sequence[Body]) -> int:
-    """Read all back by every way there is, also while more is sent; returns how many items.
+    """Check the numbers that each way of reading returns; return how many numbers are stored.
 
-    Raises ``AssertionError`` where something of ``due`` is not there, and fails the test for good
-    where something is there that should not be.
+    ``due``: the bodies that must be stored. Raises ``AssertionError`` if a number of ``due`` is
+    missing, so that a caller can repeat the check. Fails the test at once if a number is stored
+    twice, if a body is stored in part, or if a stored number was never sent.
     """
     points = {body.source for body in ledger.sent if "/" not in body.source}
     streams = {body.source for body in due} - points
@@ -124,10 +131,10 @@ def check(ledger: Ledger, client: AgentClient, due: Sequence[Body]) -> int:
         way: Verdict.of(items, _of(due, sources), _of(sent, sources))
         for way, (items, sources) in stored.items()
     }
-    said = "\n".join(f"by {way}: {verdict}" for way, verdict in verdicts.items() if str(verdict))
+    report = "\n".join(f"by {way}: {verdict}" for way, verdict in verdicts.items() if str(verdict))
     if any(each.doubled or each.unknown or each.torn for each in verdicts.values()):
-        pytest.fail(said)
-    assert not said, said
+        pytest.fail(report)
+    assert not report, report
     return len(stored["raw"][0]) + len(stored["streams"][0])
 
 

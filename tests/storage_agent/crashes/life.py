@@ -1,22 +1,22 @@
-"""One life of an agent in this process, which a crash ends as kill -9 would."""
+"""An agent in the test's process, from its start to a simulated kill -9."""
 
 import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from mistbow.clock import Clock
-from mistbow.settings import AgentSettings
-from storage_agent.agent import Agent
+from storage_agent.agent.agent import Agent
+from storage_agent.settings import AgentSettings
 from tests.storage_agent.crashes.failing_link import FailingLink, Fault
-from tests.support.waiting import aeventually
+from tests.support.conditions import aeventually
 
 T = TypeVar("T")
 
 
 class Life:
-    """An agent, its link to Ignite and their loop; ended by ``close`` or by ``die``.
+    """An agent, its link to Ignite, and its event loop; ended by ``close`` or by ``die``.
 
-    It runs while something else does: its own work goes on inside ``run``.
+    The event loop runs only during ``run``: between two calls, the agent does nothing.
     """
 
     def __init__(self, settings: AgentSettings, clock: Clock) -> None:
@@ -26,7 +26,7 @@ class Life:
         self.agent = Agent(settings.model_copy(update={"ignite_port": self.link.port}), clock)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do something, and whatever else the agent has to do until then."""
+        """Run a coroutine in the agent's event loop; return the result of the coroutine."""
         return self.loop.run_until_complete(work)
 
     async def start(self) -> None:
@@ -35,11 +35,11 @@ class Life:
         await aeventually(self.is_ready)
 
     async def is_ready(self) -> bool:
-        """Tell whether there is nothing that the agent waits for."""
+        """Return whether the agent is ready."""
         return not await self.agent.waiting_for()
 
     def die_at(self, fault: Fault) -> None:
-        """Let nothing reach Ignite after a fault; ``dead`` is set then."""
+        """Cut the link to Ignite at a fault, and then set the event ``dead``."""
 
         def die() -> None:
             self.link.end()
@@ -48,7 +48,10 @@ class Life:
         self.link.fail(fault, die)
 
     async def until_dead(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something until it is done or the agent is dead."""
+        """Run a coroutine until it ends or the agent is dead.
+
+        Raises the error of the coroutine, unless the agent is dead.
+        """
         doing = asyncio.ensure_future(work)
         dying = asyncio.ensure_future(self.dead.wait())
         await asyncio.wait({doing, dying}, return_when=asyncio.FIRST_COMPLETED)
@@ -57,13 +60,13 @@ class Life:
             raise error
 
     def close(self) -> None:
-        """End as an agent that is told to, unless it is dead."""
+        """Close the agent, unless it is dead."""
         if not self.loop.is_closed():
             self.run(self.agent.close())
             self.die()
 
     def die(self) -> None:
-        """Leave everything as it is, but for the tasks, which may not outlive the loop."""
+        """End the agent without closing anything except its tasks."""
         self.link.end()
         self.run(self.link.wait_ended())
         self.run(_cancel_all())

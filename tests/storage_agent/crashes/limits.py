@@ -1,4 +1,4 @@
-"""How long the crash tests go on: a little in CI, and as far as the promise goes by make crash."""
+"""The duration of the crash tests: short in CI, long with ``make crash``."""
 
 import os
 
@@ -8,10 +8,10 @@ def _number(name: str, default: int) -> int:
 
 
 ROUNDS = _number("ROUNDS", 2)
-"""So many times each process is killed."""
+"""The number of times that each process is killed."""
 
 POWER_CUTS = _number("ROUNDS", 2)
 FROZEN_S = _number("FROZEN_S", 10)
 CUT_REPLIES = _number("CUT_REPLIES", 100)
 EXAMPLES = _number("EXAMPLES", 20)
-"""So many random interleavings are tried."""
+"""The number of random interleavings of operations that are tried."""

@@ -1,4 +1,4 @@
-"""Senders that hardly rest: small bodies, each again under its key until it is acknowledged."""
+"""Senders of small bodies, which repeat each body with its key until it is acknowledged."""
 
 import random
 import threading
@@ -12,17 +12,17 @@ import httpx
 import pyarrow as pa
 import stamina
 
-from mistbow.client.agent import AgentClient, Point
+from mistbow.client import AgentClient, Point
 from mistbow.clock import system_clock
 from mistbow.errors import LostDataError, StorageFullError, UnavailableError
 from tests.storage_agent.crashes.ledger import Body, Ledger, check
-from tests.support.waiting import eventually
+from tests.support.conditions import eventually
 
 _METRICS = 4
-# More would only keep the machine from starting again what was killed.
+# More would only delay the restart of what was killed.
 _PAUSE_S = 0.01
 _ANSWERED_S = 120.0
-"""So long may an agent be away, or the machine held up: what counts is what it answers then."""
+"""The time (s) for which a check is repeated while the agent is unavailable."""
 
 _SPOOLED = "mistbow_agent_spooled_bodies"
 _NUMBERS = pa.schema([pa.field("number", pa.int64(), nullable=False)])
@@ -31,7 +31,7 @@ Send = Callable[[AgentClient, Body], object]
 
 
 def put(client: AgentClient, body: Body) -> None:
-    """Send a body's numbers as points of now."""
+    """Send the numbers of a body as points with the current time."""
     now = system_clock()
     points = [
         Point(f"m{number % _METRICS}", body.source, now, float(number))
@@ -41,7 +41,7 @@ def put(client: AgentClient, body: Body) -> None:
 
 
 def append(client: AgentClient, body: Body) -> None:
-    """Send them as rows of the stream that the source is named after."""
+    """Send the numbers of a body as rows of the stream that is named after the body's source."""
     rows = pa.table({"number": range(body.first, body.next)}, _NUMBERS)
     if body.first == 0:
         client.create_stream(body.source, _NUMBERS)
@@ -59,10 +59,12 @@ def _is_away(error: Exception) -> bool:
 
 
 class Load:
-    """Threads that send numbers to an agent: ``points`` of them by /put, one to each stream.
+    """Threads that send numbers to an agent until they are stopped.
 
-    A body has up to ``most`` numbers. Of errors one in ``patience`` makes a sender give its body
-    up, so that nobody knows whether it is stored; 0: none does.
+    ``points``: the number of threads that send points by /put; ``streams``: the number of threads
+    that append rows, each to its own stream; ``most``: the maximum size of a body. After an error,
+    a thread repeats the body, or abandons it with the probability 1 / ``patience`` (0: never). The
+    test cannot know whether an abandoned body is stored.
     """
 
     def __init__(
@@ -99,7 +101,7 @@ class Load:
         self.stop()
 
     def stop(self) -> None:
-        """Have every sender end with the body that it is at."""
+        """Stop each thread after its current body; check that no thread has failed."""
         self._stopped.set()
         for thread in self._threads:
             thread.join(60)
@@ -108,7 +110,7 @@ class Load:
             assert not self._errors
 
     def progress(self, by: int = 20) -> None:
-        """Wait until so many more bodies are acknowledged."""
+        """Wait until ``by`` more bodies are acknowledged."""
         goal = len(self.ledger) + by
         eventually(
             lambda: self._errors or len(self.ledger) >= goal, timeout=120, what="more progress"
@@ -116,9 +118,10 @@ class Load:
         assert not self._errors
 
     def check(self, url: str | None = None, *, within: float = 0.0) -> int:
-        """Have all be there that was acknowledged, once; returns how many points and rows.
+        """Check that acknowledged data is stored exactly once; return how many numbers are stored.
 
-        ``within``: seconds that it may take, where points may lie in a spool; 0: it is so now.
+        If numbers are missing, the check is repeated for up to ``within`` seconds, because the
+        agent may still store points from its spool. With 0, all numbers must be stored already.
         """
         url = url or self._url
         due = self.ledger.acknowledged

@@ -1,4 +1,4 @@
-"""Random uses of an agent, crashes in their midst, and a model that it must agree with."""
+"""Random operations on an agent, with crashes, compared with a model."""
 
 import asyncio
 import tempfile
@@ -17,19 +17,26 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from mistbow.ignite.server import IgniteServer
-from mistbow.settings import AgentSettings
-from storage_agent import agent
+from ignite_server.server import IgniteServer
+from storage_agent.agent import recovery
+from storage_agent.settings import AgentSettings
 from storage_agent.streams import compaction
-from tests.storage_agent.conftest import HeldClock
+from tests.storage_agent.conftest import ManualClock
 from tests.storage_agent.crashes.failing_link import Fault
 from tests.storage_agent.crashes.life import Life
 from tests.storage_agent.crashes.model import Model
-from tests.storage_agent.crashes.operations import KEPT, USED, Make, Moment, Operation, insist
-from tests.storage_agent.crashes.processes import start_again
-from tests.storage_agent.crashes.seen import STREAMS, Seen
+from tests.storage_agent.crashes.observation import STREAMS, Observation
+from tests.storage_agent.crashes.operations import (
+    KEPT,
+    USED,
+    CreateStream,
+    Moment,
+    Operation,
+    retry,
+)
+from tests.storage_agent.crashes.processes import restart_ignite
+from tests.support.conditions import aeventually
 from tests.support.ignite import empty
-from tests.support.waiting import aeventually
 
 BEGIN = 1_795_262_400_000
 _KEPT_MS = 20_000
@@ -49,16 +56,16 @@ def explore(
     steps: int,
     kills_ignite: bool = False,
 ) -> None:
-    """Try random interleavings; raises the first disagreement that it finds."""
+    """Run random sequences of operations; raise an error at the first difference from the model."""
 
     def lose() -> None:
         AgentMachine.lost = True
 
     # Merge what is small already.
-    monkeypatch.setattr(compaction, "COMMITS", 3)
+    monkeypatch.setattr(compaction, "SEGMENTS_PER_RUN", 3)
     monkeypatch.setattr(compaction, "FAN_IN", 2)
     # An agent would end this process.
-    monkeypatch.setattr(agent, "_end", lose)
+    monkeypatch.setattr(recovery, "end_process", lose)
     AgentMachine.server, AgentMachine.home = server, home
     AgentMachine.kills_ignite, AgentMachine.lost = kills_ignite, False
     settings = hypothesis_settings(
@@ -74,9 +81,9 @@ def explore(
 
 
 class AgentMachine(RuleBasedStateMachine):
-    """An agent on a real Ignite; ``models`` are what may be there, one unless that is in doubt.
+    """An agent on a real Ignite, whose content must equal the content of a model.
 
-    ``kills_ignite``: Ignite is killed now and then too. ``lost``: an agent found something gone.
+    ``kills_ignite``: some operations kill Ignite. ``lost``: an agent has detected lost rows.
     """
 
     server: IgniteServer
@@ -96,7 +103,7 @@ class AgentMachine(RuleBasedStateMachine):
             when_away="refuse",
             collect_routes=False,
         )
-        self.clock = HeldClock(BEGIN)
+        self.clock = ManualClock(BEGIN)
         self.number = 0
         self.frontier = 0
         self.expired = False
@@ -104,7 +111,7 @@ class AgentMachine(RuleBasedStateMachine):
         self.life = Life(self.settings, self.clock)
         self.life.run(self.life.start())
         for name in STREAMS:
-            self.use(Make(name))
+            self.use(CreateStream(name))
 
     @rule(operation=USED | KEPT)
     def use(self, operation: Operation) -> None:
@@ -132,16 +139,16 @@ class AgentMachine(RuleBasedStateMachine):
 
     @rule(operation=USED | KEPT, fault=_faults)
     def lose_the_link(self, operation: Operation, fault: Fault) -> None:
-        """The link to Ignite breaks, and whoever is refused asks again."""
+        """Break the link to Ignite during an operation; repeat the operation until it succeeds."""
         moment = self.moment()
         self.life.link.fail(fault, lambda: None)
-        self.life.run(self.insist(operation, moment))
+        self.life.run(self.retry(operation, moment))
         self.life.link.heal()
         self.agree([operation.apply(self.model, moment)])
 
     @rule(
         used=st.lists(USED, min_size=1, max_size=3),
-        kept=st.lists(KEPT, max_size=2),
+        concurrent=st.lists(KEPT, max_size=2),
         fault=_faults,
         again=st.none() | _faults,
         asked_again=st.booleans(),
@@ -149,12 +156,18 @@ class AgentMachine(RuleBasedStateMachine):
     def crash(
         self,
         used: Sequence[Operation],
-        kept: Sequence[Operation],
+        concurrent: Sequence[Operation],
         fault: Fault,
         again: Fault | None,
         asked_again: bool,
     ) -> None:
-        """The agent dies in the midst of all this; and perhaps ``again`` when it recovers."""
+        """Let the agent die at ``fault`` during operations; then start a new agent.
+
+        ``used``: operations that run one after the other. ``concurrent``: operations that run
+        concurrently with ``used``. ``again``: the fault at which the new agent dies during its
+        start, before a third agent starts; None: the new agent does not die. ``asked_again``:
+        whether the interrupted operation is repeated.
+        """
         moments = [self.moment() for _ in used]
         begun = done = 0
 
@@ -166,7 +179,7 @@ class AgentMachine(RuleBasedStateMachine):
                 done += 1
 
         async def keep() -> None:
-            for operation in kept:
+            for operation in concurrent:
                 await operation.run(self.life.agent, moments[0])
 
         async def all_of_it() -> None:
@@ -190,7 +203,10 @@ class AgentMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.kills_ignite)
     @rule(operation=USED | KEPT, fault=_faults)
     def kill_ignite(self, operation: Operation, fault: Fault) -> None:
-        """Ignite dies in the midst of this, and whoever is refused asks again."""
+        """Kill Ignite during an operation, and restart Ignite.
+
+        The operation is repeated until it succeeds.
+        """
         moment = self.moment()
         killed = asyncio.Event()
 
@@ -199,7 +215,7 @@ class AgentMachine(RuleBasedStateMachine):
             killed.set()
 
         async def use() -> None:
-            doing = asyncio.ensure_future(self.insist(operation, moment))
+            doing = asyncio.ensure_future(self.retry(operation, moment))
             await asyncio.wait(
                 {doing, asyncio.ensure_future(killed.wait())},
                 return_when=asyncio.FIRST_COMPLETED,
@@ -207,7 +223,7 @@ class AgentMachine(RuleBasedStateMachine):
             self.life.link.heal()
             if not killed.is_set():
                 kill()
-            await asyncio.to_thread(start_again, self.server)
+            await asyncio.to_thread(restart_ignite, self.server)
             await doing
 
         self.life.link.fail(fault, kill)
@@ -219,7 +235,10 @@ class AgentMachine(RuleBasedStateMachine):
         return Moment(self.clock.now, self.number)
 
     def begin_again(self, fault: Fault | None = None) -> None:
-        """Start another agent; one that dies at ``fault`` before that."""
+        """Start a new agent.
+
+        If there is a ``fault``, first start an agent that dies at the fault.
+        """
         if fault is not None:
             life = Life(self.settings, self.clock)
             life.die_at(fault)
@@ -229,19 +248,19 @@ class AgentMachine(RuleBasedStateMachine):
         self.life.run(self.life.start())
         self.expired = bool(self.model.once)
 
-    async def insist(self, operation: Operation, moment: Moment) -> None:
-        await insist(lambda: operation.run(self.life.agent, moment))
+    async def retry(self, operation: Operation, moment: Moment) -> None:
+        await retry(lambda: operation.run(self.life.agent, moment))
         await aeventually(self.life.is_ready, timeout=_READY_S)
 
     def agree(self, models: Sequence[Model]) -> None:
-        """Have one of the models be what is there."""
+        """Check that the agent's content equals one of ``models``; store this one as ``model``."""
 
         async def agrees() -> bool:
             if self.expired:
                 # What the latest values are then is seen to now and then only.
-                await self.life.agent.keep_catalogue()
-            seen = await Seen.by(self.life.agent)
-            # Who reads again is never told less.
+                await self.life.agent.checkpoint_catalogue()
+            seen = await Observation.by(self.life.agent)
+            # A later read never has a smaller frontier.
             assert seen.raw_frontier >= self.frontier
             problems = [list(model.problems(seen, self.clock.now)) for model in models]
             assert [] in problems, problems

@@ -1,10 +1,10 @@
-"""What an agent must say, by a model in memory that is a few lines for each thing it can do."""
+"""A model of an agent in memory, which predicts the agent's answers."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from tests.storage_agent.crashes.seen import Record, Seen, SeenStream, Series
+from tests.storage_agent.crashes.observation import Observation, ObservedStream, Record, Series
 
 AHEAD_MS = 10_000
 
@@ -13,7 +13,7 @@ T = TypeVar("T", "Point", "Row")
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A point, which ``came`` by a put."""
+    """A point of the model; ``came``: the time (ms) at which the agent received the point."""
 
     series: Series
     ts: int
@@ -22,18 +22,21 @@ class Point:
 
     @property
     def seen(self) -> tuple[Series, int, float]:
-        """What an agent says of it."""
+        """The point as an agent returns it: series, time (ms), value."""
         return self.series, self.ts, self.value
 
     @property
     def waited(self) -> bool:
-        """Whether it was ahead of the clock, so that it came again, nobody knows when."""
+        """Whether the point was a future point, which became a row at a later, unknown time."""
         return self.ts > self.came + AHEAD_MS
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A record, or a row of a stream (``key`` and ``ts`` then say nothing)."""
+    """A record, or a row of a stream; ``came``: the time (ms) of arrival.
+
+    A row of a stream has an empty ``key``, and ``ts`` 0.
+    """
 
     key: str
     ts: int
@@ -43,7 +46,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """All rows that a stream ever had, and how many of them have ever been expired."""
+    """The rows that a stream has ever received, and the frontier of the stream.
+
+    ``expired``: the greatest number of rows that were expired at one time.
+    """
 
     rows: tuple[Row, ...] = ()
     frontier: int = 0
@@ -52,22 +58,26 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What must be there; ``once`` are points and records that had expired at some time.
+    """The expected content of an agent.
 
-    Those may be there again once the retention is longer, for all that anybody promised.
-    ``told``: what the last put said of a series.
+    ``once`` and ``once_records``: points and records that have expired at some time, and that may
+    reappear if the retention becomes longer. ``metadata``: series -> its metadata in the last put.
+    ``streams``: name -> log (None: the stream is deleted).
     """
 
     retention_ms: int | None
     points: tuple[Point, ...] = ()
     once: tuple[Point, ...] = ()
-    told: Mapping[Series, str] = field(default_factory=dict)
+    metadata: Mapping[Series, str] = field(default_factory=dict)
     records: tuple[Row, ...] = ()
     once_records: tuple[Row, ...] = ()
     streams: Mapping[str, Log | None] = field(default_factory=dict)
 
     def at(self, now: int) -> "Model":
-        """Let pass what has expired."""
+        """Return the model at a time (ms).
+
+        Expired points and records are moved to ``once`` and ``once_records``.
+        """
         before = self._before(now)
         gone, points = _split(self.points, lambda each: each.came < before)
         gone_records, records = _split(self.records, lambda each: each.came < before)
@@ -84,8 +94,8 @@ class Model:
             streams=streams,
         )
 
-    def problems(self, seen: Seen, now: int) -> Iterator[str]:
-        """Yield what an agent should not have said."""
+    def problems(self, seen: Observation, now: int) -> Iterator[str]:
+        """Yield a description of each wrong answer of an agent at a time (ms)."""
         if seen.retention_ms != self.retention_ms:
             yield f"the retention is {seen.retention_ms}, not {self.retention_ms}"
         before = self._before(now)
@@ -99,19 +109,19 @@ class Model:
             yield from _stream_problems(name, log, seen.streams[name], before)
         yield from (f"the numbers of {name} have gaps" for name in seen.gaps)
 
-    def _latest_problems(self, seen: Seen, doubtful: set[Series]) -> Iterator[str]:
+    def _latest_problems(self, seen: Observation, doubtful: set[Series]) -> Iterator[str]:
         series = {each.series for each in self.points} | doubtful
         if seen.latest.keys() - series or series - doubtful - seen.latest.keys():
             yield f"the series are {sorted(seen.latest)}, not {sorted(series)} ({doubtful})"
         for each in seen.latest.keys() & series - doubtful:
-            ts, value, told = seen.latest[each]
+            ts, value, metadata = seen.latest[each]
             most = max(point.ts for point in self.points if point.series == each)
             if (each, ts, value) not in _seen(self.points) or ts != most:
                 yield f"the latest of {each} is {ts}: {value}, not that of {most}"
-            if told != self.told[each]:
-                yield f"the metadata of {each} are those of {told}, not of {self.told[each]}"
+            if metadata != self.metadata[each]:
+                yield f"{each} has the metadata of {metadata}, not of {self.metadata[each]}"
 
-    def _record_problems(self, seen: Seen, before: int) -> Iterator[str]:
+    def _record_problems(self, seen: Observation, before: int) -> Iterator[str]:
         must = {(row.key, row.ts): row.val for row in self.records}
         may = {(row.key, row.ts): row.val for row in self.once_records if row.came >= before}
         if seen.records.items() - (may | must).items() or must.items() - seen.records.items():
@@ -128,7 +138,7 @@ class Model:
 
 
 def _stream_problems(
-    name: str, log: Log | None, seen: SeenStream | None, before: int
+    name: str, log: Log | None, seen: ObservedStream | None, before: int
 ) -> Iterator[str]:
     if log is None or seen is None:
         if log is not seen:

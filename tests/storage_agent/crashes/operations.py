@@ -1,4 +1,4 @@
-"""What may be done to an agent: to it, and to the model."""
+"""Operations on an agent, and their effect on the model."""
 
 import contextlib
 from collections.abc import Awaitable, Callable
@@ -9,17 +9,18 @@ import msgspec
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from mistbow.client.operation_model import ConfigChange
 from mistbow.errors import NotFoundError, UnavailableError
-from storage_agent.agent import Agent
-from storage_agent.config import ConfigChange
-from storage_agent.monitoring.bodies import GetBody, Measurement, PutBody
-from storage_agent.records.bodies import DeleteBody, Item
+from storage_agent.agent.agent import Agent
+from storage_agent.http import points
+from storage_agent.http.points import GetBody, PutBody
+from storage_agent.records.bodies import RecordDeleteBody, RecordItem
 from tests.storage_agent.crashes.model import Log, Model, Point, Row
-from tests.storage_agent.crashes.seen import STREAMS, WORD, Series
-from tests.support.waiting import aeventually
+from tests.storage_agent.crashes.observation import STREAMS, WORD, Series
+from tests.support.conditions import aeventually
 
 ROWS = pa.schema([pa.field("number", pa.int64(), nullable=False)])
-_MOST_ITEMS = 10
+_MAX_ITEMS = 10
 _AGAIN_S = 60.0
 
 T = TypeVar("T", Point, Row)
@@ -27,23 +28,23 @@ T = TypeVar("T", Point, Row)
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """When something is done, and its number, which all its values and its key are made of."""
+    """The time (ms) and the number of an operation, which determine its values and its key."""
 
     now: int
     number: int
 
     @property
     def key(self) -> str:
-        """The idempotency key."""
+        """The idempotency key of the operation."""
         return f"key {self.number}"
 
     def value(self, at: int) -> int:
-        """Return the value of one of its items."""
-        return self.number * _MOST_ITEMS + at
+        """Return the value of an item of the operation; ``at``: the index of the item."""
+        return self.number * _MAX_ITEMS + at
 
 
-async def insist(work: Callable[[], Awaitable[object]]) -> None:
-    """Do something again until it is not refused."""
+async def retry(work: Callable[[], Awaitable[object]]) -> None:
+    """Repeat an operation while the agent is unavailable."""
 
     async def done() -> bool:
         try:
@@ -56,24 +57,30 @@ async def insist(work: Callable[[], Awaitable[object]]) -> None:
 
 
 class Operation(Protocol):
-    """Done twice at the same moment it is done once."""
+    """An operation; a repetition with the same ``Moment`` has no further effect."""
 
     async def run(self, agent: Agent, moment: Moment) -> None:
-        """Do it; raises ``UnavailableError`` when it may or may not be done."""
+        """Run the operation; raises ``UnavailableError`` if its outcome is unknown."""
 
     def apply(self, model: Model, moment: Moment) -> Model:
-        """Return what must be there then."""
+        """Return the model after the operation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Points of series, by how far their times are from now."""
+    """Stores points; an item: (metric, entity, time of the point relative to now in ms)."""
 
     items: tuple[tuple[str, str, int], ...]
 
     async def run(self, agent: Agent, moment: Moment) -> None:
         body = [
-            Measurement(entity, metric, float(moment.value(at)), moment.now + by, desc=moment.key)
+            points.Point(
+                metric=metric,
+                entity=entity,
+                ts=moment.now + by,
+                value=float(moment.value(at)),
+                desc=moment.key,
+            )
             for at, (metric, entity, by) in enumerate(self.items)
         ]
         await agent.put(PutBody(body), moment.key)
@@ -84,13 +91,16 @@ class Put:
             Point((metric, entity), now + by, float(moment.value(at)), now)
             for at, (metric, entity, by) in enumerate(self.items)
         ]
-        told = {**model.told, **{each.series: moment.key for each in points}}
-        return replace(model, points=(*model.points, *points), told=told)
+        metadata = {**model.metadata, **{each.series: moment.key for each in points}}
+        return replace(model, points=(*model.points, *points), metadata=metadata)
 
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Points by metric and entity (none: all), and by times from now."""
+    """Deletes points of metrics and entities (empty: all) in a span of time.
+
+    ``span``: start and end relative to now (ms); None: all times.
+    """
 
     metrics: frozenset[str]
     entities: frozenset[str]
@@ -115,13 +125,13 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class PutRecords:
-    """Records by key, and by how far their times are from now."""
+    """Stores records; an item: (key, time of the record relative to now in ms)."""
 
     items: tuple[tuple[str, int], ...]
 
     async def run(self, agent: Agent, moment: Moment) -> None:
         items = [
-            Item(key, msgspec.Raw(str(moment.value(at)).encode()), moment.now + by)
+            RecordItem(key, msgspec.Raw(str(moment.value(at)).encode()), moment.now + by)
             for at, (key, by) in enumerate(self.items)
         ]
         await agent.records.put(WORD, items, moment.key)
@@ -136,14 +146,14 @@ class PutRecords:
 
 @dataclass(frozen=True, slots=True)
 class DeleteRecords:
-    """Records of keys, by times from now."""
+    """Deletes the records of keys in a span of time (ms relative to now); None: all times."""
 
     keys: frozenset[str]
     span: tuple[int, int] | None
 
     async def run(self, agent: Agent, moment: Moment) -> None:
         since, until = _times(self.span, moment.now)
-        await agent.records.delete(WORD, DeleteBody(key=self.keys, since=since, until=until))
+        await agent.records.delete(WORD, RecordDeleteBody(key=self.keys, since=since, until=until))
 
     def apply(self, model: Model, moment: Moment) -> Model:
         def left(rows: tuple[Row, ...]) -> tuple[Row, ...]:
@@ -153,8 +163,8 @@ class DeleteRecords:
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
-    """Keep rows for so long from now on; None: for ever."""
+class SetRetention:
+    """Sets the retention (ms); None: rows do not expire."""
 
     retention_ms: int | None
 
@@ -166,13 +176,13 @@ class Keep:
 
 
 @dataclass(frozen=True, slots=True)
-class Make:
-    """Make a stream, unless it is there; once the one before is all gone."""
+class CreateStream:
+    """Creates a stream unless it exists; waits while an earlier stream of that name is deleted."""
 
     name: str
 
     async def run(self, agent: Agent, moment: Moment) -> None:
-        await insist(lambda: agent.streams.create(self.name, ROWS))
+        await retry(lambda: agent.streams.create(self.name, ROWS))
 
     def apply(self, model: Model, moment: Moment) -> Model:
         return _with_stream(model, self.name, model.streams.get(self.name) or Log())
@@ -180,7 +190,7 @@ class Make:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Append rows to a stream and move its frontier, if it is there."""
+    """Appends rows to a stream and moves its frontier (ms), if the stream exists."""
 
     name: str
     rows: int
@@ -204,8 +214,8 @@ class Append:
 
 
 @dataclass(frozen=True, slots=True)
-class Drop:
-    """Delete a stream, if it is there."""
+class DeleteStream:
+    """Deletes a stream, if it exists."""
 
     name: str
 
@@ -218,11 +228,11 @@ class Drop:
 
 
 @dataclass(frozen=True, slots=True)
-class Merge:
-    """Merge and evict what is due."""
+class CompactStreams:
+    """Runs all compaction and eviction that is due."""
 
     async def run(self, agent: Agent, moment: Moment) -> None:
-        await agent.keep_streams()
+        await agent.maintain_streams()
 
     def apply(self, model: Model, moment: Moment) -> Model:
         return model
@@ -230,10 +240,10 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Write the catalogue."""
+    """Stores a checkpoint of the catalogue."""
 
     async def run(self, agent: Agent, moment: Moment) -> None:
-        await agent.keep_catalogue()
+        await agent.checkpoint_catalogue()
 
     def apply(self, model: Model, moment: Moment) -> Model:
         return model
@@ -279,12 +289,12 @@ USED = st.one_of(
     ),
     st.builds(PutRecords, _some(st.tuples(_keys, _offsets))),
     st.builds(DeleteRecords, st.frozensets(_keys, min_size=1), _spans),
-    st.builds(Keep, st.sampled_from([20_000, 90_000, None])),
-    st.builds(Make, _names),
+    st.builds(SetRetention, st.sampled_from([20_000, 90_000, None])),
+    st.builds(CreateStream, _names),
     st.builds(Append, _names, st.integers(1, 3), st.integers(0, 9)),
-    st.builds(Drop, _names),
+    st.builds(DeleteStream, _names),
 )
-"""What users do."""
+"""A strategy of the operations that users run."""
 
-KEPT = st.sampled_from([Merge(), Checkpoint()])
-"""What the agent does by itself."""
+KEPT = st.sampled_from([CompactStreams(), Checkpoint()])
+"""A strategy of the operations that the agent runs by itself."""

@@ -10,17 +10,17 @@ import httpx
 import msgspec
 from pyignite import Client
 
+from ignite_server.ports import free_ports
+from ignite_server.server import IgniteServer
 from mistbow.errors import UnavailableError
-from mistbow.ignite.server import IgniteServer
-from mistbow.ports import free_ports
-from storage_agent.ignite_client import METADATA
-from tests.support.waiting import eventually
+from storage_agent.ignite.client import METADATA
+from tests.support.conditions import eventually
 
 _MERGE_S = 60.0
 
 
 class AgentProcess:
-    """``python -m storage_agent`` on a port that it keeps, with settings by their names."""
+    """A process ``python -m storage_agent`` on a fixed port; ``settings``: name -> value."""
 
     def __init__(self, home: Path, ignite: IgniteServer, **settings: str) -> None:
         [port] = free_ports(1)
@@ -38,7 +38,7 @@ class AgentProcess:
         self._http = httpx.Client(base_url=self.url, timeout=10)
 
     def launch(self) -> None:
-        """Start it."""
+        """Start the process, without waiting."""
         self._process = subprocess.Popen(
             [sys.executable, "-m", "storage_agent"],
             env=self._environment,
@@ -47,18 +47,18 @@ class AgentProcess:
         )
 
     def start(self) -> None:
-        """Start it and wait until it is ready."""
+        """Start the process, and wait until the agent is ready."""
         self.launch()
         eventually(self._ready, timeout=120, what="the agent is ready")
 
     def kill(self) -> None:
-        """End it at once, as a crash would."""
+        """Kill the process, as a crash would."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
 
     def ends(self) -> bool:
-        """Tell whether it has ended by itself."""
+        """Return whether the process was started and has ended."""
         return self._process is not None and self._process.poll() is not None
 
     def _ready(self) -> bool:
@@ -68,16 +68,19 @@ class AgentProcess:
             raise AssertionError(str(error)) from error
 
 
-def start_again(ignite: IgniteServer) -> None:
-    """Start Ignite as a supervisor does: once more if it does not come up in its time."""
+def restart_ignite(ignite: IgniteServer) -> None:
+    """Start Ignite like a supervisor: try again if Ignite does not start in time."""
     try:
         ignite.start()
     except UnavailableError:
         ignite.start()
 
 
-def until_a_merge(ignite: IgniteServer, stream: str = "raw") -> None:
-    """Wait until the agent is at building a run of a stream."""
+def wait_for_compaction(ignite: IgniteServer, stream: str = "raw") -> None:
+    """Wait until the agent builds a run of a stream.
+
+    Raises ``AssertionError`` after ``_MERGE_S`` seconds.
+    """
     client = Client(timeout=10)
     with client.connect("127.0.0.1", ignite.port):
         manifests = client.get_cache(METADATA)

@@ -1,4 +1,4 @@
-"""Ignite is frozen, gone, or has forgotten everything."""
+"""The agent while Ignite hangs or is stopped, and after Ignite has lost its data."""
 
 import asyncio
 import contextlib
@@ -16,36 +16,36 @@ import httpx
 import psutil
 import pytest
 
+from ignite_server.server import IgniteServer
 from mistbow.auth.rules import requires
-from mistbow.client.agent import AgentClient, Point
+from mistbow.client import AgentClient, Point
 from mistbow.clock import system_clock
-from mistbow.ignite.server import IgniteServer
-from mistbow.settings import AgentSettings
 from mistbow.streams.schemas import RAW
 from storage_agent.main import create_app
+from storage_agent.settings import AgentSettings
 from tests.storage_agent.crashes.limits import FROZEN_S
 from tests.storage_agent.crashes.load import Load
 from tests.storage_agent.crashes.processes import AgentProcess
 from tests.support.agents import running_agent
-from tests.support.serving import served
-from tests.support.waiting import eventually
+from tests.support.conditions import eventually
+from tests.support.http_server import served
 
 _ASKING = 8
 _PATHS = ("/put", "/get", "/readyz")
 _UNHURRIED_S = 60
-"""Frozen for so long or longer, the machine is the test's own: then times tell something."""
+"""The shortest duration (s) of a freeze after which the test also checks response times."""
 
 # Five seconds for a commit, and what a busy machine adds.
 _USUAL_S = 8.0
-_LONGEST_S = 12.0
+_MAX_PAUSE_S = 12.0
 _SOCKETS = 8
 _TASKS = 100
 _BODY = {"monitoring": [{"entityID": "e", "metricID": "m", "val": 1, "timestamp": 1}]}
 
 
 @dataclass(frozen=True)
-class Answer:
-    """How a request of a thread ended."""
+class TimedAnswer:
+    """The answer to a request of a thread."""
 
     thread: int
     path: str
@@ -54,16 +54,16 @@ class Answer:
     retry_after: str | None
 
 
-class Asking:
-    """Threads that put, get and ask whether the agent is ready, one request after the other."""
+class RequestThreads:
+    """Threads that each send /put, /get and /readyz, one request after the other."""
 
     def __init__(self, url: str) -> None:
-        self.answers: list[Answer] = []
+        self.answers: list[TimedAnswer] = []
         self._url = url
         self._stopped = threading.Event()
         self._threads = [threading.Thread(target=self._ask, daemon=True) for _ in range(_ASKING)]
 
-    def __enter__(self) -> "Asking":
+    def __enter__(self) -> "RequestThreads":
         for thread in self._threads:
             thread.start()
         return self
@@ -74,7 +74,7 @@ class Asking:
             thread.join(30)
 
     def are_all_answered(self) -> bool:
-        """Tell whether every thread has an answer to each of its requests."""
+        """Return whether each thread has received an answer from each path."""
         return len({(each.thread, each.path) for each in self.answers}) == _ASKING * len(_PATHS)
 
     def _ask(self) -> None:
@@ -86,13 +86,13 @@ class Asking:
                     seconds = answer.elapsed.total_seconds()
                     after = answer.headers.get("Retry-After")
                     self.answers.append(
-                        Answer(threading.get_ident(), path, answer.status_code, seconds, after)
+                        TimedAnswer(threading.get_ident(), path, answer.status_code, seconds, after)
                     )
 
 
 @requires("read")
 async def tasks() -> int:
-    """Tell how many tasks there are in the agent."""
+    """Return the number of asyncio tasks of the agent."""
     return len(asyncio.all_tasks())
 
 
@@ -123,7 +123,9 @@ def url(refusing: AgentSettings) -> Iterator[str]:
 
 
 @pytest.mark.timeout(120 + 2 * FROZEN_S)
-def test_a_frozen_ignite_holds_nobody_up(refusing: AgentSettings, ignite: IgniteServer) -> None:
+def test_frozen_ignite_does_not_delay_requests(
+    refusing: AgentSettings, ignite: IgniteServer
+) -> None:
     app = create_app(refusing)
     app.add_api_route("/tasks", tasks)
     with served(app) as url:
@@ -131,7 +133,7 @@ def test_a_frozen_ignite_holds_nobody_up(refusing: AgentSettings, ignite: Ignite
         with Load(url, points=4) as load:
             load.progress()
             before = httpx.get(f"{url}/tasks").json()
-            with frozen(ignite), Asking(url) as asking:
+            with frozen(ignite), RequestThreads(url) as asking:
                 end = time.monotonic() + FROZEN_S
                 # However slow the machine: who waits for an Ignite that is frozen is answered.
                 while time.monotonic() < end or not asking.are_all_answered():
@@ -147,14 +149,14 @@ def test_a_frozen_ignite_holds_nobody_up(refusing: AgentSettings, ignite: Ignite
         print(f"{path}: {len(taken)} answers, p99 {usual:.2f} s, longest {taken[-1]:.2f} s")
         if FROZEN_S >= _UNHURRIED_S:
             assert usual <= _USUAL_S
-            assert taken[-1] <= _LONGEST_S
+            assert taken[-1] <= _MAX_PAUSE_S
         assert {answer.status for answer in answers} <= {200, 503}
     refused = [each for each in asking.answers if (each.path, each.status) == ("/put", 503)]
     assert refused
     assert all(each.retry_after for each in refused)
 
 
-def test_a_put_that_was_given_up_is_not_doubled(url: str, ignite: IgniteServer) -> None:
+def test_timed_out_put_is_stored_once(url: str, ignite: IgniteServer) -> None:
     headers = {"Idempotency-Key": "once"}
     with frozen(ignite):
         given_up = httpx.post(f"{url}/put", json=_BODY, headers=headers, timeout=60)
@@ -167,7 +169,7 @@ def test_a_put_that_was_given_up_is_not_doubled(url: str, ignite: IgniteServer) 
     client.close()
 
 
-def test_without_ignite_the_agent_says_so(url: str, ignite: IgniteServer) -> None:
+def test_agent_without_ignite_reports_it(url: str, ignite: IgniteServer) -> None:
     client = AgentClient(url)
     client.put([Point("m", "e", system_clock(), 1.0)])
     ignite.kill()
@@ -186,7 +188,8 @@ def test_without_ignite_the_agent_says_so(url: str, ignite: IgniteServer) -> Non
     client.close()
 
 
-def test_an_ignite_that_forgot_everything_is_begun_again(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("processes")
+def test_agent_restarts_after_ignite_lost_its_content(tmp_path: Path) -> None:
     with (
         IgniteServer(tmp_path / "ignite", durability="memory") as forgetful,
         contextlib.ExitStack() as ending,
@@ -200,7 +203,7 @@ def test_an_ignite_that_forgot_everything_is_begun_again(tmp_path: Path) -> None
             client.put([Point("m", "e", system_clock(), number)])
         forgetful.kill()
         forgetful.start()
-        # Nothing is acknowledged behind the gap; whoever keeps the agent starts it again.
+        # No write is acknowledged behind the gap; the supervisor starts the agent again.
         with contextlib.suppress(httpx.TransportError):
             answer = httpx.post(f"{agent.url}/put", json=_BODY, timeout=60)
             assert answer.status_code == 503

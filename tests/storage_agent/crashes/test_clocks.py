@@ -1,17 +1,17 @@
-"""A sender whose clock is ten minutes ahead harms nobody else's data, nor its own."""
+"""A sender with a clock ten minutes ahead affects neither its own data nor that of others."""
 
 from dataclasses import dataclass
 from typing import Any
 
-from mistbow.client.agent import AgentClient, Point
+from ignite_server.server import IgniteServer
+from mistbow.client import AgentClient, Point
 from mistbow.clock import system_clock
-from mistbow.ignite.server import IgniteServer
-from mistbow.settings import AgentSettings
 from mistbow.streams.schemas import RAW
-from tests.storage_agent.conftest import HeldClock
+from storage_agent.settings import AgentSettings
+from tests.storage_agent.conftest import ManualClock
 from tests.support.agents import running_agent
+from tests.support.conditions import eventually
 from tests.support.ignite import empty
-from tests.support.waiting import eventually
 
 _AHEAD_MS = 600_000
 _STEPS = 20
@@ -22,10 +22,11 @@ _BEGIN = system_clock()
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What a subscriber sees of the others: their rows, each with its horizon, and the frontiers.
+class Results:
+    """The rows of the senders with correct clocks, as a subscriber reads them.
 
-    Windows are made of nothing else.
+    ``rows``: all rows; ``late``: the late rows; ``frontiers``: the frontier after each step. The
+    windows of an insight depend on these data only.
     """
 
     rows: list[dict[str, Any]]
@@ -33,8 +34,11 @@ class Seen:
     frontiers: list[int]
 
 
-def told(client: AgentClient, clock: HeldClock, ahead_ms: int) -> Seen:
-    """Have three senders send, one by a clock that is ahead."""
+def read_results(client: AgentClient, clock: ManualClock, ahead_ms: int) -> Results:
+    """Run three senders, one of them with a fast clock; return the rows that a subscriber reads.
+
+    ``ahead_ms``: the difference of the fast clock.
+    """
     frontiers = []
     for step in range(_STEPS):
         clock.now += _STEP_MS
@@ -45,7 +49,7 @@ def told(client: AgentClient, clock: HeldClock, ahead_ms: int) -> Seen:
         frontiers.append(client.info(RAW).frontier)
     rows = client.read(RAW, match=_OTHERS).table.to_pylist()
     late = client.read(RAW, match=_OTHERS, late=True).table.to_pylist()
-    return Seen(rows, late, frontiers)
+    return Results(rows, late, frontiers)
 
 
 def fast_points(client: AgentClient) -> list[tuple[int, float]]:
@@ -54,18 +58,20 @@ def fast_points(client: AgentClient) -> list[tuple[int, float]]:
     return [(value.ts, value.value) for series in node.data for value in series.values]
 
 
-def test_a_clock_that_is_ahead_harms_nobody(settings: AgentSettings, ignite: IgniteServer) -> None:
-    clock = HeldClock(_BEGIN)
+def test_agent_with_a_fast_clock_loses_no_points(
+    settings: AgentSettings, ignite: IgniteServer
+) -> None:
+    clock = ManualClock(_BEGIN)
     with running_agent(settings, clock) as url:
         client = AgentClient(url)
-        usual = told(client, clock, 0)
+        usual = read_results(client, clock, 0)
         client.close()
     empty(ignite)
-    clock = HeldClock(_BEGIN)
+    clock = ManualClock(_BEGIN)
     home = settings.home / "again"
     with running_agent(settings.model_copy(update={"home": home}), clock) as url:
         client = AgentClient(url)
-        seen = told(client, clock, _AHEAD_MS)
+        seen = read_results(client, clock, _AHEAD_MS)
         sent = [(_BEGIN + (i + 1) * _STEP_MS + _AHEAD_MS, float(i)) for i in range(_STEPS)]
         assert fast_points(client) == sent
         assert client.read(RAW, match=_FAST).table.num_rows == 0

@@ -1,4 +1,4 @@
-"""Power that is cut, and a disk that is full."""
+"""The stored data after a power cut, and the agent on a full disk."""
 
 import os
 import random
@@ -11,47 +11,47 @@ import httpx
 import psutil
 import pytest
 
-from mistbow.ignite.server import IgniteServer
+from ignite_server.server import IgniteServer
 from tests.storage_agent.crashes.disks import Disk, needs_disks
 from tests.storage_agent.crashes.limits import POWER_CUTS
 from tests.storage_agent.crashes.load import Load
-from tests.storage_agent.crashes.processes import AgentProcess, start_again, until_a_merge
-from tests.support.waiting import eventually
+from tests.storage_agent.crashes.processes import AgentProcess, restart_ignite, wait_for_compaction
+from tests.support.conditions import eventually
 
 pytestmark = [needs_disks, pytest.mark.soak]
 
-_MOST_BODIES = 100
+_MAX_BODIES = 100
 _DRAINED_S = 120.0
 _DISK_MB = 400
 
 
 @dataclass(frozen=True)
 class Node:
-    """A node whose data, and whose agent's spool, are on a disk of its own."""
+    """A node on a disk of its own: an Ignite server, and an agent with its spool."""
 
     disk: Disk
     ignite: IgniteServer
     agent: AgentProcess
 
     def start(self) -> None:
-        """Start both, as the supervisor does."""
-        start_again(self.ignite)
+        """Start Ignite and the agent, as the supervisor does."""
+        restart_ignite(self.ignite)
         self.agent.start()
 
     def kill(self) -> None:
-        """End both at once."""
+        """Kill Ignite and the agent."""
         self.agent.kill()
         self.ignite.kill()
 
-    def keep_ignite(self) -> None:
-        """Start Ignite again if it has ended itself."""
+    def restart_exited_ignite(self) -> None:
+        """Start Ignite again if it has exited."""
         if psutil.Process(self.ignite.pid).status() == psutil.STATUS_ZOMBIE:
             self.ignite.kill()
-            start_again(self.ignite)
+            restart_ignite(self.ignite)
 
 
 @pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+def node(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     folder = tmp_path_factory.mktemp("power")
     with Disk(folder, _DISK_MB) as disk:
         ignite = IgniteServer(disk.root, durability="fsync")
@@ -65,8 +65,9 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
             shutil.copy(ignite.log, folder)
 
 
-def test_what_is_not_synced_is_lost_with_the_power(tmp_path: Path) -> None:
-    """Else the next test would show nothing."""
+@pytest.mark.usefixtures("processes")
+def test_power_cut_loses_what_was_not_synced(tmp_path: Path) -> None:
+    """Check the simulated power cut itself, on which the next test relies."""
     with Disk(tmp_path, 16) as disk:
         for name in ("synced", "not"):
             with (disk.root / name).open("wb") as file:
@@ -82,13 +83,13 @@ def test_what_is_not_synced_is_lost_with_the_power(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(180 + 60 * POWER_CUTS)
-def test_the_power_is_cut(node: Node) -> None:
+def test_power_cut_loses_no_acknowledged_points(node: Node) -> None:
     chance = random.Random()  # noqa: S311 - any moment will do
     with Load(node.agent.url) as load:
         for number in range(POWER_CUTS):
-            load.progress(chance.randint(1, _MOST_BODIES))
+            load.progress(chance.randint(1, _MAX_BODIES))
             if number % 2:
-                until_a_merge(node.ignite)
+                wait_for_compaction(node.ignite)
             node.disk.cut_power()
             node.kill()
             node.disk.come_back()
@@ -100,7 +101,7 @@ def test_the_power_is_cut(node: Node) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_the_disk_is_full(node: Node) -> None:
+def test_full_disk_loses_no_acknowledged_points(node: Node) -> None:
     with Load(node.agent.url, most=200) as load:
         load.progress()
         node.disk.fill()
@@ -112,6 +113,6 @@ def test_the_disk_is_full(node: Node) -> None:
         assert refused.status_code in (503, 507)
         assert refused.json()["error"]["hint"]
         node.disk.make_room()
-        node.keep_ignite()
+        node.restart_exited_ignite()
         load.progress()
     load.check(within=_DRAINED_S)

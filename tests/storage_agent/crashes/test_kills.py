@@ -1,33 +1,38 @@
-"""kill -9, of the agent and of Ignite, under load: what was acknowledged is there, once."""
+"""kill -9 of the agent and of Ignite under load: acknowledged data is stored exactly once."""
 
 import random
 from collections.abc import Callable
 
 import pytest
 
-from mistbow.ignite.server import IgniteServer
+from ignite_server.server import IgniteServer
 from tests.storage_agent.crashes.limits import ROUNDS
 from tests.storage_agent.crashes.load import Load
-from tests.storage_agent.crashes.processes import AgentProcess, start_again, until_a_merge
+from tests.storage_agent.crashes.processes import AgentProcess, restart_ignite, wait_for_compaction
 
-_MOST_BODIES = 200
+_MAX_BODIES = 200
 _DRAINED_S = 120.0
 
 
 def rounds(load: Load, ignite: IgniteServer, crash: Callable[[], None], within: float) -> None:
-    """Crash something again and again: at any moment, or while commits are being merged."""
+    """Crash a process repeatedly, at random times or during compaction; check the stored data.
+
+    ``within``: the seconds within which all acknowledged data must be stored.
+    """
     chance = random.Random()  # noqa: S311 - any moment will do
     for number in range(ROUNDS):
-        load.progress(chance.randint(1, _MOST_BODIES))
+        load.progress(chance.randint(1, _MAX_BODIES))
         if number % 2:
-            until_a_merge(ignite)
+            wait_for_compaction(ignite)
         crash()
         load.progress(1)
         print(f"round {number + 1}: {load.check(within=within)} points and rows are there")
 
 
 @pytest.mark.timeout(180 + 40 * ROUNDS)
-def test_the_agent_is_killed(agent: AgentProcess, ignite: IgniteServer) -> None:
+def test_killed_agent_loses_no_acknowledged_points(
+    agent: AgentProcess, ignite: IgniteServer
+) -> None:
     def crash() -> None:
         agent.kill()
         agent.start()
@@ -40,10 +45,12 @@ def test_the_agent_is_killed(agent: AgentProcess, ignite: IgniteServer) -> None:
 
 @pytest.mark.timeout(180 + 60 * ROUNDS)
 @pytest.mark.parametrize("when_away", ["spool"])
-def test_ignite_is_killed(agent: AgentProcess, ignite: IgniteServer) -> None:
+def test_killed_ignite_loses_no_acknowledged_points(
+    agent: AgentProcess, ignite: IgniteServer
+) -> None:
     def crash() -> None:
         ignite.kill()
-        start_again(ignite)
+        restart_ignite(ignite)
 
     with Load(agent.url) as load:
         rounds(load, ignite, crash, _DRAINED_S)

@@ -1,13 +1,13 @@
-"""One agent for the tests of a module; each uses metrics of its own."""
+"""One agent for the tests of a module; each test uses metrics of its own."""
 
 from collections.abc import Iterator
 
 import httpx
 import pytest
 
+from ignite_server.server import IgniteServer
 from mistbow.client.agent import AgentClient
-from mistbow.ignite.server import IgniteServer
-from mistbow.settings import AgentSettings
+from storage_agent.settings import AgentSettings
 from tests.support.agents import running_agent
 from tests.support.ignite import empty
 
@@ -39,7 +39,7 @@ def client(url: str) -> Iterator[AgentClient]:
 
 
 def stored(client: AgentClient, *metrics: str) -> dict[tuple[str, str], list[tuple[int, float]]]:
-    """Return the times and values of metrics, by metric and entity."""
+    """Return the stored points: (metric, entity) -> (time in ms, value) of each point."""
     [node] = client.get(list(metrics), latest=False)
     return {
         (series.metric, series.entity): [(value.ts, value.value) for value in series.values]
@@ -48,8 +48,8 @@ def stored(client: AgentClient, *metrics: str) -> dict[tuple[str, str], list[tup
 
 
 def counted(url: str, name: str, **labels: str) -> float:
-    """Return what a counter or gauge of the agent stands at; it counts for the whole process."""
-    told = ",".join(f'{key}="{value}"' for key, value in sorted(labels.items()))
-    start = f"{name}{{{told}}} " if told else f"{name} "
+    """Return the value of a counter or gauge in the agent's ``/metrics``."""
+    pairs = ",".join(f'{key}="{value}"' for key, value in sorted(labels.items()))
+    start = f"{name}{{{pairs}}} " if pairs else f"{name} "
     lines = httpx.get(f"{url}/metrics").text.splitlines()
     return next((float(line.removeprefix(start)) for line in lines if line.startswith(start)), 0.0)

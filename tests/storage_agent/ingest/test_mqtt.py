@@ -1,4 +1,4 @@
-"""The MQTT bridge, with a real mosquitto that is away at times, as are agent and Ignite."""
+"""The MQTT bridge with a real mosquitto, and outages of broker, agent and Ignite."""
 
 import os
 import signal
@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 import trustme
 
+from ignite_server.ports import free_ports
+from ignite_server.server import IgniteServer
 from mistbow.client.agent import AgentClient
-from mistbow.ignite.server import IgniteServer
-from mistbow.ports import free_ports
-from mistbow.settings import AgentSettings
+from storage_agent.settings import AgentSettings
 from tests.storage_agent.ingest.conftest import counted, stored
 from tests.support.agents import running_agent
+from tests.support.conditions import eventually
 from tests.support.programs import needs, program, running
 from tests.support.services import storage_agent
-from tests.support.waiting import eventually
 
 pytestmark = needs("mosquitto", "mosquitto_pub", "mosquitto_passwd")
 
@@ -27,7 +27,7 @@ CONNECTED = "mistbow_agent_mqtt_connected"
 
 
 class Broker:
-    """A mosquitto on a port of its own, started and stopped as a test pleases."""
+    """A mosquitto broker on a port of its own, which a test starts and stops."""
 
     def __init__(self, folder: Path, *more: str) -> None:
         (self.port,) = free_ports(1)
@@ -50,7 +50,7 @@ class Broker:
         self._running.close()
 
     def publish(self, topic: str, payloads: Iterable[object], *more: str) -> None:
-        """Send one message for each payload, and return when the broker has them."""
+        """Publish one message for each payload; return when the broker has received them."""
         argv = ["mosquitto_pub", "-h", "127.0.0.1", "-p", str(self.port), "-q", "1", "-l"]
         argv += ["-t", topic, *more]
         lines = "".join(f"{payload}\n" for payload in payloads).encode()
@@ -62,7 +62,7 @@ class Broker:
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
+def broker(processes: None, tmp_path: Path) -> Iterator[Broker]:
     broker = Broker(tmp_path)
     broker.start()
     yield broker
@@ -77,7 +77,7 @@ def expected(count: int) -> list[tuple[int, float]]:
     return [(NOW + n, float(n)) for n in range(count)]
 
 
-def test_messages_are_stored_and_bad_ones_counted(
+def test_messages_are_stored_and_rejected_ones_counted(
     own_settings: AgentSettings, broker: Broker
 ) -> None:
     url = f"mqtt://127.0.0.1:{broker.port}"
@@ -108,7 +108,7 @@ def test_messages_are_stored_and_bad_ones_counted(
         assert [b - a for a, b in zip(before, refused(), strict=True)] == [3, 0]
 
 
-def test_nothing_is_lost_or_doubled_while_broker_agent_or_ignite_are_away(
+def test_messages_are_stored_once_across_outages(
     ignite: IgniteServer, broker: Broker, tmp_path: Path
 ) -> None:
     settings = {"node": "n1", "mqtt_url": f"mqtt://127.0.0.1:{broker.port}"}
@@ -143,7 +143,7 @@ def test_nothing_is_lost_or_doubled_while_broker_agent_or_ignite_are_away(
         eventually(lambda: arrived(150), what="those while the agent was away are stored")
 
 
-def test_a_broker_with_tls_and_a_password_that_comes_late(
+def test_bridge_connects_to_late_broker_with_tls_and_password(
     own_settings: AgentSettings, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     authority = trustme.CA()
@@ -179,6 +179,6 @@ def test_a_broker_with_tls_and_a_password_that_comes_late(
             eventually(lambda: stored(client, "t"), what="the message is stored")
         finally:
             broker.stop()
-    told = "".join(capfd.readouterr())
-    assert "p@ss/word" not in told
-    assert "p%40ss" not in told
+    output = "".join(capfd.readouterr())
+    assert "p@ss/word" not in output
+    assert "p%40ss" not in output

@@ -1,4 +1,4 @@
-"""What MQTT messages say, and what is said of those that say it wrongly."""
+"""Parsing of MQTT messages, and rejection of invalid messages."""
 
 from typing import Any
 
@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mistbow.settings import AgentSettings
-from mistbow.topics import template_of
-from storage_agent.ingest.payloads import BadMessageError, Points, points_of
+from storage_agent.ingest.payloads import BadMessageError, MessagePoints, parse_message
+from storage_agent.mqtt_topics import template_of
+from storage_agent.settings import AgentSettings
 
 NOW = 1_795_262_400_000
 TEMPLATES = [
@@ -18,27 +18,27 @@ TEMPLATES = [
 ]
 
 
-def read(topic: str, payload: str | bytes) -> Points:
+def read(topic: str, payload: str | bytes) -> MessagePoints:
     data = payload.encode() if isinstance(payload, str) else payload
-    return points_of(topic, data, TEMPLATES, NOW)
+    return parse_message(topic, data, TEMPLATES, NOW)
 
 
-def said(points: Points) -> list[dict[str, Any]]:
-    known = [msgspec.to_builtins(item) for item in points.items]
+def fields_of(message: MessagePoints) -> list[dict[str, Any]]:
+    known = [msgspec.to_builtins(item) for item in message.points]
     return [{name: v for name, v in item.items() if v is not None} for item in known]
 
 
-def test_a_number_is_a_value_of_now() -> None:
+def test_number_is_value_of_now() -> None:
     found = read("sensors/oven/heat", "21.5")
     point = {"entityID": "oven", "metricID": "heat", "val": 21.5, "timestamp": NOW}
-    assert said(found) == [point]
+    assert fields_of(found) == [point]
     assert not found.timed
 
 
-def test_an_object_says_more() -> None:
+def test_object_has_fields_of_point() -> None:
     payload = '{"val": 1, "timestamp": 5, "units": "C", "entityID": "e", "labels": {"a": 1}}'
     found = read("plant/line-1/ignored/heat", payload)
-    assert said(found) == [
+    assert fields_of(found) == [
         {
             "entityID": "e",
             "metricID": "heat",
@@ -51,12 +51,12 @@ def test_an_object_says_more() -> None:
     assert found.timed
 
 
-def test_a_list_is_of_whole_measurements() -> None:
+def test_list_has_one_point_per_object() -> None:
     item = {"entityID": "e", "metricID": "m", "val": 1.0}
     found = read("all", msgspec.json.encode([{**item, "timestamp": 7}, item]))
-    assert said(found) == [{**item, "timestamp": 7}, {**item, "timestamp": NOW}]
+    assert fields_of(found) == [{**item, "timestamp": 7}, {**item, "timestamp": NOW}]
     assert not found.timed
-    assert said(read("all", "[]")) == []
+    assert fields_of(read("all", "[]")) == []
 
 
 @pytest.mark.parametrize(
@@ -83,9 +83,7 @@ def test_a_list_is_of_whole_measurements() -> None:
         ("plant/l/x/m", '{"val": 1, "entityID": "e", "labels": 5}', "payload"),
     ],
 )
-def test_bad_messages_are_told_without_their_content(
-    topic: str, payload: str | bytes, reason: str
-) -> None:
+def test_rejection_does_not_quote_payload(topic: str, payload: str | bytes, reason: str) -> None:
     with pytest.raises(BadMessageError) as raised:
         read(topic, payload)
     assert raised.value.reason == reason
@@ -110,19 +108,19 @@ def test_bad_messages_are_told_without_their_content(
         ),
     ).map(msgspec.json.encode)
 )
-def test_whatever_comes_is_read_or_refused(payload: bytes) -> None:
+def test_any_payload_is_parsed_or_rejected(payload: bytes) -> None:
     try:
         found = read("plant/l/x/m", payload)
     except BadMessageError:
         return
-    assert all(item.metricID == "m" for item in found.items)
+    assert all(item.metric == "m" for item in found.points)
 
 
 @pytest.mark.parametrize(
     "topics",
     ["a/{entity}", "a/{entityID}/{entityID}", "a/b{entityID}", "a//b", "", "#", "{labels.}", "a,"],
 )
-def test_bad_templates_are_refused(topics: str) -> None:
+def test_invalid_template_is_rejected(topics: str) -> None:
     with pytest.raises(ValueError, match="mqtt_topics"):
         AgentSettings(mqtt_topics=topics)
 
@@ -130,7 +128,7 @@ def test_bad_templates_are_refused(topics: str) -> None:
 @pytest.mark.parametrize(
     "url", ["broker:1883", "http://broker", "mqtt://", "mqtt://b:0", "mqtt://b/x"]
 )
-def test_bad_addresses_are_refused_and_not_repeated(url: str) -> None:
+def test_invalid_broker_url_is_rejected_without_quoting_it(url: str) -> None:
     with pytest.raises(ValueError, match="mqtt://user:password@host:port") as raised:
         AgentSettings(mqtt_url=url)
     assert url not in str(raised.value).replace("mqtt://user", "")

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+from ignite_server.server import IgniteServer
 from mistbow.client.agent import AgentClient
-from mistbow.ignite.server import IgniteServer
-from mistbow.settings import AgentSettings
-from tests.storage_agent.conftest import HeldClock
+from storage_agent.settings import AgentSettings
+from tests.storage_agent.conftest import ManualClock
 from tests.storage_agent.promql.fleet import END
 from tests.support.agents import running_agent
 from tests.support.ignite import empty
@@ -31,7 +31,7 @@ def own_settings(
 
 @pytest.fixture(scope="module")
 def url(own_settings: AgentSettings) -> Iterator[str]:
-    with running_agent(own_settings, HeldClock(END)) as url:
+    with running_agent(own_settings, ManualClock(END)) as url:
         yield url
 
 

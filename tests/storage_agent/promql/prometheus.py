@@ -1,40 +1,73 @@
-"""The real Prometheus of Debian, over series that a test gives it."""
+"""The real Prometheus of Debian, run over the series of a test."""
 
-import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import cramjam
 import httpx
 
-from mistbow.ports import free_ports
-from tests.storage_agent.promql.fleet import Fleet
+from ignite_server.ports import free_ports
+from storage_agent.ingest.protocol import remote_v1_pb2 as remote_write
+from tests.storage_agent.promql.fleet import FleetSeries
+from tests.support.conditions import eventually
 from tests.support.programs import running
-from tests.support.waiting import eventually
+
+LabelledSamples = tuple[Mapping[str, str], Sequence[tuple[int, float]]]
+"""A series: its labels, including ``__name__``, and its samples (time in ms, value)."""
+
+_REQUEST_MS = 10 * 60_000
+"""The time span (ms) of the samples in a request.
+
+Prometheus refuses samples that are an hour older than the newest sample.
+"""
 
 
 @contextmanager
 def running_prometheus(
-    folder: Path, series: Sequence[Fleet], common: Mapping[str, str]
+    folder: Path, series: Sequence[FleetSeries], common: Mapping[str, str]
 ) -> Iterator[str]:
-    """Serve series, each with some more labels, and yield the address."""
-    text, data, config = folder / "samples.txt", folder / "data", folder / "prometheus.yml"
-    text.write_text("".join(_lines(each, common) for each in series) + "# EOF\n")
+    """Run Prometheus over series with the labels ``common`` added; yield the URL of Prometheus."""
+    labelled = (
+        (
+            {**common, **each.labels, "entityID": each.entity, "__name__": each.metric},
+            each.samples,
+        )
+        for each in series
+    )
+    with serving_prometheus(folder, labelled) as url:
+        yield url
+
+
+@contextmanager
+def serving_prometheus(folder: Path, series: Iterable[LabelledSamples]) -> Iterator[str]:
+    """Run Prometheus, and send series to it by remote write; yield the URL of Prometheus."""
+    config = folder / "prometheus.yml"
     config.write_text("global: {}\n")
-    blocks = ["promtool", "tsdb", "create-blocks-from", "openmetrics", text, data]
-    subprocess.run(blocks, check=True, capture_output=True)
     (port,) = free_ports(1)
     argv = [
         "prometheus",
         f"--config.file={config}",
-        f"--storage.tsdb.path={data}",
+        f"--storage.tsdb.path={folder / 'data'}",
         "--storage.tsdb.retention.time=100y",
+        "--web.enable-remote-write-receiver",
         f"--web.listen-address=127.0.0.1:{port}",
     ]
     url = f"http://127.0.0.1:{port}"
     with running(argv, folder / "log.txt"):
         eventually(lambda: _is_ready(url), what="Prometheus is ready")
+        with httpx.Client(base_url=f"{url}/api/v1", timeout=30) as api:
+            send(api, series)
         yield url
+
+
+def send(api: httpx.Client, series: Iterable[LabelledSamples]) -> None:
+    """Send series to Prometheus by remote write."""
+    for request in _requests(series):
+        body = bytes(cramjam.snappy.compress_raw(request.SerializeToString()))
+        answer = api.post("write", content=body)
+        assert answer.status_code == 204, answer.text
 
 
 def _is_ready(url: str) -> bool:
@@ -44,10 +77,18 @@ def _is_ready(url: str) -> bool:
         return False
 
 
-def _lines(series: Fleet, common: Mapping[str, str]) -> str:
-    labels = {**common, **series.labels, "entityID": series.entity}
-    told = ",".join(f'{name}="{value}"' for name, value in sorted(labels.items()))
-    return "".join(
-        f"{series.metric}{{{told}}} {value!r} {ts // 1000}.{ts % 1000:03}\n"
-        for ts, value in series.samples
-    )
+def _requests(series: Iterable[LabelledSamples]) -> list[remote_write.Request]:
+    """Return the remote-write requests for series in the order of time.
+
+    Prometheus rejects samples that are out of order.
+    """
+    requests: defaultdict[int, list[remote_write.TimeSeries]] = defaultdict(list)
+    for labels, values in series:
+        pairs = [remote_write.Label(name=name, value=labels[name]) for name in sorted(labels)]
+        parts: defaultdict[int, list[remote_write.Sample]] = defaultdict(list)
+        for ts, value in values:
+            sample = remote_write.Sample(timestamp=ts, value=value)
+            parts[ts // _REQUEST_MS].append(sample)
+        for number, samples in parts.items():
+            requests[number].append(remote_write.TimeSeries(labels=pairs, samples=samples))
+    return [remote_write.Request(timeseries=requests[number]) for number in sorted(requests)]

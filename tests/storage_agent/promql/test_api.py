@@ -1,4 +1,4 @@
-"""What Grafana's data source asks for, over points and results, and how the API refuses."""
+"""The Prometheus HTTP API over points and results, as Grafana uses it, and its errors."""
 
 from typing import Any
 
@@ -6,11 +6,11 @@ import httpx
 import pyarrow as pa
 import pytest
 
-from mistbow.client.agent import AgentClient, Point
+from mistbow.client import AgentClient, Point
 from mistbow.client.agent_model import Container, Pod
 from mistbow.streams.schemas import RESULT_ROWS, results_stream
 from tests.storage_agent.promql.fleet import END, MINUTE
-from tests.support.waiting import eventually
+from tests.support.conditions import eventually
 
 COMMON = {"node": "n1", "site": "n1", "region": "r1", "rack": "7"}
 NOW = END / 1000
@@ -50,7 +50,7 @@ def _filled(client: AgentClient) -> None:
 
 
 def asked(api: httpx.Client, query: str) -> dict[Any, str]:
-    """Return the values of a query by the labels in which they differ."""
+    """Return the result of an instant query: labels that are not common to all series -> value."""
     body = api.get("query", params={"query": query, "time": NOW}).json()
     assert body["status"] == "success", body
     return {
@@ -59,7 +59,7 @@ def asked(api: httpx.Client, query: str) -> dict[Any, str]:
     }
 
 
-def test_labels_are_what_points_tell(api: httpx.Client) -> None:
+def test_labels_are_attributes_of_points(api: httpx.Client) -> None:
     pod = (("pod", "p"), ("pod_namespace", "s"), ("pod_uuid", "u"))
     name = (("__name__", "cpu_load"), ("entityID", "a"))
     assert asked(api, "cpu_load") == {
@@ -73,20 +73,20 @@ def test_labels_are_what_points_tell(api: httpx.Client) -> None:
         "4",
     ]
     assert asked(api, "disk * 1") == {
-        (("a_b", "true"), ("entityID", "a"), ("on", "1.5")): "3",
+        (("a_b", "true"), ("entityID", "a"), ("exported_a_b", "first"), ("on", "1.5")): "3",
         (("a_b", "second"), ("entityID", "a")): "4",
     }
 
 
-def test_results_are_as_they_stand(api: httpx.Client) -> None:
-    told = {"deployment": "d1", "generation": "1", "metricID": "insight:d1/mean load/1"}
-    expected = {**told, "__name__": "insight:mean_load"}
+def test_results_have_their_latest_revision(api: httpx.Client) -> None:
+    own_labels = {"deployment": "d1", "generation": "1", "metricID": "insight:d1/mean load/1"}
+    expected = {**own_labels, "__name__": "insight:mean_load"}
     assert asked(api, "insight:mean_load") == {tuple(sorted(expected.items())): "12"}
     assert asked(api, '{__name__="insight:d1/mean load/1",rack="7"} offset 3s') == {}
     assert list(asked(api, "idelta(insight:mean_load[2s])").values()) == ["2"]
 
 
-def test_what_there_is(api: httpx.Client) -> None:
+def test_labels_series_and_metadata_are_listed(api: httpx.Client) -> None:
     def data(path: str, **parameters: Any) -> Any:
         body = api.get(path, params=parameters).json()
         assert body["status"] == "success", body
@@ -114,7 +114,7 @@ def test_what_there_is(api: httpx.Client) -> None:
     assert data("status/buildinfo")["version"] == "2.42.0"
 
 
-def test_new_labels_are_seen_at_once(api: httpx.Client, client: AgentClient) -> None:
+def test_new_labels_are_listed_at_once(api: httpx.Client, client: AgentClient) -> None:
     assert api.get("label/fresh/values").json()["data"] == []
     client.put([Point("fresh", "a", END - 1000, 1, labels={"fresh": "yes"})])
     assert api.get("label/fresh/values").json()["data"] == ["yes"]
@@ -123,7 +123,7 @@ def test_new_labels_are_seen_at_once(api: httpx.Client, client: AgentClient) -> 
 @pytest.mark.parametrize(
     ("path", "parameters", "status", "kind", "words"),
     [
-        ("query", {}, 400, "bad_data", 'parameter "query": it is missing'),
+        ("query", {}, 400, "bad_data", 'parameter "query": the parameter is missing'),
         ("query", {"query": "1 +"}, 400, "bad_data", "invalid promql query"),
         ("query", {"query": "a", "time": "noon"}, 400, "bad_data", "cannot parse 'noon'"),
         ("query", {"query": "a @ -1"}, 400, "bad_data", "before 1970"),
@@ -131,7 +131,7 @@ def test_new_labels_are_seen_at_once(api: httpx.Client, client: AgentClient) -> 
         ("query", {"query": "a[9999999999y]"}, 400, "bad_data", "duration"),
         ("query", {"query": "(" * 600 + "a" + ")" * 600}, 400, "bad_data", "too long"),
         ("query", {"query": "abs(" * 450 + "a" + ")" * 450}, 400, "bad_data", "nested too deeply"),
-        ("query", {"query": "hour()"}, 422, "execution", "hour() is not supported"),
+        ("query", {"query": "histogram_sum(a)"}, 422, "execution", "histogram_sum() is not supp"),
         ("query", {"query": "limitk(1, a)"}, 422, "execution", "limitk() is not supported"),
         ("query", {"query": 'a{b="c" or d="e"}'}, 422, "execution", "not supported"),
         ("query", {"query": "disk[1h:1ms]"}, 422, "execution", "more than 200000 samples"),
@@ -153,14 +153,14 @@ def test_new_labels_are_seen_at_once(api: httpx.Client, client: AgentClient) -> 
             "11,000",
         ),
         ("series", {}, 400, "bad_data", "match[]"),
-        ("series", {"match[]": "sum(a)"}, 400, "bad_data", "no series selector"),
+        ("series", {"match[]": "sum(a)"}, 400, "bad_data", "not a series selector"),
         ("labels", {"limit": "-1"}, 400, "bad_data", "limit"),
         ("label/a-b/values", {}, 400, "bad_data", "invalid label name"),
-        ("rules", {}, 404, "not_found", "nothing is served at /api/v1/rules"),
+        ("rules", {}, 404, "not_found", "the service has no route /api/v1/rules"),
         ("query", {"query": "1", "site": "nowhere"}, 404, "not_found", "no site nowhere"),
     ],
 )
-def test_refusals(
+def test_invalid_request_is_rejected_as_by_prometheus(
     api: httpx.Client, path: str, parameters: dict[str, Any], status: int, kind: str, words: str
 ) -> None:
     answer = api.get(path, params=parameters)
@@ -169,7 +169,7 @@ def test_refusals(
     assert words in body["error"]
 
 
-def test_times_in_both_forms(api: httpx.Client) -> None:
+def test_times_are_seconds_or_rfc_3339(api: httpx.Client) -> None:
     for time in ("2023-11-14T22:13:20Z", "1700000000", "1.7e9"):
         body = api.post("query", data={"query": "time()", "time": time}).json()
         assert body["data"] == {"resultType": "scalar", "result": [1700000000.0, "1700000000"]}

@@ -1,4 +1,4 @@
-"""PromQL of another site: one that takes long, and one that is there but cannot answer."""
+"""PromQL queries of another site: a slow site, and an unreachable site whose replicas answer."""
 
 from contextlib import ExitStack
 from time import sleep
@@ -6,30 +6,35 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 
+from ignite_server.ports import free_ports
+from mistbow.auth.audiences import OwnAddresses
+from mistbow.auth.service_key import ServiceKey
+from mistbow.auth.service_sessions import ServiceSessions
 from mistbow.clock import system_clock
-from mistbow.ports import free_ports
-from mistbow.settings import AgentSettings
+from mistbow.service import add_challenge
 from storage_agent.main import create_app
+from storage_agent.settings import AgentSettings
 from tests.storage_agent.replication.test_replicas import ask, copied, points, replica
+from tests.support.conditions import eventually
 from tests.support.gate import Gate
-from tests.support.serving import served
-from tests.support.sites import Place, knows, site_of
-from tests.support.waiting import eventually
+from tests.support.http_server import served
+from tests.support.sites import TOKEN, AgentSite, site_of, wait_until_reached
 
 SLOW_S = 3.5
-"""Longer than an agent waits for what is quick."""
+"""A delay (s) that is longer than an agent waits for answers to quick requests."""
 
 
-def test_replicas_answer_for_a_site_without_ignite_and_one_that_only_a_hop_misses(
-    places: list[Place],
+def test_replicas_answer_for_unreachable_site(
+    places: list[AgentSite],
 ) -> None:
     a, b, c = places
     [nowhere] = free_ports(1)
     with ExitStack() as stack:
         ignite, agent = (stack.enter_context(Gate(port)) for port in (b.ignite_port, b.port))
-        # a reaches b by way of c only, which knows another address of it than b tells.
-        told: dict[str, Any] = {
+        # a reaches b only through c, which has another address of b than b itself announces.
+        b_settings: dict[str, Any] = {
             "ignite_port": ignite.port,
+            "own_urls": f"http://127.0.0.1:{agent.port}",
             "agent_url": f"http://127.0.0.1:{nowhere}",
         }
         stack.enter_context(c.agent(peers=f"http://127.0.0.1:{agent.port}"))
@@ -38,9 +43,9 @@ def test_replicas_answer_for_a_site_without_ignite_and_one_that_only_a_hop_misse
         def answer(path: str, **parameters: str) -> Any:
             return ask(at_a, "GET", f"/api/v1/{path}", params={**parameters, "site": "b"})
 
-        with b.agent(**told) as at_b:
-            knows(at_a, "b")
-            knows(at_b, "a")
+        with b.agent(**b_settings) as at_b:
+            wait_until_reached(at_a, "b")
+            wait_until_reached(at_b, "a")
             at_b.put(points(0, 70))
             copied(at_b, "a")
             eventually(lambda: replica(at_a, "b")["rows"] == 70)
@@ -49,7 +54,7 @@ def test_replicas_answer_for_a_site_without_ignite_and_one_that_only_a_hop_misse
             total = answer("query", **query)
         assert float(total["data"]["result"][0]["value"][1]) == sum(range(70))
         ignite.shut()
-        starting = AgentSettings.model_validate({**b.settings(), **told})
+        starting = AgentSettings.model_validate({**b.settings(), **b_settings})
         stack.enter_context(served(create_app(starting), b.port))
         of_e0 = {"query": '{entityID="e0"}', "time": time}
         cannot = "the site b cannot answer now: the agent is starting"
@@ -58,11 +63,12 @@ def test_replicas_answer_for_a_site_without_ignite_and_one_that_only_a_hop_misse
         agent.shut()
         assert answer("query", **query) == total
         [lack] = answer("metadata")["warnings"]
-        assert "metrics that it has not told of are missing" in lack
+        assert "metrics that the site did not publish are missing" in lack
 
 
-def test_labels_of_a_site_that_takes_long_are_waited_for(places: list[Place]) -> None:
+def test_labels_of_slow_site_are_awaited(places: list[AgentSite]) -> None:
     app = FastAPI()
+    add_challenge(app, ServiceSessions(ServiceKey(TOKEN), OwnAddresses([])))
 
     @app.post("/fabric/greet")
     def greet(request: Request) -> Any:

@@ -1,4 +1,4 @@
-"""One agent for the tests of records; each test puts under keys of its own."""
+"""One agent for the tests of records; each test stores records under keys of its own."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 import httpx
 import pytest
 
-from mistbow.ignite.server import IgniteServer
-from mistbow.settings import AgentSettings
+from ignite_server.server import IgniteServer
+from storage_agent.settings import AgentSettings
 from tests.support.agents import running_agent
 from tests.support.ignite import empty
 
@@ -55,8 +55,8 @@ def item(key: str, val: object, ts: int = NOW, **more: object) -> Answer:
     return {"key": key, "val": val, "timestamp": ts, **more}
 
 
-def told(answer: Answer, word: str = "application") -> dict[str, list[tuple[int, Any]]]:
-    """Return the values of an answer by key."""
+def records_of(answer: Answer, word: str = "application") -> dict[str, list[tuple[int, Any]]]:
+    """Return the records of an answer: key -> (time in ms, value) of each record."""
     return {
         each["key"]: [(value["timestamp"], value["val"]) for value in each["values"]]
         for each in answer[word]

@@ -1,14 +1,14 @@
-"""This host's routing tables: as Linux shows them, and kept when they change."""
+"""The routing table of the host: read from /proc, and stored when it changes."""
 
 from pathlib import Path
 
 import httpx
 
-from mistbow.settings import AgentSettings
-from storage_agent.records.bodies import Route
+from mistbow.client.record_model import Route
 from storage_agent.records.host_routes import host_routes
+from storage_agent.settings import AgentSettings
 from tests.support.agents import running_agent
-from tests.support.waiting import eventually
+from tests.support.conditions import eventually
 
 IPV4 = """Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT
 eth0\t00000000\t0102A8C0\t0003\t0\t0\t100\t00000000\t0\t0\t0
@@ -24,7 +24,7 @@ IPV6 = f"""fd00{28 * "0"} 40 {ZERO} 00 {ZERO} 00000100 00000001 00000000 0000000
 """
 
 
-def test_the_tables_of_linux_are_read(tmp_path: Path) -> None:
+def test_host_routes_are_read_from_proc(tmp_path: Path) -> None:
     ipv4, ipv6 = tmp_path / "route", tmp_path / "ipv6_route"
     assert host_routes(ipv4, ipv6) is None
     ipv4.write_text(IPV4)
@@ -41,7 +41,7 @@ def test_the_tables_of_linux_are_read(tmp_path: Path) -> None:
     ]
 
 
-def test_an_agent_keeps_its_hosts_table(records_settings: AgentSettings) -> None:
+def test_agent_stores_routing_table_of_its_host(records_settings: AgentSettings) -> None:
     settings = records_settings.model_copy(update={"collect_routes": True, "node": "looked"})
     with running_agent(settings) as url:
 

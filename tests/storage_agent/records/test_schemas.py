@@ -1,4 +1,4 @@
-"""Schemas of application data: registered, checked on write, queried by fields, kept."""
+"""Schemas of application data: registration, validation, and queries by fields."""
 
 from typing import Any
 
@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mistbow.settings import AgentSettings
-from storage_agent.records.index import FieldIndex, condition, term_of
-from tests.storage_agent.records.conftest import NOW, Post, item, told
+from storage_agent.records.field_index import FieldIndex, parse_condition, to_term
+from storage_agent.settings import AgentSettings
+from tests.storage_agent.records.conftest import NOW, Post, item, records_of
 from tests.support.agents import running_agent
 
 ROOM = {
@@ -23,13 +23,13 @@ def register(url: str, name: str, schema: Any = ROOM, indexed: Any = ("floor",))
     return httpx.put(f"{url}/app/schemas/{name}", json={"schema": schema, "indexed": indexed})
 
 
-def test_a_schema_is_kept_until_it_is_removed(url: str, records_settings: AgentSettings) -> None:
+def test_schema_survives_restart_until_removed(url: str, records_settings: AgentSettings) -> None:
     assert register(url, "kept").status_code == 201
     assert register(url, "kept", indexed=["name"]).status_code == 200
-    told = {"name": "kept", "schema": ROOM, "indexed": ["name"]}
+    description = {"name": "kept", "schema": ROOM, "indexed": ["name"]}
     with running_agent(records_settings) as again:
-        assert httpx.get(f"{again}/app/schemas/kept").json() == told
-        assert told in httpx.get(f"{again}/app/schemas").json()["schemas"]
+        assert httpx.get(f"{again}/app/schemas/kept").json() == description
+        assert description in httpx.get(f"{again}/app/schemas").json()["schemas"]
         assert httpx.delete(f"{again}/app/schemas/kept").status_code == 204
         assert httpx.get(f"{again}/app/schemas/kept").status_code == 404
         assert httpx.delete(f"{again}/app/schemas/kept").status_code == 404
@@ -48,7 +48,7 @@ def test_a_schema_is_kept_until_it_is_removed(url: str, records_settings: AgentS
     ],
     ids=str,
 )
-def test_what_is_no_schema_is_refused(url: str, schema: Any, what: str) -> None:
+def test_invalid_schema_is_rejected(url: str, schema: Any, what: str) -> None:
     response = register(url, "bad", schema)
     assert response.status_code == 400, response.text
     assert what in response.json()["error"]["message"]
@@ -58,24 +58,24 @@ def test_what_is_no_schema_is_refused(url: str, schema: Any, what: str) -> None:
 @pytest.mark.parametrize(
     ("schema", "what"),
     [
-        (b'{"not":' * 65 + b"true" + b"}" * 65, "schema: it is nested too deeply"),
-        (b'{"title":"\xff"}', "schema: it is not valid UTF-8"),
+        (b'{"not":' * 65 + b"true" + b"}" * 65, "schema: the value is nested more"),
+        (b'{"title":"\xff"}', "schema: the text is not valid UTF-8"),
     ],
     ids=["deep", "UTF-8"],
 )
-def test_what_cannot_be_kept_is_refused(url: str, schema: bytes, what: str) -> None:
+def test_unreadable_schema_is_rejected(url: str, schema: bytes, what: str) -> None:
     response = httpx.put(f"{url}/app/schemas/bad", content=b'{"schema":%b}' % schema)
     assert response.status_code == 400, response.text
     assert response.json()["error"]["message"].startswith(what)
 
 
-def test_a_value_that_is_not_as_its_schema_says_is_refused(url: str, post: Post) -> None:
+def test_record_invalid_against_its_schema_is_rejected(url: str, post: Post) -> None:
     register(url, "room")
     items = [item("r1", {"floor": 1}, schema="room"), item("r2", {"floor": 1.5}, schema="room")]
     response = httpx.post(f"{url}/app/put", json={"application": items})
     assert response.status_code == 400
     assert response.json()["error"]["message"].startswith("application[1].val.floor: 1.5 is not")
-    assert told(post("/app/get", {"key": ["r1"]})) == {}
+    assert records_of(post("/app/get", {"key": ["r1"]})) == {}
 
 
 def test_records_are_found_by_fields(url: str, post: Post) -> None:
@@ -85,7 +85,7 @@ def test_records_are_found_by_fields(url: str, post: Post) -> None:
     post("/app/put", {"application": [*put, item("q5", {"floor": 2})]})
 
     def found(where: object, **more: object) -> list[str]:
-        return list(told(post("/app/query", {"schema": "flat", "where": where, **more})))
+        return list(records_of(post("/app/query", {"schema": "flat", "where": where, **more})))
 
     assert found({}) == ["q1", "q2", "q3", "q4"]
     assert found({"floor": 2}) == ["q2", "q4"]
@@ -117,11 +117,13 @@ _WANTED = _VALUES | st.fixed_dictionaries(
 
 
 @given(st.lists(st.tuples(st.sampled_from("klmn"), _VALUES)), _WANTED)
-def test_an_index_finds_what_a_scan_finds(changes: list[tuple[str, Any]], wanted: Any) -> None:
+def test_index_finds_the_same_keys_as_a_scan(changes: list[tuple[str, Any]], wanted: Any) -> None:
     index, now = FieldIndex(()), {}
     for key, value in changes:
         index.remove(key)
-        index.add(key, term_of(value))
+        index.add(key, to_term(value))
         now[key] = value
-    asked = condition("f", wanted)
-    assert sorted(index.find(asked)) == sorted(k for k, v in now.items() if asked.holds(term_of(v)))
+    condition = parse_condition("f", wanted)
+    assert sorted(index.find(condition)) == sorted(
+        k for k, v in now.items() if condition.matches(to_term(v))
+    )

@@ -1,18 +1,24 @@
-"""What the built-in policy decides, from made-up fogs."""
+"""The decisions of the built-in policy for simulated fogs."""
 
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from mistbow.client.operation_model import Copy, ReadRate, Restriction, SeriesFilter
 from mistbow.errors import InvalidRequestError
-from storage_agent.replication.filters import EVERYTHING, SeriesFilter
-from storage_agent.replication.fragile_first import FRAGILITY, FragileFirst
-from storage_agent.replication.frequent_reads import KEEP, KEEP_LOADED, START, START_LOADED
-from storage_agent.replication.policy import load
-from storage_agent.replication.rebalancing import DISK, ROOMY, SCARCE, WORKERLESS_MS
-from storage_agent.replication.told import Copy, Rule
-from storage_agent.replication.view import LEAST_AGE_MS, Decision, Insight, Read, SiteView, View
+from storage_agent.replication.filters import EVERYTHING
+from storage_agent.replication.policy.fragile_first import FRAGILITY, FragileFirst
+from storage_agent.replication.policy.frequent_reads import KEEP, KEEP_LOADED, START, START_LOADED
+from storage_agent.replication.policy.rebalancing import DISK, ROOMY, SCARCE, WORKERLESS_MS
+from storage_agent.replication.policy.registry import load
+from storage_agent.replication.policy.view import (
+    MIN_AGE_MS,
+    CopyDecision,
+    InsightRead,
+    SiteView,
+    View,
+)
 
 NOW = 1_800_000_000_000
 CPU = SeriesFilter(metric=("cpu",))
@@ -20,7 +26,9 @@ PLENTY = 10 * 2**30
 
 
 def site(name: str, **more: Any) -> SiteView:
-    return SiteView(name, **{"latency_ms": 5.0, "usual_ms": 5.0, "room": PLENTY, **more})
+    return SiteView(
+        name, **{"latency_ms": 5.0, "usual_latency_ms": 5.0, "free_bytes": PLENTY, **more}
+    )
 
 
 def view(*others: SiteView, **more: Any) -> View:
@@ -39,8 +47,8 @@ def decided(seen: View) -> dict[str, list[SeriesFilter]]:
     return found
 
 
-def after(seen: View, decisions: tuple[Decision, ...]) -> View:
-    """Return the view once what was decided is done."""
+def after(seen: View, decisions: tuple[CopyDecision, ...]) -> View:
+    """Return the view after the decisions were applied."""
     made = tuple(
         copy(
             each.target,
@@ -48,35 +56,35 @@ def after(seen: View, decisions: tuple[Decision, ...]) -> View:
             stream=each.stream,
             since=seen.now,
             cause=each.cause,
-            move=each.move,
+            offload=each.offload,
         )
         for each in decisions
     )
     return replace(seen, copies=made)
 
 
-def test_a_calm_fog_is_left_alone() -> None:
+def test_policy_decides_nothing_without_need() -> None:
     assert decided(view(site("b"), site("c"))) == {}
 
 
 @pytest.mark.parametrize("here", [{"labels": {"battery": "true"}}, {"stability": 0.3}])
-def test_a_fragile_site_is_copied_to_the_best_place(here: dict[str, Any]) -> None:
+def test_fragile_site_is_copied_to_the_best_target(here: dict[str, Any]) -> None:
     near = site("near")
     others = [
         site("far", latency_ms=80.0),
         site("shaky", latency_ms=1.0, stability=0.45),
-        site("full", latency_ms=1.0, room=2**29),
+        site("full", latency_ms=1.0, free_bytes=2**29),
         site("silent", latency_ms=1.0, reachable=False),
-        site("unknown", latency_ms=1.0, room=None),
+        site("unknown", latency_ms=1.0, free_bytes=None),
     ]
     assert decided(view(near, *others, here=site("a", **here))) == {"near": [EVERYTHING]}
 
 
-def test_a_place_is_kept_until_it_is_bad() -> None:
+def test_target_is_retained_while_it_is_eligible() -> None:
     fragile = site("a", stability=0.3)
     there = (copy("b"),)
     better = site("c", latency_ms=1.0)
-    for b in (site("b", latency_ms=90.0), site("b", stability=0.35), site("b", room=0)):
+    for b in (site("b", latency_ms=90.0), site("b", stability=0.35), site("b", free_bytes=0)):
         assert decided(view(b, better, here=fragile, copies=there)) == {"b": [EVERYTHING]}
     gone_bad = site("b", stability=0.2)
     assert decided(view(gone_bad, better, here=fragile, copies=there)) == {"c": [EVERYTHING]}
@@ -89,9 +97,9 @@ def test_a_place_is_kept_until_it_is_bad() -> None:
     assert back == {"b": [EVERYTHING]}
 
 
-def test_records_of_a_fragile_site_are_copied_too() -> None:
+def test_records_of_a_fragile_site_are_copied() -> None:
     b, c = site("b"), site("c", latency_ms=1.0)
-    fragile = view(b, c, here=site("a", stability=0.3), records=("records/application",))
+    fragile = view(b, c, here=site("a", stability=0.3), record_streams=("records/application",))
 
     def places(seen: View) -> dict[str, str]:
         return {each.stream: each.target for each in FragileFirst().decide(seen)}
@@ -100,7 +108,7 @@ def test_records_of_a_fragile_site_are_copied_too() -> None:
     assert places(fragile) == everything
     assert places(after(fragile, FragileFirst().decide(fragile))) == everything
     # Where something may not be, records are not at all; another stream's copy is not in the way.
-    assert places(replace(fragile, rules=(Rule(match=CPU, stay_in=("b",)),))) == {
+    assert places(replace(fragile, restrictions=(Restriction(match=CPU, stay_in=("b",)),))) == {
         "raw": "c",
         "records/application": "b",
     }
@@ -108,94 +116,96 @@ def test_records_of_a_fragile_site_are_copied_too() -> None:
     assert places(replace(fragile, copies=asked_for)) == everything
 
 
-def test_what_is_fragile_stays_so_for_a_while() -> None:
+def test_fragility_has_hysteresis() -> None:
     recovering = site("a", stability=0.5)
     assert decided(view(site("b"), here=recovering)) == {}
     assert decided(view(site("b"), here=recovering, copies=(copy("b"),))) == {"b": [EVERYTHING]}
 
 
-def test_a_hot_series_is_copied_to_who_reads_it() -> None:
-    rarely = Read("c", CPU, START - 1)
-    often = Read("b", CPU, START + 1)
-    own = Read("a", CPU, 1000.0)
+def test_frequently_read_series_is_copied_to_its_reader() -> None:
+    rarely = ReadRate("c", CPU, START - 1)
+    often = ReadRate("b", CPU, START + 1)
+    own = ReadRate("a", CPU, 1000.0)
     assert decided(view(site("b"), site("c"), reads=(often, rarely, own))) == {"b": [CPU]}
 
 
 @pytest.mark.parametrize(
     "link",
     [
-        {"latency_ms": 60.0, "usual_ms": 60.0},
-        {"latency_ms": 30.0, "usual_ms": 4.0},
+        {"latency_ms": 60.0, "usual_latency_ms": 60.0},
+        {"latency_ms": 30.0, "usual_latency_ms": 4.0},
         {"losses": 2.0},
-        {"latency_ms": None, "usual_ms": None},
+        {"latency_ms": None, "usual_latency_ms": None},
     ],
     ids=["slow", "congested", "lossy", "through another"],
 )
-def test_a_bad_link_makes_rarer_reads_worth_a_copy(link: dict[str, Any]) -> None:
-    reads = (Read("b", CPU, START / 3),)
+def test_bad_link_lowers_the_rate_for_a_copy(link: dict[str, Any]) -> None:
+    reads = (ReadRate("b", CPU, START / 3),)
     assert decided(view(site("b"), reads=reads)) == {}
     assert decided(view(site("b", **link), reads=reads)) == {"b": [CPU]}
 
 
-def test_decisions_do_not_flap() -> None:
-    first = view(site("b"), reads=(Read("b", CPU, START + 1),))
+def test_decisions_have_hysteresis() -> None:
+    first = view(site("b"), reads=(ReadRate("b", CPU, START + 1),))
     running = after(first, FragileFirst().decide(first))
-    old = replace(running, now=NOW + LEAST_AGE_MS)
-    between = (Read("b", CPU, (START + KEEP) / 2),)
+    old = replace(running, now=NOW + MIN_AGE_MS)
+    between = (ReadRate("b", CPU, (START + KEEP) / 2),)
     assert decided(replace(old, reads=between)) == {"b": [CPU]}
-    below = (Read("b", CPU, KEEP - 1),)
+    below = (ReadRate("b", CPU, KEEP - 1),)
     assert decided(replace(running, reads=below)) == {"b": [CPU]}
     assert decided(replace(old, reads=below)) == {}
 
 
-def test_an_overloaded_site_hands_over_what_is_read_of_it() -> None:
-    reads = (Read("b", CPU, START_LOADED + 1), Read("c", CPU, START_LOADED - 1))
+def test_overloaded_site_is_copied_to_its_readers() -> None:
+    reads = (ReadRate("b", CPU, START_LOADED + 1), ReadRate("c", CPU, START_LOADED - 1))
     calm = view(site("b"), site("c"), reads=reads)
     assert decided(calm) == {}
     busy = replace(calm, busy=0.9)
     [decision] = FragileFirst().decide(busy)
     assert (decision.target, decision.filter) == ("b", CPU)
-    assert decision.why == "b reads it 7 times a minute, and a is overloaded"
+    assert decision.why == "b reads this data 7 times a minute, and a is overloaded"
     # That it is not overloaded any more is what the copy is for.
-    old = replace(after(busy, (decision,)), now=NOW + LEAST_AGE_MS, busy=0.1)
-    assert decided(replace(old, reads=(Read("b", CPU, KEEP_LOADED),))) == {"b": [CPU]}
-    assert decided(replace(old, reads=(Read("b", CPU, KEEP_LOADED - 1),))) == {}
+    old = replace(after(busy, (decision,)), now=NOW + MIN_AGE_MS, busy=0.1)
+    assert decided(replace(old, reads=(ReadRate("b", CPU, KEEP_LOADED),))) == {"b": [CPU]}
+    assert decided(replace(old, reads=(ReadRate("b", CPU, KEEP_LOADED - 1),))) == {}
 
 
-def test_history_moves_from_a_site_that_is_short_of_disk() -> None:
+def test_history_is_offloaded_from_a_full_disk() -> None:
     others = site("b"), site("c", latency_ms=1.0)
-    roomy = view(*others, most=1000, taken=int(1000 * (ROOMY + SCARCE) / 2))
+    roomy = view(*others, max_bytes=1000, used_bytes=int(1000 * (ROOMY + SCARCE) / 2))
     assert decided(roomy) == {}
-    short = replace(roomy, taken=900)
+    short = replace(roomy, used_bytes=900)
     [decision] = FragileFirst().decide(short)
-    assert decision == Decision("c", EVERYTHING, "a has filled 90% of its disk", DISK, move=True)
+    assert decision == CopyDecision(
+        "c", EVERYTHING, "a has filled 90% of its disk", DISK, offload=True
+    )
     # Until it is clearly less, and always to one place.
-    moving = after(replace(roomy, taken=800), (decision,))
-    assert [each.move for each in FragileFirst().decide(moving)] == [True]
-    assert decided(replace(moving, taken=int(1000 * ROOMY) - 1)) == {}
-    begun = (copy("b", cause=DISK, moved_to=NOW),)
+    moving = after(replace(roomy, used_bytes=800), (decision,))
+    assert [each.offload for each in FragileFirst().decide(moving)] == [True]
+    assert decided(replace(moving, used_bytes=int(1000 * ROOMY) - 1)) == {}
+    begun = (copy("b", cause=DISK, offloaded_to=NOW),)
     assert decided(replace(short, copies=begun)) == {"b": [EVERYTHING]}
     # Without a bound the disk is one, whoever fills it; only who may have all of it is asked.
-    full = replace(short, most=None, here=site("a", room=10))
+    full = replace(short, max_bytes=None, here=site("a", free_bytes=10))
     assert decided(full) == {"c": [EVERYTHING]}
-    stay = (Rule(match=CPU, stay_in=("b",)),)
-    assert decided(replace(full, rules=stay)) == {"b": [EVERYTHING]}
+    stay = (Restriction(match=CPU, stay_in=("b",)),)
+    assert decided(replace(full, restrictions=stay)) == {"b": [EVERYTHING]}
 
 
-def test_what_insights_read_is_copied_to_their_workers() -> None:
-    insights = (Insight("i1", "b", CPU), Insight("i2", "a", SeriesFilter(metric=("mem",))))
+def test_series_of_insights_are_copied_to_their_workers() -> None:
+    insights = (InsightRead("i1", "b", CPU), InsightRead("i2", "a", SeriesFilter(metric=("mem",))))
     seen = view(site("b"), site("c", latency_ms=1.0, workers=1), insights=insights)
     [decision] = FragileFirst().decide(seen)
-    assert decision.why == "i1 read it; at b"
+    assert decision.why == "read by i1; at b"
     assert (decision.target, decision.filter) == ("b", CPU)
     ended = replace(after(seen, (decision,)), insights=())
     assert decided(ended) == {"b": [CPU]}
-    assert decided(replace(ended, now=NOW + LEAST_AGE_MS)) == {}
-    assert decided(replace(seen, rules=(Rule(match=CPU, stay_in=("c",)),))) == {}
+    assert decided(replace(ended, now=NOW + MIN_AGE_MS)) == {}
+    assert decided(replace(seen, restrictions=(Restriction(match=CPU, stay_in=("c",)),))) == {}
 
 
-def test_a_site_that_lost_its_workers_is_copied_to_the_nearest_with_some() -> None:
-    insights = (Insight("i1", "a", CPU),)
+def test_site_without_workers_is_copied_to_the_nearest_with_workers() -> None:
+    insights = (InsightRead("i1", "a", CPU),)
     others = site("b", workers=2), site("c", workers=1, latency_ms=1.0), site("d", latency_ms=0.1)
     seen = view(*others, insights=insights, workerless_ms=WORKERLESS_MS)
     assert decided(seen) == {}
@@ -204,36 +214,38 @@ def test_a_site_that_lost_its_workers_is_copied_to_the_nearest_with_some() -> No
     assert [each.target for each in decisions] == ["c"]
     # A place is not given up for one that has come nearer.
     nearer = site("b", workers=2, latency_ms=0.5)
-    moved = replace(after(gone, decisions), others=(nearer, *others[1:]), now=NOW + LEAST_AGE_MS)
+    moved = replace(after(gone, decisions), others=(nearer, *others[1:]), now=NOW + MIN_AGE_MS)
     assert decided(moved) == {"c": [CPU]}
     assert decided(replace(moved, workerless_ms=0)) == {}
 
 
-def test_many_parts_of_a_metric_are_copied_as_one() -> None:
+def test_many_parts_of_a_metric_are_copied_as_a_whole() -> None:
     reads = tuple(
-        Read("b", SeriesFilter(metric=("cpu",), entity=(f"e{i}",)), START / 4) for i in range(9)
+        ReadRate("b", SeriesFilter(metric=("cpu",), entity=(f"e{i}",)), START / 4) for i in range(9)
     )
     assert decided(view(site("b"), reads=reads)) == {"b": [CPU]}
 
 
-def test_what_was_asked_for_is_not_decided_again() -> None:
-    reads = (Read("b", CPU, START + 1),)
+def test_manual_copy_is_not_decided_again() -> None:
+    reads = (ReadRate("b", CPU, START + 1),)
     assert decided(view(site("b"), reads=reads, copies=(copy("b", manual=True),))) == {}
 
 
-def test_restrictions_hold() -> None:
+def test_decisions_respect_restrictions() -> None:
     north = site("b", region="north")
     south = site("c", region="south", latency_ms=1.0)
-    stay = (Rule(match=EVERYTHING, stay_in=("north",)),)
+    stay = (Restriction(match=EVERYTHING, stay_in=("north",)),)
     fragile = site("a", stability=0.3)
-    assert decided(view(north, south, here=fragile, rules=stay)) == {"b": [EVERYTHING]}
-    reads = (Read("b", CPU, START + 1), Read("c", CPU, START + 1))
-    only_cpu = (Rule(match=CPU, stay_in=("b",)),)
-    assert decided(view(north, south, reads=reads, rules=only_cpu)) == {"b": [CPU]}
+    assert decided(view(north, south, here=fragile, restrictions=stay)) == {"b": [EVERYTHING]}
+    reads = (ReadRate("b", CPU, START + 1), ReadRate("c", CPU, START + 1))
+    only_cpu = (Restriction(match=CPU, stay_in=("b",)),)
+    assert decided(view(north, south, reads=reads, restrictions=only_cpu)) == {"b": [CPU]}
 
 
-def test_a_policy_is_found_by_its_name() -> None:
+def test_policy_is_loaded_by_name() -> None:
     assert isinstance(load("fragile-first"), FragileFirst)
-    with pytest.raises(InvalidRequestError, match="0 replication policies 'nosuch'") as raised:
+    with pytest.raises(
+        InvalidRequestError, match="0 packages provide the replication policy 'nosuch'"
+    ) as raised:
         load("nosuch")
     assert "fragile-first" in str(raised.value.hint)

@@ -1,23 +1,71 @@
-"""Whose reads are remembered when there are more than can be."""
+"""The counts of the most frequent reads, and the filters of counted reads."""
 
-from storage_agent.monitoring.bodies import GetBody
-from storage_agent.replication.filters import text_of
-from storage_agent.replication.reads import Reads, asked_by
-from tests.storage_agent.conftest import HeldClock
+import pytest
+
+from mistbow.client.operation_model import SeriesFilter
+from storage_agent.http.points import GetBody
+from storage_agent.replication.filters import canonical_text
+from storage_agent.replication.policy.read_counts import ReadCounts, requested_filter
+from storage_agent.timeseries.catalogue import Catalogue
+from tests.storage_agent.conftest import ManualClock
 
 
-def test_what_is_read_often_outlasts_what_is_read_once(clock: HeldClock) -> None:
-    reads = Reads(clock)
-    often = asked_by(GetBody(metricID="cpu"))
+def test_frequent_read_outlasts_single_reads(clock: ManualClock) -> None:
+    reads = ReadCounts(clock)
+    often = SeriesFilter(metric=("cpu",))
     for number in range(3000):
         clock.now += 10
-        reads.count("a", asked_by(GetBody(entityID=f"node-{number}")))
+        reads.count("a", SeriesFilter(entity=(f"node-{number}",)))
         if number % 100 == 0:
             reads.count("b", often)
-    told = {(by, text_of(wanted)): rate for by, wanted, rate in reads.per_minute()}
-    assert 900 <= len(told) <= 1000
-    # 30 reads in half a minute; the last that were read once are known too.
-    assert 15 < told["b", text_of(often)] < 25
-    last, first = (text_of(asked_by(GetBody(entityID=f"node-{n}"))) for n in (2999, 0))
-    assert ("a", last) in told
-    assert ("a", first) not in told
+    rates = {(by, canonical_text(wanted)): rate for by, wanted, rate in reads.per_minute()}
+    assert 900 <= len(rates) <= 1000
+    # 30 reads in half a minute; the latest single reads are counted too.
+    assert 15 < rates["b", canonical_text(often)] < 25
+    last, first = (canonical_text(SeriesFilter(entity=(f"node-{n}",))) for n in (2999, 0))
+    assert ("a", last) in rates
+    assert ("a", first) not in rates
+
+
+def catalogue_of_pods(pods: int, entities_per_pod: int) -> Catalogue:
+    """Return a catalogue of the metrics cpu and disk, with entities ``e<pod>-<number>``."""
+    catalogue = Catalogue()
+    for pod in range(pods):
+        for number in range(entities_per_pod):
+            for metric in ("cpu", "disk"):
+                entity = f"e{pod}-{number}"
+                metadata = {
+                    "metricID": metric,
+                    "entityID": entity,
+                    "entityType": "vm",
+                    "pod": {"name": f"p{pod}", "namespace": "s"},
+                    "container": {"name": f"c{pod}"},
+                }
+                catalogue.describe((metric, entity), metadata)
+    return catalogue
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (GetBody(), SeriesFilter()),
+        (GetBody(metricID="cpu", groupName=["g"]), SeriesFilter(metric=("cpu",), group=("g",))),
+        (GetBody(podName="p1"), SeriesFilter(entity=("e1-0", "e1-1"))),
+        (
+            GetBody(metricID="cpu", containerName=["c0"]),
+            SeriesFilter(metric=("cpu",), entity=("e0-0", "e0-1")),
+        ),
+        (GetBody(podName="p0", entityID="e0-1"), SeriesFilter(entity=("e0-1",))),
+        (GetBody(podName="p0", entityID="e1-1"), None),
+        (GetBody(podNamespace="other"), None),
+        # Of more than 100 entities.
+        (GetBody(podNamespace="s"), None),
+        (GetBody(entityType="vm"), None),
+        (GetBody(entityType="vm", metricID="cpu"), SeriesFilter(metric=("cpu",))),
+    ],
+    ids=str,
+)
+async def test_filter_of_a_read_includes_only_the_entities_of_its_pods(
+    body: GetBody, expected: SeriesFilter | None
+) -> None:
+    assert await requested_filter(body, catalogue_of_pods(60, 2)) == expected

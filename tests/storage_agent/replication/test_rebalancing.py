@@ -1,4 +1,4 @@
-"""Acceptance: a hot series, a congested link and a fragile site, each followed by its copies."""
+"""Copies that the policy makes for a hot series, a congested link, a fragile site, a full disk."""
 
 import random
 import threading
@@ -7,21 +7,24 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-from mistbow.client.agent import AgentClient, Point
+from mistbow.client import AgentClient, Point
 from mistbow.clock import system_clock
 from tests.storage_agent.replication.test_replicas import ask, points, stored
-from tests.support.sites import Place, knows, site_of
+from tests.support.conditions import eventually
+from tests.support.sites import AgentSite, site_of, wait_until_reached
 from tests.support.slow_link import SlowLink
-from tests.support.waiting import eventually
 
 FAST: dict[str, Any] = {"replication_every_ms": 100}
 RULES = [{"match": {"metric": ["pulse"]}, "stay_in": ["c"]}]
 READS = 20
-"""Too few a minute for a copy, but for four times as much across a bad link."""
+"""A number of reads that causes a copy only if the reads cross a bad link.
+
+Reads across a bad link count more than other reads.
+"""
 
 
 def read(client: AgentClient, metric: str) -> list[tuple[str, list[float]]]:
-    """Return a's points of a metric as an agent answers for it."""
+    """Read a metric of the site a at an agent; return (entity, values) of each series."""
     body = {"nodes": ["a"], "metricID": metric, "latest": False}
     answer = ask(client, "POST", "/get", json=body)
     assert "missing" not in answer, answer
@@ -36,20 +39,23 @@ def read_often(client: AgentClient, metric: str, times: int) -> list[Any]:
 
 
 def copies(client: AgentClient) -> set[tuple[str, str, str]]:
-    """Return the copies of a site: where, for which cause, and of what."""
+    """Return the copies of a site: (target, cause, copied metrics or ``*``) of each copy."""
     found = ask(client, "GET", "/replication")["copies"]
     return {(c["target"], c["cause"], ",".join(c["filter"].get("metric", "*"))) for c in found}
 
 
 def complete(client: AgentClient) -> list[str]:
-    """Return the streams in which an agent holds replicas of a that are complete."""
-    held = ask(client, "GET", "/replication")["replicas"]
-    return [each["kept_in"] for each in held if each["of"] == "a" and each["complete"]]
+    """Return the names of an agent's streams that are complete replicas of the site a."""
+    replicas = ask(client, "GET", "/replication")["replicas"]
+    return [each["kept_in"] for each in replicas if each["of"] == "a" and each["complete"]]
 
 
 @contextmanager
 def read_all_the_time(client: AgentClient, expected: Any) -> Iterator[None]:
-    """Read a's points of cpu again and again; whoever answers, they must all be there."""
+    """Read the points of ``cpu`` of the site a repeatedly during the ``with``.
+
+    Raises ``AssertionError`` at the end if an answer was not as expected.
+    """
     over = threading.Event()
     wrong: list[Any] = []
 
@@ -71,13 +77,13 @@ def read_all_the_time(client: AgentClient, expected: Any) -> Iterator[None]:
     assert not wrong, wrong[:3]
 
 
-def test_data_goes_where_it_is_needed(places: list[Place]) -> None:
+def test_data_is_copied_to_insights_and_workers(places: list[AgentSite]) -> None:
     a, b, c = places
     with SlowLink(b.port) as link, c.agent(**FAST) as at_c:
         with b.agent(c, agent_url=link.url, **FAST) as at_b, a.agent(c, **FAST) as at_a:
-            knows(at_a, "b", "c")
-            knows(at_b, "a")
-            knows(at_c, "a")
+            wait_until_reached(at_a, "b", "c")
+            wait_until_reached(at_b, "a")
+            wait_until_reached(at_c, "a")
             ask(at_a, "PUT", "/replication/restrictions", json=RULES)
             at_a.put([*points(0, 70), *points(0, 7, "mem"), *points(0, 7, "pulse")])
             expected = read(at_a, "cpu")
@@ -100,7 +106,7 @@ def test_data_goes_where_it_is_needed(places: list[Place]) -> None:
             link.delay_s = 0.0
         with a.agent(c, labels="battery=true", **FAST) as at_a:
             # A fragile site: all of it goes to where all of it may be.
-            knows(at_c, "a")
+            wait_until_reached(at_c, "a")
             at_a.put([Point("cpu", "e9", system_clock(), 9.0)])
             eventually(lambda: ("c", "fragility", "*") in copies(at_a))
             eventually(lambda: "replicas/a/raw" in complete(at_c))
@@ -110,12 +116,12 @@ def test_data_goes_where_it_is_needed(places: list[Place]) -> None:
         assert len(read(at_c, "pulse")) == 7
 
 
-def test_history_moves_from_a_site_that_is_short_of_disk(places: list[Place]) -> None:
+def test_history_is_offloaded_from_a_full_disk(places: list[AgentSite]) -> None:
     a, b, _ = places
     small = {"max_disk_mb": 1, "when_full": "refuse", "move_after_s": 1}
     chance = random.Random(5)  # noqa: S311 - the same each time, by design
     with b.agent(**FAST), a.agent(b, **FAST, **small) as at_a:
-        knows(at_a, "b")
+        wait_until_reached(at_a, "b")
         sent = 0
         while not copies(at_a):
             now = system_clock() - 60_000

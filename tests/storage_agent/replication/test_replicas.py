@@ -1,4 +1,4 @@
-"""Replicas of real agents: through restarts and kills, within restrictions, read for their site."""
+"""Replicas of real agents: restarts, kills, restrictions, and reads in place of the source."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -8,13 +8,13 @@ import httpx
 import pyarrow as pa
 import pytest
 
-from mistbow.client.agent import AgentClient, Point
+from mistbow.client import AgentClient, Point
 from mistbow.client.record_model import Record
 from mistbow.clock import system_clock
 from mistbow.errors import NotFoundError
+from tests.support.conditions import eventually
 from tests.support.services import Service
-from tests.support.sites import TOKEN, Place, knows, site_of
-from tests.support.waiting import eventually
+from tests.support.sites import TOKEN, AgentSite, site_of, wait_until_reached
 
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
 RAW = "replicas/a/raw"
@@ -24,7 +24,7 @@ COLUMNS = ["metric", "entity", "attributes", "ts", "value"]
 
 
 def ask(client: AgentClient, method: str, path: str, **more: Any) -> Any:
-    """Make a request to an agent that is to be answered well; returns the answer's JSON."""
+    """Send a request that must succeed; return the decoded JSON, or None for an empty answer."""
     answer = httpx.request(method, client.url + path, headers=HEADERS, timeout=30, **more)
     assert answer.is_success, answer.text
     return answer.json() if answer.content else None
@@ -54,28 +54,31 @@ def declared(client: AgentClient) -> Any:
 
 
 def replica(client: AgentClient, of: str = "a") -> dict[str, Any]:
-    """Return the one replica that an agent holds of a site; fails while it is not complete."""
+    """Return the only replica of a site at an agent.
+
+    Raises ``AssertionError`` until the replica is complete.
+    """
     found = [each for each in ask(client, "GET", "/replication")["replicas"] if each["of"] == of]
     assert [each["complete"] for each in found] == [True], found
     return dict(found[0])
 
 
 def held_at(client: AgentClient, site: str) -> bool:
-    """Tell whether an agent knows of a complete replica at another site."""
-    held = ask(client, "GET", "/replication")["elsewhere"].get(site, [])
-    return any(each.get("complete") for each in held)
+    """Return whether an agent has the fact that ``site`` stores a complete replica."""
+    replicas = ask(client, "GET", "/replication")["elsewhere"].get(site, [])
+    return any(each.get("complete") for each in replicas)
 
 
 def same(at_a: AgentClient, at_b: AgentClient) -> bool:
     return stored(at_b, RAW) == stored(at_a, "raw")
 
 
-def test_a_replica_goes_on_after_restarts_of_both_ends(places: list[Place]) -> None:
+def test_replica_continues_after_restarts_of_both_ends(places: list[AgentSite]) -> None:
     a, b, _ = places
     with ExitStack() as stack:
         at_a = stack.enter_context(a.agent())
         with b.agent(a) as at_b:
-            knows(at_a, "b")
+            wait_until_reached(at_a, "b")
             at_a.put(points(0, 500, units="percent"))
             copied(at_a, "b")
             eventually(lambda: same(at_a, at_b), what="all is copied")
@@ -93,7 +96,7 @@ def test_a_replica_goes_on_after_restarts_of_both_ends(places: list[Place]) -> N
                 eventually(lambda: not ask(at_b, "GET", "/replication")["replicas"])
 
 
-def test_a_target_that_is_killed_holds_each_row_once(places: list[Place]) -> None:
+def test_killed_target_stores_each_row_once(places: list[AgentSite]) -> None:
     a, b, _ = places
     target = Service("storage_agent", b.port, {**b.settings(a), "agent_port": b.port})
     with a.agent() as at_a:
@@ -119,23 +122,23 @@ def test_a_target_that_is_killed_holds_each_row_once(places: list[Place]) -> Non
 
 
 @pytest.fixture
-def three(places: list[Place]) -> Iterator[tuple[ExitStack, list[AgentClient]]]:
-    """Agents of a, b and c; closing the stack stops a."""
+def three(places: list[AgentSite]) -> Iterator[tuple[ExitStack, list[AgentClient]]]:
+    """Start the sites a, b and c; yield an exit stack that stops a, and a client of each site."""
     a, b, c = places
     with b.agent() as at_b, c.agent(b) as at_c, ExitStack() as stack:
         at_a = stack.enter_context(a.agent(b))
         for client in (at_a, at_b, at_c):
-            knows(client, *({"a", "b", "c"} - {client.fabric().site}))
+            wait_until_reached(client, *({"a", "b", "c"} - {client.fabric().site}))
         yield stack, [at_a, at_b, at_c]
 
 
-def test_reads_of_a_site_that_is_away(three: tuple[ExitStack, list[AgentClient]]) -> None:
+def test_reads_of_an_unreachable_site_fail_over(three: tuple[ExitStack, list[AgentClient]]) -> None:
     stack, (at_a, at_b, at_c) = three
     at_a.put(points(0, 700, group="load"))
     at_a.put([Point("mem", "e0", system_clock(), 1.0)])
     copied(at_a, "b", filter=CPU)
     eventually(lambda: replica(at_b)["rows"] == 700)
-    eventually(lambda: held_at(at_c, "b"), what="c knows of that")
+    eventually(lambda: held_at(at_c, "b"), what="c has that fact")
     whole = {"metricID": ["cpu"], "nodes": ["a"], "latest": False}
     [straight] = ask(at_c, "POST", "/get", json=whole)["monitoring"]
     assert "stale_ms" not in straight
@@ -176,16 +179,18 @@ def test_reads_of_a_site_that_is_away(three: tuple[ExitStack, list[AgentClient]]
     assert nothing == {"monitoring": [], "missing": [missing]}
     query = {"nodes": ["a"], "metricID": "mem", "agg": "max"}
     assert ask(at_c, "POST", "/query", json=query) == {"value": None, "missing": [missing]}
-    assert "the site a is silent since" in missing["reason"]
-    assert "no replica that can be reached has mem of e0" in missing["reason"]
+    assert "the site a has not answered since" in missing["reason"]
+    assert "no replica at a reachable site has mem of e0" in missing["reason"]
 
 
-def test_promql_of_a_site_that_is_away(three: tuple[ExitStack, list[AgentClient]]) -> None:
+def test_promql_of_an_unreachable_site_fails_over(
+    three: tuple[ExitStack, list[AgentClient]],
+) -> None:
     stack, (at_a, at_b, at_c) = three
     at_a.put([*points(0, 700, labels={"line": "7"}), Point("mem", "e0", system_clock(), 1.0)])
     copied(at_a, "b", filter=CPU)
     eventually(lambda: replica(at_b)["rows"] == 700)
-    eventually(lambda: held_at(at_c, "b"), what="c knows of that")
+    eventually(lambda: held_at(at_c, "b"), what="c has that fact")
     eventually(lambda: "mem" in str(at_c.read("replicas/a/metadata").table["key"].to_pylist()))
 
     def answer(client: AgentClient, query: str, path: str = "query", **more: str) -> Any:
@@ -206,16 +211,16 @@ def test_promql_of_a_site_that_is_away(three: tuple[ExitStack, list[AgentClient]
         assert not late or "points of cpu of e" in late
     lacking = answer(at_c, '{__name__=~"cpu|mem"}')
     assert len(lacking["data"]["result"]) == 7
-    said = " ".join(lacking["warnings"])
-    assert "the site a is silent since" in said
-    assert "no replica that can be reached has mem of e0" in said
-    assert "results of insights that lie there are missing" in said
+    warnings = " ".join(lacking["warnings"])
+    assert "the site a has not answered since" in warnings
+    assert "no replica at a reachable site has mem of e0" in warnings
+    assert "the results of its insights are missing" in warnings
     series = answer(at_c, "", "series", **{"match[]": "mem"})
     assert [(each["entityID"], each["node"]) for each in series["data"]] == [("e0", "node-a")]
     assert series["warnings"]
 
 
-def test_a_near_replica_answers_what_is_past(
+def test_nearby_replica_answers_for_the_past(
     three: tuple[ExitStack, list[AgentClient]],
 ) -> None:
     _, (at_a, at_b, _) = three
@@ -240,7 +245,7 @@ def test_a_near_replica_answers_what_is_past(
     assert latest["from"] == "b"
 
 
-def test_what_is_deleted_is_deleted_in_replicas(
+def test_deletion_is_applied_to_replicas(
     three: tuple[ExitStack, list[AgentClient]],
 ) -> None:
     _, (at_a, at_b, _) = three
@@ -253,14 +258,14 @@ def test_what_is_deleted_is_deleted_in_replicas(
     eventually(lambda: same(at_a, at_b), what="what was put after the deletion stays")
     assert len(stored(at_b, RAW)) == 61
 
-    def heard() -> bool:
-        [kept] = ask(at_a, "GET", "/replication")["elsewhere"]["b"]
-        return bool(kept.get("deleted") == 1)
+    def is_received() -> bool:
+        [fact] = ask(at_a, "GET", "/replication")["elsewhere"]["b"]
+        return bool(fact.get("deleted") == 1)
 
-    eventually(heard, what="a need not remember the deletion for b")
+    eventually(is_received, what="a need not remember the deletion for b")
 
 
-def test_a_stream_that_is_made_again_is_another(
+def test_recreated_stream_has_a_replica_of_its_own(
     three: tuple[ExitStack, list[AgentClient]],
 ) -> None:
     _, (at_a, at_b, _) = three
@@ -283,13 +288,13 @@ def test_a_stream_that_is_made_again_is_another(
         ask(at_a, "DELETE", "/streams/notes")
 
 
-def test_restrictions_hold_where_the_data_is(
+def test_source_enforces_restrictions(
     three: tuple[ExitStack, list[AgentClient]],
 ) -> None:
     _, (at_a, at_b, _) = three
     secret = Point("pulse", "bed-1", system_clock(), 60.0, group="patients")
     at_a.put([secret, *points(0, 10), *points(10, 5, labels={"ward": "7"})])
-    # The group was told once only; the points that do not tell it are of it all the same.
+    # The group was declared once only; points without it belong to it too.
     at_a.put([Point("pulse", "bed-1", system_clock(), 61.0)])
     rules = [
         {"match": {"group": ["patients"]}, "stay_in": ["elsewhere"]},
@@ -317,10 +322,10 @@ def test_restrictions_hold_where_the_data_is(
     eventually(lambda: same(at_a, at_b), what="now all of it is")
 
 
-def test_a_hot_series_is_copied_and_then_read_where_it_is(places: list[Place]) -> None:
+def test_frequently_read_series_is_copied_and_read_there(places: list[AgentSite]) -> None:
     a, b, _ = places
     with a.agent(**FAST) as at_a, b.agent(a, **FAST) as at_b:
-        knows(at_b, "a")
+        wait_until_reached(at_b, "a")
         at_a.put(points(0, 7))
         at_a.put([Point("mem", "e0", system_clock(), 1.0)])
         for _ in range(60):
@@ -328,15 +333,15 @@ def test_a_hot_series_is_copied_and_then_read_where_it_is(places: list[Place]) -
         assert eventually(lambda: replica(at_b)["rows"]) == 7
         [copy] = ask(at_a, "GET", "/replication")["copies"]
         assert copy["filter"] == CPU
-        assert "b reads it" in copy["why"]
+        assert "b reads this" in copy["why"]
 
 
-def test_a_fragile_site_is_copied_wholly_and_elsewhere_when_that_is_gone(
-    places: list[Place],
+def test_fragile_site_is_copied_to_another_target_when_the_first_is_gone(
+    places: list[AgentSite],
 ) -> None:
     a, b, c = places
     with a.agent(labels="battery=true", **FAST) as at_a, c.agent(a, **FAST) as at_c:
-        knows(at_a, "c")
+        wait_until_reached(at_a, "c")
         with b.agent(a, **FAST):
             at_a.put(points(0, 10))
             first = eventually(lambda: ask(at_a, "GET", "/replication")["copies"])
@@ -346,20 +351,20 @@ def test_a_fragile_site_is_copied_wholly_and_elsewhere_when_that_is_gone(
         eventually(lambda: same(at_a, at_c))
         at_a.records.put("application", [Record("door", "open", system_clock())])
         name = "records/application"
-        kept = f"replicas/a/{name}"
-        eventually(lambda: kept in {each.name for each in at_c.streams()})
+        replica_name = f"replicas/a/{name}"
+        eventually(lambda: replica_name in {each.name for each in at_c.streams()})
         there = at_a.read(name).table.to_pylist()
-        eventually(lambda: at_c.read(kept).table.to_pylist() == there)
+        eventually(lambda: at_c.read(replica_name).table.to_pylist() == there)
 
 
 REFUSED: list[tuple[str, Any, str]] = [
-    ("", {"target": "nowhere"}, "target: nowhere is no other site"),
-    ("", {"target": "a"}, "target: a is no other site"),
-    ("", {"target": "b", "stream": "metadata"}, "stream: metadata is not copied"),
+    ("", {"target": "nowhere"}, "target: nowhere is not another site"),
+    ("", {"target": "a"}, "target: a is not another site"),
+    ("", {"target": "b", "stream": "metadata"}, "stream: copies of metadata cannot"),
     (
         "",
         {"target": "a", "stream": "metadata"},
-        "target: a is no other site; stream: metadata is not copied",
+        "target: a is not another site; stream: copies of metadata cannot",
     ),
     ("", {"target": "b", "filter": {"metrics": ["x"]}}, "unknown field `metrics`"),
     ("", {"target": "b", "filter": {"metric": "x"}}, "filter.metric: Expected `array`"),
@@ -368,7 +373,7 @@ REFUSED: list[tuple[str, Any, str]] = [
 ]
 
 
-def test_what_cannot_be_is_refused(three: tuple[ExitStack, list[AgentClient]]) -> None:
+def test_impossible_copy_is_rejected(three: tuple[ExitStack, list[AgentClient]]) -> None:
     at_a = three[1][0]
     for path, body, message in REFUSED:
         answer = httpx.put(f"{at_a.url}/replication{path}", json=body, headers=HEADERS)

@@ -1,4 +1,4 @@
-"""No log has a token, wherever a caller puts one."""
+"""Logs contain no token, whichever part of a request contains a token."""
 
 import os
 import socket
@@ -8,16 +8,16 @@ from pathlib import Path
 
 import httpx
 
+from ignite_server.ports import free_ports
+from ignite_server.server import IgniteServer
 from mistbow.auth.token_file import new_token_file, write_token_file
-from mistbow.ignite.server import IgniteServer
-from mistbow.ports import free_ports
 from tests.storage_agent.security.conftest import FOG
+from tests.support.conditions import eventually
 from tests.support.ignite import empty
-from tests.support.waiting import eventually
 
 
-def odd_places(client: httpx.Client, url: str, token: str) -> None:
-    """Put a token where no token belongs, and where one does."""
+def send_token_everywhere(client: httpx.Client, url: str, token: str) -> None:
+    """Send requests with a token in unexpected places, some also with a valid header."""
     good = {"Authorization": f"Bearer {token}"}
     for path in (
         f"/streams/{token}",
@@ -56,10 +56,10 @@ def odd_places(client: httpx.Client, url: str, token: str) -> None:
             connection.sendall(f"{text}\r\n".encode())
 
 
-def test_no_log_has_a_token(ignite_server: IgniteServer, tmp_path: Path) -> None:
+def test_logs_contain_no_token(ignite_server: IgniteServer, tmp_path: Path) -> None:
     empty(ignite_server)
     file = tmp_path / "tokens.json"
-    content, token = new_token_file().added("reader", frozenset({"read"}), "", None)
+    content, token = new_token_file().with_token("reader", frozenset({"read"}), "", None)
     write_token_file(file, content)
     port, silent = free_ports(2)
     own = {
@@ -77,7 +77,7 @@ def test_no_log_has_a_token(ignite_server: IgniteServer, tmp_path: Path) -> None
     url = f"http://127.0.0.1:{port}"
     with printed.open("wb") as output:
         agent = subprocess.Popen(
-            [sys.executable, "-m", "mistbow.cli.app", "agent"],
+            [sys.executable, "-m", "command_line.app", "agent"],
             env={**os.environ, **{f"MISTBOW_{name}": value for name, value in own.items()}},
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -87,21 +87,21 @@ def test_no_log_has_a_token(ignite_server: IgniteServer, tmp_path: Path) -> None
             eventually(lambda: _is_ready(url, good), what="the agent is ready")
             with httpx.Client() as client:
                 for secret in (FOG, token):
-                    odd_places(client, url, secret)
+                    send_token_everywhere(client, url, secret)
             assert _is_ready(url, good)
         finally:
             agent.terminate()
             agent.wait(20)
     written = [printed, *(tmp_path / "logs").iterdir()]
-    said = "".join(path.read_text(errors="replace") for path in written)
-    assert "ready" in said
+    log_text = "".join(path.read_text(errors="replace") for path in written)
+    assert "ready" in log_text
     # Nothing is written that the filter had to hide: that is for what nobody thought of.
-    assert "[hidden]" not in said
-    assert FOG not in said
-    assert token not in said
-    # The file of tokens has hashes only, and what the agent keeps beside it has none either.
-    kept = [path for path in tmp_path.rglob("*") if path.is_file() and path not in written]
-    assert not [path for path in kept if token.encode() in path.read_bytes()]
+    assert "[hidden]" not in log_text
+    assert FOG not in log_text
+    assert token not in log_text
+    # The file of tokens has hashes only, and the other files of the agent have no token either.
+    others = [path for path in tmp_path.rglob("*") if path.is_file() and path not in written]
+    assert not [path for path in others if token.encode() in path.read_bytes()]
 
 
 def _is_ready(url: str, headers: dict[str, str]) -> bool:

@@ -1,4 +1,4 @@
-"""Who may do what at an agent, by scope and by entity."""
+"""The rights of tokens at an agent, by scope and by entity prefix."""
 
 import httpx
 import pytest
@@ -24,7 +24,7 @@ LATEST = {"metricID": ["m"]}
         ("GET", "/healthz", None, {"sensor", "viewer", "bus", "operator", "fog", "nobody"}),
     ],
 )
-def test_a_route_opens_to_its_scope(
+def test_route_opens_to_its_scope(
     agent: Guarded, method: str, path: str, body: object, opens_to: set[str]
 ) -> None:
     for name in ("sensor", "viewer", "bus", "operator", "fog", "nobody"):
@@ -41,7 +41,7 @@ def test_a_route_opens_to_its_scope(
             assert name in answer.json()["error"]["message"]
 
 
-def test_a_prefix_bounds_what_is_written_and_read(agent: Guarded) -> None:
+def test_prefix_bounds_writes_and_reads(agent: Guarded) -> None:
     assert agent.status("fog", "POST", "/put", put("bus-1", "bus-2", "tram-1", value=5)) == 200
     refused = agent.ask("bus", "POST", "/put", put("bus-1", "tram-1"))
     assert refused.status_code == 403
@@ -60,8 +60,31 @@ def test_a_prefix_bounds_what_is_written_and_read(agent: Guarded) -> None:
     assert {item["entityID"] for item in listed} == {"bus-1", "bus-2"}
 
 
+@pytest.mark.parametrize("path", ["/get", "/list"])
+def test_prefix_bounds_pages_and_rows(
+    agent: Guarded, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("storage_agent.timeseries.row_answers._PAGE_ROWS", 1)
+    assert agent.status("fog", "POST", "/put", put("bus-1", "bus-2", "tram-1", value=5)) == 200
+    found = b""
+    # A page of another token, whose cursor names an entity that this token may not read.
+    body = {**LATEST, "nodes": [], "limit": 1}
+    cursor = agent.ask("viewer", "POST", path, body).json()["next"]
+    for more in ({}, {"cursor": cursor}):
+        page = agent.ask("bus", "POST", path, {**body, "limit": 100, **more})
+        assert page.is_success
+        found += page.content
+    headers = {"Authorization": f"Bearer {agent.tokens['bus']}", "Accept": "application/x-ndjson"}
+    for times in ({}, {"latest": False}):
+        rows = httpx.post(f"{agent.url}{path}", json={**LATEST, **times}, headers=headers)
+        assert len(rows.text.splitlines()) > 2
+        found += rows.content
+    assert b"bus-1" in found
+    assert b"tram" not in found
+
+
 @pytest.mark.parametrize("table", ["latest", "historical", "metadata"])
-def test_a_prefix_bounds_what_sql_sees(agent: Guarded, table: str) -> None:
+def test_prefix_bounds_sql(agent: Guarded, table: str) -> None:
     assert agent.status("fog", "POST", "/put", put("bus-1", "tram-1")) == 200
     query = {"query": f"SELECT DISTINCT entity FROM {table} ORDER BY 1"}  # noqa: S608
     seen = {row[0] for row in agent.ask("bus", "POST", "/sql", query).json()["rows"]}
@@ -71,7 +94,7 @@ def test_a_prefix_bounds_what_sql_sees(agent: Guarded, table: str) -> None:
     assert agent.status("bus", "POST", "/sql", {"query": "SELECT * FROM raw"}) == 403
 
 
-def test_a_prefix_bounds_what_is_deleted(agent: Guarded) -> None:
+def test_prefix_bounds_deletions(agent: Guarded) -> None:
     agent.add("cleaner", "admin", prefix="bus-")
     assert agent.status("fog", "POST", "/put", put("bus-d", "tram-d")) == 200
     assert agent.status("bus", "DELETE", "/monitoring", LATEST) == 403
@@ -82,12 +105,12 @@ def test_a_prefix_bounds_what_is_deleted(agent: Guarded) -> None:
     assert not any(entity.startswith("bus-") for entity in left)
 
 
-def test_idempotency_keys_of_a_token_are_its_own(agent: Guarded) -> None:
+def test_idempotency_keys_are_separate_by_token(agent: Guarded) -> None:
     for name in ("sensor", "operator", "fog"):
         assert agent.ask(name, "POST", "/put", put(f"key-{name}"), key="a").is_success
         record = {"key": f"key-{name}", "val": 1, "timestamp": 1}
         assert agent.ask(name, "POST", "/app/put", {"app": [record]}, key="a").is_success
-    # Of one token a key says that a body was stored, whatever the body is.
+    # With one token, a repeated key is a repeated request, whatever its body.
     assert agent.ask("sensor", "POST", "/put", put("key-repeated"), key="a").is_success
     all_three = ["key-fog", "key-operator", "key-sensor"]
     asked = {"entityID": [*all_three, "key-repeated"]}
@@ -96,28 +119,28 @@ def test_idempotency_keys_of_a_token_are_its_own(agent: Guarded) -> None:
     assert [each["key"] for each in found] == all_three
 
 
-def test_a_revoked_token_opens_nothing_from_then_on(agent: Guarded) -> None:
+def test_revoked_token_is_rejected(agent: Guarded) -> None:
     agent.add("brief", "read")
     assert agent.status("brief", "GET", "/streams") == 200
-    write_token_file(agent.file, read_token_file(agent.file).without("brief"))
+    write_token_file(agent.file, read_token_file(agent.file).without_token("brief"))
     assert agent.status("brief", "GET", "/streams") == 401
 
 
 @pytest.mark.parametrize(
     "header", ["", "Bearer", "Basic {}", "bearer{}", "Bearer x{}", "Bearer {} x", "{}"]
 )
-def test_what_is_not_quite_the_token_is_refused(agent: Guarded, header: str) -> None:
+def test_malformed_token_is_rejected(agent: Guarded, header: str) -> None:
     headers = {"Authorization": header.format(FOG)}
     assert httpx.get(f"{agent.url}/streams", headers=headers).status_code == 401
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "Token"])
-def test_the_scheme_may_be_written_as_collectors_do(agent: Guarded, scheme: str) -> None:
+def test_scheme_is_matched_without_case(agent: Guarded, scheme: str) -> None:
     headers = {"Authorization": f"{scheme} {FOG}"}
     assert httpx.get(f"{agent.url}/streams", headers=headers).status_code == 200
 
 
-def test_what_agents_say_in_headers_is_believed_of_agents_only(agent: Guarded) -> None:
+def test_headers_of_agents_are_ignored_from_clients(agent: Guarded) -> None:
     assert agent.status("fog", "POST", "/put", put("bus-9", "tram-9")) == 200
 
     def seen(name: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Rows of signed streams are read by tokens that carry the signature, in every way of reading."""
+"""Streams with a signature: every kind of read requires a token with the same signature."""
 
 import httpx
 import pyarrow as pa
@@ -16,8 +16,8 @@ SERIES = {"query": '{__name__="insight:peak"}', "time": str(TS / 1000)}
 
 @pytest.fixture(scope="module")
 def signed(agent: Guarded) -> Guarded:
-    """The agent with a stream of results that is signed, and a token that may read it."""
-    content, token = read_token_file(agent.file).added(
+    """Add a stream with a signature, and a token that may read the stream; return the agent."""
+    content, token = read_token_file(agent.file).with_token(
         "chair", frozenset({"read"}), "", None, ["board"]
     )
     write_token_file(agent.file, content)
@@ -39,17 +39,19 @@ def signed(agent: Guarded) -> Guarded:
         ("POST", "/sql", {"query": f'SELECT value FROM "{STREAM}"'}),  # noqa: S608
     ],
 )
-def test_rows_open_to_the_signature(signed: Guarded, method: str, path: str, body: object) -> None:
+def test_signed_stream_opens_to_its_signature(
+    signed: Guarded, method: str, path: str, body: object
+) -> None:
     for name in ("chair", "fog"):
         assert signed.status(name, method, path, body) == 200
     for name in ("viewer", "operator"):
         refused = signed.ask(name, method, path, body)
         assert refused.status_code == 403
         message = refused.json()["error"]["message"]
-        assert f"takes a token with the signature board, which the token {name}" in message
+        assert f"requires a token with the signature board, which the token {name}" in message
 
 
-def test_they_are_followed_with_the_signature_only(signed: Guarded) -> None:
+def test_signed_stream_is_followed_with_its_signature_only(signed: Guarded) -> None:
     assert signed.status("viewer", "GET", f"/streams/{STREAM}/events?from=0") == 403
     headers = {"Authorization": f"Bearer {signed.tokens['chair']}"}
     path = f"{signed.url}/streams/{STREAM}/events?from=0"
@@ -59,7 +61,7 @@ def test_they_are_followed_with_the_signature_only(signed: Guarded) -> None:
 
 
 @pytest.mark.parametrize("path", ["/api/v1/query", "/api/v1/series"])
-def test_promql_knows_them_with_the_signature_only(signed: Guarded, path: str) -> None:
+def test_promql_reads_signed_streams_by_signature_only(signed: Guarded, path: str) -> None:
     def found(name: str) -> bool:
         headers = {"Authorization": f"Bearer {signed.tokens[name]}"}
         params = {**SERIES, "match[]": SERIES["query"]}
@@ -74,7 +76,7 @@ def test_promql_knows_them_with_the_signature_only(signed: Guarded, path: str) -
     assert found("fog")
 
 
-def test_an_agent_that_passes_a_request_on_tells_the_signatures(signed: Guarded) -> None:
+def test_proxy_passes_signatures_on(signed: Guarded) -> None:
     def status(signatures: str) -> int:
         headers = {"Authorization": f"Bearer {FOG}", "Mistbow-Signatures": signatures}
         return httpx.get(f"{signed.url}/streams/{STREAM}/rows", headers=headers).status_code
@@ -88,7 +90,7 @@ def test_an_agent_that_passes_a_request_on_tells_the_signatures(signed: Guarded)
     assert httpx.get(f"{signed.url}/streams/{STREAM}/rows", headers=headers).status_code == 403
 
 
-def test_a_copy_is_signed_too(signed: Guarded) -> None:
+def test_replica_of_a_signed_stream_is_signed(signed: Guarded) -> None:
     signed.add("other", "admin")
     path = f"/streams/replicas/edge/{STREAM}/rows"
     assert signed.status("other", "GET", path) == 403

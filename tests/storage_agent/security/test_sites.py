@@ -1,4 +1,4 @@
-"""What a token opens holds also where another site's agent answers; agents and Ignite by TLS."""
+"""Scopes of requests to other sites, with TLS between agents and to Ignite."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,20 +9,20 @@ import pytest
 from pydantic import SecretStr
 from pyignite import Client
 
-from mistbow.client.agent import AgentClient, Point
+from ignite_server.ports import free_ports
+from ignite_server.server import IgniteServer
+from mistbow.client import AgentClient, Point
 from mistbow.errors import UnavailableError
-from mistbow.ignite.server import IgniteServer
-from mistbow.ignite.tls import ServerTls, client_tls
-from mistbow.ports import free_ports
-from mistbow.settings import AgentSettings
-from storage_agent.ignite_client import IgniteClient
+from storage_agent.ignite.client import IgniteClient
+from storage_agent.ignite.tls import ServerTls, client_tls
 from storage_agent.main import create_app
+from storage_agent.settings import AgentSettings
 from tests.storage_agent.security.conftest import FOG, entities, guarded, put
 from tests.support.certificates import Authority
+from tests.support.conditions import eventually
+from tests.support.http_server import served
 from tests.support.ignite import empty
-from tests.support.serving import served
-from tests.support.sites import knows
-from tests.support.waiting import eventually
+from tests.support.sites import wait_until_reached
 
 LATEST = {"metricID": ["m"]}
 PASSWORD = 'of "the" <key> & store'  # noqa: S105 - of this test only
@@ -35,7 +35,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 @pytest.fixture(scope="module")
 def guarded_ignite(
-    authority: Authority, tmp_path_factory: pytest.TempPathFactory
+    processes: None, authority: Authority, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[IgniteServer]:
     store = authority.serve("127.0.0.1", name="ignite").key_store(PASSWORD)
     tls = ServerTls(store, PASSWORD, authority.file)
@@ -43,7 +43,7 @@ def guarded_ignite(
         yield server
 
 
-def test_rights_hold_at_other_sites_and_agents_speak_tls(
+def test_scopes_apply_at_other_sites_over_tls(
     ignite_server: IgniteServer,
     guarded_ignite: IgniteServer,
     authority: Authority,
@@ -75,7 +75,7 @@ def test_rights_hold_at_other_sites_and_agents_speak_tls(
         guarded(tmp_path / "near", ignite_server.port, here, **near) as agent,
     ):
         client = AgentClient(agent.url, FOG)
-        knows(client, "far")
+        wait_until_reached(client, "far")
         client.close()
         agent.add("viewer", "read")
         agent.add("bus", "ingest", "read", prefix="bus-")
@@ -102,7 +102,7 @@ def test_rights_hold_at_other_sites_and_agents_speak_tls(
         assert entities(agent.ask("bus", "POST", "/get", everywhere)) == buses
         total = agent.ask("bus", "POST", "/query", {**everywhere, "agg": "sum"})
         assert total.json()["value"] == 2
-        # What it has is known here too.
+        # Its facts are here too.
         listed = eventually(lambda: _all(agent.ask("bus", "POST", "/list", everywhere).json()))
         assert sorted(item["entityID"] for item in listed) == buses
 
@@ -111,7 +111,7 @@ def _all(answer: dict[str, Any]) -> list[Any]:
     return answer["metric"] if len(answer["metric"]) >= 3 else []
 
 
-def test_the_python_client_trusts_a_given_authority_only(
+def test_client_trusts_the_given_authority_only(
     guarded_ignite: IgniteServer, authority: Authority, tmp_path: Path
 ) -> None:
     shown = authority.serve("127.0.0.1", name="client")
@@ -133,7 +133,7 @@ def test_the_python_client_trusts_a_given_authority_only(
             AgentClient(https, FOG).get(metric="m")
 
 
-async def test_ignite_is_trusted_by_its_certificate_only(
+async def test_agent_trusts_ignite_by_its_certificate_only(
     guarded_ignite: IgniteServer, authority: Authority, tmp_path: Path
 ) -> None:
     assert (guarded_ignite.config.folder / "server.xml").stat().st_mode & 0o077 == 0
@@ -151,7 +151,7 @@ async def test_ignite_is_trusted_by_its_certificate_only(
         await client.close()
 
 
-def test_ignite_listens_on_loopback_only_with_tls_too(guarded_ignite: IgniteServer) -> None:
+def test_ignite_with_tls_listens_on_loopback_only(guarded_ignite: IgniteServer) -> None:
     config = guarded_ignite.config
     family = [psutil.Process(guarded_ignite.pid)]
     family += family[0].children(recursive=True)

@@ -7,15 +7,15 @@ import pyarrow as pa
 import pytest
 from pydantic import SecretStr
 
-from mistbow.client.agent import AgentClient, Point
+from ignite_server.server import IgniteServer
+from mistbow.client import AgentClient, Point
 from mistbow.clock import system_clock
-from mistbow.ignite.server import IgniteServer
-from mistbow.settings import AgentSettings
 from storage_agent.main import create_app
-from tests.storage_agent.conftest import HeldClock
+from storage_agent.settings import AgentSettings
+from tests.storage_agent.conftest import ManualClock
+from tests.support.conditions import eventually
+from tests.support.http_server import served
 from tests.support.ignite import empty
-from tests.support.serving import served
-from tests.support.waiting import eventually
 
 NOW = system_clock()
 TOKEN = "of-the-fog"  # noqa: S105 - of these tests only
@@ -38,7 +38,7 @@ def agent(
         sql_max_rows=1_000,
         sql_queries=1,
     )
-    with served(create_app(settings, HeldClock(NOW))) as url:
+    with served(create_app(settings, ManualClock(NOW))) as url:
         headers = {"Authorization": f"Bearer {TOKEN}"}
         ready = f"{url}/readyz"
         eventually(lambda: httpx.get(ready, headers=headers).is_success, what="it is ready")

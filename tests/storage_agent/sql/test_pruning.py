@@ -1,4 +1,4 @@
-"""What a filter leaves to be read."""
+"""Pruning of scans: the values and times that a filter can match."""
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -6,14 +6,14 @@ import pytest
 from pyarrow.dataset import Expression
 
 from mistbow.streams.schemas import POINTS
-from storage_agent.sql.pruning import times, words
+from storage_agent.sql.pruning import matching_values, time_bounds
 
 TS, METRIC, VALUE = pc.field("ts"), pc.field("metric"), pc.field("value")
 KNOWN = sorted(f"m{number}" for number in range(1000))
 
 
 def one_of(field: Expression, values: list[object]) -> Expression:
-    """Return an IN as DuckDB writes it."""
+    """Return an ``IN`` expression in the form that DuckDB produces."""
     return pc.if_else(pc.is_valid(field), field.isin(values), pa.scalar(None, pa.bool_()))
 
 
@@ -30,8 +30,8 @@ def one_of(field: Expression, values: list[object]) -> Expression:
         (pc.is_valid(METRIC), (None, None)),
     ],
 )
-def test_times(rows_filter: Expression, bounds: tuple[int | None, int | None]) -> None:
-    assert times(rows_filter, POINTS) == bounds
+def test_time_bounds(rows_filter: Expression, bounds: tuple[int | None, int | None]) -> None:
+    assert time_bounds(rows_filter, POINTS) == bounds
 
 
 @pytest.mark.parametrize(
@@ -46,12 +46,12 @@ def test_times(rows_filter: Expression, bounds: tuple[int | None, int | None]) -
         ((METRIC > "m998") | (METRIC == "m0"), ["m0", "m999"]),
     ],
 )
-def test_words(rows_filter: Expression, left: list[str] | None) -> None:
-    assert words(rows_filter, POINTS, "metric", KNOWN) == left
+def test_matching_values(rows_filter: Expression, left: list[str] | None) -> None:
+    assert matching_values(rows_filter, POINTS, "metric", KNOWN) == left
 
 
-def test_times_that_no_row_can_have() -> None:
-    least, most = times((TS > 9) & (TS < 5), POINTS)
-    assert least is not None
-    assert most is not None
-    assert least > most
+def test_time_bounds_of_contradiction_are_empty() -> None:
+    first, last = time_bounds((TS > 9) & (TS < 5), POINTS)
+    assert first is not None
+    assert last is not None
+    assert first > last

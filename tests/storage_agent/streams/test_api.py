@@ -4,11 +4,11 @@ import httpx
 import pyarrow as pa
 import pytest
 
-from mistbow.client.agent import AgentClient, AsyncAgentClient, Point
+from mistbow.client import AgentClient, AsyncAgentClient, Point
 from mistbow.errors import ConflictError, FencedError, InvalidRequestError, NotFoundError
-from mistbow.streams.schemas import HORIZON, METADATA, POINTS, RAW, RESULT_ROWS
+from mistbow.streams.schemas import METADATA, POINTS, RAW, RESULT_ROWS, ROW_FRONTIER
 from mistbow.streams.wire import Chunk, Position, encode_rows
-from tests.storage_agent.conftest import HeldClock
+from tests.storage_agent.conftest import ManualClock
 
 SCHEMA = pa.schema([pa.field("ts", pa.int64(), nullable=False), ("word", pa.string())])
 
@@ -18,7 +18,7 @@ def rows(*pairs: tuple[int, str]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 
-def test_a_stream_is_made_once(client: AgentClient) -> None:
+def test_create_stream_repeated_returns_the_same_stream(client: AgentClient) -> None:
     made = client.create_stream("a/b-1.x_y", SCHEMA)
     assert [(field.name, field.type) for field in made.fields] == [
         ("ts", "int64"),
@@ -33,18 +33,19 @@ def test_a_stream_is_made_once(client: AgentClient) -> None:
 
 
 @pytest.mark.parametrize("name", ["A", "-a", "a b", "ä", "a" * 101, "a/info"])
-def test_odd_names_are_refused(client: AgentClient, name: str) -> None:
+def test_create_stream_rejects_invalid_names(client: AgentClient, name: str) -> None:
     with pytest.raises(InvalidRequestError):
         client.create_stream(name, SCHEMA)
 
 
-def test_what_is_not_there_or_not_right(client: AgentClient, url: str) -> None:
-    with pytest.raises(NotFoundError):
-        client.info("nothing")
+def test_stream_routes_reject_invalid_requests(client: AgentClient, url: str) -> None:
+    with pytest.raises(NotFoundError) as unknown:
+        client.info("nothing/here")
+    assert unknown.value.hint == "PUT /streams/nothing/here creates the stream."
     with pytest.raises(ConflictError):
         client.claim(RAW)
     with pytest.raises(InvalidRequestError, match="horizon"):
-        client.create_stream("s", pa.schema([HORIZON]))
+        client.create_stream("s", pa.schema([ROW_FRONTIER]))
     client.create_stream("s", SCHEMA)
     with pytest.raises(InvalidRequestError):
         client.append("s", RESULT_ROWS.empty_table())
@@ -66,7 +67,7 @@ def test_what_is_not_there_or_not_right(client: AgentClient, url: str) -> None:
         assert httpx.get(f"{url}/streams/s?{query}").status_code == 400
 
 
-def test_append_and_read(client: AgentClient) -> None:
+def test_append_then_read_returns_the_rows(client: AgentClient) -> None:
     client.create_stream("s", SCHEMA)
     first = client.append("s", rows((1, "a"), (2, "b")), idempotency_key="k1")
     assert (first.first, first.next) == (0, 2)
@@ -81,7 +82,9 @@ def test_append_and_read(client: AgentClient) -> None:
     assert client.append("s", rows()).next == 3
 
 
-def test_selections(client: AgentClient, clock: HeldClock) -> None:
+def test_selection_returns_only_matching_rows_and_columns(
+    client: AgentClient, clock: ManualClock
+) -> None:
     now = clock.now
     client.put([Point("cpu", "a", now, 1.0), Point("cpu", "b", now, 2.0)])
     client.put([Point("mem", "a", now + 500, 3.0), Point("cpu", "a", now - 5000, 4.0)])
@@ -101,10 +104,10 @@ def test_selections(client: AgentClient, clock: HeldClock) -> None:
     assert values(late=False) == [1, 2, 3]
     table = client.read(RAW, columns=["value"]).table
     assert table.column_names == ["value", "horizon"]
-    assert client.read(RAW).table.schema == POINTS.append(HORIZON)
+    assert client.read(RAW).table.schema == POINTS.append(ROW_FRONTIER)
 
 
-def test_the_horizon_tells_what_is_late(client: AgentClient, clock: HeldClock) -> None:
+def test_horizon_column_marks_late_rows(client: AgentClient, clock: ManualClock) -> None:
     start = clock.now
     client.put([Point("m", "e", start, 1.0)])
     clock.now += 2000
@@ -118,7 +121,7 @@ def test_the_horizon_tells_what_is_late(client: AgentClient, clock: HeldClock) -
     assert client.info(RAW).frontier == start + 1000
 
 
-def test_claims_fence(client: AgentClient) -> None:
+def test_claim_fences_appends_of_older_epochs(client: AgentClient) -> None:
     client.create_stream("s", SCHEMA)
     client.append("s", rows((1, "a")))
     first = client.claim("s")
@@ -136,7 +139,7 @@ def test_claims_fence(client: AgentClient) -> None:
     assert client.read("s").table["word"].to_pylist() == ["a", "b", "d"]
 
 
-def test_a_writer_moves_its_frontier(client: AgentClient) -> None:
+def test_advance_moves_the_frontier_and_never_back(client: AgentClient) -> None:
     client.create_stream("s", SCHEMA)
     epoch = client.claim("s").epoch
     assert client.advance("s", epoch, frontier=10, attributes={"a": 1, "b": [2]}).frontier == 10
@@ -177,7 +180,7 @@ def test_seek_and_offset(client: AgentClient) -> None:
     assert offset(8, 5) == (8, 40)
 
 
-def test_offset_waits_for_the_frontier(client: AgentClient, clock: HeldClock) -> None:
+def test_offset_waits_for_the_frontier(client: AgentClient, clock: ManualClock) -> None:
     head = client.info(RAW).head
     before = client.offset(RAW, head, 10)
     clock.now += 5
@@ -186,7 +189,7 @@ def test_offset_waits_for_the_frontier(client: AgentClient, clock: HeldClock) ->
     assert client.offset(RAW, head, 10, wait_ms=1, after_frontier=after.frontier) == after
 
 
-def test_following(client: AgentClient, url: str, clock: HeldClock) -> None:
+def test_follow_yields_later_rows(client: AgentClient, url: str, clock: ManualClock) -> None:
     client.put([Point("m", "e", clock.now, 1.0)])
     chunks = client.follow(RAW, match={"metric": "m"})
     assert next(chunks).rows["value"].to_pylist() == [1.0]
@@ -202,7 +205,7 @@ def test_following(client: AgentClient, url: str, clock: HeldClock) -> None:
     writer.close()
 
 
-async def test_following_without_blocking(url: str, clock: HeldClock) -> None:
+async def test_async_follow_yields_later_rows(url: str, clock: ManualClock) -> None:
     client = AsyncAgentClient(url)
     seen: list[Chunk] = []
     await client.put([Point("m", "e", clock.now, 0.0)])

@@ -1,15 +1,17 @@
-"""What is known of the series after a restart that finds commits merged, on a real Ignite."""
+"""The catalogue after a restart during which segments were merged, on a real Ignite."""
 
 import pyarrow as pa
 import pytest
 
 from mistbow.streams.schemas import POINTS
-from storage_agent.ignite_client import METADATA
-from storage_agent.monitoring.catalogue import APPLIED, Catalogue
+from storage_agent.ignite.client import METADATA
 from storage_agent.streams import compaction
-from storage_agent.streams.housekeeping import GRACE_MS, Bound, Housekeeper
-from tests.storage_agent.conftest import HeldClock
-from tests.storage_agent.streams.opening import Opener
+from storage_agent.streams.log import SegmentConsumer
+from storage_agent.streams.maintenance import GRACE_MS, Maintenance, StorageLimit
+from storage_agent.timeseries.catalogue import Catalogue
+from storage_agent.timeseries.checkpoint import APPLIED_KEY
+from tests.storage_agent.conftest import ManualClock
+from tests.storage_agent.streams.opener import Opener
 
 
 def points(*rows: tuple[str, int, float]) -> pa.RecordBatch:
@@ -20,7 +22,10 @@ def points(*rows: tuple[str, int, float]) -> pa.RecordBatch:
 
 
 def latest(catalogue: Catalogue) -> dict[str, tuple[object, ...]]:
-    """Return by entity its latest value; of points ahead a run does not know when each came."""
+    """Return the latest values of a catalogue: entity -> (time, value, times of arrival), in ms.
+
+    The entity ``ahead`` has no times of arrival, because a run may omit them.
+    """
     found = {}
     for series, _ in catalogue.all():
         value = catalogue.latest(series)
@@ -31,15 +36,15 @@ def latest(catalogue: Catalogue) -> dict[str, tuple[object, ...]]:
 
 
 async def test_recovery_from_inside_a_run(
-    opener: Opener, clock: HeldClock, monkeypatch: pytest.MonkeyPatch
+    opener: Opener, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compaction, "COMMITS", 5)
+    monkeypatch.setattr(compaction, "SEGMENTS_PER_RUN", 5)
     stream = await opener.open(POINTS, 1000)
     before = Catalogue()
-    stream.log.listener = lambda segment, _: before.apply(segment)
+    stream.log.attach(SegmentConsumer(lambda segment, _: before.apply(segment)))
     now = clock.now
-    told = [{"metricID": "m", "entityID": "a", "units": "W"}]
-    await stream.writer.append(points(("a", now, 1.0)), series=told)
+    described = [{"metricID": "m", "entityID": "a", "units": "W"}]
+    await stream.writer.append(points(("a", now, 1.0)), series=described)
     await stream.writer.append(points(("b", now, 2.0), ("a", now, 3.0)))
     await before.checkpoint(opener.ignite)
     for rows in (
@@ -50,17 +55,17 @@ async def test_recovery_from_inside_a_run(
     ):
         clock.now += 10
         await stream.writer.append(rows)
-    housekeeper = Housekeeper(lambda: [stream.log], clock, Bound, lambda _: True)
-    await housekeeper.keep()
+    housekeeper = Maintenance(lambda: [stream.log], clock, StorageLimit, lambda _: True)
+    await housekeeper.run()
     clock.now += GRACE_MS
-    await housekeeper.keep()
-    assert [entry.blocks > 0 for entry in stream.log.index.from_number(0)] == [True, False]
+    await housekeeper.run()
+    assert [entry.blocks > 0 for entry in stream.log.index.entries_from(0)] == [True, False]
 
     stored = await opener.ignite.scan(METADATA)
-    inside = int(stored[APPLIED])
+    inside = int(stored[APPLIED_KEY])
     assert 0 < inside < stream.log.manifest.current.runs[0].next
     again = (await opener.open(POINTS, 1000)).log
-    for metadata in (stored, {**stored, APPLIED: b"0"}):
+    for metadata in (stored, {**stored, APPLIED_KEY: b"0"}):
         after = Catalogue()
         await after.recover(opener.ignite, metadata, again)
         assert dict(after.all()) == dict(before.all())

@@ -1,4 +1,4 @@
-"""Merging commits into runs, deleting, expiring and evicting, on a real Ignite."""
+"""Compaction, deletion, expiry and eviction of a stream, on a real Ignite."""
 
 import asyncio
 import random
@@ -7,27 +7,29 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
+from mistbow.client.operation_model import ConfigChange
 from mistbow.errors import TooLargeError, UnavailableError
-from mistbow.settings import AgentSettings
 from mistbow.streams.schemas import EVENTS, POINTS
-from storage_agent.config import ConfigCell, ConfigChange
-from storage_agent.ignite_client import HISTORICAL
-from storage_agent.monitoring.history import History
+from storage_agent.agent.config import ConfigCell, ConfiguredPolicies
+from storage_agent.ignite.client import HISTORICAL
+from storage_agent.settings import AgentSettings
 from storage_agent.streams import compaction
-from storage_agent.streams.housekeeping import GRACE_MS, Bound, Housekeeper
-from storage_agent.streams.log import StreamLog
-from storage_agent.streams.reading import Selection, Selector, furthest, read
+from storage_agent.streams.log import StreamLog, remove_data
+from storage_agent.streams.maintenance import GRACE_MS, Maintenance, StorageLimit
+from storage_agent.streams.policy import StorageUsage
 from storage_agent.streams.streams import Stream
-from tests.storage_agent.conftest import HeldClock
-from tests.storage_agent.streams.opening import Opener, rows
+from storage_agent.streams.subscription import RowSelection, RowSelector, find_end, read
+from storage_agent.timeseries.history import History
+from tests.storage_agent.conftest import ManualClock
+from tests.storage_agent.streams.opener import FixedPolicy, Opener, rows
 
 LATE_MS = 1000
 
 
 @pytest.fixture(autouse=True)
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Merge what is small already."""
-    monkeypatch.setattr(compaction, "COMMITS", 5)
+    """Let compaction merge even a few small segments."""
+    monkeypatch.setattr(compaction, "SEGMENTS_PER_RUN", 5)
     monkeypatch.setattr(compaction, "FAN_IN", 3)
 
 
@@ -45,20 +47,25 @@ def points(chance: random.Random, now: int, count: int) -> pa.RecordBatch:
     )
 
 
-def keeper(clock: HeldClock, *logs: StreamLog, bound: Callable[[], Bound] = Bound) -> Housekeeper:
-    return Housekeeper(lambda: list(logs), clock, bound, lambda _: True)
+def keeper(
+    clock: ManualClock, *logs: StreamLog, limit: Callable[[], StorageLimit] = StorageLimit
+) -> Maintenance:
+    return Maintenance(lambda: list(logs), clock, limit, lambda _: True)
 
 
-async def keep_all(housekeeper: Housekeeper) -> None:
+async def keep_all(housekeeper: Maintenance) -> None:
     for _ in range(30):
-        await housekeeper.keep()
+        await housekeeper.run()
 
 
 async def everything(stream: Stream, start: int = 0, **selection: object) -> list[dict]:
-    """Return all rows from a number on, with theirs; checks that positions and frontiers go up."""
+    """Return all rows from a position on, each with its position as ``number``.
+
+    Checks that positions and frontiers never decrease.
+    """
     rows, frontier, position = [], 0, start
-    async for found in read(stream.log, Selector(stream, Selection(**selection)), start):
-        for row, number in zip(found.rows.to_pylist(), found.numbers.tolist(), strict=True):
+    async for found in read(stream.log, RowSelector(stream, RowSelection(**selection)), start):
+        for row, number in zip(found.rows.to_pylist(), found.positions.tolist(), strict=True):
             assert position <= number < found.position.next
             rows.append({**row, "number": number})
         assert found.position.next >= position
@@ -72,8 +79,8 @@ def ordered(found: list[dict]) -> list[tuple]:
     return sorted(tuple(row.values()) for row in found)
 
 
-async def filled(opener: Opener, clock: HeldClock, commits: int = 40) -> tuple[Stream, list[int]]:
-    """Return a stream of points, some late, and the numbers at which its commits begin."""
+async def filled(opener: Opener, clock: ManualClock, commits: int = 40) -> tuple[Stream, list[int]]:
+    """Return a stream of points, some late, and the positions at which its commits begin."""
     chance = random.Random(3)  # noqa: S311 - the same each time, by design
     stream = await opener.open(POINTS, LATE_MS)
     starts = []
@@ -84,7 +91,7 @@ async def filled(opener: Opener, clock: HeldClock, commits: int = 40) -> tuple[S
     return stream, starts
 
 
-async def test_a_merged_stream_reads_as_before(opener: Opener, clock: HeldClock) -> None:
+async def test_compacted_stream_reads_as_before(opener: Opener, clock: ManualClock) -> None:
     stream, starts = await filled(opener, clock)
     numbers = range(stream.log.head)
     before = await everything(stream)
@@ -93,7 +100,7 @@ async def test_a_merged_stream_reads_as_before(opener: Opener, clock: HeldClock)
     seeks = {
         time: await stream.log.seek(time) for time in range(clock.now - 20_000, clock.now, 700)
     }
-    steps = {start: await furthest(stream.log, start, 20) for start in starts}
+    steps = {start: await find_end(stream.log, start, 20) for start in starts}
     await keep_all(keeper(clock, stream.log))
     assert len(stream.log.index) < 10
     assert stream.log.manifest.current.runs[0].level > 1
@@ -102,13 +109,32 @@ async def test_a_merged_stream_reads_as_before(opener: Opener, clock: HeldClock)
             assert await everything(each, number) == before[number:]
         assert await everything(each, late=True) == late
         assert {time: await each.log.seek(time) for time in seeks} == seeks
-        assert {start: await furthest(each.log, start, 20) for start in starts} == steps
+        assert {start: await find_end(each.log, start, 20) for start in starts} == steps
+
+
+async def test_page_from_within_a_run_with_deleted_rows_has_at_most_the_maximum_of_rows(
+    opener: Opener, clock: ManualClock
+) -> None:
+    stream, _ = await filled(opener, clock)
+    await stream.writer.delete(["entity"], [["a"], ["b"], ["c"], ["d"]])
+    await keep_all(keeper(clock, stream.log))
+    chance = random.Random(7)  # noqa: S311 - the same each time, by design
+    for _ in range(4):
+        await stream.writer.append(points(chance, clock.now, 6))
+    assert len(stream.log.index) > 4
+    found = await everything(stream)
+    assert len(found) < stream.log.head / 2
+    for max_rows in (8, 20):
+        for start in range(stream.log.head):
+            end = (await find_end(stream.log, start, max_rows)).next
+            assert end > start
+            assert sum(start <= row["number"] < end for row in found) <= max_rows
 
 
 async def test_history_reads_only_the_blocks_of_its_series(
-    opener: Opener, clock: HeldClock, monkeypatch: pytest.MonkeyPatch
+    opener: Opener, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("storage_agent.streams.runs._ROWS_A_BLOCK", 16)
+    monkeypatch.setattr("storage_agent.streams.runs._ROWS_PER_BLOCK", 16)
     stream, _ = await filled(opener, clock)
     history = History(stream.log)
     start, end = clock.now - 12_000, clock.now - 4000
@@ -124,7 +150,9 @@ async def test_history_reads_only_the_blocks_of_its_series(
     assert await read_now() == before
 
 
-async def test_deleted_rows_are_gone_at_once_and_for_good(opener: Opener, clock: HeldClock) -> None:
+async def test_deleted_rows_are_invisible_at_once_and_after_compaction(
+    opener: Opener, clock: ManualClock
+) -> None:
     stream, _ = await filled(opener, clock)
     await keep_all(keeper(clock, stream.log))
     chance = random.Random(4)  # noqa: S311
@@ -146,17 +174,17 @@ async def test_deleted_rows_are_gone_at_once_and_for_good(opener: Opener, clock:
         await stream.writer.append(points(chance, clock.now, 1))
     expected = ordered(await everything(stream))
     await keep_all(keeper(clock, stream.log))
-    assert not stream.log.manifest.current.deletions
+    assert not stream.log.manifest.current.tombstones
     assert ordered(await everything(await opener.open(POINTS, LATE_MS))) == expected
 
 
-async def test_expired_rows_vanish_inside_runs_too(opener: Opener, clock: HeldClock) -> None:
+async def test_expired_rows_are_invisible_inside_runs(opener: Opener, clock: ManualClock) -> None:
     stream, starts = await filled(opener, clock)
     housekeeper = keeper(clock, stream.log)
     rest = ordered(await everything(stream, starts[25]))
     await keep_all(housekeeper)
     created = clock.now - 500 * (len(starts) - 1 - 25)
-    stream.log.expired_before = lambda: created
+    stream.log.policy = FixedPolicy(created)
     assert ordered(await everything(stream)) == rest
     await keep_all(housekeeper)
     assert stream.log.first > 0
@@ -166,19 +194,20 @@ async def test_expired_rows_vanish_inside_runs_too(opener: Opener, clock: HeldCl
     assert len(again) < 2 * len(rest)
 
 
-async def test_rows_that_somebody_needs_are_kept(
-    opener: Opener, clock: HeldClock, settings: AgentSettings
+async def test_retention_lease_delays_expiry(
+    opener: Opener, clock: ManualClock, settings: AgentSettings
 ) -> None:
     stream = await opener.open()
     config = ConfigCell(settings.model_copy(update={"retention_s": 10}), opener.ignite)
     begin = clock.now
+    policy = ConfiguredPolicies(config, clock, StorageUsage()).policy_of("s")
 
     def expired_before() -> int:
-        return config.expired_before(stream.log, clock) - begin
+        return policy.expired_before(stream.log.state.current) - begin
 
     assert expired_before() == -10_000
-    await stream.writer.hold("one", 60_000, 5000)
-    await stream.writer.hold("two", 20_000, 50_000)
+    await stream.writer.retain("one", 60_000, 5000)
+    await stream.writer.retain("two", 20_000, 50_000)
     assert expired_before() == -60_000
     clock.now += 6000
     assert expired_before() == 6000 - 20_000
@@ -189,33 +218,35 @@ async def test_rows_that_somebody_needs_are_kept(
     assert again.current.streams == {"s": None}
 
 
-async def test_what_is_not_needed_leaves_ignite(opener: Opener, clock: HeldClock) -> None:
+async def test_garbage_is_removed_after_the_grace_period(
+    opener: Opener, clock: ManualClock
+) -> None:
     stream, _ = await filled(opener, clock)
     housekeeper = keeper(clock, stream.log)
     await keep_all(housekeeper)
     clock.now += GRACE_MS
     await keep_all(housekeeper)
     manifest = stream.log.manifest.current
-    assert not manifest.trash
-    kept = {
+    assert not manifest.garbage
+    remaining = {
         f"s/run/{run.id}/{part}"
         for run in manifest.runs
         for part in [*map(str, range(run.blocks)), "commits"]
     }
     stored = set(await opener.ignite.scan(HISTORICAL))
     tail = {key for key in stored if "/run/" not in key}
-    assert stored - tail == kept
+    assert stored - tail == remaining
     assert len(tail) < 10
-    await stream.log.remove_all()
+    await remove_data(stream.log)
     assert not await opener.ignite.scan(HISTORICAL)
 
 
-async def test_a_merge_that_was_not_finished_leaves_nothing(
-    opener: Opener, clock: HeldClock, monkeypatch: pytest.MonkeyPatch
+async def test_interrupted_compaction_leaves_no_keys(
+    opener: Opener, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream, _ = await filled(opener, clock)
     before = ordered(await everything(stream))
-    put_part = stream.log.store.put_part
+    put_part = stream.log.store.put_run_value
     left = [3]
 
     async def dies(*args: object) -> None:
@@ -224,8 +255,8 @@ async def test_a_merge_that_was_not_finished_leaves_nothing(
             raise RuntimeError("the agent dies here")
         await put_part(*args)
 
-    monkeypatch.setattr(stream.log.store, "put_part", dies)
-    await keeper(clock, stream.log).keep()
+    monkeypatch.setattr(stream.log.store, "put_run_value", dies)
+    await keeper(clock, stream.log).run()
     assert stream.log.manifest.current.building
     again = await opener.open(POINTS, LATE_MS)
     assert ordered(await everything(again)) == before
@@ -235,7 +266,7 @@ async def test_a_merge_that_was_not_finished_leaves_nothing(
     assert len(again.log.index) < 10
 
 
-async def test_idempotency_keys_survive_a_merge(opener: Opener, clock: HeldClock) -> None:
+async def test_idempotency_keys_survive_compaction(opener: Opener, clock: ManualClock) -> None:
     stream = await opener.open()
     for i in range(22):
         await stream.writer.append(rows(i), key=f"k{i}")
@@ -247,9 +278,11 @@ async def test_idempotency_keys_survive_a_merge(opener: Opener, clock: HeldClock
     assert again.log.head == 22
 
 
-async def test_of_events_with_one_key_the_last_is_kept(opener: Opener, clock: HeldClock) -> None:
+async def test_compaction_retains_the_last_event_of_each_key(
+    opener: Opener, clock: ManualClock
+) -> None:
     stream = await opener.open(EVENTS)
-    stream.log.by_key = True
+    stream.log.policy = FixedPolicy(latest_per_key=True)
     for i in range(32):
         row = pa.RecordBatch.from_arrays([[i], [f"k{i % 3}"], [str(i)]], schema=EVENTS)
         await stream.writer.append(row)
@@ -261,27 +294,29 @@ async def test_of_events_with_one_key_the_last_is_kept(opener: Opener, clock: He
     assert (await everything(stream, 31)) == [{"ts": 31, "key": "k1", "event": "31", "number": 31}]
 
 
-async def test_the_oldest_goes_when_there_is_no_room(opener: Opener, clock: HeldClock) -> None:
+async def test_storage_limit_evicts_the_oldest_rows_or_rejects_writes(
+    opener: Opener, clock: ManualClock
+) -> None:
     stream, starts = await filled(opener, clock)
     newest = ordered(await everything(stream, starts[-1]))
     await keep_all(keeper(clock, stream.log))
     taken = stream.log.index.bytes
-    refusing = keeper(clock, stream.log, bound=lambda: Bound(taken // 2, evict=False))
-    await refusing.keep()
-    assert refusing.full
+    refusing = keeper(clock, stream.log, limit=lambda: StorageLimit(taken // 2, evict=False))
+    await refusing.run()
+    assert refusing.usage.is_full
     assert stream.log.first == 0
-    evicting = keeper(clock, stream.log, bound=lambda: Bound(taken // 2))
-    await evicting.keep()
-    assert not evicting.full
+    evicting = keeper(clock, stream.log, limit=lambda: StorageLimit(taken // 2))
+    await evicting.run()
+    assert not evicting.usage.is_full
     assert stream.log.index.bytes <= taken // 2
     assert stream.log.first > 0
     assert set(newest) <= set(ordered(await everything(stream)))
 
 
-async def test_a_run_that_shrank_keeps_all_that_is_left(
-    opener: Opener, clock: HeldClock, monkeypatch: pytest.MonkeyPatch
+async def test_run_with_deleted_rows_retains_all_others(
+    opener: Opener, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("storage_agent.streams.runs._ROWS_A_BLOCK", 16)
+    monkeypatch.setattr("storage_agent.streams.runs._ROWS_PER_BLOCK", 16)
     stream, _ = await filled(opener, clock)
     await keep_all(keeper(clock, stream.log))
     for keys in ([(m, e) for m in "mn" for e in "abc"], [("nothing", "at all")], [("m", "d")]):
@@ -293,8 +328,8 @@ async def test_a_run_that_shrank_keeps_all_that_is_left(
 
 
 @pytest.mark.parametrize("lost", [2, 3])
-async def test_a_swap_that_landed_without_an_answer_does_no_harm(
-    opener: Opener, clock: HeldClock, monkeypatch: pytest.MonkeyPatch, lost: int
+async def test_manifest_swap_with_a_lost_answer_is_recognized(
+    opener: Opener, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, lost: int
 ) -> None:
     stream, _ = await filled(opener, clock)
     before = ordered(await everything(stream))
@@ -320,8 +355,8 @@ async def test_a_swap_that_landed_without_an_answer_does_no_harm(
         assert ordered(await everything(each)) == before
 
 
-async def test_what_is_too_large_for_one_value_is_kept_in_several(
-    opener: Opener, clock: HeldClock, monkeypatch: pytest.MonkeyPatch
+async def test_rows_larger_than_one_value_are_stored_in_several(
+    opener: Opener, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     schema = pa.schema([pa.field("data", pa.binary(), nullable=False)])
     stream = await opener.open(schema)
@@ -340,8 +375,8 @@ async def test_what_is_too_large_for_one_value_is_kept_in_several(
         )
 
 
-async def test_deleting_a_stream_may_be_interrupted(
-    opener: Opener, clock: HeldClock, monkeypatch: pytest.MonkeyPatch
+async def test_interrupted_removal_of_a_stream_can_be_repeated(
+    opener: Opener, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream, _ = await filled(opener, clock)
     await keep_all(keeper(clock, stream.log))
@@ -357,7 +392,7 @@ async def test_deleting_a_stream_may_be_interrupted(
 
         monkeypatch.setattr(opener.ignite, "remove_all", dies)
         with pytest.raises(UnavailableError):
-            await stream.log.remove_all()
+            await remove_data(stream.log)
     monkeypatch.setattr(opener.ignite, "remove_all", remove_all)
-    await stream.log.remove_all()
+    await remove_data(stream.log)
     assert not await opener.ignite.scan(HISTORICAL)

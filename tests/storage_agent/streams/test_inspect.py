@@ -5,11 +5,11 @@ import json
 import pyarrow as pa
 from typer.testing import CliRunner
 
-from mistbow.cli.app import app
-from mistbow.client.agent import AgentClient, Point
+from command_line.app import app
+from mistbow.client import AgentClient, Point
 
 
-def test_what_is_kept(client: AgentClient, url: str) -> None:
+def test_inspect_prints_rows_bytes_and_times(client: AgentClient, url: str) -> None:
     now = client.info("raw").frontier
     client.put([Point("m", "e", now + step, 1.0) for step in range(100)])
     client.create_stream("plain", pa.schema([("word", pa.string())]))
@@ -25,5 +25,5 @@ def test_what_is_kept(client: AgentClient, url: str) -> None:
     assert raw["bytes_per_row"] == round(raw["bytes"] / 100, 2)
     assert (plain["rows"], plain["first_ts"], plain["last_ts"]) == (1, None, None)
     shown = runner.invoke(app, ["storage", "inspect", "--url", url]).output
-    for word in ("segments", "bytes/row", "kept for", "raw", "plain", "100"):
+    for word in ("segments", "bytes/row", "retention", "raw", "plain", "100"):
         assert word in shown

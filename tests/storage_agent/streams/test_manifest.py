@@ -1,23 +1,23 @@
-"""What a manifest is to remember, bounded, and never forgotten too early."""
+"""The tombstones and garbage in a manifest: bounded, and retained as long as needed."""
 
 import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
 
+from ignite_server.server import IgniteServer
 from mistbow.errors import StorageFullError, TooLargeError, UnavailableError
-from mistbow.ignite.server import IgniteServer
-from storage_agent.ignite_client import IgniteClient
-from storage_agent.streams import housekeeping, manifest
-from storage_agent.streams.housekeeping import Bound, Housekeeper
-from storage_agent.streams.reading import Selection, Selector, read
+from storage_agent.ignite.client import IgniteClient
+from storage_agent.streams import maintenance, manifest
+from storage_agent.streams.maintenance import Maintenance, StorageLimit
 from storage_agent.streams.streams import Stream
-from tests.storage_agent.conftest import HeldClock
-from tests.storage_agent.streams.opening import Opener, rows
+from storage_agent.streams.subscription import RowSelection, RowSelector, read
+from tests.storage_agent.conftest import ManualClock
+from tests.storage_agent.streams.opener import Opener, rows
 
 
 class Slow(IgniteClient):
-    """A client of an Ignite in which ``replace`` takes as long as the test says."""
+    """A client of Ignite whose calls of ``replace`` wait until the test sets ``go``."""
 
     def __init__(self, port: int) -> None:
         super().__init__([("127.0.0.1", port)])
@@ -40,37 +40,37 @@ async def slow(ignite: IgniteServer) -> AsyncIterator[Slow]:
     await client.close()
 
 
-def keeper(stream: Stream, clock: HeldClock) -> Housekeeper:
-    return Housekeeper(lambda: [stream.log], clock, Bound, lambda _: True)
+def keeper(stream: Stream, clock: ManualClock) -> Maintenance:
+    return Maintenance(lambda: [stream.log], clock, StorageLimit, lambda _: True)
 
 
 async def times(stream: Stream) -> list[int]:
     found: list[int] = []
-    async for each in read(stream.log, Selector(stream, Selection()), 0):
+    async for each in read(stream.log, RowSelector(stream, RowSelection()), 0):
         found += each.rows["ts"].to_pylist()
     return found
 
 
-async def test_deletions_of_a_stream_that_rests_are_forgotten(
-    opener: Opener, clock: HeldClock, monkeypatch: pytest.MonkeyPatch
+async def test_tombstones_of_an_idle_stream_are_dropped(
+    opener: Opener, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(housekeeping, "_MOST_DELETIONS", 4)
+    monkeypatch.setattr(maintenance, "_MAX_TOMBSTONES", 4)
     stream = await opener.open()
     for commit in ((0, 1), (2, 3), (4, 5, 6)):
         await stream.writer.append(rows(*commit))
     for time in (0, 3, 5, 5, 5, 7, 8, 9):
         await stream.writer.delete(min_ts=time, max_ts=time)
     for _ in range(3):
-        await keeper(stream, clock).keep()
+        await keeper(stream, clock).run()
     # The last commit is never merged, so what hits it stays; what others do already does not.
-    [left] = stream.log.manifest.current.deletions
+    [left] = stream.log.manifest.current.tombstones
     assert (left.min_ts, left.max_ts) == (5, 5)
     for each in (stream, await opener.open()):
         assert await times(each) == [1, 2, 4, 6]
 
 
-async def test_a_deletion_that_comes_while_others_are_forgotten_stays(
-    slow: Slow, clock: HeldClock
+async def test_tombstone_added_while_others_are_dropped_stays(
+    slow: Slow, clock: ManualClock
 ) -> None:
     opener = Opener(slow, clock)
     stream = await opener.open()
@@ -80,20 +80,20 @@ async def test_a_deletion_that_comes_while_others_are_forgotten_stays(
     slow.go.clear()
     deleting = asyncio.create_task(stream.writer.delete(min_ts=1, max_ts=1))
     await slow.came.wait()
-    keeping = asyncio.create_task(keeper(stream, clock).keep())
+    keeping = asyncio.create_task(keeper(stream, clock).run())
     done, _ = await asyncio.wait([keeping], timeout=0.1)
     assert not done
     slow.go.set()
     await asyncio.gather(deleting, keeping)
-    assert [each.id for each in stream.log.manifest.current.deletions] == [2]
+    assert [each.id for each in stream.log.manifest.current.tombstones] == [2]
     assert await times(stream) == [2]
     await stream.writer.close()
 
 
-async def test_a_manifest_keeps_room_for_housekeeping(
-    opener: Opener, clock: HeldClock, monkeypatch: pytest.MonkeyPatch
+async def test_full_manifest_rejects_appends_but_not_compaction(
+    opener: Opener, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(manifest, "MOST_BYTES", 1000)
+    monkeypatch.setattr(manifest, "MAX_BYTES", 1000)
     stream = await opener.open()
     await stream.writer.append(rows(1))
     with pytest.raises(TooLargeError, match="takes"):
@@ -101,13 +101,13 @@ async def test_a_manifest_keeps_room_for_housekeeping(
     for _ in range(5):
         await stream.writer.delete(min_ts=5, max_ts=5)
     refused = [stream.writer.delete(min_ts=5, max_ts=5) for _ in range(10)]
-    with pytest.raises(UnavailableError, match="too many deletions"):
+    with pytest.raises(UnavailableError, match="too many tombstones"):
         await asyncio.gather(*refused)
-    monkeypatch.setattr(manifest, "MOST_BYTES", 100)
-    with pytest.raises(StorageFullError, match="as many runs as fit"):
+    monkeypatch.setattr(manifest, "MAX_BYTES", 100)
+    with pytest.raises(StorageFullError, match="is full"):
         await stream.writer.append(rows(2))
-    monkeypatch.setattr(housekeeping, "_MOST_DELETIONS", 0)
-    await keeper(stream, clock).keep()
-    monkeypatch.setattr(manifest, "MOST_BYTES", 1000)
+    monkeypatch.setattr(maintenance, "_MAX_TOMBSTONES", 0)
+    await keeper(stream, clock).run()
+    monkeypatch.setattr(manifest, "MAX_BYTES", 1000)
     await stream.writer.append(rows(2))
     assert await times(stream) == [1, 2]

@@ -1,4 +1,4 @@
-"""Streams and rows that no one should make: refused, so that the agent goes on and starts again."""
+"""Invalid streams and rows: rejected, so that the agent continues and can restart."""
 
 import io
 
@@ -7,18 +7,18 @@ import pyarrow as pa
 import pytest
 from pyignite import Client
 
+from ignite_server.server import IgniteServer
 from mistbow.client.agent import AgentClient
 from mistbow.errors import InvalidRequestError
-from mistbow.ignite.server import IgniteServer
-from mistbow.settings import AgentSettings
 from mistbow.streams import schemas
 from mistbow.streams.schemas import RAW
 from mistbow.streams.wire import encode_rows
-from storage_agent.agent import Agent
-from storage_agent.ignite_client import METADATA, IgniteClient
-from storage_agent.streams.index import Entry, Index
+from storage_agent.agent.agent import Agent
+from storage_agent.ignite.client import METADATA, IgniteClient
+from storage_agent.settings import AgentSettings
+from storage_agent.streams.index import Index, IndexEntry
 from tests.support.agents import running_agent
-from tests.support.waiting import aeventually
+from tests.support.conditions import aeventually
 
 SCHEMA = pa.schema([pa.field("ts", pa.int64(), nullable=False), ("word", pa.string())])
 
@@ -36,14 +36,14 @@ ODD_TIMES = [
 
 
 @pytest.mark.parametrize("kind", ODD_TIMES, ids=str)
-def test_a_time_that_is_no_int64_is_refused(client: AgentClient, kind: pa.DataType) -> None:
+def test_create_stream_rejects_ts_of_another_type(client: AgentClient, kind: pa.DataType) -> None:
     with pytest.raises(InvalidRequestError, match="not int64") as raised:
         client.create_stream("odd", pa.schema([("ts", kind)]))
     assert raised.value.hint
     assert [stream.name for stream in client.streams()] == [schemas.METADATA, RAW]
 
 
-def test_fields_that_cannot_be_kept_are_refused(client: AgentClient, url: str) -> None:
+def test_create_stream_rejects_unsupported_fields(client: AgentClient, url: str) -> None:
     union = io.BytesIO()
     schema = pa.schema([("u", pa.dense_union([pa.field("a", pa.int8())]))])
     pa.ipc.new_stream(union, schema).close()
@@ -53,7 +53,7 @@ def test_fields_that_cannot_be_kept_are_refused(client: AgentClient, url: str) -
     assert [stream.name for stream in client.streams()] == [schemas.METADATA, RAW]
 
 
-def test_all_other_columns_may_be_of_any_type_and_survive_a_restart(
+def test_columns_of_any_type_survive_a_restart(
     settings: AgentSettings,
 ) -> None:
     rows = pa.table(
@@ -82,7 +82,7 @@ def body_of(rows: pa.Table, **options: object) -> bytes:
 
 @pytest.mark.parametrize("compression", ["zstd", "lz4"])
 @pytest.mark.parametrize("encoded", [False, True])
-def test_compressed_bodies_are_refused(
+def test_append_rejects_compressed_bodies(
     client: AgentClient, url: str, compression: str, encoded: bool
 ) -> None:
     client.create_stream("s", pa.schema([("word", pa.string())]))
@@ -95,7 +95,7 @@ def test_compressed_bodies_are_refused(
     assert client.info("s").head == 10
 
 
-def test_bodies_that_grow_are_refused(client: AgentClient, url: str) -> None:
+def test_append_rejects_bodies_that_grow_when_decoded(client: AgentClient, url: str) -> None:
     client.create_stream("s", pa.schema([("word", pa.string())]))
     client.create_stream("n", pa.schema([("nothing", pa.null())]))
     indices = pa.array([0] * 100_000, pa.int8())
@@ -129,7 +129,7 @@ def test_bodies_that_grow_are_refused(client: AgentClient, url: str) -> None:
     ],
     ids=lambda body: str(body)[:60],
 )
-def test_odd_notes_are_refused(client: AgentClient, url: str, body: bytes) -> None:
+def test_advance_rejects_invalid_attributes(client: AgentClient, url: str, body: bytes) -> None:
     client.create_stream("s", SCHEMA)
     refused = httpx.patch(f"{url}/streams/s", content=body)
     assert refused.status_code == 400
@@ -137,7 +137,7 @@ def test_odd_notes_are_refused(client: AgentClient, url: str, body: bytes) -> No
     assert client.info("s").attributes == {}
 
 
-def test_odd_texts_elsewhere_are_refused(client: AgentClient, url: str) -> None:
+def test_routes_reject_invalid_texts(client: AgentClient, url: str) -> None:
     client.create_stream("s", SCHEMA)
     odd = "%ED%A0%80"  # a lone surrogate, and no UTF-8
     assert httpx.get(f"{url}/streams/{odd}/info").status_code == 404
@@ -150,9 +150,7 @@ def test_odd_texts_elsewhere_are_refused(client: AgentClient, url: str) -> None:
     assert httpx.post(f"{url}/streams/s", content=rows, headers=headers).status_code == 200
 
 
-async def test_what_cannot_be_recovered_is_tried_again(
-    settings: AgentSettings, ignite: IgniteServer
-) -> None:
+async def test_failed_recovery_is_repeated(settings: AgentSettings, ignite: IgniteServer) -> None:
     # Makes the caches, if no other test did.
     own_client = IgniteClient([("127.0.0.1", ignite.port)])
     own_client.start()
@@ -168,16 +166,16 @@ async def test_what_cannot_be_recovered_is_tried_again(
         async def waits_for(what: list[str]) -> bool:
             return await agent.waiting_for() == what
 
-        await aeventually(lambda: waits_for(["the streams to be recovered"]))
+        await aeventually(lambda: waits_for(["the recovery of the streams"]))
         metadata.remove_key("state/raw")
         await aeventually(lambda: waits_for([]))
         await agent.close()
 
 
-def test_an_entry_that_does_not_fit_leaves_the_index_as_it_was() -> None:
+def test_index_append_of_an_oversized_integer_changes_nothing() -> None:
     index = Index()
-    index.append(Entry(0, 1, 1, 0, 5, 5, 0, 0, 0, 0))
+    index.append(IndexEntry(0, 1, 1, 0, 5, 5, 0, 0, 0, 0))
     with pytest.raises(OverflowError):
-        index.append(Entry(1, 1, 1, 0, 5, 2**63, 0, 0, 0, 0))
-    index.append(Entry(1, 1, 1, 0, 7, 7, 0, 0, 0, 0))
+        index.append(IndexEntry(1, 1, 1, 0, 5, 2**63, 0, 0, 0, 0))
+    index.append(IndexEntry(1, 1, 1, 0, 7, 7, 0, 0, 0, 0))
     assert (len(index), index.head, index[1].max_ts) == (2, 2, 7)

@@ -12,15 +12,15 @@ import httpx
 import pyarrow as pa
 import pytest
 
+from ignite_server.server import IgniteServer
 from mistbow.client.agent import AgentClient, AsyncAgentClient
 from mistbow.clock import system_clock
 from mistbow.errors import ConflictError, InvalidRequestError, NotFoundError
-from mistbow.ignite.server import IgniteServer
-from mistbow.settings import AgentSettings
-from tests.storage_agent.conftest import HeldClock
+from storage_agent.settings import AgentSettings
+from tests.storage_agent.conftest import ManualClock
 from tests.support.agents import running_agent
+from tests.support.conditions import eventually
 from tests.support.ignite import empty
-from tests.support.waiting import eventually
 
 SCHEMA = pa.schema([pa.field("ts", pa.int64(), nullable=False), ("word", pa.string())])
 
@@ -32,7 +32,7 @@ def agent(
     empty(ignite_server)
     home = tmp_path_factory.mktemp("agent")
     settings = AgentSettings(home=home, node="n1", ignite_port=ignite_server.port)
-    with running_agent(settings, HeldClock(system_clock())) as url:
+    with running_agent(settings, ManualClock(system_clock())) as url:
         client = AgentClient(url)
         yield client
         client.close()
@@ -45,7 +45,10 @@ def rows(start: int, stop: int) -> pa.Table:
 
 @pytest.fixture(scope="module")
 def words(agent: AgentClient) -> str:
-    """Return the name of a stream of ten commits of ten rows, and a number without a row."""
+    """Create a stream of ten commits of ten rows, and a last position without a row.
+
+    Returns the name of the stream.
+    """
     agent.create_stream("words", SCHEMA)
     for begin in range(0, 100, 10):
         agent.append("words", rows(begin, begin + 10))
@@ -64,7 +67,7 @@ def pages(agent: AgentClient, name: str, limit: int, **more: Any) -> list[list[i
         start = page.next
 
 
-def test_pages_miss_nothing(agent: AgentClient, words: str) -> None:
+def test_pages_of_rows_are_complete(agent: AgentClient, words: str) -> None:
     page = agent.rows(words, 5, 8)
     assert page.rows == [
         {"ts": 5, "word": "odd"},
@@ -77,7 +80,7 @@ def test_pages_miss_nothing(agent: AgentClient, words: str) -> None:
     assert list(chain(*found)) == list(range(100))
 
 
-def test_pages_of_some_rows(agent: AgentClient, words: str) -> None:
+def test_pages_of_selected_rows_are_complete(agent: AgentClient, words: str) -> None:
     found = pages(agent, words, 20, match={"word": "odd"}, columns=["ts"])
     assert list(chain(*found)) == list(range(1, 100, 2))
     assert max(len(each) for each in found) <= 20
@@ -85,7 +88,7 @@ def test_pages_of_some_rows(agent: AgentClient, words: str) -> None:
     assert pages(agent, words, 20, min_ts=98) == [[98, 99]]
 
 
-def test_what_is_not_right(agent: AgentClient, words: str) -> None:
+def test_rows_route_rejects_invalid_requests(agent: AgentClient, words: str) -> None:
     for path in ("rows?limit=0", "rows?limit=1000000", "rows?from=-1", "rows?match=x"):
         assert httpx.get(f"{agent.url}/streams/{words}/{path}").status_code == 400
     with pytest.raises(NotFoundError):
@@ -99,13 +102,13 @@ def test_what_is_not_right(agent: AgentClient, words: str) -> None:
     with pytest.raises(InvalidRequestError, match="colour"):
         next(agent.events(words, columns=["colour"]))
     for name in ("a/rows", "a/events"):
-        with pytest.raises(InvalidRequestError, match="end in"):
+        with pytest.raises(InvalidRequestError, match="ends in a reserved word"):
             agent.create_stream(name, SCHEMA)
     odd = {"Last-Event-ID": "soon"}
     assert httpx.get(f"{agent.url}/streams/{words}/events", headers=odd).status_code == 400
 
 
-def test_values_that_json_has_no_number_for(agent: AgentClient) -> None:
+def test_rows_encode_values_without_a_json_number_as_text(agent: AgentClient) -> None:
     table = pa.table(
         {
             "big": pa.array([2**53 + 1]),
@@ -128,12 +131,12 @@ def test_values_that_json_has_no_number_for(agent: AgentClient) -> None:
         "price": "1.50",
         "blob": "AHo=",
         "at": "2026-01-01T00:00:00Z",
-        "many": [1.0, "Infinity"],
+        "many": [1.0, "+Inf"],
         "none": None,
     }
 
 
-def test_events_resume_where_they_were(agent: AgentClient, words: str) -> None:
+def test_events_resume_after_the_last_event_id(agent: AgentClient, words: str) -> None:
     events = agent.events(words, 95)
     found = [next(events) for _ in range(5)]
     events.close()
@@ -169,18 +172,18 @@ def test_events_resume_where_they_were(agent: AgentClient, words: str) -> None:
         ]
 
 
-def test_without_a_number_only_what_comes(agent: AgentClient) -> None:
+def test_events_without_a_position_begin_at_the_head(agent: AgentClient) -> None:
     agent.create_stream("later", SCHEMA)
     agent.append("later", rows(0, 5))
     with httpx.stream("GET", f"{agent.url}/streams/later/events") as response:
         lines = response.iter_lines()
-        # What tells that it follows, before any row: the position.
+        # The position comes before any row.
         assert next(line for line in lines if line.startswith("event: ")) == "event: position"
         agent.append("later", rows(5, 6))
         assert next(line for line in lines if "word" in line) == 'data: {"ts":5,"word":"odd"}'
 
 
-async def test_readers_that_take_nothing_keep_nobody_waiting(agent: AgentClient) -> None:
+async def test_stalled_readers_do_not_delay_others(agent: AgentClient) -> None:
     many = AsyncAgentClient(agent.url)
     await many.create_stream("big", SCHEMA)
     await many.append("big", rows(0, 20_000))

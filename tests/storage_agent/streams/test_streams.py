@@ -1,4 +1,4 @@
-"""The streams of an agent by name: refused wherever they are held, deleted whatever happens."""
+"""The streams of an agent: refused streams, deletion of streams, and interrupted deletions."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
@@ -7,19 +7,21 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from ignite_server.server import IgniteServer
 from mistbow.errors import ConflictError, LostDataError, NotFoundError, UnavailableError
-from mistbow.ignite.server import IgniteServer
-from storage_agent.ignite_client import HISTORICAL, METADATA, IgniteClient
+from storage_agent.ignite.client import HISTORICAL, METADATA, IgniteClient
 from storage_agent.streams.streams import Streams
-from tests.storage_agent.conftest import HeldClock
-from tests.storage_agent.streams.opening import SCHEMA, rows
-from tests.support.waiting import aeventually
+from tests.storage_agent.conftest import ManualClock
+from tests.storage_agent.streams.opener import SCHEMA, rows
+from tests.support.conditions import aeventually
 
 
 class Failing(IgniteClient):
-    """A client of an Ignite that replaces or removes nothing while a test says so.
+    """A client of Ignite that fails on demand.
 
-    ``late``: the next look at a manifest, or change of a record, waits for it.
+    If ``replaces`` is false, calls of ``replace`` never return. If ``removes`` is false, removals
+    raise ``UnavailableError``. If ``late`` is set, the next read of a manifest, or change of a
+    stream's record, waits for this event.
     """
 
     replaces = True
@@ -60,19 +62,19 @@ async def failing(ignite: IgniteServer) -> AsyncIterator[Failing]:
 
 
 @pytest.fixture
-async def streams(failing: Failing, clock: HeldClock) -> AsyncIterator[Streams]:
-    streams = Streams(failing, clock, 0, lambda _: None)
+async def streams(failing: Failing, clock: ManualClock) -> AsyncIterator[Streams]:
+    streams = Streams(failing, clock, 0)
     yield streams
     await streams.close()
 
 
 async def left(ignite: IgniteClient) -> list[str]:
-    """Return the keys that there are of the stream s, beside the record that it was."""
+    """Return the keys of Ignite that belong to the stream s, without the key of its record."""
     keys = [key for cache in (HISTORICAL, METADATA) for key in await ignite.keys(cache, "")]
     return [key for key in keys if "s" in key.split("/")[:2] and key != "stream/s"]
 
 
-async def test_a_refused_stream_is_not_written_by_who_held_it_before(streams: Streams) -> None:
+async def test_refused_stream_rejects_writes_of_an_earlier_reference(streams: Streams) -> None:
     refused = {"s"}
 
     def check(name: str) -> None:
@@ -80,24 +82,24 @@ async def test_a_refused_stream_is_not_written_by_who_held_it_before(streams: St
             raise LostDataError("lost")
 
     await streams.create("s", SCHEMA)
-    held = await streams.get("s")
+    stream = await streams.get("s")
     streams.check = check
     with pytest.raises(LostDataError):
-        await held.writer.append(rows(1))
+        await stream.writer.append(rows(1))
     with pytest.raises(LostDataError):
-        await held.writer.claim()
+        await stream.writer.claim()
     with pytest.raises(LostDataError):
-        await held.writer.delete()
-    assert held.log.head == 0
+        await stream.writer.delete()
+    assert stream.log.head == 0
     refused.clear()
-    assert (await held.writer.append(rows(1))).first == 0
+    assert (await stream.writer.append(rows(1))).first == 0
 
 
-async def test_what_waits_when_a_stream_is_refused_is_not_written(streams: Streams) -> None:
+async def test_refused_stream_rejects_waiting_appends(streams: Streams) -> None:
     await streams.create("s", SCHEMA)
-    held = await streams.get("s")
+    stream = await streams.get("s")
     # The append is taken, and its turn comes after.
-    waiting = held.writer.append(rows(1))
+    waiting = stream.writer.append(rows(1))
     calls = 0
 
     def check(_: str) -> None:
@@ -109,11 +111,11 @@ async def test_what_waits_when_a_stream_is_refused_is_not_written(streams: Strea
     streams.check = check
     with pytest.raises(LostDataError):
         await waiting
-    assert held.log.head == 0
+    assert stream.log.head == 0
 
 
-async def test_what_could_not_be_removed_is_removed_later(
-    streams: Streams, failing: Failing, clock: HeldClock
+async def test_failed_removal_of_a_stream_is_repeated(
+    streams: Streams, failing: Failing, clock: ManualClock
 ) -> None:
     await streams.create("s", SCHEMA)
     await (await streams.get("s")).writer.append(rows(1))
@@ -124,7 +126,7 @@ async def test_what_could_not_be_removed_is_removed_later(
     with pytest.raises(UnavailableError, match="is being deleted"):
         await streams.create("s", SCHEMA)
     # So it is for an agent that starts meanwhile.
-    another = Streams(failing, clock, 0, lambda _: None)
+    another = Streams(failing, clock, 0)
     await another.recover(await failing.scan(METADATA))
     with pytest.raises(UnavailableError):
         await another.finish_deleting()
@@ -138,7 +140,7 @@ async def test_what_could_not_be_removed_is_removed_later(
     await another.close()
 
 
-async def test_a_deletion_goes_on_after_who_asked_for_it_has_gone(
+async def test_stream_deletion_continues_after_the_client_disconnects(
     streams: Streams, failing: Failing
 ) -> None:
     await streams.create("s", SCHEMA)
@@ -146,7 +148,7 @@ async def test_a_deletion_goes_on_after_who_asked_for_it_has_gone(
     failing.replaces = False
 
     async def is_gone() -> bool:
-        return streams.opened("s") is None
+        return streams.find_open("s") is None
 
     asked = asyncio.create_task(streams.delete("s"))
     await aeventually(is_gone)
@@ -165,8 +167,8 @@ async def is_late(failing: Failing) -> bool:
     return failing.late is None
 
 
-async def test_of_two_who_make_a_stream_anew_at_once_one_is_refused(
-    streams: Streams, failing: Failing, clock: HeldClock
+async def test_concurrent_creation_of_a_deleted_stream_succeeds_once(
+    streams: Streams, failing: Failing, clock: ManualClock
 ) -> None:
     await streams.create("s", SCHEMA)
     await streams.delete("s")
@@ -178,16 +180,16 @@ async def test_of_two_who_make_a_stream_anew_at_once_one_is_refused(
     with pytest.raises(ConflictError, match="exists with another schema"):
         await slower
     # So it is for an agent that starts later.
-    another = Streams(failing, clock, 0, lambda _: None)
+    another = Streams(failing, clock, 0)
     assert (await another.get("s")).log.schema == SCHEMA
     await another.close()
 
 
-async def test_a_stream_that_is_deleted_while_it_is_opened_stays_deleted(
-    streams: Streams, failing: Failing, clock: HeldClock
+async def test_stream_deleted_during_opening_stays_deleted(
+    streams: Streams, failing: Failing, clock: ManualClock
 ) -> None:
     await streams.create("s", SCHEMA)
-    another = Streams(failing, clock, 0, lambda _: None)
+    another = Streams(failing, clock, 0)
     failing.late = late = asyncio.Event()
     opening = asyncio.create_task(another.get("s"))
     await aeventually(lambda: is_late(failing))
@@ -196,5 +198,5 @@ async def test_a_stream_that_is_deleted_while_it_is_opened_stays_deleted(
     with pytest.raises(NotFoundError):
         await opening
     assert await another.create("s", pa.schema({"n": pa.int64()}))
-    assert another.opened("s") is await another.get("s")
+    assert another.find_open("s") is await another.get("s")
     await another.close()

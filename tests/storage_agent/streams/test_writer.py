@@ -1,17 +1,21 @@
-"""Writers of streams on a real Ignite: commits, recovery, fencing, points ahead."""
+"""Writers of streams on a real Ignite: commits, recovery, fencing and future points."""
 
 import asyncio
+from collections.abc import Awaitable, Sequence
 
 import pytest
 
 from mistbow.errors import FencedError
 from mistbow.streams.schemas import POINTS
-from tests.storage_agent.conftest import HeldClock
-from tests.storage_agent.streams.opening import Opener, points, rows, times
-from tests.support.waiting import aeventually
+from storage_agent.streams import log
+from storage_agent.streams.segments import Segment
+from storage_agent.streams.state import State
+from tests.storage_agent.conftest import ManualClock
+from tests.storage_agent.streams.opener import FixedPolicy, Opener, points, rows, times
+from tests.support.conditions import aeventually
 
 
-async def test_what_waits_together_is_committed_together(opener: Opener) -> None:
+async def test_waiting_appends_share_one_segment(opener: Opener) -> None:
     stream = await opener.open()
     answers = await asyncio.gather(*(stream.writer.append(rows(i, i)) for i in range(100)))
     assert [answer.first for answer in answers] == list(range(0, 200, 2))
@@ -19,7 +23,28 @@ async def test_what_waits_together_is_committed_together(opener: Opener) -> None
     assert await times(stream.log) == [i // 2 for i in range(200)]
 
 
-async def test_a_repeat_in_the_same_commit_is_told_apart(opener: Opener) -> None:
+async def test_segments_are_read_in_parts_of_limited_size(
+    opener: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = await opener.open()
+    for i in range(5):
+        await stream.writer.append(rows(i))
+    size = stream.log.index[0].bytes
+    monkeypatch.setattr(log, "_MAX_READ_BYTES", 2 * size)
+    requested: list[int] = []
+    again = await opener.open()
+    get_all = again.log.store.get_all
+
+    def count(name: str, firsts: Sequence[int]) -> Awaitable[list[Segment]]:
+        requested.append(len(firsts))
+        return get_all(name, firsts)
+
+    monkeypatch.setattr(again.log.store, "get_all", count)
+    assert await times(again.log) == [0, 1, 2, 3, 4]
+    assert requested == [2, 2, 1]
+
+
+async def test_repeated_key_in_one_group_is_stored_once(opener: Opener) -> None:
     stream = await opener.open()
     keys = ["a", "a", "b", "a", None, None]
     answers = await asyncio.gather(*(stream.writer.append(rows(1), key=key) for key in keys))
@@ -27,7 +52,7 @@ async def test_a_repeat_in_the_same_commit_is_told_apart(opener: Opener) -> None
     assert stream.log.head == 4
 
 
-async def test_two_writers_of_one_epoch_interleave_without_loss(opener: Opener) -> None:
+async def test_writers_of_one_epoch_interleave_without_loss(opener: Opener) -> None:
     one, two = await opener.open(), await opener.open()
     appends = [(one, two)[i % 2].writer.append(rows(i)) for i in range(60)]
     answers = await asyncio.gather(*appends)
@@ -37,7 +62,7 @@ async def test_two_writers_of_one_epoch_interleave_without_loss(opener: Opener) 
     assert [(await times(third.log))[answer.first] for answer in answers] == list(range(60))
 
 
-async def test_a_claim_elsewhere_fences_this_writer(opener: Opener) -> None:
+async def test_claim_by_another_agent_fences_the_writer(opener: Opener) -> None:
     old, new = await opener.open(), await opener.open()
     epoch = (await old.writer.claim()).epoch
     await old.writer.append(rows(1), epoch=epoch)
@@ -53,7 +78,7 @@ async def test_a_claim_elsewhere_fences_this_writer(opener: Opener) -> None:
     assert await times((await opener.open()).log) == [1, 3, 4]
 
 
-async def test_a_commit_never_mixes_epochs(opener: Opener) -> None:
+async def test_segment_never_mixes_epochs(opener: Opener) -> None:
     here, elsewhere = await opener.open(), await opener.open()
     old = (await here.writer.claim()).epoch
     new = (await elsewhere.writer.claim()).epoch
@@ -65,24 +90,32 @@ async def test_a_commit_never_mixes_epochs(opener: Opener) -> None:
 
 async def test_racing_claims_get_different_epochs(opener: Opener) -> None:
     streams = [await opener.open() for _ in range(4)]
-    states = await asyncio.gather(*(stream.writer.claim() for stream in streams))
-    assert len({state.epoch for state in states}) == 4
-    last = max(state.epoch for state in states)
-    for stream, state in zip(streams, states, strict=True):
+    claims = (stream.writer.claim() for stream in streams)
+    answers = await asyncio.gather(*claims, return_exceptions=True)
+    # A claim that another claim overtakes before its end may be refused already.
+    states = [
+        (stream, each)
+        for stream, each in zip(streams, answers, strict=True)
+        if isinstance(each, State)
+    ]
+    assert all(isinstance(each, State | FencedError) for each in answers)
+    assert len({state.epoch for _, state in states}) == len(states)
+    last = max(state.epoch for _, state in states)
+    for stream, state in states:
         if state.epoch < last:
             with pytest.raises(FencedError):
                 await stream.writer.append(rows(1), epoch=state.epoch)
 
 
-async def test_an_idle_frontier_moves_while_somebody_asks_and_survives(
-    opener: Opener, clock: HeldClock
+async def test_idle_frontier_moves_while_watched_and_survives_a_restart(
+    opener: Opener, clock: ManualClock
 ) -> None:
     stream = await opener.open(POINTS, 1000)
-    epoch = await stream.writer.own()
+    epoch = await stream.writer.claim_timed()
     begin = stream.log.frontier
     assert begin == clock.now - 1000
     clock.now += 700
-    stream.log.ask()
+    stream.log.watch()
     await aeventually(lambda: _is(stream.log.frontier == begin + 700))
     again = await opener.open(POINTS, 1000)
     assert again.log.frontier == begin + 700
@@ -93,33 +126,52 @@ async def test_an_idle_frontier_moves_while_somebody_asks_and_survives(
     assert stream.log.frontier == begin + 700
 
 
-async def test_points_ahead_are_released_once_also_by_a_successor(
-    opener: Opener, clock: HeldClock
+async def test_future_points_are_released_once_also_by_a_successor(
+    opener: Opener, clock: ManualClock
 ) -> None:
     stream = await opener.open(POINTS, 1000)
-    epoch = await stream.writer.own()
+    epoch = await stream.writer.claim_timed()
     begin = clock.now
     ahead = [begin + 60_000, begin + 20_000, begin + 60_001]
     await stream.writer.append(points(*ahead, begin), epoch=epoch)
     assert await times(stream.log) == [begin]
     clock.now = begin + 10_000
-    stream.log.work.set()
+    stream.log.activity.work.set()
     await aeventually(lambda: _is(len(stream.log.index) == 3))
     assert await times(stream.log) == [begin, begin + 20_000]
     await stream.writer.close()
     successor = await opener.open(POINTS, 1000)
     clock.now = begin + 50_000
-    await successor.writer.own()
+    await successor.writer.claim_timed()
     await aeventually(lambda: _is(successor.log.index[-1].rows == 1))
     assert await times(successor.log) == [begin, begin + 20_000, begin + 60_000]
     clock.now += 1000
-    await aeventually(lambda: _is(not successor.log.ahead))
+    await aeventually(lambda: _is(not successor.log.future_points))
     last = await opener.open(POINTS, 1000)
     assert await times(last.log) == [begin, begin + 20_000, begin + 60_000, begin + 60_001]
-    assert not last.log.ahead
+    assert not last.log.future_points
 
 
-async def test_who_is_cancelled_while_a_writer_closes_is_cancelled(opener: Opener) -> None:
+@pytest.mark.parametrize("reason", ["deleted", "expired"])
+async def test_invisible_future_points_are_forgotten_when_they_are_due(
+    opener: Opener, clock: ManualClock, reason: str
+) -> None:
+    stream = await opener.open(POINTS, 1000)
+    epoch = await stream.writer.claim_timed()
+    begin = clock.now
+    await stream.writer.append(points(begin + 20_000), epoch=epoch)
+    if reason == "deleted":
+        await stream.writer.delete([], [])
+    else:
+        stream.log.policy = FixedPolicy(expired=begin + 1)
+    clock.now = begin + 30_000
+    stream.log.activity.work.set()
+    await aeventually(lambda: _is(not stream.log.future_points))
+    await stream.writer.append(points(clock.now), epoch=epoch)
+    assert await times(stream.log) == [clock.now]
+
+
+async def test_writer_close_passes_on_cancellation(opener: Opener) -> None:
     stream = await opener.open()
     closing = asyncio.create_task(stream.writer.close())
     await asyncio.sleep(0)

@@ -1,0 +1,1 @@
+"""Code that the enabler and the workers share: plans, panes, operators, models and clients."""

@@ -1,0 +1,204 @@
+"""The clients of the analytics enabler: deploy insights, and read or follow their results."""
+
+import uuid
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import httpx
+from httpx_sse import ServerSentEvent
+from pydantic import BaseModel
+
+from analytics.insight_models import (
+    Accepted,
+    CheckAnswer,
+    DeploymentList,
+    DeploymentStatus,
+    Explanation,
+    Result,
+    Results,
+    Submission,
+)
+from mistbow.client.methods import (
+    AsyncClient,
+    Client,
+    Method,
+    ResumableMethod,
+    ServerSentEvents,
+    StreamCall,
+)
+from mistbow.client.transport import Call, no_answer, without_none
+from mistbow.errors import MistbowError, NotFoundError, UnavailableError
+
+Model = TypeVar("Model", bound=BaseModel)
+
+_ROOT = "/api/insights"
+_MAX_SILENCE_S = 45.0
+"""The time-out (s) for the next event: three times the interval of the enabler's pings."""
+
+
+def submit(
+    queries: str, *, name: str | None = None, idempotency_key: str | None = None
+) -> Call[Accepted]:
+    """Deploy insights, as one deployment.
+
+    A repeated request with the same idempotency key deploys nothing, and returns the first
+    deployment. Raises ``InvalidQueryError`` if the text has errors; the details of the exception
+    are the diagnostics of the text.
+    """
+    headers = {"Idempotency-Key": idempotency_key or uuid.uuid4().hex}
+    body = _body(queries, name)
+    return _call("POST", _ROOT, Accepted, json=body, headers=headers, repeatable=True)
+
+
+def amend(deployment_id: str, queries: str, *, name: str | None = None) -> Call[Accepted]:
+    """Replace the insights of a deployment; insights with unchanged meaning are not interrupted."""
+    body = _body(queries, name)
+    return _call("PUT", _path(deployment_id), Accepted, json=body, repeatable=True)
+
+
+def check(queries: str) -> Call[CheckAnswer]:
+    """Return the errors and warnings of a text, without deploying the text."""
+    return _call("POST", f"{_ROOT}/check", CheckAnswer, json=_body(queries), repeatable=True)
+
+
+def explain(queries: str) -> Call[Explanation]:
+    """Return the plan of a text, and whether each fragment of the plan already runs."""
+    return _call("POST", f"{_ROOT}/explain", Explanation, json=_body(queries), repeatable=True)
+
+
+def explain_text(queries: str) -> Call[str]:
+    """Return the plan of a text in a human-readable format."""
+    return Call(
+        "POST",
+        f"{_ROOT}/explain",
+        lambda response: response.text,
+        params={"format": "text"},
+        json=_body(queries),
+        repeatable=True,
+    )
+
+
+def list_deployments() -> Call[list[DeploymentStatus]]:
+    """Return the status of every deployment, with the oldest deployment first."""
+    return _call("GET", _ROOT, DeploymentList, repeatable=True).map(lambda each: each.deployments)
+
+
+def show(deployment_id: str) -> Call[DeploymentStatus]:
+    """Return the status of a deployment; raises ``NotFoundError`` for an unknown id."""
+    return _call("GET", _path(deployment_id), DeploymentStatus, repeatable=True)
+
+
+def delete(deployment_id: str) -> Call[None]:
+    """Stop a deployment and remove it; raises ``NotFoundError`` for an unknown id."""
+    # Not repeatable: the second answer would be an error.
+    return Call("DELETE", _path(deployment_id), no_answer)
+
+
+def results(
+    deployment_id: str,
+    *,
+    insight: str | None = None,
+    start: int | None = None,
+    end: int | None = None,
+    limit: int | None = None,
+) -> Call[Results]:
+    """Return the latest ``limit`` results in the order of time, each in its latest revision.
+
+    ``insight``: the only insight whose results are returned; None: all insights of the deployment.
+    ``start`` and ``end``: the earliest and the latest time of a result (ms since the epoch); None:
+    no bound.
+    """
+    params = without_none({"insight": insight, "from": start, "to": end, "limit": limit})
+    return _call("GET", f"{_path(deployment_id)}/results", Results, params=params, repeatable=True)
+
+
+@dataclass
+class ResultFeed:
+    """A subscription to new results; a reconnection continues after the last received event."""
+
+    deployment_id: str
+    insight: str | None
+    last_event_id: str | None
+    _connected: bool = False
+
+    def stream(self) -> StreamCall[Result]:
+        """Return the request for the results after the last received event."""
+        headers = {"Accept": "text/event-stream"}
+        if self.last_event_id is not None:
+            headers["Last-Event-ID"] = self.last_event_id
+        params = without_none({"insight": self.insight})
+        path = f"{_path(self.deployment_id)}/results/follow"
+        call = Call("GET", path, no_answer, params=params, headers=headers)
+        return StreamCall(call, ServerSentEvents(self._read), "the results", _MAX_SILENCE_S)
+
+    def connect(self) -> None:
+        """Record that a connection to the results of the deployment has succeeded."""
+        self._connected = True
+
+    def is_over(self, error: MistbowError) -> bool:
+        """Return whether an error means that the deployment was deleted after the first connection.
+
+        Raises the error if no connection has succeeded yet, or if a retry would fail again.
+        """
+        if not self._connected or not isinstance(error, NotFoundError | UnavailableError):
+            raise error
+        return isinstance(error, NotFoundError)
+
+    def _read(self, event: ServerSentEvent) -> Result | None:
+        self.last_event_id = event.id or self.last_event_id
+        return Result.model_validate_json(event.data) if event.event == "result" else None
+
+
+def follow(
+    deployment_id: str, *, insight: str | None = None, after: str | None = None
+) -> ResultFeed:
+    """Yield results as they are computed, also across restarts of the enabler.
+
+    ``after``: the cursor ``next`` of earlier ``Results``, after which the yielded results begin;
+    None: only results that are computed after the call are yielded. The iteration ends when the
+    deployment is deleted. Raises ``NotFoundError`` if the deployment does not exist at the first
+    connection.
+    """
+    return ResultFeed(deployment_id, insight, after)
+
+
+def _call(method: str, path: str, model: type[Model], **arguments: Any) -> Call[Model]:
+    def parse(response: httpx.Response) -> Model:
+        return model.model_validate_json(response.content)
+
+    return Call(method, path, parse, **arguments)
+
+
+def _path(deployment_id: str) -> str:
+    return f"{_ROOT}/{quote(deployment_id, safe='')}"
+
+
+def _body(queries: str, name: str | None = None) -> dict[str, Any]:
+    return Submission.model_construct(queries=queries, name=name).model_dump(exclude_none=True)
+
+
+class EnablerMethods:
+    """The methods that the sync client and the async client of an enabler share."""
+
+    submit = Method(submit)
+    amend = Method(amend)
+    check = Method(check)
+    explain = Method(explain)
+    explain_text = Method(explain_text)
+    list = Method(list_deployments)
+    show = Method(show)
+    delete = Method(delete)
+    results = Method(results)
+    follow = ResumableMethod(follow)
+
+
+class EnablerClient(EnablerMethods, Client):
+    """A sync client of an analytics enabler.
+
+    If the enabler answers with an error, the method raises the ``MistbowError`` of this error.
+    """
+
+
+class AsyncEnablerClient(EnablerMethods, AsyncClient):
+    """An async client of an analytics enabler, with the methods and errors of ``EnablerClient``."""

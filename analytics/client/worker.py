@@ -1,0 +1,52 @@
+"""The clients of the analytics worker: run and stop fragments, and read their status."""
+
+from urllib.parse import quote
+
+from analytics.plan.fragments import Fragment
+from analytics.plan.status import FragmentStatus
+from mistbow.client.methods import AsyncClient, Client, Method
+from mistbow.client.transport import Call, get_json, json_of, no_answer, send_json
+
+
+def run(fragment: Fragment) -> Call[FragmentStatus]:
+    """Run a fragment in place of any running fragment with the same id; return its status."""
+    return send_json("PUT", _path(fragment.id), fragment, json_of(FragmentStatus))
+
+
+def show(fragment_id: str) -> Call[FragmentStatus]:
+    """Return the status of a fragment; raises ``NotFoundError`` for an unknown id."""
+    return get_json(_path(fragment_id), FragmentStatus)
+
+
+def list_fragments() -> Call[list[FragmentStatus]]:
+    """Return the status of every fragment."""
+    return get_json("/fragments", list[FragmentStatus])
+
+
+def stop(fragment_id: str) -> Call[None]:
+    """Stop a fragment and remove it."""
+    return Call("DELETE", _path(fragment_id), no_answer, repeatable=True)
+
+
+def _path(fragment_id: str) -> str:
+    return f"/fragments/{quote(fragment_id, safe='')}"
+
+
+class WorkerMethods:
+    """The methods that the sync client and the async client of a worker share."""
+
+    run = Method(run)
+    show = Method(show)
+    list = Method(list_fragments)
+    stop = Method(stop)
+
+
+class WorkerClient(WorkerMethods, Client):
+    """A sync client of an analytics worker.
+
+    If the worker answers with an error, the method raises the ``MistbowError`` of this error.
+    """
+
+
+class AsyncWorkerClient(WorkerMethods, AsyncClient):
+    """An async client of an analytics worker, with the methods and errors of ``WorkerClient``."""

@@ -1,0 +1,243 @@
+"""The wire models of the enabler's API, shared by the service, the clients and the command line.
+
+All times are in milliseconds since the epoch.
+"""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from grammar import Diagnostic
+
+
+class Submission(BaseModel):
+    """Insights to deploy, check or explain."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    queries: str = Field(min_length=1, description="Statements of the insight language.")
+    name: str | None = Field(
+        None, min_length=1, max_length=200, description="The name of the deployment."
+    )
+
+
+class Accepted(BaseModel):
+    """The answer to a submission: the deployment that is stored and will run."""
+
+    deployment_id: str
+    insights: list[str]
+    warnings: list[Diagnostic]
+
+
+class CheckAnswer(BaseModel):
+    """The diagnostics of a text; ``ok``: the text has no errors, but may have warnings."""
+
+    ok: bool
+    problems: list[Diagnostic]
+
+
+class InsightStatus(BaseModel):
+    """The status of an insight of a deployment.
+
+    ``since``: the time after which the present definition of the insight is in force.
+    ``first_tick``: the first tick with results. ``state_since``: the time since which the insight
+    has been shed or has lagged; None: the insight is neither shed nor lags.
+    """
+
+    name: str
+    uid: str
+    text: str
+    every_ms: int
+    since: int
+    first_tick: int
+    state: str
+    state_since: int | None = None
+
+
+class DeploymentStatus(BaseModel):
+    """A deployment and its status.
+
+    ``status``: the state of the insight that has made the least progress. ``status_since``: the
+    ``state_since`` of this insight.
+    """
+
+    deployment_id: str
+    name: str | None
+    status: str
+    status_since: int | None = None
+    error: str | None
+    queries: str
+    created_at: int
+    updated_at: int
+    insights: list[InsightStatus]
+    warnings: list[Diagnostic]
+
+
+class DeploymentList(BaseModel):
+    """All deployments, the oldest first."""
+
+    deployments: list[DeploymentStatus]
+
+
+class Result(BaseModel):
+    """The result of an insight for a key at a time: a number, or a text (``text``).
+
+    A result with neither a value nor a text withdraws the earlier result for the same key and time.
+    An attribute of the key is null if the points lack the attribute. ``values``: all values of a
+    function that computes several values. ``missing``: the silent sites, whose points are not
+    included in the result.
+    """
+
+    insight: str
+    key: dict[str, str | int | float | bool | None]
+    ts: int
+    value: float | None
+    values: list[float] | None = None
+    low: float | None = None
+    high: float | None = None
+    confidence: float | None = None
+    text: str | None = None
+    revision: int
+    computed_at: int
+    missing: list[str] = []
+
+    @property
+    def key_words(self) -> str:
+        """The key in a human-readable format."""
+        shown = {name: "-" if value is None else value for name, value in self.key.items()}
+        return ", ".join(f"{name}={value}" for name, value in shown.items())
+
+    def value_words(self, form: str) -> str:
+        """Return the value in a human-readable format.
+
+        ``form``: the format specification for numbers, for example ``g``.
+        """
+        if self.text is not None:
+            return self.text
+        return "withdrawn" if self.value is None else format(self.value, form)
+
+    @property
+    def missing_words(self) -> str:
+        """The missing sites in a human-readable format; empty if no site is missing."""
+        return f"without {', '.join(self.missing)}" if self.missing else ""
+
+
+class Results(BaseModel):
+    """Results in the order of time.
+
+    ``next``: the cursor from which a client can follow later results. ``missing_sites``: the
+    unreachable sites, whose results are not included.
+    """
+
+    results: list[Result]
+    next: str
+    missing_sites: list[str] = []
+
+
+class ExplainedStep(BaseModel):
+    """A step of the optimizer: the change that ``rule`` made to the plan of ``group``.
+
+    ``did``: a description of the change. ``plan``: the changed plan as text, with one line for each
+    node of the plan. The plan contains only the insights of the explained text.
+    """
+
+    group: str
+    rule: str
+    did: str
+    plan: list[str]
+
+
+class ExplainedFragment(BaseModel):
+    """A fragment of the plan of a text.
+
+    ``sources`` and ``target``: the streams that the fragment reads and writes, as ``site/stream``.
+    ``worker`` and ``site``: the worker that would run the fragment, and the site of this worker;
+    None: no worker can run the fragment. ``running``: whether a worker runs the fragment now.
+    ``plan``: the plan of the fragment as text, with one line for each node of the plan.
+    """
+
+    id: str
+    kind: Literal["whole", "partial", "merge"]
+    sources: list[str]
+    target: str
+    worker: str | None
+    site: str | None
+    running: bool
+    plan: list[str]
+
+
+class ExplainedEdge(BaseModel):
+    """The traffic from ``source`` to ``target``, each a stream (``site/stream``) or a fragment id.
+
+    ``per_s``: points or results per second; None for panes. ``bytes_per_s``: bytes per second. Both
+    ``per_s`` and ``bytes_per_s`` are approximate upper bounds. ``measured``: the bytes per second
+    that the fragment ``source`` actually writes. An unknown figure is None. ``is_local``: whether
+    ``source`` and ``target`` are at the same site.
+    """
+
+    source: str
+    target: str
+    carries: Literal["points", "panes", "results"]
+    is_local: bool
+    per_s: float | None = None
+    bytes_per_s: float | None
+    measured: float | None = None
+
+
+class ExplainedSaving(BaseModel):
+    """The traffic that is saved by a step of the computation at the sites of the points.
+
+    ``did``: a description of the step. ``per_s``: the traffic per second with the step, counted in
+    ``unit``; ``instead_of``: the traffic per second without the step. The two figures are
+    approximate upper bounds; an unknown figure is None.
+    """
+
+    step: Literal["pre_aggregate", "push_sampling"]
+    did: str
+    unit: str
+    per_s: float | None
+    instead_of: float | None
+
+
+class ExplainedGroup(BaseModel):
+    """A group that the insights of an explained text would join.
+
+    ``insights``: the number of insights in the group, including those of the text. ``refusals``:
+    the reasons why nodes do not run tasks of the group. ``problem``: the reason why the scheduler
+    failed; None: the scheduler did not fail. ``cost_per_hour``: the cost of the placement, from the
+    price labels of nodes and sites; None: the group has no placement.
+    """
+
+    id: str
+    scheduler: str
+    insights: int
+    fragments: list[ExplainedFragment]
+    edges: list[ExplainedEdge]
+    savings: list[ExplainedSaving] = []
+    refusals: list[str]
+    problem: str | None
+    cost_per_hour: float | None = None
+    cost_cap_per_hour: float | None = None
+
+
+class Shared(BaseModel):
+    """A window or a pane, named by ``id``, that ``insight`` shares with other insights.
+
+    ``others``: the uids of the other insights. ``text``: a sentence that describes the sharing.
+    """
+
+    insight: str
+    id: str
+    others: list[str]
+    text: str
+
+
+class Explanation(BaseModel):
+    """The explanation of a text. If the text has errors, only ``problems`` is set."""
+
+    problems: list[Diagnostic]
+    ast: list[dict[str, Any]] = []
+    plan: list[str] = []
+    steps: list[ExplainedStep] = []
+    groups: list[ExplainedGroup] = []
+    shared: list[Shared] = []

@@ -1,0 +1,1 @@
+"""Plans: immutable descriptions of the computation of insights, encoded as JSON."""

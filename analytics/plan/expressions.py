@@ -1,0 +1,310 @@
+"""The expressions of plans: predicates over one point, and expressions over one tick.
+
+All nodes are immutable, are compared by content, and can be encoded as JSON by msgspec.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal as OneOf
+
+import msgspec
+
+from analytics.plan.functions import AnyFunction, Mathematical, Parameters
+from analytics.plan.sampling import Sampling
+from analytics.plan.ticks import At, Ticks
+
+ArithmeticOperator = OneOf["+", "-", "*", "/"]
+Comparator = OneOf["==", "!=", ">", ">=", "<", "<="]
+Scalar = float | str | bool
+
+
+def _typed(value: Scalar) -> tuple[bool, Scalar]:
+    # In Python 1.0 == True, but a boolean is no number here.
+    return isinstance(value, bool), value
+
+
+class Literal(msgspec.Struct, frozen=True, tag="literal"):
+    """A constant."""
+
+    value: Scalar
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Literal) and _typed(self.value) == _typed(other.value)
+
+    def __hash__(self) -> int:
+        return hash(_typed(self.value))
+
+
+class Value(msgspec.Struct, frozen=True, tag="value"):
+    """The value of a point; this node occurs only in predicates over points."""
+
+
+class Attribute(msgspec.Struct, frozen=True, tag="attribute"):
+    """An attribute of a point; in a filter of results, an attribute of the key of a result."""
+
+    name: str
+
+
+class Source(msgspec.Struct, frozen=True, tag="source"):
+    """The points of a metric that satisfy ``predicate`` and belong to ``entities`` (empty: all).
+
+    If ``sampling`` is unset, JSON and fingerprints do not contain the field.
+    """
+
+    metric: str
+    entities: tuple[str, ...] = ()
+    predicate: "Expression | None" = None
+    sampling: Sampling | msgspec.UnsetType = msgspec.UNSET
+
+
+class Aggregate(msgspec.Struct, frozen=True, tag="aggregate"):
+    """A function over the points in ``(t - size_ms, t]`` at each tick t, one value for each key.
+
+    ``offset_ms`` shifts the window into the past. ``other``: the points of a second argument. If
+    ``each_point`` is set, there is one value for each point instead of each tick, over the window
+    that ends at the point; these values are computed every ``every_ms``. ``at``: the time of day of
+    the ticks. An accumulated function reads all points since its insight's ``since``, and has a
+    value for a key only if the key has points since the previous tick.
+    """
+
+    function: AnyFunction
+    source: Source
+    size_ms: int
+    every_ms: int
+    by: tuple[str, ...] = ()
+    offset_ms: int = 0
+    parameters: Parameters = ()
+    other: Source | None = None
+    each_point: bool = False
+    at: At = msgspec.UNSET
+
+    @property
+    def ticks(self) -> Ticks:
+        """The ticks at which the aggregate has values."""
+        return Ticks(self.every_ms, self.at)
+
+
+class Measure(msgspec.Struct, frozen=True, tag="measure"):
+    """A lowered ``Aggregate``: a function of one or two shared windows.
+
+    ``window``: the id of the window. ``other``: the id of the window of a second argument.
+    """
+
+    function: AnyFunction
+    window: str
+    parameters: Parameters = ()
+    other: str | None = None
+
+
+class Reduction(msgspec.Struct, frozen=True, tag="reduction"):
+    """A function over the operand's values at a tick, grouped by the attributes ``by``.
+
+    ``by`` is a subset of the attributes of the operand's keys; each group has one value.
+    """
+
+    function: AnyFunction
+    operand: "Expression"
+    by: tuple[str, ...] = ()
+    parameters: Parameters = ()
+
+
+class Filtered(msgspec.Struct, frozen=True, tag="filtered"):
+    """The values of the operand at the ticks and keys at which a condition is true."""
+
+    operand: "Expression"
+    condition: "Expression"
+
+
+class Mapped(msgspec.Struct, frozen=True, tag="mapped"):
+    """A function applied to each value of the operand.
+
+    There is no result for a value for which the function is undefined.
+    """
+
+    function: Mathematical
+    operand: "Expression"
+
+
+class Geohash(msgspec.Struct, frozen=True, tag="geohash"):
+    """The geohash of a geographical position, with ``characters`` characters.
+
+    Latitude and longitude are joined by tick and key, like the operands of ``Arithmetic``. If the
+    latitude or the longitude is missing or out of range, there is no value.
+    """
+
+    characters: int
+    latitude: "Expression"
+    longitude: "Expression"
+
+
+class Label(msgspec.Struct, frozen=True, tag="label"):
+    """An attribute of the latest point, as a text; one text for each key of the attributes ``by``.
+
+    ``latest``: the expression for the metric's latest value, with the keys ``by`` and
+    ``attribute``. The latest point is the point with the greatest time; among equal times, the
+    point with the greatest value; among equal values, the point whose text is the first in
+    alphabetical order. If the latest point lacks the attribute, there is no text.
+    """
+
+    attribute: str
+    latest: "Expression"
+    by: tuple[str, ...] = ()
+
+
+class Arithmetic(msgspec.Struct, frozen=True, tag="arithmetic"):
+    """An operation on two operands, joined by tick and key.
+
+    If the keys of one operand have fewer attributes than those of the other operand, each such key
+    is joined with all keys of the other operand that have equal values of these attributes. If an
+    operand is missing or a divisor is zero, there is no value.
+    """
+
+    operator: ArithmeticOperator
+    left: "Expression"
+    right: "Expression"
+
+
+class Negation(msgspec.Struct, frozen=True, tag="negation"):
+    """The operand with the opposite sign."""
+
+    operand: "Expression"
+
+
+class Comparison(msgspec.Struct, frozen=True, tag="comparison"):
+    """A comparison of two operands; false if an operand is missing or the types differ."""
+
+    operator: Comparator
+    left: "Expression"
+    right: "Expression"
+
+
+class Membership(msgspec.Struct, frozen=True, tag="membership"):
+    """A condition: the operand equals one of the options."""
+
+    operand: "Expression"
+    options: tuple[Scalar, ...]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Membership) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+    @property
+    def _identity(self) -> tuple[object, ...]:
+        return self.operand, tuple(map(_typed, self.options))
+
+
+class And(msgspec.Struct, frozen=True, tag="and"):
+    """A condition: both operands are true."""
+
+    left: "Expression"
+    right: "Expression"
+
+
+class Or(msgspec.Struct, frozen=True, tag="or"):
+    """A condition: at least one operand is true."""
+
+    left: "Expression"
+    right: "Expression"
+
+
+class Not(msgspec.Struct, frozen=True, tag="not"):
+    """A condition: the operand is false."""
+
+    operand: "Expression"
+
+
+Expression = (
+    Literal
+    | Value
+    | Attribute
+    | Aggregate
+    | Measure
+    | Reduction
+    | Filtered
+    | Mapped
+    | Geohash
+    | Label
+    | Arithmetic
+    | Negation
+    | Comparison
+    | Membership
+    | And
+    | Or
+    | Not
+)
+
+
+_OPERANDS: dict[type, tuple[str, ...]] = {
+    **dict.fromkeys((Arithmetic, Comparison, And, Or), ("left", "right")),
+    **dict.fromkeys((Negation, Not, Membership, Reduction, Mapped), ("operand",)),
+    Filtered: ("operand", "condition"),
+    Geohash: ("latitude", "longitude"),
+    Label: ("latest",),
+}
+"""The fields of each kind of node that contain operands; the predicate of a source is not an
+operand.
+"""
+
+
+def children(node: Expression) -> tuple[Expression, ...]:
+    """Return the operands of a node, in order."""
+    return tuple(getattr(node, name) for name in _OPERANDS.get(type(node), ()))
+
+
+def walk(node: Expression) -> Iterator[Expression]:
+    """Yield a node and all its descendants, parents first."""
+    yield node
+    for child in children(node):
+        yield from walk(child)
+
+
+def conjuncts(condition: Expression) -> Iterator[Expression]:
+    """Yield the conditions that nested ``And`` nodes join; without ``And``, yield ``condition``."""
+    if isinstance(condition, And):
+        yield from conjuncts(condition.left)
+        yield from conjuncts(condition.right)
+    else:
+        yield condition
+
+
+def join_conditions(join: type[And] | type[Or], conditions: Sequence[Expression]) -> Expression:
+    """Return one or more conditions joined by ``join`` (``And`` or ``Or``), as a balanced tree."""
+    # A chain of a thousand conditions would be a thousand deep, and every walk recurses.
+    if len(conditions) == 1:
+        return conditions[0]
+    middle = len(conditions) // 2
+    return join(
+        join_conditions(join, conditions[:middle]), join_conditions(join, conditions[middle:])
+    )
+
+
+def is_condition(node: Expression) -> bool:
+    """Return whether the values of a node are booleans."""
+    match node:
+        case Comparison() | Membership() | And() | Or() | Not():
+            return True
+        case Literal():
+            return isinstance(node.value, bool)
+        case _:
+            return False
+
+
+def is_text(node: Expression) -> bool:
+    """Return whether all values of a node are texts; False for attributes, whose types vary."""
+    match node:
+        case Geohash() | Label():
+            return True
+        case Filtered():
+            return is_text(node.operand)
+        case Literal():
+            return isinstance(node.value, str)
+        case _:
+            return False
+
+
+def rewrite(node: Expression, change: Callable[[Expression], Expression]) -> Expression:
+    """Return the tree after ``change`` was applied to every node, operands before their parents."""
+    operands = _OPERANDS.get(type(node), ())
+    changed = {name: rewrite(getattr(node, name), change) for name in operands}
+    return change(msgspec.structs.replace(node, **changed) if changed else node)

@@ -1,0 +1,99 @@
+"""Fragments: the parts of a plan that workers run; each reads streams and writes one stream."""
+
+import msgspec
+
+from analytics.plan.feeds import Feed
+from analytics.plan.nodes import Pane, Plan, fingerprint
+
+MAX_SALIENCE = 100
+"""The greatest salience of a fragment; the least salience is 0."""
+
+
+class StreamLocation(msgspec.Struct, frozen=True):
+    """A stream at a site.
+
+    ``feed``: the roles of the stream's columns; unset for the stream of raw points and for streams
+    that fragments write.
+    """
+
+    site: str
+    stream: str
+    feed: Feed | msgspec.UnsetType = msgspec.UNSET
+
+
+class Whole(msgspec.Struct, frozen=True, kw_only=True, tag="whole"):
+    """A fragment that computes insights over one site: it reads points and writes results."""
+
+    id: str
+    source: StreamLocation
+    target: StreamLocation
+    plan: Plan
+    salience: int = 0
+
+    @property
+    def grain_ms(self) -> int:
+        """The interval (ms) at which results can be due."""
+        return self.plan.grain_ms
+
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint of this fragment, which is the same in all processes."""
+        return fingerprint(self)
+
+
+class Partial(msgspec.Struct, frozen=True, kw_only=True, tag="partial"):
+    """A fragment for one of several sites: it reads the site's points and writes panes.
+
+    The panes contain all points after ``begin`` (ms since the epoch), and close at multiples of
+    ``grain_ms``, at which results can be due. ``lookback_ms``: the greatest lookback of a window.
+    """
+
+    id: str
+    source: StreamLocation
+    target: StreamLocation
+    panes: tuple[Pane, ...]
+    grain_ms: int
+    lookback_ms: int = msgspec.field(name="reach_ms")
+    begin: int
+    salience: int = 0
+
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint of this fragment without ``begin``, the same in all processes."""
+        return fingerprint(msgspec.structs.replace(self, begin=0))
+
+
+class Merge(msgspec.Struct, frozen=True, kw_only=True, tag="merge"):
+    """A fragment that computes insights over several sites: it reads panes and writes results.
+
+    If the panes of a site are silent for ``patience_ms``, the merge no longer waits for this site.
+    The stream ``decisions`` records when the merge stopped waiting for a site, and when the merge
+    included the site again.
+    """
+
+    id: str
+    sources: tuple[StreamLocation, ...]
+    target: StreamLocation
+    decisions: StreamLocation
+    plan: Plan
+    patience_ms: int = 5000
+    salience: int = 0
+
+    @property
+    def grain_ms(self) -> int:
+        """The interval (ms) at which results can be due."""
+        return self.plan.grain_ms
+
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint of this fragment, which is the same in all processes."""
+        return fingerprint(self)
+
+
+Fragment = Whole | Partial | Merge
+
+
+def fragment_from_json(data: bytes) -> Fragment:
+    """Decode a fragment; raises ``msgspec.ValidationError`` with the path of an invalid field."""
+    fragment: Fragment = msgspec.json.decode(data, type=Fragment)
+    return fragment

@@ -1,0 +1,52 @@
+"""The names of the logical operators of plans.
+
+Each streaming library declares which of these operators it supports.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import get_args
+
+from analytics.plan.expressions import Aggregate, Expression, Mapped, Measure, Reduction, Source
+from analytics.plan.fragments import Fragment, Partial
+from analytics.plan.functions import FUNCTIONS, Mathematical, UserOperator
+from analytics.plan.nodes import Pane, Window, expressions_of
+
+NODES = frozenset(kind.__name__ for kind in (Source, Pane, Window, *get_args(Expression)))
+"""The node types of plans, except predicates over points, which are parts of sources."""
+
+OPERATORS = NODES | {*FUNCTIONS, *get_args(Mathematical), UserOperator.__name__}
+"""The node types, and the functions that nodes compute.
+
+All operators of other packages share one name, ``UserOperator``.
+"""
+
+
+def operators_of(fragment: Fragment) -> Iterator[tuple[str, str]]:
+    """Yield (logical operator, user) for a fragment; ``user``: the id of an insight or fragment."""
+    if isinstance(fragment, Partial):
+        yield from _each(fragment.id, ["Source", "Pane"])
+        return
+    yield from _each(fragment.id, ["Source", "Pane", "Window"])
+    for insight in fragment.plan.insights:
+        for node in expressions_of(insight):
+            yield type(node).__name__, insight.uid
+            if isinstance(node, Aggregate | Measure | Reduction | Mapped):
+                own = isinstance(node.function, UserOperator)
+                yield (UserOperator.__name__ if own else str(node.function)), insight.uid
+
+
+def _each(used_by: str, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    return ((name, used_by) for name in names)
+
+
+def user_operators_of(fragment: Fragment) -> dict[UserOperator, str]:
+    """Return the operators of other packages in a fragment: operator -> uid of one caller."""
+    if isinstance(fragment, Partial):
+        return {}
+    return {
+        node.function: insight.uid
+        for insight in fragment.plan.insights
+        for node in expressions_of(insight)
+        if isinstance(node, Aggregate | Measure | Reduction)
+        and isinstance(node.function, UserOperator)
+    }

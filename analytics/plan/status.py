@@ -1,0 +1,46 @@
+"""The status of a fragment that a worker runs."""
+
+from typing import Literal
+
+import msgspec
+
+FragmentState = Literal["starting", "running", "failed", "fenced", "shed"]
+
+
+class FragmentStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The state and the progress of a fragment; times in ms since the epoch.
+
+    - ``state``: a ``failed`` fragment failed several times in a row, and is still retried. A
+      ``fenced`` fragment does not run until it is requested again. A ``shed`` fragment does not run
+      until its worker has enough capacity.
+    - ``fingerprint``: the fingerprint of the newest accepted version. ``active``: the fingerprint
+      of the running version; None: no version runs.
+    - ``frontier``: the time up to which results are complete. ``lag_ms``: how long the oldest
+      missing result has been due. ``lagging_since``: the time since which the fragment has lagged;
+      ``shed_since``: the time since which the fragment has been shed. None: the fragment does not
+      lag, or is not shed.
+    - ``queries``: the number of Spark queries that run now.
+    - ``batches``, ``rows_dropped``, ``rows_written``, ``bytes_written`` and ``spent_ms`` count
+      since the worker's start. ``rows_dropped``: the rows that Spark's watermark dropped, normally
+      0; a merge does not use Spark's watermark. ``spent_ms``: Spark's name of a phase of a
+      micro-batch -> the time spent in this phase.
+    - ``troubles``: insight uid -> a text about values that are missing in the newest results,
+      because an operator of another package gave no answer: their number, and the reason.
+    """
+
+    id: str
+    fingerprint: str
+    state: FragmentState
+    active: str | None = None
+    frontier: int
+    error: str | None = None
+    lag_ms: int = 0
+    lagging_since: int | None = None
+    shed_since: int | None = None
+    queries: int = 0
+    batches: int = 0
+    rows_dropped: int = 0
+    rows_written: int = 0
+    bytes_written: int = 0
+    spent_ms: dict[str, int] = msgspec.field(default_factory=dict)
+    troubles: dict[str, str] = msgspec.field(default_factory=dict)

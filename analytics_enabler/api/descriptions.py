@@ -1,0 +1,125 @@
+"""Descriptions of the enabler's parameters, fields and answers, for its OpenAPI document."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from mistbow.openapi import AnswerDescription, ApiDescription
+
+_FIELDS: Mapping[str, str] = {
+    "deployment_id": "The id of the deployment.",
+    "insight": "The name of the insight.",
+    "from": "The first time, in ms since the epoch, inclusive.",
+    "to": "The last time, in ms since the epoch, inclusive.",
+    "limit": "The maximum number of results.",
+    "format": "The form of the answer: JSON, or text for people.",
+    "idempotency-key": "A key of your choice by which the enabler recognizes a repeated request.",
+    "last-event-id": "The id of the last event, or the next of results: the events after it.",
+    "insights": "The insights, or their names.",
+    "warnings": "The warnings about the text.",
+    "ok": "Whether the text has no errors.",
+    "problems": "The errors and warnings of the text.",
+    "line": "The line in the text, from 1.",
+    "column": "The column in the line, from 1.",
+    "length": "The number of characters; 0 at the end of the text.",
+    "message": "What is wrong, for people.",
+    "hint": "How to correct the text.",
+    "severity": "error, or warning.",
+    "name": "The name.",
+    "uid": "The id of the insight.",
+    "text": "The text.",
+    "every_ms": "The interval (ms) between two ticks.",
+    "since": "The time (ms) after which the definition is in force.",
+    "first_tick": "The first tick with results, in ms since the epoch.",
+    "state": "The state of the insight.",
+    "state_since": "The time (ms) since which the insight lags or is shed; null: neither.",
+    "status": "The state of the insight that has made the least progress.",
+    "status_since": "The state_since of this insight.",
+    "error": "Why the deployment makes no progress; null: it does.",
+    "queries": "The text of the insights.",
+    "created_at": "The time of the submission, in ms since the epoch.",
+    "updated_at": "The time of the last amendment, in ms since the epoch.",
+    "deployments": "All deployments, the oldest first.",
+    "results": "The results in the order of time.",
+    "next": "The cursor from which a client can follow later results.",
+    "missing_sites": "The unreachable sites, whose results are missing.",
+    "key": "The values of the attributes in BY.",
+    "ts": "The tick, in ms since the epoch.",
+    "value": "The value; null: the result is a text, or is withdrawn.",
+    "values": "All values of a function that computes several.",
+    "low": "The lower end of the confidence interval.",
+    "high": "The upper end of the confidence interval.",
+    "confidence": "The probability that the value is between low and high.",
+    "revision": "The version of the result; the greatest is valid.",
+    "computed_at": "The time of the computation, in ms since the epoch.",
+    "missing": "The silent sites whose points are missing in the result.",
+    "ast": "The syntax tree.",
+    "plan": "The plan as text, a line for each node.",
+    "steps": "The steps of the optimizer.",
+    "groups": "The groups that the insights would join.",
+    "shared": "The windows and panes that the insights share with others.",
+    "group": "The id of the group.",
+    "rule": "The rule of the optimizer.",
+    "did": "What the step changed, for people.",
+    "step": "The kind of the step.",
+    "unit": "The unit of per_s and instead_of.",
+    "per_s": "The points or results per second, at most; null: unknown.",
+    "instead_of": "The traffic per second without the step; null: unknown.",
+    "id": "The id.",
+    "scheduler": "The name of the scheduler.",
+    "ExplainedGroup.insights": "The number of insights in the group.",
+    "fragments": "The fragments of the plan.",
+    "edges": "The traffic between the fragments and streams.",
+    "savings": "The traffic that the optimizer saves.",
+    "refusals": "Why nodes do not run tasks of the group.",
+    "problem": "Why the scheduler failed; null: it did not fail.",
+    "cost_per_hour": "The cost of the placement; null: there is no placement.",
+    "cost_cap_per_hour": "The maximum cost; null: the cost is not limited.",
+    "kind": "The kind of the fragment.",
+    "sources": "The streams that the fragment reads.",
+    "target": "The stream that the fragment writes, or the end of the edge.",
+    "worker": "The worker that would run the fragment; null: no worker can run the fragment.",
+    "site": "The site of the worker.",
+    "running": "Whether a worker runs the fragment now.",
+    "source": "The beginning of the edge: a stream or a fragment.",
+    "carries": "What flows along the edge.",
+    "is_local": "Whether both ends are at the same site.",
+    "bytes_per_s": "The bytes per second, at most; null: unknown.",
+    "measured": "The bytes per second that the fragment writes now; null: unknown.",
+    "others": "The ids of the other insights.",
+}
+
+_TIME = 1795262400000
+_ACCEPTED = {"deployment_id": "d-1a2b3c4d", "insights": ["cpu_now"], "warnings": []}
+_STATUS = {
+    **{"deployment_id": "d-1a2b3c4d", "name": None, "status": "running", "error": None},
+    **{"queries": "cpu_now = COMPUTE AVG(cpu.util, 10 SECONDS) EVERY 5 SECONDS"},
+    **{"created_at": _TIME, "updated_at": _TIME, "insights": [], "warnings": []},
+}
+_RESULT = {
+    **{"insight": "cpu_now", "key": {"node": "edge-1"}, "ts": _TIME, "value": 0.5},
+    **{"revision": 0, "computed_at": _TIME + 1200},
+}
+
+
+def _json(model: str, example: Any, *statuses: int) -> AnswerDescription:
+    schema = {"$ref": f"#/components/schemas/{model}"}
+    content = {"application/json": {"schema": schema, "example": example}}
+    return AnswerDescription(content, statuses or (200,))
+
+
+_EVENT = {"schema": {"type": "string"}, "example": "event: result\nid: all.fair=9\ndata: {}\n\n"}
+_ID = "_api_insights_deployment_id"
+
+DESCRIPTION = ApiDescription(
+    _FIELDS,
+    {
+        "post_api_insights": _json("Accepted", _ACCEPTED, 201),
+        f"put{_ID}": _json("Accepted", _ACCEPTED),
+        "get_api_insights": _json("DeploymentList", {"deployments": [_STATUS]}),
+        f"get{_ID}": _json("DeploymentStatus", _STATUS),
+        "post_api_insights_check": _json("CheckAnswer", {"ok": True, "problems": []}),
+        "post_api_insights_explain": _json("Explanation", {"problems": [], "plan": ["…"]}),
+        f"get{_ID}_results": _json("Results", {"results": [_RESULT], "next": "all.fair=9"}),
+        f"get{_ID}_results_follow": AnswerDescription({"text/event-stream": _EVENT}),
+    },
+)

@@ -1,0 +1,94 @@
+"""The placements of groups.
+
+Each change is stored before it takes effect, so an enabler resumes the placements after a restart.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from analytics_enabler.fragments import PartialsVersion
+from analytics_enabler.groups import Group
+from analytics_enabler.journal import EventJournal
+from mistbow.clock import Clock
+
+
+class GroupPlacement(msgspec.Struct, frozen=True, kw_only=True):
+    """The sites that a group reads, and the nodes that run its tasks.
+
+    ``nodes``: task -> node. ``version``: the version of the group's partial fragments; None: the
+    group runs as a single fragment at the only site that the group reads.
+    """
+
+    group: Group
+    version: PartialsVersion | None = None
+    sites: tuple[str, ...]
+    nodes: Mapping[str, str] = {}
+
+
+def group_placement_from_json(text: str) -> GroupPlacement | None:
+    """Decode the placement of a group from JSON; None (``null``): the group has ended."""
+    placement: GroupPlacement | None = msgspec.json.decode(text, type=GroupPlacement | None)
+    return placement
+
+
+class GroupPlacements:
+    """The placements of all groups."""
+
+    def __init__(self, journal: EventJournal[GroupPlacement | None], clock: Clock) -> None:
+        self._journal = journal
+        self._clock = clock
+        self._by_id: dict[str, GroupPlacement] = {}
+        self._is_current = False
+
+    async def refresh(self) -> None:
+        """Read the stored events that have not been read yet."""
+        if self._is_current:
+            return
+        for group, placement in await self._journal.unread():
+            self._apply(group, placement)
+        self._is_current = True
+
+    def reclaim(self) -> None:
+        """Make the next ``refresh`` claim the stream's lease and read the stream from its start."""
+        self._journal.reclaim()
+        self._by_id.clear()
+        self._is_current = False
+
+    def get(self, group: Group) -> GroupPlacement | None:
+        """Return the placement of a group; None: the group has no placement."""
+        return self._by_id.get(group.id)
+
+    def all(self) -> list[GroupPlacement]:
+        """Return the placements of all groups."""
+        return list(self._by_id.values())
+
+    def nodes(self) -> dict[str, Mapping[str, str]]:
+        """Return the nodes of all tasks: group id -> task -> node."""
+        return {group: placement.nodes for group, placement in self._by_id.items()}
+
+    async def store(self, placement: GroupPlacement) -> None:
+        """Store the placement of a group, if it has changed."""
+        if self._by_id.get(placement.group.id) != placement:
+            await self._append(placement.group.id, placement)
+
+    async def retain(self, groups: Iterable[Group]) -> None:
+        """Delete the placements of all groups that are not in ``groups``."""
+        retained = {group.id for group in groups}
+        for ended in [group for group in self._by_id if group not in retained]:
+            await self._append(ended, None)
+
+    async def _append(self, group: str, placement: GroupPlacement | None) -> None:
+        try:
+            await self._journal.append(group, placement, self._clock())
+        except BaseException:
+            # The event may have been stored all the same, so it must be read before the next one.
+            self._is_current = False
+            raise
+        self._apply(group, placement)
+
+    def _apply(self, group: str, placement: GroupPlacement | None) -> None:
+        if placement is None:
+            self._by_id.pop(group, None)
+        else:
+            self._by_id[group] = placement

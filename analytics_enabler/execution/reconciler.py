@@ -1,0 +1,182 @@
+"""The reconciler of deployments: plans and places tasks, and sets workers' desired fragments."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from analytics.plan.fragments import Fragment, Merge
+from analytics.plan.nodes import Plan
+from analytics_enabler.catalogue import DataCatalogue, SeriesLocation
+from analytics_enabler.deployments.service import Deployments
+from analytics_enabler.execution.group_placements import GroupPlacements
+from analytics_enabler.execution.planner import Planner
+from analytics_enabler.execution.progress import describe_error
+from analytics_enabler.execution.status import ExecutionStatus
+from analytics_enabler.execution.worker_reconcilers import (
+    Connect,
+    DesiredFragments,
+    WorkerReconcilers,
+)
+from analytics_enabler.fabric_view import FabricView
+from analytics_enabler.fragments import Tasks
+from analytics_enabler.groups import Group
+from analytics_enabler.metrics import INSIGHTS, RECONCILE_ERRORS
+from analytics_enabler.scheduling.driver.driver import PlacementDriver
+from analytics_enabler.scheduling.driver.jobs import job_of
+from analytics_enabler.scheduling.driver.snapshot import available_workers, fog_of
+from analytics_enabler.scheduling.model.jobs import Job
+from analytics_enabler.scheduling.sandbox.guard import Outcome
+from mistbow.errors import FencedError, MistbowError
+from mistbow.fabric import Fabric
+from mistbow.runtime.periodic import PeriodicTask, Schedule
+
+DEBOUNCE_S = 0.2
+"""The delay (s) after a change of deployments, so that several changes in a row cause one plan."""
+
+INTERVAL_S = 0.5
+"""The interval (s) of reconciliations.
+
+The interval is short, so that the fragments of a dead worker run elsewhere within a second.
+"""
+
+
+class Reconciler:
+    """Makes the workers run the deployed insights, at each change and every ``INTERVAL_S``."""
+
+    def __init__(
+        self,
+        deployments: Deployments,
+        fabric_view: FabricView,
+        placements: GroupPlacements,
+        planner: Planner,
+        driver: PlacementDriver,
+        catalogue: DataCatalogue,
+        connect: Connect,
+    ) -> None:
+        self._deployments = deployments
+        self._fabric_view = fabric_view
+        self._placements = placements
+        self._planner = planner
+        self._driver = driver
+        self._catalogue = catalogue
+        self._task = PeriodicTask(self._attempt, Schedule("reconciliation", INTERVAL_S))
+        self._workers = WorkerReconcilers(connect, deployments.check_lease, self._task.wake)
+        self.status = ExecutionStatus(
+            planner, placements, driver, self._workers, lambda: describe_error(self._task.error)
+        )
+        self._planned_for: tuple[int, tuple[str, ...]] | None = None
+        """(version of the deployments, sites) of the last plan; None: plan again."""
+        self._jobs: list[Job] = []
+        deployments.on_change(self._task.wake)
+
+    async def run(self) -> None:
+        """Reconcile until cancelled."""
+        try:
+            await self._task.run()
+        finally:
+            await self._workers.close()
+
+    async def preview_tasks(self, group: Group, plan: Plan) -> Tasks:
+        """Return the tasks that a group would have with this plan."""
+        sites = self._fabric_view.sites
+        fabric = self._fabric_view.fabric
+        own_site = sites[0] if fabric is None else fabric.site
+        return await self._planner.preview(group, plan, sites, own_site)
+
+    async def preview_placement(
+        self, tasks: Mapping[Group, Tasks], fabric: Fabric, series: Sequence[SeriesLocation]
+    ) -> Outcome:
+        """Return the decision that the schedulers would make if the groups had these tasks."""
+        all_tasks = {**self._planner.tasks, **tasks}
+        jobs = [job_of(group, each, fabric.site, series) for group, each in all_tasks.items()]
+        fog = fog_of(fabric, self._workers.dead)
+        return await self._driver.preview(jobs, fog, self._placements.nodes())
+
+    async def _attempt(self) -> None:
+        try:
+            await self._reconcile()
+        except FencedError:
+            RECONCILE_ERRORS.inc()
+            await self._reclaim()
+            raise
+        except Exception:
+            RECONCILE_ERRORS.inc()
+            raise
+
+    async def _reclaim(self) -> None:
+        # The enabler with the lease of the deployments is to have that of the placements too: of
+        # two that start at once, each may have claimed one of the two streams last.
+        try:
+            await self._deployments.check_lease()
+        except MistbowError:
+            return
+        self._placements.reclaim()
+        self._planned_for = None
+
+    async def _reconcile(self) -> None:
+        if self._planned_for is not None and self._planned_for[0] != self._deployments.version:
+            await asyncio.sleep(DEBOUNCE_S)
+        await self._deployments.refresh()
+        await self._placements.refresh()
+        self._fabric_view.add_sites(
+            site for placement in self._placements.all() for site in placement.sites
+        )
+        fabric = await self._fabric_view.refresh()
+        await self._workers.set_workers(
+            {worker.name: worker for _, worker in available_workers(fabric)}
+        )
+        INSIGHTS.set(sum(len(deployment.live) for deployment in self._deployments.all()))
+        await self._plan(fabric)
+        await self._apply_placement(fabric)
+        self._set_desired()
+        await self._deployments.settle(dict(self.status.frontiers()))
+
+    async def _plan(self, fabric: Fabric) -> None:
+        """Plan all tasks if the deployments or sites have changed, or the last plan failed."""
+        plan_for = self._deployments.version, self._fabric_view.sites
+        if plan_for == self._planned_for:
+            return
+        self._planned_for = None
+        await self._planner.plan(self._deployments.running(), plan_for[1], fabric.site)
+        tasks = self._planner.tasks
+        series = (await self._catalogue.series() or ()) if tasks else ()
+        self._jobs = [job_of(group, tasks[group], fabric.site, series) for group in tasks]
+        self._planned_for = plan_for
+
+    async def _apply_placement(self, fabric: Fabric) -> None:
+        fog = fog_of(fabric, self._workers.dead)
+        nodes = await self._driver.place(self._jobs, fog, self._placements.nodes())
+        unreachable = {site.name for site in fabric.sites if not site.reachable}
+        for group, tasks in self._planner.tasks.items():
+            placement = self._placements.get(group)
+            if placement is None:
+                continue
+            # Fragments at an unreachable site run on there, and do not move when it is back.
+            retained = {
+                task: node
+                for task, node in placement.nodes.items()
+                if task in tasks and _data_site(tasks[task]) in unreachable
+            }
+            placed = {**retained, **nodes.get(group.id, {})}
+            await self._placements.store(msgspec.structs.replace(placement, nodes=placed))
+
+    def _set_desired(self) -> None:
+        desired: dict[str, dict[str, Fragment]] = defaultdict(dict)
+        retained_prefixes = []
+        for group, tasks in self._planner.tasks.items():
+            for task, fragment in tasks.items():
+                node = self.status.node(group, task)
+                if node is not None:
+                    desired[node][fragment.id] = fragment
+            if not self.status.has_taken_over(group, tasks):
+                # The ids of the partials of older versions begin like this.
+                retained_prefixes.append(f"{group.id}.")
+        for worker in self._workers.all():
+            fragments = desired.get(worker.worker.name, {})
+            worker.set_desired(DesiredFragments(fragments, tuple(retained_prefixes)))
+
+
+def _data_site(fragment: Fragment) -> str | None:
+    return None if isinstance(fragment, Merge) else fragment.source.site

@@ -1,0 +1,192 @@
+"""The explainer: returns the plan of a text, and the placement and traffic after its deployment."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal
+
+from msgspec import UNSET
+
+from analytics.insight_models import ExplainedFragment, ExplainedGroup, Explanation
+from analytics.plan.fragments import Fragment, Merge, Partial, StreamLocation, Whole
+from analytics.plan.nodes import Plan
+from analytics_enabler.catalogue import DataCatalogue
+from analytics_enabler.deployments.model import Generation
+from analytics_enabler.execution import Reconciler
+from analytics_enabler.explain.explanation import (
+    added_by,
+    explain,
+    lines_of,
+    new_part,
+    plans_with,
+)
+from analytics_enabler.explain.savings import savings_of
+from analytics_enabler.explain.traffic import TrafficEstimates, sources_of, stream_label
+from analytics_enabler.fabric_view import FabricView
+from analytics_enabler.fragments import Tasks
+from analytics_enabler.groups import Group
+from analytics_enabler.scheduling.driver.driver import nodes_by_job
+from analytics_enabler.scheduling.driver.jobs import request_name_of
+from analytics_enabler.scheduling.sandbox.guard import Outcome
+from analytics_enabler.semantics import Checked, Sites, sites_of
+from mistbow.client.agent import AsyncAgentClient
+from mistbow.errors import MistbowError
+from mistbow.fabric import Fabric
+
+PATIENCE_S = 2.0
+RATE_PERIOD_MS = 60_000
+"""The period (ms) over which the rate of a stream is measured.
+
+The period ends at the frontier, which is the time up to which the stream is complete.
+"""
+
+
+class Explainer:
+    """Explains texts, given the running insights, the workers and the measured rates."""
+
+    def __init__(
+        self,
+        reconciler: Reconciler,
+        fabric_view: FabricView,
+        catalogue: DataCatalogue,
+        agent: AsyncAgentClient,
+    ) -> None:
+        self._reconciler = reconciler
+        self._fabric_view = fabric_view
+        self._catalogue = catalogue
+        self._agent = agent
+
+    async def explain(self, checked: Checked, running: Sequence[Generation]) -> Explanation:
+        """Return the explanation of a checked text.
+
+        ``running``: the generations of the running insights, which can share computations with the
+        text. While the fabric is unknown, the explanation has no placement.
+        """
+        fabric = self._fabric_view.fabric
+        added = added_by(checked, Sites() if fabric is None else sites_of(fabric))
+        plans = await asyncio.to_thread(plans_with, added, running)
+        explanation = await asyncio.to_thread(explain, checked, added, plans)
+        if fabric is None or not plans:
+            return explanation
+        groups = await self._groups(plans, fabric)
+        return explanation.model_copy(update={"groups": groups})
+
+    async def _groups(self, plans: Mapping[Group, Plan], fabric: Fabric) -> list[ExplainedGroup]:
+        series = await self._catalogue.series() or ()
+        tasks = {g: await self._reconciler.preview_tasks(g, plan) for g, plan in plans.items()}
+        outcome = await self._reconciler.preview_placement(tasks, fabric, series)
+        nodes = nodes_by_job(outcome.decision.placement)
+        rates = await self._point_rates(tasks.values())
+        groups = []
+        for group, plan in plans.items():
+            placed = nodes.get(group.id, {})
+            measured = self._reconciler.status.bytes_per_s
+            traffic = TrafficEstimates(series, rates, _sites_of(placed, fabric), measured)
+            edges = traffic.edges(tasks[group])
+            cap = group.options.cap
+            groups.append(
+                ExplainedGroup(
+                    id=group.id,
+                    scheduler=group.scheduler,
+                    insights=len(plan.insights),
+                    fragments=[
+                        self._fragment(fragment, placed.get(task), plan, fabric)
+                        for task, fragment in tasks[group].items()
+                    ],
+                    edges=edges,
+                    savings=savings_of(tasks[group], edges, traffic),
+                    refusals=_refusals(group, outcome),
+                    problem=outcome.problems.get(request_name_of(group)),
+                    cost_per_hour=outcome.costs.get(group.id),
+                    cost_cap_per_hour=None if cap is None else cap.per_hour,
+                )
+            )
+        return groups
+
+    def _fragment(
+        self, fragment: Fragment, node: str | None, plan: Plan, fabric: Fabric
+    ) -> ExplainedFragment:
+        part = new_part(plan)
+        feed = fragment.source.feed if isinstance(fragment, Whole) else UNSET
+        feeds = {} if feed is UNSET else {insight.uid: feed for insight in part.insights}
+        lines = lines_of(part, feeds)
+        return ExplainedFragment(
+            id=fragment.id,
+            kind=_kind(fragment),
+            sources=[stream_label(location) for location in sources_of(fragment)],
+            target=stream_label(fragment.target),
+            worker=node,
+            site=_site_of(node, fabric),
+            running=self._reconciler.status.is_running(fragment.id),
+            plan=_lines_for(fragment, lines),
+        )
+
+    async def _point_rates(self, tasks: Iterable[Tasks]) -> dict[StreamLocation, float]:
+        """Return stream -> rows per second, for the streams of points that fragments read.
+
+        Streams without a measurement are omitted.
+        """
+        read = {
+            fragment.source
+            for each in tasks
+            for fragment in each.values()
+            if not isinstance(fragment, Merge)
+        }
+        locations = list(read)
+        rates = await asyncio.gather(*(self._point_rate(location) for location in locations))
+        return {
+            location: rate
+            for location, rate in zip(locations, rates, strict=True)
+            if rate is not None
+        }
+
+    async def _point_rate(self, location: StreamLocation) -> float | None:
+        agent = self._agent.at(location.site)
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                info = await agent.info(location.stream)
+                if info.frontier < RATE_PERIOD_MS:
+                    return None
+                before = await agent.seek(location.stream, info.frontier - RATE_PERIOD_MS)
+        except (MistbowError, TimeoutError):
+            return None
+        return (info.head - before) * 1000 / RATE_PERIOD_MS
+
+
+def _kind(fragment: Fragment) -> Literal["whole", "partial", "merge"]:
+    match fragment:
+        case Partial():
+            return "partial"
+        case Merge():
+            return "merge"
+        case _:
+            return "whole"
+
+
+def _sites_of(nodes: Mapping[str, str], fabric: Fabric) -> Callable[[str], str | None]:
+    return lambda task: _site_of(nodes.get(task), fabric)
+
+
+def _site_of(node: str | None, fabric: Fabric) -> str | None:
+    for site in fabric.sites:
+        if any(worker.name == node for worker in site.workers):
+            return site.name
+    return None
+
+
+def _lines_for(fragment: Fragment, lines: Sequence[str]) -> list[str]:
+    match fragment:
+        case Partial():
+            return [line for line in lines if line.startswith("pane ")]
+        case Merge():
+            return [line for line in lines if not line.startswith("pane ")]
+        case _:
+            return list(lines)
+
+
+def _refusals(group: Group, outcome: Outcome) -> list[str]:
+    return [
+        f"{refusal.task}{'' if refusal.node is None else f' not on {refusal.node}'}: "
+        f"{refusal.reason}"
+        for refusal in outcome.decision.refusals
+        if refusal.job == group.id
+    ]

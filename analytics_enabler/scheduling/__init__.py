@@ -1,0 +1,1 @@
+"""Scheduling: plug-ins decide which node runs which fragment; a driver applies decisions."""

@@ -1,0 +1,1 @@
+"""The built-in schedulers, one module each, and the modules that they share."""

@@ -1,0 +1,100 @@
+"""The nodes that a task or a job may use, regardless of their free capacity."""
+
+from collections.abc import Collection, Iterable
+
+from analytics_enabler.scheduling.model.jobs import Job, Placement, Task
+from analytics_enabler.scheduling.model.snapshot import Fog, Node
+
+
+def ineligibility(task: Task, node: Node) -> str | None:
+    """Return why a node may not run a task, regardless of capacity; None: the node is eligible."""
+    if task.pinned is not None and node.site != task.pinned:
+        return f"the task's data is at {task.pinned}"
+    for label, value in sorted(task.labels.items()):
+        if node.attributes.get(label) != value:
+            return f"the node is not labelled {label}={value}"
+    for operator in task.operators:
+        if operator not in node.operators:
+            return f"the operator {operator} is not installed there"
+    if node.clock_mhz < task.clock_mhz:
+        return f"{task.clock_mhz:g} MHz needed, it has {node.clock_mhz:g}"
+    return None
+
+
+def eligible_nodes(task: Task, fog: Fog) -> list[str]:
+    """Return the names of the nodes that may run a task if their capacity suffices."""
+    return [name for name, node in fog.by_name.items() if ineligibility(task, node) is None]
+
+
+def by_priority(jobs: Iterable[Job], current: Placement) -> list[Job]:
+    """Return jobs in the order in which they are placed: running jobs first, then other jobs.
+
+    Jobs that are both running, or both not running, are ordered by id.
+    """
+    running = {job for job, _ in current.by_task}
+    return sorted(jobs, key=lambda job: (job.id not in running, job.id))
+
+
+def candidate_nodes(jobs: Iterable[Job], fog: Fog, current: Placement) -> dict[str, frozenset[str]]:
+    """Return job id -> the names of the nodes that the job may use.
+
+    Jobs with dedicated nodes choose their nodes first, in the order of ``by_priority``. No other
+    job may use dedicated nodes. A job with a maximum number of nodes chooses first the nodes on
+    which the job runs, then one node at each site with data of the job, then further nodes by name.
+    """
+    prioritized = by_priority(jobs, current)
+    dedicated = [job for job in prioritized if job.confined is not None and job.confined.dedicated]
+    chosen: dict[str, frozenset[str]] = {}
+    undedicated = set(fog.by_name)
+    for job in dedicated:
+        chosen[job.id] = _choose(job, labelled_nodes(job, fog) & undedicated, fog, current)
+        undedicated -= chosen[job.id]
+    for job in prioritized:
+        if job.id not in chosen:
+            chosen[job.id] = _choose(job, labelled_nodes(job, fog) & undedicated, fog, current)
+    return chosen
+
+
+def labelled_nodes(job: Job, fog: Fog) -> frozenset[str]:
+    """Return the names of the nodes that satisfy the constraint of a job.
+
+    Without a constraint, all names are returned. Nodes dedicated to other jobs are included.
+    """
+    constraint = job.confined
+    return frozenset(
+        node.name
+        for node in fog.nodes
+        if constraint is None or node.attributes.get(constraint.label) == constraint.value
+    )
+
+
+def no_candidate_reason(job: Job, fog: Fog) -> str:
+    """Return the reason why a job without candidate nodes cannot run."""
+    label = "" if job.confined is None else f" with {job.confined.label}={job.confined.value}"
+    if labelled_nodes(job, fog):
+        return f"every node{label} is dedicated to another insight"
+    return f"no node{label}"
+
+
+def restrict(fog: Fog, names: Collection[str]) -> Fog:
+    """Return a fog that has only the nodes with these names, and all links."""
+    return Fog(tuple(node for node in fog.nodes if node.name in names), fog.links)
+
+
+def _choose(job: Job, names: Collection[str], fog: Fog, current: Placement) -> frozenset[str]:
+    count = len(names) if job.confined is None else job.confined.count or len(names)
+    if count >= len(names):
+        return frozenset(names)
+    running = {assignment.node for assignment in current.of([job]).assignments}
+    data_sites = {task.pinned for task in job.tasks}
+    chosen = [name for name in sorted(names) if name in running][:count]
+    while len(chosen) < count:
+        covered = {fog.site_of(name) for name in chosen}
+        # False sorts first: a site with data that no chosen node covers.
+        rank = {
+            name: fog.site_of(name) in covered or fog.site_of(name) not in data_sites
+            for name in names
+            if name not in chosen
+        }
+        chosen.append(min(rank, key=lambda name: (rank[name], name)))
+    return frozenset(chosen)

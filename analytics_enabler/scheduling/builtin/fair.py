@@ -1,0 +1,128 @@
+"""``fair``: spreads the load evenly and ignores the network (the specification, 4.2.4)."""
+
+from collections.abc import Mapping, Sequence
+
+from analytics_enabler.scheduling.builtin.capacity import FreeCapacity, refusals
+from analytics_enabler.scheduling.builtin.eligibility import by_priority, eligible_nodes
+from analytics_enabler.scheduling.interface import Decision
+from analytics_enabler.scheduling.model.jobs import Assignment, Job, Placement, Setting, Task
+from analytics_enabler.scheduling.model.snapshot import Fog
+
+_MIN_GAIN = 0.1
+"""The minimum gain of a move, as a difference of loads.
+
+A task moves only if the load of its node is greater, by more than this value, than the load of the
+other node would be after the move.
+"""
+
+NodeByTask = dict[str, str]
+"""Task -> node, for the placed tasks of a job."""
+
+
+class Fair:
+    """Places each task on the node with the least load; running tasks rarely move."""
+
+    def prepare(self, settings: Mapping[str, Setting]) -> None:
+        """Ignore the settings: ``fair`` has no settings."""
+
+    def schedule(self, jobs: tuple[Job, ...], fog: Fog, current: Placement) -> Decision:
+        """Return a decision that moves few running tasks and spreads the load evenly.
+
+        Running tasks stay where possible, the other tasks are placed, and then tasks are moved from
+        nodes with much load.
+        """
+        placement = as_placement(spread(jobs, fog, current))
+        return Decision(placement, tuple(refusals(by_priority(jobs, current), fog, placement)))
+
+
+def as_placement(nodes: Mapping[str, NodeByTask]) -> Placement:
+    """Convert job id -> task -> node to a placement."""
+    return Placement(
+        tuple(
+            Assignment(job=job, task=task, node=node)
+            for job in sorted(nodes)
+            for task, node in sorted(nodes[job].items())
+        )
+    )
+
+
+def spread(jobs: Sequence[Job], fog: Fog, current: Placement) -> dict[str, NodeByTask]:
+    """Return job id -> task -> node for an even load; a job that does not fit has no tasks."""
+    free = FreeCapacity(fog)
+    prioritized = by_priority(jobs, current)
+    nodes = {job.id: retain_running(job, fog, current, free) for job in prioritized}
+    for job in prioritized:
+        if not _place_missing(job, fog, nodes[job.id], free):
+            for task in job.tasks:
+                if task.id in nodes[job.id]:
+                    free.release(task, nodes[job.id].pop(task.id))
+    _rebalance(prioritized, fog, nodes, free)
+    return nodes
+
+
+def retain_running(job: Job, fog: Fog, current: Placement, free: FreeCapacity) -> NodeByTask:
+    """Return task -> node for those running tasks of a job that can stay on their nodes.
+
+    The demand of these tasks is subtracted from ``free``.
+    """
+    retained: NodeByTask = {}
+    for task in job.in_order:
+        match current.by_task.get((job.id, task.id), ()):
+            case (at,) if (
+                at.node in eligible_nodes(task, fog) and free.shortage(task, at.node) is None
+            ):
+                free.allocate(task, at.node)
+                retained[task.id] = at.node
+    return retained
+
+
+def reads_no_data(job: Job, nodes: NodeByTask) -> bool:
+    """Return whether a job reads no data, because none of its pinned tasks is placed.
+
+    A job without pinned tasks always reads data.
+    """
+    pinned = [task.id for task in job.tasks if task.pinned is not None]
+    return bool(pinned) and not any(task in nodes for task in pinned)
+
+
+def _place_missing(job: Job, fog: Fog, nodes: NodeByTask, free: FreeCapacity) -> bool:
+    """Place the tasks of a job that are not in ``nodes``; return whether the job can run."""
+    # Pinned tasks have the fewest nodes to choose from, so they go first; then the largest.
+    missing = [task for task in job.in_order if task.id not in nodes]
+    for task in sorted(missing, key=lambda t: (t.pinned is None, -t.cores, -t.memory_mb, t.id)):
+        fitting = [node for node in eligible_nodes(task, fog) if free.shortage(task, node) is None]
+        if fitting:
+            nodes[task.id] = _least_loaded(fitting, task, free)
+            free.allocate(task, nodes[task.id])
+        elif task.pinned is None:
+            return False
+    return not reads_no_data(job, nodes)
+
+
+def _rebalance(
+    jobs: Sequence[Job], fog: Fog, nodes: dict[str, NodeByTask], free: FreeCapacity
+) -> None:
+    tasks = [(job.id, task) for job in jobs for task in job.in_order if task.id in nodes[job.id]]
+    # Each move lowers the load of the fuller of two nodes, so this ends; the bound limits its time.
+    for _ in range(len(tasks)):
+        tasks.sort(key=lambda item: (-free.load(nodes[item[0]][item[1].id]), item[0], item[1].id))
+        if not any(_move(task, fog, nodes[job], free) for job, task in tasks):
+            return
+
+
+def _move(task: Task, fog: Fog, nodes: NodeByTask, free: FreeCapacity) -> bool:
+    here = nodes[task.id]
+    others = [n for n in eligible_nodes(task, fog) if n != here and free.shortage(task, n) is None]
+    if not others:
+        return False
+    there = _least_loaded(others, task, free)
+    if free.load(there, task) >= free.load(here) - _MIN_GAIN:
+        return False
+    free.release(task, here)
+    free.allocate(task, there)
+    nodes[task.id] = there
+    return True
+
+
+def _least_loaded(nodes: Sequence[str], task: Task, free: FreeCapacity) -> str:
+    return min(nodes, key=lambda node: (free.load(node, task), node))

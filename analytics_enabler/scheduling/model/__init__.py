@@ -1,0 +1,1 @@
+"""The input and output of schedulers as immutable data: fog snapshot, jobs and placements."""

@@ -1,0 +1,136 @@
+"""The snapshot of a fog: nodes, and the links between nodes or sites."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from functools import cached_property
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Node(msgspec.Struct, frozen=True, kw_only=True):
+    """A machine that can run tasks.
+
+    ``operators``: the installed operators from other packages. ``clock_mhz``: the clock speed; 0:
+    unknown. The free capacity includes the capacity that tasks of the same scheduling request
+    already use, because these tasks are placed again.
+    """
+
+    name: str
+    site: str
+    cores: float
+    cores_free: float
+    memory_mb: float
+    memory_free_mb: float
+    clock_mhz: float = 0.0
+    region: str = ""
+    labels: Mapping[str, str] = {}
+    operators: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.cores_free <= self.cores and 0 < self.cores < math.inf):
+            raise ValueError(
+                f"node {self.name}: the free cores must be from 0 to all of its cores "
+                f"(got {self.cores_free} of {self.cores})"
+            )
+        if not (0 <= self.memory_free_mb <= self.memory_mb and 0 < self.memory_mb < math.inf):
+            raise ValueError(
+                f"node {self.name}: the free memory must be from 0 to all of its memory "
+                f"(got {self.memory_free_mb} of {self.memory_mb} MB)"
+            )
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """The attributes for constraints of queries: labels, ``node``, ``site`` and ``region``."""
+        return {**self.labels, "node": self.name, "site": self.site, "region": self.region}
+
+
+class Link(msgspec.Struct, frozen=True, kw_only=True):
+    """One direction of a measured connection between two sites or nodes.
+
+    ``bandwidth_mbps``: in Mbit/s; None: unknown. ``loss``: the share of packets that are lost.
+    """
+
+    source: str
+    target: str
+    latency_ms: float
+    bandwidth_mbps: float | None = None
+    loss: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.latency_ms < math.inf:
+            raise ValueError(
+                f"link {self.source} → {self.target}: the latency must be at least 0 ms "
+                f"(got {self.latency_ms})"
+            )
+        if not 0 <= self.loss <= 1:
+            raise ValueError(
+                f"link {self.source} → {self.target}: the loss must be from 0 to 1 "
+                f"(got {self.loss})"
+            )
+
+
+class Fog(msgspec.Struct, frozen=True, dict=True):
+    """The nodes that are alive, and the measured links.
+
+    A node without links has the latencies of its site. A node with links is reachable only through
+    these links. If a site and a node have the same name, the name refers to the site.
+    """
+
+    nodes: tuple[Node, ...]
+    links: tuple[Link, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.by_name) < len(self.nodes):
+            counts = Counter(node.name for node in self.nodes)
+            names = ", ".join(sorted(name for name, count in counts.items() if count > 1))
+            raise ValueError(f"several nodes of the fog have the same name: {names}")
+
+    @cached_property
+    def by_name(self) -> dict[str, Node]:
+        """Name -> node, in the order of names."""
+        return {node.name: node for node in sorted(self.nodes, key=lambda node: node.name)}
+
+    def site_of(self, node: str) -> str:
+        """Return the site that a node belongs to; raises ``KeyError`` for an unknown node."""
+        return self.by_name[node].site
+
+    def latency_ms(self, source: str, target: str) -> float:
+        """Return the latency in ms of the fastest path from a node or site to another.
+
+        Without a path, the latency is ``inf``.
+
+        >>> edge = Node(name="e", site="edge", cores=1, cores_free=1, memory_mb=9, memory_free_mb=9)
+        >>> fog = Fog((edge,), (Link(source="edge", target="cloud", latency_ms=20),))
+        >>> fog.latency_ms("e", "cloud"), fog.latency_ms("cloud", "e"), fog.latency_ms("e", "edge")
+        (20.0, inf, 0.0)
+        """
+        indices, latencies = self._shortest_paths
+        start, end = self._vertex(source), self._vertex(target)
+        if start == end:
+            return 0.0
+        if start not in indices or end not in indices:
+            return math.inf
+        return float(latencies[indices[start], indices[end]])
+
+    def _vertex(self, name: str) -> str:
+        node = self.by_name.get(name)
+        return name if node is None or name in self._shortest_paths[0] else node.site
+
+    @cached_property
+    def _shortest_paths(self) -> tuple[dict[str, int], NDArray[np.float64]]:
+        """Return (site or linked node -> index, matrix of the latencies in ms by index)."""
+        # Floyd-Warshall in NumPy takes three lines, so no graph library is needed.
+        vertices = {node.site for node in self.nodes}
+        vertices.update(end for link in self.links for end in (link.source, link.target))
+        indices = {vertex: index for index, vertex in enumerate(sorted(vertices))}
+        latencies = np.full((len(indices), len(indices)), math.inf)
+        np.fill_diagonal(latencies, 0.0)
+        for link in self.links:
+            pair = indices[link.source], indices[link.target]
+            latencies[pair] = min(latencies[pair], link.latency_ms)
+        for via in range(len(indices)):
+            np.minimum(latencies, latencies[:, via, None] + latencies[via], out=latencies)
+        return indices, latencies

@@ -1,0 +1,1 @@
+"""The sandbox that runs schedulers, and the validation of their decisions."""

@@ -1,0 +1,1 @@
+"""Expansion: replaces calls of FUNCTIONs and names of STREAMs by their definitions."""

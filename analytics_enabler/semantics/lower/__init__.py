@@ -1,0 +1,1 @@
+"""Lowering: bound tree → expressions of the logical plan."""

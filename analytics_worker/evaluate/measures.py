@@ -1,0 +1,232 @@
+"""The values of measures (functions of windows), at each tick or at each point."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from itertools import pairwise
+from typing import Protocol
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from analytics.plan.expressions import Expression, Label, Measure, Scalar
+from analytics.plan.functions import ACCUMULATED, CONTENTS, UserOperator, spec_of
+from analytics.plan.nodes import Counted, Insight, Plan
+from analytics.plan.resumption import windows_of
+from analytics.plan.sampling import ProbabilitySampling
+from analytics.plan.ticks import Ticks
+from analytics_worker.evaluate.accumulator_values import values_at_points, values_at_ticks
+from analytics_worker.evaluate.finalize import finalize
+from analytics_worker.evaluate.keyed_values import KeyedValues, join_points
+from analytics_worker.evaluate.labels import labels, latest_at_ticks, latest_at_times
+from analytics_worker.evaluate.point_windows import (
+    EvaluationTime,
+    WindowPoints,
+    counted_times,
+    finalize_at,
+)
+from analytics_worker.evaluate.sample_estimates import finalize_sample
+from analytics_worker.panes.routing import key_of
+from analytics_worker.stateful.accumulators import (
+    Accumulator,
+    AccumulatorOutput,
+    StateStore,
+    accumulate,
+)
+
+
+class PlanWindows:
+    """The windows (``WINDOWED``) of a plan that are evaluated together.
+
+    ``states``: the store with the states of accumulators before these windows.
+    """
+
+    def __init__(self, windows: pa.Table, plan: Plan, states: StateStore) -> None:
+        panes = {pane.id: pane for pane in plan.panes}
+        self.states = states
+        self.shapes = {window.id: window for window in plan.windows}
+        self.by = {window.id: frozenset(panes[window.pane].by) for window in plan.windows}
+        self.sampling = {window.id: panes[window.pane].source.sampling for window in plan.windows}
+        self._tables = _by_window(windows, plan)
+        self._rows: dict[str, pa.Table] = {}
+        self._outputs: dict[str, list[AccumulatorOutput]] = {}
+
+    def is_empty(self, insight: Insight) -> bool:
+        """Return whether no window of an insight has rows."""
+        return not any(self._tables[window].num_rows for window in windows_of(insight))
+
+    def rows(self, window: str) -> pa.Table:
+        """Return the rows of the window with the id ``window``: a row for each tick and key."""
+        rows = self._rows.get(window)
+        if rows is None:
+            rows = _at_ticks(self._tables[window], self.shapes[window].ticks)
+            self._rows[window] = rows
+        return rows
+
+    def accumulate(self, measure: Expression) -> tuple[Accumulator, list[AccumulatorOutput]]:
+        """Return the accumulator of a measure, and the accumulator's outputs for all rows.
+
+        The first call stores the accumulator's new states; later calls return the same outputs.
+        """
+        if not isinstance(measure, Measure):
+            raise TypeError(f"{type(measure).__name__} does not accumulate")
+        accumulator = Accumulator.of(measure, self.shapes[measure.window])
+        outputs = self._outputs.get(accumulator.id)
+        if outputs is None:
+            outputs = accumulate(accumulator, self.rows(measure.window), self.states)
+            self._outputs[accumulator.id] = outputs
+        return accumulator, outputs
+
+
+class Measures(Protocol):
+    """The interface to the values of measures and labels, at ticks or at points."""
+
+    def values(self, measure: Measure) -> KeyedValues:
+        """Return the values of a measure: one for each key at each tick, or time of a point."""
+        ...
+
+    def labels(self, label: Label) -> KeyedValues:
+        """Return the values of a label: one for each key at each tick, or time of a point."""
+        ...
+
+
+class TickMeasures:
+    """The measures of insights that have a value at each tick."""
+
+    def __init__(self, windows: PlanWindows) -> None:
+        self._windows = windows
+
+    def values(self, measure: Measure) -> KeyedValues:
+        """Return the values of a measure: one value for each tick and key."""
+        windows, function = self._windows, measure.function
+        by = windows.by[measure.window]
+        if function in ACCUMULATED:
+            _, outputs = windows.accumulate(measure)
+            return KeyedValues(*values_at_ticks(outputs), by)
+        rows = windows.rows(measure.window)
+        sampling = windows.sampling[measure.window]
+        if isinstance(sampling, ProbabilitySampling):
+            if not isinstance(function, UserOperator) and spec_of(function).content is None:
+                return KeyedValues(rows, finalize_sample(function, rows, sampling), by)
+            rows = rows.filter(pc.greater(rows["count"], 0))
+        if measure.other is not None:
+            rows = join_points(rows, windows.rows(measure.other))
+        return KeyedValues(rows, finalize(function, rows, measure.parameters), by)
+
+    def labels(self, label: Label) -> KeyedValues:
+        """Return the values of a label: one text for each tick and key."""
+        latest = latest_at_ticks(self._windows.rows(_measure_of(label).window))
+        return KeyedValues(*labels(label, latest), frozenset(label.by))
+
+
+class PointMeasures:
+    """The measures of an insight that has a value at each point, or at each n-th point.
+
+    Each measure is evaluated at the times of all points in any window of the insight, so the
+    operands of an expression can be joined by time.
+    """
+
+    def __init__(self, windows: PlanWindows, insight: Insight) -> None:
+        self._windows = windows
+        self._insight = insight
+        self._points: dict[str, WindowPoints] = {}
+        self._times: dict[frozenset[str], list[EvaluationTime]] = {}
+
+    def values(self, measure: Measure) -> KeyedValues:
+        """Return the values of a measure: one value for each evaluation time and key."""
+        by = self._windows.by[measure.window]
+        if measure.function in ACCUMULATED:
+            _, outputs = self._windows.accumulate(measure)
+            values = KeyedValues(*values_at_points(outputs), by)
+            if self._insight.counted is None:
+                return values
+            return values.filter(_is_among(values.rows, self._times_of(by)))
+        points = [self._points_of(id) for id in (measure.window, measure.other) if id is not None]
+        return KeyedValues(*finalize_at(measure, points, self._times_of(by)), by)
+
+    def labels(self, label: Label) -> KeyedValues:
+        """Return the values of a label: one text for each evaluation time and key."""
+        by = frozenset(label.by)
+        points = self._points_of(_measure_of(label).window)
+        return KeyedValues(*labels(label, latest_at_times(label, points, self._times_of(by))), by)
+
+    def _points_of(self, id: str) -> WindowPoints:
+        points = self._points.get(id)
+        if points is None:
+            points = WindowPoints.of(self._windows.shapes[id], self._windows.rows(id))
+            self._points[id] = points
+        return points
+
+    def _times_of(self, by: frozenset[str]) -> list[EvaluationTime]:
+        """Return the evaluation times of the insight for keys with the attributes ``by``, sorted by
+        time.
+
+        Only windows whose keys contain these attributes contribute the times of their points.
+        """
+        times = self._times.get(by)
+        if times is None:
+            found = self._find_times(by)
+            times = self._times[by] = sorted(found, key=lambda each: (each.ts, each.key))
+        return times
+
+    def _find_times(self, by: frozenset[str]) -> set[EvaluationTime]:
+        if self._insight.counted is not None:
+            return {_project(time, by) for time in self._counted_times(self._insight.counted)}
+        found: set[EvaluationTime] = set()
+        for id in windows_of(self._insight):
+            if by == self._windows.by[id]:
+                found |= set(self._points_of(id).times())
+            elif by < self._windows.by[id]:
+                found |= {_project(time, by) for time in self._points_of(id).times()}
+        return found
+
+    def _counted_times(self, counted: Counted) -> list[EvaluationTime]:
+        counts, outputs = zip(*map(self._windows.accumulate, counted.counts), strict=True)
+        return counted_times(counted.every, counts, outputs, self._windows.states)
+
+
+def _by_window(windows: pa.Table, plan: Plan) -> dict[str, pa.Table]:
+    """Return a dict: window id -> the rows of the window, in their original order."""
+    indices = windows["window"].to_numpy()
+    order = np.argsort(indices, kind="stable")
+    bounds = np.searchsorted(indices[order], np.arange(len(plan.windows) + 1))
+    ordered = windows.drop_columns(list(CONTENTS)).take(order)
+    return {
+        # Lists are copied: those of a slice have the offsets of the whole.
+        window.id: windows.take(order[start:end])
+        if window.contents
+        else ordered.slice(start, end - start)
+        for window, (start, end) in zip(plan.windows, pairwise(bounds.tolist()), strict=True)
+    }
+
+
+def _at_ticks(rows: pa.Table, ticks: Ticks) -> pa.Table:
+    """Return the rows at ticks, without rows at other times.
+
+    For a time of day, rows are computed at the times with and without daylight saving; only one of
+    these times is a tick.
+    """
+    if len(ticks.phases) == 1:
+        return rows
+    valid = [tick for tick in pc.unique(rows["tick"]).to_pylist() if ticks.includes(tick)]
+    return rows.filter(pc.is_in(rows["tick"], pa.array(valid, pa.int64())))
+
+
+def _measure_of(label: Label) -> Measure:
+    if not isinstance(label.latest, Measure):
+        raise TypeError(f"a label must read a Measure, not a {type(label.latest).__name__}")
+    return label.latest
+
+
+def _is_among(rows: pa.Table, times: Collection[EvaluationTime]) -> pa.BooleanArray:
+    among = {(time.ts, time.key) for time in times}
+    pairs = zip(rows["tick"].to_pylist(), rows["key"].to_pylist(), strict=True)
+    return pa.array([pair in among for pair in pairs], pa.bool_())
+
+
+def _project(time: EvaluationTime, by: Collection[str]) -> EvaluationTime:
+    attributes: Mapping[str, Scalar | None] = msgspec.json.decode(
+        time.key, type=dict[str, Scalar | None]
+    )
+    return replace(time, key=key_of(attributes, sorted(by)))

@@ -1,0 +1,301 @@
+"""The corrector of a fragment, which recomputes the results that late data change."""
+
+import threading
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from analytics.plan.fragments import Merge, StreamLocation, Whole
+from analytics.plan.resumption import resume, subplan
+from analytics_worker.evaluate.results import append_results
+from analytics_worker.late_data.differences import differences
+from analytics_worker.late_data.late_panes import LatePaneScanner
+from analytics_worker.late_data.late_points import LatePointScanner
+from analytics_worker.late_data.recomputation import (
+    RecomputableTicks,
+    Recomputation,
+    absent_sites,
+)
+from analytics_worker.late_data.stateful_insights import StatefulInsights
+from analytics_worker.late_data.tick_spans import TickSpan, cluster_spans, split_by_rows
+from analytics_worker.stateful.state_stream import StateAccess
+from analytics_worker.streaming_library import StreamingLibrary
+from mistbow.client.agent import AgentClient
+from mistbow.streams.results import current_results
+from mistbow.streams.schemas import RAW, RESULT_ROWS
+from mistbow.telemetry import get_logger
+
+log = get_logger(__name__)
+
+_NO_ROW = 2**62
+_POSITION_STEP = 1_000_000
+"""The number of scanned rows after which the position is stored even if no row was late, so that no
+later scan repeats these rows.
+"""
+
+_MAX_ROWS = 100_000
+"""The greatest number of results that are corrected at once, so that they fit into memory."""
+
+_POSITION_ATTRIBUTES = {Whole: "corrected", Merge: "decided"}
+
+
+class LateDataScanner(Protocol):
+    """Scans a stream for late data, in ascending order of positions.
+
+    ``next``: the position before which all rows are processed.
+    """
+
+    next: int
+
+    def scan(self, frontier: int) -> tuple[dict[str, list[TickSpan]], int] | None:
+        """Return (insight uid -> the ticks that late data affect, the position after the scanned
+        rows).
+
+        Return None if there is nothing to scan yet. ``frontier``: the time (ms) up to which results
+        are complete.
+        """
+        ...
+
+    def move_to(self, position: int) -> None:
+        """Continue the scan at a position; the rows before the position count as processed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _CorrectionTask:
+    """The fragment whose results are corrected, and the scanner that finds the affected ticks.
+
+    ``epoch``: the epoch for the fragment's target. ``access``: the access to the states of the
+    fragment's accumulators; None: the fragment has no accumulators.
+    """
+
+    fragment: Whole | Merge
+    epoch: int
+    scanner: LateDataScanner
+    access: StateAccess | None
+
+
+class Corrector:
+    """Corrects the results of one fragment, a part at each call of ``step``."""
+
+    def __init__(self, library: StreamingLibrary, agent: AgentClient) -> None:
+        self._agent = agent
+        self._recomputation = Recomputation(library, agent)
+        self._lock = threading.Lock()
+        self._task: _CorrectionTask | None = None
+        self._former: LatePointScanner | None = None
+        self._stored_position = 0
+        self._stopping = threading.Event()
+
+    def begin(
+        self,
+        fragment: Whole | Merge,
+        epoch: int,
+        decided: int = 0,
+        access: StateAccess | None = None,
+    ) -> dict[str, Any]:
+        """Start to correct the results of ``fragment``, from the position stored in the fragment's
+        target.
+
+        ``decided``: the position in the stream of decisions at which the decisions of the merge's
+        own query begin. ``access``: the access to the states of the fragment's accumulators.
+        Unfinished corrections of the previous fragment are completed. Return the attributes that
+        store the position in the target.
+        """
+        target = self._agent.at(fragment.target.site)
+        attributes = target.info(fragment.target.stream).attributes
+        name = _POSITION_ATTRIBUTES[type(fragment)]
+        with self._lock:
+            scanner: LateDataScanner
+            if isinstance(fragment, Merge):
+                position = min(attributes.get(name, 0), decided)
+                scanner = LatePaneScanner(self._agent, fragment, position)
+            else:
+                position = self._first_uncorrected(fragment, attributes)
+                scanner = LatePointScanner(self._agent, fragment, position)
+            former = None if self._task is None else self._task.scanner
+            if isinstance(former, type(scanner)):
+                scanner.next = min(scanner.next, former.next)
+            elif isinstance(former, LatePointScanner):
+                # It still finds the rows up to now; the ticks are computed over all sites.
+                former.end_at_head()
+                self._former = None if former.is_finished else former
+            self._task = _CorrectionTask(fragment, epoch, scanner, access)
+        return {name: scanner.next}
+
+    def step(self, frontier: int) -> bool:
+        """Correct the results at those affected ticks that are complete.
+
+        Return whether any ticks were affected. ``frontier``: the time (ms) up to which results are
+        complete.
+        """
+        task = self._task
+        if task is None:
+            return False
+        former = self._former
+        if former is None:
+            return self._scan_and_correct(task, task.scanner, frontier)
+        corrected = self._scan_and_correct(task, former, frontier)
+        if former.is_finished:
+            self._former = None
+        return corrected
+
+    def stop(self) -> None:
+        """Stop ``step`` after the present batch.
+
+        The next corrector of the fragment completes the corrections.
+        """
+        self._stopping.set()
+
+    def _scan_and_correct(
+        self, task: _CorrectionTask, scanner: LateDataScanner, frontier: int
+    ) -> bool:
+        # Between two multiples of its grain there is no tick to wait for.
+        grain = task.fragment.grain_ms
+        found = scanner.scan(frontier // grain * grain + grain - 1)
+        if found is None:
+            return False
+        touched, position = found
+        # A scanner of the former fragment may find insights that this one does not have.
+        uids = {insight.uid for insight in task.fragment.plan.insights}
+        spans = {uid: each for uid, each in touched.items() if uid in uids}
+        spans = self._correct_states(task, spans, frontier)
+        for cluster in cluster_spans(spans, task.fragment.plan):
+            for piece in self._split_by_rows(task, cluster):
+                for ticks in self._recomputation.split(task.fragment, piece):
+                    if self._stopping.is_set():
+                        return False
+                    self._correct(task, ticks)
+        with self._lock:
+            if scanner is not task.scanner:
+                scanner.move_to(position)
+            elif task is self._task:  # else another fragment has begun, at an earlier position
+                scanner.move_to(position)
+                is_far = position >= self._stored_position + _POSITION_STEP
+                if spans or isinstance(task.fragment, Merge) or is_far:
+                    self._store_position(task, position)
+        return bool(spans)
+
+    def _correct_states(
+        self, task: _CorrectionTask, spans: dict[str, list[TickSpan]], frontier: int
+    ) -> dict[str, list[TickSpan]]:
+        if task.access is None:
+            return spans
+        plan, sources = task.fragment.plan, partial(self._point_streams, task.fragment)
+        insights = StatefulInsights(self._agent, plan, task.access, sources)
+        return insights.correct_states(spans, frontier)
+
+    def _point_streams(self, fragment: Whole | Merge, first: int) -> tuple[StreamLocation, ...]:
+        """Return the streams with the points from the tick ``first`` (ms) on, except for absent
+        sites.
+        """
+        if isinstance(fragment, Whole):
+            return (fragment.source,)
+        absent = absent_sites(self._agent, fragment, first)
+        return tuple(
+            StreamLocation(one.site, RAW) for one in fragment.sources if one.site not in absent
+        )
+
+    def _first_uncorrected(self, fragment: Whole, attributes: dict[str, Any]) -> int:
+        """Return the first position in the source at which a late row may not be corrected yet."""
+        covered = set(attributes.get("outputs", ()))
+        new = tuple(one for one in fragment.plan.insights if one.uid not in covered)
+        since: int = attributes.get("corrected", 0) if covered else _NO_ROW
+        if new:
+            needs = resume(subplan(fragment.plan, new), 0, ()).needs
+            source = fragment.source
+            since = min(since, self._agent.at(source.site).seek(source.stream, needs))
+        return since
+
+    def _store_position(self, task: _CorrectionTask, position: int) -> None:
+        target = task.fragment.target
+        self._stored_position = position
+        attributes = {_POSITION_ATTRIBUTES[type(task.fragment)]: position}
+        self._agent.at(target.site).advance(target.stream, task.epoch, attributes=attributes)
+
+    def _split_by_rows(
+        self, task: _CorrectionTask, spans: dict[str, TickSpan]
+    ) -> Iterator[dict[str, TickSpan]]:
+        """Yield parts of a cluster of ticks, such that the results of each part fit into memory."""
+        times = np.sort(self._stored(task, spans, ["ts"])["ts"].to_numpy())
+        return split_by_rows(spans, task.fragment.plan, times, _MAX_ROWS)
+
+    def _correct(self, task: _CorrectionTask, ticks: RecomputableTicks) -> None:
+        fragment, target = task.fragment, task.fragment.target
+        access = None if task.access is None else task.access.read_only
+        computed = self._recomputation.compute(ticks, fragment.plan, access)
+        computed, unanswered = split_unanswered(computed)
+        if unanswered:
+            # The stored results were right before, and a retry would block other corrections.
+            log.warning("correction_unanswered", reasons=unanswered)
+        spans = {uid: span for uid, span in ticks.spans.items() if uid not in unanswered}
+        if not spans:
+            return
+        if isinstance(fragment, Merge):
+            computed = _with_missing_sites(computed, ticks.absent)
+        stored = self._stored(task, spans)
+        revision = 1 + (pc.max(stored["revision"]).as_py() or 0)
+        rows = differences(
+            _within(computed, spans), _within(current_results(stored), spans), revision
+        )
+        append_results(self._agent.at(target.site), target.stream, rows, task.epoch)
+        log.info("results_corrected", insights=len(spans), rows=rows.num_rows, revision=revision)
+
+    def _stored(
+        self,
+        task: _CorrectionTask,
+        spans: Mapping[str, TickSpan],
+        columns: Sequence[str] | None = None,
+    ) -> pa.Table:
+        """Return the stored results of the insights in ``spans``, from the first to the last tick.
+
+        The table contains all revisions. ``columns``: None returns all columns.
+        """
+        target = task.fragment.target
+        results = self._agent.at(target.site)
+        first = min(span.first for span in spans.values())
+        return results.read(
+            target.stream,
+            results.seek(target.stream, first - 1),
+            match={"insight": list(spans)},
+            columns=columns,
+            min_ts=first,
+            max_ts=max(span.last for span in spans.values()),
+        ).table
+
+
+def split_unanswered(computed: pa.Table) -> tuple[pa.Table, dict[str, str]]:
+    """Return the rows with results, and a dict: insight uid -> why an operator gave no answer.
+
+    If an operator gave no answer for an insight, ``computed`` has a row for the insight with
+    neither a value nor a text, whose ``missing`` contains the reason. The caller does not correct
+    the insights in the dict, so their stored results are not withdrawn.
+    """
+    has_result = pc.or_(pc.is_valid(computed["value"]), pc.is_valid(computed["text"]))
+    rest = computed.filter(pc.invert(has_result))
+    reasons = zip(rest["insight"].to_pylist(), rest["missing"].to_pylist(), strict=True)
+    return computed.filter(has_result), dict(reasons)
+
+
+def _with_missing_sites(computed: pa.Table, sites: Collection[str]) -> pa.Table:
+    missing = pa.array([",".join(sorted(sites)) or None] * computed.num_rows, pa.string())
+    return computed.set_column(computed.column_names.index("missing"), "missing", missing)
+
+
+def _within(rows: pa.Table, spans: Mapping[str, TickSpan]) -> pa.Table:
+    parts = [RESULT_ROWS.empty_table()]
+    for uid, span in spans.items():
+        own = pc.and_(
+            pc.equal(rows["insight"], uid),
+            pc.and_(
+                pc.greater_equal(rows["ts"], span.first),
+                pc.less_equal(rows["ts"], span.last),
+            ),
+        )
+        parts.append(rows.filter(own).cast(RESULT_ROWS))
+    return pa.concat_tables(parts)

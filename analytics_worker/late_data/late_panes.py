@@ -1,0 +1,131 @@
+"""The panes that a merge missed: late panes, and panes of sites that have joined again."""
+
+from dataclasses import dataclass, field
+
+import pyarrow.compute as pc
+
+from analytics.plan.fragments import Merge
+from analytics_worker.late_data.tick_spans import TickSpan, closed_ticks, spans_of_insights
+from analytics_worker.merge.decisions import (
+    Joined,
+    Late,
+    LateSpan,
+    Presence,
+    SiteDecision,
+    SiteGap,
+    from_rows,
+)
+from mistbow.client.agent import AgentClient
+from mistbow.streams.schemas import RAW
+
+_FIRST_ROWS = 1000
+_MAX_DECISIONS = 1000
+
+
+@dataclass(slots=True, eq=False)
+class LatePaneScanner:
+    """Scans the decisions of a merge, in order, for panes that the merge missed.
+
+    Decisions before the position ``next`` are processed. ``presence``: the gaps of sites after the
+    processed decisions. ``pending``: the decisions that are read, but not processed. ``head``: the
+    position after the last decision that was read.
+    """
+
+    agent: AgentClient
+    fragment: Merge
+    next: int
+    presence: Presence = field(default_factory=Presence)
+    pending: list[SiteDecision] = field(default_factory=list)
+    head: int = 0
+
+    def scan(self, frontier: int) -> tuple[dict[str, list[TickSpan]], int] | None:
+        """Return (insight uid -> the ticks that the next decisions affect, the next position to
+        scan).
+
+        Return None if there is no next decision, or if results are not yet complete up to the
+        affected ticks. ``frontier``: the time (ms) up to which results are complete.
+        """
+        if not self.pending:
+            self._read()
+        presence = Presence(list(self.presence.gaps))
+        of_windows: dict[str, set[TickSpan]] = {}
+        ready = 0
+        for decision in self.pending[:_MAX_DECISIONS]:
+            gap = presence.open_gap(decision.site)
+            if _ready_at(decision) > frontier:
+                break
+            match decision.decision:
+                case Late(spans):
+                    found = self._late_windows(spans)
+                case Joined() if gap is not None:
+                    found = self._missed_windows(gap, decision.ts)
+                case _:
+                    found = {}
+            for window, some in found.items():
+                of_windows.setdefault(window, set()).update(some)
+            presence.apply([decision])
+            ready += 1
+        if not ready:
+            return None
+        position = self.head - len(self.pending) + ready
+        return dict(spans_of_insights(self.fragment.plan, of_windows)), position
+
+    def move_to(self, position: int) -> None:
+        """Continue the scan at a position; the decisions before the position count as processed."""
+        ready = max(0, position - (self.head - len(self.pending)))
+        self.presence.apply(self.pending[:ready])
+        del self.pending[:ready]
+        self.next = max(self.next, position)
+
+    def _read(self) -> None:
+        location = self.fragment.decisions
+        rows = self.agent.at(location.site).read(location.stream, self.head)
+        decisions = list(from_rows(rows.table))
+        # A claim takes a position but has no row: positions are counted from the end.
+        self.head = rows.position.next
+        done = max(0, len(decisions) - max(0, self.head - self.next))
+        self.presence.apply(decisions[:done])
+        self.pending = decisions[done:]
+
+    def _late_windows(self, spans: tuple[LateSpan, ...]) -> dict[str, set[TickSpan]]:
+        plan = self.fragment.plan
+        panes = {pane.id: pane.width_ms for pane in plan.panes}
+        of_windows: dict[str, set[TickSpan]] = {}
+        for span in spans:
+            for window in plan.windows:
+                # A pane of another version of the plan may be in every window of this one.
+                if span.pane in panes and window.pane != span.pane:
+                    continue
+                size = window.span_ms - panes.get(span.pane, 1)
+                first, last = span.first + window.offset_ms, span.last + window.offset_ms
+                ticks = closed_ticks(first, last, span.due, size + 1, window.ticks)
+                of_windows.setdefault(window.id, set()).update(ticks)
+        return of_windows
+
+    def _missed_windows(self, gap: SiteGap, until: int) -> dict[str, set[TickSpan]]:
+        # A site that was never present has left at 0.
+        after = gap.after or self._first_time(gap.site) - 1
+        of_windows = {}
+        for window in self.fragment.plan.windows:
+            first, last = window.ticks.after(after), window.ticks.last(until)
+            of_windows[window.id] = {TickSpan(first, last)} if first <= last else set()
+        return of_windows
+
+    def _first_time(self, site: str) -> int:
+        """Return the approximate time (ms) of the first point of a new site; ``2**62`` without
+        points.
+        """
+        rows = self.agent.at(site).read(RAW, 0, _FIRST_ROWS, columns=["ts"]).table
+        first: int | None = pc.min(rows["ts"]).as_py()
+        return 2**62 if first is None else first
+
+
+def _ready_at(decision: SiteDecision) -> int:
+    """Return the frontier (ms) at which all ticks that a decision affects have a first result."""
+    match decision.decision:
+        case Late(spans):
+            return max(span.due for span in spans)
+        case Joined():
+            return decision.ts
+        case _:
+            return 0

@@ -1,0 +1,98 @@
+"""Finds the late points of one site, and the ticks that these points affect."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from analytics.plan.fragments import Whole
+from analytics.plan.nodes import Plan, Window
+from analytics_worker.late_data.tick_spans import TickSpan, closed_ticks, spans_of_insights
+from analytics_worker.panes.routing import COLUMNS, metrics_needed, route
+from mistbow.client.agent import AgentClient
+from mistbow.streams.models import (
+    Offset,
+)
+
+_MAX_ROWS = 200_000
+
+
+@dataclass(slots=True, eq=False)
+class LatePointScanner:
+    """Scans the late rows of a source, in order; rows before the position ``next`` are processed.
+
+    ``goal``: the end of the next scan, an offset that was read in an earlier step; None: not read
+    yet. When results are complete up to the frontier of this offset, all windows that missed rows
+    before the offset have a first result. ``until``: the position at which the scan ends, set by
+    ``end_at_head``; None: the scan has no end.
+    """
+
+    agent: AgentClient
+    fragment: Whole
+    next: int
+    goal: Offset | None = None
+    until: int | None = None
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all rows before ``until`` are processed."""
+        return self.until is not None and self.next >= self.until
+
+    def end_at_head(self) -> None:
+        """Limit the scan to rows before the present head; another scanner scans the later rows."""
+        source = self.fragment.source
+        self.until = self.agent.at(source.site).info(source.stream).head
+
+    def scan(self, frontier: int) -> tuple[dict[str, list[TickSpan]], int] | None:
+        """Return (insight uid -> the ticks that late rows affect, the position after the scanned
+        rows).
+
+        Return None if results are not yet complete up to the affected ticks. ``frontier``: the time
+        (ms) up to which results are complete.
+        """
+        source = self.fragment.source
+        site = self.agent.at(source.site)
+        if self.goal is None:
+            self.goal = site.offset(source.stream, self.next, _MAX_ROWS)
+        if frontier < self.goal.frontier:
+            return None
+        end = self.goal.next if self.until is None else min(self.goal.next, self.until)
+        if source.feed is not msgspec.UNSET:
+            return {}, end  # agents find late rows in their own points only
+        match = {"metric": list(metrics_needed(self.fragment.plan.panes))}
+        late = site.read(
+            source.stream, self.next, end, match=match, columns=COLUMNS, late=True
+        ).table
+        return touched_ticks(late, self.fragment.plan), end
+
+    def move_to(self, position: int) -> None:
+        """Continue the scan at a position; the rows before the position count as processed."""
+        self.next, self.goal = position, None
+
+
+def touched_ticks(late: pa.Table, plan: Plan) -> dict[str, list[TickSpan]]:
+    """Return a dict: insight uid -> the ticks whose windows were closed before late rows arrived.
+
+    ``late``: the late rows.
+    """
+    of_windows: dict[str, set[TickSpan]] = {}
+    for batch in late.unify_dictionaries().to_batches():
+        routed = route(batch, plan.panes)
+        for number, pane in enumerate(plan.panes):
+            own = routed.filter(pc.equal(routed["route"], number))
+            if not own.num_rows:
+                continue
+            times = list(zip(own["ts"].to_pylist(), own["due"].to_pylist(), strict=True))
+            for window in plan.windows:
+                if window.pane == pane.id:
+                    of_windows.setdefault(window.id, set()).update(
+                        span for ts, due in times for span in _closed(window, ts, due)
+                    )
+    return dict(spans_of_insights(plan, of_windows))
+
+
+def _closed(window: Window, ts: int, due: int) -> Iterator[TickSpan]:
+    shifted = ts + window.offset_ms
+    return closed_ticks(shifted, shifted, due, window.span_ms, window.ticks)

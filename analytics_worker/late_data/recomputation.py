@@ -1,0 +1,170 @@
+"""The recomputation of ticks, from stored panes if these are complete, else from stored points."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+
+import msgspec
+import pyarrow as pa
+
+from analytics.plan.fragments import Merge, StreamLocation, Whole
+from analytics.plan.nodes import Insight, Plan
+from analytics.plan.resumption import resume, subplan
+from analytics_worker.late_data.tick_spans import TickSpan
+from analytics_worker.merge.decisions import read_presence
+from analytics_worker.stateful.state_stream import StateAccess
+from analytics_worker.streaming_library import StreamingLibrary
+from mistbow.client.agent import AgentClient
+from mistbow.errors import NotFoundError
+from mistbow.streams.schemas import RAW
+from mistbow.telemetry import get_logger
+
+log = get_logger(__name__)
+
+_NEVER = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class RecomputableTicks:
+    """Ticks (insight uid -> span), and the streams from which the ticks can be recomputed.
+
+    ``locations``: streams that have all panes (if ``from_panes``) or all points of the ticks.
+    ``absent``: the sites whose streams are not included.
+    """
+
+    spans: Mapping[str, TickSpan]
+    locations: tuple[StreamLocation, ...]
+    from_panes: bool
+    absent: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Recomputation:
+    """Recomputes the results at ticks."""
+
+    library: StreamingLibrary
+    agent: AgentClient
+
+    def split(
+        self, fragment: Whole | Merge, spans: Mapping[str, TickSpan]
+    ) -> Iterator[RecomputableTicks]:
+        """Yield the ticks of insights, grouped by the streams from which the ticks can be
+        recomputed.
+
+        Ticks whose rows have expired are omitted: the stored results are better than results from
+        the remaining rows.
+        """
+        first = min(span.first for span in spans.values())
+        absent = frozenset[str]()
+        if isinstance(fragment, Merge):
+            absent = absent_sites(self.agent, fragment, first)
+        left = dict(spans)
+        for locations, from_panes in _alternatives(fragment, absent):
+            # Many insights share few windows.
+            has_all = cache(partial(self._has_all_rows, locations, from_panes))
+            complete = {
+                uid: span
+                for uid, span in left.items()
+                if has_all(_needs(fragment.plan, {uid: span}), span.last)
+            }
+            if complete:
+                yield RecomputableTicks(complete, locations, from_panes, absent)
+            left = {uid: span for uid, span in left.items() if uid not in complete}
+        if left:
+            log.warning("correction_rows_expired", insights=sorted(left), first=first)
+
+    def compute(self, ticks: RecomputableTicks, plan: Plan, access: StateAccess | None) -> pa.Table:
+        """Return a plan's results (``RESULT_ROWS``) at ``ticks``, and possibly at further ticks."""
+        resumption = resume(subplan(plan, _starting_at(plan, ticks.spans)), 0, ())
+        times = resumption.needs + 1, max(span.last for span in ticks.spans.values())
+        if ticks.from_panes:
+            return self.library.recompute_from_panes(
+                ticks.locations, resumption.plan, resumption.after, times, access
+            )
+        starts = {
+            location: self.agent.at(location.site).seek(location.stream, resumption.needs)
+            for location in ticks.locations
+        }
+        return self.library.recompute_from_points(
+            starts, resumption.plan, resumption.after, times, access
+        )
+
+    def _has_all_rows(
+        self, locations: Sequence[StreamLocation], from_panes: bool, needs: int, last: int
+    ) -> bool:
+        """Return whether the streams have all rows after ``needs`` (ms) for ticks up to ``last``
+        (ms).
+        """
+        if from_panes and not self._has_all_panes(locations, needs, last):
+            return False
+        return not are_expired(self.agent, locations, needs)
+
+    def _has_all_panes(self, locations: Sequence[StreamLocation], needs: int, last: int) -> bool:
+        """Return whether all sites have stored all panes that end in ``(needs, last]`` (ms)."""
+        for location in locations:
+            try:
+                info = self.agent.at(location.site).info(location.stream)
+            except NotFoundError:
+                return False
+            if info.attributes.get("begin", _NEVER) > needs or info.frontier < last:
+                return False
+        return True
+
+
+def _starting_at(plan: Plan, spans: Mapping[str, TickSpan]) -> tuple[Insight, ...]:
+    """Return copies of the insights that have a span; results begin at the first tick of the span.
+
+    The field ``since`` of a copy is 1 ms before this tick.
+    """
+    return tuple(
+        msgspec.structs.replace(one, since=spans[one.uid].first - 1)
+        for one in plan.insights
+        if one.uid in spans
+    )
+
+
+def are_expired(agent: AgentClient, locations: Sequence[StreamLocation], needs: int) -> bool:
+    """Return whether rows after the time ``needs`` (ms) may have expired in at least one stream."""
+    for location in locations:
+        site = agent.at(location.site)
+        first = site.info(location.stream).first
+        if first > 0 and site.seek(location.stream, max(needs, 0)) <= first:
+            return True
+    return False
+
+
+def absent_sites(agent: AgentClient, fragment: Merge, first: int) -> frozenset[str]:
+    """Return the names of the sites that left before the tick ``first`` (ms) and have not joined
+    again.
+
+    The result includes sites that are no longer sources but were missing at the tick. Stored
+    results omit these sites, and are corrected when a site joins. Corrections do not wait for
+    absent sites, since a site may never return.
+    """
+    sources = {location.site for location in fragment.sources}
+    return frozenset(
+        gap.site
+        for gap in read_presence(agent, fragment.decisions).gaps
+        if gap.after < first
+        and (gap.until is None or (gap.site not in sources and first <= gap.until))
+    )
+
+
+def _alternatives(
+    fragment: Whole | Merge, absent: frozenset[str]
+) -> Iterator[tuple[tuple[StreamLocation, ...], bool]]:
+    """Yield the alternatives for a recomputation: (streams, whether the streams contain panes).
+
+    The alternative with the fewest rows comes first.
+    """
+    if isinstance(fragment, Whole):
+        yield (fragment.source,), False
+        return
+    present = tuple(location for location in fragment.sources if location.site not in absent)
+    yield present, True
+    yield tuple(StreamLocation(location.site, RAW) for location in present), False
+
+
+def _needs(plan: Plan, spans: Mapping[str, TickSpan]) -> int:
+    """Return the time (ms) after which all points in the windows of these ticks lie."""
+    return resume(subplan(plan, _starting_at(plan, spans)), 0, ()).needs

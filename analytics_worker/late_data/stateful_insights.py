@@ -1,0 +1,65 @@
+"""Corrects the states of stateful insights after late data, before results are corrected."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from analytics.plan.fragments import StreamLocation
+from analytics.plan.nodes import Insight, Plan
+from analytics.plan.resumption import subplan
+from analytics_worker.late_data.recomputation import are_expired
+from analytics_worker.late_data.tick_spans import TickSpan
+from analytics_worker.stateful.accumulators import accumulators_of
+from analytics_worker.stateful.state_correction import StateCorrector
+from analytics_worker.stateful.state_stream import StateAccess
+from mistbow.client.agent import AgentClient
+from mistbow.telemetry import get_logger
+
+log = get_logger(__name__)
+
+Spans = dict[str, list[TickSpan]]
+
+
+@dataclass(frozen=True, slots=True)
+class StatefulInsights:
+    """The insights of a plan, and the access to the states of their accumulators.
+
+    ``sources`` returns the streams that have the points from a tick (ms) on.
+    """
+
+    agent: AgentClient
+    plan: Plan
+    access: StateAccess
+    sources: Callable[[int], tuple[StreamLocation, ...]]
+
+    def correct_states(self, spans: Mapping[str, list[TickSpan]], frontier: int) -> Spans:
+        """Correct the states that late data affect; return insight uid -> the ticks to correct.
+
+        The results of an accumulating insight are corrected from the first corrected state up to
+        ``frontier`` (ms) at least. If the points have expired, the insight is omitted. The ticks of
+        other insights are returned unchanged.
+        """
+        touched: dict[int, list[Insight]] = {}
+        for insight in self.plan.insights:
+            if insight.uid in spans and accumulators_of(subplan(self.plan, (insight,))):
+                touched.setdefault(insight.every_ms, []).append(insight)
+        corrected = dict(spans)
+        # Each interval by itself: a step of a daily insight needs the points of a whole day.
+        for insights in touched.values():
+            for insight in insights:
+                del corrected[insight.uid]
+            corrected |= self._correct(tuple(insights), spans, frontier)
+        return corrected
+
+    def _correct(
+        self, insights: tuple[Insight, ...], spans: Mapping[str, list[TickSpan]], frontier: int
+    ) -> Spans:
+        first = min(spans[insight.uid][0].first for insight in insights)
+        sources = self.sources(first)
+        if are_expired(self.agent, sources, first - 2 * insights[0].every_ms):
+            uids = sorted(insight.uid for insight in insights)
+            log.warning("correction_rows_expired", insights=uids, first=first)
+            return {}
+        accumulators = accumulators_of(subplan(self.plan, insights))
+        corrector = StateCorrector(self.agent, sources, self.plan.panes, accumulators, self.access)
+        last = corrector.correct(first, frontier)
+        return {one.uid: [TickSpan(spans[one.uid][0].first, last)] for one in insights}

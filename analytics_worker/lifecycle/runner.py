@@ -1,0 +1,442 @@
+"""The runner of a fragment: a state machine that starts, replaces, sheds and resumes a query.
+
+A changed fragment starts as a second query while the first query still runs. The second query
+begins at an earlier position and takes over when it has caught up, so results never pause. The two
+queries write under the same epoch, so the stream may contain a result twice. Readers use the row
+that was written first. The results of the two queries differ only if one query reads a site that
+the other query does not read.
+"""
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from analytics.plan.fragments import Fragment, Merge, Partial, StreamLocation
+from analytics.plan.status import FragmentState, FragmentStatus
+from analytics_worker.late_data.corrector import Corrector
+from analytics_worker.lifecycle.runner_state import (
+    Accept,
+    Command,
+    LoadStatus,
+    Observe,
+    Resume,
+    RunnerProgress,
+    RunnerState,
+    Shed,
+    Stop,
+)
+from analytics_worker.lifecycle.start import record_joined_sites, start, state_access_of
+from analytics_worker.lifecycle.start_slot import StartSlot
+from analytics_worker.lifecycle.target_writer import TargetWriter
+from analytics_worker.streaming_library import EngineQuery, QueryFailure, StreamingLibrary
+from mistbow.client.agent import AgentClient
+from mistbow.errors import FencedError, MistbowError
+from mistbow.runtime.periodic import PeriodicThread, Schedule
+from mistbow.streams.schemas import EVENTS
+from mistbow.telemetry import get_logger
+
+log = get_logger(__name__)
+
+_OBSERVE_PERIOD_S = 0.2
+_RETRY_PAUSES_S = (1.0, 2.0, 4.0, 8.0)
+_STOP_PAUSE_S = 1.0
+"""The time after which a query is stopped again, if its stop has raised an error."""
+
+_LAST_STOP_PAUSES_S = (0.1, 0.3, 1.0)
+"""The times after which a stopped runner tries again to stop a query; then it gives up."""
+
+_MIN_CORRECTION_PAUSE_S = 1.0
+_MAX_CORRECTION_PAUSE_S = 10.0
+_FAILURES_REPORTED = 3
+"""The number of consecutive failures after which a fragment is reported as failed, and still
+retried.
+"""
+
+
+class FragmentRunner:
+    """Runs one fragment from ``start`` to ``stop``; one thread executes the commands."""
+
+    def __init__(
+        self, library: StreamingLibrary, agent: AgentClient, fragment: Fragment, slot: StartSlot
+    ) -> None:
+        self._library = library
+        self._agent = agent
+        self._slot = slot
+        self._target = TargetWriter(agent)
+        self._corrector = Corrector(library, agent)
+        self._accepted = Accept(fragment)
+        self._progress = RunnerProgress(self._accepted)
+        self._load = LoadStatus()
+        self._is_shed = False
+        self._retry_at = 0.0
+        self._unstopped: list[EngineQuery] = []
+        self._stop_again_at = 0.0
+        self._commands: SimpleQueue[Command] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name=f"run-{fragment.id}", daemon=True)
+        self._corrections = PeriodicThread(
+            self._correct,
+            Schedule(
+                "correction",
+                interval_s=_MIN_CORRECTION_PAUSE_S,
+                delay_s=_MIN_CORRECTION_PAUSE_S,
+                max_retry_s=_MAX_CORRECTION_PAUSE_S,
+                fields={"fragment": fragment.id},
+            ),
+        )
+
+    def start(self) -> None:
+        """Start the threads."""
+        self._thread.start()
+        self._corrections.start()
+
+    def accept(self, fragment: Fragment) -> None:
+        """Replace the fragment by a new version; a fenced runner claims the target stream again."""
+        self._accepted = Accept(fragment)
+        self._commands.put(self._accepted)
+
+    def set_load(self, load: LoadStatus) -> None:
+        """Set the load status; shed or resume the fragment accordingly."""
+        before, self._load = self._load, load
+        if (before.shed_since is None) != (load.shed_since is None):
+            self._commands.put(Resume() if load.shed_since is None else Shed())
+
+    def stop(self) -> None:
+        """Stop the queries and threads, and wait until they have ended."""
+        self._commands.put(Stop())
+        self._corrector.stop()
+        self._corrections.stop()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._slot.release(self)
+
+    @property
+    def fragment(self) -> Fragment:
+        """The last accepted version of the fragment."""
+        return self._accepted.fragment
+
+    @property
+    def target(self) -> StreamLocation:
+        """The stream that the fragment writes."""
+        return self.fragment.target
+
+    @property
+    def load(self) -> LoadStatus:
+        """The lag of the fragment, and the time since which the fragment has been shed."""
+        return self._load
+
+    @property
+    def done(self) -> int | None:
+        """The time (ms since the epoch) up to which results are complete; None: the fragment is
+        still starting.
+        """
+        progress = self._progress
+        if progress.active is not None:
+            return progress.active.frontier
+        return None if self._load.shed_since is None else progress.frontier
+
+    def status(self) -> FragmentStatus:
+        """Return the status of the fragment."""
+        progress, load, fragment = self._progress, self._load, self.fragment
+        counts = sum((query.counts for query in progress.queries), start=progress.ended)
+        active = progress.active
+        return FragmentStatus(
+            id=fragment.id,
+            fingerprint=fragment.fingerprint,
+            state=self._reported_state(progress),
+            active=None if active is None else active.fragment.fingerprint,
+            frontier=progress.frontier,
+            error=progress.error,
+            lag_ms=load.lag_ms,
+            lagging_since=load.lagging_since,
+            shed_since=load.shed_since,
+            queries=len(progress.queries),
+            batches=counts.batches,
+            rows_dropped=counts.rows_dropped,
+            rows_written=self._target.rows,
+            bytes_written=self._target.bytes,
+            spent_ms=dict(counts.spent_ms),
+            troubles=dict(self._operator_failures()),
+        )
+
+    def _reported_state(self, progress: RunnerProgress) -> FragmentState:
+        # A version that was accepted after the fence is not fenced.
+        if progress.state is RunnerState.FENCED and progress.accepted is self._accepted:
+            return "fenced"
+        if progress.failures >= _FAILURES_REPORTED:
+            return "failed"
+        if self._load.shed_since is not None:
+            return "shed"
+        return "starting" if progress.active is None else "running"
+
+    def _operator_failures(self) -> Iterator[tuple[str, str]]:
+        if isinstance(self.fragment, Partial):
+            return
+        failures = self._library.operator_failures()
+        for insight in self.fragment.plan.insights:
+            failure = failures.get(insight.uid)
+            if failure is not None and failure.missing:
+                yield insight.uid, str(failure)
+
+    def _correct(self) -> float:
+        """Correct the results at complete ticks; return the pause (s) until the next correction."""
+        progress = self._progress
+        if progress.active is None or isinstance(progress.accepted.fragment, Partial):
+            return _MIN_CORRECTION_PAUSE_S
+        began = time.monotonic()
+        self._library.adopt_thread()
+        self._library.set_salience(None)
+        self._corrector.step(progress.frontier)
+        seconds = time.monotonic() - began
+        return min(max(_MIN_CORRECTION_PAUSE_S, 4 * seconds), _MAX_CORRECTION_PAUSE_S)
+
+    # What follows runs in the runner's own thread.
+
+    def _run(self) -> None:
+        self._library.adopt_thread()
+        self._execute_commands()
+        for pause_s in _LAST_STOP_PAUSES_S:
+            if not (self._unstopped and self._library.is_alive()):
+                return
+            time.sleep(pause_s)
+            self._stop_again_at = 0.0
+            self._stop_again()
+
+    def _execute_commands(self) -> None:
+        """Execute commands until the runner is stopped, or the library has died."""
+        while self._progress.state is not RunnerState.STOPPED:
+            try:
+                command: Command = self._commands.get(timeout=_OBSERVE_PERIOD_S)
+            except Empty:
+                command = Observe()
+            try:
+                self._stop_again()
+                self._execute(command)
+            except FencedError as error:
+                self._fail(QueryFailure(f"FencedError: {error.message}", is_fenced=True))
+            except MistbowError as error:
+                self._fail(QueryFailure(f"{type(error).__name__}: {error.message}"))
+            except Exception as error:
+                if not self._library.is_alive():
+                    return
+                self._fail(self._library.failure_of(error))
+
+    def _execute(self, command: Command) -> None:
+        match command:
+            case Accept():
+                self._progress = replace(self._progress, accepted=command)
+                if self._progress.state is RunnerState.FENCED:
+                    self._target.renew_leases()
+                    self._progress = replace(self._progress, state=RunnerState.WAITING, error=None)
+            case Shed():
+                self._is_shed = True
+            case Resume():
+                self._is_shed = False
+                if self._progress.state is RunnerState.SHED:
+                    self._progress = replace(self._progress, state=RunnerState.WAITING)
+            case Stop():
+                self._end_queries(RunnerState.STOPPED)
+            case Observe() if self._progress.state not in (RunnerState.SHED, RunnerState.FENCED):
+                self._observe()
+
+    def _observe(self) -> None:
+        """Update the progress of the queries; then shed, start or hand over queries as needed."""
+        self._observe_queries()
+        if self._progress.state is RunnerState.FENCED:
+            return
+        candidate, active = self._progress.candidate, self._progress.active
+        if candidate is None or candidate.begun:
+            self._slot.release(self)
+        if active is not None and active.frontier > self._progress.frontier:
+            self._advance(active)
+        if self._is_shed:
+            self._shed()
+        elif time.monotonic() >= self._retry_at:
+            self._start_or_hand_over()
+
+    def _observe_queries(self) -> None:
+        """Update the progress of both queries; a query that has failed is ended, the other query is
+        not.
+        """
+        for query in self._progress.queries:
+            if self._progress.state is RunnerState.FENCED:
+                return
+            query.observe()
+            failure = query.failure
+            if failure is None:
+                continue
+            was_active = query is self._progress.active
+            self._fail(failure)
+            if failure.is_fenced:
+                return
+            self._end(query)
+            candidate = self._progress.candidate
+            if was_active and candidate is not None:
+                # Nobody else is left to decide which sites are missing.
+                self._let_decide(candidate)
+
+    def _let_decide(self, query: EngineQuery) -> None:
+        self._target.advance(query.fragment, {"decides": query.fragment.fingerprint})
+
+    def _shed(self) -> None:
+        self._slot.release(self)
+        self._end_queries(RunnerState.SHED)
+        self._progress = replace(self._progress, failures=0)
+        self._retry_at = 0.0
+
+    def _start_or_hand_over(self) -> None:
+        candidate = self._progress.candidate
+        if candidate is not None and self._is_outdated_merge(candidate):
+            # Its panes may never catch up, now that no fragment needs them any more.
+            self._end(candidate)
+        progress = self._progress
+        if progress.candidate is None and not self._is_accepted(progress.active):
+            if not self._slot.acquire(self):
+                return
+            query = self._start(progress.accepted.fragment)
+            self._progress = self._progress.with_queries(progress.active, query)
+        candidate = self._progress.candidate
+        if candidate is not None and self._has_caught_up(candidate):
+            self._hand_over(candidate)
+
+    def _is_accepted(self, query: EngineQuery | None) -> bool:
+        accepted = self._progress.accepted.fragment
+        return query is not None and query.fragment.fingerprint == accepted.fingerprint
+
+    def _is_outdated_merge(self, query: EngineQuery) -> bool:
+        return isinstance(query.fragment, Merge) and not self._is_accepted(query)
+
+    def _start(self, fragment: Fragment) -> EngineQuery:
+        is_sole_writer = self._progress.active is None
+        if is_sole_writer:
+            # A new claim shows, or fences off, what may still be on its way from a query before.
+            self._target.renew_leases()
+        self._target.leases.target_epoch(fragment)
+        self._library.set_salience(fragment.salience)
+        target = self._agent.at(fragment.target.site).info(fragment.target.stream)
+        self._progress = replace(self._progress, frontier=max(target.frontier, 0))
+        query = start(
+            self._library, self._agent, fragment, target, self._target.leases,
+            is_sole_writer=is_sole_writer,
+        )  # fmt: skip
+        log.info(
+            "query_started", fragment=fragment.id, fingerprint=fragment.fingerprint,
+            frontier=self._progress.frontier,
+        )  # fmt: skip
+        return query
+
+    def _has_caught_up(self, candidate: EngineQuery) -> bool:
+        """Return whether a query has written all results up to the frontier of the target."""
+        active = self._progress.active
+        frontier = max(0 if active is None else active.frontier, self._progress.frontier)
+        # Other ticks may have moved the frontier further: it closes multiples of its own grain.
+        grain = candidate.fragment.grain_ms
+        return candidate.frontier >= max(frontier // grain * grain, 1)
+
+    def _hand_over(self, candidate: EngineQuery) -> None:
+        """Make the candidate the active query, and end the query that was active before."""
+        fragment, leases = candidate.fragment, self._target.leases
+        if not isinstance(fragment, Partial):
+            epoch = leases.target_epoch(fragment)
+            access = state_access_of(self._agent, fragment, leases)
+            attributes = self._corrector.begin(fragment, epoch, candidate.decided, access)
+            sources = fragment.sources if isinstance(fragment, Merge) else (fragment.source,)
+            attributes["outputs"] = [insight.uid for insight in fragment.plan.insights]
+            attributes["sites"] = [location.site for location in sources]
+            attributes["decides"] = fragment.fingerprint
+            self._target.advance(fragment, attributes)
+        former = self._progress.active
+        self._keep_queries(candidate, None)
+        if former is not None and isinstance(fragment, Merge):
+            until = former.frontier + fragment.grain_ms
+            epoch = leases.epoch_of(fragment.decisions, EVENTS)
+            record_joined_sites(self._agent, former.fragment, fragment, until, epoch)
+        log.info("query_running", fragment=fragment.id, frontier=candidate.frontier)
+
+    def _advance(self, active: EngineQuery) -> None:
+        frontier = active.frontier
+        self._target.advance(active.fragment, _read_positions(active), frontier)
+        self._progress = replace(self._progress, frontier=frontier)
+        if self._is_accepted(active):
+            self._progress = replace(self._progress, error=None, failures=0)
+
+    def _fail(self, failure: QueryFailure) -> None:
+        reason = failure.reason.strip()
+        error = reason.splitlines()[0][:500] if reason else "unknown"
+        failures = self._progress.failures
+        self._retry_at = time.monotonic() + _RETRY_PAUSES_S[min(failures, len(_RETRY_PAUSES_S) - 1)]
+        self._progress = replace(self._progress, error=error, failures=failures + 1)
+        if failure.is_fenced:
+            self._slot.release(self)
+            self._end_queries(RunnerState.FENCED)
+        fragment = self._progress.accepted.fragment
+        log.warning("fragment_failed", fragment=fragment.id, reason=failure.reason[:2000])
+
+    def _end(self, query: EngineQuery) -> None:
+        progress = self._progress
+        active, candidate = (
+            None if each is query else each for each in (progress.active, progress.candidate)
+        )
+        self._keep_queries(active, candidate)
+
+    def _end_queries(self, state: RunnerState) -> None:
+        self._keep_queries(None, None, state)
+
+    def _keep_queries(
+        self,
+        active: EngineQuery | None,
+        candidate: EngineQuery | None,
+        state: RunnerState | None = None,
+    ) -> None:
+        """Retain the queries ``active`` and ``candidate``, and stop all other queries.
+
+        ``state``: the new state of the runner; None: the state that follows from the retained
+        queries.
+        """
+        progress = self._progress.with_queries(active, candidate)
+        ending = [each for each in self._progress.queries if each not in progress.queries]
+        ended = sum((each.counts for each in ending), start=progress.ended)
+        self._progress = replace(progress, ended=ended, state=state or progress.state)
+        # An error of one must not prevent the end of the other, which would go on writing.
+        failures = [(query, failure) for query in ending if (failure := self._stop(query))]
+        self._unstopped += [query for query, _ in failures]
+        self._stop_again_at = time.monotonic() + _STOP_PAUSE_S
+        fence = next((failure for _, failure in failures if failure.is_fenced), None)
+        if fence is not None and self._progress.state is not RunnerState.STOPPED:
+            self._fail(fence)
+
+    def _stop_again(self) -> None:
+        """Retry each stop of a query that has raised an error: the query may still be writing."""
+        if self._unstopped and time.monotonic() >= self._stop_again_at:
+            self._unstopped = [each for each in self._unstopped if self._stop(each) is not None]
+            self._stop_again_at = time.monotonic() + _STOP_PAUSE_S
+
+    def _stop(self, query: EngineQuery) -> QueryFailure | None:
+        try:
+            query.stop()
+        except Exception as error:
+            log.warning("query_stop_failed", fragment=query.fragment.id, reason=str(error)[:2000])
+            return self._library.failure_of(error)
+        return None
+
+
+def _read_positions(query: EngineQuery) -> dict[str, Any]:
+    """Return the attribute ``read`` for the target: stream -> the position where a query may
+    resume.
+
+    The result is empty if no position is known or needed.
+    """
+    fragment = query.fragment
+    match fragment:
+        case Partial():
+            # What was read before came too late for no pane that closes after the frontier.
+            read = query.read_to(query.frontier - fragment.lookback_ms)
+            return {} if read is None else {"read": {fragment.source.stream: read}}
+        case Merge():
+            read = query.read_to() or {}
+            streams = {location.site: location.stream for location in fragment.sources}
+            return {"read": {streams[site]: position for site, position in read.items()}}
+        case _:
+            return {}

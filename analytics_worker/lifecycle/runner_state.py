@@ -1,0 +1,121 @@
+"""The states of a fragment runner, its commands, and its progress.
+
+::
+
+    WAITING -> STARTING -> RUNNING <-> HANDING_OVER
+    any state -> WAITING        all queries failed; the next query starts after a pause
+    any state -> SHED           back to WAITING on Resume
+    any state -> FENCED         another writer has claimed the target; back to WAITING on Accept
+    any state -> STOPPED        final
+"""
+
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
+
+from analytics.plan.fragments import Fragment
+from analytics_worker.streaming_library import Counts, EngineQuery
+
+
+@dataclass(frozen=True, slots=True)
+class LoadStatus:
+    """The lag of a fragment, and whether the fragment is shed; times in ms since the epoch.
+
+    ``lag_ms``: for how long (ms) results have been overdue. ``lagging_since``: the time since which
+    the fragment has lagged; None: the fragment does not lag. ``shed_since``: the time since which
+    the fragment has been shed; None: the fragment is not shed.
+    """
+
+    lag_ms: int = 0
+    lagging_since: int | None = None
+    shed_since: int | None = None
+
+
+class RunnerState(Enum):
+    """The states of a runner; each state determines the queries that the runner has."""
+
+    WAITING = auto()
+    """No query runs: the next query waits for the start slot, or for the pause after a failure."""
+    STARTING = auto()
+    """The first query runs, and catches up with the stored results."""
+    RUNNING = auto()
+    """One query writes results."""
+    HANDING_OVER = auto()
+    """One query writes results, and a query of a newer version catches up."""
+    SHED = auto()
+    """No query runs until the worker has capacity again; the next query continues where results
+    end.
+    """
+    FENCED = auto()
+    """No query runs until the fragment is accepted again: another writer has claimed the target."""
+    STOPPED = auto()
+    """No query will run again."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Accept:
+    """The command to run ``fragment`` from now on; the command also restarts a fenced runner."""
+
+    fragment: Fragment
+
+
+@dataclass(frozen=True, slots=True)
+class Shed:
+    """The command to stop the queries until the command ``Resume``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """The command to start a query again, which continues where the results end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observe:
+    """The command to update the progress of queries, and to start, shed or hand over queries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The command to stop the queries and the thread."""
+
+
+Command = Accept | Shed | Resume | Observe | Stop
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerProgress:
+    """The immutable progress of a runner; only the runner's thread replaces the object.
+
+    ``accepted``: the command with the fragment to run. ``active``: the query that writes results.
+    ``candidate``: the query that catches up. ``frontier``: the time (ms) up to which results are
+    complete. ``error``, ``failures``: the last error, and the number of consecutive failures.
+    ``ended``: the counts of the queries that have ended.
+    """
+
+    accepted: Accept
+    state: RunnerState = RunnerState.WAITING
+    active: EngineQuery | None = None
+    candidate: EngineQuery | None = None
+    frontier: int = 0
+    error: str | None = None
+    failures: int = 0
+    ended: Counts = field(default_factory=Counts)
+
+    @property
+    def queries(self) -> list[EngineQuery]:
+        """The queries that run now."""
+        return [query for query in (self.active, self.candidate) if query is not None]
+
+    def with_queries(
+        self, active: EngineQuery | None, candidate: EngineQuery | None
+    ) -> "RunnerProgress":
+        """Return the progress with these queries, and with the state that the queries determine."""
+        match active, candidate:
+            case None, None:
+                state = RunnerState.WAITING
+            case None, _:
+                state = RunnerState.STARTING
+            case _, None:
+                state = RunnerState.RUNNING
+            case _:
+                state = RunnerState.HANDING_OVER
+        return replace(self, active=active, candidate=candidate, state=state)

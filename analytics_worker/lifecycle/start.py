@@ -1,0 +1,259 @@
+"""Starts a fragment's query where the previous query ended; the new query replays its streams."""
+
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pyarrow as pa
+
+from analytics.plan.feeds import TIME, Feed
+from analytics.plan.fragments import Fragment, Merge, Partial, StreamLocation, Whole
+from analytics.plan.nodes import fingerprint
+from analytics.plan.resumption import resume
+from analytics_worker.merge.decisions import (
+    Forgotten,
+    Joined,
+    Left,
+    SiteDecision,
+    read_presence,
+    row_of,
+)
+from analytics_worker.scratch_folder import scratch_folder
+from analytics_worker.stateful.accumulators import accumulators_of
+from analytics_worker.stateful.state_stream import StateAccess
+from analytics_worker.streaming_library import EngineQuery, MergeStart, StreamingLibrary
+from mistbow.client.agent import AgentClient
+from mistbow.errors import NotFoundError, UnavailableError
+from mistbow.streams.models import (
+    StreamInfo,
+)
+from mistbow.streams.schemas import EVENTS, PANES, RESULT_ROWS, STATES, states_stream
+
+
+class WriteLeases:
+    """The leases under which one runner writes streams; the runner claims each lease once."""
+
+    def __init__(self, agent: AgentClient) -> None:
+        self._agent = agent
+        self._epochs: dict[StreamLocation, int] = {}
+
+    def epoch_of(self, location: StreamLocation, schema: pa.Schema) -> int:
+        """Return the epoch of the runner's lease of a stream.
+
+        The first call claims the lease, and creates the stream if the stream does not exist.
+        """
+        if location not in self._epochs:
+            site = self._agent.at(location.site)
+            try:
+                state = site.claim(location.stream)
+            except NotFoundError:
+                site.create_stream(location.stream, schema)
+                state = site.claim(location.stream)
+            self._epochs[location] = state.epoch
+        return self._epochs[location]
+
+    def target_epoch(self, fragment: Fragment) -> int:
+        """Return the epoch of the runner's lease of a fragment's target."""
+        schema = PANES if isinstance(fragment, Partial) else RESULT_ROWS
+        return self.epoch_of(fragment.target, schema)
+
+
+def start(
+    library: StreamingLibrary,
+    agent: AgentClient,
+    fragment: Fragment,
+    target: StreamInfo,
+    leases: WriteLeases,
+    *,
+    is_sole_writer: bool,
+) -> EngineQuery:
+    """Start and return the query of a fragment.
+
+    ``target``: the present description of the fragment's target. A merge that is the sole writer of
+    its target decides which sites are missing.
+    """
+    epoch = leases.target_epoch(fragment)
+    match fragment:
+        case Whole():
+            access = state_access_of(agent, fragment, leases)
+            return _start_whole(library, agent, fragment, target, epoch, access)
+        case Partial():
+            return _start_partial(library, agent, fragment, target, epoch)
+        case Merge():
+            decisions_epoch = leases.epoch_of(fragment.decisions, EVENTS)
+            if is_sole_writer:
+                attributes = {"decides": fragment.fingerprint}
+                agent.at(fragment.target.site).advance(
+                    fragment.target.stream, epoch, attributes=attributes
+                )
+            access = state_access_of(agent, fragment, leases)
+            return _start_merge(library, agent, fragment, target, epoch, decisions_epoch, access)
+
+
+def state_access_of(
+    agent: AgentClient, fragment: Whole | Merge, leases: WriteLeases
+) -> StateAccess | None:
+    """Return the access to the states of a fragment's accumulators.
+
+    None: the fragment has no accumulators.
+    """
+    if not accumulators_of(fragment.plan):
+        return None
+    location = StreamLocation(fragment.target.site, states_stream(fragment.target.stream))
+    lock = scratch_folder() / f"states-{fingerprint(location)}.lock"
+    return StateAccess(agent.url, location, leases.epoch_of(location, STATES), str(lock))
+
+
+def _start_whole(
+    library: StreamingLibrary,
+    agent: AgentClient,
+    fragment: Whole,
+    target: StreamInfo,
+    epoch: int,
+    access: StateAccess | None,
+) -> EngineQuery:
+    resumption = resume(fragment.plan, max(target.frontier, 0), _covered_insights(target))
+    position = _seek(agent, fragment.source, resumption.needs)
+    return library.run_whole(fragment, resumption, position, epoch, _for_new_query(access))
+
+
+def _start_partial(
+    library: StreamingLibrary,
+    agent: AgentClient,
+    fragment: Partial,
+    target: StreamInfo,
+    epoch: int,
+) -> EngineQuery:
+    begin = target.attributes.get("begin")
+    if begin is None:
+        begin = fragment.begin
+        agent.at(fragment.target.site).advance(
+            fragment.target.stream, epoch, attributes={"begin": begin}
+        )
+    # An earlier point that came late can still be in a pane that closes after the frontier.
+    frontier = max(target.frontier, 0)
+    needs = max(begin, frontier - fragment.lookback_ms)
+    read = target.attributes.get("read", {}).get(fragment.source.stream)
+    position = _seek(agent, fragment.source, needs)
+    start = position if read is None else min(position, read)
+    return library.run_partial(fragment, frontier, start, epoch)
+
+
+def _start_merge(
+    library: StreamingLibrary,
+    agent: AgentClient,
+    fragment: Merge,
+    target: StreamInfo,
+    epoch: int,
+    decisions_epoch: int,
+    access: StateAccess | None,
+) -> EngineQuery:
+    covered = _covered_insights(target)
+    since = max(target.frontier, 0)
+    resumption = resume(fragment.plan, since, covered)
+    location, decisions = fragment.decisions, agent.at(fragment.decisions.site)
+    sites = {source.site for source in fragment.sources}
+    gaps = read_presence(agent, location).open_gaps()
+    decided = [SiteDecision(since, gap.site, Forgotten()) for gap in gaps if gap.site not in sites]
+    if covered:
+        # The stored results lack the sites that were not among the sources then.
+        former_sites = set(target.attributes.get("sites", ()))
+        decided += [SiteDecision(0, site, Left()) for site in sorted(sites - former_sites)]
+    for decision in decided:
+        decisions.append(location.stream, row_of(decision), epoch=decisions_epoch)
+    decided_to = decisions.info(location.stream).head
+    read = target.attributes.get("read", {})
+    with ThreadPoolExecutor(len(fragment.sources)) as pool:
+        found = pool.map(
+            lambda source: _seek_if_reachable(agent, source, resumption.needs), fragment.sources
+        )
+        positions = dict(zip(fragment.sources, found, strict=True))
+    start = MergeStart(
+        starts={
+            source.site: _merge_start(position, read.get(source.stream))
+            for source, position in positions.items()
+        },
+        unreachable=tuple(
+            source.site for source, position in positions.items() if position is None
+        ),
+        since=since if covered else 0,
+        epoch=decisions_epoch,
+        decided=decided_to,
+    )
+    return library.run_merge(fragment, resumption, start, epoch, _for_new_query(access))
+
+
+def record_joined_sites(
+    agent: AgentClient, former: Fragment, merge: Merge, until: int, epoch: int
+) -> None:
+    """Record that sites which ``merge`` reads, but ``former`` does not, were missing up to
+    ``until`` (ms).
+
+    During the handover, the queries of both fragments wrote results up to ``until``. Readers use
+    the row that was written first, even if the query of ``former`` wrote the row without these
+    sites.
+    """
+    former_sources = former.sources if isinstance(former, Merge) else (former.source,)
+    new = {location.site for location in merge.sources} - {
+        location.site for location in former_sources
+    }
+    if not new:
+        return
+    location = merge.decisions
+    decisions = agent.at(location.site)
+    gaps = read_presence(agent, location).gaps
+    for site in sorted(new):
+        gap = next((gap for gap in reversed(gaps) if gap.site == site), None)
+        if gap is not None and gap.until is not None and gap.until < until:
+            for decision in (
+                SiteDecision(gap.until, site, Left()),
+                SiteDecision(until, site, Joined()),
+            ):
+                decisions.append(location.stream, row_of(decision), epoch=epoch)
+
+
+def _seek_if_reachable(agent: AgentClient, location: StreamLocation, needs: int) -> int | None:
+    """Return the position from which on a stream has all rows after the time ``needs`` (ms).
+
+    None: the site is unreachable, or the stream does not exist yet.
+    """
+    try:
+        return _seek(agent, location, needs)
+    except (NotFoundError, UnavailableError):
+        return None
+
+
+def _merge_start(position: int | None, read: int | None) -> int:
+    """Return the position from which a merge reads a site.
+
+    ``position``: the position of the first row that the merge needs; None: the site did not answer.
+    ``read``: the stored position of the previous query; None: unknown.
+    """
+    if position is not None:
+        return position if read is None else min(position, read)
+    # One row is read for certain: by then the source can seek the position itself.
+    return max(0, (read or 0) - 1)
+
+
+def _for_new_query(access: StateAccess | None) -> StateAccess | None:
+    return None if access is None else replace(access, query=uuid.uuid4().hex)
+
+
+def _covered_insights(target: StreamInfo) -> set[str]:
+    return set(target.attributes.get("outputs", ()))
+
+
+def _seek(agent: AgentClient, location: StreamLocation, time_ms: int) -> int:
+    site = agent.at(location.site)
+    if isinstance(location.feed, Feed) and not _has_event_time(
+        site.info(location.stream), location.feed
+    ):
+        return 0
+    return site.seek(location.stream, time_ms)
+
+
+def _has_event_time(stream: StreamInfo, feed: Feed) -> bool:
+    # Agents index a stream by this column alone.
+    return any((field.name, field.type) == (feed.time, "int64") for field in stream.fields) and (
+        feed.time == TIME
+    )

@@ -1,0 +1,165 @@
+"""The decisions of a merge about its sites, as rows of a stream, and the resulting gaps.
+
+A silent site leaves: later ticks are computed without its panes. When the site is back, it joins:
+ticks after a decided time include the panes of the site again. All queries of a group read the same
+decisions, so a replay repeats them, and each result can name its missing sites.
+"""
+
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import msgspec
+import pyarrow as pa
+
+from analytics.plan.fragments import StreamLocation
+from mistbow.client.agent import AgentClient
+from mistbow.streams.events import event_rows, events_of
+
+
+class Left(msgspec.Struct, frozen=True, tag="left"):
+    """A decision: the ticks after the decision's time are computed without the site."""
+
+
+class Joined(msgspec.Struct, frozen=True, tag="joined"):
+    """A decision: the ticks after the decision's time include the site again."""
+
+
+class Forgotten(msgspec.Struct, frozen=True, tag="forgotten"):
+    """A decision: after the decision's time, the site is no longer a source, hence not missing."""
+
+
+class LateSpan(msgspec.Struct, frozen=True):
+    """The panes with the id ``pane`` that arrived after windows had closed; times in ms.
+
+    ``first``, ``last``: the earliest and the latest end of a pane. Windows that end before ``due``
+    were closed when the panes arrived.
+    """
+
+    pane: str
+    first: int
+    last: int
+    due: int
+
+
+class Late(msgspec.Struct, frozen=True, tag="late"):
+    """A record, among the decisions, of the site's panes that arrived late."""
+
+    spans: tuple[LateSpan, ...]
+
+
+Decision = Left | Joined | Forgotten | Late
+
+
+@dataclass(frozen=True, slots=True)
+class SiteDecision:
+    """A decision about a site; ``ts``: the time (ms) from which on the decision applies."""
+
+    ts: int
+    site: str
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class SiteGap:
+    """The ticks t that are computed without a site: ``after < t <= until`` (ms).
+
+    ``until`` is None while the site is missing.
+    """
+
+    site: str
+    after: int
+    until: int | None
+
+
+@dataclass(slots=True)
+class Presence:
+    """The gaps of all sites, according to the applied decisions."""
+
+    gaps: list[SiteGap] = field(default_factory=list)
+
+    def apply(self, decisions: Iterable[SiteDecision]) -> None:
+        """Change the gaps by decisions.
+
+        A decision has no effect if a missing site leaves, or if a present site joins.
+        """
+        for one in decisions:
+            gap = self.open_gap(one.site)
+            match one.decision:
+                case Left() if gap is None:
+                    self.gaps.append(SiteGap(one.site, one.ts, None))
+                case Joined() | Forgotten() if gap is not None:
+                    closed = SiteGap(one.site, gap.after, max(one.ts, gap.after))
+                    self.gaps[self.gaps.index(gap)] = closed
+
+    def open_gap(self, site: str) -> SiteGap | None:
+        """Return the open gap of a site that has left and not joined again; None: the site has no
+        open gap.
+        """
+        return next((gap for gap in self.open_gaps() if gap.site == site), None)
+
+    def open_gaps(self) -> list[SiteGap]:
+        """Return the gaps of all sites that have left and not joined again."""
+        return [gap for gap in self.gaps if gap.until is None]
+
+    def missing(self, tick: int) -> tuple[str, ...]:
+        """Return the names of the sites that are missing at a tick (ms), sorted."""
+        return tuple(
+            sorted(
+                {
+                    gap.site
+                    for gap in self.gaps
+                    if gap.after < tick and (gap.until is None or tick <= gap.until)
+                }
+            )
+        )
+
+    def next_change(self, tick: int) -> int | None:
+        """Return the first time (ms) at which a gap that contains ``tick`` ends; None if no end is
+        known.
+        """
+        ends = [
+            gap.until
+            for gap in self.gaps
+            if gap.until is not None and gap.after < tick <= gap.until
+        ]
+        return min(ends, default=None)
+
+
+def row_of(decision: SiteDecision) -> pa.RecordBatch:
+    """Return a decision as a row (``EVENTS``) of the stream of decisions."""
+    event = msgspec.json.encode(decision.decision).decode()
+    return event_rows(decision.ts, {decision.site: event})
+
+
+def from_rows(rows: pa.Table) -> Iterator[SiteDecision]:
+    """Yield the decisions in rows (``EVENTS``) of the stream of decisions, in the order of the
+    rows.
+    """
+    for ts, site, event in events_of(rows):
+        yield SiteDecision(ts, site, msgspec.json.decode(event, type=Decision))
+
+
+@dataclass(slots=True)
+class _CachedPresence:
+    """The presence of sites after all decisions before the position ``next``."""
+
+    presence: Presence = field(default_factory=Presence)
+    next: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+_presences: dict[tuple[str, StreamLocation], _CachedPresence] = {}
+
+
+def read_presence(agent: AgentClient, decisions: StreamLocation) -> Presence:
+    """Return the presence of sites after all decisions in a stream.
+
+    A process reads each decision once, since it caches the presence.
+    """
+    cached = _presences.setdefault((agent.url, decisions), _CachedPresence())
+    with cached.lock:
+        rows = agent.at(decisions.site).read(decisions.stream, cached.next)
+        cached.presence.apply(from_rows(rows.table))
+        cached.next = rows.position.next
+        return Presence(list(cached.presence.gaps))

@@ -1,0 +1,167 @@
+"""The frontier of a merge, and the decisions about which sites leave and join.
+
+Windows that end at a tick are closed when the panes of all present sites up to the tick have
+arrived. A site leaves when its frontier has not moved for ``patience``, or when it has lagged for
+several times ``patience``. The site joins again when it has caught up.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from analytics_worker.merge.decisions import Joined, Left, Presence, SiteDecision
+
+MAX_LAG_PATIENCES = 4
+"""The multiple of the patience after which a merge stops waiting for a site that lags."""
+
+_START_PATIENCES = 3
+"""The multiple of the patience for which a merge waits for a site that has made no progress yet."""
+
+_MAX_TICKS = 60
+"""The greatest number of ticks that one batch closes."""
+
+_JOIN_AHEAD_MS = 2000
+"""The time (ms) from now to the tick at which a site joins again. No query of a group has closed a
+tick this far ahead of the clock and of all sites.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class SiteProgress:
+    """The progress of a site's panes: the position after the last row, and the frontier (ms).
+
+    ``frontier`` is -1 if the site has made no progress yet.
+    """
+
+    next: int = 0
+    frontier: int = -1
+
+
+@dataclass(slots=True)
+class _SiteLag:
+    """The silence of a site; times in s (monotonic).
+
+    ``moved_at``: when the ``frontier`` (ms) of the site last moved. ``far_since``: since when the
+    site has lagged by more than the patience; None: the site does not lag so far.
+    """
+
+    frontier: int
+    moved_at: float
+    far_since: float | None = None
+
+
+class MergeFrontier:
+    """Computes the frontier of a merge, and decides which sites leave and join.
+
+    ``grain_ms``: the interval at which windows close. Results up to ``since`` (ms) are already
+    stored, possibly with missing sites. Only ticks after ``after`` (ms) are written. In all
+    methods, ``promise`` is the next tick (ms) to close.
+    """
+
+    def __init__(
+        self,
+        grain_ms: int,
+        patience_ms: int,
+        since: int,
+        after: int = 0,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._since = since
+        self._after = after
+        self._grain = grain_ms
+        self._patience = patience_ms / 1000
+        self._monotonic = monotonic
+        self._lags: dict[str, _SiteLag] = {}
+
+    def frontier(
+        self, progress: Mapping[str, SiteProgress], presence: Presence, promise: int
+    ) -> int:
+        """Return the event time (ms) up to which the panes of all present sites have arrived.
+
+        ``progress``: site -> the progress of the site's panes. ``presence``: the gaps of the sites.
+        """
+        tick = self._next_tick(promise)
+        absent = self.absent(presence, promise)
+        present = [one.frontier for site, one in progress.items() if site not in absent]
+        if not present:
+            present = [max((one.frontier for one in progress.values()), default=-1)]
+        # From this time on, a site that is missing now is waited for again.
+        change = presence.next_change(tick)
+        return min(present) if change is None else min(*present, max(change, promise))
+
+    def absent(self, presence: Presence, promise: int) -> tuple[str, ...]:
+        """Return the names of the sites that are missing at the next tick to close."""
+        return presence.missing(self._next_tick(promise))
+
+    def next_promise(self, frontier: int, promise: int) -> int:
+        """Return the tick (ms) to close after ``promise``, when panes up to ``frontier`` (ms) are
+        read.
+        """
+        reached = max(frontier, 0) // self._grain * self._grain
+        if promise > 0:
+            # A long gap is closed in steps: the results of each have to fit into a request.
+            reached = min(reached, promise + _MAX_TICKS * self._grain)
+        return reached if reached > promise else promise // self._grain * self._grain + self._grain
+
+    def decide(
+        self,
+        progress: Mapping[str, SiteProgress],
+        presence: Presence,
+        promise: int,
+        now_ms: int,
+    ) -> list[SiteDecision]:
+        """Return the decisions about sites that leave or join now.
+
+        ``progress``: site -> the progress of the site's panes. ``now_ms``: the time of the clock.
+        """
+        self._observe(progress)
+        furthest = max((one.frontier for one in progress.values()), default=-1)
+        if furthest < 0:
+            return []
+        decisions = []
+        for site, one in progress.items():
+            if presence.open_gap(site) is not None:
+                if one.frontier >= max(promise, furthest) - self._grain:
+                    joins_at = max(now_ms, furthest, promise) + _JOIN_AHEAD_MS
+                    decisions.append(SiteDecision(self._round_up(joins_at), site, Joined()))
+            elif one.frontier < promise and self._is_silent(site):
+                decisions.append(SiteDecision(max(one.frontier, self._since), site, Left()))
+        return decisions
+
+    def _observe(self, progress: Mapping[str, SiteProgress]) -> None:
+        now = self._monotonic()
+        furthest = max((one.frontier for one in progress.values()), default=-1)
+        for site, one in progress.items():
+            if site not in self._lags:
+                silent_s = self._former_silence_ms(one.frontier, furthest) / 1000
+                self._lags[site] = _SiteLag(one.frontier, now - silent_s)
+            lag = self._lags[site]
+            if one.frontier > lag.frontier:
+                lag.frontier, lag.moved_at = one.frontier, now
+            if one.frontier >= furthest:
+                lag.moved_at = now
+            is_far = furthest - one.frontier > self._patience * 1000 + self._grain
+            lag.far_since = (lag.far_since or now) if is_far else None
+
+    def _former_silence_ms(self, frontier: int, furthest: int) -> int:
+        """Return for how long (ms) a site was silent before this query, derived from event time.
+
+        Returns 0 for a site that replays, since the event time of replayed rows does not show
+        silence.
+        """
+        if frontier < self._since - self._grain or self._since == 0:
+            return 0
+        return max(0, furthest - frontier - self._grain)
+
+    def _is_silent(self, site: str) -> bool:
+        lag, now = self._lags[site], self._monotonic()
+        patience = self._patience * (_START_PATIENCES if lag.frontier < 0 else 1)
+        is_slow = lag.far_since is not None and now - lag.far_since > MAX_LAG_PATIENCES * patience
+        return is_slow or now - lag.moved_at > patience
+
+    def _next_tick(self, promise: int) -> int:
+        # Ticks up to ``after`` are not written again: they wait for no site, which may be gone.
+        return max(promise, self._after + 1)
+
+    def _round_up(self, time_ms: int) -> int:
+        return -(-time_ms // self._grain) * self._grain

@@ -1,0 +1,1 @@
+"""The computation of panes from points, which all engines share."""

@@ -1,0 +1,1 @@
+"""Stratified sampling: sampling keys, allocation to strata, and estimates with error bounds."""

@@ -1,0 +1,75 @@
+"""The options of the Spark source ``mistbow-panes``."""
+
+from collections.abc import Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from analytics.plan.fragments import StreamLocation
+from analytics.plan.nodes import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class PanesOptions:
+    """The parsed options of the source ``mistbow-panes``, which ``panes_source`` documents."""
+
+    url: str
+    sources: tuple[StreamLocation, ...]
+    panes: tuple[str, ...]
+    decisions: StreamLocation | None
+    target: StreamLocation | None
+    fingerprint: str
+    starts: Mapping[str, int]
+    unsought: frozenset[str]
+    needs: int
+    grain_ms: int
+    patience_ms: int
+    since: int
+    after: int
+    epoch: int
+    min_ts: int | None
+    max_ts: int | None
+
+    @classmethod
+    def parse(cls, options: MutableMapping[str, str]) -> "PanesOptions":
+        """Parse Spark's options; raises ``ValueError`` for a missing or invalid option."""
+        for needed in ("url", "sources", "panes"):
+            if needed not in options:
+                raise ValueError(f"the source mistbow-panes needs the option '{needed}'")
+
+        def location(name: str) -> StreamLocation | None:
+            return (
+                msgspec.json.decode(options[name], type=StreamLocation) if name in options else None
+            )
+
+        def number(name: str) -> int:
+            return int(options.get(name, 0))
+
+        return cls(
+            url=options["url"],
+            sources=msgspec.json.decode(options["sources"], type=tuple[StreamLocation, ...]),
+            panes=msgspec.json.decode(options["panes"], type=tuple[str, ...]),
+            decisions=location("decisions"),
+            target=location("target"),
+            fingerprint=options.get("fingerprint", ""),
+            starts=msgspec.json.decode(options.get("starts", "{}"), type=dict[str, int]),
+            unsought=msgspec.json.decode(options.get("unsought", "[]"), type=frozenset[str]),
+            needs=number("needs"),
+            grain_ms=number("grain") or 1000,
+            patience_ms=number("patience"),
+            since=number("since"),
+            after=number("after"),
+            epoch=number("epoch"),
+            min_ts=number("min_ts") if "min_ts" in options else None,
+            max_ts=number("max_ts") if "max_ts" in options else None,
+        )
+
+
+def panes_options(url: str, sources: Sequence[StreamLocation], plan: Plan) -> dict[str, str]:
+    """Return the options with which ``mistbow-panes`` reads a plan's panes from ``sources``."""
+    return {
+        "url": url,
+        "sources": msgspec.json.encode(tuple(sources)).decode(),
+        "panes": msgspec.json.encode([pane.id for pane in plan.panes]).decode(),
+        "grain": str(plan.grain_ms),
+    }

@@ -1,0 +1,141 @@
+"""The watcher of the sites of a merge, which runs in the driver of the merge's query."""
+
+import threading
+import time
+from collections.abc import Mapping
+
+from analytics.plan.fragments import StreamLocation
+from analytics_worker.agent_clients import agent_client
+from analytics_worker.merge.decisions import Presence, SiteDecision, read_presence, row_of
+from analytics_worker.merge.merge_frontier import MergeFrontier, SiteProgress
+from analytics_worker.spark.panes_options import PanesOptions
+from mistbow.clock import system_clock
+from mistbow.errors import NotFoundError, UnavailableError
+from mistbow.runtime.periodic import PeriodicThread, Schedule
+
+_RETRY_S = 0.3
+_LISTEN_MS = 2000
+_ALL_ROWS = 2**62
+
+
+class SiteWatcher:
+    """Watches the sites of a merge, and decides which sites are missing.
+
+    ``starts``: site -> the position from which on the site's panes are watched.
+    """
+
+    def __init__(self, options: PanesOptions, starts: Mapping[str, int]) -> None:
+        self.presence = Presence()
+        self.merge = MergeFrontier(
+            options.grain_ms, options.patience_ms, options.since, options.after
+        )
+        self._options = options
+        self._changed = threading.Event()
+        self._listeners = {
+            location.site: _SiteListener(
+                options.url, location, starts.get(location.site, 0), self._changed
+            )
+            for location in options.sources
+        }
+
+    def progress(self, wait_s: float, promise: int) -> dict[str, SiteProgress]:
+        """Return a dict: site -> the progress of the site's panes.
+
+        Waits until all sites have reached the promised tick (ms), at most for ``wait_s``. Raises
+        the error of a site whose stream cannot be read.
+        """
+        deadline = time.monotonic() + wait_s
+        while True:
+            progress = {site: one.progress for site, one in self._listeners.items()}
+            for listener in self._listeners.values():
+                if listener.error is not None:
+                    raise listener.error  # the query is started again, from an earlier position
+            left = deadline - time.monotonic()
+            if left <= 0 or min(one.frontier for one in progress.values()) >= promise:
+                return progress
+            self._changed.wait(left)
+            self._changed.clear()
+
+    def frontier(self, progress: Mapping[str, SiteProgress], promise: int) -> int:
+        """Store decisions about sites that leave or join, then return the frontier of the merge.
+
+        The frontier is the event time (ms) up to which the panes of all present sites have arrived.
+        ``promise``: the next tick (ms) to close.
+        """
+        self._read_decisions()
+        decisions = self.merge.decide(progress, self.presence, promise, system_clock())
+        if decisions and self._may_decide():
+            for decision in decisions:
+                store_decision(self._options, decision)
+            self._read_decisions()
+        return self.merge.frontier(progress, self.presence, promise)
+
+    def absent(self, promise: int) -> tuple[str, ...]:
+        """Return the names of the sites that are missing at the next tick to close (``promise``,
+        ms).
+        """
+        return self.merge.absent(self.presence, promise)
+
+    def _may_decide(self) -> bool:
+        # Two queries of a group may read different streams: only one of them decides.
+        location = self._options.target
+        if location is None:
+            return False
+        target = agent_client(self._options.url, location.site).info(location.stream)
+        return target.attributes.get("decides") == self._options.fingerprint
+
+    def _read_decisions(self) -> None:
+        location = self._options.decisions
+        if location is not None:
+            self.presence = read_presence(agent_client(self._options.url), location)
+
+
+class _SiteListener:
+    """Follows the progress of one site's panes by long polling."""
+
+    def __init__(
+        self, url: str, location: StreamLocation, start: int, changed: threading.Event
+    ) -> None:
+        self.progress = SiteProgress(start)
+        self.error: Exception | None = None
+        self._client = agent_client(url, location.site)
+        self._stream = location.stream
+        self._changed = changed
+        # Without pauses: the agent answers when there is progress, or after _LISTEN_MS.
+        fields = {"site": location.site}
+        schedule = Schedule("site_progress", interval_s=0, retry_s=_RETRY_S, fields=fields)
+        self._thread = PeriodicThread(self._listen, schedule)
+        self._thread.start()
+
+    def _listen(self) -> float | None:
+        before = self.progress
+        try:
+            offset = self._client.offset(
+                self._stream,
+                before.next,
+                _ALL_ROWS,
+                wait_ms=_LISTEN_MS,
+                after_frontier=max(before.frontier, 0),
+            )
+        except (NotFoundError, UnavailableError):
+            return _RETRY_S  # the site computes nothing yet, or is unreachable
+        except Exception as error:
+            # For example a stream that is shorter than before, since its store was lost.
+            self.error = error
+            self._changed.set()
+            self._thread.stop()
+            return None
+        # A stream without rows has the frontier 0, which is no progress.
+        frontier = max(offset.frontier or -1, before.frontier)
+        self.progress = SiteProgress(offset.next, frontier)
+        if self.progress != before:
+            self._changed.set()
+        return None
+
+
+def store_decision(options: PanesOptions, decision: SiteDecision) -> None:
+    """Append a decision to the stream of decisions; without such a stream, do nothing."""
+    location = options.decisions
+    if location is not None:
+        client = agent_client(options.url, location.site)
+        client.append(location.stream, row_of(decision), epoch=options.epoch)

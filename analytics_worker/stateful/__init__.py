@@ -1,0 +1,1 @@
+"""The states of accumulators (functions over all points since a start), and their correction."""

@@ -1,1 +1,0 @@
-"""From panes to windows."""

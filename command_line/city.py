@@ -1,0 +1,68 @@
+"""``mistbow city``: the buses of a city report to storage agents, as a realistic load.
+
+The command imports its modules only when it runs, since every service starts through this package.
+"""
+
+import asyncio
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from mistbow.clock import system_clock
+from mistbow.flags import bearer_token, ca_file
+
+if TYPE_CHECKING:
+    from city_workload import City, DeliveryCount
+
+Urls = Annotated[
+    list[str], typer.Argument(metavar="URL...", help="Storage agents, from west to east.")
+]
+Regions = Annotated[str, typer.Option(help="The city's regions, from west to east.")]
+Rate = Annotated[float, typer.Option(help="Points a second, of all vehicles together.")]
+Vehicles = Annotated[int, typer.Option(help="How many buses there are.")]
+Seconds = Annotated[int, typer.Option(min=0, help="Duration; 0: until stopped.")]
+Seed = Annotated[int, typer.Option(help="Seed: equal seeds give equal points.")]
+Token = Annotated[
+    str | None, typer.Option(envvar="MISTBOW_TOKEN", help="Bearer token.", show_default=False)
+]
+
+
+def city(
+    urls: Urls,
+    regions: Regions = "west,centre,east",
+    rate: Rate = 200.0,
+    vehicles: Vehicles = 50,
+    seconds: Seconds = 60,
+    seed: Seed = 1,
+    token: Token = None,
+) -> None:
+    """Send the positions, passengers and delays of a city's buses to storage agents."""
+    from city_workload import City
+
+    token = bearer_token(token)
+    names = tuple(name.strip() for name in regions.split(","))
+    story = City(regions=names, vehicles=vehicles, rate=rate, seed=seed)
+    sent = asyncio.run(_send(story, urls, token, seconds))
+    console = Console()
+    for region in names:
+        stored, lost = sent.stored.get(region, 0), sent.lost.get(region, 0)
+        console.print(f"{region}: {stored:,} points stored, {lost:,} lost", highlight=False)
+    if any(sent.lost.values()):
+        raise typer.Exit(1)
+
+
+async def _send(story: "City", urls: list[str], token: str | None, seconds: int) -> "DeliveryCount":
+    from city_workload import batches, nearest_agents, send
+    from mistbow.client import AsyncAgentClient
+
+    agents = [AsyncAgentClient(url, token, ca=ca_file()) for url in urls]
+    try:
+        ticks = islice(
+            batches(story, system_clock()), seconds * 1000 // story.tick_ms if seconds else None
+        )
+        return await send(ticks, nearest_agents(story.regions, agents))
+    finally:
+        for agent in agents:
+            await agent.close()

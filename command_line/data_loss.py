@@ -1,0 +1,68 @@
+"""``mistbow storage accept-loss`` and ``repair``: the operator's decisions after a loss of data."""
+
+from typing import Annotated
+from urllib.parse import quote
+
+import httpx
+import typer
+from rich.console import Console
+
+from mistbow.errors import UnavailableError, from_body
+from mistbow.flags import bearer_token, ca_file
+from mistbow.tls import supervisor_context
+from suite.settings import StorageSettings
+
+_out = Console()
+
+_URL = "http://127.0.0.1:8300"
+_REPAIR_S = 3600.0
+
+
+def accept_loss(settings: StorageSettings) -> None:
+    """Remove the absent Ignite nodes from this site for good; the data of these nodes is lost."""
+    from ignite_server import cluster
+    from suite.processes import ignite_config
+
+    away = cluster.accept_loss(ignite_config(settings), settings.jars_folder)
+    _out.print(f"removed from the site: {', '.join(away)}", highlight=False)
+    _out.print(
+        "Empty the folder ignite/ of a removed node before that node is started again.",
+        highlight=False,
+    )
+
+
+def repair(
+    stream: Annotated[str, typer.Argument(help="A stream that /readyz lists as refused.")],
+    source: Annotated[
+        str | None, typer.Option("--from", metavar="SITE", help="The site with its replica.")
+    ] = None,
+    accept: Annotated[
+        bool, typer.Option("--accept-loss", help="Accept that rows without a replica are lost.")
+    ] = False,
+    url: Annotated[str, typer.Option(envvar="MISTBOW_AGENT_URL", help="The storage agent.")] = _URL,
+    token: Annotated[
+        str | None, typer.Option(envvar="MISTBOW_TOKEN", help="Bearer token.", show_default=False)
+    ] = None,
+) -> None:
+    """Repair a stream that lacks rows, from a replica at another site or by accepting the loss."""
+    secret = bearer_token(token)
+    how = {"accept_loss": "true"} if accept else {}
+    if source is not None:
+        how["from"] = source
+    try:
+        answer = httpx.post(
+            f"{url.rstrip('/')}/streams/{quote(stream)}/repair",
+            params=how,
+            headers={} if secret is None else {"Authorization": f"Bearer {secret}"},
+            timeout=_REPAIR_S,
+            verify=supervisor_context(ca_file()),
+        )
+        body = answer.json()
+    except (httpx.HTTPError, ValueError) as error:
+        raise UnavailableError(f"the agent at {url} does not answer: {error}") from error
+    if not answer.is_success:
+        raise from_body(answer.status_code, body)
+    _out.print(
+        f"{stream}: {body['missing']:,} rows were missing, {body['restored']:,} are restored",
+        highlight=False,
+    )

@@ -1,0 +1,266 @@
+"""``mistbow insights``: deploying insights and reading their results."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from analytics.client.enabler import EnablerClient
+from analytics.insight_models import DeploymentStatus, Result
+from grammar import Diagnostic, ParseError, format_text, render
+from mistbow.errors import InvalidQueryError, MistbowError
+from mistbow.flags import bearer_token, ca_file
+
+app = typer.Typer(no_args_is_help=True, help="Deploy insights and read their results.")
+
+_out = Console()
+_err = Console(stderr=True)
+
+Queries = Annotated[
+    str, typer.Argument(metavar="FILE|-|TEXT", help="A file of queries, - for stdin, or a text.")
+]
+DeploymentId = Annotated[str, typer.Argument(metavar="ID", help="A deployment's id, d-xxxxxxxx.")]
+Url = Annotated[str, typer.Option(envvar="MISTBOW_ENABLER_URL", help="The analytics enabler.")]
+Token = Annotated[
+    str | None, typer.Option(envvar="MISTBOW_TOKEN", help="Bearer token.", show_default=False)
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Name = Annotated[str | None, typer.Option(help="A name for the deployment.")]
+
+_URL = "http://127.0.0.1:8000"
+
+
+@app.command()
+def submit(
+    queries: Queries,
+    amend: Annotated[
+        str | None, typer.Option(metavar="ID", help="Replace the insights of this deployment.")
+    ] = None,
+    name: Name = None,
+    url: Url = _URL,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """Deploy insights, or amend a deployment."""
+    text = _read(queries)
+    with _client(url, token, text) as client:
+        if amend is None:
+            accepted = client.submit(text, name=name)
+        else:
+            accepted = client.amend(amend, text, name=name)
+    if as_json:
+        _print_json(accepted.model_dump_json())
+        return
+    _print_problems(accepted.warnings, text)
+    _out.print(f"{accepted.deployment_id}: {', '.join(accepted.insights)}", highlight=False)
+
+
+@app.command()
+def check(queries: Queries, url: Url = _URL, token: Token = None, as_json: AsJson = False) -> None:
+    """Print all errors and warnings of queries; exit with 1 after errors."""
+    text = _read(queries)
+    with _client(url, token, text) as client:
+        answer = client.check(text)
+    if as_json:
+        _print_json(answer.model_dump_json())
+    else:
+        _print_problems(answer.problems, text)
+        if answer.ok:
+            _out.print("[green]ok[/green]")
+    if not answer.ok:
+        raise typer.Exit(1)
+
+
+@app.command()
+def explain(
+    queries: Queries, url: Url = _URL, token: Token = None, as_json: AsJson = False
+) -> None:
+    """Show the plan of queries, and the parts that the queries share with running insights."""
+    text = _read(queries)
+    with _client(url, token, text) as client:
+        if as_json:
+            _print_json(client.explain(text).model_dump_json())
+        else:
+            _print_plain(client.explain_text(text))
+
+
+@app.command("format")
+def format_queries(
+    queries: Queries,
+    write: Annotated[bool, typer.Option(help="Write into the file, print nothing.")] = False,
+) -> None:
+    """Print queries and their comments in canonical form; exit with 1 on a syntax error."""
+    path = Path(queries)
+    if write and not path.is_file():
+        raise typer.BadParameter(f"cannot write to {queries}: it is not an existing file")
+    text = path.read_text(encoding="utf-8") if write else _read(queries)
+    try:
+        formatted = format_text(text)
+    except ParseError as error:
+        _print_problems(list(error.problems), text)
+        raise typer.Exit(1) from None
+    if write:
+        path.write_text(formatted, encoding="utf-8")
+    else:
+        _print_plain(formatted)
+
+
+@app.command("list")
+def list_all(url: Url = _URL, token: Token = None, as_json: AsJson = False) -> None:
+    """List all deployments."""
+    with _client(url, token) as client:
+        deployments = client.list()
+    if as_json:
+        _print_json(f"[{','.join(d.model_dump_json() for d in deployments)}]")
+        return
+    table = Table("deployment", "name", "status", "insights")
+    for deployment in deployments:
+        names = ", ".join(insight.name for insight in deployment.insights)
+        table.add_row(
+            deployment.deployment_id,
+            deployment.name or "",
+            _colored(deployment.status, deployment.status_since),
+            names,
+        )
+    _out.print(table)
+
+
+@app.command()
+def show(
+    deployment_id: DeploymentId, url: Url = _URL, token: Token = None, as_json: AsJson = False
+) -> None:
+    """Show a deployment and the state of its insights."""
+    with _client(url, token) as client:
+        deployment = client.show(deployment_id)
+    if as_json:
+        _print_json(deployment.model_dump_json())
+    else:
+        _print_deployment(deployment)
+
+
+@app.command()
+def results(
+    deployment_id: DeploymentId,
+    insight: Annotated[str | None, typer.Option(help="Only results of this insight.")] = None,
+    start: Annotated[int | None, typer.Option("--from", help="From this time on, ms.")] = None,
+    end: Annotated[int | None, typer.Option("--to", help="Up to this time, ms.")] = None,
+    limit: Annotated[
+        int, typer.Option(min=1, help="Maximum number of results, the latest first.")
+    ] = 20,
+    follow: Annotated[bool, typer.Option(help="Follow new results.")] = False,
+    url: Url = _URL,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the latest results in the order of time, one result per line."""
+    with _client(url, token) as client:
+        latest = client.results(deployment_id, insight=insight, start=start, end=end, limit=limit)
+        for result in latest.results:
+            _print_result(result, as_json)
+        if latest.missing_sites:
+            away = ", ".join(latest.missing_sites)
+            _err.print(f"unreachable sites: {away}", style="yellow", highlight=False, markup=False)
+        if follow:
+            for result in client.follow(deployment_id, insight=insight, after=latest.next):
+                _print_result(result, as_json)
+
+
+@app.command()
+def delete(deployment_id: DeploymentId, url: Url = _URL, token: Token = None) -> None:
+    """Delete a deployment; other deployments that refer to the deleted insights keep running."""
+    with _client(url, token) as client:
+        client.delete(deployment_id)
+    _out.print(f"{deployment_id} is deleted", highlight=False)
+
+
+@contextmanager
+def _client(url: str, token: str | None, text: str = "") -> Iterator[EnablerClient]:
+    """Yield a client of the enabler; print an error of a call, and exit with 1 after the error.
+
+    ``text``: the queries that the printed diagnostics quote.
+    """
+    client = EnablerClient(url, token=bearer_token(token), ca=ca_file())
+    try:
+        yield client
+    except InvalidQueryError as error:
+        _print_problems([Diagnostic(**problem) for problem in error.details or ()], text)
+        raise typer.Exit(1) from None
+    except MistbowError as error:
+        _fail(error)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    finally:
+        client.close()
+
+
+def _read(queries: str) -> str:
+    """Return the text of queries; ``queries``: a path, ``-`` for stdin, or the text itself."""
+    if queries == "-":
+        return sys.stdin.read()
+    # A text without any of these is no statement, so it is the name of a file.
+    if not any(char in queries for char in "=;\n"):
+        path = Path(queries)
+        if not path.is_file():
+            raise typer.BadParameter(f"there is no file {queries}")
+        return path.read_text(encoding="utf-8")
+    return queries
+
+
+def _fail(error: MistbowError) -> NoReturn:
+    _err.print(f"[red]error[/red]: {error.message}", highlight=False)
+    if error.hint is not None:
+        _err.print(f"hint: {error.hint}", highlight=False)
+    raise typer.Exit(1)
+
+
+def _print_problems(problems: list[Diagnostic], text: str) -> None:
+    for problem in problems:
+        style = "red" if problem.severity == "error" else "yellow"
+        _err.print(render(problem, text), style=style, highlight=False, markup=False)
+
+
+def _print_plain(text: str) -> None:
+    _out.print(text, end="", highlight=False, markup=False, soft_wrap=True)
+
+
+def _print_json(text: str) -> None:
+    _print_plain(f"{text}\n")
+
+
+def _print_result(result: Result, as_json: bool) -> None:
+    if as_json:
+        _print_json(result.model_dump_json())
+        return
+    when = _time(result.ts)
+    value = result.value_words("g")
+    revision = f" (revision {result.revision})" if result.revision else ""
+    missing = f" ({result.missing_words})" if result.missing else ""
+    _print_plain(f"{when}  {result.insight}  {result.key_words}  {value}{revision}{missing}\n")
+
+
+def _print_deployment(deployment: DeploymentStatus) -> None:
+    _out.print(f"{deployment.deployment_id}  {deployment.name or ''}", highlight=False)
+    _out.print(f"status: {_colored(deployment.status, deployment.status_since)}")
+    if deployment.error is not None:
+        _out.print(deployment.error, style="yellow", highlight=False, markup=False)
+    table = Table("insight", "state", "text")
+    for insight in deployment.insights:
+        table.add_row(insight.name, _colored(insight.state, insight.state_since), insight.text)
+    _out.print(table)
+    _print_problems(deployment.warnings, deployment.queries)
+
+
+def _colored(status: str, since: int | None) -> str:
+    colors = {"running": "green", "failed": "red"}
+    period = "" if since is None else f" since {_time(since)}"
+    return f"[{colors.get(status, 'yellow')}]{status}{period}[/]"
+
+
+def _time(ts: int) -> str:
+    return datetime.fromtimestamp(ts / 1000, UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,108 @@
+"""``mistbow token``: manages a file of tokens; services reload the file when it changes."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from mistbow.auth.callers import SCOPES, Scope
+from mistbow.auth.token_file import new_token_file, now, read_token_file, write_token_file
+
+app = typer.Typer(no_args_is_help=True, help="Make, list and revoke tokens with fewer rights.")
+
+_out = Console()
+_err = Console(stderr=True)
+
+Name = Annotated[str, typer.Argument(help="The token's name, by which it is revoked.")]
+File = Annotated[
+    Path,
+    typer.Option(
+        envvar="MISTBOW_TOKENS_FILE",
+        help="The file of tokens, MISTBOW_TOKENS_FILE of the services.",
+    ),
+]
+Scopes = Annotated[list[str], typer.Option("--scope", help="ingest, read or admin; repeatable.")]
+Prefix = Annotated[
+    str, typer.Option(help="Prefix of the entities that the token may write and read.")
+]
+Signatures = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--signature", help="Signature of insights whose results it may read; repeatable."
+    ),
+]
+Expires = Annotated[
+    str, typer.Option(help="Expiry: a time with zone (ISO 8601), or a number of days: 90d.")
+]
+
+_DAYS = re.compile(r"([1-9][0-9]{0,4})d")
+
+
+@app.command()
+def add(
+    name: Name,
+    file: File,
+    scope: Scopes,
+    entity_prefix: Prefix = "",
+    expires: Expires = "",
+    signature: Signatures = None,
+) -> None:
+    """Create a token and print it once: the file contains only the hash of the token."""
+    content = read_token_file(file) if file.exists() else new_token_file()
+    content, token = content.with_token(
+        name, _scopes(scope), entity_prefix, _end(expires), signature or ()
+    )
+    write_token_file(file, content)
+    _err.print(
+        f"{name}: store this token safely, it is not shown again", style="dim", highlight=False
+    )
+    typer.echo(token)
+
+
+@app.command("list")
+def list_all(file: File) -> None:
+    """List the names and rights of the tokens in a file."""
+    table = Table("name", "scopes", "entity prefix", "signatures", "expires")
+    for each in read_token_file(file).tokens:
+        end = "never" if each.expires is None else each.expires.isoformat(timespec="minutes")
+        over = " (expired)" if each.is_expired(now()) else ""
+        scopes, signatures = (", ".join(sorted(some)) for some in (each.scopes, each.signatures))
+        table.add_row(each.name, scopes, each.entity_prefix, signatures, end + over)
+    _out.print(table, highlight=False)
+
+
+@app.command()
+def revoke(name: Name, file: File) -> None:
+    """Remove a token from a file; services refuse the token from the next request on."""
+    write_token_file(file, read_token_file(file).without_token(name))
+    _out.print(f"{name} is revoked", highlight=False)
+
+
+def _scopes(given: list[str]) -> frozenset[Scope]:
+    chosen: set[Scope] = {scope for scope in SCOPES if scope in given}
+    for word in given:
+        if word not in SCOPES:
+            raise typer.BadParameter(
+                f"--scope {word}: unknown; the scopes are {', '.join(sorted(SCOPES))}"
+            )
+    return frozenset(chosen)
+
+
+def _end(text: str) -> datetime | None:
+    if not text:
+        return None
+    if days := _DAYS.fullmatch(text):
+        return now() + timedelta(days=int(days[1]))
+    try:
+        end = datetime.fromisoformat(text)
+    except ValueError:
+        end = None
+    if end is None or end.tzinfo is None:
+        raise typer.BadParameter(f"--expires {text}: write 90d, or 2027-01-31T00:00Z")
+    if end <= now():
+        raise typer.BadParameter(f"--expires {text}: the time is in the past")
+    return end.astimezone(UTC)

@@ -1,0 +1,298 @@
+"""A fog of network namespaces: one namespace for each node, and one namespace for all bridges."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fog_emulation import traffic_control
+from fog_emulation.delay_line import DirectionLatency, set_latency
+from fog_emulation.host import (
+    KernelFeatures,
+    command,
+    in_namespace,
+    namespaces,
+    probe_kernel,
+    shape_device,
+)
+from fog_emulation.timetable import LimitNode, ScenarioStep, shaped_directions
+from fog_emulation.topology import Direction, EmulatedNode, FogPlan, Way
+from mistbow.errors import InvalidRequestError, NotFoundError, UnavailableError
+
+_PREFIX = "mistbow-fog-"
+_SUBNET = "10.77"
+_NETNS = Path("/run/netns")
+_MAX_NETWORKS = 200
+_HOSTS = range(2, 250)
+_NO_LIMITS = "network namespaces do not limit processors and memory"
+
+_Key = tuple[str, Way, str | None]
+
+
+class NamespaceBackend:
+    """Carries out a plan in network namespaces, for processes that a caller starts by ``spawn``.
+    The *switch* is the namespace that contains the bridges of all networks.
+
+    Processor and memory limits are refused, because only the network is isolated. The state of the
+    fog is read from the kernel, so that another process can continue with the same fog.
+    """
+
+    def __init__(self, name: str, fog: FogPlan) -> None:
+        if not re.fullmatch(r"[a-z0-9-]{1,40}", name):
+            raise InvalidRequestError(
+                f"{name!r} is not a valid name of a fog: use 1 to 40 of a-z, 0-9 and -"
+            )
+        if len(fog.networks) > _MAX_NETWORKS:
+            raise InvalidRequestError(
+                f"a fog has at most {_MAX_NETWORKS} networks, not {len(fog.networks)}"
+            )
+        self.name = name
+        self._switch = f"{_PREFIX}{name}"
+        self._fog = fog
+        self._number = {network: number for number, network in enumerate(fog.networks)}
+        self._directions = {node.name: _by_key(fog.directions_of(node.name)) for node in fog.nodes}
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._kernel: KernelFeatures | None = None
+
+    def refusals(self, steps: Sequence[ScenarioStep] = ()) -> tuple[str, ...]:
+        """Return the settings that this machine does not support, as texts with reasons."""
+        features = self._features
+        supported = traffic_control.SupportedShapes(
+            rate=features.tbf, delay=features.netem or features.tap, loss=features.statistic
+        )
+        directions = [*self._fog.directions, *shaped_directions(steps)]
+        return (*self._limit_refusals(steps), *traffic_control.refusals(directions, supported))
+
+    def up(self) -> None:
+        """Create the fog, except for the settings that this machine does not support."""
+        command(["ip", "netns", "add", self._switch])
+        for number in self._number.values():
+            bridge = f"br{number}"
+            self._ip(self._switch, "link", "add", bridge, "type", "bridge", "forward_delay", "0")
+            self._ip(self._switch, "link", "set", bridge, "up")
+        # Loss rules contain the addresses of nodes, so all nodes exist first.
+        for node in self._fog.nodes:
+            self._create_node(node)
+        for node in self._fog.nodes:
+            self._shape_node(node.name)
+
+    def down(self) -> None:
+        """Remove all objects that were created under the name of this fog."""
+        for namespace in namespaces():
+            if namespace == self._switch or namespace.startswith(f"{self._switch}."):
+                self._remove(namespace)
+        while self._processes:
+            self._processes.pop().wait()
+
+    def connect(self, direction: Direction) -> None:
+        """Change the traffic shape of one direction between a node and a network."""
+        self._require(direction.node)
+        self._directions[direction.node] |= _by_key([direction])
+        self._shape_direction(direction)
+        self._set_loss(direction.node, first=False)
+
+    def limit(self, node: str, cores: float, memory_bytes: int) -> None:  # noqa: ARG002
+        """Raise ``UnavailableError``, because namespaces have no CPU or memory limits."""
+        raise UnavailableError(f"node {node}: {_NO_LIMITS}")
+
+    def stress(self, node: str, cores: float, duration_ms: float) -> None:
+        """Start to keep cores busy in a node, for ``duration_ms``; do not wait for the end."""
+        self._require(node)
+        work = [sys.executable, "-m", "fog_emulation.cpu_load", str(cores), str(duration_ms)]
+        self._processes.append(
+            self.spawn(node, work, stdin=subprocess.DEVNULL, start_new_session=True)
+        )
+
+    def run(self, node: str, command_line: str) -> None:
+        """Run a command in a node's shell; raises ``UnavailableError`` if it fails."""
+        command([*self._exec_argv(self._namespace(node)), "sh", "-c", command_line])
+
+    def start(self, node: EmulatedNode, directions: Sequence[Direction]) -> None:
+        """Start a node and add it to the fog."""
+        self._directions[node.name] = _by_key(directions)
+        self._create_node(node)
+        self._shape_node(node.name)
+        # A restarted node may have another address: the rules of its peers name it.
+        for other, theirs in self._directions.items():
+            if self._exists(other) and any(each.peer == node.name for each in theirs.values()):
+                self._set_loss(other, first=False)
+
+    def stop(self, node: str) -> None:
+        """Kill all processes of a node, and remove its namespace."""
+        self._require(node)
+        self._remove(self._namespace(node))
+
+    def address(self, node: str, network: str) -> str:
+        """Return a node's IPv4 address in a network."""
+        device = self._device(network)
+        output = self._ip(self._namespace(node), "-json", "addr", "show", "dev", device)
+        for each in msgspec.json.decode(output):
+            for entry in each.get("addr_info", ()):
+                if entry["family"] == "inet":
+                    return str(entry["local"])
+        raise NotFoundError(f"the node {node} has no address in the network {network}")
+
+    def inside(self, node: str) -> AbstractContextManager[None]:
+        """Open this thread's sockets in a node's network namespace, inside the ``with`` block."""
+        return in_namespace(_NETNS / self._namespace(node))
+
+    def spawn(self, node: str, argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+        """Start a process that ends with the node ``node``; ``options`` are passed to ``Popen``."""
+        return subprocess.Popen([*self._exec_argv(self._namespace(node)), *argv], **options)
+
+    def _create_node(self, node: EmulatedNode) -> None:
+        namespace = self._namespace(node.name)
+        command(["ip", "netns", "add", namespace])
+        self._ip(namespace, "link", "set", "lo", "up")
+        for network in node.networks:
+            self._attach(node.name, network)
+
+    def _attach(self, node: str, network: str) -> None:
+        namespace, device = self._namespace(node), self._device(network)
+        number, host = self._number[network], self._free_host(network)
+        port = f"p{number}-{host}"
+        self._cable(namespace, device, port, network)
+        self._ip(self._switch, "link", "set", port, "master", f"br{number}", "up")
+        self._ip(namespace, "addr", "add", f"{_SUBNET}.{number}.{host}/24", "dev", device)
+        self._ip(namespace, "link", "set", device, "up")
+
+    def _cable(self, namespace: str, device: str, port: str, network: str) -> None:
+        """Connect a node to the switch by a pair of virtual devices; without netem, by a delay
+        line.
+        """
+        if self._features.netem or not self._features.tap:
+            peer = ("peer", "name", port, "netns", self._switch)
+            self._ip(namespace, "link", "add", device, "type", "veth", *peer)
+            return
+        line = [sys.executable, "-m", "fog_emulation.delay_line"]
+        process = subprocess.Popen(
+            [*self._exec_argv(self._switch), *line, str(_NETNS / namespace), device, port],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        self._processes.append(process)
+        assert process.stdout is not None  # noqa: S101 - stdout is a pipe
+        with process.stdout as output:
+            if not output.readline():
+                raise UnavailableError(f"the delay line of {namespace} to {network} did not start")
+
+    def _shape_node(self, node: str) -> None:
+        for direction in self._directions[node].values():
+            self._shape_direction(direction)
+        self._set_loss(node, first=True)
+
+    def _set_loss(self, node: str, *, first: bool) -> None:
+        """Replace the packet-loss rules of a node; links to nodes that do not run get no rules."""
+        if not self._features.statistic:
+            return
+        directions = [
+            each
+            for each in self._directions[node].values()
+            if each.peer is None or self._exists(each.peer)
+        ]
+        devices = {each.network: self._device(each.network) for each in directions}
+        addresses = {
+            (each.peer, each.network): self.address(each.peer, each.network)
+            for each in directions
+            if each.peer is not None
+        }
+        rules = traffic_control.loss_rules(directions, devices, addresses, first=first)
+        command([*self._exec_argv(self._namespace(node)), "iptables-restore", "--noflush"], rules)
+
+    def _shape_direction(self, direction: Direction) -> None:
+        """Set the traffic shape of one direction: at the node's device (up) or the switch's port
+        (down).
+        """
+        if direction.peer is not None:
+            return  # only loss can be set between two nodes: see ``traffic_control.refusals``
+        if direction.way == "up":
+            namespace, device = self._namespace(direction.node), self._device(direction.network)
+        else:
+            namespace, device = self._switch, self._port(direction.node, direction.network)
+        shape_device(_NETNS / namespace, device, direction.shape, self._features)
+        if self._features.tap and not self._features.netem:
+            self._delay(direction)
+
+    def _delay(self, direction: Direction) -> None:
+        shape = direction.shape
+        port = self._port(direction.node, direction.network)
+        latency = DirectionLatency(direction.way, shape.delay_ms, shape.deviation_ms)
+        set_latency(_NETNS / self._switch, port, latency)
+
+    def _remove(self, namespace: str) -> None:
+        """Kill the processes in a network namespace, then remove the namespace.
+
+        A namespace continues to exist while processes run in it.
+        """
+        deadline = time.monotonic() + 10
+        while pids := command(["ip", "netns", "pids", namespace]).split():
+            if time.monotonic() > deadline:
+                raise UnavailableError(
+                    f"namespace {namespace}: the processes {', '.join(pids)} "
+                    f"still run after SIGKILL"
+                )
+            for pid in pids:
+                with suppress(ProcessLookupError):
+                    os.kill(int(pid), signal.SIGKILL)
+            time.sleep(0.01)
+        command(["ip", "netns", "del", namespace])
+
+    @property
+    def _features(self) -> KernelFeatures:
+        if self._kernel is None:
+            self._kernel = probe_kernel()
+        return self._kernel
+
+    def _limit_refusals(self, steps: Sequence[ScenarioStep]) -> Iterator[str]:
+        for node in self._fog.nodes:
+            yield f"{node.name}: {node.cores:g} cores, {node.memory_bytes} bytes: {_NO_LIMITS}"
+        for step in steps:
+            for effect in step.effects:
+                if isinstance(effect, LimitNode):
+                    yield f"after {step.at_s} s: new limits for {effect.node}: {_NO_LIMITS}"
+
+    def _require(self, node: str) -> None:
+        if not self._exists(node):
+            raise NotFoundError(f"there is no node called {node}")
+
+    def _exists(self, node: str) -> bool:
+        return (_NETNS / self._namespace(node)).exists()
+
+    def _free_host(self, network: str) -> int:
+        number = self._number[network]
+        output = self._ip(self._switch, "-json", "link", "show", "master", f"br{number}")
+        taken = {each["ifname"] for each in msgspec.json.decode(output or "[]") if each}
+        for host in _HOSTS:
+            if f"p{number}-{host}" not in taken:
+                return host
+        raise UnavailableError(f"the network {network} has no free address")
+
+    def _port(self, node: str, network: str) -> str:
+        host = self.address(node, network).rsplit(".", 1)[1]
+        return f"p{self._number[network]}-{host}"
+
+    def _device(self, network: str) -> str:
+        return f"fog{self._number[network]}"
+
+    def _namespace(self, node: str) -> str:
+        return f"{self._switch}.{node}"
+
+    def _exec_argv(self, namespace: str) -> list[str]:
+        return ["ip", "netns", "exec", namespace]
+
+    def _ip(self, namespace: str, *arguments: str) -> str:
+        return command(["ip", "-n", namespace, *arguments])
+
+
+def _by_key(directions: Iterable[Direction]) -> dict[_Key, Direction]:
+    return {(each.network, each.way, each.peer): each for each in directions}

@@ -1,0 +1,341 @@
+"""Builds expressions and conditions from ANTLR's parse trees.
+
+The grammar has one rule, ``term``, for both expressions and conditions.
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
+
+from grammar.ast import (
+    AndCondition,
+    Binary,
+    Boolean,
+    Comparator,
+    Compare,
+    Condition,
+    Elided,
+    Expression,
+    FunctionCall,
+    InsightReference,
+    Interval,
+    ListMembership,
+    MetricStream,
+    Name,
+    Negate,
+    NotCondition,
+    OrCondition,
+    Parameter,
+    Scoped,
+    Span,
+    Value,
+)
+from grammar.diagnostics import clip
+from grammar.functions import OPERATORS, SCALAR, function_named
+from grammar.generated.InsightsParser import InsightsParser as Tree
+from grammar.literals import Context, LiteralBuilder, span_of
+from grammar.scanner import LexicalToken
+from grammar.units import MILLIS
+
+_COMPARATORS: dict[str, Comparator] = {
+    ">": ">",
+    ">=": ">=",
+    "<": "<",
+    "<=": "<=",
+    "==": "==",
+    "=": "==",
+    "!=": "!=",
+    "<>": "!=",
+}
+_CHAINED = "Comparisons do not chain: write `1 < x AND x < 5`."
+_IN_COMPUTE = "Write conditions after WHEN."
+_IN_CALL = "Write a condition on a metric after WHEN: `metric WHEN > 3`."
+
+
+class ExpressionBuilder:
+    """Builds expressions and conditions; errors are added to ``literals.problems``.
+
+    ``defined``: a function that returns the names of the functions that the text defines.
+    """
+
+    def __init__(self, literals: LiteralBuilder, defined: Callable[[], Collection[str]]) -> None:
+        self._literals = literals
+        self._defined = defined
+        self._quotes_texts = False  # in a condition, what is quoted is a text; elsewhere, a name
+
+    def expression(self, tree: Context, hint: str = _IN_COMPUTE) -> Expression:
+        """Return the expression of a ``term`` parse tree; report a condition as an error.
+
+        ``hint``: the hint of this error.
+        """
+        node = self._term(tree)
+        if isinstance(node, Expression):
+            return node
+        self._literals.report(node.span, "a value is expected here, not a condition", hint)
+        return Elided()
+
+    def condition(self, tree: Context) -> Condition:
+        """Return the condition of a ``term`` parse tree; report a value as an error."""
+        around, self._quotes_texts = self._quotes_texts, True
+        node = self._term(tree)
+        self._quotes_texts = around
+        if isinstance(node, Condition):
+            return node
+        example = f"{node.name} == true" if isinstance(node, Name) else "> 100"
+        self._literals.report(
+            node.span,
+            "a condition is expected here, not a value",
+            f"Compare the value, as in `{example}`.",
+        )
+        return NotCondition(Compare("==", Elided(), Elided()))
+
+    def scoped(self, tree: Context) -> Expression:
+        """Return the expression of a ``scope`` parse tree."""
+        by = self._literals.names(tree.by.attributes) if tree.by else ()
+        return self._scope(tree.value, by, tree.when, span_of(tree))
+
+    def _scope(
+        self, value: Context, by: tuple[str, ...], when: Context | None, span: Span
+    ) -> Expression:
+        around, self._quotes_texts = self._quotes_texts, False
+        node = self.expression(value, _IN_CALL)
+        self._quotes_texts = around
+        if not by and when is None:
+            return node
+        condition = self.condition(when) if when else None
+        match node:
+            case Name(metric) if not by:
+                return MetricStream(metric, (), condition, span=span)
+            case MetricStream(metric, members, None) if not by:
+                return MetricStream(metric, members, condition, span=span)
+            case _:
+                return Scoped(node, by, condition, span=span)
+
+    def _term(self, tree: Context) -> Expression | Condition:
+        match tree:
+            case Tree.WordContext():
+                return self._word(tree)
+            case Tree.QuotedContext():
+                return self._quoted(tree)
+            case Tree.AmountContext():
+                return self._amount(tree)
+            case Tree.GroupContext():
+                inner = tree.inner
+                bare = inner.by is None and inner.when is None
+                return self._term(inner.value) if bare else self.scoped(inner)
+            case Tree.ReferenceContext():
+                return InsightReference(tree.name.text, span=span_of(tree))
+            case Tree.TruthContext():
+                return self._truth(tree.value)
+            case Tree.NegationContext():
+                return self._negation(tree)
+            case Tree.ArithmeticContext():
+                left, right = self.expression(tree.left), self.expression(tree.right)
+                return Binary(tree.operator.text, left, right, span=span_of(tree))
+            case _:
+                return self._logic(tree)
+
+    def _logic(self, tree: Context) -> Condition:
+        match tree:
+            case Tree.ConjunctionContext():
+                return AndCondition(self._chain(tree, AndCondition), span=span_of(tree))
+            case Tree.DisjunctionContext():
+                return OrCondition(self._chain(tree, OrCondition), span=span_of(tree))
+            case Tree.DenialContext():
+                return self._denial(tree)
+            case Tree.ComparisonContext():
+                left, right = self._compared(tree.left), self._compared(tree.right)
+                return Compare(_COMPARATORS[tree.operator.text], left, right, span=span_of(tree))
+            case Tree.ElidedComparisonContext():
+                elided, right = _elided(tree), self._compared(tree.right)
+                return Compare(_COMPARATORS[tree.operator.text], elided, right, span=span_of(tree))
+            case Tree.ChoiceContext():
+                operand, members = self._compared(tree.operand), self._members(tree)
+                return ListMembership(
+                    operand, members, tree.negated is not None, span=span_of(tree)
+                )
+            case _:
+                return ListMembership(_elided(tree), self._members(tree), span=span_of(tree))
+
+    def _compared(self, tree: Context) -> Expression:
+        return self.expression(tree, _CHAINED)
+
+    def _members(self, tree: Context) -> tuple[Value, ...]:
+        return self._literals.members(tree.choices)
+
+    def _chain(
+        self, tree: Context, kind: type[AndCondition] | type[OrCondition]
+    ) -> tuple[Condition, ...]:
+        """Return the terms of ``a AND b AND c`` as a flat tuple; parentheses make no difference."""
+        rights = []
+        while isinstance(
+            tree, Tree.ConjunctionContext if kind is AndCondition else Tree.DisjunctionContext
+        ):
+            rights.append(tree.right)
+            tree = tree.left
+        terms: list[Condition] = []
+        for term in map(self.condition, [tree, *reversed(rights)]):
+            terms.extend(term.terms if isinstance(term, kind) else [term])
+        return tuple(terms)
+
+    def _denial(self, tree: Context) -> Condition:
+        if isinstance(tree.operand, Tree.ElidedChoiceContext):
+            members = self._members(tree.operand)
+            return ListMembership(_elided(tree), members, negated=True, span=span_of(tree))
+        return NotCondition(self.condition(tree.operand), span=span_of(tree))
+
+    def _negation(self, tree: Context) -> Expression:
+        operand = tree.operand
+        if isinstance(operand, Tree.AmountContext) and operand.unit is None:
+            return self._literals.number(operand.value, sign=-1, span=span_of(tree))
+        return Negate(self.expression(operand), span=span_of(tree))
+
+    def _amount(self, tree: Context) -> Expression:
+        if tree.unit is not None:
+            self._literals.report(
+                span_of(tree),
+                "a value is expected here, not an interval",
+                "Write a window last in the parentheses of a function: `AVG(metric, 10 SECONDS)`.",
+            )
+        return self._literals.number(tree.value, sign=1, span=tree.value.span)
+
+    def _truth(self, token: LexicalToken) -> Boolean:
+        if not self._quotes_texts:
+            message = f"the truth value `{token.text}` cannot be part of a calculation"
+            hint = "Compare a truth value with an attribute, as in `WHEN spare == true`."
+            self._literals.report(token.span, message, hint)
+        return Boolean(token.type == Tree.TRUE, span=token.span)
+
+    def _word(self, tree: Context) -> Expression:
+        if tree.from_ is not None:
+            return self._members_of(tree)
+        return self._call(tree) if tree.pieces else Name(tree.word.text, span=tree.word.span)
+
+    def _quoted(self, tree: Context) -> Expression:
+        if tree.from_ is not None:
+            return self._members_of(tree)
+        if self._quotes_texts:
+            return self._literals.text(tree.word)
+        return Name(self._literals.name(tree.word), span=tree.word.span)
+
+    def _members_of(self, tree: Context) -> MetricStream:
+        members = self._literals.names(tree.from_.names)
+        return MetricStream(self._literals.name(tree.word), members, span=span_of(tree))
+
+    def _call(self, tree: Context) -> Expression:
+        function = function_named(tree.word.text)
+        pieces = list(tree.pieces)
+        intervals = self._intervals(pieces)
+        arguments = tuple(self._arguments(pieces))
+        if function in OPERATORS:
+            return self._operation(tree, function, arguments)
+        if not arguments:
+            word = clip(tree.word.text)
+            self._literals.report(
+                tree.word.span,
+                f"`{word}` has no metric or value as its argument",
+                f"Name a metric before the window: `{word}(metric, 10 SECONDS)`.",
+            )
+        elif self._takes_a_window(function) and len(pieces) > 1 and _is_number(pieces[-1]):
+            self._literals.report(
+                arguments[-1].span,
+                "a window needs a unit of time",
+                f"Write a unit after the number: {', '.join(MILLIS)}.",
+            )
+        window, offset = (*intervals, None, None)[:2]
+        parameters = self._parameters(tree.in_) if tree.in_ else ()
+        return FunctionCall(function, arguments, parameters, window, offset, span=span_of(tree))
+
+    def _takes_a_window(self, function: str) -> bool:
+        return function not in SCALAR and function not in self._defined()
+
+    def _operation(
+        self, tree: Context, function: str, arguments: tuple[Expression, ...]
+    ) -> Expression:
+        if len(arguments) != 2 or len(tree.pieces) != len(arguments) or tree.in_:
+            self._literals.report(
+                tree.word.span,
+                f"`{tree.word.text}` takes exactly two values",
+                f"`{function}(a, b)` means `a {OPERATORS[function]} b`.",
+            )
+            return Elided()
+        return Binary(OPERATORS[function], *arguments, span=span_of(tree))
+
+    def _intervals(self, pieces: list[Context]) -> list[Interval]:
+        """Return the intervals at the end of a call, and remove them from ``pieces``.
+
+        The first interval is the window, the second interval is the offset.
+        """
+        trees: list[Context] = []
+        while pieces and _is_interval(pieces[-1]):
+            trees.insert(0, pieces.pop())
+        for excess in trees[2:3]:
+            self._literals.report(
+                span_of(excess),
+                "a function takes at most two intervals",
+                "The first is the window; the second is the offset of the window into the past.",
+            )
+        return [self._interval(tree.value) for tree in trees]
+
+    def _interval(self, tree: Context) -> Interval:
+        negative = isinstance(tree, Tree.NegationContext)
+        amount = tree.operand if negative else tree
+        return self._literals.interval(amount.value, negative, amount.unit, span_of(tree))
+
+    def _arguments(self, pieces: list[Context]) -> Iterator[Expression]:
+        """Yield the arguments of a call.
+
+        All names after a BY, up to a WHEN or the end of the arguments, are attributes of this BY.
+        """
+        rest = iter(pieces)
+        for piece in rest:
+            attributes, last = [piece.by] if piece.by else [], piece
+            while attributes and last.when is None and (following := next(rest, None)):
+                attribute = _bare(following)
+                if attribute is None:
+                    self._literals.report(
+                        span_of(following),
+                        "an attribute is expected here, because this continues the list after BY",
+                        "Put the argument with the BY into parentheses: `f((x BY a), y)`.",
+                    )
+                    break
+                attributes.append(attribute)
+                last = following
+            first, end = span_of(piece), span_of(last)
+            span = replace(first, length=end.offset + end.length - first.offset)
+            yield self._scope(piece.value, self._literals.names(attributes), last.when, span)
+
+    def _parameters(self, tree: Context) -> tuple[Parameter, ...]:
+        return tuple(map(self._parameter, tree.given))
+
+    def _parameter(self, tree: Context) -> Parameter:
+        number = tree.amount
+        if number is None:
+            return Name(tree.name.text, span=tree.name.span)
+        if tree.unit is None:
+            return self._literals.amount(number)
+        return self._literals.interval(number.value, number.minus, tree.unit, span_of(tree))
+
+
+def _is_interval(piece: Context) -> bool:
+    value = piece.value
+    if isinstance(value, Tree.NegationContext):
+        value = value.operand
+    alone = piece.by is None and piece.when is None
+    return alone and isinstance(value, Tree.AmountContext) and value.unit is not None
+
+
+def _is_number(piece: Context) -> bool:
+    return piece.by is None and isinstance(piece.value, Tree.AmountContext)
+
+
+def _bare(piece: Context) -> LexicalToken | None:
+    """Return the token of a piece that is only a name, with or without a WHEN; otherwise None."""
+    value = piece.value
+    named = isinstance(value, Tree.WordContext | Tree.QuotedContext) and value.from_ is None
+    called = isinstance(value, Tree.WordContext) and bool(value.pieces)
+    return value.word if named and not called and piece.by is None else None
+
+
+def _elided(tree: Context) -> Elided:
+    first = tree.start.span
+    return Elided(span=Span(first.line, first.column, first.offset, 0))

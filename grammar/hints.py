@@ -1,0 +1,238 @@
+"""Hints for likely syntax mistakes.
+
+Each function recognizes one mistake and returns a hint, or None. The first hint found is used.
+"""
+
+import difflib
+from collections.abc import Callable
+
+from grammar.diagnostics import clip
+from grammar.generated.InsightsParser import InsightsParser as Tree
+from grammar.keywords import OPTION_WORDS, OPTIONS
+from grammar.mismatch import ARITHMETIC, CLAUSES, KEYWORDS, Mismatch
+from grammar.units import MILLIS, is_unit, nearest_unit
+
+_SHAPE = "`name = COMPUTE AVG(metric, 10 SECONDS) EVERY 5 SECONDS`"
+_SQL = {"WHERE": "WHEN", "HAVING": "WHEN", "IF": "WHEN", "FILTER": "WHEN", "GROUP": "BY"}
+_NAMING = (Tree.RULE_grouping, Tree.RULE_entities, Tree.RULE_piece, Tree.RULE_setting)
+_LISTED = (Tree.RULE_members, Tree.RULE_member)
+_OPENING = {Tree.RPAR: Tree.LPAR, Tree.RBRACKET: Tree.LBRACKET, Tree.RBRACE: Tree.LBRACE}
+_DEPENDENT = ("CONFIDENCE", "K", "R")
+_EXAMPLES = {
+    Tree.ADAM: "ADAM AND CONFIDENCE 0.95",
+    Tree.ALGORITHM: "ALGORITHM pmcod AND K=50 AND R=0.5",
+    Tree.ALLOW: "ALLOW WHEN > 100",
+    Tree.AWARENESS: "AWARENESS ON ACCURACY",
+    Tree.CONFIDENCE: "MAX_ERROR 0.05 AND CONFIDENCE 0.95",
+    Tree.COST_CAP: "COST_CAP 2.5 PER 1 HOUR",
+    Tree.K: "ALGORITHM pmcod AND K=50 AND R=0.5",
+    Tree.MAX_ERROR: "MAX_ERROR 0.05 AND CONFIDENCE 0.95",
+    Tree.PLACEMENT_ON: 'PLACEMENT_ON region="north" 2 DEDICATED',
+    Tree.R: "ALGORITHM pmcod AND K=50 AND R=0.5",
+    Tree.SALIENCE: "SALIENCE 5",
+    Tree.SAMPLE: "SAMPLE 0.2",
+    Tree.SCHEDULER: "SCHEDULER=latency",
+    Tree.SIGNATURE: "SIGNATURE 'board'",
+}
+
+
+def hint_for(mismatch: Mismatch) -> str:
+    """Return a hint for the likely cause of a mismatch.
+
+    If no cause is recognized, return an example of correct syntax.
+    """
+    hints = (hint for find in _HINTS if (hint := find(mismatch)))
+    return next(hints, None) or _example(mismatch)
+
+
+def _example(mismatch: Mismatch) -> str:
+    expected = mismatch.expected
+    if {Tree.NUMBER, Tree.LPAR} <= expected:
+        if mismatch.kind(-1) in (Tree.WHEN, Tree.AND, Tree.OR, Tree.NOT):
+            return 'Write a condition here, for example `> 100` or `region == "north"`.'
+        return "Write a value here, for example `AVG(cpu.util, 10 SECONDS)`."
+    if {Tree.NUMBER, Tree.STRING} <= expected:
+        return "Write a number, a text in quotes, true or false."
+    if Tree.NUMBER in expected:
+        return "Write a number, for example `5`."
+    if Tree.PER in expected:
+        return f"Write, for example, `{_EXAMPLES[Tree.COST_CAP]}`."
+    if mismatch.after_value:
+        return "Write an operator between two values: `+`, `-`, `*` or `/`."
+    if mismatch.kind(-1) == Tree.NOT:
+        return 'Write `NOT IN ("a", "b")`, or `!=` for a single value.'
+    if Tree.LPAR in expected and mismatch.kind(-1) == Tree.RBRACKET:
+        return "Write the arguments of a function in parentheses: `EWMA[0.3](cpu.util)`."
+    return f"An insight looks like this: {_SHAPE}."
+
+
+def _time(mismatch: Mismatch) -> str | None:
+    before = {token.type for token in mismatch.tokens[max(0, mismatch.index - 5) : mismatch.index]}
+    if Tree.AT in before and mismatch.found.type not in CLAUSES and not _near(mismatch):
+        return "Write a time of day as in `EVERY 1 DAYS AT 12:00 GMT`."
+    return None
+
+
+def _sql(mismatch: Mismatch) -> str | None:
+    if mismatch.tokens[0].text.upper() == "SELECT":
+        return f"This is not SQL: write {_SHAPE}."
+    meant = _SQL.get(mismatch.word)
+    return f"Write {meant} instead of {mismatch.word}." if meant and mismatch.after_value else None
+
+
+def _separator(mismatch: Mismatch) -> str | None:
+    kinds = (mismatch.found.type, mismatch.kind(1), mismatch.kind(2))
+    starts = mismatch.word == "FUNCTION" or kinds in (
+        (Tree.ID, Tree.ASSIGN, Tree.COMPUTE),
+        (Tree.ID, Tree.COLON, Tree.STREAM),
+    )
+    return "Put a `;` between two statements." if starts and mismatch.index else None
+
+
+def _definition(mismatch: Mismatch) -> str | None:
+    first, second = mismatch.tokens[0], mismatch.tokens[min(1, len(mismatch.tokens) - 1)]
+    if second.type == Tree.COLON:
+        if mismatch.found.type == Tree.COMPUTE:
+            return "Write `=` to define an insight, and `:` to define a stream."
+        return 'A stream looks like this: `name: STREAM FROM storage(region="north")`.'
+    if first.text.upper() == "FUNCTION" and second.type != Tree.ASSIGN:
+        return (
+            _parenthesis(mismatch) or "A function looks like this: `FUNCTION twice(x) { 2 * x }`."
+        )
+    return None
+
+
+def _header(mismatch: Mismatch) -> str | None:
+    if mismatch.expected == {Tree.ASSIGN, Tree.COLON}:
+        if mismatch.kind(0) == Tree.COMPUTE or mismatch.kind(1) == Tree.COMPUTE:
+            return "Write a single `=` between the name and COMPUTE."
+        return f"An insight looks like this: {_SHAPE}."
+    if mismatch.expected == {Tree.COMPUTE} and not _near(mismatch):
+        return "Write COMPUTE after the `=`."
+    if mismatch.index == 0 and mismatch.found.type == Tree.COMPUTE:
+        return f"Give the insight a name: {_SHAPE}."
+    if mismatch.index == 0 and mismatch.found.type == Tree.STRING:
+        return "Write the name of an insight without quotes."
+    if mismatch.index == 0 and mismatch.found.type in KEYWORDS:
+        return "A keyword cannot name an insight."
+    return None
+
+
+def _option(mismatch: Mismatch) -> str | None:
+    seen = [token.type for token in mismatch.tokens[: mismatch.index + 1]]
+    begun = [kind for kind in seen if kind in OPTION_WORDS]
+    if mismatch.expected >= OPTION_WORDS:
+        near = difflib.get_close_matches(mismatch.word, OPTIONS, n=1)
+        if near:
+            return f"Did you mean {near[0]}?"
+        if begun and begun[-1] == Tree.ALLOW:
+            return "Put a condition with AND into parentheses: `ALLOW WHEN (x > 1 AND y > 1)`."
+        return f"The options are {', '.join(w for w in OPTIONS if w not in _DEPENDENT)}."
+    within = mismatch.rule not in (Tree.RULE_term, Tree.RULE_scope, Tree.RULE_statement)
+    known = begun and Tree.WITH in seen and Tree.EOF not in mismatch.expected
+    if known and within and mismatch.found.type not in CLAUSES:
+        return f"Write, for example, `{_EXAMPLES[begun[-1]]}`."
+    comma = mismatch.found.type == Tree.COMMA and Tree.WITH in seen
+    return "Write AND between two options." if comma and Tree.JOINT in mismatch.expected else None
+
+
+def _unit(mismatch: Mismatch) -> str | None:
+    if Tree.NUMBER in mismatch.expected and is_unit(mismatch.found.text):
+        return f"Write a number before the unit: `1 {clip(mismatch.found.text)}`."
+    if mismatch.kind(-1) != Tree.NUMBER or mismatch.kind(-2) == Tree.COLON:
+        return None
+    near = nearest_unit(mismatch.found.text) if mismatch.found.type == Tree.ID else None
+    if near and not _near(mismatch):
+        return f"Did you mean `{near}`?"
+    if mismatch.expected == {Tree.UNIT}:
+        return f"Write a unit after the number: {', '.join(MILLIS)}."
+    return None
+
+
+def _clause_order(mismatch: Mismatch) -> str | None:
+    if mismatch.found.type in CLAUSES and Tree.EOF in mismatch.expected:
+        return "Write the clauses in this order, each at most once: BY, WHEN, EVERY, WITH."
+    return None
+
+
+def _inner_clause(mismatch: Mismatch) -> str | None:
+    grouped = any(token.type == Tree.BY for token in mismatch.tokens[: mismatch.index])
+    if mismatch.found.type in ARITHMETIC and Tree.STAR not in mismatch.expected and grouped:
+        return "Put an expression with its own BY into parentheses: `(… BY node) / 2`."
+    return None
+
+
+def _parenthesis(mismatch: Mismatch) -> str | None:
+    opened = []
+    for token in mismatch.tokens[: mismatch.index]:
+        if token.type in _OPENING.values():
+            opened.append(token)
+        elif token.type in _OPENING:
+            opened.pop()
+    closing = mismatch.found.type in _OPENING
+    if closing and not opened:
+        sign = "parenthesis" if mismatch.found.type == Tree.RPAR else "bracket"
+        return f"No {sign} is open here."
+    ends = closing or mismatch.found.type in CLAUSES | {Tree.EOF, Tree.LPAR}
+    if ends and mismatch.expected & {Tree.RPAR, Tree.RBRACKET, Tree.RBRACE} and opened:
+        where = opened[-1]
+        return f"Close the `{where.text}` of line {where.line}, column {where.column}."
+    return None
+
+
+def _window(mismatch: Mismatch) -> str | None:
+    if {Tree.COMMA, Tree.RPAR} <= mismatch.expected and mismatch.found.type == Tree.NUMBER:
+        return "Put a `,` between the metric and the window."
+    return None
+
+
+def _entities(mismatch: Mismatch) -> str | None:
+    if mismatch.rule == Tree.RULE_entities and mismatch.expected == {Tree.LPAR}:
+        return f"Put the entities into parentheses: `FROM ({clip(mismatch.found.text)})`."
+    return None
+
+
+def _quotes(mismatch: Mismatch) -> str | None:
+    if mismatch.found.type in KEYWORDS and mismatch.rule in _NAMING:
+        return f'A name that is a keyword needs quotes: `"{clip(mismatch.found.text)}"`.'
+    if mismatch.kind(-1) == Tree.IN and mismatch.kind(-2) in (Tree.LPAR, Tree.COMMA, Tree.COMPUTE):
+        return 'A name that is a keyword needs quotes: `"in"`.'
+    wants_text = mismatch.rule in _LISTED or Tree.STRING in mismatch.expected - {Tree.ID}
+    if mismatch.found.type == Tree.ID and wants_text and Tree.ID not in mismatch.expected:
+        return f'A text needs quotes: `"{clip(mismatch.found.text)}"`.'
+    odd = mismatch.found.type in (Tree.MINUS, Tree.SLASH, Tree.ID)
+    if odd and not mismatch.after_value and mismatch.kind(-1) == Tree.ID:
+        return "Quote a name that has spaces, `-` or `/` in it."
+    return None
+
+
+def _keyword(mismatch: Mismatch) -> str | None:
+    near = _near(mismatch)
+    return f"Did you mean {near}?" if near else None
+
+
+def _near(mismatch: Mismatch) -> str | None:
+    """Return the expected keyword most similar to the found word; None: no keyword is similar."""
+    if mismatch.found.type != Tree.ID:
+        return None
+    kinds = mismatch.expected & (KEYWORDS | {Tree.STREAM, Tree.PER, Tree.ON})
+    possible = [Tree.symbolicNames[kind] for kind in kinds]
+    return next(iter(difflib.get_close_matches(mismatch.word, possible, n=1)), None)
+
+
+_HINTS: tuple[Callable[[Mismatch], str | None], ...] = (
+    _sql,
+    _separator,
+    _definition,
+    _header,
+    _time,
+    _unit,
+    _clause_order,
+    _parenthesis,
+    _window,
+    _entities,
+    _inner_clause,
+    _keyword,
+    _quotes,
+    _option,
+)

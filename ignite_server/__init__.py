@@ -1,0 +1,1 @@
+"""Runs Apache Ignite on this machine: jars, configuration, and process."""

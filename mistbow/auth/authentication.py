@@ -1,0 +1,169 @@
+"""The middleware that authenticates the requests of every service."""
+
+import asyncio
+import hashlib
+import hmac
+from collections.abc import Mapping
+from urllib.parse import quote, unquote
+
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from mistbow.auth.callers import FOG, Caller, on_behalf_of
+from mistbow.auth.keyring import Keyring
+from mistbow.auth.service_key import CHALLENGE_PATH, SCHEME, parse_signature
+from mistbow.auth.service_sessions import ServiceSessions
+from mistbow.errors import UnauthorizedError
+
+CALLER = "Mistbow-Caller"
+"""The header of a forwarded request that contains the name of the caller's token.
+
+A request on behalf of the fog itself lacks this header.
+"""
+
+ENTITY_PREFIX = "Mistbow-Entity-Prefix"
+"""The header of a forwarded request that contains the entity prefix of the caller's token."""
+
+SIGNATURES = "Mistbow-Signatures"
+"""The header of a forwarded request that contains the signatures of the caller's token, separated
+by commas.
+"""
+
+OPEN_PATHS = frozenset({"/healthz", CHALLENGE_PATH})
+
+_TOKEN_SCHEMES = (b"bearer", b"token")
+_SERVICE_SCHEME = SCHEME.encode()
+_DRAIN_S = 5.0
+_MAX_DRAINED_BYTES = 16 * 2**20
+
+
+class Authentication:
+    """Middleware that rejects requests without a valid token or signature (status 401).
+
+    The path ``/healthz``, and the path at which services prove their identity, require neither. The
+    schemes of tokens are ``Bearer``, and ``Token``, which Influx collectors send. Services of the
+    fog sign their requests instead, with the scheme ``Mistbow``.
+    """
+
+    def __init__(self, app: ASGIApp, keyring: Keyring, sessions: ServiceSessions) -> None:
+        self._app = app
+        self._keyring = keyring
+        self._sessions = sessions
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan" or scope.get("path") in OPEN_PATHS:
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        headers = dict(scope["headers"])
+        scheme, _, value = headers.get(b"authorization", b"").partition(b" ")
+        caller: Caller | None = None
+        if scheme == _SERVICE_SCHEME:
+            body = self._signed_body(value, scope)
+            if body is None:
+                await _reject_signature(scope, receive, send)
+                return
+            caller, receive = FOG, _checked_body(receive, body)
+        elif scheme.lower() in _TOKEN_SCHEMES:
+            caller = self._keyring.find(value.strip())
+        if caller is None:
+            await _reject(scope, receive, send)
+            return
+        if caller is FOG:
+            caller = _restricted(caller, headers)
+        else:
+            # These headers are accepted from agents only.
+            scope["headers"] = [each for each in scope["headers"] if not _is_own_header(each[0])]
+        with on_behalf_of(caller):
+            await self._app(scope, receive, send)
+
+    def _signed_body(self, value: bytes, scope: Scope) -> str | None:
+        """Return the SHA-256 of the body that a valid signature covers; None: it is invalid."""
+        signature = parse_signature(value)
+        if signature is None:
+            return None
+        target = scope["raw_path"] + b"?" + scope["query_string"]
+        accepted = self._sessions.accept(signature, scope["method"], target, scope["headers"])
+        return signature.body if accepted else None
+
+
+def caller_headers(caller: Caller) -> dict[str, str]:
+    """Return the headers by which a request to another agent carries a caller's name and limits.
+
+    The request itself has the rights of the fog, which include every scope. This agent has already
+    checked the caller's scope, so the other agent does not check the scope again.
+    """
+    headers = {ENTITY_PREFIX: quote(caller.entity_prefix)} if caller.entity_prefix else {}
+    if caller.name != FOG.name:
+        headers[CALLER] = quote(caller.name)
+    if caller.signatures is not None:
+        headers[SIGNATURES] = ",".join(sorted(caller.signatures))
+    return headers
+
+
+def _restricted(caller: Caller, headers: Mapping[bytes, bytes]) -> Caller:
+    name, prefix, signatures = (
+        None if (value := headers.get(each.lower().encode())) is None else value.decode("latin-1")
+        for each in (CALLER, ENTITY_PREFIX, SIGNATURES)
+    )
+    if name is None and prefix is None and signatures is None:
+        return caller
+    return caller.restricted_to(
+        caller.name if name is None else unquote(name),
+        unquote(prefix or ""),
+        None if signatures is None else frozenset(signatures.split(",")),
+    )
+
+
+def _is_own_header(header: bytes) -> bool:
+    return header.lower().startswith(b"mistbow-")
+
+
+async def _reject(scope: Scope, receive: Receive, send: Send) -> None:
+    error = UnauthorizedError(
+        "a valid bearer token is required", hint="Send the header 'Authorization: Bearer TOKEN'."
+    )
+    # Without close, the server would wait for the body, which nothing reads.
+    headers = {"WWW-Authenticate": "Bearer", "Connection": "close"}
+    await JSONResponse(error.body(), status_code=401, headers=headers)(scope, receive, send)
+
+
+async def _reject_signature(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer a request whose signature is not valid, after reading its body.
+
+    If the connection were closed before, the client might not receive the answer, which makes it
+    begin another session.
+    """
+    error = UnauthorizedError("the signature of the request is not valid, or its session has ended")
+    headers = {"WWW-Authenticate": SCHEME, "Connection": "close"}
+    unread = _MAX_DRAINED_BYTES
+    try:
+        async with asyncio.timeout(_DRAIN_S):
+            while unread > 0 and (message := await receive()).get("more_body", False):
+                unread -= len(message["body"])
+    except TimeoutError:
+        pass
+    await JSONResponse(error.body(), status_code=401, headers=headers)(scope, receive, send)
+
+
+def _checked_body(receive: Receive, expected: str) -> Receive:
+    """Return a function that receives a body, and raises ``UnauthorizedError`` at its end if it is
+    not the signed body.
+
+    ``expected``: the SHA-256 of the signed body.
+    """
+    hashed = hashlib.sha256()
+
+    async def checked_receive() -> Message:
+        message = await receive()
+        if message["type"] == "http.request":
+            hashed.update(message.get("body", b""))
+            if not message.get("more_body", False) and not hmac.compare_digest(
+                hashed.hexdigest(), expected
+            ):
+                raise UnauthorizedError("the body of the request is not the signed one")
+        return message
+
+    return checked_receive

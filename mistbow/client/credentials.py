@@ -1,0 +1,203 @@
+"""The credentials with which services send requests to each other.
+
+People and tools send a token, to a service that they have chosen. Services sign their requests
+instead, and only for a service that has proven that it has the service key. So nobody learns a
+token by being asked.
+"""
+
+import hashlib
+import itertools
+import secrets
+import time
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
+from dataclasses import dataclass, field
+from typing import cast
+from urllib.parse import urlsplit
+
+import httpx
+import msgspec
+
+from mistbow.auth.audiences import audience_of
+from mistbow.auth.service_key import (
+    CHALLENGE_PATH,
+    SCHEME,
+    Challenge,
+    ChallengeAnswer,
+    RequestSignature,
+    ServiceKey,
+    sign_request,
+)
+from mistbow.errors import from_body
+
+_TIMEOUT_S = 3.0
+_MAX_ANSWER_BYTES = 4096
+_RENEWAL = 0.9
+"""The part of a session's lifetime after which the client begins another session."""
+
+_ANSWER = msgspec.json.Decoder(ChallengeAnswer)
+
+
+class UnverifiedServiceError(httpx.RequestError):
+    """The service at an address did not prove that it belongs to the fog; nothing was sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """A session with a service that has proven its identity.
+
+    ``renew_at``: the time (monotonic) from which another session is begun.
+    """
+
+    id: str
+    key: bytes
+    renew_at: float
+    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+
+class ServiceCredentials(httpx.Auth):
+    """Signs the requests to the service at ``url``, after this service has proven its identity.
+
+    ``token``: the fog's token, which is not sent; empty: the fog has no token. A request raises
+    ``UnverifiedServiceError`` if the service does not prove that it has the key of this token.
+    """
+
+    def __init__(self, url: str, token: str, timer: Callable[[], float] = time.monotonic) -> None:
+        self._url = url.rstrip("/")
+        self._key = ServiceKey(token)
+        self._audience = audience_of(url)
+        self._path = urlsplit(self._url).path.encode()
+        self._timer = timer
+        self._session: _Session | None = None
+
+    def sync_auth_flow(
+        self, request: httpx.Request
+    ) -> Generator[httpx.Request, httpx.Response, None]:
+        """Yield the requests to send: challenges if necessary, and the signed request."""
+        request.read()
+        flow = self.auth_flow(request)
+        step = next(flow)
+        while True:
+            response = yield step
+            if step is not request:
+                _check_size(response)
+                response.read()
+            try:
+                step = flow.send(response)
+            except StopIteration:
+                return
+
+    async def async_auth_flow(
+        self, request: httpx.Request
+    ) -> AsyncGenerator[httpx.Request, httpx.Response]:
+        """Yield the requests to send; see ``sync_auth_flow``."""
+        await request.aread()
+        flow = self.auth_flow(request)
+        step = next(flow)
+        while True:
+            response = yield step
+            if step is not request:
+                _check_size(response)
+                await response.aread()
+            try:
+                step = flow.send(response)
+            except StopIteration:
+                return
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        """Yield the requests to send; the bodies of answers to challenges must be read."""
+        session = self._valid_session()
+        is_new = session is None
+        if session is None:
+            session = yield from self._begin(request)
+        self._sign(request, session)
+        response = yield request
+        if is_new or not _is_refused(response):
+            return
+        # The service has forgotten the session, for example at a restart.
+        if self._session is session:
+            self._session = None
+        session = self._valid_session() or (yield from self._begin(request))
+        self._sign(request, session)
+        yield request
+
+    def _valid_session(self) -> _Session | None:
+        session = self._session
+        return session if session is not None and self._timer() < session.renew_at else None
+
+    def _begin(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, _Session]:
+        challenge = self._key.challenge(secrets.token_hex(16), self._audience)
+        sent_at = self._timer()
+        response = yield self._challenge_request(challenge, request)
+        answer = self._checked(challenge, response)
+        session = self._session = _Session(
+            challenge.nonce,
+            self._key.session_key(challenge, answer.nonce),
+            sent_at + _RENEWAL * answer.lifetime_s,
+        )
+        return session
+
+    def _challenge_request(self, challenge: Challenge, request: httpx.Request) -> httpx.Request:
+        given = cast("dict[str, float | None]", request.extensions.get("timeout", {}))
+        timeout = {
+            name: min(given.get(name) or _TIMEOUT_S, _TIMEOUT_S)
+            for name in ("connect", "read", "write", "pool")
+        }
+        return httpx.Request(
+            "POST",
+            self._url + CHALLENGE_PATH,
+            content=msgspec.json.encode(challenge),
+            headers={"Content-Type": "application/json"},
+            extensions={"timeout": timeout},
+        )
+
+    def _checked(self, challenge: Challenge, response: httpx.Response) -> ChallengeAnswer:
+        if not response.is_success:
+            raise _unverified(response, _reason(response))
+        try:
+            answer = _ANSWER.decode(response.content)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            raise _unverified(response, "the answer is not that of a service") from None
+        if not self._key.is_valid_answer(challenge, answer):
+            raise _unverified(response, "its service key is another one")
+        return answer
+
+    def _sign(self, request: httpx.Request, session: _Session) -> None:
+        number = next(session.numbers)
+        body = hashlib.sha256(request.content).hexdigest()
+        target = request.url.raw_path.removeprefix(self._path)
+        mac = sign_request(session.key, number, request.method, target, body, request.headers.raw)
+        signature = RequestSignature(session.id, number, body, mac)
+        request.headers["Authorization"] = signature.header()
+
+
+def service_credentials(url: str, token: str | None) -> ServiceCredentials | None:
+    """Return the credentials for the service at a configured address.
+
+    ``token``: the fog's token; None: the fog has no token, and requests need no credentials.
+    """
+    return None if token is None else ServiceCredentials(url, token)
+
+
+def _check_size(response: httpx.Response) -> None:
+    size = response.headers.get("Content-Length", "")
+    if not size.isdecimal() or int(size) > _MAX_ANSWER_BYTES:
+        raise _unverified(response, "the answer is not that of a service")
+
+
+def _is_refused(response: httpx.Response) -> bool:
+    return response.status_code == 401 and response.headers.get("WWW-Authenticate") == SCHEME
+
+
+def _reason(response: httpx.Response) -> str:
+    try:
+        body = response.json()
+    except ValueError:
+        body = None
+    return from_body(response.status_code, body).message
+
+
+def _unverified(response: httpx.Response, reason: str) -> UnverifiedServiceError:
+    return UnverifiedServiceError(
+        f"the service did not prove that it belongs to this fog: {reason}",
+        request=response.request,
+    )

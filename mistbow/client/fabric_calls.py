@@ -1,0 +1,28 @@
+"""Calls about the fabric; each function builds the call that one client method sends."""
+
+from dataclasses import replace
+from urllib.parse import quote
+
+from mistbow.client.transport import Call, json_of, no_answer, send_json
+from mistbow.fabric import Fabric, Worker
+
+
+def fabric() -> Call[Fabric]:
+    """Return all sites that the agent knows, their workers, and the links between the sites."""
+    return Call("GET", "/fabric", json_of(Fabric), repeatable=True, local=True)
+
+
+def announce(worker: Worker) -> Call[None]:
+    """Report that a worker of the agent's own site is alive; repeat the report each second."""
+    # No retries: the next announcement is due sooner.
+    call = send_json("PUT", _path(worker.name), worker, no_answer, repeatable=False)
+    return replace(call, local=True)
+
+
+def leave(name: str) -> Call[None]:
+    """Report that a worker of the agent's own site stops."""
+    return Call("DELETE", _path(name), no_answer, repeatable=True, local=True)
+
+
+def _path(worker: str) -> str:
+    return f"/workers/{quote(worker, safe='')}"

@@ -1,1 +1,0 @@
-"""An emulated fog: Fogify's model of nodes and networks, applied to one machine."""

@@ -1,1 +1,0 @@
-"""Apache Ignite on this machine: its jars, its configuration, its process."""

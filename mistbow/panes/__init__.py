@@ -1,1 +1,0 @@
-"""From points to panes: the contract that every engine which computes panes shares."""

@@ -1,1 +1,0 @@
-"""Plans: what insights compute, as immutable data, JSON both ways."""

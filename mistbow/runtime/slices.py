@@ -1,0 +1,47 @@
+"""Divides long work on the event loop into short slices, between which other tasks run."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+SLICE_S = 0.005
+"""The time (s) after which long work lets other tasks run."""
+
+_STEPS_BETWEEN_LOOKS = 16
+"""The number of items between two looks at the clock, which takes as long as a short step."""
+
+
+class Slices:
+    """Measures slices of work; ``pause`` ends a slice that has used up its time.
+
+    ``clock``: returns seconds; None: the monotonic clock. ``slice_s``: the length of a slice (s).
+
+    >>> async def example() -> list[int]:
+    ...     return [each async for each in Slices().over([1, 2, 3])]
+    >>> asyncio.run(example())
+    [1, 2, 3]
+    """
+
+    def __init__(self, clock: Callable[[], float] | None = None, slice_s: float = SLICE_S) -> None:
+        self._clock = clock or time.perf_counter
+        self._slice_s = slice_s
+        self._end = self._clock() + slice_s
+
+    async def pause(self) -> None:
+        """Let other tasks run if the present slice has used up its time."""
+        if self._clock() >= self._end:
+            await asyncio.sleep(0)
+            self._end = self._clock() + self._slice_s
+
+    async def over(self, items: Iterable[T], steps: int = _STEPS_BETWEEN_LOOKS) -> AsyncIterator[T]:
+        """Yield each item; after every ``steps`` items, call ``pause``."""
+        number = 0
+        for item in items:
+            yield item
+            number += 1
+            if number == steps:
+                number = 0
+                await self.pause()

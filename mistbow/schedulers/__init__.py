@@ -1,1 +1,0 @@
-"""Schedulers: who decides which node runs what, behind one seam."""

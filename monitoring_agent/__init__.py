@@ -1,0 +1,1 @@
+"""The monitoring agent: measures its host, and sends the points to its storage agent."""

@@ -1,0 +1,46 @@
+"""The protocol of collectors, and the function that makes the collectors of an agent."""
+
+from collections.abc import Callable, Iterable
+from importlib.metadata import entry_points
+from typing import Protocol
+
+from mistbow.client import Point
+from monitoring_agent.collectors.host import HostCollector
+from monitoring_agent.collectors.json_source import JsonCollector
+from monitoring_agent.collectors.processes import ProcessCollector
+from monitoring_agent.settings import MonitorSettings
+
+
+class Collector(Protocol):
+    """A source of points; ``name`` identifies the source in logs and metrics."""
+
+    @property
+    def name(self) -> str: ...
+
+    def collect(self, now_ms: int) -> Iterable[Point]:
+        """Measure, and return the points; ``now_ms``: the present time (ms since the epoch).
+
+        This method may block, since it is called in a thread.
+        """
+        ...
+
+
+CollectorFactory = Callable[[MonitorSettings], Collector]
+"""The type of the entry points of the group ``mistbow.collectors``."""
+
+
+def make_collectors(settings: MonitorSettings) -> list[Collector]:
+    """Return the built-in collectors, and the collectors that other packages declare.
+
+    The built-in collectors include a collector for each JSON source in the settings.
+    """
+    factories: list[CollectorFactory] = [
+        entry.load() for entry in entry_points(group="mistbow.collectors")
+    ]
+    sources = (source.strip() for source in settings.sources.split(";"))
+    return [
+        HostCollector(settings.node),
+        ProcessCollector(settings.node),
+        *(JsonCollector(source) for source in sources if source),
+        *(factory(settings) for factory in factories),
+    ]

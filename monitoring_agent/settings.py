@@ -1,0 +1,49 @@
+"""The settings of the monitoring agent."""
+
+import socket
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from mistbow.settings import ServiceSettings, ServiceUrl
+from monitoring_agent.sampling_requests import parse_confidences
+
+
+def _check_confidences(text: str) -> str:
+    parse_confidences(text)
+    return text
+
+
+Confidences = Annotated[str, AfterValidator(_check_confidences)]
+
+
+class MonitorSettings(ServiceSettings):
+    """Measure this host, and send the points to a storage agent."""
+
+    own_name_settings = ("node",)
+
+    monitor_port: int = Field(
+        default=8200, ge=0, le=65535, description="Port of the monitoring agent."
+    )
+    agent_url: ServiceUrl = Field(
+        default="http://127.0.0.1:8300", description="Storage agent that stores the points."
+    )
+    node: str = Field(default_factory=socket.gethostname, description="This node's name.")
+    interval_ms: int = Field(default=1000, ge=100, description="Time between two collections, ms.")
+    buffer_points: int = Field(
+        default=100_000,
+        ge=1,
+        description="Points buffered while the storage agent is away; the oldest are dropped.",
+    )
+    sources: str = Field(
+        default="",
+        description="Further JSON sources, separated by ';': a file, http://… or exec:COMMAND.",
+    )
+    adaptive: Confidences = Field(
+        default="",
+        description="Metrics that are always sampled adaptively: METRIC=CONFIDENCE,… "
+        "with * for any part of a name.",
+    )
+    adaptive_longest_ms: int = Field(
+        default=10_000, ge=100, description="Longest period of these metrics, ms."
+    )

@@ -1,0 +1,1 @@
+"""The agent: its components, its recovery, and its configuration."""

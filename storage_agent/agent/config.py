@@ -1,0 +1,135 @@
+"""The configuration (retention and storage limit), which PUT /config changes at run time."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from mistbow.client.operation_model import Config, ConfigChange
+from mistbow.clock import Clock
+from mistbow.errors import InvalidRequestError
+from mistbow.streams.schemas import METADATA, is_permanent
+from storage_agent.ignite.client import IgniteClient
+from storage_agent.ignite.text_cell import TextCell
+from storage_agent.settings import AgentSettings
+from storage_agent.streams.index import EARLIEST
+from storage_agent.streams.maintenance import StorageLimit
+from storage_agent.streams.policy import Permanent, StorageUsage, StreamPolicy
+from storage_agent.streams.state import State
+from storage_agent.streams.streams import is_internal
+
+_KEY = "configuration"
+_STORE_S = 5.0
+
+
+class ConfigCell:
+    """The current configuration: the agent's settings, overridden by changes stored in Ignite."""
+
+    def __init__(self, settings: AgentSettings, ignite: IgniteClient) -> None:
+        self._ignite = ignite
+        self._lock = asyncio.Lock()
+        self._cell = TextCell(ignite, _KEY)
+        self._changed: dict[str, object] = {}
+        self._settings: dict[str, object] = {
+            "retention_ms": settings.retention_s and settings.retention_s * 1000,
+            "streams": {},
+            "most_bytes": settings.max_disk_mb and settings.max_disk_mb * 2**20,
+            "when_full": settings.when_full,
+        }
+        self.current = self._merge({})
+
+    async def load(self) -> None:
+        """Read the stored changes of the configuration from Ignite."""
+        self._adopt(await self._cell.load())
+
+    async def change(self, change: ConfigChange) -> Config:
+        """Store the fields of a change, and return the new configuration.
+
+        All other fields keep their values, even if they are changed concurrently. Raises
+        ``InvalidRequestError`` if a key of ``streams`` is neither a name nor a prefix. After an
+        ``UnavailableError``, the change may be stored nevertheless.
+        """
+        given: dict[str, Any] = msgspec.to_builtins(change)
+        for name in given.get("streams", {}):
+            if not name or "*" in name.removesuffix("*"):
+                hint = "Write the name of a stream, or a pattern such as results/*."
+                raise InvalidRequestError(
+                    f"streams: the key {name!r} is neither a stream's name nor a pattern",
+                    hint=hint,
+                )
+        async with self._lock:
+            await self._ignite.retry(lambda: self._store(given), _STORE_S)
+            return self.current
+
+    async def _store(self, given: dict[str, object]) -> None:
+        """Store the given fields in Ignite, and preserve the other stored fields.
+
+        After an error, the method may be called again. The compare-and-set prevents an abandoned
+        change that arrives late from undoing a later change.
+        """
+        while True:
+            text = msgspec.json.encode({**self._changed, **given}, order="deterministic").decode()
+            if text == self._cell.text or await self._cell.swap(text):
+                self._adopt(text)
+                return
+            await self.load()
+
+    def _adopt(self, stored: str | None) -> None:
+        self._changed = {} if stored is None else msgspec.json.decode(stored)
+        self.current = self._merge(self._changed)
+
+    def storage_limit(self) -> StorageLimit:
+        """Return the storage limit that all streams share."""
+        return StorageLimit(self.current.max_bytes, self.current.when_full == "evict")
+
+    def _merge(self, changed: dict[str, object]) -> Config:
+        return msgspec.convert({**self._settings, **changed}, Config)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfiguredPolicies:
+    """Creates a policy for each stream from the agent's configuration.
+
+    ``usage``: the result of the last check of the storage limit.
+    """
+
+    config: ConfigCell
+    clock: Clock
+    usage: StorageUsage
+
+    def policy_of(self, stream: str) -> StreamPolicy:
+        """Return the policy of a stream."""
+        latest_per_key = stream.rpartition("/")[2] == METADATA and is_internal(stream)
+        if is_permanent(stream):
+            return Permanent(latest_per_key)
+        return ConfiguredPolicy(stream, latest_per_key, self)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfiguredPolicy:
+    """The policy of a stream whose rows expire as the agent's configuration specifies."""
+
+    stream: str
+    latest_per_key: bool
+    policies: ConfiguredPolicies
+
+    def retention_ms(self) -> int | None:
+        """Return the configured retention (ms); None: rows do not expire."""
+        return self.policies.config.current.retention_of(self.stream)
+
+    def expired_before(self, state: State) -> int:
+        """Return the expiry threshold (ms): segments that were created earlier have expired.
+
+        Retention leases in ``state`` may require an earlier threshold.
+        """
+        retention_ms = self.retention_ms()
+        if retention_ms is None:
+            return EARLIEST
+        now = self.policies.clock()
+        leased = (retain_ms for retain_ms, _ in state.retention_leases(now).values())
+        return now - max(retention_ms, *leased, 0)
+
+    def is_full(self) -> bool:
+        """Return whether appends are rejected because the streams exceed the storage limit."""
+        return self.policies.usage.is_full

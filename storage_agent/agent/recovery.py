@@ -1,0 +1,152 @@
+"""Recovery: builds an agent's components from the data in Ignite."""
+
+import logging
+import os
+from dataclasses import dataclass
+
+from mistbow.clock import Clock
+from mistbow.streams.schemas import RAW, is_permanent
+from storage_agent import metrics
+from storage_agent.agent.config import ConfigCell, ConfiguredPolicies
+from storage_agent.cluster.loss_guard import LossGuard
+from storage_agent.ignite.client import METADATA, IgniteClient
+from storage_agent.membership.fabric_membership import FabricMembership
+from storage_agent.records.store import RecordStore
+from storage_agent.replication.replication import Replication
+from storage_agent.settings import AgentSettings
+from storage_agent.streams.index import IndexEntry
+from storage_agent.streams.log import SegmentConsumer
+from storage_agent.streams.maintenance import Maintenance
+from storage_agent.streams.policy import StorageUsage
+from storage_agent.streams.segments import Segment
+from storage_agent.streams.streams import Stream, Streams
+from storage_agent.timeseries.aggregation import Aggregation
+from storage_agent.timeseries.catalogue import Catalogue
+from storage_agent.timeseries.history import History
+from storage_agent.timeseries.point_pages import PageReader
+from storage_agent.timeseries.point_queries import PointReader
+from storage_agent.timeseries.points import PointEncoder
+from storage_agent.timeseries.removal import PointRemover
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveredParts:
+    """The components of an agent that read and write the data in Ignite.
+
+    ``epoch``: the epoch with which this agent has claimed the stream ``raw``.
+    """
+
+    streams: Streams
+    raw: Stream
+    epoch: int
+    config: ConfigCell
+    maintenance: Maintenance
+    remover: PointRemover
+    catalogue: Catalogue
+    encoder: PointEncoder
+    reader: PointReader
+    page_reader: PageReader
+    history: History
+    aggregation: Aggregation
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesOfSegments:
+    """Derives the catalogue from the segments of ``raw``, and publishes new series."""
+
+    catalogue: Catalogue
+    membership: FabricMembership
+
+    def apply(self, segment: Segment, entry: IndexEntry) -> None:
+        """Apply a segment to the catalogue, and publish its new series."""
+        self.membership.publish_series(self.catalogue.apply(segment))
+        metrics.LATE_POINTS.inc(entry.late)
+        metrics.FUTURE_POINTS.inc(segment.future_points.num_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """Recovers an agent's components; after an error, ``run`` may be called again."""
+
+    settings: AgentSettings
+    clock: Clock
+    ignite: IgniteClient
+    membership: FabricMembership
+    guard: LossGuard
+    replication: Replication
+    records: RecordStore
+
+    async def run(self) -> RecoveredParts:
+        """Read the data in Ignite, claim ``raw``, and return the agent's components.
+
+        Raises ``MistbowError``, usually ``UnavailableError``. Before an error is raised, all
+        streams are closed.
+        """
+        config = ConfigCell(self.settings, self.ignite)
+        await config.load()
+        usage = StorageUsage()
+        policies = ConfiguredPolicies(config, self.clock, usage)
+        streams = Streams(self.ignite, self.clock, self.settings.lateness_ms, policies.policy_of)
+        self.ignite.expect(streams.expected_keys, end_process)
+        try:
+            metadata = await self.ignite.scan(METADATA)
+            await self.guard.identify_store(metadata)
+            await streams.recover(metadata)
+            await self.guard.inspect(streams, metadata)
+            raw = await streams.get(RAW)
+            catalogue = await self._recover_catalogue(raw, metadata)
+            epoch = await raw.writer.claim_timed()
+            await streams.take_over(epoch)
+            self.replication.offloaded.open(streams)
+            remover = PointRemover(raw, catalogue, self.replication.offloaded)
+            await remover.finish_deletions()
+            await self.records.open(streams)
+            # What starts tasks on these streams comes last: nothing after it may fail.
+            await self.membership.open(streams, catalogue.select().rows())
+            replaces = self.settings.duplicates == "replace"
+            history = History(raw.log, self.replication.offloaded, replaces=replaces)
+            self.replication.open(streams, catalogue, config.storage_limit)
+            return RecoveredParts(
+                streams=streams,
+                raw=raw,
+                epoch=epoch,
+                config=config,
+                maintenance=Maintenance(
+                    lambda: [stream.log for stream in streams.all()],
+                    self.clock,
+                    config.storage_limit,
+                    lambda name: not is_permanent(name),
+                    self.replication.copies.unacknowledged,
+                    self.replication.copies.owed_to_offloads,
+                    usage,
+                ),
+                remover=remover,
+                catalogue=catalogue,
+                encoder=PointEncoder(self.settings, catalogue),
+                reader=PointReader(self.settings.node, catalogue, history),
+                page_reader=PageReader(self.settings.node, catalogue, history),
+                history=history,
+                aggregation=Aggregation(self.settings.node, catalogue, history),
+            )
+        except BaseException:
+            await streams.close()
+            raise
+
+    async def _recover_catalogue(self, raw: Stream, metadata: dict[str, object]) -> Catalogue:
+        catalogue = Catalogue()
+        catalogue.expired_before = raw.log.expired_before
+        await catalogue.recover(self.ignite, metadata, raw.log)
+        derived = SeriesOfSegments(catalogue, self.membership)
+        raw.log.attach(SegmentConsumer(derived.apply, catalogue.checkpointed_position))
+        return catalogue
+
+
+def end_process() -> None:
+    """End this process immediately, because its view of the data in Ignite may be wrong.
+
+    The supervisor of the process restarts it, and the new process recovers from the data in Ignite.
+    After a loss of data, a process that continued would acknowledge appends at positions after the
+    lost rows, and a later recovery would not find the appended rows.
+    """
+    logging.shutdown()
+    os._exit(1)

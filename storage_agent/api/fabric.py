@@ -1,0 +1,109 @@
+"""HTTP routes of the fabric: sites, links, heartbeats of agents, and announcements of workers."""
+
+from collections.abc import Callable
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+
+from mistbow.auth.rules import requires
+from mistbow.errors import ConflictError, NotFoundError
+from mistbow.fabric import Worker
+from mistbow.openapi import raises
+from storage_agent.http.decode import decode_body
+from storage_agent.http.openapi import json_body
+from storage_agent.http.responses import json_response
+from storage_agent.membership.fabric_membership import FabricMembership
+from storage_agent.membership.heartbeat import HEARTBEAT, Heartbeat, check_heartbeat
+from storage_agent.membership.network import count_bytes
+from storage_agent.membership.workers import check_worker
+
+_WORKER = msgspec.json.Decoder(Worker)
+_EXAMPLE_HEARTBEAT = {
+    "site": "a",
+    "node": "edge-1",
+    "url": "http://edge-1:8300",
+    "instance": "1f",
+    "knows": [],
+}
+_EXAMPLE_WORKER = {
+    "name": "worker-1",
+    "url": "http://edge-1:8100",
+    "cores": 4,
+    "memory_mb": 8000,
+    "cores_free": 3,
+    "memory_free_mb": 6000,
+}
+
+
+def fabric_routes(membership: FabricMembership, check_unused: Callable[[str], None]) -> APIRouter:
+    """Return the routes for the fabric's sites, for heartbeats, and for workers' announcements.
+
+    ``check_unused``: a function that raises ``ConflictError`` if copies or replicas still use a
+    site.
+    """
+    routes = APIRouter(tags=["fabric"])
+
+    @routes.get("/fabric", summary="All sites, their workers, and the links")
+    @requires("read")
+    async def fabric() -> Response:
+        """Return all sites with their workers, and the links.
+
+        The data of an unreachable site dates from the last contact with this site.
+        """
+        return json_response(msgspec.json.encode(membership.fabric()))
+
+    @routes.post(
+        "/fabric/greet",
+        summary="For other agents",
+        openapi_extra=json_body(Heartbeat, _EXAMPLE_HEARTBEAT),
+    )
+    @requires("admin", services_only=True)
+    @raises(ConflictError)
+    async def receive_heartbeat(request: Request) -> Response:
+        """Record another agent's heartbeat, and return this agent's heartbeat.
+
+        Only services of the fog send heartbeats, because this agent contacts the addresses in them.
+        """
+        body = await request.body()
+        heartbeat = decode_body(HEARTBEAT, body)
+        check_heartbeat(heartbeat)
+        answer = msgspec.json.encode(membership.receive_heartbeat(heartbeat))
+        if heartbeat.site != membership.site:
+            count_bytes(heartbeat.site, "received", "heartbeat", len(body))
+            count_bytes(heartbeat.site, "sent", "heartbeat", len(answer))
+        return json_response(answer)
+
+    @routes.delete("/fabric/sites/{name}", status_code=204, summary="Forget a site that is gone")
+    @requires("admin")
+    @raises(ConflictError, NotFoundError)
+    async def forget(name: str) -> None:
+        """Remove an unreachable site from the fabric, until the site sends a heartbeat again."""
+        site = name.lower()
+        membership.check_unreachable(site)
+        check_unused(site)
+        await membership.forget_site(site)
+
+    @routes.put(
+        "/workers/{name}",
+        status_code=204,
+        summary="Announce a worker",
+        openapi_extra=json_body(Worker, _EXAMPLE_WORKER),
+    )
+    @requires("admin", services_only=True)
+    async def announce(name: str, request: Request) -> None:
+        """Record that a worker is alive; each worker sends this announcement every second.
+
+        A worker is lost after 3 s without an announcement. Only services of the fog announce
+        workers, because the enabler contacts their addresses.
+        """
+        worker = decode_body(_WORKER, await request.body())
+        check_worker(name, worker, on_loopback=not membership.has_token)
+        membership.announce_worker(worker)
+
+    @routes.delete("/workers/{name}", status_code=204, summary="Remove a worker that leaves")
+    @requires("admin")
+    async def leave(name: str) -> None:
+        """Remove a worker; the status is 204 even if the worker does not exist."""
+        membership.remove_worker(name)
+
+    return routes

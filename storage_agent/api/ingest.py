@@ -1,0 +1,183 @@
+"""Ingestion over HTTP: /api/v1/write (Prometheus), /write and /api/v2/write (Influx)."""
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from typing import Annotated, TypeVar
+
+import msgspec
+from fastapi import APIRouter, Header, Query, Request, Response
+
+from mistbow.auth.rules import requires
+from mistbow.clock import Clock
+from mistbow.errors import ConflictError, StorageFullError, UnsupportedError
+from mistbow.openapi import raises
+from storage_agent import metrics
+from storage_agent.agent.agent import Agent
+from storage_agent.http.idempotency import IdempotencyKey, check_idempotency_key
+from storage_agent.http.points import PutBody
+from storage_agent.http.responses import json_response
+from storage_agent.ingest import line_protocol, remote_write
+from storage_agent.ingest.decompression import (
+    decompress_gzip,
+    decompress_snappy,
+    unsupported_header,
+)
+from storage_agent.ingest.entity_label import EntityLabel
+from storage_agent.ingest.point_batch import PointBatch
+from storage_agent.settings import AgentSettings
+from storage_agent.timestamps import Timestamps
+
+T = TypeVar("T")
+
+_MAX_LOOP_BYTES = 64 * 2**10
+"""The maximum size of a body that is parsed in the event loop, and not in a thread."""
+
+_WRITTEN_HEADER = "X-Prometheus-Remote-Write-{}-Written"
+_PROTOBUF = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/x-protobuf": {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
+_LINES = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "text/plain": {
+                "schema": {"type": "string"},
+                "example": "weather,host=mast-1,side=north temperature=21.5 1795262400000000000",
+            }
+        },
+    }
+}
+
+
+def ingest_routes(agent: Agent, settings: AgentSettings, clock: Clock) -> APIRouter:
+    """Return the routes by which collectors such as Prometheus send points to an agent."""
+    routes = APIRouter(tags=["other ways in"])
+    _add_remote_write(routes, agent, settings)
+    _add_line_protocol(routes, agent, settings, clock)
+    return routes
+
+
+def _add_remote_write(routes: APIRouter, agent: Agent, settings: AgentSettings) -> None:
+    entity = EntityLabel(settings.remote_write_entity, settings.node)
+    times = Timestamps(settings.timestamp_unit)
+
+    @routes.post(
+        "/api/v1/write",
+        summary="Prometheus remote write",
+        status_code=204,
+        openapi_extra=_PROTOBUF,
+    )
+    @requires("ingest", by_entity=True)
+    @raises(ConflictError, StorageFullError, UnsupportedError)
+    async def write(
+        request: Request,
+        content_type: Annotated[str | None, Header()] = None,
+        content_encoding: Annotated[str | None, Header()] = None,
+    ) -> Response:
+        """Store the valid points of the body.
+
+        If points are rejected, the status is 400, and the answer lists the rejected points; do not
+        retry the request. Remote write 1.0 and 2.0 are accepted, compressed by snappy. A repeat of
+        the same body within ten minutes stores no point again.
+        """
+        version = remote_write.parse_version(content_type)
+        if content_encoding != "snappy":
+            raise unsupported_header(
+                "Content-Encoding", content_encoding, "Content-Encoding: snappy"
+            )
+        body = await request.body()
+        batch = PointBatch(settings.max_points, agent.accepts_attributes, times)
+        content = decompress_snappy(body, settings.max_body_bytes)
+        exemplars = await _parse(
+            content, lambda: remote_write.parse_request(content, version, entity, batch)
+        )
+        await agent.put(PutBody(batch.points), _key(f"remote-write-{version}", body, batch))
+        batch.count("remote write")
+        metrics.SKIPPED_ITEMS.labels("exemplar").inc(exemplars)
+        headers = {
+            _WRITTEN_HEADER.format("Samples"): str(len(batch.points)),
+            _WRITTEN_HEADER.format("Histograms"): "0",
+            _WRITTEN_HEADER.format("Exemplars"): "0",
+        }
+        if (problem := batch.problem()) is not None:
+            return _bad_request(problem.body(), headers)
+        return Response(status_code=204, headers=headers)
+
+
+def _add_line_protocol(
+    routes: APIRouter, agent: Agent, settings: AgentSettings, clock: Clock
+) -> None:
+    entity = EntityLabel(settings.influx_entity, settings.node)
+    times = Timestamps(settings.timestamp_unit)
+
+    # Influx's other parameters (a database, an organisation and so on) are ignored.
+    @requires("ingest", by_entity=True)
+    @raises(ConflictError, StorageFullError, UnsupportedError)
+    async def write(
+        request: Request,
+        precision: Annotated[str | None, Query(description="unit of times; ns if absent")] = None,
+        content_encoding: Annotated[str | None, Header()] = None,
+        idempotency_key: IdempotencyKey = None,
+    ) -> Response:
+        """Store the valid points of the body.
+
+        If points are rejected, the status is 400, and the answer lists the rejected points; do not
+        retry the request.
+
+        If all lines of a body have timestamps, a repeat of the body within ten minutes stores no
+        point again.
+        """
+        check_idempotency_key(idempotency_key)
+        unit = line_protocol.parse_precision(precision)
+        body = await request.body()
+        if content_encoding == "gzip":
+            body = decompress_gzip(body, settings.max_body_bytes)
+        elif content_encoding not in (None, "identity"):
+            raise unsupported_header(
+                "Content-Encoding", content_encoding, "Content-Encoding: gzip, or none"
+            )
+        batch = PointBatch(settings.max_points, agent.accepts_attributes, times)
+        line_format = line_protocol.LineFormat(entity, clock(), unit)
+        timed = await _parse(body, lambda: line_protocol.parse_lines(body, line_format, batch))
+        if idempotency_key is None and timed:
+            idempotency_key = _key(f"lines-{unit}", body, batch)
+        await agent.put(PutBody(batch.points), idempotency_key)
+        batch.count("line protocol")
+        if not batch.rejected_points:
+            return Response(status_code=204)
+        # Influx's own form: collectors recognize a partial write by the first words.
+        rejections = "; ".join(str(each) for each in batch.rejected_points)
+        total = batch.rejected + len(batch.points)
+        message = f"partial write: {batch.rejected} of {total} points are not stored: {rejections}"
+        return _bad_request({"error": message, "code": "invalid", "message": message})
+
+    for path in ("/write", "/api/v2/write"):
+        routes.post(path, summary="Influx line protocol", status_code=204, openapi_extra=_LINES)(
+            write
+        )
+
+    @routes.get("/ping", summary="Influx's health check", status_code=204)
+    @routes.head("/ping", include_in_schema=False)
+    @requires("ingest", by_entity=True)
+    async def ping() -> Response:
+        return Response(status_code=204)
+
+
+async def _parse(content: bytes, parse: Callable[[], T]) -> T:
+    """Parse a body; a long body in a thread, so that other requests do not wait."""
+    if len(content) <= _MAX_LOOP_BYTES:
+        return parse()
+    return await asyncio.to_thread(parse)
+
+
+def _key(protocol: str, body: bytes, batch: PointBatch) -> str:
+    """Return the idempotency key of a body: protocol, hash of the body, number of valid points."""
+    return f"{protocol}/{hashlib.sha256(body).hexdigest()}/{len(batch.points)}"
+
+
+def _bad_request(body: object, headers: dict[str, str] | None = None) -> Response:
+    return json_response(msgspec.json.encode(body), 400, headers)

@@ -1,0 +1,211 @@
+"""HTTP routes that return the rows of a stream as JSON: in pages, or as server-sent events."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from typing import Annotated
+
+import pyarrow as pa
+from fastapi import APIRouter, Depends, Header, Query, Response
+from sse_starlette import EventSourceResponse, ServerSentEvent
+
+from mistbow.auth.rules import requires
+from mistbow.errors import ConflictError, InvalidRequestError, MistbowError, NotFoundError
+from mistbow.openapi import raises
+from mistbow.streams.wire import Position
+from storage_agent.agent.agent import Agent
+from storage_agent.api.streams import MAX_INT64, row_selection
+from storage_agent.membership.proxy import proxied_router
+from storage_agent.streams import subscription
+from storage_agent.streams.json_values import encode, objects
+from storage_agent.streams.log import StreamLog
+from storage_agent.streams.read_access import check_readable
+from storage_agent.streams.streams import Stream
+from storage_agent.streams.subscription import RowSelection, RowSelector, SelectedRows
+from storage_agent.timestamps import Timestamps
+
+_MAX_PAGE_ROWS = 10_000
+_MAX_PAGE_S = 2.0
+"""The time (s) after which a page ends, with the rows found so far."""
+
+_POSITION_INTERVAL_S = 2.0
+_PING_S = 15
+_SEND_TIMEOUT_S = 30.0
+"""The time (s) after which a reader that receives nothing is disconnected."""
+
+_BATCH_ROWS = 500
+_MAX_SPAN = 50_000
+"""The number of positions to scan before other tasks of the event loop may run."""
+
+
+def rows_routes(agent: Agent, times: Timestamps) -> APIRouter:
+    """Return the routes that read the rows of streams as JSON.
+
+    These routes must be added before the routes of ``/streams/{name}``.
+    """
+    routes = proxied_router(agent.proxy, "streams", prefix="/streams")
+
+    @routes.get("/{name:path}/rows", summary="Rows as JSON")
+    @requires("read")
+    @raises(ConflictError, NotFoundError)
+    async def rows(
+        name: str,
+        selection: Annotated[RowSelection, Depends(row_selection(times))],
+        start: Annotated[int, Query(alias="from", ge=0, le=MAX_INT64)] = 0,
+        end: Annotated[int | None, Query(alias="to", ge=0, le=MAX_INT64)] = None,
+        limit: Annotated[int, Query(ge=1, le=_MAX_PAGE_ROWS)] = 1000,
+    ) -> Response:
+        """Return a page of at most `limit` selected rows.
+
+        For the next page, set `from` to the `next` of the answer. At the last page, `next` equals
+        `to`, or `head` without `to`. A page may have fewer rows, or no rows, if few rows are
+        selected.
+        """
+        check_readable(name)
+        stream = await agent.streams.get(name)
+        page = await _page(stream.log, RowSelector(stream, selection), start, end, limit)
+        answer = {
+            "rows": [row for batch in page.batches for row in objects(batch)],
+            "next": page.position.next,
+            "frontier": page.position.frontier,
+            "head": stream.log.head,
+        }
+        return Response(encode(answer), media_type="application/json")
+
+    @routes.get(
+        "/{name:path}/events",
+        summary="Subscribe by server-sent events",
+        response_class=EventSourceResponse,
+    )
+    @requires("read")
+    @raises(ConflictError, NotFoundError)
+    async def events(
+        name: str,
+        selection: Annotated[RowSelection, Depends(row_selection(times))],
+        start: Annotated[int | None, Query(alias="from", ge=0, le=MAX_INT64)] = None,
+        last_event_id: Annotated[str | None, Header()] = None,
+    ) -> EventSourceResponse:
+        """Send a `row` event for each selected row from the position `from` on.
+
+        By default, `from` is the head of the stream. The `id` of an event is the position after its
+        row. A client that sends this id as `Last-Event-ID` resumes at this position without loss.
+        While there are no rows to send, a `position` event is sent every 2 s.
+        """
+        check_readable(name)
+        stream = await agent.streams.get(name)
+        begin = stream.log.head if start is None else start
+        if last_event_id is not None:
+            begin = _parse_position(last_event_id)
+        selector = RowSelector(stream, selection)
+        # A position beyond the head raises here, while the status can still be set.
+        await anext(subscription.read(stream.log, selector, begin, begin))
+        return EventSourceResponse(
+            _events(agent, stream, selector, begin), ping=_PING_S, send_timeout=_SEND_TIMEOUT_S
+        )
+
+    return routes
+
+
+@dataclass(slots=True)
+class _Page:
+    """A page to which rows are still added.
+
+    ``batches``: the selected rows. ``rows``: the number of these rows. ``position``: the position
+    up to which the stream was scanned.
+    """
+
+    batches: list[pa.RecordBatch]
+    rows: int
+    position: Position
+
+    def add(self, rows: pa.RecordBatch, position: Position) -> None:
+        self.batches.append(rows)
+        self.rows += rows.num_rows
+        self.position = position
+
+
+async def _page(
+    log: StreamLog, selector: RowSelector, start: int, end: int | None, limit: int
+) -> _Page:
+    deadline = time.monotonic() + _MAX_PAGE_S
+    page = _Page([], 0, Position(start, 0))
+    span = limit
+    while True:
+        stop = page.position.next + span
+        near = stop if end is None else min(stop, end)
+        async for found in subscription.read(log, selector, page.position.next, near):
+            left = limit - page.rows
+            if found.rows.num_rows > left:
+                after = int(found.positions[left - 1]) + 1
+                position = Position(after, await log.frontier_at(after))
+                page.add(found.rows.slice(0, left), position)
+            else:
+                page.add(found.rows, found.position)
+            if page.rows == limit or time.monotonic() > deadline:
+                return page
+        if near == end or page.position.next >= log.head:
+            return page
+        # Scan further at once if few rows are selected.
+        span = min(2 * span, _MAX_SPAN)
+
+
+async def _events(
+    agent: Agent, stream: Stream, selector: RowSelector, begin: int
+) -> AsyncIterator[bytes]:
+    """Yield encoded server-sent events: `row` events in batches, and `position` events.
+
+    Rows are read only as fast as the client receives events, which bounds the memory in use.
+    """
+    log, position, span = stream.log, Position(begin, 0), _BATCH_ROWS
+    last_sent = time.monotonic()
+    with contextlib.suppress(MistbowError):  # the reader reconnects, and gets the error as a status
+        while await agent.streams.get(stream.name) is stream:
+            changed = log.watch()
+            rows = 0
+            async for found in subscription.read(
+                log, selector, position.next, position.next + span
+            ):
+                for text in _row_events(found):
+                    yield text
+                    await asyncio.sleep(0)  # a fast reader would keep other tasks from running
+                    last_sent = time.monotonic()
+                rows += found.rows.num_rows
+                position = found.position
+            # Scan further at once if few rows are selected.
+            span = min(2 * span, _MAX_SPAN) if 2 * rows < _BATCH_ROWS else _BATCH_ROWS
+            if time.monotonic() - last_sent >= _POSITION_INTERVAL_S:
+                yield _position_event(position)
+                last_sent = time.monotonic()
+            if position.next >= log.head:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_POSITION_INTERVAL_S):
+                        await changed.wait()
+
+
+def _position_event(position: Position) -> bytes:
+    data = encode({"next": position.next, "frontier": position.frontier})
+    return _event("position", data, position.next)
+
+
+def _row_events(found: SelectedRows) -> Iterator[bytes]:
+    """Yield encoded `row` events in batches; the id of an event is the position after its row."""
+    after = (found.positions + 1).tolist()
+    for begin in range(0, found.rows.num_rows, _BATCH_ROWS):
+        rows = objects(found.rows.slice(begin, _BATCH_ROWS))
+        events = (_event("row", encode(row), after[at]) for at, row in enumerate(rows, begin))
+        yield b"".join(events)
+
+
+def _event(kind: str, data: bytes, after: int) -> bytes:
+    return ServerSentEvent(data.decode(), event=kind, id=str(after)).encode()
+
+
+def _parse_position(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or int(text) > MAX_INT64:
+        raise InvalidRequestError(
+            f"Last-Event-ID: {text[:100]!r} is not a position",
+            hint="Send the id of the last received event of this stream.",
+        )
+    return int(text)

@@ -1,0 +1,139 @@
+"""Fills the gaps in a log that lost rows.
+
+Segments that Ignite still stores are not changed. Rows from a replica are restored at their
+original positions. If the replica lacks the rows, an empty segment covers their positions, like the
+segment that a claim writes.
+"""
+
+import re
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from mistbow.clock import Clock
+from mistbow.errors import UnavailableError
+from storage_agent.cluster.replica_rows import NumberedRows
+from storage_agent.ignite.client import HISTORICAL, IgniteClient
+from storage_agent.streams.group_commit import SegmentContext, build_claim, build_release
+from storage_agent.streams.log import StreamLog
+from storage_agent.streams.segments import Segment, encode_segment
+
+_DIGITS = re.compile(r"\d{20}")
+
+
+@dataclass(slots=True)
+class RepairResult:
+    """The result of a repair: the numbers of missing positions and of restored rows."""
+
+    missing: int = 0
+    restored: int = 0
+
+
+class LogFill:
+    """Fills the gaps of a log from its head up to the position ``goal``.
+
+    ``series``: metadata of the series to which the rows may belong, stored with the first segment.
+    """
+
+    def __init__(
+        self,
+        log: StreamLog,
+        ignite: IgniteClient,
+        clock: Clock,
+        goal: int,
+        series: Sequence[dict[str, Any]] = (),
+    ) -> None:
+        self._log = log
+        self._ignite = ignite
+        self._clock = clock
+        self._goal = goal
+        self._series = list(series)
+        self._result = RepairResult()
+
+    async def fill(self, parts: AsyncIterator[NumberedRows]) -> RepairResult:
+        """Append the rows of a replica, and cover the other missing positions by empty segments.
+
+        ``parts``: the rows of the replica. Returns the numbers of missing positions and restored
+        rows. Raises ``UnavailableError`` if the log does not reach the goal.
+        """
+        begin = self._log.head
+        survivors = await self._find_survivors()
+        async for part in parts:
+            await self._restore(part, survivors)
+        while (stop := self._gap_end(survivors)) > self._log.head:
+            await self._skip_to(stop)
+        self._result.missing = max(self._result.missing, self._result.restored)
+        if self._log.head < self._goal:
+            raise UnavailableError(
+                f"the stream {self._log.name} was filled from {begin} up to {self._log.head} only",
+                hint="Repeat the repair once Ignite answers.",
+            )
+        return self._result
+
+    async def _find_survivors(self) -> list[int]:
+        """Return, in ascending order, the first positions of the segments stored after the head."""
+        prefix = f"{self._log.key}/"
+        found = [key.removeprefix(prefix) for key in await self._ignite.keys(HISTORICAL, prefix)]
+        firsts = sorted(int(rest) for rest in found if _DIGITS.fullmatch(rest))
+        return [first for first in firsts if first >= self._log.head]
+
+    def _gap_end(self, survivors: Sequence[int]) -> int:
+        """Return the position at which the gap at the head ends.
+
+        The gap ends at the next stored segment, or, if there is none, at the goal.
+        """
+        return next((first for first in survivors if first >= self._log.head), self._goal)
+
+    async def _restore(self, part: NumberedRows, survivors: Sequence[int]) -> None:
+        while part.next > self._log.head and (stop := self._gap_end(survivors)) > self._log.head:
+            piece = part.within(self._log.head, stop)
+            if not piece.rows.num_rows:
+                return
+            if piece.first > self._log.head:
+                await self._skip_to(piece.first)
+            await self._append(build_release(self._context(), [piece.rows]))
+            self._result.restored += piece.rows.num_rows
+
+    async def _skip_to(self, stop: int) -> None:
+        segment = build_claim(self._context())
+        header = msgspec.structs.replace(segment.header, count=stop - self._log.head)
+        await self._append(Segment(header, segment.rows, segment.future_points))
+
+    async def _append(self, segment: Segment) -> None:
+        header = msgspec.structs.replace(segment.header, series=self._series)
+        segment = Segment(header, segment.rows, segment.future_points)
+        self._series = []
+        self._result.missing += header.count
+        await self._log.append(segment, encode_segment(segment))
+        await self._log.catch_up()
+
+    def _context(self) -> SegmentContext:
+        log = self._log
+        # The frontier of the last segment, not the stream's own: that may have advanced after the
+        # missing rows came, and would make all of them late.
+        frontier = log.index[-1].frontier if len(log.index) else 0
+        return SegmentContext(
+            stream=log.key,
+            schema=log.schema,
+            first=log.head,
+            epoch=log.epoch,
+            frontier_before=frontier,
+            frontier=frontier,
+            created=self._clock(),
+            released=log.future_points.released,
+        )
+
+
+async def no_parts() -> AsyncIterator[NumberedRows]:
+    """Yield no rows, to fill a log without a replica."""
+    none: tuple[NumberedRows, ...] = ()
+    for part in none:
+        yield part
+
+
+def number_rows(rows: pa.RecordBatch, start: int) -> NumberedRows:
+    """Return the rows with consecutive positions that begin at ``start``."""
+    return NumberedRows(rows, start + rows.num_rows)

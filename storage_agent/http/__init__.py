@@ -1,0 +1,1 @@
+"""The HTTP parts that all routes of the agent share: bodies, answers and hot routes."""

@@ -1,0 +1,130 @@
+"""Decodes JSON bodies strictly, with errors that name the invalid field."""
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from mistbow.client.fields import NON_FINITE
+from mistbow.errors import InvalidRequestError
+
+B = TypeVar("B")
+
+_MAX_DEPTH = 32
+_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
+"""Matches a bracket, or a complete string, whose brackets are thereby skipped."""
+
+_PATTERN_OF_VALUE = f"`str` matching regex {NON_FINITE!r}"
+"""The part of msgspec's error for the value of a point that is neither a number nor such a text."""
+
+
+def decode_body(decoder: msgspec.json.Decoder[B], body: bytes) -> B:
+    """Return the decoded JSON body.
+
+    Raises ``InvalidRequestError``, which names the invalid field.
+    """
+    try:
+        return decoder.decode(body)
+    except msgspec.ValidationError as error:
+        problem, _, path = str(error).partition(" - at `$")
+        problem = problem.replace(
+            _PATTERN_OF_VALUE, "a number, or the text NaN, +Inf, -Inf or stale"
+        )
+        raise invalid_field(path.rstrip("`").lstrip("."), problem) from error
+    except RecursionError as error:
+        raise invalid_field("", "the body is nested too deeply") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        path, problem = _locate_malformed(body)
+        raise invalid_field(path, problem or str(error)) from error
+
+
+def decode_renamed(decoder: msgspec.json.Decoder[B], body: bytes, names: Mapping[str, str]) -> B:
+    """Return the decoded JSON body, in which fields may have other names.
+
+    ``names``: other name -> name of the field. Raises ``InvalidRequestError`` if the body is
+    invalid, or has a field under both names.
+    """
+    try:
+        fields = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        fields = None
+    if not isinstance(fields, dict) or not fields.keys() & names.keys():
+        return decode_body(decoder, body)
+    for other, name in names.items():
+        if other in fields and name in fields:
+            raise invalid_field(other, f"the field repeats {name}")
+    renamed = {names.get(name, name): value for name, value in fields.items()}
+    return decode_body(decoder, msgspec.json.encode(renamed))
+
+
+def invalid_field(path: str, problem: str) -> InvalidRequestError:
+    """Return the error for an invalid field of a body.
+
+    ``path``: the path of the field; empty if the body as a whole is invalid.
+    """
+    hint = "The service's /docs shows what this request takes."
+    return InvalidRequestError(f"{path}: {problem}" if path else problem, hint=hint)
+
+
+def check_depth(text: str, path: str, max_depth: int | None = None) -> None:
+    """Raise ``InvalidRequestError`` if JSON is nested more than ``max_depth`` levels deep.
+
+    ``path``: the field that contains the JSON, for the error. ``max_depth``: None stands for
+    ``_MAX_DEPTH``.
+
+    >>> check_depth('["[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["]', "val")
+    """
+    limit = _MAX_DEPTH if max_depth is None else max_depth
+    if text.count("[") + text.count("{") <= limit:
+        return  # the common case
+    depth = 0
+    for token in _BRACKET.finditer(text):
+        match token[0]:
+            case "[" | "{":
+                depth += 1
+            case "]" | "}":
+                depth -= 1
+        if depth > limit:
+            raise invalid_field(path, f"the value is nested more than {limit} levels deep")
+
+
+def to_integer(value: float, path: str) -> int:
+    """Return a number without a fraction as an integer.
+
+    Raises ``InvalidRequestError``, which names the field ``path``, if the number has a fraction.
+    """
+    if isinstance(value, float) and not value.is_integer():
+        raise invalid_field(path, f"Expected `int`, got {value}")
+    return int(value)
+
+
+def _locate_malformed(body: bytes) -> tuple[str, str]:
+    """Return (path, error) of the first value in a body that is not valid JSON, such as NaN.
+
+    Path and error are empty if the parser of Python rejects the body too, or finds no such value.
+    """
+    try:
+        parsed = json.loads(body.decode(errors="surrogateescape"))
+    except (ValueError, RecursionError):
+        return "", ""
+    return _find_non_json(parsed, "") or ("", "")
+
+
+def _find_non_json(value: Any, path: str) -> tuple[str, str] | None:
+    if isinstance(value, float) and not math.isfinite(value):
+        return path, f"{value} is not a number in JSON"
+    if isinstance(value, str) and any("\ud800" <= c <= "\udfff" for c in value):
+        return path, "the text is not valid Unicode"
+    if isinstance(value, dict):
+        for name, item in value.items():
+            found = _find_non_json(name, path) or _find_non_json(item, f"{path}.{name}".lstrip("."))
+            if found:
+                return found
+    if isinstance(value, list):
+        for number, item in enumerate(value):
+            if found := _find_non_json(item, f"{path}[{number}]"):
+                return found
+    return None

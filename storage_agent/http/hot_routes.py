@@ -1,0 +1,158 @@
+"""POST endpoints that bypass FastAPI, which would take longer than storing a point.
+
+An endpoint is declared once. Plain requests, from clients and without a query string, are answered
+here, behind the same authentication and limits as all other requests. FastAPI answers requests with
+a query string (``?site=``) and requests from another agent, and documents the endpoint.
+"""
+
+import inspect
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from mistbow.auth import callers
+from mistbow.auth.rules import AccessRule, check, requires
+from mistbow.errors import MistbowError, unavailable_by
+from mistbow.http.limits import error_headers
+from mistbow.openapi import raises
+from mistbow.os_faults import fault_of
+from storage_agent.http.openapi import Operation
+from storage_agent.http.responses import Answer, json_response
+
+Headers = Mapping[bytes, bytes]
+"""The headers of a request, their names in lower case."""
+
+Handler = Callable[[bytes, Headers], Awaitable[tuple[int, Answer]]]
+"""Takes a body and headers; returns (status, answer), or raises ``MistbowError``."""
+
+_JSON = (b"content-type", b"application/json")
+
+
+@dataclass(frozen=True, slots=True)
+class _HotRoute:
+    rule: AccessRule
+    handler: Handler
+
+
+class HotRoutes:
+    """The hot endpoints of an application, found by their paths.
+
+    Requests with the header ``proxy_header`` (lower case) come from another agent; FastAPI answers
+    these requests.
+    """
+
+    def __init__(self, proxy_header: bytes) -> None:
+        self._proxy_header = proxy_header
+        self._by_path: dict[str, _HotRoute] = {}
+
+    def post(
+        self,
+        router: APIRouter,
+        path: str,
+        *,
+        scope: callers.Scope,
+        summary: str,
+        operation: Operation,
+        by_entity: bool = False,
+        errors: Sequence[type[MistbowError]] = (),
+    ) -> Callable[[Handler], Handler]:
+        """Return a decorator that adds a handler for POST requests to ``path``.
+
+        The handler is added to the hot routes and to ``router``. ``scope``, ``by_entity``: the
+        access rule of the endpoint. ``summary``, ``operation``, ``errors``: the parts of the
+        endpoint's OpenAPI description.
+        """
+
+        def declare(handler: Handler) -> Handler:
+            @requires(scope, by_entity=by_entity)
+            @raises(*errors)
+            async def endpoint(request: Request) -> Response:
+                body = await request.body()
+                status, content = await handler(body, dict(request.scope["headers"]))
+                return json_response(content, status)
+
+            router.add_api_route(
+                path,
+                endpoint,
+                methods=["POST"],
+                name=handler.__name__,
+                summary=summary,
+                description=inspect.getdoc(handler),
+                openapi_extra=operation,
+            )
+            self._by_path[path] = _HotRoute(AccessRule(scope, by_entity), handler)
+            return handler
+
+        return declare
+
+    def wrap(self, app: ASGIApp) -> ASGIApp:
+        """Return an application that answers the plain requests to hot endpoints.
+
+        All other requests are passed to ``app``.
+        """
+        by_path, proxy_header = self._by_path, self._proxy_header
+
+        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+            route = by_path.get(scope.get("path", ""))
+            if route is None or scope["method"] != "POST" or scope["query_string"]:
+                await app(scope, receive, send)
+                return
+            headers = dict(scope["headers"])
+            if proxy_header in headers:
+                await app(scope, receive, send)
+                return
+            more: dict[str, str] = {}
+            content: Answer
+            try:
+                check(route.rule, callers.current_caller(), f"{scope['method']} {scope['path']}")
+                status, content = await route.handler(await _read(receive), headers)
+            except (MistbowError, OSError) as raised:
+                error = _to_error(raised)
+                # Escaped to ASCII: the text that an error quotes may be invalid Unicode.
+                status, content = error.status, json.dumps(error.body()).encode()
+                more = error_headers(error)
+            except ClientDisconnect:
+                return
+            if isinstance(content, bytes):
+                await _send(send, status, content, more)
+            else:
+                await json_response(content, status)(scope, receive, send)
+
+        return answer
+
+
+def _to_error(raised: MistbowError | OSError) -> MistbowError:
+    if isinstance(raised, MistbowError):
+        return raised
+    if (fault := fault_of(raised)) is None:
+        raise raised
+    return unavailable_by(fault)
+
+
+async def _read(receive: Receive) -> bytes:
+    message = await receive()
+    if message["type"] == "http.disconnect":
+        raise ClientDisconnect
+    body: bytes = message.get("body", b"")
+    if not message.get("more_body", False):
+        return body
+    parts = [body]
+    while message.get("more_body", False):
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        parts.append(message.get("body", b""))
+    return b"".join(parts)
+
+
+async def _send(send: Send, status: int, content: bytes, more: Mapping[str, str]) -> None:
+    headers: list[tuple[bytes, bytes]] = [_JSON, (b"content-length", b"%d" % len(content))]
+    headers += [(name.lower().encode(), value.encode()) for name, value in more.items()]
+    start: dict[str, Any] = {"type": "http.response.start", "status": status, "headers": headers}
+    await send(start)
+    await send({"type": "http.response.body", "body": content})

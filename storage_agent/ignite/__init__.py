@@ -1,0 +1,1 @@
+"""The client of Ignite, which wraps pyignite, and helpers for caches, values and TLS."""

@@ -1,0 +1,1 @@
+"""Membership: exchanges heartbeats and facts with peers, and sends requests to peers."""

@@ -1,0 +1,206 @@
+"""Facts: keys with JSON values that describe a site, as rows of the site's stream ``metadata``."""
+
+import secrets
+from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping
+from functools import lru_cache
+from itertools import chain
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from mistbow.fabric import Worker
+from mistbow.runtime.slices import Slices
+from mistbow.streams.events import events_of
+from storage_agent.series import SERIES_PREFIX, Metadata, Series, series_key, series_of
+from storage_agent.streams import subscription
+from storage_agent.streams.streams import Stream
+from storage_agent.streams.subscription import RowSelection, RowSelector
+
+SITE = "site"
+FORGOTTEN = "forgotten"
+_WORKER = "worker/"
+_LINK = "link/"
+
+_APPLIED_EVENTS = 500
+"""The number of events that are applied before other tasks may run."""
+
+REMOVED = "null"
+"""The event (JSON) that removes a key."""
+
+
+class Facts(MutableMapping[str, str]):
+    """The facts of a site: key -> last event (JSON).
+
+    Facts about series are in a separate dict, because a site has many series and few other facts.
+    """
+
+    def __init__(self) -> None:
+        self._series: dict[str, str] = {}
+        self._others: dict[str, str] = {}
+
+    def __getitem__(self, key: str) -> str:
+        return self._of(key)[key]
+
+    def __setitem__(self, key: str, event: str) -> None:
+        self._of(key)[key] = event
+
+    def __delitem__(self, key: str) -> None:
+        del self._of(key)[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return chain(self._others, self._series)
+
+    def __len__(self) -> int:
+        return len(self._others) + len(self._series)
+
+    def apply(self, key: str, event: str) -> None:
+        """Set a key to an event, or remove the key."""
+        if event == REMOVED:
+            self._of(key).pop(key, None)
+        else:
+            self._of(key)[key] = event
+
+    def with_prefix(self, prefix: str) -> list[str]:
+        """Return the sorted keys with a prefix; facts about series are left out."""
+        return sorted(key for key in self._others if key.startswith(prefix))
+
+    def series_events(self) -> list[tuple[str, str]]:
+        """Return (key, event) of each fact about a series."""
+        return list(self._series.items())
+
+    def _of(self, key: str) -> dict[str, str]:
+        return self._series if key.startswith(SERIES_PREFIX) else self._others
+
+
+class SiteFact(msgspec.Struct, frozen=True, kw_only=True):
+    """The fact about a site's agent: its node, its address, and the site's region and labels."""
+
+    node: str
+    url: str
+    region: str = ""
+    labels: Mapping[str, str] = {}
+
+
+class LinkFact(msgspec.Struct, frozen=True, kw_only=True):
+    """The fact about a direct link to another site: the latency of the link."""
+
+    latency_ms: float
+
+
+_SERIES_KEY = msgspec.json.Decoder(tuple[str, str])
+_FORGOTTEN = msgspec.json.Decoder(dict[str, int])
+
+
+def worker_key(name: str) -> str:
+    """Return the key of the fact about a worker."""
+    return _WORKER + name
+
+
+def link_key(site: str) -> str:
+    """Return the key of the fact about the direct link to a site."""
+    return _LINK + site
+
+
+def encode_fact(value: Any) -> str:
+    """Return the JSON event that sets a key to ``value``.
+
+    If ``value`` is None, the event removes the key.
+    """
+    return msgspec.json.encode(value, order="deterministic").decode()
+
+
+def encode_series(rows: Iterable[tuple[str, str, bytes]]) -> Iterator[tuple[str, str]]:
+    """Yield (key, event) of the facts about series.
+
+    ``rows``: metric, entity and description (JSON) of each series.
+    """
+    encode = msgspec.json.encode
+    for metric, entity, description in rows:
+        before, between, after = _split_event(description)
+        names = encode(entity).decode(), encode(metric).decode()
+        yield series_key((metric, entity)), f"{before}{names[0]}{between}{names[1]}{after}"
+
+
+@lru_cache(maxsize=10_000)
+def _split_event(description: bytes) -> tuple[str, str, str]:
+    """Return three parts of an event: before the entity, then up to the metric, and after it.
+
+    ``description``: the event, as JSON without the entity and the metric.
+    """
+    texts = {"entityID": f"{secrets.token_hex(16)} entity", "metricID": secrets.token_hex(16)}
+    event = encode_fact({**msgspec.json.decode(description), **texts})
+    # Names are sorted in an event, so the entity is before the metric.
+    before, _, rest = event.partition(f'"{texts["entityID"]}"')
+    between, _, after = rest.partition(f'"{texts["metricID"]}"')
+    return before, between, after
+
+
+def apply_events(facts: Facts, rows: pa.RecordBatch) -> None:
+    """Apply the events in rows of a stream ``metadata`` to ``facts``."""
+    for _, key, event in events_of(rows):
+        facts.apply(key, event)
+
+
+async def apply_many_events(facts: Facts, rows: pa.RecordBatch) -> None:
+    """Apply the events in rows of a stream ``metadata``; other tasks may run in between."""
+    slices = Slices()
+    for begin in range(0, rows.num_rows, _APPLIED_EVENTS):
+        apply_events(facts, rows.slice(begin, _APPLIED_EVENTS))
+        await slices.pause()
+
+
+async def read_facts(stream: Stream) -> Facts:
+    """Return the facts that result from all rows of a stream ``metadata``."""
+    facts = Facts()
+    async for chunk in subscription.read(stream.log, RowSelector(stream, RowSelection()), 0):
+        await apply_many_events(facts, chunk.rows)
+    return facts
+
+
+def site_fact(facts: Facts) -> SiteFact | None:
+    """Return the fact about a site's agent; None: the site has not published this fact yet."""
+    event = facts.get(SITE)
+    return None if event is None else msgspec.json.decode(event, type=SiteFact)
+
+
+def workers(facts: Facts) -> tuple[Worker, ...]:
+    """Return a site's workers, ordered by name."""
+    return tuple(msgspec.json.decode(facts[key], type=Worker) for key in facts.with_prefix(_WORKER))
+
+
+def published_series(facts: Facts) -> Iterator[tuple[Series, Metadata]]:
+    """Yield (series, metadata) for each series that a site has published."""
+    return decode_series(facts.series_events())
+
+
+def decode_series(
+    events: Iterable[tuple[str, str]],
+    metrics: Collection[str] = (),
+    entities: Collection[str] = (),
+) -> Iterator[tuple[Series, Metadata]]:
+    """Yield (series, metadata) of facts about series, with the given metrics and entities.
+
+    ``events``: pairs of key and event. An empty collection selects all metrics or all entities.
+    """
+    for key, event in events:
+        if metrics or entities:
+            # The key is shorter than the event.
+            metric, entity = _SERIES_KEY.decode(key.removeprefix(SERIES_PREFIX))
+            if (metrics and metric not in metrics) or (entities and entity not in entities):
+                continue
+        metadata = msgspec.json.decode(event)
+        yield series_of(metadata), metadata
+
+
+def forgotten_sites(facts: Facts) -> dict[str, int]:
+    """Return the sites that users removed at a site: removed site -> time of the removal (ms)."""
+    return _FORGOTTEN.decode(facts.get(FORGOTTEN, "{}"))
+
+
+def link_latencies(facts: Facts) -> dict[str, float]:
+    """Return the latency of each direct link of a site: other site -> latency (ms)."""
+    return {
+        key.removeprefix(_LINK): msgspec.json.decode(facts[key], type=LinkFact).latency_ms
+        for key in facts.with_prefix(_LINK)
+    }

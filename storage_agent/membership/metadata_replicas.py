@@ -1,0 +1,179 @@
+"""Replicates the peers' metadata to this site, in the streams ``replicas/SITE/metadata``."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
+from typing import Any
+
+from mistbow.clock import Clock
+from mistbow.errors import MistbowError, NotFoundError, UnavailableError
+from mistbow.runtime.tasks import cancel_and_wait
+from mistbow.streams.events import event_rows
+from mistbow.streams.models import (
+    StreamInfo,
+)
+from mistbow.streams.schemas import EVENTS, METADATA
+from mistbow.streams.wire import Chunk
+from mistbow.telemetry import get_logger
+from storage_agent.membership.facts import REMOVED, Facts, apply_many_events, read_facts
+from storage_agent.membership.journal import STORE
+from storage_agent.membership.network import PeerNetwork
+from storage_agent.membership.peer_streams import fetch, follow_chunks, follow_while_reachable
+from storage_agent.membership.peers import Peers
+from storage_agent.streams.streams import REPLICA_PREFIX, Stream, Streams
+
+log = get_logger(__name__)
+
+POSITION = "position"
+"""The name of the attribute with the position up to which the source's metadata was read."""
+
+
+class MetadataReplica:
+    """The replica of a site's metadata: a stored stream, and the facts in this stream."""
+
+    def __init__(self, stream: Stream, facts: Facts, clock: Clock) -> None:
+        self.facts = facts
+        self._stream = stream
+        self._clock = clock
+
+    @property
+    def position(self) -> int:
+        """The position in the source at which the next read begins."""
+        return int(self._stream.log.attributes.get(POSITION, 0))
+
+    @property
+    def store(self) -> str | None:
+        """The name of the store from which the rows were read; None: no rows were read."""
+        return self._stream.log.attributes.get(STORE)
+
+    async def begin(self, store: str, head: int) -> None:
+        """Prepare to read the metadata of a store; ``head``: the head of the metadata stream.
+
+        If the store has changed, or if ``head`` is below the position of this replica, this method
+        removes all facts, and sets the position to 0.
+        """
+        if self.store == store and self.position <= head:
+            return
+        if self.facts:
+            await self._append(dict.fromkeys(self.facts, REMOVED))
+        await self._set_attributes({STORE: store, POSITION: 0})
+
+    async def add(self, chunk: Chunk) -> None:
+        """Store the rows of a chunk, and apply the rows to the facts.
+
+        After a crash, the same rows may be stored twice, which changes no fact.
+        """
+        if chunk.rows.num_rows:
+            await self._stream.writer.append(chunk.rows, epoch=self._stream.log.epoch)
+            await apply_many_events(self.facts, chunk.rows)
+        if chunk.position.next != self.position:
+            await self._set_attributes({POSITION: chunk.position.next})
+
+    async def _append(self, events: Mapping[str, str]) -> None:
+        rows = event_rows(self._clock(), events)
+        await self._stream.writer.append(rows, epoch=self._stream.log.epoch)
+        await apply_many_events(self.facts, rows)
+
+    async def _set_attributes(self, attributes: dict[str, Any]) -> None:
+        await self._stream.writer.advance(self._stream.log.epoch, attributes=attributes)
+
+
+class MetadataReplicas:
+    """Follows the metadata of every peer, directly or through another peer."""
+
+    def __init__(self, peers: Peers, network: PeerNetwork, clock: Clock) -> None:
+        self._peers = peers
+        self._network = network
+        self._clock = clock
+        self._streams: Streams | None = None
+        self._replicas: dict[str, MetadataReplica] = {}
+
+    def facts(self, site: str) -> Facts:
+        """Return the facts of a site; empty before the first read of the site's metadata."""
+        replica = self._replicas.get(site)
+        return Facts() if replica is None else replica.facts
+
+    def store(self, site: str) -> str | None:
+        """Return the name of the store from which the facts of a site were read.
+
+        Returns None if no facts were read.
+        """
+        replica = self._replicas.get(site)
+        return None if replica is None else replica.store
+
+    async def open(self, streams: Streams) -> list[str]:
+        """Open the stored replicas, and return the names of their source sites.
+
+        Raises ``UnavailableError`` if Ignite does not answer.
+        """
+        self._streams = streams
+        self._replicas.clear()
+        for stream in streams.all():
+            parts = stream.name.split("/")
+            if stream.name.startswith(REPLICA_PREFIX) and len(parts) == 3 and parts[2] == METADATA:
+                await self._open_replica(parts[1])
+        return sorted(self._replicas)
+
+    async def run(self) -> None:
+        """Follow the metadata of all peers, including peers that join later, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            followed: dict[str, asyncio.Task[None]] = {}
+            while True:
+                changed = self._peers.changed()
+                for site in self._peers.forgotten:
+                    if site in followed or site in self._replicas:
+                        await self._delete(site, followed.pop(site, None))
+                for peer in self._peers:
+                    if peer.site not in followed:
+                        following = self._follow(peer.site)
+                        task = group.create_task(following, name=f"follow {peer.site}")
+                        followed[peer.site] = task
+                await changed.wait()
+
+    async def _follow(self, site: str) -> None:
+        await follow_while_reachable(
+            self._peers, site, METADATA, lambda on_chunk: self._follow_once(site, on_chunk)
+        )
+
+    async def _follow_once(self, site: str, on_chunk: Callable[[], None]) -> None:
+        replica = await self._open_replica(site)
+        info = await fetch(self._network, site, _target(site, "/info"), StreamInfo)
+        await replica.begin(str(info.attributes.get(STORE)), info.head)
+        target = _target(site, "", f"&follow=true&from={replica.position}")
+        async with aclosing(follow_chunks(self._network, site, target)) as chunks:
+            async for chunk in chunks:
+                await replica.add(chunk)
+                on_chunk()
+
+    async def _delete(self, site: str, following: asyncio.Task[None] | None) -> None:
+        """Stop following a forgotten site, and delete the replica of its metadata."""
+        if following is not None:
+            await cancel_and_wait([following])
+        self._replicas.pop(site, None)
+        assert self._streams is not None  # noqa: S101 - this runs after open()
+        try:
+            with contextlib.suppress(NotFoundError):
+                await self._streams.delete(_stream_name(site))
+        except MistbowError as error:
+            # The next start of this agent deletes it.
+            log.info("metadata_deletion_failed", site=site, error=error.message)
+
+    async def _open_replica(self, site: str) -> MetadataReplica:
+        if site not in self._replicas:
+            if self._streams is None:
+                raise UnavailableError("the agent is starting")
+            name = _stream_name(site)
+            await self._streams.create(name, EVENTS)
+            stream = await self._streams.get(name)
+            replica = MetadataReplica(stream, await read_facts(stream), self._clock)
+            self._replicas[site] = replica
+        return self._replicas[site]
+
+
+def _stream_name(site: str) -> str:
+    return f"{REPLICA_PREFIX}{site}/{METADATA}"
+
+
+def _target(site: str, suffix: str, query: str = "") -> bytes:
+    return f"/streams/{METADATA}{suffix}?site={site}{query}".encode()

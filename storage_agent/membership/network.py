@@ -1,0 +1,268 @@
+"""Sends requests to peers: selects the next hop of each request, and counts bytes per link.
+
+Before the first request to an address, the agent there proves that it belongs to the fog.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+import httpx
+from pydantic import SecretStr
+
+from mistbow.auth.authentication import caller_headers
+from mistbow.auth.callers import current_caller
+from mistbow.client.credentials import ServiceCredentials, UnverifiedServiceError
+from mistbow.errors import NotFoundError, UnavailableError, from_body
+from mistbow.streams.schemas import METADATA
+from mistbow.streams.wire import Chunk, ChunkDecoder
+from mistbow.tls import client_context
+from storage_agent import metrics
+from storage_agent.membership.peers import Peer, Peers
+
+VIA = "Mistbow-Via"
+"""The header with the sites that have sent or passed on a request, separated by commas."""
+
+CONNECT_S = 1.0
+_ANSWER_S = 3.0
+_READ_S = 27.0
+_MAX_HOPS = 2
+
+_LIMITS = httpx.Limits(max_connections=500, max_keepalive_connections=20)
+
+Direction = Literal["sent", "received"]
+
+
+@dataclass(frozen=True, slots=True)
+class PeerRequest:
+    """A request to the agent of another site.
+
+    ``content`` is the whole body, since the request is signed. ``target``: the path and the query
+    of the URL. ``via``: the sites that have sent or passed on the request. ``wait_s``: the time
+    that the handler may take, in addition to the usual timeout.
+    """
+
+    site: str
+    method: str
+    target: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+    content: bytes = b""
+    via: tuple[str, ...] = ()
+    wait_s: float = 0.0
+
+
+def post_request(site: str, path: str, body: bytes) -> PeerRequest:
+    """Return a POST request with the JSON ``body``, which reads data at a site."""
+    target = f"{path}?site={site}".encode()
+    headers = {"Content-Type": "application/json"}
+    return PeerRequest(site, "POST", target, headers=headers, content=body, wait_s=_READ_S)
+
+
+@dataclass(frozen=True, slots=True)
+class PeerResponse:
+    """A response whose ``body`` is not yet read; ``response`` must be closed afterwards."""
+
+    response: httpx.Response
+    body: AsyncIterator[bytes]
+
+    async def read(self) -> bytes:
+        """Return the entire body; raises a ``MistbowError`` if the response is an error."""
+        try:
+            data = b"".join([part async for part in self.body])
+        finally:
+            await self.response.aclose()
+        if self.response.is_success:
+            return data
+        raise decode_error(self.response.status_code, data)
+
+
+class PeerNetwork:
+    """Sends requests to peers, directly or through another peer that reaches the target.
+
+    ``own``: the name of this site.
+    """
+
+    def __init__(
+        self, own: str, peers: Peers, token: SecretStr | None, ca: Path | None = None
+    ) -> None:
+        self.own = own
+        self._peers = peers
+        self._token = "" if token is None else token.get_secret_value()
+        self._tls = client_context(ca)
+        self._clients: dict[str, httpx.AsyncClient] = {}
+
+    def client(self, address: str) -> httpx.AsyncClient:
+        """Return the HTTP client for an address; the first call creates the client."""
+        if address not in self._clients:
+            self._clients[address] = httpx.AsyncClient(
+                base_url=address,
+                auth=ServiceCredentials(address, self._token),
+                limits=_LIMITS,
+                verify=self._tls,
+                trust_env=False,
+            )
+        return self._clients[address]
+
+    def is_connected(self, address: str) -> bool:
+        """Return whether a client for an address exists, whose connections may be open."""
+        return address in self._clients
+
+    async def drop(self, address: str) -> None:
+        """Close all connections to an address, so that pending requests fail at once."""
+        client = self._clients.pop(address, None)
+        if client is not None:
+            await client.aclose()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for address in list(self._clients):
+            await self.drop(address)
+
+    async def send(self, call: PeerRequest) -> PeerResponse:
+        """Send a request, and return the response once its headers are received.
+
+        Raises ``NotFoundError`` if the site is unknown, and ``UnavailableError`` if the site is
+        unreachable.
+        """
+        for hop in self._hops(call):
+            request = self._request(call, hop)
+            try:
+                response = await self.client(hop.address or "").send(request, stream=True)
+            except (httpx.ConnectError, httpx.ConnectTimeout, UnverifiedServiceError):
+                continue  # nothing of the request is sent yet
+            except (httpx.HTTPError, RuntimeError) as error:
+                raise self._interrupted(call.site, error) from error
+            return PeerResponse(response, self._body(call, hop, response))
+        raise self._unreachable(call.site)
+
+    async def chunks(self, call: PeerRequest) -> AsyncGenerator[Chunk, None]:
+        """Send a request, and yield the chunks of the response.
+
+        Raises a ``MistbowError`` if the request fails.
+        """
+        answer = await self.send(call)
+        if not answer.response.is_success:
+            await answer.read()
+        decoder = ChunkDecoder()
+        try:
+            async for data in answer.body:
+                for chunk in decoder.feed(data):
+                    yield chunk
+        finally:
+            await answer.response.aclose()
+
+    def _hops(self, call: PeerRequest) -> list[Peer]:
+        if self._peers.get(call.site) is None:
+            names = ", ".join(sorted([self.own, *(peer.site for peer in self._peers)]))
+            raise NotFoundError(
+                f"there is no site {call.site}", hint=f"The known sites are {names}."
+            )
+        if len(call.via) >= _MAX_HOPS or self.own in call.via:
+            passed = ", ".join(call.via)
+            raise UnavailableError(
+                f"the request for the site {call.site} was forwarded too often (by the sites "
+                f"{passed})"
+            )
+        # A request that was passed on once may only take its last hop, or it could run in circles.
+        hops = [
+            hop for hop in self._peers.next_hops(call.site) if hop.site == call.site or not call.via
+        ]
+        if not hops:
+            raise self._unreachable(call.site)
+        return hops
+
+    def _request(self, call: PeerRequest, hop: Peer) -> httpx.Request:
+        client = self.client(hop.address or "")
+        kind = traffic_kind(call.target)
+        count_bytes(hop.site, "sent", kind, len(call.content))
+        base = client.base_url
+        return client.build_request(
+            call.method,
+            base.copy_with(raw_path=base.raw_path.rstrip(b"/") + call.target),
+            content=call.content or None,
+            headers={
+                **call.headers,
+                **caller_headers(current_caller()),
+                VIA: ",".join([*call.via, self.own]),
+            },
+            timeout=httpx.Timeout(_ANSWER_S + call.wait_s, connect=CONNECT_S),
+        )
+
+    async def _body(
+        self, call: PeerRequest, hop: Peer, response: httpx.Response
+    ) -> AsyncIterator[bytes]:
+        try:
+            async for part in response.aiter_raw():
+                count_bytes(hop.site, "received", traffic_kind(call.target), len(part))
+                yield part
+        except (httpx.HTTPError, httpx.StreamError) as error:
+            raise self._interrupted(call.site, error) from error
+        finally:
+            await response.aclose()
+
+    def _interrupted(self, site: str, error: Exception) -> UnavailableError:
+        reason = str(error) or type(error).__name__
+        return UnavailableError(f"the site {site} does not answer: {reason}")
+
+    def _unreachable(self, site: str) -> UnavailableError:
+        peer = self._peers.get(site)
+        if peer is None or peer.answered_at is None:
+            since = "has not answered since this agent started"
+        else:
+            answered_at = datetime.fromtimestamp(peer.answered_at / 1000, UTC).isoformat(
+                timespec="seconds"
+            )
+            since = f"has not answered since {answered_at}"
+        return UnavailableError(
+            f"the site {site} {since}, and no other site reaches it", hint="Try again later."
+        )
+
+
+def decode_error(status: int, data: bytes) -> Exception:
+    """Return the error that the response of another agent contains."""
+    try:
+        body = httpx.Response(status, content=data).json()
+    except ValueError:
+        body = data[:500].decode(errors="replace")
+    return from_body(status, body)
+
+
+def traffic_kind(target: bytes) -> str:
+    """Return the kind of a request's traffic, for metrics: metadata, replication or proxy.
+
+    ``target``: the path and the query of the URL.
+
+    >>> traffic_kind(b"/streams/metadata/info?site=b"), traffic_kind(b"/get")
+    ('metadata', 'proxy')
+    """
+    path = target.partition(b"?")[0]
+    stream = f"/streams/{METADATA}".encode()
+    if path == stream or path.startswith(stream + b"/"):
+        return "metadata"
+    return "replication" if path.startswith(b"/replication/") else "proxy"
+
+
+def count_bytes(site: str, direction: Direction, kind: str, size: int) -> None:
+    """Add ``size`` bytes to the metrics, as sent to or received from a site."""
+    metrics.LINK_BYTES.labels(site, direction, kind).inc(size)
+
+
+async def count_body(
+    parts: AsyncIterable[bytes], site: str, direction: Direction, kind: str
+) -> AsyncIterator[bytes]:
+    """Yield the parts of a body, and add the size of each part to the metrics."""
+    async for part in parts:
+        count_bytes(site, direction, kind, len(part))
+        yield part
+
+
+def parse_via(header: str | None) -> tuple[str, ...]:
+    """Return the sites in a header ``Mistbow-Via``; empty without a header."""
+    return tuple(site.strip() for site in (header or "").split(",") if site.strip())
+
+
+def sender_label(via: Sequence[str], peers: Peers) -> str:
+    """Return the label of a request's last sender for metrics: its site, or ``unknown``."""
+    return via[-1] if peers.get(via[-1]) is not None else "unknown"

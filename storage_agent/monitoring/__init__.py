@@ -1,1 +1,0 @@
-"""Monitoring data in the specification's form: points in, latest values and series out."""

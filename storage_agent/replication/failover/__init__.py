@@ -1,0 +1,1 @@
+"""Failover: replicas answer reads in place of a site that is unreachable."""

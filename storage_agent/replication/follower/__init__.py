@@ -1,0 +1,1 @@
+"""The follower: stores replicas of other sites' streams at this site."""

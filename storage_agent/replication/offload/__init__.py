@@ -1,0 +1,1 @@
+"""Offload: moves old points to another site, and reads these points from the other site."""

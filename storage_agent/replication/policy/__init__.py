@@ -1,0 +1,1 @@
+"""Replication policies: plug-ins that decide which copies this site's streams have."""

@@ -1,0 +1,153 @@
+"""The spool: request bodies with points, on this node's disk, in the order of their arrival.
+
+Once ``append`` has returned, the body survives a power cut. A full disk does not damage the file.
+The idempotency key of a body is retained for ten minutes after the body is stored in Ignite, to
+recognize a repeated body.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+from mistbow.errors import StorageFullError, UnavailableError
+from mistbow.telemetry import get_logger
+from storage_agent import metrics
+from storage_agent.store_and_forward.spool_file import (
+    SpooledBody,
+    SpoolFile,
+    Status,
+    is_damage,
+)
+
+log = get_logger(__name__)
+
+T = TypeVar("T")
+
+
+class Spool:
+    """Stores up to ``max_bytes`` bytes of bodies in a file, which a single thread accesses."""
+
+    def __init__(self, path: Path, max_bytes: int) -> None:
+        self.problem: str | None = None
+        self._file = SpoolFile(path)
+        self._max_bytes = max_bytes
+        self._opened_once = False
+        # The file is created with the first body: most agents never need it.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="spool")
+
+    @property
+    def bodies(self) -> int:
+        """The number of bodies that wait."""
+        return self._file.bodies
+
+    async def open(self) -> None:
+        """Open the file that an earlier process may have left, and count the bodies in the file.
+
+        After the first success, further calls have no effect. ``problem`` is set while the file
+        cannot be opened.
+        """
+        if self._opened_once:
+            return
+        try:
+            if await self._work(self._file.exists):
+                await self._work(self._file.open)
+        except UnavailableError as error:
+            self.problem = f"{error.message}. {error.hint}"
+            raise
+        self.problem = None
+        self._count()
+        self._opened_once = True
+
+    async def status(self, key: str) -> Status | None:
+        """Return the status of the body that has an idempotency key; None if the key is unknown."""
+        await self.open()
+        is_empty = not (self._file.bodies or self._file.stored_keys)
+        return None if is_empty else await self._work(self._file.find, key)
+
+    async def append(self, key: str, body: bytes, points: int) -> None:
+        """Store a body, unless the spool already has the body's idempotency key.
+
+        ``points``: the number of points in the body. Raises ``StorageFullError`` if the body
+        exceeds the remaining space.
+        """
+        if self._file.bytes + len(body) > self._max_bytes:
+            raise StorageFullError(
+                f"Ignite is away, and the spool is full: the limit is {self._max_bytes} bytes",
+                hint="Try again when Ignite is back, or raise MISTBOW_SPOOL_MB.",
+            )
+        if await self._work(self._file.insert, key, body, points):
+            self._count(1, len(body))
+
+    async def next(self, count: int, max_bytes: int) -> list[SpooledBody]:
+        """Return up to ``count`` of the oldest bodies, with up to ``max_bytes`` bytes in total.
+
+        The oldest body is returned even if it is larger than ``max_bytes``. Damaged bodies are set
+        aside.
+        """
+        found = await self._work(self._file.select, count, max_bytes)
+        self._count()
+        return found
+
+    async def remove(self, done: Sequence[SpooledBody]) -> None:
+        """Remove bodies that are stored in Ignite, but retain the bodies' keys for ten minutes."""
+        await self._work(self._file.delete, [each.id for each in done])
+        self._count(-len(done), -sum(len(each.body) for each in done))
+
+    async def set_aside(self, body: SpooledBody, error: str) -> None:
+        """Move a body that cannot be decoded from the spool into a file of its own."""
+        await self._work(self._file.set_aside, body, error)
+        self._count()
+
+    async def remove_stored(self, is_stored: Callable[[str], bool]) -> None:
+        """Remove the bodies whose points Ignite already has.
+
+        ``is_stored``: given the key of a body, returns whether Ignite has the body's points.
+        """
+        after = 0
+        while some := await self._work(self._file.keys_after, after):
+            after = some[-1][0]
+            done = [(each, size) for each, key, size in some if is_stored(key)]
+            await self._work(self._file.delete, [each for each, _ in done])
+            self._count(-len(done), -sum(size for _, size in done))
+
+    async def damaged(self) -> list[Path]:
+        """Return the damaged parts of the spool that are set aside, until they are deleted."""
+        found = await asyncio.to_thread(self._file.damaged)
+        metrics.SPOOL_DAMAGED_FILES.set(len(found))
+        return found
+
+    async def close(self) -> None:
+        """Close the file, and end the thread of the spool."""
+        await self._work(self._file.close)
+        self._thread.shutdown()
+
+    async def _work(self, work: Callable[..., T], *arguments: Any) -> T:
+        """Call a function in the spool's thread; repeat it once after the repair of a damage."""
+
+        def attempt() -> T:
+            try:
+                return work(*arguments)
+            except sqlite3.DatabaseError as error:
+                if not is_damage(error):
+                    raise
+                self._file.rebuild(error)
+                return work(*arguments)
+
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._thread, attempt)
+        except (sqlite3.Error, OSError) as error:
+            hint = "Check the disk of this node, and the owner of the file, and try again."
+            log.warning("spool_io_failed", error=str(error), hint=hint)
+            raise UnavailableError(
+                f"the spool {self._file.path} cannot be read or written: {error}", hint=hint
+            ) from error
+
+    def _count(self, bodies: int = 0, size: int = 0) -> None:
+        self._file.bodies += bodies
+        self._file.bytes += size
+        metrics.SPOOLED_BODIES.set(self._file.bodies)
+        metrics.SPOOLED_BYTES.set(self._file.bytes)

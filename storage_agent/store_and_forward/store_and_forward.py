@@ -1,0 +1,193 @@
+"""Stores points in the stream ``raw``; spools points on disk while Ignite is unavailable."""
+
+import asyncio
+import itertools
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from mistbow.client.agent_model import Point
+from mistbow.errors import InvalidRequestError, TooLargeError, UnavailableError
+from mistbow.telemetry import get_logger
+from storage_agent import metrics
+from storage_agent.http.points import PutBody
+from storage_agent.settings import AgentSettings
+from storage_agent.store_and_forward.spool import Spool
+from storage_agent.store_and_forward.spool_file import SpooledBody
+from storage_agent.streams.idempotency_keys import INTERNAL_PREFIX
+from storage_agent.streams.writer import Writer
+from storage_agent.timeseries.catalogue import Catalogue
+from storage_agent.timeseries.points import PointEncoder
+
+log = get_logger(__name__)
+
+_BODY = msgspec.json.Decoder(PutBody)
+_BATCH_BODIES = 50
+_BATCH_BYTES = 4 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class PointWriter:
+    """Encodes the points in a body, and appends them to ``raw``; requires a connected Ignite."""
+
+    encoder: PointEncoder
+    writer: Writer
+    epoch: int
+
+    async def put(self, body: PutBody, key: str | None) -> None:
+        """Store all points in a body, or none of the points.
+
+        ``key``: the idempotency key. Raises ``UnavailableError`` while Ignite is unavailable.
+        """
+        points = await self.encoder.encode_in_slices(body.monitoring)
+        await self.writer.append(points.rows, epoch=self.epoch, key=key, series=points.series)
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """The number of points that a put accepted, and whether the points were spooled."""
+
+    points: int
+    spooled: bool = False
+
+
+class StoreAndForward:
+    """Stores points in Ignite; while Ignite is unavailable, spools or rejects points as configured.
+
+    ``point_writer``: returns the writer of ``raw``; None: Ignite is unavailable. ``is_stored``:
+    returns whether the points with an idempotency key were stored recently.
+    """
+
+    def __init__(
+        self,
+        settings: AgentSettings,
+        point_writer: Callable[[], PointWriter | None],
+        is_stored: Callable[[str], bool],
+    ) -> None:
+        self._settings = settings
+        self._point_writer = point_writer
+        self._is_stored = is_stored
+        self._spools = settings.when_away == "spool"
+        self._reconciled = False
+        self._spool = Spool(settings.home / "agent" / "spool.db", settings.spool_mb * 2**20)
+        self._key_prefix = INTERNAL_PREFIX + secrets.token_hex(8)
+        self._key_numbers = itertools.count()
+        # Its catalogue is empty: it only validates bodies while Ignite is away.
+        self._validator = PointEncoder(settings, Catalogue())
+
+    async def put(self, body: PutBody, key: str | None) -> Acceptance:
+        """Store or spool all points in a body durably, or none of the points.
+
+        ``key``: the idempotency key. Raises ``UnavailableError`` or ``StorageFullError`` if the
+        points can be neither stored nor spooled, and ``TooLargeError`` if the body has too many
+        points.
+        """
+        count = len(body.monitoring)
+        if count > self._settings.max_points:
+            raise TooLargeError(
+                f"the body has {count} points, more than the {self._settings.max_points} allowed",
+                hint="Send fewer points in one body.",
+            )
+        if not count:
+            return Acceptance(0)
+        status = await self._spool.status(key) if self._spools and key is not None else None
+        if status is not None:
+            return Acceptance(count, spooled=status == "waiting")
+        writer = self._point_writer()
+        if writer is not None:
+            writer.writer.check_capacity()
+        if not self._spools:
+            await _require(writer).put(body, key)
+            return Acceptance(count)
+        # The key prevents that a body with an unknown outcome is stored again from the spool.
+        key = key or f"{self._key_prefix}-{next(self._key_numbers)}"
+        if writer is not None and not self._spool.bodies:
+            try:
+                await writer.put(body, key)
+                return Acceptance(count)
+            except UnavailableError as error:
+                log.info("body_spooled", reason=error.message)
+        if self._is_stored(key):
+            return Acceptance(count)
+        (self._validator if writer is None else writer.encoder).encode(body.monitoring)
+        await self._spool.append(key, msgspec.json.encode(body), count)
+        metrics.SPOOLED_POINTS.inc(count)
+        return Acceptance(count, spooled=True)
+
+    def accepts_attributes(self, point: Point) -> bool:
+        """Return whether the attributes of a point do not exceed the allowed size."""
+        writer = self._point_writer()
+        encoder = self._validator if writer is None else writer.encoder
+        return encoder.accepts_attributes(point)
+
+    async def drain(self) -> float | None:
+        """Store the oldest spooled bodies in Ignite, in the order of their arrival.
+
+        Returns the seconds until the periodic task calls ``drain`` again: 0 after bodies were
+        stored or removed; None, for the usual interval, if no bodies wait or Ignite is unavailable.
+        If ``drain`` raises an error, the bodies stay in the spool.
+        """
+        await self._spool.open()
+        await self._spool.damaged()
+        writer = self._point_writer()
+        if writer is None or not self._spool.bodies:
+            return None
+        if self._reconciled:
+            await self._store(writer, await self._spool.next(_BATCH_BODIES, _BATCH_BYTES))
+        else:
+            # Bodies spooled before the keys of an earlier start were recovered.
+            await self._spool.remove_stored(self._is_stored)
+            self._reconciled = True
+        return 0
+
+    @property
+    def has_spooled(self) -> bool:
+        """Whether bodies wait in the spool."""
+        return self._spool.bodies > 0
+
+    async def close(self) -> None:
+        """Close the spool; the spooled bodies remain on disk for the next start."""
+        await self._spool.close()
+
+    def spool_problems(self) -> list[str]:
+        """Return what the operator must do before the spool can be read; empty: nothing."""
+        return [] if self._spool.problem is None else [self._spool.problem]
+
+    async def spool_warnings(self) -> list[str]:
+        """Return the damages of the spool, with what to do, until the damaged files are deleted."""
+        return [
+            f"the spool was damaged, and {file} has what was set aside: all readable points are "
+            "delivered; find the lost ones by the event spool_damaged in the log, let their "
+            "senders repeat them, and then delete this file"
+            for file in await self._spool.damaged()
+        ]
+
+    async def _store(self, writer: PointWriter, bodies: list[SpooledBody]) -> None:
+        decoded: list[tuple[SpooledBody, PutBody]] = []
+        for each in bodies:
+            try:
+                decoded.append((each, _BODY.decode(each.body)))
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                await self._spool.set_aside(each, str(error))
+        # All at once, for one group commit; the writer preserves their order.
+        answers = await asyncio.gather(
+            *(writer.put(body, each.key) for each, body in decoded), return_exceptions=True
+        )
+        for (each, _), answer in zip(decoded, answers, strict=True):
+            if isinstance(answer, InvalidRequestError | TooLargeError):
+                log.error("spooled_body_rejected", points=each.points, error=answer.message)
+                metrics.SPOOL_REFUSED_POINTS.inc(each.points)
+            elif isinstance(answer, BaseException):
+                raise answer
+        await self._spool.remove([each for each, _ in decoded])
+
+
+def _require(writer: PointWriter | None) -> PointWriter:
+    if writer is None:
+        raise UnavailableError(
+            "Ignite is away, and MISTBOW_WHEN_AWAY is refuse",
+            hint="Try again later; /readyz reports what the agent waits for.",
+        )
+    return writer

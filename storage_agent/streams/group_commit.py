@@ -1,0 +1,130 @@
+"""Group commit: builds one segment from all waiting appends, without I/O."""
+
+import itertools
+import secrets
+from asyncio import Future
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from storage_agent.streams.columns import Columns, as_batch
+from storage_agent.streams.index import time_range
+from storage_agent.streams.segments import AppendResult, Segment, SegmentHeader, empty_batch
+
+# Each segment that each process of an agent writes has a nonce of its own.
+_PROCESS = secrets.token_hex(8)
+_NUMBERS = itertools.count()
+
+
+@dataclass(frozen=True, slots=True)
+class PendingAppend:
+    """Rows that wait to be stored, and the future that receives the result.
+
+    ``series``: metadata of series that are new or changed. ``frontier``: the stream's new frontier,
+    which is stored atomically with the rows.
+    """
+
+    rows: pa.RecordBatch | Columns
+    epoch: int | None
+    key: str | None
+    done: Future[AppendResult]
+    series: Sequence[dict[str, Any]] = field(default=())
+    frontier: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentContext:
+    """The part of the next segment's header that depends on the state of the stream.
+
+    ``frontier_before``: the frontier of the stream before the segment. ``limit``: rows with a
+    greater ``ts`` are future points; None: the stream has no future points.
+    """
+
+    stream: str
+    schema: pa.Schema
+    first: int
+    epoch: int
+    frontier_before: int
+    frontier: int
+    created: int
+    released: int
+    limit: int | None = None
+
+
+def build_segment(
+    context: SegmentContext, appends: Sequence[PendingAppend]
+) -> tuple[Segment, list[AppendResult]]:
+    """Return one segment with the rows of all appends, and the result of each append."""
+    parts = [append.rows for append in appends]
+    rows = as_batch(parts)
+    future_points = empty_batch(context.schema)
+    counts = [part.num_rows for part in parts]
+    context = replace(context, frontier=max(context.frontier, *(one.frontier for one in appends)))
+    limit = context.limit
+    if limit is not None and rows.num_rows and time_range(rows)[1] > limit:
+        counts = [_up_to(as_batch([part]), limit).num_rows for part in parts]
+        future_points = rows.filter(pc.greater(rows["ts"], limit))
+        rows = _up_to(rows, limit)
+    results = _results(context, counts)
+    keys = {
+        append.key: result
+        for append, result in zip(appends, results, strict=True)
+        if append.key is not None
+    }
+    series = [series for append in appends for series in append.series]
+    header = _header(context, max(1, rows.num_rows), keys=keys, series=series)
+    return Segment(header, rows, future_points), results
+
+
+def build_release(context: SegmentContext, due: Sequence[pa.RecordBatch]) -> Segment:
+    """Return a segment whose rows are ``due``: future points whose times have come."""
+    rows = pa.concat_batches(due)
+    return Segment(_header(context, max(1, rows.num_rows)), rows, empty_batch(context.schema))
+
+
+def build_claim(context: SegmentContext) -> Segment:
+    """Return the segment that begins an epoch: the segment takes one position, but has no rows."""
+    return Segment(_header(context, 1), empty_batch(context.schema), empty_batch(context.schema))
+
+
+def _header(context: SegmentContext, count: int, **more: Any) -> SegmentHeader:
+    return SegmentHeader(
+        stream=context.stream,
+        first=context.first,
+        count=count,
+        epoch=context.epoch,
+        nonce=f"{_PROCESS}-{next(_NUMBERS)}",
+        frontier=context.frontier,
+        frontier_before=context.frontier_before,
+        created=context.created,
+        released=context.released,
+        **more,
+    )
+
+
+def _results(context: SegmentContext, counts: Sequence[int]) -> list[AppendResult]:
+    results = []
+    first = context.first
+    for count in counts:
+        results.append(AppendResult(first, first + count, context.frontier))
+        first += count
+    return results
+
+
+def _up_to(rows: pa.RecordBatch, limit: int) -> pa.RecordBatch:
+    return rows.filter(pc.less_equal(rows["ts"], limit))
+
+
+def resolve(done: Future[Any], value: object) -> None:
+    """Set the result of a queued change, unless its client has disconnected."""
+    if not done.done():
+        done.set_result(value)
+
+
+def reject(done: Future[Any], error: Exception) -> None:
+    """Set the error of a queued change, unless its client has disconnected."""
+    if not done.done():
+        done.set_exception(error)

@@ -1,0 +1,75 @@
+"""Remembers the idempotency keys of recent appends, to recognize repeated appends.
+
+``Caller.scoped_key`` makes the keys of clients unique; keys of agents begin with
+``INTERNAL_PREFIX``.
+"""
+
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+
+from storage_agent.streams.segments import AppendResult
+
+MAX_KEYS = 100_000
+MAX_AGE_S = 600.0
+INTERNAL_PREFIX = "\n"
+"""The prefix of keys that agents create; a client cannot send this prefix in a header."""
+
+_MAX_INTERNAL_KEYS = 10_000
+_MAX_STEP_S = 5.0
+"""The maximum time (s) that a pause between two appends adds to the age of a key."""
+
+
+class IdempotencyKeys:
+    """The idempotency keys of recent appends, with the result of each append.
+
+    Up to ``MAX_KEYS`` keys of clients are stored, each for ``MAX_AGE_S``. The age of a key is
+    measured from the time when this process recorded the key, so repeats are recognized after a
+    restart of any duration. A pause without appends adds at most 5 s to the age of each key: while
+    Ignite is unavailable, no append succeeds, and clients repeat their appends after the pause.
+    Keys of agents have a separate limit, because agents need them only for a moment.
+    """
+
+    def __init__(self) -> None:
+        self._of_clients = _KeyTable(MAX_KEYS)
+        self._internal = _KeyTable(_MAX_INTERNAL_KEYS)
+        self._now = 0.0
+        self._recorded_at = time.monotonic()
+
+    def __len__(self) -> int:
+        return len(self._of_clients.results) + len(self._internal.results)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._table(key).results
+
+    def get(self, key: str | None) -> AppendResult | None:
+        """Return the result of the recent append with a key; None: no recent append has the key."""
+        found = self._table(key).results.get(key) if key is not None else None
+        return found[0] if found else None
+
+    def record(self, keys: Mapping[str, AppendResult]) -> None:
+        """Add keys (key -> result of the append) as the newest keys, and remove expired keys."""
+        now = time.monotonic()
+        self._now += min(now - self._recorded_at, _MAX_STEP_S)
+        self._recorded_at = now
+        for key, result in keys.items():
+            self._table(key).results[key] = (result, self._now)
+        for table in (self._of_clients, self._internal):
+            table.expire(self._now - MAX_AGE_S)
+
+    def _table(self, key: str) -> "_KeyTable":
+        return self._internal if key.startswith(INTERNAL_PREFIX) else self._of_clients
+
+
+class _KeyTable:
+    def __init__(self, max_keys: int) -> None:
+        self.results: OrderedDict[str, tuple[AppendResult, float]] = OrderedDict()
+        self._max_keys = max_keys
+
+    def expire(self, before: float) -> None:
+        """Remove the keys recorded before a time, and the oldest keys above the maximum."""
+        while self.results:
+            _, recorded = next(iter(self.results.values()))
+            if len(self.results) <= self._max_keys and recorded > before:
+                return
+            self.results.popitem(last=False)

@@ -1,0 +1,56 @@
+"""The policy of a stream: its retention, its compaction by key, and whether it accepts appends."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from storage_agent.streams.index import EARLIEST
+from storage_agent.streams.state import State
+
+
+class StreamPolicy(Protocol):
+    """The rules for the retention, the compaction and the appends of one stream."""
+
+    @property
+    def latest_per_key(self) -> bool:
+        """Whether compaction retains only the last event of each key."""
+
+    def retention_ms(self) -> int | None:
+        """Return the retention (ms); None: rows do not expire."""
+
+    def expired_before(self, state: State) -> int:
+        """Return the expiry threshold (ms): segments that were created earlier have expired.
+
+        Retention leases in ``state`` may require an earlier threshold.
+        """
+
+    def is_full(self) -> bool:
+        """Return whether appends are rejected because the streams exceed the storage limit."""
+
+
+@dataclass(slots=True)
+class StorageUsage:
+    """The result of the last check of the storage limit, which ``Maintenance`` updates.
+
+    ``is_full``: whether appends are rejected because the streams exceed the limit.
+    """
+
+    is_full: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Permanent:
+    """The policy of a stream whose rows never expire."""
+
+    latest_per_key: bool = False
+
+    def retention_ms(self) -> int | None:
+        """Return None, because the rows never expire."""
+        return None
+
+    def expired_before(self, state: State) -> int:  # noqa: ARG002 - of the protocol
+        """Return the earliest time, because no segment expires."""
+        return EARLIEST
+
+    def is_full(self) -> bool:
+        """Return False, because the storage limit does not apply to the stream."""
+        return False

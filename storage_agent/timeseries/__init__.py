@@ -1,0 +1,1 @@
+"""The points of this site: their encoding, catalogue, queries and removal."""

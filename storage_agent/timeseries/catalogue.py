@@ -1,0 +1,229 @@
+"""The catalogue: the metadata and the latest value of each series that this agent stores.
+
+The catalogue is in memory, and is derived from the segments of the stream ``raw``. A checkpoint in
+Ignite contains the catalogue, and the position before which all segments were applied to it. After
+a restart, the agent reads the checkpoint and applies the later segments.
+"""
+
+import time
+from collections.abc import Callable, Collection, Iterator
+from itertools import takewhile
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mistbow.runtime.slices import Slices
+from mistbow.streams.json_numbers import is_stale
+from storage_agent.ignite.client import IgniteClient
+from storage_agent.series import Metadata, Series, series_of
+from storage_agent.streams.columns import as_list
+from storage_agent.streams.index import EARLIEST, IndexEntry
+from storage_agent.streams.log import StreamLog
+from storage_agent.streams.segments import Segment
+from storage_agent.timeseries.checkpoint import CatalogueStore
+from storage_agent.timeseries.selection import SeriesSelection, description_of
+from storage_agent.timeseries.series_index import LatestValue, SeriesIndex
+
+_MAX_REPLAY_SEGMENTS = 32
+
+
+class Catalogue:
+    """The series that this agent stores, keyed by (metric, entity)."""
+
+    def __init__(self) -> None:
+        self._index = SeriesIndex()
+        self._store = CatalogueStore(self._index)
+        self._applied = 0
+        self._checkpointed = 0
+        self.expired_before: Callable[[], int] = lambda: EARLIEST
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def contains(self, series: Series) -> bool:
+        """Return whether the catalogue contains a series."""
+        return bool(self._index.number(*series))
+
+    def metrics(self) -> list[str]:
+        """Return the names of all metrics."""
+        return [name for name in self._index.metrics.values if name is not None]
+
+    def metadata(self, series: Series) -> Metadata | None:
+        """Return the metadata of a series; None: the catalogue does not contain the series."""
+        number = self._index.number(*series)
+        return self._index.metadata(number) if number else None
+
+    def description(self, metric: str, entity: str) -> bytes | None:
+        """Return the metadata of a series without metric and entity, as JSON.
+
+        Equal descriptions are the same object. None: the catalogue does not contain the series.
+        """
+        index = self._index
+        number = index.number(metric, entity)
+        return index.description(number) if number else None
+
+    def latest(self, series: Series) -> LatestValue | None:
+        """Return the latest value of a series; None: there is no value, or the value expired."""
+        latest = self.stored_latest(series)
+        return None if latest is None or latest.created < self.expired_before() else latest
+
+    def stored_latest(self, series: Series) -> LatestValue | None:
+        """Return the latest value of a series, even an expired value; None: there is no value."""
+        number = self._index.number(*series)
+        return self._index.latest(number) if number else None
+
+    def version(self, series: Series) -> int:
+        """Return a number that differs after each change of the latest value of a series.
+
+        0: the series has no latest value.
+        """
+        number = self._index.number(*series)
+        return self._index.version.view[number] if number else 0
+
+    def checkpointed_position(self) -> int:
+        """Return the position in ``raw`` before which the checkpoint includes all segments."""
+        return self._checkpointed
+
+    def expire(self) -> list[Series]:
+        """Remove the series whose points have all expired; return the series to recheck.
+
+        The latest value of a returned series has expired. Other points of this series, with earlier
+        timestamps, arrived later, and some of these points have not expired yet.
+        """
+        index, before = self._index, self.expired_before()
+        part = slice(index.size)
+        expired = (index.version.array[part] > 0) & (index.created.array[part] < before)
+        gone = expired & (index.seen.array[part] < before)
+        for number in np.flatnonzero(gone).tolist():
+            self._remove(number)
+        return [index.series(number) for number in np.flatnonzero(expired & ~gone).tolist()]
+
+    def set_latest(self, series: Series, latest: LatestValue | None) -> None:
+        """Replace the latest value of a series after points were removed.
+
+        ``latest``: None removes the series.
+        """
+        number = self._index.number(*series)
+        if not number:
+            return
+        if latest is None:
+            self._remove(number)
+        else:
+            self._index.set_latest(number, latest.ts, latest.value, latest.created, latest.seen)
+            self._store.mark(number)
+
+    def all(self) -> Iterator[tuple[Series, Metadata]]:
+        """Yield every series with its metadata."""
+        yield from self.select().items()
+
+    def find(
+        self, metrics: Collection[str], entities: Collection[str]
+    ) -> Iterator[tuple[Series, Metadata]]:
+        """Yield the series with the given metrics and entities; an empty collection matches all."""
+        yield from self.select(metrics, entities).items()
+
+    def select(
+        self, metrics: Collection[str] = (), entities: Collection[str] = ()
+    ) -> SeriesSelection:
+        """Return the series with the given metrics and entities; an empty collection matches all.
+
+        Expired latest values are left out.
+        """
+        index = self._index
+        return index.select(index.find(metrics, entities), self.expired_before())
+
+    def count_of_metric(self, metric: str) -> int:
+        """Return the number of series of a metric."""
+        return self._index.count_of_metric(metric)
+
+    def count_of_entity(self, entity: str) -> int:
+        """Return the number of series of an entity."""
+        return self._index.count_of_entity(entity)
+
+    def apply(self, segment: Segment) -> list[Metadata]:
+        """Apply a segment of ``raw``; return the metadata of the new and changed series."""
+        changed = list(segment.header.series)
+        for metadata in segment.header.series:
+            self.describe(series_of(metadata), metadata)
+        for rows in (segment.rows, segment.future_points):
+            if rows.num_rows:
+                changed += self._apply_points(rows, segment.header.created)
+        self._applied = segment.next
+        return changed
+
+    async def recover(self, ignite: IgniteClient, metadata: dict[str, Any], raw: StreamLog) -> None:
+        """Read the checkpoint, and apply the segments and runs after it.
+
+        ``metadata``: the entries of the metadata cache in Ignite.
+        """
+        self._applied = self._checkpointed = await self._store.recover(ignite, metadata)
+        entries = list(raw.index.entries_from(self._applied))
+        slices = Slices()
+        while entries:
+            if entries[0].blocks:
+                await self._replay_run(raw, entries.pop(0))
+                continue
+            segments = list(
+                takewhile(lambda entry: not entry.blocks, entries[:_MAX_REPLAY_SEGMENTS])
+            )
+            for segment in await raw.segments(segments):
+                self.apply(segment)
+                await slices.pause()
+            del entries[: len(segments)]
+
+    async def _replay_run(self, raw: StreamLog, entry: IndexEntry) -> None:
+        """Apply those points of a run that are not applied yet; runs contain no metadata."""
+        [extent] = await raw.extents([entry])
+        segments = extent.segments
+        slices = Slices()
+        columns = (each.tolist() for each in (segments.first, segments.next, segments.created))
+        for first, end, created in zip(*columns, strict=True):
+            if end > self._applied:
+                rows = extent.select(max(first, self._applied), end)
+                self._apply_points(rows.batch, created)
+                await slices.pause()
+        self._apply_points(extent.pending_points(raw.future_points.released), entry.created)
+        self._applied = entry.next
+
+    async def checkpoint(self, ignite: IgniteClient) -> float:
+        """Write the changes since the last checkpoint to Ignite; return how long this took (s).
+
+        After an error, the next checkpoint includes the changes that were not stored.
+        """
+        begin = time.monotonic()
+        applied = self._applied
+        await self._store.write(ignite, applied)
+        self._checkpointed = applied
+        return time.monotonic() - begin
+
+    def describe(self, series: Series, metadata: Metadata) -> None:
+        """Add or replace the metadata of a series."""
+        self._store.mark(self._index.set_description(series, description_of(metadata)))
+
+    def _remove(self, number: int) -> None:
+        self._index.remove(number)
+        self._store.mark(number)
+
+    def _apply_points(self, rows: pa.RecordBatch, created: int) -> list[Metadata]:
+        found = []
+        columns = (as_list(rows[name]) for name in ("metric", "entity", "ts", "value"))
+        # Local names, since the loop runs once per stored point.
+        index, mark = self._index, self._store.mark
+        number_of, set_latest = index.number, index.set_latest
+        for metric, entity, ts, value in zip(*columns, strict=True):
+            number = number_of(metric, entity)
+            if not number:
+                # The series was deleted while these points, without new metadata, were appended.
+                metadata = {"metricID": metric, "entityID": entity}
+                self.describe((metric, entity), metadata)
+                found.append(metadata)
+                number = index.number(metric, entity)
+            is_newer = index.ts.view[number] <= ts and not (value != value and is_stale(value))
+            if is_newer or not index.version.view[number]:
+                set_latest(number, ts, value, created, created)
+                mark(number)
+            elif index.seen.view[number] < created:
+                index.see(number, created)
+                mark(number)
+        return found

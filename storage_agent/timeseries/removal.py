@@ -1,0 +1,235 @@
+"""The deletion and expiry of points, and the correction of latest values in the catalogue."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+from msgspec.structs import replace
+
+from mistbow.errors import MistbowError
+from mistbow.runtime.slices import Slices
+from mistbow.streams.json_numbers import is_stale
+from mistbow.telemetry import get_logger
+from storage_agent.series import Series
+from storage_agent.streams.columns import KeyMatcher, as_list
+from storage_agent.streams.extents import Extent
+from storage_agent.streams.index import EARLIEST, IndexEntry
+from storage_agent.streams.log import StreamLog
+from storage_agent.streams.manifest import KeySet, Tombstone
+from storage_agent.streams.streams import Stream
+from storage_agent.timeseries.catalogue import Catalogue
+from storage_agent.timeseries.deletion import cover_series
+from storage_agent.timeseries.history import RemotePoints
+from storage_agent.timeseries.series_index import LatestValue
+
+log = get_logger(__name__)
+
+_COLUMNS = ("metric", "entity", "ts", "value")
+
+SelectSeries = Callable[[], Awaitable[Collection[Series]]]
+"""A function that returns the series that a deletion selects."""
+
+ReadLatest = Callable[[Collection[Series]], Awaitable[dict[Series, tuple[int, float]]]]
+
+
+class PointRemover:
+    """Deletes points, and corrects the catalogue after points were deleted or have expired.
+
+    ``remote_points``: reads the points that were offloaded to other sites.
+    """
+
+    def __init__(self, raw: Stream, catalogue: Catalogue, remote_points: RemotePoints) -> None:
+        self._raw = raw
+        self._catalogue = catalogue
+        self._remote_points = remote_points
+        self._unresolved: set[Series] = set()
+
+    async def delete(
+        self, select: SelectSeries, start: int | None, end: int | None
+    ) -> list[Series]:
+        """Delete the points of series from ``start`` to ``end``; return series without points.
+
+        ``start``, ``end``: ms, inclusive; None if unbounded. ``select``: returns the series to
+        delete. No point can be appended between the call of ``select`` and the deletion, so a new
+        series is deleted only if ``select`` returns it. The result of this method contains the
+        series that have no points after the deletion.
+        """
+        head = self._raw.log.head
+        series: Collection[Series] = ()
+
+        async def key_sets() -> list[KeySet]:
+            nonlocal series
+            series = await select()
+            return await asyncio.to_thread(cover_series, series, self._catalogue)
+
+        await self._raw.writer.delete_keys(key_sets, start, end)
+        if start is None and end is None:
+            return await self._recheck(series, head)
+        return [*await self._recheck_local(series), *await self._recheck_remote()]
+
+    async def expire(self) -> list[Series]:
+        """Recheck the series whose latest value has expired; return the series without points.
+
+        Series whose latest value could not be read from another site yet are rechecked too.
+        """
+        expired = self._catalogue.expire()
+        gone = await self._recheck(expired, 0) if expired else []
+        return [*gone, *await self._recheck_remote()]
+
+    async def finish_deletions(self) -> None:
+        """Correct the latest values in the catalogue whose points were deleted before a crash."""
+        # Points that were removed only here, after an offload, still count.
+        done = (each for each in self._raw.log.manifest.current.tombstones if not each.local)
+        tombstones = [(each, frozenset(each.keys)) for each in done]
+        deleted = []
+        async for series in Slices().over(self._catalogue.select() if tombstones else ()):
+            latest = self._catalogue.latest(series)
+            if latest is not None and any(
+                _deletes(each, keys, series, latest) for each, keys in tombstones
+            ):
+                deleted.append(series)
+        if deleted:
+            await self._recheck_local(deleted)
+
+    async def _recheck_local(self, series: Collection[Series]) -> list[Series]:
+        """Recheck those of the series that have no offloaded points; return series without points.
+
+        The other series are added to the series that ``_recheck_remote`` will recheck.
+        """
+        remotes = await asyncio.to_thread(lambda: list(self._remote_points.among(series)))
+        moved = {each for remote in remotes for each in remote.series}
+        self._unresolved |= moved
+        if not moved:
+            return await self._recheck(series, 0)
+        return await self._recheck([each for each in series if each not in moved], 0)
+
+    async def _recheck_remote(self) -> list[Series]:
+        """Recheck the series that ``_recheck_local`` left out; return the series without points.
+
+        Local and offloaded points are read. If a site is unreachable, the remaining series are
+        rechecked by the next call.
+        """
+        gone = []
+        for each in list(self._unresolved):
+            try:
+                gone += await self._recheck([each], 0, self._remote_points.latest)
+            except MistbowError as error:
+                log.info("latest_value_unavailable", series=each, reason=error.message)
+                break
+            self._unresolved.discard(each)
+        return gone
+
+    async def _recheck(
+        self, series: Collection[Series], since: int, read_remote: ReadLatest | None = None
+    ) -> list[Series]:
+        """Correct the latest values of series in the catalogue; return series without points.
+
+        ``since``: the position from which local points are read. ``read_remote``: returns the
+        latest offloaded points; None: only local points count.
+        """
+        gone = []
+        left = series
+        slices = Slices()
+        while left:
+            versions = {each: self._catalogue.version(each) async for each in slices.over(left)}
+            latest = await _latest(self._raw.log, left, since)
+            if read_remote is not None:
+                for each, (ts, value) in (await read_remote(left)).items():
+                    stored = self._catalogue.stored_latest(each)
+                    seen = 0 if stored is None else stored.seen
+                    if each not in latest or latest[each].ts < ts:
+                        latest[each] = LatestValue(ts, value, seen, seen)
+            # Series with points that arrived meanwhile are rechecked.
+            changed = []
+            async for each, version in slices.over(versions.items()):
+                if self._catalogue.version(each) != version:
+                    changed.append(each)
+                    continue
+                self._catalogue.set_latest(each, latest.get(each))
+                if each not in latest:
+                    gone.append(each)
+            left = changed
+        return gone
+
+
+async def _latest(
+    log: StreamLog, series: Collection[Series], since: int
+) -> dict[Series, LatestValue]:
+    """Return series -> latest value among the points at positions from ``since`` on.
+
+    Segments and runs are read from the last to the first. Staleness markers are skipped.
+    """
+    found: dict[Series, LatestValue] = {}
+    if log.head <= since:
+        return found
+    keys = await asyncio.to_thread(KeyMatcher, series)
+    before = log.expired_before()
+    released = log.future_points.released
+    min_ts = EARLIEST
+    for entry, top in log.index.reversed_entries():
+        if entry.next <= since or entry.created < before:
+            break
+        # Future points have times beyond those of the rows before them.
+        if max(top, entry.future_max_ts) < min_ts:
+            continue
+        [extent] = await log.extents([entry])
+        await asyncio.to_thread(_add_latest, found, _values(extent, entry, keys, released))
+        if len(found) == len(series):
+            min_ts = min(latest.ts for latest in found.values())
+    return found
+
+
+def _add_latest(
+    found: dict[Series, LatestValue], values: Iterable[tuple[Series, LatestValue]]
+) -> None:
+    """Add ``values`` to ``found``, but for values that are earlier than those found before."""
+    for each, latest in values:
+        if is_stale(latest.value):
+            continue
+        newer = found.get(each)
+        # At equal times the point of the later position counts, which was found first.
+        if newer is None or newer.ts < latest.ts:
+            found[each] = replace(latest, seen=max(latest.seen, newer.seen if newer else 0))
+
+
+def _values(
+    extent: Extent, entry: IndexEntry, keys: KeyMatcher, released: int
+) -> Iterator[tuple[Series, LatestValue]]:
+    """Yield the points of series in an extent, as pairs of the series and a ``LatestValue``.
+
+    The rows come first, then the future points; both are in descending order of times.
+    """
+    rows = extent.select(entry.first, entry.next)
+    parts = [
+        (rows.batch, extent.segments.created[extent.segments.find_all(rows.positions)]),
+        (pending := extent.pending_points(released), np.full(pending.num_rows, entry.created)),
+    ]
+    for batch, created in parts:
+        mask = keys.mask([batch["metric"], batch["entity"]]).to_numpy(zero_copy_only=False)
+        selected, arrived = batch.filter(pa.array(mask)), created[mask].tolist()
+        metrics, entities, times, values = (as_list(selected[name]) for name in _COLUMNS)
+        # Stable and reversed: at equal times the point of the later position is first.
+        order = np.argsort(times, kind="stable")[::-1].tolist() if times else []
+        for at in order:
+            yield (
+                (metrics[at], entities[at]),
+                LatestValue(times[at], values[at], arrived[at], arrived[at]),
+            )
+
+
+def _deletes(
+    tombstone: Tombstone, keys: Collection[Sequence[str]], series: Series, latest: LatestValue
+) -> bool:
+    return (
+        latest.created <= tombstone.created
+        and (not keys or _key(tombstone.columns, series) in keys)
+        and (tombstone.min_ts is None or latest.ts >= tombstone.min_ts)
+        and (tombstone.max_ts is None or latest.ts <= tombstone.max_ts)
+    )
+
+
+def _key(columns: Sequence[str], series: Series) -> tuple[str, ...]:
+    """Return the values of a series in ``columns``, which are ``metric``, ``entity``, or both."""
+    metric, entity = series
+    return tuple(metric if column == "metric" else entity for column in columns)

@@ -1,0 +1,1 @@
+"""The whole suite on one machine: starting, supervising and stopping the processes."""

@@ -1,0 +1,61 @@
+"""Replaces the stack traces of expected faults in the output of a child process by one line."""
+
+import re
+from collections.abc import Iterator
+
+from mistbow.os_faults import described_faults
+
+_EVENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
+"""The beginning of a log event; other lines belong to the event before."""
+
+_SEVERE = re.compile(r" SEVERE ")
+_DUMP = " Thread dump at "
+_MAX_LINES = 10_000
+
+
+class TraceFilter:
+    """Filters the lines of one run of a child process.
+
+    The lines of a severe event wait until the next event, or until ``close``. If they are the trace
+    of an expected fault, such as a full disk, one line replaces them. The dump of all threads,
+    which Ignite writes after such a fault, is omitted too.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._waiting: list[str] = []
+        self._waits = self._drops = self._has_fault = False
+
+    def feed(self, line: str) -> Iterator[str]:
+        """Take a line, and yield the lines to log."""
+        if _EVENT.match(line):
+            yield from self.close()
+            self._waits = _SEVERE.search(line) is not None
+            self._drops = self._has_fault and _DUMP in line
+            if not self._drops:
+                yield line
+        elif self._waits:
+            self._waiting.append(line)
+            if len(self._waiting) > _MAX_LINES:
+                yield from self.close()
+        else:
+            yield line
+
+    def close(self) -> Iterator[str]:
+        """Yield the lines that still wait, or the line that replaces them."""
+        waiting, self._waiting = self._waiting, []
+        drops, self._drops, self._waits = self._drops, False, False
+        if drops:
+            return
+        fault = next(filter(None, map(_fault_in, reversed(waiting))), None)
+        if fault is None:
+            yield from waiting
+        else:
+            self._has_fault = True
+            yield f"mistbow: {self._name}: {fault} (a trace of {len(waiting)} lines is omitted)"
+
+
+def _fault_in(line: str) -> str | None:
+    if "Exception: " not in line:
+        return None
+    return next((text for problem, text in described_faults() if problem in line), None)

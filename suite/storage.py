@@ -1,0 +1,35 @@
+"""``mistbow storage``: runs a site's Ignite and storage agent until SIGTERM, in a container."""
+
+from ignite_server.jars import check_jars, ensure_jars, required_jars
+from mistbow.home_lock import home_lock
+from mistbow.private_files import make_home
+from mistbow.service import require_token_beyond_loopback
+from suite.child_logs import StdoutLog
+from suite.preparation import check_all_ports
+from suite.processes import secrets_of, storage
+from suite.settings import StorageSettings
+from suite.signals import stop_on_signals
+from suite.supervisor import Supervisor
+
+
+def run(settings: StorageSettings) -> None:
+    """Run Ignite and the storage agent until SIGTERM or Ctrl-C, with logs on standard output."""
+    require_token_beyond_loopback("storage", settings.host, settings)
+    problems = make_home(settings.home)
+    with home_lock(settings.home, "run", "a suite") as lock:
+        check_all_ports(settings, settings.host)
+        # A complete folder is only checked: that of an image is read-only.
+        if not settings.jars_folder.exists() or check_jars(settings.jars_folder, required_jars()):
+            ensure_jars(settings.jars_folder)
+        stopping = stop_on_signals()
+        output = StdoutLog(secrets_of(settings))
+        for problem in problems:
+            output.report(problem)
+        supervisor = Supervisor(storage(settings), output, keep_open=[lock])
+        try:
+            if supervisor.start(stopping):
+                stopping.wait()
+        finally:
+            output.report("stopping")
+            supervisor.stop()
+            output.report("stopped")

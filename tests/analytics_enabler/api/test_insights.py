@@ -1,0 +1,208 @@
+"""The API that deploys, checks and explains insights."""
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from analytics.client.enabler import EnablerClient
+from mistbow.client.agent import AgentClient
+from mistbow.client.agent_model import Point
+from mistbow.errors import (
+    ConflictError,
+    InvalidQueryError,
+    InvalidRequestError,
+    NotFoundError,
+)
+from tests.analytics_enabler.conftest import SharedSite
+from tests.support.conditions import eventually
+
+QUERY = "cpu_now = COMPUTE AVG(cpu.util, 10 SECONDS) BY node EVERY 5 SECONDS"
+TWO = f"{QUERY}; cpu_peak = COMPUTE MAX(cpu.util, 10 SECONDS) BY node EVERY 5 SECONDS"
+
+
+def test_submit_show_list_delete(lone_enabler: EnablerClient) -> None:
+    accepted = lone_enabler.submit(TWO, name="host")
+    assert accepted.insights == ["cpu_now", "cpu_peak"]
+    deployment_id = accepted.deployment_id
+    eventually(lambda: lone_enabler.show(deployment_id).status == "waiting for a worker")
+    shown = lone_enabler.show(deployment_id)
+    assert (shown.name, shown.queries) == ("host", TWO)
+    assert shown.error == "all.fair, whole: no node with site=n1"
+    assert shown.insights[0].uid == f"{accepted.deployment_id}/cpu_now/1"
+    assert shown.insights[0].first_tick > shown.insights[0].since > 0
+    assert lone_enabler.list() == [shown]
+    lone_enabler.delete(accepted.deployment_id)
+    assert lone_enabler.list() == []
+    with pytest.raises(NotFoundError):
+        lone_enabler.show(accepted.deployment_id)
+    with pytest.raises(NotFoundError):
+        lone_enabler.delete(accepted.deployment_id)
+
+
+def test_submit_with_same_key_deploys_once(lone_enabler: EnablerClient) -> None:
+    first = lone_enabler.submit(QUERY, idempotency_key="k")
+    assert lone_enabler.submit(QUERY, idempotency_key="k") == first
+    assert len(lone_enabler.list()) == 1
+    with pytest.raises(ConflictError, match="other insights"):
+        lone_enabler.submit(TWO, idempotency_key="k")
+    with pytest.raises(InvalidRequestError):
+        lone_enabler.submit(QUERY, idempotency_key="k" * 201)
+    assert lone_enabler.submit(QUERY).deployment_id != first.deployment_id
+
+
+def test_insight_continues_after_deletion_of_referenced_insight(
+    lone_enabler: EnablerClient,
+) -> None:
+    text = "twice = COMPUTE 2 * INSIGHT once EVERY 5 SECONDS"
+    once = lone_enabler.submit("once = COMPUTE AVG(cpu) EVERY 5 SECONDS").deployment_id
+    twice = lone_enabler.submit(text, idempotency_key="twice").deployment_id
+    shared = lone_enabler.explain("c = COMPUTE INSIGHT twice EVERY 5 SECONDS").shared
+    assert {f"{once}/once/1", f"{twice}/twice/1"} <= {*shared[0].others}
+    with pytest.raises(InvalidQueryError, match="there is no insight `once`"):
+        lone_enabler.amend(once, text)  # it would replace the insight that it refers to
+    lone_enabler.delete(once)
+    (left,) = lone_enabler.show(twice).insights
+    assert left.text == text
+    assert lone_enabler.submit(text, idempotency_key="twice").deployment_id == twice
+    with pytest.raises(InvalidQueryError, match="there is no insight `once`"):
+        lone_enabler.amend(twice, text)
+    lone_enabler.delete(twice)
+
+
+def test_results_are_empty_before_first_computation(lone_enabler: EnablerClient) -> None:
+    deployment_id = lone_enabler.submit(QUERY).deployment_id
+    assert lone_enabler.results(deployment_id).results == []
+
+
+def test_api_accepts_bodies_of_the_specification(enabler_url: str) -> None:
+    insights = f"{enabler_url}/api/insights"
+    text = {"Content-Type": "text/plain; charset=utf-8"}
+    answer = httpx.post(insights, content=QUERY, headers=text)
+    assert answer.status_code == 201
+    location = f"{insights}/{answer.json()['deployment_id']}"
+    assert httpx.put(location, json={"queries": TWO}).json()["insights"] == ["cpu_now", "cpu_peak"]
+    assert httpx.get(location).json()["queries"] == TWO
+    assert httpx.delete(location).status_code == 204
+    assert httpx.get(location).status_code == 404
+
+
+def test_insight_since_is_frontier_of_raw_stream(
+    enabler: EnablerClient, agent: AgentClient
+) -> None:
+    before = agent.info("raw").frontier
+    deployment_id = enabler.submit(QUERY).deployment_id
+    (insight,) = enabler.show(deployment_id).insights
+    assert before <= insight.since <= agent.info("raw").frontier
+    assert insight.first_tick % 5000 == 0
+    assert 0 < insight.first_tick - insight.since <= 5000
+
+
+def test_rejected_submission_lists_problems_with_positions(enabler: EnablerClient) -> None:
+    with pytest.raises(InvalidQueryError) as caught:
+        enabler.submit("a = COMPUTE AVGG(x) EVERY 5 s; b = COMPUTE AVG(x)")
+    assert caught.value.hint == "Did you mean `AVG`?"
+    assert "no function `AVGG` (and 1 more)" in caught.value.message
+    errors = [problem for problem in caught.value.details if problem["severity"] == "error"]
+    places = [(problem["line"], problem["column"], problem["length"]) for problem in errors]
+    assert places == [(1, 13, 4), (1, 44, 3)]
+    assert enabler.list() == []
+
+
+def test_check_reports_errors_and_warnings(enabler: EnablerClient, agent: AgentClient) -> None:
+    agent.put([Point("cpu.util", "h1", 1_700_000_000_000, 1.0)])
+    answer = enabler.check("a = COMPUTE AVG(cpu.utl) / 0 EVERY 5 s")
+    assert answer.ok
+    assert [problem.severity for problem in answer.problems] == ["warning", "warning"]
+    assert answer.problems[0].hint == "Did you mean `cpu.util`?"
+    assert not enabler.check("a = COMPUTE AVG(cpu.util").ok
+    accepted = enabler.submit("a = COMPUTE AVG(cpu.utl) EVERY 5 s")
+    assert "cpu.utl" in accepted.warnings[0].message
+    assert enabler.show(accepted.deployment_id).warnings == accepted.warnings
+
+
+def test_explain_reports_shared_windows(enabler: EnablerClient) -> None:
+    deployment_id = enabler.submit(QUERY).deployment_id
+    headroom = "headroom = COMPUTE 100 - AVG(cpu.util, 10 SECONDS) BY node EVERY 5 SECONDS"
+    (shared,) = enabler.explain(headroom).shared
+    assert shared.others == [f"{deployment_id}/cpu_now/1"]
+    assert f"with cpu_now of {deployment_id}; computed once" in enabler.explain_text(headroom)
+
+
+JSON = {"Content-Type": "application/json"}
+TEXT = {"Content-Type": "text/plain"}
+BAD = [
+    (b"", JSON, 400, "invalid_request"),
+    (b"{", JSON, 400, "invalid_request"),
+    (b"[]", JSON, 400, "invalid_request"),
+    (b'"text"', JSON, 400, "invalid_request"),
+    (b"null", JSON, 400, "invalid_request"),
+    (b"NaN", JSON, 400, "invalid_request"),
+    (b"{}", JSON, 400, "invalid_request"),
+    (b'{"queries": 5}', JSON, 400, "invalid_request"),
+    (b'{"queries": null}', JSON, 400, "invalid_request"),
+    (b'{"queries": ["a"]}', JSON, 400, "invalid_request"),
+    (b'{"queries": ""}', JSON, 400, "invalid_request"),
+    (b'{"queries": " \\n"}', JSON, 400, "invalid_request"),
+    (b'{"queries": "\\ud800"}', JSON, 400, "invalid_request"),
+    (b'{"queries": "\\u0000"}', JSON, 400, "invalid_query"),
+    (b'{"queries": "a", "extra": 1}', JSON, 400, "invalid_request"),
+    (b'{"queries": "a", "name": 7}', JSON, 400, "invalid_request"),
+    (b'{"queries": "a", "name": ""}', JSON, 400, "invalid_request"),
+    (b'{"queries": "\xff"}', JSON, 400, "invalid_request"),
+    (b"[" * 100_000, JSON, 400, "invalid_request"),
+    (b'{"queries": ' + b"[" * 100_000, JSON, 400, "invalid_request"),
+    (b"", TEXT, 400, "invalid_request"),
+    (b"\xff\xfe", TEXT, 400, "invalid_request"),
+    (b"SELECT * FROM cpu", TEXT, 400, "invalid_query"),
+    (b"a = COMPUTE " + b"(" * 50_000, TEXT, 400, "invalid_query"),
+    (b"a = COMPUTE AVG(x) / 1e999 EVERY 5 s", TEXT, 400, "invalid_query"),
+    (b"a = COMPUTE AVG(x) EVERY 99999999999999999999 s", TEXT, 400, "invalid_query"),
+    (b"a" * 1_000_001, TEXT, 413, "too_large"),
+    (b"a" * 10_000_000, TEXT, 413, "too_large"),
+    (QUERY.encode(), {"Content-Type": "application/xml"}, 400, "invalid_request"),
+    (QUERY.encode(), {}, 400, "invalid_request"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(BAD)))
+def test_invalid_body_is_rejected_with_4xx(shared_site: SharedSite, number: int) -> None:
+    body, headers, status, code = BAD[number]
+    for path in ("", "/check", "/explain"):
+        answer = httpx.post(
+            f"{shared_site.enabler}/api/insights{path}", content=body, headers=headers, timeout=30
+        )
+        if code == "invalid_query" and path:
+            assert answer.status_code == 200
+            assert answer.json()["problems"]
+            continue
+        assert answer.status_code == status, answer.text[:500]
+        error: dict[str, Any] = answer.json()["error"]
+        assert error["code"] == code
+        assert error["message"]
+        assert error.get("hint") or code == "invalid_query"
+        assert "Traceback" not in json.dumps(error)
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/api/insights/d-none", 404),
+        ("/api/insights/d-none/results", 404),
+        ("/api/insights/d-none/results/follow", 404),
+        ("/api/insights/%00/results", 404),
+        ("/api/other", 404),
+    ],
+)
+def test_unknown_path_is_rejected(shared_site: SharedSite, path: str, status: int) -> None:
+    answer = httpx.get(f"{shared_site.enabler}{path}")
+    assert answer.status_code == status
+    assert answer.json()["error"]["code"] == "not_found"
+
+
+def test_openapi_documents_every_path(shared_site: SharedSite) -> None:
+    paths = httpx.get(f"{shared_site.enabler}/openapi.json").json()["paths"]
+    submit = paths["/api/insights"]["post"]
+    assert set(submit["requestBody"]["content"]) == {"application/json", "text/plain"}
+    assert "/api/insights/{deployment_id}/results/follow" in paths

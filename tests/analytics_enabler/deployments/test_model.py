@@ -1,0 +1,87 @@
+"""Deployments as immutable data: generations of amended insights."""
+
+import msgspec
+
+from analytics.plan.feeds import Feed
+from analytics.plan.fragments import StreamLocation, Whole, fragment_from_json
+from analytics_enabler.deployments.model import (
+    MAX_ENDED,
+    Deployment,
+    DeploymentSaved,
+    Event,
+    event_from_json,
+)
+from analytics_enabler.fragments import plans_of, whole
+from analytics_enabler.groups import Group
+from tests.analytics_enabler.support import definitions, deployment
+
+ALL = Group(scope=None, scheduler="fair")
+OLD = "a = COMPUTE AVG(x) EVERY 5 s; b = COMPUTE AVG(y) EVERY 5 s; c = COMPUTE AVG(z) EVERY 5 s"
+NEW = (
+    "b = COMPUTE mean(y, 5 s) EVERY 5 s; c = COMPUTE SUM(z) EVERY 5 s; d = COMPUTE AVG(x) EVERY 1 s"
+)
+
+
+def uids(deployment: Deployment) -> list[str]:
+    return [generation.uid for generation in deployment.live]
+
+
+def test_first_tick_is_after_frontier() -> None:
+    for since, first in [(0, 5_000), (4_999, 5_000), (5_000, 10_000), (5_001, 10_000)]:
+        (generation,) = deployment("a = COMPUTE AVG(x) EVERY 5 s", since).live
+        assert generation.first_tick == first
+        assert generation.insight.since == since
+
+
+def test_amended_deployment_continues_unchanged_insights_and_replaces_others_at_once() -> None:
+    amended = deployment(OLD, since=10).defined_by(definitions(NEW), since=99)
+    assert uids(amended) == ["d-1/b/1", "d-1/c/2", "d-1/d/1"]
+    assert [generation.since for generation in amended.live] == [10, 99, 99]
+    ended = {g.uid: g.until for g in amended.generations if g.until is not None}
+    assert ended == {"d-1/a/1": 99, "d-1/c/1": 99}
+
+
+def test_insight_that_returns_starts_new_generation() -> None:
+    gone = deployment(OLD).defined_by(definitions("a = COMPUTE AVG(x) EVERY 5 s"), since=1)
+    back = gone.defined_by(definitions(OLD), since=2)
+    assert uids(back) == ["d-1/a/1", "d-1/b/2", "d-1/c/2"]
+
+
+def test_insight_over_feed_starts_at_first_row_and_ends_at_once() -> None:
+    text = "w: STREAM FROM stream(name='w'); a = COMPUTE {}(x FROM (w)) EVERY 5 s"
+    first = deployment(text.format("AVG"), since=70_000)
+    assert [generation.since for generation in first.live] == [0]
+    amended = first.defined_by(definitions(text.format("MAX")), 90_000, lambda _: "n1")
+    assert [(g.since, g.until) for g in amended.generations] == [(0, 0), (0, None)]
+    assert event_from_json(
+        msgspec.json.encode(DeploymentSaved(amended)).decode()
+    ) == DeploymentSaved(amended)
+    (group,) = {generation.group for generation in amended.live}
+    assert group.feed == Feed("w")
+    (fragment,) = whole(group, plans_of(amended.live)[group], "n1").values()
+    assert isinstance(fragment, Whole)
+    assert fragment.source == StreamLocation("n1", "w", Feed("w"))
+    assert fragment_from_json(msgspec.json.encode(fragment)) == fragment
+
+
+def test_ended_generation_runs_until_settled() -> None:
+    amended = deployment(OLD).defined_by(definitions(NEW), since=99)
+    assert len(amended.running) == 5
+    assert amended.settled_to({ALL: 98}) is amended
+    settled = amended.settled_to({ALL: 99})
+    assert [generation.uid for generation in settled.running] == uids(amended)
+    assert settled.settled_to({ALL: 100}) is settled
+
+
+def test_ended_generations_are_bounded() -> None:
+    current = deployment("a = COMPUTE AVG(x) EVERY 5 s")
+    for number in range(2 * MAX_ENDED):
+        function = ("SUM", "MAX")[number % 2]
+        current = current.defined_by(definitions(f"a = COMPUTE {function}(x) EVERY 5 s"), number)
+    assert len(current.generations) == MAX_ENDED + 1
+    assert uids(current) == [f"d-1/a/{2 * MAX_ENDED + 1}"]
+
+
+def test_events_survive_json_round_trip() -> None:
+    event = DeploymentSaved(deployment(OLD).defined_by(definitions(NEW), since=99))
+    assert msgspec.json.decode(msgspec.json.encode(event), type=Event) == event

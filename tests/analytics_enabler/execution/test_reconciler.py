@@ -1,0 +1,199 @@
+"""Reconciliation of the worker of one site: after restarts, and with two enablers."""
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+import pytest
+
+from analytics.client.enabler import EnablerClient
+from analytics.plan.fragments import StreamLocation, Whole
+from ignite_server.ports import free_ports
+from mistbow.errors import FencedError, UnavailableError
+from storage_agent.main import create_app as create_agent
+from storage_agent.settings import AgentSettings
+from tests.analytics_enabler.conftest import StartEnabler, running_enabler
+from tests.analytics_enabler.recording_worker import RecordingWorker
+from tests.support.conditions import eventually
+from tests.support.http_server import served
+from tests.support.operators import install_example_operators
+
+NOW = "cpu_now = COMPUTE AVG(cpu, 10 s) EVERY 5 s"
+HEADROOM = "cpu_headroom = COMPUTE 100 - AVG(cpu, 10 s) EVERY 5 s"
+
+
+def test_deployments_of_one_group_become_one_fragment(
+    enabler: EnablerClient, worker: RecordingWorker
+) -> None:
+    first = enabler.submit(NOW).deployment_id
+    second = enabler.submit(HEADROOM).deployment_id
+    both = {f"{first}/cpu_now/1", f"{second}/cpu_headroom/1"}
+    eventually(lambda: worker.insights == both)
+    (fragment,) = worker.fragments.values()
+    assert isinstance(fragment, Whole)
+    assert fragment.id == "all.fair"
+    assert (fragment.source, fragment.target) == (
+        StreamLocation("n1", "raw"),
+        StreamLocation("n1", "results/all.fair"),
+    )
+    assert len(fragment.plan.windows) == len(fragment.plan.panes) == 1
+    enabler.delete(first)
+    eventually(lambda: worker.insights == {f"{second}/cpu_headroom/1"})
+    enabler.delete(second)
+    eventually(lambda: worker.fragments == {})
+
+
+def test_status_reports_progress_of_insight(
+    enabler: EnablerClient, worker: RecordingWorker
+) -> None:
+    deployment_id = enabler.submit(NOW).deployment_id
+
+    def status() -> str:
+        shown = enabler.show(deployment_id)
+        assert shown.status == shown.insights[0].state
+        return shown.status
+
+    eventually(lambda: worker.insights and status() == "starting")
+    worker.frontier = enabler.show(deployment_id).insights[0].first_tick
+    eventually(lambda: status() == "running")
+    troubles = {f"{deployment_id}/cpu_now/1": "1 value is missing: GAP 1.0: `compute` returned inf"}
+    worker.status_fields["all.fair"] = {"troubles": troubles}
+    lack = "cpu_now: 1 value is missing: GAP 1.0: `compute` returned inf"
+    eventually(lambda: enabler.show(deployment_id).error == lack)
+    assert status() == "running"
+    worker.status_fields.clear()
+    worker.state, worker.error = "failed", "out of memory"
+    eventually(lambda: status() == "failed")
+    assert enabler.show(deployment_id).error == "out of memory"
+
+
+def test_insight_waits_for_worker_with_its_operator(
+    enabler: EnablerClient,
+    worker: RecordingWorker,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    install_example_operators(tmp_path, monkeypatch)
+    deployment_id = enabler.submit("a = COMPUTE trimmed_mean(x, 10 s) EVERY 5 s").deployment_id
+    lack = "all.fair, whole: no node with site=n1, the operator TRIMMED_MEAN 2.0"
+    eventually(lambda: enabler.show(deployment_id).error == lack)
+    assert enabler.show(deployment_id).status == "waiting for a worker"
+    worker.operators = ("TRIMMED_MEAN 1.0", "TRIMMED_MEAN 2.0")
+    eventually(lambda: worker.insights == {f"{deployment_id}/a/1"})
+
+
+def test_status_of_shed_or_lagging_insight_has_since(
+    enabler: EnablerClient, worker: RecordingWorker
+) -> None:
+    deployment_id = enabler.submit(f"{NOW}; {HEADROOM} WITH SALIENCE 5").deployment_id
+    eventually(lambda: len(worker.fragments) == 2)
+    plain = next(name for name, each in worker.fragments.items() if each.salience == 0)
+    worker.frontier = enabler.show(deployment_id).insights[0].first_tick
+    eventually(lambda: enabler.show(deployment_id).status == "running")
+
+    def states() -> list[tuple[str, int | None]]:
+        shown = enabler.show(deployment_id)
+        assert (shown.status, shown.status_since) == (shown.insights[0].state, since)
+        return [(each.state, each.state_since) for each in shown.insights]
+
+    since = 7
+    worker.status_fields[plain] = {"lagging_since": since}
+    eventually(lambda: states() == [("lagging", since), ("running", None)])
+    since = 8
+    worker.status_fields[plain] = {"shed_since": since, "state": "shed"}
+    eventually(lambda: states() == [("shed", since), ("running", None)])
+
+
+def test_worker_that_lost_fragments_receives_them_again(
+    enabler: EnablerClient, worker: RecordingWorker
+) -> None:
+    enabler.submit(NOW)
+    eventually(lambda: worker.fragments)
+    worker.fragments.clear()
+    eventually(lambda: worker.fragments)
+    first, second = worker.accepted
+    assert first == second
+
+
+def test_amended_insight_runs_until_results_are_complete(
+    enabler: EnablerClient, worker: RecordingWorker
+) -> None:
+    deployment_id = enabler.submit(f"{NOW}; {HEADROOM}").deployment_id
+    eventually(lambda: worker.insights)
+    accepted = enabler.amend(deployment_id, f"{NOW}; {HEADROOM.replace('AVG', 'MAX')}")
+    assert accepted.insights == ["cpu_now", "cpu_headroom"]
+    names = ("cpu_now/1", "cpu_headroom/1", "cpu_headroom/2")
+    now, old, new = (f"{deployment_id}/{name}" for name in names)
+    eventually(lambda: worker.insights == {now, old, new})
+    insights = enabler.show(deployment_id).insights
+    assert [insight.uid for insight in insights] == [now, new]
+    # The frontier of the running version is not that of the version before its handover.
+    worker.active["all.fair"] = "former"
+    worker.frontier = insights[1].first_tick
+    added = enabler.submit(NOW).deployment_id
+    eventually(lambda: worker.insights == {now, old, new, f"{added}/cpu_now/1"})
+    assert {each.state for each in enabler.show(deployment_id).insights} == {"starting"}
+    worker.active.clear()
+    eventually(lambda: worker.insights == {now, new, f"{added}/cpu_now/1"})
+    assert enabler.show(deployment_id).status == "running"
+
+
+def test_restarted_enabler_resumes_deployments(
+    start_enabler: StartEnabler, worker: RecordingWorker
+) -> None:
+    with start_enabler() as url:
+        deployment_id = EnablerClient(url).submit(NOW, name="kept").deployment_id
+        gone = EnablerClient(url).submit(HEADROOM).deployment_id
+        EnablerClient(url).delete(gone)
+        before = EnablerClient(url).show(deployment_id)
+        # The deleted insight may have been sent before.
+        eventually(lambda: len(worker.insights) == 1)
+    accepted = len(worker.accepted)
+    with start_enabler() as url:
+        client = EnablerClient(url)
+        eventually(lambda: client.show(deployment_id).status == before.status)
+        assert [shown.deployment_id for shown in client.list()] == [deployment_id]
+        assert client.show(deployment_id).insights == before.insights
+        client.submit(HEADROOM)
+        eventually(lambda: len(worker.insights) == 2)
+    # The running fragment was not sent again.
+    assert len(worker.accepted) == accepted + 1
+
+
+def test_older_of_two_enablers_is_fenced(
+    start_enabler: StartEnabler, worker: RecordingWorker
+) -> None:
+    with start_enabler() as old_url, start_enabler() as new_url:
+        old, new = EnablerClient(old_url), EnablerClient(new_url)
+        deployment_id = new.submit(NOW).deployment_id
+        with pytest.raises(FencedError):
+            old.submit(HEADROOM)
+        ready = httpx.get(f"{old_url}/readyz")
+        assert ready.status_code == 503
+        assert "another enabler" in ready.json()["waiting_for"][0]
+        assert httpx.get(f"{new_url}/readyz").is_success
+        # The fenced enabler does not stop the fragment either.
+        eventually(lambda: worker.insights == {f"{deployment_id}/cpu_now/1"})
+        assert [shown.deployment_id for shown in new.list()] == [deployment_id]
+
+
+def test_enabler_reports_lost_agent_and_recovers(
+    agent_settings: AgentSettings, tmp_path: Path
+) -> None:
+    (port,) = free_ports(1)
+    with ExitStack() as stack:
+        agent = stack.enter_context(ExitStack())
+        agent_url = agent.enter_context(served(create_agent(agent_settings), port))
+        eventually(lambda: httpx.get(f"{agent_url}/readyz").is_success)
+        url = stack.enter_context(running_enabler(agent_url, tmp_path))
+        client = EnablerClient(url)
+        deployment_id = client.submit(NOW).deployment_id
+        agent.close()
+        assert httpx.get(f"{url}/readyz", timeout=30).status_code == 503
+        assert client.show(deployment_id).queries == NOW
+        with pytest.raises(UnavailableError):
+            client.submit(HEADROOM)
+        stack.enter_context(served(create_agent(agent_settings), port))
+        eventually(lambda: httpx.get(f"{url}/readyz", timeout=30).is_success)
+        client.submit(HEADROOM)
+        assert len(client.list()) == 2

@@ -1,0 +1,300 @@
+"""Insights over two sites: placement of their fragments while workers and schedulers fail."""
+
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from analytics.client.enabler import EnablerClient
+from analytics.plan.fragments import Fragment, Merge, Partial, StreamLocation, Whole
+from ignite_server.ports import free_ports
+from ignite_server.server import IgniteServer
+from mistbow.client.agent import AgentClient
+from mistbow.streams.schemas import RESULT_ROWS
+from storage_agent.main import create_app
+from storage_agent.settings import AgentSettings
+from tests.analytics_enabler.conftest import running_enabler
+from tests.analytics_enabler.recording_worker import RecordingWorker
+from tests.analytics_enabler.scheduling.conftest import installed, third_party  # noqa: F401 - fixtures
+from tests.support.conditions import eventually
+from tests.support.http_server import served
+from tests.support.ignite import empty
+
+MEAN = "mean = COMPUTE AVG(cpu, 10 s) BY region EVERY 5 s"
+PEAK = "peak = COMPUTE MAX(cpu, 10 s) BY region EVERY 5 s"
+LONG = "long = COMPUTE AVG(cpu, 1 MINUTE) BY region EVERY 5 s"
+HERE = "here = COMPUTE AVG(cpu, 10 s) WHEN site == 'edge' EVERY 5 s"
+
+
+@pytest.fixture(scope="session")
+def edge_ignite(
+    processes: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[IgniteServer]:
+    with IgniteServer(tmp_path_factory.mktemp("edge"), durability="log") as server:
+        yield server
+
+
+@dataclass
+class TwoSites:
+    """Two sites: ``cloud`` with an enabler and two workers, ``edge`` with one worker."""
+
+    home: Path
+    cloud_url: str
+    edge_url: str
+    workers: dict[str, RecordingWorker]
+    alive: dict[str, ExitStack]
+    edge_agent: ExitStack
+
+    def start(self, name: str) -> None:
+        """Start the worker ``name``, and announce the worker to the agent of its site."""
+        url = self.edge_url if name.startswith("edge") else self.cloud_url
+        self.alive[name] = ExitStack()
+        self.alive[name].enter_context(self.workers[name].running(url))
+
+    def kill(self, name: str) -> None:
+        """Kill the worker ``name``."""
+        self.alive.pop(name).close()
+
+    @contextmanager
+    def enabler(self) -> Iterator[EnablerClient]:
+        with running_enabler(self.cloud_url, self.home) as url:
+            client = EnablerClient(url)
+            yield client
+            client.close()
+
+    def running(self, kind: type[Fragment]) -> dict[str, list[Fragment]]:
+        """Return the fragments of type ``kind`` that live workers run: worker -> fragments."""
+        found = {name: self.workers[name].fragments_of(kind) for name in self.alive}
+        return {name: fragments for name, fragments in found.items() if fragments}
+
+    def merge(self) -> tuple[str, Merge]:
+        """Wait until exactly one worker runs a merge; return the worker's name and the merge."""
+        ((name, (merge,)),) = _waited(lambda: self.running(Merge)).items()
+        assert isinstance(merge, Merge)
+        return name, merge
+
+    def merged_in_the_cloud(self) -> list[list[str]]:
+        """Return the sites that each merge in the cloud reads: one list of sites for each merge.
+
+        Merges at the edge are not included, because an edge with cut links may run other merges.
+        """
+        found = [self.running(Merge).get(name, []) for name in ("cloud-a", "cloud-b")]
+        return [[s.site for s in m.sources] for each in found for m in each if isinstance(m, Merge)]
+
+    def partials(self) -> dict[str, str]:
+        """Return the running partial fragments: id -> text of the form ``WORKER SITE``."""
+        return {
+            part.id: f"{name} {part.source.site}"
+            for name, parts in self.running(Partial).items()
+            for part in parts
+            if isinstance(part, Partial)
+        }
+
+
+def _waited(probe):  # type: ignore[no-untyped-def]
+    return eventually(lambda: found if len(found := probe()) == 1 else None)
+
+
+@pytest.fixture
+def fog(
+    agent_settings: AgentSettings,
+    ignite_server: IgniteServer,
+    edge_ignite: IgniteServer,
+    tmp_path: Path,
+) -> Iterator[TwoSites]:
+    cloud_port, edge_port = free_ports(2)
+    urls = [f"http://127.0.0.1:{port}" for port in (cloud_port, edge_port)]
+    empty(edge_ignite)
+
+    def agent(site: str, url: str, ignite: int, peers: str) -> AgentSettings:
+        return AgentSettings(
+            home=tmp_path / site,
+            node=f"{site}-1",
+            site=site,
+            ignite_port=ignite,
+            agent_url=url,
+            peers=peers,
+        )
+
+    cloud = agent("cloud", urls[0], ignite_server.port, urls[1])
+    edge = agent("edge", urls[1], edge_ignite.port, urls[0])
+    workers = {name: RecordingWorker(name) for name in ("cloud-a", "cloud-b", "edge-a")}
+    with ExitStack() as stack:
+        stack.enter_context(served(create_app(cloud), cloud_port))
+        edge_agent = stack.enter_context(ExitStack())
+        edge_agent.enter_context(served(create_app(edge), edge_port))
+        agent_client = AgentClient(urls[0])
+        eventually(
+            lambda: len([s for s in agent_client.fabric().sites if s.reachable]) == 2,
+            timeout=90,
+            what="both sites are there",
+        )
+        fog = TwoSites(tmp_path, *urls, workers, {}, edge_agent)
+        for name in workers:
+            fog.start(name)
+        eventually(
+            lambda: sum(len(s.workers) for s in agent_client.fabric().sites) == 3,
+            timeout=90,
+            what="all workers are there",
+        )
+        yield fog
+        for each in fog.alive.values():
+            each.close()
+
+
+def test_partials_run_at_their_site_and_merge_reads_them(fog: TwoSites) -> None:
+    with fog.enabler() as enabler:
+        enabler.submit(f"{MEAN}; {HERE}")
+        _, merge = fog.merge()
+        assert merge.target == StreamLocation("cloud", "results/all.fair")
+        assert merge.decisions == StreamLocation("cloud", "decisions/all.fair")
+        assert [source.site for source in merge.sources] == ["cloud", "edge"]
+        partials = eventually(lambda: found if len(found := fog.partials()) == 2 else None)
+        assert sorted(at.split()[1] for at in partials.values()) == ["cloud", "edge"]
+        assert {source.stream for source in merge.sources} == {f"panes/{one}" for one in partials}
+        for at in partials.values():
+            worker, site = at.split()
+            assert worker.startswith(site)
+        ((worker, (whole,)),) = _waited(lambda: fog.running(Whole)).items()
+        assert worker == "edge-a"
+        assert isinstance(whole, Whole)
+        assert whole.source == StreamLocation("edge", "raw")
+        assert whole.target == StreamLocation("edge", "results/site-edge.fair")
+
+
+def test_merge_of_dead_worker_moves(fog: TwoSites) -> None:
+    with fog.enabler() as enabler:
+        enabler.submit(MEAN)
+        at, merge = fog.merge()
+        fog.kill(at)
+        _waited(lambda: {n: f for n, f in fog.running(Merge).items() if n != at})
+        assert fog.merge()[1] == merge
+        fog.workers[at].fragments.clear()
+        fog.start(at)
+        eventually(lambda: len(fog.partials()) == 2)
+
+
+def test_hanging_worker_delays_no_other(fog: TwoSites) -> None:
+    with fog.enabler() as enabler:
+        fog.workers["edge-a"].hang()
+        fog.workers["edge-a"].asked.clear()
+        eventually(fog.workers["edge-a"].asked.is_set)
+        enabler.submit(MEAN)
+        fog.merge()
+        fog.workers["edge-a"].wake()
+        eventually(lambda: len(fog.partials()) == 2)
+
+
+def test_old_partials_run_until_handover_of_merge(
+    fog: TwoSites,
+) -> None:
+    with fog.enabler() as enabler:
+        enabler.submit(MEAN)
+        _, merge = fog.merge()
+        old = set(eventually(lambda: found if len(found := fog.partials()) == 2 else None))
+        for worker in fog.workers.values():
+            worker.active["all.fair"] = merge.fingerprint
+        enabler.submit(PEAK)
+        eventually(lambda: len(fog.merge()[1].plan.insights) == 2)
+        # Another function of the same panes needs no new partials.
+        assert set(fog.partials()) == old
+        enabler.submit(LONG)
+        eventually(lambda: len(fog.partials()) == 4)
+        new = set(fog.partials()) - old
+        # Each worker has a reconciler of its own: the merge may come after the partials.
+        panes = {f"panes/{one}" for one in new}
+        eventually(lambda: {source.stream for source in fog.merge()[1].sources} == panes)
+        for worker in fog.workers.values():
+            worker.active.clear()
+        eventually(lambda: set(fog.partials()) == new)
+
+
+def test_restarted_enabler_retains_versions_and_placement(fog: TwoSites) -> None:
+    with fog.enabler() as enabler:
+        deployment_id = enabler.submit(MEAN).deployment_id
+        fog.merge()
+        eventually(lambda: len(fog.partials()) == 2)
+    before = {name: len(worker.accepted) for name, worker in fog.workers.items()}
+    with fog.enabler() as enabler:
+        eventually(lambda: enabler.show(deployment_id).status == "starting")
+        enabler.submit(HERE)
+        eventually(lambda: fog.running(Whole))
+        accepted = {name: len(worker.accepted) for name, worker in fog.workers.items()}
+        assert accepted == {**before, "edge-a": before["edge-a"] + 1}
+        enabler.delete(deployment_id)
+        eventually(lambda: not fog.partials() and not fog.running(Merge))
+
+
+@pytest.mark.usefixtures("third_party")
+def test_failing_third_party_scheduler_changes_no_placement(fog: TwoSites) -> None:
+    with fog.enabler() as enabler:
+        enabler.submit(f"{HERE} WITH SCHEDULER=roomiest")
+        ((worker, (good,)),) = _waited(lambda: fog.running(Whole)).items()
+        assert (worker, good.id) == ("edge-a", "site-edge.roomiest")
+        # It places all tasks on one node, which violates their pins.
+        nonsense = enabler.submit(f"{PEAK} WITH SCHEDULER=roomiest").deployment_id
+        eventually(lambda: "invalid placement" in (enabler.show(nonsense).error or ""))
+        assert fog.running(Whole) == {"edge-a": [good]}
+        enabler.submit(MEAN)
+        at, merge = fog.merge()
+        for scheduler, problem in (
+            ("raising", "the stars stand badly"),
+            ("silent", "no decision"),
+            ("endless", "no answer within 5 s"),
+        ):
+            failing = enabler.submit(f"{PEAK} WITH SCHEDULER={scheduler}").deployment_id
+            eventually(lambda d=failing, p=problem: p in (enabler.show(d).error or ""), timeout=60)
+            assert enabler.show(failing).status == "waiting for a worker"
+            assert fog.merge() == (at, merge)
+            assert fog.running(Whole) == {"edge-a": [good]}
+            enabler.delete(failing)
+
+
+def test_results_of_two_sites_are_merged_and_missing_site_is_named(fog: TwoSites) -> None:
+    cloud = AgentClient(fog.cloud_url)
+    with fog.enabler() as enabler:
+        deployment_id = enabler.submit(f"{MEAN}; {HERE}").deployment_id
+        mean, here = enabler.show(deployment_id).insights
+        beginning = enabler.results(deployment_id).next
+        tick = mean.first_tick
+        for at, group, uid in (
+            (cloud, "all.fair", mean.uid),
+            (cloud.at("edge"), "site-edge.fair", here.uid),
+        ):
+            row = {"insight": uid, "key": "{}", "ts": tick, "value": 1.0, "revision": 0}
+            rows = pa.RecordBatch.from_pylist([{**row, "computed_at": tick}], schema=RESULT_ROWS)
+            at.create_stream(f"results/{group}", RESULT_ROWS)
+            at.append(f"results/{group}", rows)
+        answer = enabler.results(deployment_id)
+        assert [result.insight for result in answer.results] == ["here", "mean"]
+        assert (answer.next, answer.missing_sites) == ("all.fair=1,site-edge.fair=1", [])
+        followed = enabler.follow(deployment_id, after=beginning)
+        assert {next(followed).insight, next(followed).insight} == {"mean", "here"}
+        fog.edge_agent.close()
+        answer = eventually(
+            lambda: found if (found := enabler.results(deployment_id)).missing_sites else None
+        )
+        assert [result.insight for result in answer.results] == ["mean"]
+        assert answer.missing_sites == ["edge"]
+        assert re.fullmatch(r"all\.fair=1,site-edge\.fair@\d{13}", answer.next)
+        eventually(lambda: not all(site.reachable for site in cloud.fabric().sites))
+        cloud.operations.forget_site("edge")
+        eventually(lambda: fog.merged_in_the_cloud() == [["cloud"]])
+
+
+def test_explain_reports_placement_and_traffic(fog: TwoSites) -> None:
+    with fog.enabler() as enabler:
+        enabler.submit(MEAN)
+        fog.merge()
+        text = enabler.explain_text(f"{PEAK}; {HERE}")
+        groups = {group.id: group for group in enabler.explain(f"{PEAK}; {HERE}").groups}
+        assert [f.kind for f in groups["all.fair"].fragments] == ["partial", "partial", "merge"]
+        assert [f.worker for f in groups["site-edge.fair"].fragments] == ["edge-a"]
+        edges = groups["all.fair"].edges
+        assert [edge.carries for edge in edges] == [*["points", "panes"] * 2, "results"]
+        assert "each second, at most" in text
+        assert "pre_aggregate: points of 2 sites aggregated to panes, 1 not at the merge" in text

@@ -1,0 +1,73 @@
+import math
+
+import msgspec
+import pytest
+
+from analytics_enabler.scheduling.model.snapshot import Fog, Link, Node
+from tests.analytics_enabler.scheduling import build
+
+
+def test_latency_is_that_of_fastest_path() -> None:
+    fog = build.city()
+    assert fog.latency_ms("edge1", "cloud1") == 20
+    assert fog.latency_ms("edge2", "cloud2") == 30
+    assert fog.latency_ms("cloud1", "cloud2") == 0
+    assert fog.latency_ms("cloud1", "cloud1") == 0
+
+
+def test_link_has_one_direction() -> None:
+    fog = Fog((build.node("e"),), (Link(source="e", target="far", latency_ms=7),))
+    assert fog.latency_ms("e", "far") == 7
+    assert fog.latency_ms("far", "e") == math.inf
+    assert fog.latency_ms("e", "never heard of") == math.inf
+
+
+def test_node_with_links_is_reached_by_them() -> None:
+    car, server = build.node("car", "edge"), build.node("server", "edge")
+    fog = build.fog(car, server, links={("car", "edge"): 5, ("edge", "cloud"): 20})
+    assert fog.latency_ms("car", "server") == 5
+    assert fog.latency_ms("car", "cloud") == 25
+    assert fog.latency_ms("server", "edge") == 0
+
+
+def test_name_of_site_and_node_means_site() -> None:
+    fog = build.fog(build.node("e", "e"), build.node("f", "e"), links={("e", "cloud"): 9})
+    assert fog.latency_ms("e", "f") == 0
+    assert fog.latency_ms("f", "cloud") == 9
+    assert fog.site_of("f") == "e"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: build.node("n", cores=2, cores_free=3),
+        lambda: build.node("n", memory_mb=0),
+        lambda: build.node("n", memory_free_mb=math.nan),
+        lambda: Link(source="a", target="b", latency_ms=-1),
+        lambda: Link(source="a", target="b", latency_ms=1, loss=2),
+    ],
+)
+def test_invalid_snapshot_is_rejected(wrong) -> None:
+    with pytest.raises(ValueError, match=r"node|link"):
+        wrong()
+
+
+def test_snapshot_with_repeated_names_is_rejected_with_these_names() -> None:
+    nodes = [build.node(name) for name in ("n", "m", "o", "n", "m")]
+    with pytest.raises(ValueError, match=r"several nodes of the fog have the same name: m, n$"):
+        build.fog(*nodes)
+
+
+def test_snapshot_survives_json_round_trip() -> None:
+    fog = build.city()
+    assert fog.latency_ms("edge1", "cloud") == 20
+    assert msgspec.json.decode(msgspec.json.encode(fog), type=Fog) == fog
+    assert fog.by_name["edge1"].attributes == {
+        "rack": "7",
+        "node": "edge1",
+        "site": "edge1",
+        "region": "north",
+    }
+    with pytest.raises(AttributeError):
+        fog.nodes = ()
+    assert isinstance(fog.by_name["edge1"], Node)

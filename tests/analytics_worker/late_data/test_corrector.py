@@ -1,0 +1,238 @@
+"""Corrections by a corrector on real Spark over a real storage agent."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyspark.sql import SparkSession
+
+from analytics.plan.expressions import Measure, Source
+from analytics.plan.fragments import Fragment, Merge, StreamLocation, Whole
+from analytics.plan.functions import UserOperator
+from analytics.plan.nodes import Insight, Pane, Plan, Window
+from analytics_worker.evaluate.insight_values import INSIGHT_VALUES
+from analytics_worker.evaluate.results import as_results
+from analytics_worker.late_data import corrector as corrector_module
+from analytics_worker.late_data.corrector import Corrector
+from analytics_worker.spark.library import SparkLibrary
+from mistbow.client.agent import AgentClient
+from mistbow.client.agent_model import Point
+from mistbow.clock import system_clock
+from mistbow.streams.results import current_results
+from mistbow.streams.schemas import EVENTS, RAW, RESULT_ROWS
+from tests.support.conditions import eventually
+
+WINDOWS = (Window(id="w", pane="p", size_ms=1000, every_ms=1000),)
+EVER = 2**62
+
+
+class InterruptedClient(AgentClient):
+    """A client of an agent that calls ``afterwards``, a function of the test, after each append."""
+
+    afterwards: Callable[[], Any] = staticmethod(lambda: None)
+
+    def append(self, *args: Any, **named: Any) -> Any:
+        done = super().append(*args, **named)
+        self.afterwards()
+        return done
+
+
+class UnansweredLibrary(SparkLibrary):
+    """A Spark library without values of the insight ``slow``, as if an operator timed out."""
+
+    def recompute_from_points(self, *args: Any) -> pa.Table:
+        rows = super().recompute_from_points(*args)
+        others = rows.filter(pc.not_equal(rows["insight"], "slow")).cast(RESULT_ROWS)
+        empty = {"insight": "slow", "key": "", "ts": 0, "revision": 0, "computed_at": 0}
+        unanswered = {**empty, "missing": "MEAN 1.0: the operator gave no answer within 2 s"}
+        return pa.concat_tables([others, pa.Table.from_pylist([unanswered], RESULT_ROWS)])
+
+
+def store(agent: AgentClient, target: str, epoch: int, *rows: tuple[str, int, float]) -> None:
+    """Store results (insight, tick in ms, value) of earlier ticks in the stream ``target``."""
+    values = [{"insight": uid, "key": "{}", "ts": ts, "value": value} for uid, ts, value in rows]
+    agent.append(target, as_results(pa.Table.from_pylist(values, INSIGHT_VALUES)), epoch=epoch)
+
+
+def current(agent: AgentClient, target: str) -> set[tuple[str, int, float]]:
+    rows = current_results(agent.read(target).table).to_pylist()
+    return {(row["insight"], row["ts"], row["value"]) for row in rows}
+
+
+def fragment(target: str, since: int, *uids: str, metric: str = "late.metric") -> Whole:
+    insights = tuple(
+        Insight(uid=uid, expression=Measure("SUM", "w"), by=(), every_ms=1000, since=since)
+        for uid in uids
+    )
+    panes = (Pane(id="p", source=Source(metric), by=(), width_ms=1000),)
+    plan = Plan(insights=insights, windows=WINDOWS, panes=panes)
+    return whole(target, plan)
+
+
+def whole(target: str, plan: Plan) -> Whole:
+    return Whole(
+        id="late", source=StreamLocation("n1", RAW), target=StreamLocation("n1", target), plan=plan
+    )
+
+
+def begun(library: SparkLibrary, agent: AgentClient, first: Fragment, epoch: int) -> Corrector:
+    """Return a corrector that has begun to correct a fragment."""
+    corrector = Corrector(library, agent)
+    corrector.begin(first, epoch)
+    return corrector
+
+
+def test_insight_that_starts_during_a_correction_misses_no_late_row(
+    spark: SparkSession, agent: AgentClient, target: str, epoch: int
+) -> None:
+    tick = system_clock() // 1000 * 1000 - 60_000
+    agent.put([Point(metric="late.metric", entity="a", ts=tick, value=2.0)])
+    before, after = (fragment(target, tick - 1, *uids) for uids in (("old",), ("old", "new")))
+
+    client = InterruptedClient(agent.url)
+    corrector = begun(SparkLibrary(spark, client.url), client, before, epoch)
+    client.afterwards = lambda: corrector.begin(after, epoch)
+    assert corrector.step(EVER)
+    client.afterwards = lambda: None
+    assert corrector.step(EVER)
+
+    assert current(agent, target) == {
+        ("old", tick, 2.0),
+        ("new", tick, 2.0),
+    }
+    assert not corrector.step(EVER)
+
+
+def test_late_rows_of_a_removed_insight_do_not_block_the_corrections_of_a_merge(
+    spark: SparkSession, agent: AgentClient, target: str, epoch: int
+) -> None:
+    decisions = StreamLocation("n1", "decisions/late-merge")
+    agent.create_stream(decisions.stream, EVENTS)
+    tick = system_clock() // 1000 * 1000 - 30_000
+    whole = fragment(target, tick - 1, "kept", "removed")
+    corrector = begun(SparkLibrary(spark, agent.url), agent, whole, epoch)
+    agent.put([Point(metric="late.metric", entity="a", ts=tick, value=2.0)])
+    merge = Merge(
+        id="late",
+        sources=(StreamLocation("n1", "panes/late-merge"),),
+        target=whole.target,
+        decisions=decisions,
+        plan=fragment(target, tick - 1, "kept").plan,
+    )
+    corrector.begin(merge, epoch)
+    assert corrector.step(EVER)
+    assert current(agent, target) == {("kept", tick, 2.0)}
+    assert not corrector.step(EVER)
+
+
+def test_late_point_of_the_last_hour_is_corrected_before_the_next_tick(
+    spark: SparkSession, agent: AgentClient, target: str, epoch: int
+) -> None:
+    frontier = agent.info(RAW).frontier
+    hours = next(each for each in (3_600_000, 3_000_000) if frontier % each > 60_000)
+    tick = frontier // hours * hours
+    pane = Pane(id="p", source=Source("coarse.metric"), by=(), width_ms=hours)
+    window = Window(id="w", pane="p", size_ms=hours, every_ms=hours)
+    insight = Insight(
+        uid="i", expression=Measure("SUM", "w"), by=(), every_ms=hours, since=tick - 1
+    )
+    plan = Plan(insights=(insight,), windows=(window,), panes=(pane,))
+    corrector = begun(SparkLibrary(spark, agent.url), agent, whole(target, plan), epoch)
+    agent.put([Point(metric="coarse.metric", entity="a", ts=tick - 1000, value=2.0)])
+    assert not corrector.step(tick - hours), "the tick was not computed before"
+    assert corrector.step(tick)
+    assert current(agent, target) == {("i", tick, 2.0)}
+
+
+def test_result_without_an_operator_s_answer_is_not_corrected(
+    spark: SparkSession, agent: AgentClient, target: str, epoch: int
+) -> None:
+    tick = system_clock() // 1000 * 1000 - 50_000
+    store(agent, target, epoch, ("slow", tick, 7.0), ("other", tick, 7.0))
+    agent.put([Point(metric="slow.metric", entity="a", ts=tick, value=2.0)])
+    corrector = begun(
+        UnansweredLibrary(spark, agent.url),
+        agent,
+        fragment(target, tick - 1, "slow", "other", metric="slow.metric"),
+        epoch,
+    )
+    assert corrector.step(EVER)
+    assert current(agent, target) == {("slow", tick, 7.0), ("other", tick, 2.0)}
+    assert not corrector.step(EVER), "it is not tried for ever"
+
+
+def test_correction_without_answers_of_an_operator_withdraws_nothing(
+    spark: SparkSession, agent: AgentClient, target: str, epoch: int
+) -> None:
+    tick = system_clock() // 1000 * 1000 - 50_000
+    pane = Pane(id="p", source=Source("absent.metric"), by=(), width_ms=1000, contents=("points",))
+    window = Window(id="w", pane="p", size_ms=1000, every_ms=1000, contents=("points",))
+    insights = tuple(
+        Insight(
+            uid=version,
+            expression=Measure(UserOperator("TRIMMED_MEAN", version), "w"),
+            by=(),
+            every_ms=1000,
+            since=tick - 1,
+        )
+        for version in ("2.0", "9.9")
+    )
+    store(agent, target, epoch, ("2.0", tick, 7.0), ("9.9", tick, 7.0))
+    agent.put([Point(metric="absent.metric", entity="a", ts=tick, value=2.0)])
+    plan = Plan(insights=insights, windows=(window,), panes=(pane,))
+    corrector = begun(SparkLibrary(spark, agent.url), agent, whole(target, plan), epoch)
+    assert corrector.step(EVER)
+    assert current(agent, target) == {("2.0", tick, 2.0), ("9.9", tick, 7.0)}
+
+
+def test_correction_of_many_results_is_split(
+    spark: SparkSession,
+    agent: AgentClient,
+    target: str,
+    epoch: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(corrector_module, "_MAX_ROWS", 2)
+    first = system_clock() // 1000 * 1000 - 45_000
+    ticks = range(first, first + 4000, 1000)
+    store(agent, target, epoch, *(("i", tick, 7.0) for tick in ticks))
+    agent.put([Point(metric="many.metric", entity="a", ts=tick, value=2.0) for tick in ticks])
+    client = InterruptedClient(agent.url)
+    appended: list[int] = []
+    client.afterwards = lambda: appended.append(1)
+    corrector = begun(
+        SparkLibrary(spark, client.url),
+        client,
+        fragment(target, first - 1, "i", metric="many.metric"),
+        epoch,
+    )
+    assert corrector.step(EVER)
+    assert current(agent, target) == {("i", tick, 2.0) for tick in ticks}
+    assert len(appended) == 2
+
+
+def test_results_whose_points_have_expired_are_not_corrected(
+    spark: SparkSession,
+    agent: AgentClient,
+    target: str,
+    epoch: int,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tick = system_clock() // 1000 * 1000 - 5_400_000
+    agent.put([Point(metric="gone.metric", entity="a", ts=tick, value=5.0)])
+    agent.operations.change_config(streams={RAW: 1000})
+    eventually(lambda: agent.info(RAW).first > 0, timeout=30, what="points go")
+    agent.operations.change_config(streams={RAW: None})
+    store(agent, target, epoch, ("i", tick, 7.0))
+    corrector = begun(
+        SparkLibrary(spark, agent.url),
+        agent,
+        fragment(target, tick - 1, "i", metric="gone.metric"),
+        epoch,
+    )
+    agent.put([Point(metric="gone.metric", entity="b", ts=tick, value=2.0)])
+    eventually(lambda: not corrector.step(EVER), what="all that is late is looked at")
+    assert current(agent, target) == {("i", tick, 7.0)}
+    assert "correction_rows_expired" in capsys.readouterr().out

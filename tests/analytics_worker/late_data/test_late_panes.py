@@ -1,0 +1,103 @@
+"""The ticks that a corrector recomputes because of a merge's decisions about its sites."""
+
+import uuid
+
+from analytics.plan.expressions import Measure, Source
+from analytics.plan.fragments import Merge, StreamLocation
+from analytics.plan.nodes import Insight, Pane, Plan, Window
+from analytics_worker.late_data.late_panes import LatePaneScanner
+from analytics_worker.late_data.tick_spans import TickSpan
+from analytics_worker.merge.decisions import (
+    Decision,
+    Forgotten,
+    Joined,
+    Late,
+    LateSpan,
+    Left,
+    SiteDecision,
+    row_of,
+)
+from mistbow.client.agent import AgentClient
+from mistbow.streams.schemas import EVENTS
+
+PLAN = Plan(
+    insights=(Insight(uid="i", expression=Measure("SUM", "w"), by=(), every_ms=5000, since=0),),
+    windows=(Window(id="w", pane="p", size_ms=10_000, every_ms=5000),),
+    panes=(Pane(id="p", source=Source("cpu"), by=(), width_ms=5000),),
+)
+
+
+class Decisions:
+    """A merge whose decisions about its sites are stored in a stream of a real agent."""
+
+    def __init__(self, agent: AgentClient) -> None:
+        self.agent = agent
+        self.merge = Merge(
+            id="g",
+            sources=(StreamLocation("n1", "panes/g"),),
+            target=StreamLocation("n1", "results/g"),
+            decisions=StreamLocation("n1", f"decisions/{uuid.uuid4().hex[:8]}"),
+            plan=PLAN,
+        )
+        agent.create_stream(self.merge.decisions.stream, EVENTS)
+
+    def add(self, ts: int, site: str, what: Decision) -> None:
+        stream = self.merge.decisions.stream
+        epoch = self.agent.claim(stream).epoch  # as every new query does
+        self.agent.append(stream, row_of(SiteDecision(ts, site, what)), epoch=epoch)
+
+    def finder(self, start: int = 0) -> LatePaneScanner:
+        return LatePaneScanner(self.agent, self.merge, start)
+
+
+def test_gap_is_corrected_once_the_site_has_joined(agent: AgentClient) -> None:
+    decisions = Decisions(agent)
+    decisions.add(20_000, "x", Left())
+    finder = decisions.finder()
+    assert finder.scan(25_000) == ({}, finder.head)
+    finder.move_to(finder.head)
+    assert finder.scan(30_000) is None
+    decisions.add(40_000, "x", Joined())
+    assert finder.scan(39_999) is None
+    found = finder.scan(40_000)
+    assert found is not None
+    assert found[0] == {"i": [TickSpan(25_000, 40_000)]}
+    finder.move_to(found[1])
+    assert finder.scan(50_000) is None
+
+
+def test_gap_of_a_forgotten_site_ends_uncorrected(agent: AgentClient) -> None:
+    decisions = Decisions(agent)
+    decisions.add(20_000, "x", Left())
+    decisions.add(40_000, "x", Forgotten())
+    finder = decisions.finder()
+    assert finder.scan(50_000) == ({}, finder.head)
+    finder.move_to(finder.head)
+    assert [finder.presence.missing(tick) for tick in (40_000, 40_001)] == [("x",), ()]
+
+
+def test_late_panes_touch_the_windows_that_were_closed(agent: AgentClient) -> None:
+    decisions = Decisions(agent)
+    decisions.add(0, "x", Late((LateSpan("p", 15_000, 15_000, 40_000),)))
+    finder = decisions.finder()
+    assert finder.scan(35_000) is None
+    # A pane that ends at 15 s is in the windows that end at 15 s and at 20 s.
+    assert finder.scan(40_000) == ({"i": [TickSpan(15_000, 20_000)]}, finder.head)
+    other = Decisions(agent)
+    other.add(0, "x", Late((LateSpan("of another version", 15_000, 15_000, 40_000),)))
+    found = other.finder().scan(40_000)
+    assert found is not None
+    assert found[0] == {"i": [TickSpan(15_000, 20_000)]}
+
+
+def test_query_that_starts_later_reads_the_states_before(agent: AgentClient) -> None:
+    decisions = Decisions(agent)
+    decisions.add(20_000, "x", Left())
+    first = decisions.finder()
+    assert first.scan(20_000) == ({}, first.head)
+    first.move_to(first.head)
+    decisions.add(40_000, "x", Joined())
+    again = decisions.finder(first.next)
+    found = again.scan(40_000)
+    assert found is not None
+    assert found[0] == {"i": [TickSpan(25_000, 40_000)]}

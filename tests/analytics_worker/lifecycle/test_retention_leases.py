@@ -1,0 +1,33 @@
+"""The retention leases for the sources of a fragment."""
+
+import pytest
+
+from analytics.plan.fragments import StreamLocation, Whole
+from analytics.plan.nodes import Plan
+from analytics_enabler.optimizer import optimize
+from analytics_worker.lifecycle.retention_leases import retention_needs
+from tests.analytics_enabler.support import definitions
+
+RAW, STATES = StreamLocation("n1", "raw"), StreamLocation("n1", "states/all.fair")
+SPARE, MINUTE, DAY = 600_000, 60_000, 86_400_000
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("AVG(x, 1 h) EVERY 1 m", {RAW: 60 * MINUTE + SPARE}),
+        ("RUNNING_MAX(x) EVERY 1 m", {RAW: MINUTE + SPARE, STATES: 128 * MINUTE + SPARE}),
+        # The state of an idle key is stored in snapshots only, hence two of them.
+        ("RUNNING_MAX(x) EVERY 1 d", {RAW: DAY + SPARE, STATES: 60 * DAY + SPARE}),
+        ("RUNNING_MAX(x) EVERY 300 d", {RAW: 300 * DAY + SPARE, STATES: 366 * DAY}),
+    ],
+)
+def test_retention_covers_windows_and_two_snapshots_of_states(
+    text: str, wanted: dict[StreamLocation, int]
+) -> None:
+    insights = tuple(each.deployed("a", 0) for each in definitions(f"a = COMPUTE {text}"))
+    plan = optimize(Plan(insights=insights)).plan
+    whole = Whole(
+        id="all.fair", source=RAW, target=StreamLocation("n1", "results/all.fair"), plan=plan
+    )
+    assert dict(retention_needs(whole)) == wanted

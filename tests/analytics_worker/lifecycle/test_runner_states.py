@@ -1,0 +1,343 @@
+"""The states of a runner, with a streaming library and a storage agent in memory."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from analytics.plan.expressions import Source
+from analytics.plan.fragments import Partial, StreamLocation
+from analytics.plan.nodes import Pane
+from analytics_worker.evaluate.operator_failures import OperatorFailure
+from analytics_worker.lifecycle import runner
+from analytics_worker.lifecycle.runner import FragmentRunner
+from analytics_worker.lifecycle.runner_state import LoadStatus, RunnerState
+from analytics_worker.lifecycle.start_slot import StartSlot
+from analytics_worker.streaming_library import Counts, QueryFailure, StreamingLibrary
+from mistbow.client.agent import AgentClient
+from mistbow.errors import FencedError
+from mistbow.streams.models import StreamInfo, WriterState
+from tests.support.conditions import eventually
+
+FIRST = Partial(
+    id="f",
+    source=StreamLocation("n1", "raw"),
+    target=StreamLocation("n1", "panes"),
+    panes=(Pane(id="p", source=Source("x"), by=(), width_ms=1000),),
+    grain_ms=1000,
+    lookback_ms=5000,
+    begin=0,
+)
+SECOND = msgspec.structs.replace(FIRST, lookback_ms=9000)
+
+
+@pytest.fixture(autouse=True)
+def brief_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shorten the pauses of runners, whose order stays the same."""
+    monkeypatch.setattr(runner, "_OBSERVE_PERIOD_S", 0.01)
+    monkeypatch.setattr(runner, "_RETRY_PAUSES_S", (0.1, 0.2, 0.4, 0.8))
+    monkeypatch.setattr(runner, "_STOP_PAUSE_S", 0.1)
+    monkeypatch.setattr(runner, "_LAST_STOP_PAUSES_S", (0.01, 0.03, 0.1))
+
+
+@dataclass
+class FakeAgent:
+    """An agent in memory with one stream."""
+
+    epoch: int = 0
+    frontier: int = -1
+    attributes: dict[str, Any] = field(default_factory=dict)
+
+    def at(self, site: str) -> "FakeAgent":
+        del site
+        return self
+
+    def claim(self, name: str) -> WriterState:
+        del name
+        self.epoch += 1
+        return WriterState(self.epoch, 0, self.frontier, self.attributes)
+
+    def info(self, name: str) -> StreamInfo:
+        return StreamInfo(name, [], 0, 0, self.frontier, self.epoch, self.attributes, 0, None)
+
+    def seek(self, name: str, time: int) -> int:
+        del name, time
+        return 0
+
+    def advance(
+        self, name: str, epoch: int, *, frontier: int | None = None, attributes: dict[str, Any]
+    ) -> WriterState:
+        del name
+        if epoch < self.epoch:
+            raise FencedError(f"epoch {self.epoch} owns the stream")
+        self.frontier = max(self.frontier, -1 if frontier is None else frontier)
+        self.attributes |= attributes
+        return WriterState(epoch, 0, self.frontier, self.attributes)
+
+
+@dataclass(eq=False)
+class FakeQuery:
+    """A query whose progress the test sets."""
+
+    fragment: Partial
+    frontier: int = 0
+    failure: QueryFailure | None = None
+    stops: int = 0
+    stop_error: Exception | None = None
+    begun: bool = True
+    decided: int = 0
+    counts: Counts = field(default_factory=lambda: Counts(batches=1))
+
+    def observe(self) -> None:
+        pass
+
+    def read_to(self, frontier: int | None = None) -> Any:
+        return frontier
+
+    @property
+    def stopped(self) -> bool:
+        return self.stops > 0
+
+    def stop(self) -> None:
+        self.stops += 1
+        if self.stop_error is not None:
+            raise self.stop_error
+
+
+@dataclass
+class FakeLibrary:
+    """A streaming library that only records its queries."""
+
+    queries: list[FakeQuery] = field(default_factory=list)
+    support: Mapping[str, str | None] = field(default_factory=dict)
+    start_error: Exception | None = None
+
+    def is_alive(self) -> bool:
+        return True
+
+    def adopt_thread(self) -> None:
+        pass
+
+    def set_salience(self, salience: int | None) -> None:
+        del salience
+
+    def failure_of(self, error: Exception) -> QueryFailure:
+        return QueryFailure(str(error), is_fenced="fenced" in str(error))
+
+    def operator_failures(self) -> Mapping[str, OperatorFailure]:
+        return {}
+
+    def run_partial(self, fragment: Partial, after: int, start: int, epoch: int) -> FakeQuery:
+        del after, start, epoch
+        if self.start_error is not None:
+            raise self.start_error
+        self.queries.append(FakeQuery(fragment))
+        return self.queries[-1]
+
+
+@dataclass
+class RunnerScene:
+    """A runner with its library and its agent."""
+
+    library: FakeLibrary
+    agent: FakeAgent
+    runner: FragmentRunner
+
+    def state(self) -> RunnerState:
+        return self.runner._progress.state
+
+    def reaches(self, state: RunnerState) -> None:
+        eventually(lambda: self.state() is state, timeout=10, what=state.name)
+
+    def stops(self, query: FakeQuery) -> None:
+        # The state changes before the queries that it ends are stopped.
+        eventually(lambda: query.stopped, timeout=10, what="the end of the query")
+
+    def has_queries(self, number: int) -> None:
+        eventually(lambda: len(self.library.queries) == number, timeout=10, what="queries")
+
+
+@pytest.fixture
+def scene() -> Iterator[RunnerScene]:
+    with _scene() as scene:
+        yield scene
+
+
+@contextmanager
+def _scene() -> Iterator[RunnerScene]:
+    fake_library, fake_agent = FakeLibrary(), FakeAgent()
+    library, agent = cast("StreamingLibrary", fake_library), cast("AgentClient", fake_agent)
+    runner = FragmentRunner(library, agent, FIRST, StartSlot())
+    runner.start()
+    try:
+        yield RunnerScene(fake_library, fake_agent, runner)
+    finally:
+        runner.stop()
+
+
+def _run(scene: RunnerScene) -> FakeQuery:
+    scene.reaches(RunnerState.STARTING)
+    scene.library.queries[-1].frontier = 1000
+    scene.reaches(RunnerState.RUNNING)
+    return scene.library.queries[-1]
+
+
+def test_first_query_runs_once_it_has_caught_up(scene: RunnerScene) -> None:
+    scene.reaches(RunnerState.STARTING)
+    assert scene.runner.status().state == "starting"
+    assert scene.runner.done is None
+    query = _run(scene)
+    eventually(lambda: scene.runner.status().frontier == 1000, timeout=10, what="the frontier")
+    assert scene.runner.status().state == "running"
+    assert scene.agent.attributes["read"] == {"raw": 1000 - FIRST.lookback_ms}
+    scene.runner.stop()
+    assert query.stopped
+    assert scene.state() is RunnerState.STOPPED
+
+
+def test_changed_fragment_is_handed_over_when_its_query_has_caught_up(scene: RunnerScene) -> None:
+    first = _run(scene)
+    scene.runner.accept(SECOND)
+    assert scene.runner.status().fingerprint == SECOND.fingerprint
+    scene.reaches(RunnerState.HANDING_OVER)
+    assert scene.runner.status().active == FIRST.fingerprint
+    assert scene.runner.status().queries == 2
+    assert not first.stopped
+    scene.library.queries[1].frontier = 1000
+    scene.reaches(RunnerState.RUNNING)
+    assert scene.runner.status().active == SECOND.fingerprint
+    scene.stops(first)
+    assert scene.runner.status().batches == 2
+
+
+def test_failed_candidate_is_retried_while_the_active_query_goes_on(scene: RunnerScene) -> None:
+    first = _run(scene)
+    scene.runner.accept(SECOND)
+    scene.reaches(RunnerState.HANDING_OVER)
+    scene.library.queries[1].failure = QueryFailure("no memory\nat Spark")
+    eventually(lambda: scene.runner.status().error == "no memory", timeout=10, what="the error")
+    scene.reaches(RunnerState.RUNNING)
+    assert not first.stopped
+    scene.has_queries(3)
+    assert scene.library.queries[2].fragment == SECOND
+
+
+def test_failed_active_query_leaves_the_candidate_which_decides(scene: RunnerScene) -> None:
+    first = _run(scene)
+    scene.runner.accept(SECOND)
+    scene.reaches(RunnerState.HANDING_OVER)
+    first.failure = QueryFailure("lost")
+    scene.reaches(RunnerState.STARTING)
+    eventually(
+        lambda: scene.agent.attributes.get("decides") == SECOND.fingerprint,
+        timeout=10, what="the candidate decides",
+    )  # fmt: skip
+
+
+def test_fenced_fragment_rests_until_it_is_accepted_anew(scene: RunnerScene) -> None:
+    query = _run(scene)
+    scene.agent.claim("panes")
+    query.frontier = 2000
+    scene.reaches(RunnerState.FENCED)
+    scene.stops(query)
+    assert scene.runner.status().state == "fenced"
+    assert scene.runner.status().error == "FencedError: epoch 2 owns the stream"
+    scene.runner.accept(FIRST)
+    assert scene.runner.status().state != "fenced"
+    scene.reaches(RunnerState.STARTING)
+    assert scene.agent.epoch == 3
+
+
+def test_fence_that_the_engine_reports_stops_all_queries(scene: RunnerScene) -> None:
+    first = _run(scene)
+    scene.runner.accept(SECOND)
+    scene.reaches(RunnerState.HANDING_OVER)
+    scene.library.queries[1].failure = QueryFailure("refused", is_fenced=True)
+    scene.reaches(RunnerState.FENCED)
+    scene.stops(first)
+    assert scene.runner.status().queries == 0
+
+
+def test_shed_fragment_has_no_query_until_it_is_resumed(scene: RunnerScene) -> None:
+    query = _run(scene)
+    eventually(lambda: scene.runner.status().frontier == 1000, timeout=10, what="the frontier")
+    scene.runner.set_load(LoadStatus(shed_since=5))
+    scene.reaches(RunnerState.SHED)
+    scene.stops(query)
+    status = scene.runner.status()
+    assert (status.state, status.queries, status.shed_since) == ("shed", 0, 5)
+    assert scene.runner.done == 1000
+    scene.runner.set_load(LoadStatus())
+    scene.has_queries(2)
+    scene.reaches(RunnerState.STARTING)
+
+
+def test_text_of_a_fence_without_its_marker_is_an_ordinary_failure(scene: RunnerScene) -> None:
+    query = _run(scene)
+    query.failure = QueryFailure("a log line about FencedError")
+    scene.has_queries(2)
+    scene.reaches(RunnerState.STARTING)
+
+
+def test_stop_ends_both_queries_though_the_first_raises(scene: RunnerScene) -> None:
+    first = _run(scene)
+    scene.runner.accept(SECOND)
+    scene.reaches(RunnerState.HANDING_OVER)
+    first.stop_error = RuntimeError("the engine does not answer")
+    scene.runner.stop()
+    assert [query.stopped for query in scene.library.queries] == [True, True]
+    assert scene.state() is RunnerState.STOPPED
+
+
+def test_fence_rests_the_fragment_though_the_query_cannot_be_stopped(scene: RunnerScene) -> None:
+    query = _run(scene)
+    query.stop_error = RuntimeError("the engine does not answer")
+    query.failure = QueryFailure("refused", is_fenced=True)
+    scene.reaches(RunnerState.FENCED)
+    scene.stops(query)
+    assert scene.state() is RunnerState.FENCED
+    assert scene.agent.epoch == 1
+
+
+def test_fence_that_a_start_raises_rests_the_fragment(scene: RunnerScene) -> None:
+    _run(scene)
+    scene.library.start_error = RuntimeError("fenced")
+    scene.runner.accept(SECOND)
+    scene.reaches(RunnerState.FENCED)
+    assert scene.runner.status().queries == 0
+
+
+def test_fence_that_a_stop_raises_rests_the_fragment(scene: RunnerScene) -> None:
+    first = _run(scene)
+    scene.runner.accept(SECOND)
+    scene.reaches(RunnerState.HANDING_OVER)
+    first.stop_error = RuntimeError("fenced")
+    scene.library.queries[1].frontier = 1000
+    scene.reaches(RunnerState.FENCED)
+    scene.stops(scene.library.queries[1])
+
+
+def test_query_whose_stop_raises_is_stopped_again_until_it_ends(scene: RunnerScene) -> None:
+    first = _run(scene)
+    first.stop_error = RuntimeError("the engine does not answer")
+    scene.runner.accept(SECOND)
+    scene.reaches(RunnerState.HANDING_OVER)
+    scene.library.queries[1].frontier = 1000
+    scene.reaches(RunnerState.RUNNING)
+    eventually(lambda: first.stops >= 2, timeout=10, what="the second stop")
+    first.stop_error = None
+    eventually(lambda: not scene.runner._unstopped, timeout=10, what="the end of the query")
+    stops = first.stops
+    scene.runner.stop()
+    assert first.stops == stops
+    assert scene.library.queries[1].stops == 1
+
+
+def test_stopped_runner_stops_a_query_again_whose_stop_raises(scene: RunnerScene) -> None:
+    query = _run(scene)
+    query.stop_error = RuntimeError("the engine does not answer")
+    scene.runner.stop()
+    assert query.stops > 1

@@ -1,0 +1,53 @@
+"""The presence of the sites of a merge, computed from the merge's decisions."""
+
+import pyarrow as pa
+
+from analytics_worker.merge.decisions import (
+    Decision,
+    Forgotten,
+    Joined,
+    Late,
+    LateSpan,
+    Left,
+    Presence,
+    SiteDecision,
+    from_rows,
+    row_of,
+)
+
+
+def read_presence(*decided: tuple[int, str, Decision]) -> Presence:
+    known = Presence()
+    known.apply(SiteDecision(*one) for one in decided)
+    return known
+
+
+def test_site_is_missing_from_its_leaving_to_its_joining() -> None:
+    known = read_presence((10, "a", Left()), (12, "b", Left()), (20, "a", Joined()))
+    assert [known.missing(tick) for tick in (10, 11, 13, 20, 21)] == [
+        (),
+        ("a",),
+        ("a", "b"),
+        ("a", "b"),
+        ("b",),
+    ]
+    assert known.open_gap("a") is None
+    assert known.next_change(15) == 20
+    assert known.next_change(21) is None
+
+
+def test_site_neither_leaves_nor_joins_twice() -> None:
+    known = read_presence(
+        (5, "a", Joined()), (10, "a", Left()), (15, "a", Left()), (20, "a", Joined())
+    )
+    assert [(gap.after, gap.until) for gap in known.gaps] == [(10, 20)]
+
+
+def test_decisions_go_to_rows_and_back() -> None:
+    decided = [
+        SiteDecision(1, "a", Left()),
+        SiteDecision(2, "a", Joined()),
+        SiteDecision(2, "a", Forgotten()),
+        SiteDecision(3, "b", Late((LateSpan("p", 1000, 2000, 5000),))),
+    ]
+    assert list(from_rows(pa.Table.from_batches([row_of(one) for one in decided]))) == decided

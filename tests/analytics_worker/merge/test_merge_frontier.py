@@ -1,0 +1,130 @@
+"""The sites that a merge waits for, with simulated sites and a clock that the test sets."""
+
+from dataclasses import dataclass, field
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analytics_worker.merge.decisions import Left, Presence, SiteDecision
+from analytics_worker.merge.merge_frontier import MergeFrontier, SiteProgress
+
+GRAIN = 1000
+
+
+@dataclass
+class MergeScene:
+    """A merge of several sites; ``now``: the time (s)."""
+
+    since: int = 0
+    now: float = 0.0
+    presence: Presence = field(default_factory=Presence)
+
+    def __post_init__(self) -> None:
+        self.merge = MergeFrontier(
+            GRAIN, patience_ms=5000, since=self.since, after=self.since, monotonic=lambda: self.now
+        )
+
+    def at(self, now: float, promise: int, **frontiers: int) -> int:
+        """Set the time (s), and let the merge decide; return the frontier (ms) of the merge.
+
+        ``promise``: the promise of the query (ms); ``frontiers``: site -> the frontier (ms) of its
+        panes.
+        """
+        self.now = now
+        progress = {site: SiteProgress(0, frontier) for site, frontier in frontiers.items()}
+        decided = self.merge.decide(progress, self.presence, promise, int(now * 1000))
+        self.presence.apply(decided)
+        return self.merge.frontier(progress, self.presence, promise)
+
+
+def test_silent_site_leaves_after_the_patience() -> None:
+    scene = MergeScene()
+    assert scene.at(1, 1000, a=1000, b=1000) == 1000
+    assert scene.at(2, 2000, a=2000, b=1000) == 1000
+    assert scene.at(5.9, 2000, a=5000, b=1000) == 1000
+    assert scene.at(6.1, 2000, a=6000, b=1000) == 6000
+    assert scene.presence.missing(1000) == ()
+    assert scene.presence.missing(1001) == ("b",)
+
+
+def test_joining_site_is_waited_for_from_a_tick_that_is_open_everywhere() -> None:
+    scene = MergeScene()
+    scene.at(1, 1000, a=1000, b=1000)
+    scene.at(2, 2000, a=2000, b=1000)
+    scene.at(10, 2000, a=10_000, b=1000)
+    assert scene.at(11, 11_000, a=11_000, b=11_000) == 11_000
+    gap = scene.presence.gaps[0]
+    assert (gap.after, gap.until) == (1000, 13_000)
+    # Up to there it is not waited for; beyond, it is.
+    assert scene.at(12, 12_000, a=20_000, b=11_000) == 13_000
+    assert scene.at(13, 14_000, a=20_000, b=12_000) == 12_000
+
+
+def test_furthest_site_never_leaves_and_a_site_that_never_started_does() -> None:
+    scene = MergeScene()
+    assert scene.at(0, 1000, a=-1, b=-1) == -1
+    assert scene.at(100, 1000, a=-1, b=-1) == -1
+    assert scene.at(101, 1000, a=2000, b=-1) == -1
+    assert scene.at(115, 1000, a=15_000, b=-1) == -1
+    assert scene.at(117, 1000, a=16_000, b=-1) == 16_000
+
+
+def test_site_that_lags_for_long_leaves_although_it_moves() -> None:
+    scene = MergeScene()
+    scene.at(0, 1000, a=1000, b=0)
+    for second in range(1, 20):
+        assert scene.at(second, 1000, a=100_000 + second * 1000, b=second) < 1000
+    assert scene.at(22, 1000, a=130_000, b=22) >= 130_000
+
+
+def test_site_that_is_always_a_little_late_stays_present() -> None:
+    scene = MergeScene()
+    for second in range(1, 60):
+        scene.at(second, second * 1000, a=second * 1000, b=(second - 1) * 1000)
+        scene.at(second + 0.5, second * 1000, a=second * 1000, b=second * 1000)
+    assert scene.presence.gaps == []
+    scene.at(80, 80_000, a=80_000, b=59_000)
+    assert scene.presence.open_gap("b")
+    scene.at(81, 81_000, a=81_000, b=80_000)
+    assert not scene.presence.open_gap("b")
+
+
+def test_merge_that_starts_late_counts_the_former_silence() -> None:
+    scene = MergeScene(since=100_000)
+    assert scene.at(0, 105_000, a=105_000, b=100_000) == 100_000
+    # The other one has been silent for 9 s when the watch begins: that is over its patience.
+    scene = MergeScene(since=100_000)
+    assert scene.at(0, 105_000, a=110_000, b=100_000) == 110_000
+
+
+def test_merge_that_starts_in_a_gap_does_not_wait_for_stored_ticks() -> None:
+    scene = MergeScene(since=100_000)
+    scene.presence.apply([SiteDecision(100_000, "b", Left())])
+    assert scene.at(0, 100_000, a=105_000, b=-1) == 105_000
+    # Nor when it is for the watch to find out, by nothing but silence.
+    scene = MergeScene(since=100_000)
+    assert scene.at(0, 100_000, a=105_000, b=-1) == -1
+    assert scene.at(16, 100_000, a=105_000, b=-1) == 105_000
+    assert scene.presence.missing(100_001) == ("b",)
+
+
+_steps = st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(1, 4)), max_size=40)
+
+
+@given(_steps)
+def test_tick_is_closed_without_a_site_only_if_it_is_missing_by_decision(
+    steps: list[tuple[bool, bool, int]],
+) -> None:
+    scene, promise, frontiers = MergeScene(), GRAIN, {"a": 0, "b": 0}
+    now = 0.0
+    for a_moves, b_moves, seconds in steps:
+        now += seconds
+        for site, moves in (("a", a_moves), ("b", b_moves)):
+            if moves:
+                frontiers[site] = int(now * 1000) // GRAIN * GRAIN
+        reached = scene.at(now, promise, **frontiers)
+        while reached >= promise:
+            without = {site for site, frontier in frontiers.items() if frontier < promise}
+            assert without <= set(scene.presence.missing(promise))
+            promise = scene.merge.next_promise(min(reached, promise), promise)
+            reached = scene.at(now, promise, **frontiers)

@@ -1,0 +1,48 @@
+"""Fogs of network namespaces for tests, which need root and Debian's iproute2 and iptables."""
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from fog_emulation.backend import start_fog
+from fog_emulation.namespace_backend import NamespaceBackend
+from fog_emulation.plan import plan
+from fog_emulation.topology import FogPlan
+from tests.fog_emulation.cities import parsed, small_city
+
+needs_namespaces = pytest.mark.skipif(
+    os.geteuid() != 0 or not all(map(shutil.which, ("ip", "tc", "iptables-restore"))),
+    reason="network namespaces need root, iproute2 and iptables",
+)
+
+
+def fog_of(quality: dict[str, Any], links: list[dict[str, Any]] | None = None) -> FogPlan:
+    """Return a plan of the nodes a-1, b-1 and b-2 in the network ``net``.
+
+    ``quality``: the quality of all links in the network; ``links``: links with another quality.
+    """
+    compose = small_city()
+    network = compose["x-fogify"]["networks"][0]
+    network |= {"bidirectional": quality, "links": links or []}
+    return plan(parsed(compose))
+
+
+def new_name() -> str:
+    """Return a unique name of a fog."""
+    return f"test-{uuid.uuid4().hex[:8]}"
+
+
+@contextmanager
+def running_fog(fog: FogPlan) -> Iterator[NamespaceBackend]:
+    """Run a fog within the ``with``, without limits of processor and memory; yield its backend."""
+    backend = NamespaceBackend(new_name(), fog)
+    start_fog(backend, lenient=True)
+    try:
+        yield backend
+    finally:
+        backend.down()

@@ -1,0 +1,248 @@
+"""A fog of containers: needs root and a Docker daemon, and no registry."""
+
+import io
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tarfile
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fog_emulation.backend import start_fog
+from fog_emulation.host import namespaces
+from fog_emulation.measure import measure
+from fog_emulation.services import ComposeService
+from fog_emulation.timetable import LimitNode, ScenarioStep
+from fog_emulation.topology import Direction, FogPlan, Shape, Way
+from mistbow.errors import InvalidRequestError, NotFoundError, UnavailableError
+from tests.fog_emulation.cities import small_city
+from tests.fog_emulation.namespaces import fog_of, new_name
+from tests.support.conditions import eventually
+
+docker = pytest.importorskip("docker")
+docker_backend = pytest.importorskip("fog_emulation.docker_backend")
+
+WAYS: tuple[Way, ...] = ("up", "down")
+SLEEP = ["/bin/busybox", "sleep", "600"]
+
+
+def _daemon_runs() -> bool:
+    try:
+        with closing(docker.from_env()) as client:
+            return bool(client.ping())
+    except docker.errors.DockerException:
+        return False
+
+
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0 or not _daemon_runs() or not shutil.which("busybox"),
+    reason="needs root, a Docker daemon and Debian's busybox-static",
+)
+
+
+@pytest.fixture(scope="module")
+def client(containers: None) -> Iterator[Any]:
+    """Yield a client of the Docker daemon."""
+    with closing(docker.from_env()) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def image(client: Any) -> Iterator[str]:
+    """Make an image from one local file, without a registry; yield the name of the image."""
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as archive:
+        busybox = Path(str(shutil.which("busybox"))).resolve()
+        for name in ("bin/busybox", "bin/sh"):
+            archive.add(busybox, name)
+    tag = f"mistbow-test-{uuid.uuid4().hex[:8]}"
+    client.api.import_image_from_data(data.getvalue(), repository=tag)
+    yield tag
+    client.images.remove(tag, force=True)
+
+
+@pytest.fixture
+def make(image: str) -> Iterator[Any]:
+    """Yield a function that makes a backend of a fog; the fogs are removed after the test."""
+    made: list[Any] = []
+
+    def new(fog: FogPlan, name: str | None = None) -> Any:
+        service = ComposeService(image, command=SLEEP)
+        made.append(docker_backend.DockerBackend(name or new_name(), fog, {"web": service}))
+        return made[-1]
+
+    yield new
+    for backend in made:
+        backend.down()
+
+
+def remains(name: str) -> list[str]:
+    ours = {"label": f"mistbow.fog={name}"}
+    with closing(docker.from_env()) as client:
+        found = [*client.containers.list(all=True, filters=ours)]
+        return [each.name for each in [*found, *client.networks.list(filters=ours)]]
+
+
+def test_measured_shape_equals_setting(make: Any) -> None:
+    fog = fog_of({"bandwidth": "8Mbps", "drop": "20%"})
+    backend = make(fog)
+    assert start_fog(backend) == ()
+    for way in (("a-1", "b-1"), ("b-1", "a-1")):
+        found = measure(backend, fog.directions, "net", *way).found
+        assert found.rate_bps == pytest.approx(8_000_000, rel=0.2)
+        assert found.loss == pytest.approx(0.2, abs=0.076)
+
+
+def test_node_is_disconnected_restored_killed_and_restarted(make: Any) -> None:
+    fog = fog_of({})
+    backend = make(fog)
+    start_fog(backend)
+
+    def lost(source: str, target: str) -> float:
+        return measure(backend, [], "net", source, target, probes=50).found.loss
+
+    for loss in (1.0, 0.0):
+        for way in WAYS:
+            backend.connect(Direction("net", "a-1", way, Shape(loss=loss)))
+        assert lost("a-1", "b-1") == lost("b-1", "a-1") == loss
+    backend.stop("b-1")
+    with pytest.raises(NotFoundError, match="no node called b-1"):
+        backend.address("b-1", "net")
+    backend.start(fog.nodes[1], fog.directions_of("b-1"))
+    assert lost("a-1", "b-1") == 0
+
+
+def test_latency_is_set_and_changed_by_another_backend(make: Any) -> None:
+    fog = fog_of({"latency": {"delay": "40ms", "deviation": "2ms"}, "bandwidth": "20Mbps"})
+    backend = make(fog)
+    assert start_fog(backend) == ()
+
+    def delay_ms(target: str) -> float:
+        found = measure(backend, fog.directions, "net", "a-1", target, probes=200).found
+        assert found.loss <= 0.02
+        assert found.rate_bps == pytest.approx(20_000_000, rel=0.2)
+        return found.delay_ms
+
+    assert delay_ms("b-1") == pytest.approx(40, abs=10)
+    backend.stop("b-1")
+    backend.start(fog.nodes[1], fog.directions_of("b-1"))
+    for way in WAYS:
+        make(fog, backend.name).connect(Direction("net", "a-1", way, Shape(delay_ms=120)))
+    assert delay_ms("b-1") == pytest.approx(140, abs=20)
+    backend.down()
+    assert remains(backend.name) == []
+    assert not [each for each in namespaces() if backend.name in each]
+
+
+def test_limits_are_changed_and_apply_to_stress(make: Any, client: Any) -> None:
+    fog = fog_of({})
+    backend = make(FogPlan(fog.networks, (replace(fog.nodes[0], cores=0.5),), ()))
+    start_fog(backend)
+    container = client.containers.get(f"mistbow-fog-{backend.name}-a-1")
+    assert container.attrs["HostConfig"]["CpuQuota"] == 50_000
+    assert container.attrs["HostConfig"]["Memory"] == 512 * 2**20
+    backend.limit("a-1", 0.25, 256 * 2**20)
+    container.reload()
+    assert container.attrs["HostConfig"]["CpuQuota"] == 25_000
+    assert container.attrs["HostConfig"]["Memory"] == 256 * 2**20
+
+    def used() -> tuple[float, float]:
+        usage = container.stats(stream=False)["cpu_stats"]["cpu_usage"]["total_usage"]
+        return usage / 1e9, time.monotonic()
+
+    backend.stress("a-1", 1.0, 60_000)
+    eventually(lambda: used()[0] > 0.3)
+    (before, began), (after, ended) = used(), used()
+    assert (after - before) / (ended - began) < 0.4, "stress exceeds the limit of 0.25 cores"
+
+
+def test_start_fog_reports_refusals_and_creates_nothing(make: Any) -> None:
+    backend = make(fog_of({}))
+    with pytest.raises(InvalidRequestError) as refused:
+        start_fog(backend, [ScenarioStep(0, (LimitNode("a-1", 4000.0, 2**60),))])
+    assert [each.split(":")[:2] for each in refused.value.details] == [
+        ["a-1", " 4000 cores"],
+        ["a-1", f" {2**60} bytes"],
+    ]
+    assert not remains(backend.name)
+
+
+def test_down_removes_fog_of_another_backend(make: Any) -> None:
+    fog = fog_of({})
+    backend = make(fog)
+    start_fog(backend)
+    assert len(remains(backend.name)) == 4
+    make(fog, backend.name).down()
+    assert not remains(backend.name)
+
+
+def test_run_executes_command_in_node(make: Any) -> None:
+    backend = make(fog_of({}))
+    start_fog(backend)
+    backend.run("a-1", "busybox test $(busybox hostname) = a-1")
+    with pytest.raises(UnavailableError, match="b-1"):
+        backend.run("b-1", "busybox test $(busybox hostname) = a-1")
+
+
+def test_node_has_no_capabilities_and_is_reachable_only_from_host(make: Any, client: Any) -> None:
+    backend = make(fog_of({}))
+    start_fog(backend)
+    backend.run("a-1", "busybox grep -q '^CapBnd:.0*$' /proc/self/status")
+    backend.run("a-1", "busybox grep -q '^NoNewPrivs:.1$' /proc/self/status")
+    ours = {"label": f"mistbow.fog={backend.name}"}
+    assert all(each.attrs["Internal"] for each in client.networks.list(filters=ours))
+    backend.run("a-1", "busybox nc -l -p 8080 -e /bin/busybox echo hello >/dev/null 2>&1 &")
+
+    def received() -> bytes:
+        try:
+            with socket.create_connection(
+                (backend.address("a-1", "net"), 8080), 5
+            ) as shaped_directions:
+                return shaped_directions.recv(100)
+        except ConnectionRefusedError:
+            return b""
+
+    assert eventually(received) == b"hello\n"
+
+
+def test_start_fog_leaves_nothing_after_missing_image(make: Any) -> None:
+    name = new_name()
+    service = {"web": ComposeService(f"mistbow-none-{uuid.uuid4().hex}:none")}
+    backend = docker_backend.DockerBackend(name, fog_of({}), service)
+    with pytest.raises(UnavailableError, match="Docker"):
+        start_fog(backend)
+    assert not remains(name)
+
+
+def test_fog_command_starts_fog_runs_scenario_and_removes_fog(image: str, tmp_path: Path) -> None:
+    name = new_name()
+    file = tmp_path / f"{name}.yml"
+    compose = small_city()
+    compose["services"]["web"] |= {"image": image, "command": SLEEP}
+    compose["x-fogify"]["networks"][0]["bidirectional"] = {"drop": "10%"}
+    action = {"type": "horizontal_scaling", "parameters": {"type": "down"}}
+    step = {"time": 0, "position": 0, "instance_type": "b", "instances": 1, "action": action}
+    compose["x-fogify"]["scenarios"] = [{"name": "story", "actions": [step]}]
+    file.write_text(yaml.safe_dump(compose))
+
+    def fog(*arguments: str) -> str:
+        argv = [sys.executable, "-m", "command_line.app", "fog", *arguments]
+        return subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+
+    try:
+        assert "a-1 > b-1 (net)" in fog("up", str(file))
+        assert "failed" not in fog("run", str(file), "story")
+        assert len([each for each in remains(name) if "b-" in each]) == 1
+    finally:
+        fog("down", str(file))
+    assert remains(name) == []

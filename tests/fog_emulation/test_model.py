@@ -1,0 +1,95 @@
+"""Fogify's model: how models are read, and where their errors are located."""
+
+from typing import Any
+
+import pytest
+
+from fog_emulation import model
+from mistbow.errors import InvalidRequestError
+from tests.fog_emulation.cities import SMART_CITY, parsed, small_city, with_actions
+
+
+def test_load_reads_whole_smart_city() -> None:
+    city = model.load(SMART_CITY)
+    assert [each.label for each in city.topology] == [
+        "storage-cloud",
+        "worker-cloud",
+        "storage-edge-north",
+        "worker-edge-north",
+        "storage-edge-south",
+        "worker-edge-south",
+        "enabler",
+        "vehicles",
+    ]
+    internet = city.networks[0].bidirectional
+    assert internet == model.Quality.model_validate(
+        {"bandwidth": "100Mbps", "latency": {"delay": "50ms", "deviation": "5ms"}, "drop": "0.1%"}
+    )
+    assert city.nodes[0].capabilities.memory == 608 * 2**20
+    assert [each.name for each in city.scenarios] == [
+        "cut-and-heal",
+        "rush-hour",
+        "worker-dies-link-cut",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "problem"),
+    [
+        (["nodes", 0, "capabilities", "memory"], "2X", "nodes.0.capabilities.memory: '2X' is no"),
+        (["nodes", 0, "colour"], "red", "nodes.0.colour: Extra inputs"),
+        (["nodes", 0, "capabilities", "processor", "cores"], "2", "processor.cores: Input should"),
+        (
+            ["networks", 0, "bidirectional", "bandwidth"],
+            "fast",
+            "networks.0.bidirectional.bandwidth: 'fast' is not a quantity such as 100Mbps",
+        ),
+        (["networks", 0, "bidirectional", "drop"], "120%", "drop: 120% is more than 100%"),
+        (["networks", 0, "bidirectional", "latency"], {"delay": "1ms", "deviation": "2ms"}, "dev"),
+        (["networks", 0, "uplink"], {}, "networks.0: bidirectional is combined with uplink"),
+        (["networks", 0, "bidirectional"], None, "networks.0: the network lacks a direction"),
+        (
+            ["networks", 0, "links"],
+            [{"from_node": "a", "to_node": "c", "properties": {}}],
+            "networks.0.links.0: there is no label in the network net called c",
+        ),
+        (["topology", 0, "label"], "b", "topology: b is defined 2 times"),
+        (["topology", 0, "node"], "rack", "topology.0.node: there is no node called rack"),
+        (["topology", 0, "service"], "db", "topology.0.service: there is no service called db"),
+        (["topology", 0, "networks"], ["x"], "topology.0.networks: there is no network called x"),
+        (["topology", 0, "label"], "a b", "topology.0.label: String should match"),
+    ],
+)
+def test_parse_names_location_of_error(path: list[Any], value: Any, problem: str) -> None:
+    compose = small_city()
+    place = compose["x-fogify"]
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    with pytest.raises(InvalidRequestError) as refused:
+        parsed(compose)
+    assert any(problem in each and each.startswith("x-fogify.") for each in refused.value.details)
+
+
+@pytest.mark.parametrize(
+    ("action", "problem"),
+    [
+        (("c", "command", {"command": "ls"}), "instance_type: there is no label called c"),
+        (("a", "network", {"network": "wan", "bidirectional": {}}), "no network of a called wan"),
+        (("a", "vertical_scaling", {"cpu": "+1", "memory": "1G"}), "exactly one of cpu and memory"),
+        (("a", "vertical_scaling", {"cpu": "-100"}), "-100 would leave nothing"),
+        (("a", "stress", {"cpu": 50, "io": 3, "duration": "1s"}), "parameters.io: Extra inputs"),
+        (("a", "teleport", {}), "does not match any of the expected tags"),
+    ],
+)
+def test_parse_checks_actions(action: tuple[str, str, dict[str, Any]], problem: str) -> None:
+    label, kind, parameters = action
+    with pytest.raises(InvalidRequestError, match=r"x-fogify\.scenarios\.0\.actions\.0") as refused:
+        with_actions((0, label, 1, kind, parameters))
+    assert problem in refused.value.message
+
+
+@pytest.mark.parametrize("text", ["services: {}", "[]", "a: [", ""])
+def test_parse_rejects_file_without_model(text: str) -> None:
+    with pytest.raises(InvalidRequestError):
+        model.parse(text)

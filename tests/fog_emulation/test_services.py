@@ -1,0 +1,44 @@
+"""The services of a compose file, and their unsupported keys."""
+
+from pathlib import Path
+
+import pytest
+
+from fog_emulation.services import ComposeService, load_services
+from mistbow.errors import InvalidRequestError
+from tests.fog_emulation.cities import SMART_CITY
+
+
+def test_smart_city_has_no_unsupported_keys() -> None:
+    assert {service.unsupported for service in load_services(SMART_CITY).values()} == {()}
+
+
+def test_load_services_names_unsupported_keys(tmp_path: Path) -> None:
+    compose = tmp_path / "compose.yml"
+    compose.write_text("services: {web: {image: any, command: [a, b], ports: ['80'], cpus: 1}}")
+    assert load_services(compose) == {
+        "web": ComposeService("any", command=["a", "b"], unsupported=("cpus", "ports"))
+    }
+
+
+def test_load_services_rejects_service_without_image(tmp_path: Path) -> None:
+    compose = tmp_path / "compose.yml"
+    compose.write_text("services: {web: {build: .}}")
+    with pytest.raises(InvalidRequestError, match=r"services\.web: the image is missing"):
+        load_services(compose)
+
+
+def test_load_services_resolves_secrets_relative_to_compose_file(tmp_path: Path) -> None:
+    compose = tmp_path / "compose.yml"
+    compose.write_text(
+        "services: {web: {image: any, secrets: [token]}}\nsecrets: {token: {file: ./secret/token}}"
+    )
+    assert load_services(compose)["web"].secrets == {"token": tmp_path / "secret" / "token"}
+
+
+@pytest.mark.parametrize("declared", ["{}", "{token: {external: true}}"])
+def test_load_services_rejects_secret_without_file(tmp_path: Path, declared: str) -> None:
+    compose = tmp_path / "compose.yml"
+    compose.write_text(f"services: {{web: {{image: any, secrets: [token]}}}}\nsecrets: {declared}")
+    with pytest.raises(InvalidRequestError, match="token"):
+        load_services(compose)

@@ -1,0 +1,135 @@
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+from pydantic import ValidationError
+
+from analytics_enabler.settings import EnablerSettings
+from analytics_worker.settings import WorkerSettings
+from ignite_server.ports import LOOPBACK, free_ports
+from ignite_server.settings import IgniteSettings
+from mistbow.errors import ConflictError
+from mistbow.ports import check_ports, is_taken
+from monitoring_agent.settings import MonitorSettings
+from storage_agent.settings import AgentSettings
+from suite.preparation import check_all_ports
+from suite.settings import RunSettings, StorageSettings
+
+EPHEMERAL = range(32_768, 61_000)
+"""The ports that Linux assigns to outgoing connections by default."""
+
+SETTINGS = (
+    AgentSettings,
+    EnablerSettings,
+    IgniteSettings,
+    MonitorSettings,
+    RunSettings,
+    StorageSettings,
+    WorkerSettings,
+)
+
+
+def test_free_ports_are_outside_the_ephemeral_range():
+    system = Path("/proc/sys/net/ipv4/ip_local_port_range")
+    first = int(system.read_text().split()[0])
+    found = free_ports(50)
+    assert len(set(found)) == 50
+    assert all(1024 < port < first for port in found)
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_default_ports_are_outside_the_ephemeral_range(settings):
+    found = settings().model_dump()
+    ports = [value for name, value in found.items() if name.endswith("_port")]
+    urls = [found[name] for name in ("agent_url", "worker_url") if name in found]
+    ports += [int(url.rpartition(":")[2]) for url in urls]
+    assert ports
+    assert not [port for port in ports if port in EPHEMERAL]
+
+
+def test_discovery_port_is_that_of_the_node_in_the_list_of_nodes():
+    def port(**settings):
+        return IgniteSettings(**settings).ignite_discovery_port
+
+    assert port() == 10900
+    nodes = "10.0.0.1:47500,10.0.0.2:47501"
+    assert port(ignite_nodes=nodes, ignite_address="10.0.0.2") == 47501
+    assert port(ignite_nodes="a:1,a:2", ignite_address="a", ignite_discovery_port=2) == 2
+    for wrong in ({"ignite_address": "10.0.0.3"}, {"ignite_discovery_port": 10900}):
+        with pytest.raises(ValidationError, match="MISTBOW_IGNITE_NODES lacks this node"):
+            port(**{"ignite_nodes": nodes, "ignite_address": "10.0.0.1", **wrong})
+    with pytest.raises(ValidationError, match="HOST:PORT"):
+        port(ignite_nodes="10.0.0.1")
+
+
+@pytest.fixture(params=["127.0.0.1", "::1"])
+def server(request):
+    family = socket.AF_INET6 if ":" in request.param else socket.AF_INET
+    with socket.socket(family) as server:
+        try:
+            server.bind((request.param, 0))
+        except OSError:
+            pytest.skip("this machine has no IPv6")
+        server.listen()
+        yield request.param, server.getsockname()[1], server
+
+
+def test_port_in_use_is_reported_with_its_setting_and_its_process(server):
+    host, port, listening = server
+    (free,) = free_ports(1)
+    name = psutil.Process().name()
+    expected = rf"port {port} \(MISTBOW_ENABLER_PORT\) by process {os.getpid()} \({name}\)$"
+    with pytest.raises(ConflictError, match=expected):
+        check_ports({"agent_port": free, "enabler_port": port}, host)
+    listening.close()
+    check_ports({"agent_port": free, "enabler_port": port}, host)
+
+
+@pytest.mark.parametrize("settings", [RunSettings, StorageSettings])
+def test_port_of_ignite_is_checked_at_its_own_address(settings):
+    unchecked = dict.fromkeys(settings().ports, 0)
+    with socket.socket() as server:
+        server.bind(("127.0.0.2", 0))
+        server.listen()
+        port = server.getsockname()[1]
+        elsewhere = settings.model_construct(**{**unchecked, "ignite_port": port})
+        check_all_ports(elsewhere, LOOPBACK)
+        there = elsewhere.model_copy(update={"ignite_address": "127.0.0.2"})
+        with pytest.raises(ConflictError, match=rf"port {port} \(MISTBOW_IGNITE_PORT\)"):
+            check_all_ports(there, LOOPBACK)
+
+
+def test_port_of_an_outgoing_connection_is_reported_with_its_process(server):
+    host, port, _ = server
+    if ":" in host:
+        pytest.skip("one family suffices")
+    with socket.create_connection((host, port)) as client:
+        own = client.getsockname()[1]
+        with pytest.raises(ConflictError, match=f"by process {os.getpid()} "):
+            check_ports({"agent_port": own}, host)
+
+
+def test_port_zero_is_never_in_use(server):
+    check_ports({"agent_port": 0}, server[0])
+    assert not is_taken(0, LOOPBACK)
+
+
+@pytest.mark.usefixtures("processes")
+def test_service_on_a_port_in_use_ends_and_names_the_process(server, tmp_path):
+    host, port, _ = server
+    ended = subprocess.run(
+        [sys.executable, "-m", "command_line.app", "monitor", "--monitor-port", str(port)],
+        env={**os.environ, "MISTBOW_HOME": str(tmp_path), "MISTBOW_HOST": host},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 1
+    user = f"process {os.getpid()} "
+    expected = f"mistbow: these ports are in use: port {port} (MISTBOW_MONITOR_PORT) by {user}"
+    assert ended.stderr.startswith(expected)

@@ -1,0 +1,123 @@
+"""The collectors: host, processes, JSON sources, rates."""
+
+import json
+import math
+import os
+import shlex
+import sys
+
+import psutil
+import pytest
+
+from monitoring_agent.collectors.host import CPU, TEMPERATURE, HostCollector, Rates
+from monitoring_agent.collectors.interface import make_collectors
+from monitoring_agent.collectors.json_source import JsonCollector, SourceError
+from monitoring_agent.collectors.processes import ProcessCollector
+from monitoring_agent.settings import MonitorSettings
+from tests.support.conditions import eventually
+
+POINT = {"metricID": "m", "entityID": "e", "val": 6}
+
+
+def by_metric(points):
+    found = {}
+    for point in points:
+        found.setdefault(point.metric, []).append(point)
+    return found
+
+
+def test_host_collector_yields_every_family_with_units_and_bounds():
+    host = HostCollector("n1")
+    list(host.collect(1_000))
+    found = by_metric(host.collect(2_000))
+    assert {
+        "cpu.util",
+        "cpu.core.util",
+        "memory.util",
+        "memory.used",
+        "load.1m",
+        "network.received.rate",
+        "network.received.total",
+    } <= found.keys()
+    (cpu,) = found["cpu.util"]
+    assert (cpu.entity, cpu.entity_type, cpu.units, cpu.group) == ("n1", "host", "%", "cpu")
+    assert len(found["cpu.core.util"]) == os.cpu_count()
+    assert found["cpu.core.util"][0].entity == "n1/cpu0"
+    points = [point for points in found.values() for point in points]
+    assert all(point.ts == 2_000 and math.isfinite(point.value) for point in points)
+    assert all(point.max_val is None or 0 <= point.value <= point.max_val for point in points)
+
+
+def test_points_have_the_bounds_of_their_metric():
+    utilization, temperature = (each.point("e", "host", 1.0, 0) for each in (CPU, TEMPERATURE))
+    assert (utilization.min_val, utilization.max_val) == (0, 100)
+    assert (temperature.min_val, temperature.max_val) == (None, None)
+
+
+@pytest.mark.usefixtures("processes")
+def test_process_collector_sums_processes_of_one_name(tmp_path):
+    twin = tmp_path / "mb-twin"
+    twin.symlink_to(sys.executable)
+    busy = [psutil.Popen([twin, "-Sc", "while True: pass"]) for _ in range(2)]
+    processes = ProcessCollector("n1")
+
+    def summed():
+        found = [p for p in processes.collect(1_000) if p.entity.startswith("n1/mb-twin")]
+        both = sum(process.memory_info().rss for process in busy)
+        return [(p.metric, p.entity) for p in found if p.metric == "process.cpu" or p.value == both]
+
+    entity = "n1/mb-twin"
+    try:
+        eventually(lambda: summed() == [("process.cpu", entity), ("process.memory", entity)])
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+
+
+def test_process_collector_yields_ten_names_at_most_with_cpu_and_memory():
+    found = by_metric(ProcessCollector("n1").collect(1_000))
+    assert found.keys() == {"process.cpu", "process.memory"}
+    assert 1 <= len(found["process.cpu"]) <= 10
+    first = found["process.cpu"][0]
+    assert first.entity.startswith("n1/")
+    assert first.entity_type == "process"
+
+
+def test_rates_return_none_at_the_first_reading_and_after_a_reset():
+    rates = Rates()
+    assert rates.per_second("c", 100, 1_000) is None  # the first
+    assert rates.per_second("c", 150, 1_500) == 100
+    assert rates.per_second("c", 150, 1_500) is None  # no time between
+    assert rates.per_second("c", 10, 2_000) is None  # reset
+    assert rates.per_second("c", 20, 3_000) == 10
+
+
+@pytest.mark.usefixtures("processes")
+def test_json_collector_reads_files_and_commands(tmp_path):
+    file = tmp_path / "points.json"
+    file.write_text(json.dumps({"monitoring": [{**POINT, "timestamp": 5}]}))
+    assert [(p.metric, p.value, p.ts) for p in JsonCollector(str(file)).collect(9)] == [("m", 6, 5)]
+    command = shlex.join([sys.executable, "-c", f"print({json.dumps(json.dumps([POINT]))})"])
+    assert [p.ts for p in JsonCollector(f"exec:{command}").collect(9)] == [9]
+
+
+@pytest.mark.parametrize("text", ["", "7", "[7]", "{}", '[{"metricID": "m"}]', '[{"val": "x"}]'])
+def test_json_collector_rejects_json_that_is_no_list_of_points(tmp_path, text):
+    file = tmp_path / "points.json"
+    file.write_text(text)
+    with pytest.raises(SourceError, match="does not return a list of points"):
+        JsonCollector(str(file)).collect(9)
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize("source", ["/nowhere", "exec:false", "http://127.0.0.1:1/"])
+def test_json_collector_reports_an_unavailable_source(source):
+    with pytest.raises(SourceError, match="cannot read"):
+        JsonCollector(source).collect(9)
+
+
+def test_make_collectors_adds_the_sources_of_the_settings():
+    settings = MonitorSettings(node="n1", sources="a.json; exec:date ;")
+    names = [collector.name for collector in make_collectors(settings)]
+    assert names[:4] == ["host", "processes", "a.json", "exec:date"]

@@ -1,0 +1,257 @@
+"""Valid and invalid announcements of workers, and valid and invalid heartbeats of agents."""
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from mistbow.clock import system_clock
+from mistbow.errors import ConflictError
+from mistbow.streams.schemas import METADATA
+from storage_agent.membership.heartbeat import Heartbeat, PeerReport
+from storage_agent.membership.peers import Peers
+from storage_agent.membership.workers import Workers
+from tests.storage_agent.membership.test_sites import current_facts, row, worker
+from tests.support.conditions import eventually
+from tests.support.sites import TOKEN, AgentSite, site_of
+
+
+class ManualSeconds:
+    """A monotonic clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_worker_is_listed_until_it_leaves_or_is_lost(places: list[AgentSite]) -> None:
+    with places[0].agent() as client:
+        client.announce(worker())
+        client.announce(worker("w2"))
+        assert site_of(client, "a").workers == (worker(), worker("w2"))
+        eventually(lambda: {"worker/w1", "worker/w2"} <= current_facts(client, METADATA).keys())
+        client.announce(worker(cores_free=1.0))
+        eventually(lambda: current_facts(client, METADATA)["worker/w1"]["cores_free"] == 1.0)
+        client.leave("w2")
+        client.leave("w2")
+        assert site_of(client, "a").workers == (worker(cores_free=1.0),)
+        eventually(lambda: "worker/w2" not in current_facts(client, METADATA))
+    with places[0].agent() as client:
+        assert site_of(client, "a").workers == (worker(cores_free=1.0),)
+        # Nobody hears it any more.
+        eventually(lambda: site_of(client, "a").workers == ())
+        eventually(lambda: "worker/w1" not in current_facts(client, METADATA))
+
+
+def test_worker_without_announcement_for_three_seconds_expires() -> None:
+    seconds = ManualSeconds()
+    workers = Workers(seconds)
+    workers.restore([worker("w1"), worker("w2")])
+    died = []
+    for _ in range(4):
+        seconds.now += 1.0
+        workers.announce(worker("w2"))
+        died.append(workers.expire())
+    assert died == [[], [], [], ["w1"]]
+    assert workers.all() == (worker("w2"),)
+
+
+def test_workers_survive_a_pause_of_the_agent() -> None:
+    seconds = ManualSeconds()
+    workers = Workers(seconds)
+    workers.announce(worker())
+    seconds.now += 60
+    assert workers.expire() == []
+    assert workers.all() == (worker(),)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"cores": 0}, "cores: the number must be above 0"),
+        ({"cores": -1}, "cores: the number must be finite and at least 0 (got -1.0)"),
+        ({"cores_free": 3}, "cores_free: the number must be at most cores"),
+        ({"memory_free_mb": 1e6}, "memory_free_mb: the number must be at most memory_mb"),
+        ({"url": "ftp://x"}, "url: the address is not of the form"),
+        ({"url": "http://h:99999"}, "url: the address is not of the form"),
+        ({"name": "other"}, "name: the body must name w1"),
+        ({"cores": "2"}, "cores: Expected `float`"),
+        ({"labels": {"x": 1}}, "Expected `str`"),
+        ({"memory_mb": None}, "memory_mb: Expected `float`"),
+    ],
+)
+def test_malformed_announcement_is_rejected(
+    place: AgentSite, change: dict[str, Any], problem: str
+) -> None:
+    good = {
+        "name": "w1",
+        "url": "http://h:1",
+        "cores": 2,
+        "memory_mb": 100,
+        "cores_free": 2,
+        "memory_free_mb": 100,
+    }
+    assert _send("PUT", place, "/workers/w1", {**good, **change}) == (400, problem)
+
+
+def test_malformed_heartbeat_is_rejected(place: AgentSite) -> None:
+    good = {"site": "x", "node": "x", "url": "http://127.0.0.1:9", "instance": "i"}
+    for change, problem in (
+        ({"site": "A B"}, "'A B' is not a valid site name"),
+        ({"site": "../x"}, "'../x' is not a valid site name"),
+        ({"url": "x"}, "'x' is not an address"),
+        ({"knows": [{**good, "reached": True, "site": "_"}]}, "'_' is not a valid site name"),
+        ({"knows": 1}, "knows: Expected `array`"),
+    ):
+        assert _send("POST", place, "/fabric/greet", {**good, **change}) == (400, problem)
+    taken = {**good, "site": "a"}
+    assert _send("POST", place, "/fabric/greet", taken) == (409, "claims to be the site a")
+
+
+def _send(method: str, place: AgentSite, path: str, body: Any) -> tuple[int, str]:
+    """Send a request; return the status, and the error message as a ``_Message``."""
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    answer = httpx.request(method, place.url + path, json=body, headers=headers)
+    return answer.status_code, _Message(answer.json()["error"]["message"])
+
+
+class _Message(str):
+    """A text that equals each of its parts, so that a test can compare it with a part."""
+
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, str) and other in str(self)
+
+
+@pytest.fixture
+def place(places: list[AgentSite]) -> Any:
+    with places[0].agent():
+        yield places[0]
+
+
+def test_request_without_the_token_is_rejected(place: AgentSite) -> None:
+    for method, path in (
+        ("GET", "/fabric"),
+        ("POST", "/fabric/greet"),
+        ("PUT", "/workers/w"),
+        ("DELETE", "/workers/w"),
+        ("GET", "/streams?site=b"),
+    ):
+        assert httpx.request(method, place.url + path).status_code == 401
+
+
+def test_metadata_stream_rejects_other_writers(places: list[AgentSite]) -> None:
+    with places[0].agent() as client:
+        attempts: list[Callable[[str], Any]] = [
+            client.claim,
+            lambda name: client.append(name, row("x")),
+            lambda name: client.advance(name, frontier=1),
+        ]
+        for name in (METADATA, "replicas/b/metadata"):
+            for attempt in attempts:
+                with pytest.raises(ConflictError, match="only the agent writes to"):
+                    attempt(name)
+        with pytest.raises(ConflictError, match="only the agent writes to"):
+            client.create_stream("replicas/b/metadata", row("x").schema)
+
+
+def test_second_agent_of_a_site_name_is_rejected(places: list[AgentSite]) -> None:
+    a, b, c = places
+    impostor = AgentSite("b", c.home, c.ignite_port, c.port)
+    with a.agent(b) as at_a:
+        with b.agent():
+            eventually(lambda: site_of(at_a, "b").reachable)
+            with impostor.agent(a) as at_impostor:
+                heartbeat = Heartbeat(site="b", node="n", url=impostor.url, instance="other")
+                with pytest.raises(AssertionError):
+                    eventually(lambda: site_of(at_impostor, "a"), timeout=2.5)
+                assert site_of(at_a, "b").url == b.url
+                answer = httpx.post(
+                    f"{a.url}/fabric/greet",
+                    json={"site": "b", "node": "n", "url": heartbeat.url, "instance": "other"},
+                    headers={"Authorization": f"Bearer {TOKEN}"},
+                )
+                assert answer.status_code == 409
+                assert b.url in answer.json()["error"]["message"]
+        # The first one is silent: now another agent may be that site.
+        with impostor.agent(a):
+            eventually(lambda: site_of(at_a, "b").url == impostor.url)
+            eventually(lambda: site_of(at_a, "b").reachable)
+
+
+def _peers(*seeds: str) -> Peers:
+    own = Heartbeat(site="a", node="a", url="http://a", instance="1")
+    return Peers(own, seeds, system_clock)
+
+
+def _from(site: str, *peers: tuple[str, bool], url: str | None = None) -> Heartbeat:
+    return Heartbeat(
+        site=site,
+        node=site,
+        url=url or f"http://{site}",
+        instance=site,
+        peers=tuple(
+            PeerReport(site=name, node=name, url=f"http://{name}", reached=reached)
+            for name, reached in peers
+        ),
+    )
+
+
+def test_next_hops_prefer_the_direct_link() -> None:
+    known = _peers("http://seed")
+    assert known.addresses() == {"http://seed"}
+    known.record_answer("http://seed", _from("b", ("c", True), ("d", False)), 4.0)
+    # b answers at the seed; c and d are only heard of.
+    assert known.addresses() == {"http://seed", "http://c", "http://d"}
+    assert [each.site for each in known.next_hops("c")] == ["b"]
+    assert not known.reachable("d")
+    known.record_answer("http://c", _from("c"), 8.0)
+    assert [each.site for each in known.next_hops("c")] == ["c", "b"]
+    known.record_failure("http://seed")
+    assert [each.site for each in known.next_hops("c")] == ["c"]
+    assert known.addresses() == {"http://seed", "http://b", "http://c", "http://d"}
+
+
+def test_latency_is_the_median_of_half_round_trips() -> None:
+    known = _peers()
+    for trip_ms in (None, 10.0, 400.0, 12.0):
+        known.record_answer("http://b", _from("b"), trip_ms)
+    assert [each.latency_ms for each in known] == [6.0]
+    known.record_failure("http://b")
+    assert [each.latency_ms for each in known] == [None]
+
+
+def test_address_of_this_agent_or_of_another_site_is_recognized() -> None:
+    known = _peers("http://me")
+    known.record_answer(
+        "http://me", Heartbeat(site="a", node="a", url="http://a", instance="1"), 1.0
+    )
+    assert known.addresses() == set()
+    known.record_answer("http://b", _from("b"), 1.0)
+    known.record_answer("http://b", _from("c", url="http://b"), 1.0)
+    assert not known.reachable("b")
+    assert known.reachable("c")
+
+
+def test_heartbeat_of_anybody_adds_no_address() -> None:
+    known = _peers("http://seed")
+    stranger = _from("x", ("y", True))
+    assert not known.receive_heartbeat(stranger, is_authenticated=False)
+    assert known.addresses() == {"http://seed"}
+    # The seed is contacted at once; what it reports counts only in its own answers.
+    seed = _from("b", ("y", True), url="http://seed")
+    assert known.receive_heartbeat(seed, is_authenticated=False)
+    assert known.addresses() == {"http://seed"}
+    known.record_answer("http://seed", seed, 1.0)
+    assert known.addresses() == {"http://seed", "http://y"}
+    assert not known.receive_heartbeat(seed, is_authenticated=False)
+    known.record_failure("http://seed")
+    assert known.receive_heartbeat(seed, is_authenticated=False)
+    moved = _from("y", url="http://elsewhere")
+    assert not known.receive_heartbeat(moved, is_authenticated=False)
+    assert known.receive_heartbeat(moved, is_authenticated=True)
+    assert known.addresses() == {"http://seed", "http://elsewhere"}

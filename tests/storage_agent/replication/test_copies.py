@@ -1,0 +1,125 @@
+"""The copies that a site retains while the replicas of their replacements are incomplete."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import msgspec
+import pytest
+
+from mistbow.client.operation_model import Copy, ReplicaFact, SeriesFilter
+from mistbow.errors import ConflictError
+from mistbow.streams.events import event_rows
+from mistbow.streams.schemas import EVENTS, RAW
+from storage_agent.membership.fabric_membership import FabricMembership
+from storage_agent.membership.facts import encode_fact
+from storage_agent.membership.heartbeat import Heartbeat
+from storage_agent.replication.facts import REPLICAS_KEY, content_id, replaces, replica_stream_name
+from storage_agent.replication.offload.offloaded_points import OffloadedPoints
+from storage_agent.replication.offload.offloads import Offload
+from storage_agent.replication.restrictions import SiteRestrictions
+from storage_agent.replication.source.copies import Copies
+from storage_agent.replication.source.requests import CopyRequest
+from storage_agent.settings import AgentSettings
+from storage_agent.streams.manifest import Tombstone
+from storage_agent.streams.streams import Streams
+from tests.storage_agent.conftest import ManualClock
+
+AT_B, AT_C = CopyRequest("b", why="so"), CopyRequest("c", why="so")
+CPU, MEM = SeriesFilter(metric=("cpu",)), SeriesFilter(metric=("mem",))
+
+
+def copy(target: str = "b", **more: object) -> Copy:
+    made = Copy(**{"id": "", "target": target, "why": "so", "since": 0, **more})
+    return msgspec.structs.replace(made, id=content_id(made))
+
+
+@asynccontextmanager
+async def open_copies(
+    streams: Streams,
+    settings: AgentSettings,
+    clock: ManualClock,
+    complete: str,
+    noted: Offload | None = None,
+) -> AsyncIterator[Copies]:
+    """Yield the copies of the site a, which reaches the sites b and c.
+
+    ``complete``: the sites with complete replicas; ``noted``: an offload that a has recorded.
+    """
+    for site in "bc":
+        name = f"replicas/{site}/metadata"
+        await streams.create(name, EVENTS)
+        replicas = (ReplicaFact(source="a", id=copy(site).id, complete=site in complete),)
+        rows = event_rows(clock(), {REPLICAS_KEY: encode_fact(replicas)})
+        await (await streams.get(name)).writer.append(rows)
+    membership = FabricMembership(settings.model_copy(update={"site": "a"}), clock)
+    await membership.open(streams, ())
+    for site in "bc":
+        url = f"http://{site}:1"
+        membership.peers.record_answer(
+            url, Heartbeat(site=site, node=site, url=url, instance="1"), 1.0
+        )
+    moved = OffloadedPoints(membership)
+    if noted is not None:
+        await streams.recover({})
+        moved.open(streams)
+        await moved.record(noted.attributes())
+    copies = Copies(membership, SiteRestrictions("", membership), moved, clock)
+    copies.open(streams)
+    yield copies
+    await membership.flush()
+    await membership.close()
+
+
+def targets(copies: Copies) -> list[str]:
+    return sorted(each.target for each in copies.all())
+
+
+async def test_complete_copy_stays_until_its_replacement_is_complete(
+    streams: Streams, settings: AgentSettings, clock: ManualClock
+) -> None:
+    async with open_copies(streams, settings, clock, "b") as copies:
+        copies.apply_decisions([AT_B])
+        copies.fragile = True
+        copies.apply_decisions([])
+        assert targets(copies) == ["b"], "there is nothing else"
+        copies.fragile = False
+        copies.apply_decisions([AT_C])
+        assert targets(copies) == ["b", "c"], "what takes its place is not complete"
+        copies.fragile = True
+        with pytest.raises(ConflictError, match="no other copy of this data is complete"):
+            await copies.withdraw(copy().id, "b")
+    async with open_copies(streams, settings, clock, "bc") as copies:
+        assert targets(copies) == ["b", "c"]
+        copies.apply_decisions([AT_C])
+        assert targets(copies) == ["c"]
+        copies.fragile = False
+        copies.apply_decisions([])
+        assert targets(copies) == [], "nobody needs it, and the site is not fragile"
+
+
+async def test_tombstone_is_owed_to_the_replica_with_offloaded_points(
+    streams: Streams, settings: AgentSettings, clock: ManualClock
+) -> None:
+    noted = Offload(copy().id, "b", "of-b", 1, 1)
+    deletion = Tombstone(id=1, before=1, created=clock())
+    async with open_copies(streams, settings, clock, "bc", noted) as copies:
+        copies.apply_decisions([AT_C])
+        assert copies.unacknowledged(RAW)(deletion)
+        assert not copies.owed_to_offloads(RAW)(deletion)
+        copies.apply_decisions([AT_B])
+        copies.refresh()
+        assert copies.owed_to_offloads(RAW)(deletion)
+
+
+def test_copy_is_replaced_by_one_that_covers_it() -> None:
+    assert replaces(copy("c"), copy("b", filter=CPU))
+    assert not replaces(copy("c", filter=CPU), copy("b"))
+    assert replaces(copy(withheld=(CPU,)), copy(withheld=(CPU, MEM)))
+    assert not replaces(copy(withheld=(CPU, MEM)), copy(withheld=(CPU,)))
+    again = copy(incarnation=1)
+    assert not replaces(again, copy())
+    assert (
+        replica_stream_name("a", again)
+        == f"replicas/a/raw/{again.id}"
+        != replica_stream_name("a", copy())
+    )

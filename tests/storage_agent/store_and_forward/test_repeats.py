@@ -1,0 +1,119 @@
+"""Repeated requests to /put with the same key: stored once, also across an outage."""
+
+from itertools import count
+from pathlib import Path
+from types import SimpleNamespace
+
+import httpx
+import pytest
+
+from mistbow.client.agent import AgentClient
+from storage_agent.settings import AgentSettings
+from storage_agent.store_and_forward.spool import Spool
+from storage_agent.streams import idempotency_keys
+from storage_agent.streams.idempotency_keys import INTERNAL_PREFIX, IdempotencyKeys
+from storage_agent.streams.segments import AppendResult
+from tests.storage_agent.conftest import ManualClock
+from tests.support.agents import running_agent
+from tests.support.conditions import eventually
+from tests.support.gate import Gate
+
+
+def test_key_is_recognized_during_an_outage_and_after(
+    settings: AgentSettings, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(idempotency_keys, "MAX_KEYS", 2)
+    values = count()
+
+    def put(key: str | None = None) -> int:
+        point = {"metricID": "m", "entityID": "e", "val": next(values), "timestamp": clock.now}
+        headers = {} if key is None else {"Idempotency-Key": key}
+        body = {"monitoring": [point]}
+        # Storing is tried for a while before a body goes to the spool.
+        return httpx.post(f"{url}/put", json=body, headers=headers, timeout=60).status_code
+
+    def stored() -> int:
+        return sum(len(s.values) for s in client.get("m", latest=False)[0].data)
+
+    with Gate(settings.ignite_port) as gate:
+        through = settings.model_copy(update={"ignite_port": gate.port})
+        with running_agent(through, clock) as url:
+            client = AgentClient(url)
+            assert put("before") == 200
+            # Keys of the agent's own making take no room of others.
+            assert [put() for _ in range(5)] == [200] * 5
+            gate.shut()
+            eventually(lambda: put("missed") == 202, what="Ignite is missed")
+            assert put("before") == 200
+            assert [put(f"key {n}") for n in range(6)] == [202] * 6
+            assert [put("missed"), put("key 0"), put("key 5")] == [202] * 3
+            gate.open()
+            eventually(lambda: put() == 200, what="points are stored at once again")
+            at_once = stored()
+            assert [put("missed"), put("key 0"), put("key 5")] == [200] * 3
+            assert stored() == at_once
+            client.close()
+
+
+async def test_spool_removes_bodies_that_are_stored(tmp_path) -> None:
+    path = tmp_path / "spool.db"
+    spool = Spool(path, 2**20)
+    for key in "abac":
+        await spool.append(key, b"{}", 1)
+    assert spool.bodies == 3
+    await spool.remove_stored("b".__eq__)
+    assert [each.key for each in await spool.next(9, 9)] == ["a", "c"]
+    await spool.remove(await spool.next(1, 9))
+    await spool.close()
+    again = Spool(path, 2**20)
+    assert [await again.status(key) for key in "abcd"] == ["stored", "stored", "waiting", None]
+    await again.append("a", b"{}", 1)
+    assert again.bodies == 1
+    await again.close()
+
+
+async def test_keys_of_spooled_bodies_age_by_the_monotonic_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1_000_000.0
+    monkeypatch.setattr(
+        "storage_agent.store_and_forward.spool_file.time", SimpleNamespace(monotonic=lambda: now)
+    )
+    spool = Spool(tmp_path / "spool.db", 2**20)
+    await spool.append("a", b"{}", 1)
+    await spool.remove(await spool.next(1, 9))
+    await spool.close()
+    now = 5.0  # the node was started again
+    spool = Spool(tmp_path / "spool.db", 2**20)
+    assert await spool.status("a") == "stored"
+    now += 599
+    assert await spool.status("a") == "stored"
+    now += 2
+    assert await spool.status("a") is None
+    await spool.close()
+
+
+def test_keys_age_only_while_there_are_appends(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    keys = IdempotencyKeys()
+    answer = AppendResult(0, 1, 0)
+    keys.record({"k": answer})
+    now = 10_000.0  # without Ignite
+    keys.record({"l": answer, f"{INTERNAL_PREFIX}1": answer})
+    assert "k" in keys
+    for _ in range(200):
+        now += 4.0
+        keys.record({})
+    assert not len(keys)
+
+
+async def test_damaged_spool_is_moved_aside(tmp_path) -> None:
+    path = tmp_path / "spool.db"
+    path.write_bytes(b"this is no database" * 500)
+    spool = Spool(path, 2**20)
+    await spool.append("a", b"{}", 1)
+    assert await spool.status("a") == "waiting"
+    await spool.close()
+    [damaged] = tmp_path.glob("spool.db.damaged-*")
+    assert damaged.read_bytes().startswith(b"this is no database")

@@ -1,0 +1,50 @@
+"""Bodies that are decoded leniently: texts that are no numbers, and deep nesting."""
+
+import msgspec
+import pytest
+
+from mistbow.errors import InvalidRequestError
+from storage_agent.http.deletions import DeleteBody, decode_deletion
+from storage_agent.http.lenient import convert_items
+from storage_agent.http.points import PutBody
+from storage_agent.http.timed_bodies import decode_timed
+from storage_agent.timestamps import Timestamps
+
+PUT = msgspec.json.Decoder(PutBody)
+DELETE = msgspec.json.Decoder(DeleteBody)
+
+
+def put(item: str) -> PutBody:
+    body = f'{{"monitoring":[{item}]}}'.encode()
+    return decode_timed(PUT, body, Timestamps(), convert_items)
+
+
+@pytest.mark.parametrize("time", ["1e999", "-1e999", "9" * 5000, "1e400"])
+def test_deletion_refuses_a_time_beyond_the_range_of_numbers(time: str) -> None:
+    body = msgspec.json.encode({"metricID": ["m"], "from": time})
+    with pytest.raises(InvalidRequestError, match=r"^from: "):
+        decode_deletion(DELETE, body, Timestamps())
+
+
+@pytest.mark.parametrize("depth", [10, 300, 450, 900])
+def test_deep_pod_of_an_invalid_point_is_no_internal_error(depth: int) -> None:
+    pods = '{"pod":' * depth + "1" + "}" * depth
+    with pytest.raises(InvalidRequestError):
+        put(f'{{"entityID":7,"val":1,"pod":{pods}}}')
+
+
+def test_fields_of_a_pod_are_converted() -> None:
+    [point] = put(
+        '{"entityID":7,"metricID":"m","timestamp":5,"val":"2","pod":{"uuid":9}}'
+    ).monitoring
+    assert (point.entity, point.value) == ("7", 2)
+    assert point.pod is not None
+    assert point.pod.uuid == "9"
+
+
+def test_value_that_is_no_number_is_refused_in_plain_words() -> None:
+    with pytest.raises(InvalidRequestError) as refused:
+        put('{"entityID":"e","metricID":"m","timestamp":5,"val":"6,5"}')
+    assert refused.value.message == (
+        "monitoring[0].val: Expected a number, or the text NaN, +Inf, -Inf or stale"
+    )

@@ -1,0 +1,150 @@
+"""The work of the event loop during reads of many series, counted in lines of Python.
+
+The loop must not pass over all series at once. The count does not depend on the speed of the
+machine: slices of work are measured by a clock that moves at each look.
+"""
+
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import httpx
+import pytest
+
+from mistbow.client.agent import AgentClient
+from mistbow.client.agent_model import Point
+from mistbow.runtime import slices
+from storage_agent.settings import AgentSettings
+from tests.storage_agent.conftest import ManualClock
+from tests.support.agents import running_agent
+from tests.support.conditions import eventually
+
+_SERIES = 20_000
+_MAX_LINES = 15_000
+"""The maximum number of lines that one callback of the event loop may execute."""
+
+_ALL = '{__name__=~".+"}'
+_SQL = "SELECT metric, count(*), sum(value) FROM {} GROUP BY metric"
+
+
+class StepClock:
+    """A clock (s) that moves by a millisecond whenever it is read."""
+
+    def __init__(self) -> None:
+        self._now = 0
+
+    def perf_counter(self) -> float:
+        self._now += 1
+        return self._now / 1000
+
+
+class LineCounter:
+    """Counts the lines that each callback of the event loop executes, in threads started later.
+
+    ``most``: the greatest count since ``counting`` began. ``where``: the functions that executed
+    most of these lines, with their counts.
+    """
+
+    def __init__(self) -> None:
+        self.most = 0
+        self.where: list[tuple[str, int]] = []
+        self._lines: Counter[str] = Counter()
+        self._counts = False
+
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        self.most = 0
+        self._lines.clear()
+        self._counts = True
+        try:
+            yield
+        finally:
+            self._counts = False
+
+    def trace(self, frame: FrameType, _event: str, _argument: object) -> Any:
+        """Trace a call; the frame of a callback is directly above that of the loop's runner."""
+        if threading.current_thread().name.startswith(("asyncio", "AnyIO")):
+            sys.settrace(None)  # of this thread only, which is a worker
+            return None
+        if not self._counts:
+            return None
+        below = frame.f_back
+        if below is not None and below.f_code.co_filename.endswith(("runners.py", "_compat.py")):
+            self._end_callback()
+            return self._count
+        return self._count if below is not None and below.f_trace is not None else None
+
+    def _count(self, frame: FrameType, event: str, _argument: object) -> Any:
+        if event == "line":
+            self._lines[frame.f_code.co_qualname] += 1
+        return self._count
+
+    def _end_callback(self) -> None:
+        total = self._lines.total()
+        if total > self.most:
+            self.most, self.where = total, self._lines.most_common(3)
+        self._lines.clear()
+
+
+@pytest.fixture
+def counter() -> Iterator[LineCounter]:
+    found = LineCounter()
+    threading.settrace(found.trace)
+    yield found
+    threading.settrace(None)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def traced_url(counter: LineCounter, settings: AgentSettings, clock: ManualClock) -> Iterator[str]:
+    with running_agent(settings.model_copy(update={"promql_seconds": 60}), clock) as url:
+        yield url
+
+
+def test_no_callback_passes_over_all_series(
+    counter: LineCounter, traced_url: str, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = traced_url
+    client = AgentClient(url)
+    for begin in range(0, _SERIES, 5000):
+        numbers = range(begin, begin + 5000)
+        client.put([Point(f"m{n % 10}", f"e{n // 10}", clock.now, 1.0, group="g") for n in numbers])
+    eventually(
+        lambda: httpx.get(f"{url}/streams/metadata/info").json()["head"] > _SERIES,
+        timeout=60,
+        what="the metadata is published",
+    )
+    requests = [
+        httpx.Request("GET", f"{url}/api/v1/query", params={"query": f"sum({_ALL})"}),
+        httpx.Request("GET", f"{url}/api/v1/query", params={"query": _ALL}),
+        httpx.Request("GET", f"{url}/api/v1/series", params={"match[]": _ALL}),
+        httpx.Request("GET", f"{url}/api/v1/label/entityID/values"),
+        httpx.Request("GET", f"{url}/api/v1/metadata"),
+        httpx.Request("POST", f"{url}/list", json={}),
+        httpx.Request("POST", f"{url}/list", json={"nodes": [], "fields": ["group"]}),
+        httpx.Request("POST", f"{url}/get", json={}),
+        httpx.Request("POST", f"{url}/get", json={"groupName": ["g"], "latest": False}),
+        httpx.Request("POST", f"{url}/query", json={"agg": "sum"}),
+        httpx.Request("POST", f"{url}/query", json={"agg": "sum", "latest": False}),
+        httpx.Request("POST", f"{url}/nodes"),
+        httpx.Request("POST", f"{url}/sql", json={"query": _SQL.format("latest")}),
+        httpx.Request("POST", f"{url}/sql", json={"query": _SQL.format("historical")}),
+        httpx.Request("DELETE", f"{url}/monitoring?dry_run=true", json={"groupName": "g"}),
+        httpx.Request("DELETE", f"{url}/monitoring", json={"groupName": "g"}),
+    ]
+    monkeypatch.setattr(slices, "time", StepClock())
+    most: dict[str, tuple[int, list[tuple[str, int]]]] = {}
+    for request in requests:
+        with counter.counting(), httpx.Client(timeout=120) as http:
+            answer = http.send(request)
+        assert answer.is_success, (request.url, answer.text[:500])
+        most[f"{request.method} {request.url.path} {request.content[:60]!r}"] = (
+            counter.most,
+            counter.where,
+        )
+    client.close()
+    too_many = [(name, *found) for name, found in most.items() if found[0] > _MAX_LINES]
+    assert not too_many, "\n".join(map(str, too_many))

@@ -1,0 +1,48 @@
+"""Traces of expected faults in the output of a process become one line; others stay whole."""
+
+from suite.expected_traces import TraceFilter
+
+_AT = "2026-11-23T07:58:19.580"
+_EVENT = f"{_AT} SEVERE  Critical system error detected."
+_DUMP = f"{_AT} SEVERE org.apache.ignite.FailureProcessor Thread dump at 2026/11/23 07:58:19 UTC"
+_FULL = [
+    "class org.apache.ignite.StorageException: Failed to initialize a file",
+    "\tat org.apache.ignite.FilePageStore.init(FilePageStore.java:617)",
+    "Caused by: java.io.IOException: No space left on device",
+    "\tat java.base/sun.nio.ch.FileDispatcherImpl.pwrite0(Native Method)",
+]
+_OTHER = ["java.lang.NullPointerException: null", "\tat org.apache.ignite.A.b(A.java:1)"]
+_THREADS = ['Thread [name="main", id=1]', "        at java.lang.Thread.run(Thread.java:840)"]
+_SAYS = (
+    "mistbow: ignite: No space left on device; free space on this disk "
+    "(a trace of 4 lines is omitted)"
+)
+
+
+def filtered(*lines: str) -> list[str]:
+    traces = TraceFilter("ignite")
+    return [out for line in lines for out in traces.feed(line)] + list(traces.close())
+
+
+def test_trace_of_a_full_disk_becomes_one_line() -> None:
+    assert filtered("before", _EVENT, *_FULL, "2026-11-23T07:58:20 INFO after", "text") == [
+        *("before", _EVENT, _SAYS),
+        *("2026-11-23T07:58:20 INFO after", "text"),
+    ]
+    assert filtered(_EVENT, *_FULL) == [_EVENT, _SAYS]
+
+
+def test_dump_of_threads_after_a_full_disk_is_omitted() -> None:
+    assert filtered(_EVENT, *_FULL, _DUMP, *_THREADS) == [_EVENT, _SAYS]
+    assert filtered(_DUMP, *_THREADS) == [_DUMP, *_THREADS]
+
+
+def test_trace_of_another_error_stays_whole() -> None:
+    lines = [_EVENT, *_OTHER, _EVENT, *_OTHER]
+    assert filtered(*lines) == lines
+
+
+def test_lines_without_an_event_pass_at_once() -> None:
+    traces = TraceFilter("worker")
+    for line in (*_FULL, "a banner"):
+        assert list(traces.feed(line)) == [line]

@@ -1,0 +1,104 @@
+"""``mistbow storage`` as a process, as a container runs it."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+
+import httpx
+import psutil
+import pytest
+
+from ignite_server.ports import LOOPBACK, free_ports
+from suite.settings import StorageSettings
+from tests.support.conditions import eventually
+
+pytestmark = pytest.mark.usefixtures("processes")
+
+TOKEN = "made-for-this-test"  # noqa: S105
+
+
+@contextmanager
+def storage(folder):
+    """Run ``mistbow storage``.
+
+    Yield its process, the agent's URL, and the list of printed lines.
+    """
+    (folder / "token").write_text(TOKEN)
+    agent, ignite, discovery, communication = free_ports(4)
+    own = {
+        "HOME": str(folder / "home"),
+        "JARS": str(StorageSettings().jars_folder.absolute()),
+        "TOKEN_FILE": str(folder / "token"),
+        "HOST": "0.0.0.0",  # noqa: S104 - a token is demanded: what is tested
+        "AGENT_PORT": str(agent),
+        "AGENT_URL": f"http://{LOOPBACK}:{agent}",
+        "IGNITE_PORT": str(ignite),
+        "IGNITE_DISCOVERY_PORT": str(discovery),
+        "IGNITE_COMMUNICATION_PORT": str(communication),
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", "command_line.app", "storage"],
+        env={**os.environ, **{f"MISTBOW_{name}": value for name, value in own.items()}},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    lines = []
+    reader = threading.Thread(target=lambda: lines.extend(process.stdout), daemon=True)
+    reader.start()
+    try:
+        yield process, f"http://{LOOPBACK}:{agent}", lines
+    finally:
+        process.terminate()
+        process.wait(60)
+        reader.join(10)
+        process.stdout.close()
+
+
+def is_ready(url, token=TOKEN):
+    try:
+        answer = httpx.get(f"{url}/readyz", headers={"Authorization": f"Bearer {token}"})
+    except httpx.HTTPError:
+        return False
+    return answer.status_code == 200
+
+
+def test_a_sites_storage_serves_by_a_token_starts_again_and_ends_in_order(tmp_path):
+    with storage(tmp_path) as (process, url, lines):
+        eventually(lambda: is_ready(url), timeout=90, what="the agent is ready")
+        assert httpx.get(f"{url}/readyz").status_code == 401
+
+        parent = psutil.Process(process.pid)
+        agent = next(each for each in parent.children() if each.cmdline()[-1] == "agent")
+        ignite = next(each for each in parent.children() if "java" in each.name())
+        addresses = {each.laddr.ip for each in ignite.net_connections() if each.status == "LISTEN"}
+        assert all(address.removeprefix("::ffff:").startswith("127.") for address in addresses), (
+            addresses
+        )
+
+        agent.send_signal(signal.SIGKILL)
+        agent.wait(10)
+        eventually(lambda: is_ready(url), timeout=60, what="the agent is back")
+
+        process.terminate()
+        assert process.wait(60) == 0
+    output = "".join(lines)
+    assert "  ignite | " in output
+    assert "   agent | " in output
+    assert "was stopped by SIGKILL" in output
+    assert TOKEN not in output
+
+
+def test_storage_beyond_loopback_without_a_token_is_refused():
+    ended = subprocess.run(
+        [sys.executable, "-m", "command_line.app", "storage", "--host", "0.0.0.0"],  # noqa: S104
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode != 0
+    assert "MISTBOW_TOKEN_FILE must be set" in ended.stderr

@@ -1,0 +1,51 @@
+"""Polling of conditions, in place of sleeps of a fixed time."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+_PAUSE = 0.02
+
+
+def eventually(probe: Callable[[], T], *, timeout: float = 30.0, what: str = "") -> T:
+    """Call ``probe`` until it returns a true value, and return this value.
+
+    Fails after ``timeout`` seconds, but calls the probe at least once, also with a timeout of 0. An
+    ``AssertionError`` or ``OSError`` of the probe counts as "not yet".
+    """
+    deadline = time.monotonic() + timeout
+    last: object = None
+    while True:
+        try:
+            value = probe()
+            if value:
+                return value
+            last = value
+        except (AssertionError, OSError) as error:
+            last = error
+        if time.monotonic() >= deadline:
+            break
+        time.sleep(_PAUSE)
+    raise AssertionError(f"not within {timeout} s: {what or probe}; last: {last!r}")
+
+
+async def aeventually(
+    probe: Callable[[], Awaitable[T]], *, timeout: float = 30.0, what: str = ""
+) -> T:
+    """Call and await ``probe`` until it returns a true value; see ``eventually``."""
+    deadline = time.monotonic() + timeout
+    last: object = None
+    while True:
+        try:
+            value = await probe()
+            if value:
+                return value
+            last = value
+        except (AssertionError, OSError) as error:
+            last = error
+        if time.monotonic() >= deadline:
+            break
+        await asyncio.sleep(_PAUSE)
+    raise AssertionError(f"not within {timeout} s: {what or probe}; last: {last!r}")

@@ -1,0 +1,31 @@
+"""An HTTP server for an application, in a thread of the test."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+
+from tests.support.conditions import eventually
+
+
+@contextmanager
+def served(app: FastAPI, port: int = 0, **options: Any) -> Iterator[str]:
+    """Serve an application on loopback; yield its URL (always http).
+
+    ``port``: 0 means a free port; ``options``: further options of uvicorn.
+    """
+    config = uvicorn.Config(
+        app, host="127.0.0.1", port=port, log_config=None, timeout_graceful_shutdown=1, **options
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    try:
+        eventually(lambda: server.started, what="the service listens")
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(20)
