@@ -17,8 +17,9 @@ class TraceFilter:
     """Filters the lines of one run of a child process.
 
     The lines of a severe event wait until the next event, or until ``close``. If they are the trace
-    of an expected fault, such as a full disk, one line replaces them. The dump of all threads,
-    which Ignite writes after such a fault, is omitted too.
+    of an expected fault, such as a full disk, one line replaces them. Such a fault stops Ignite:
+    each later trace of the run is a consequence, and becomes one line with the exception. The dump
+    of all threads, which Ignite writes after the fault, is omitted.
     """
 
     def __init__(self, name: str) -> None:
@@ -30,7 +31,7 @@ class TraceFilter:
         """Take a line, and yield the lines to log."""
         if _EVENT.match(line):
             yield from self.close()
-            self._waits = _SEVERE.search(line) is not None
+            self._waits = self._has_fault or _SEVERE.search(line) is not None
             self._drops = self._has_fault and _DUMP in line
             if not self._drops:
                 yield line
@@ -48,11 +49,16 @@ class TraceFilter:
         if drops:
             return
         fault = next(filter(None, map(_fault_in, reversed(waiting))), None)
-        if fault is None:
+        if fault is None and not (self._has_fault and _is_trace(waiting)):
             yield from waiting
         else:
             self._has_fault = True
-            yield f"mistbow: {self._name}: {fault} (a trace of {len(waiting)} lines is omitted)"
+            reason = fault or waiting[0].strip()
+            yield f"mistbow: {self._name}: {reason} (a trace of {len(waiting)} lines is omitted)"
+
+
+def _is_trace(lines: list[str]) -> bool:
+    return any(line.startswith("\tat ") for line in lines)
 
 
 def _fault_in(line: str) -> str | None:

@@ -37,6 +37,15 @@ def test_dump_of_threads_after_a_full_disk_is_omitted() -> None:
     assert filtered(_DUMP, *_THREADS) == [_DUMP, *_THREADS]
 
 
+def test_later_trace_of_the_same_run_becomes_one_line() -> None:
+    warning = f"{_AT} WARNING Failed to process a request"
+    assert filtered(_EVENT, *_FULL, warning, *_OTHER, _EVENT, "a text") == [
+        *(_EVENT, _SAYS, warning),
+        "mistbow: ignite: java.lang.NullPointerException: null (a trace of 2 lines is omitted)",
+        *(_EVENT, "a text"),
+    ]
+
+
 def test_trace_of_another_error_stays_whole() -> None:
     lines = [_EVENT, *_OTHER, _EVENT, *_OTHER]
     assert filtered(*lines) == lines

@@ -15,9 +15,8 @@ from analytics_enabler.settings import EnablerSettings
 from mistbow.auth.callers import Scope
 from mistbow.auth.token_file import new_token_file, write_token_file
 from mistbow.client.agent import AgentClient
-from mistbow.clock import system_clock
 from mistbow.errors import ForbiddenError
-from mistbow.streams.schemas import RESULT_ROWS
+from mistbow.streams.schemas import RAW, RESULT_ROWS
 from storage_agent.settings import AgentSettings
 from tests.support.conditions import eventually
 from tests.support.http_server import served
@@ -87,9 +86,9 @@ def test_signed_results_require_signature(tokens: Tokens, agent: AgentClient) ->
             found = reader.results(deployment, insight=insight).results
             assert "secret" in {result.insight for result in found}
     assert next(chair.follow(deployment, insight="secret", after="")).value == 1
-    # The ended generation includes the stored result only if it ends after the result's tick.
+    # An ended generation ends at the frontier, which has to pass the tick of the stored result.
     last = max(insight.first_tick for insight in operator.show(deployment).insights)
-    eventually(lambda: system_clock() > last + 1000)
+    eventually(lambda: agent.info(RAW).frontier >= last)
     # An ended generation stays signed, even if the current one of its name is not.
     operator.amend(deployment, OPEN)
     with pytest.raises(ForbiddenError, match="signature board"):
