@@ -153,7 +153,9 @@ class LossGuard:
                 await self._repaired.wait()
         finally:
             self._awaits_repair = False
-        raise UnavailableError("the repaired streams are being recovered")
+        raise UnavailableError(
+            "after a repair of streams, the agent must recover all streams again"
+        )
 
     def _compare_remembered(self, streams: Streams, metadata: dict[str, Any]) -> None:
         logs = {stream.log.key: stream.log for stream in streams.all()}

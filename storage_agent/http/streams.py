@@ -74,8 +74,8 @@ def check_attributes(attributes: dict[str, Any]) -> None:
 def read_time(times: Timestamps, stream: str, time: int, path: str) -> int:
     """Return a time in a request about a stream, in milliseconds; ``path``: the field, for errors.
 
-    Raises ``InvalidRequestError`` if the unit of the time is refused. Times of the streams that
-    services write are not refused, because they can be near 1970.
+    Raises ``InvalidRequestError`` if the unit of the time is refused. Times of the streams in
+    ``_SERVICE_STREAMS`` are not refused, because they can be near 1970.
     """
     if time <= MAX_TIMESTAMP_MS and stream.startswith(_SERVICE_STREAMS):
         return time
@@ -113,7 +113,8 @@ def decode_table(body: bytes) -> pa.Table:
     try:
         if _is_compressed(body):
             raise InvalidRequestError(
-                "the body's buffers are compressed", hint="Write the stream without compression."
+                "the Arrow IPC stream in the body is compressed",
+                hint="Send it without compression.",
             )
         with pa.ipc.open_stream(io.BytesIO(body)) as reader:
             table = reader.read_all()

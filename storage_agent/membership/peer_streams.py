@@ -77,4 +77,4 @@ async def follow_chunks(
     async with aclosing(network.chunks(call)) as chunks:
         async for chunk in chunks:
             yield chunk
-    raise UnavailableError(f"the stream from {site} was interrupted")
+    raise UnavailableError(f"the site {site} ended its answer to {target.decode()}")

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 from cachetools import LRUCache
 
-from mistbow.errors import UnavailableError
+from mistbow.errors import MistbowError, UnavailableError
 from storage_agent import metrics
 from storage_agent.ignite.client import HISTORICAL, IgniteClient
 from storage_agent.streams import runs
@@ -134,7 +134,7 @@ class SegmentStore:
         await self.ignite.put(HISTORICAL, _run_key(stream, run, name), data)
 
     async def remove_run(self, stream: str, run: str, blocks: int) -> None:
-        """Remove the ``blocks`` blocks of a run, its segment table, and its future points."""
+        """Remove a run of ``blocks`` blocks, with its segment table and its future points."""
         names = [*map(str, range(blocks)), "commits", "ahead"]
         await self._remove([_run_key(stream, run, name) for name in names])
 
@@ -171,11 +171,18 @@ class SegmentStore:
 
 async def _decode(stored: dict[str, bytes], decode: Decode) -> dict[str, Any]:
     def work() -> dict[str, Any]:
-        return {key: decode(data) for key, data in stored.items()}
+        return {key: _decode_one(key, data, decode) for key, data in stored.items()}
 
     if sum(map(len, stored.values())) <= _INLINE_BYTES:
         return work()
     return await asyncio.to_thread(work)
+
+
+def _decode_one(key: str, data: bytes, decode: Decode) -> Any:
+    try:
+        return decode(data)
+    except MistbowError as error:
+        raise MistbowError(f"{error.message}: {key}", details=error.details) from error
 
 
 def _run_key(stream: str, run: str, name: str) -> str:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from mistbow.client.operation_model import ConfigChange
-from mistbow.errors import TooLargeError, UnavailableError
+from mistbow.errors import MistbowError, TooLargeError, UnavailableError
 from mistbow.streams.schemas import EVENTS, POINTS
 from storage_agent.agent.config import ConfigCell, ConfiguredPolicies
 from storage_agent.ignite.client import HISTORICAL
@@ -17,6 +17,7 @@ from storage_agent.streams import compaction
 from storage_agent.streams.log import StreamLog, remove_data
 from storage_agent.streams.maintenance import GRACE_MS, Maintenance, StorageLimit
 from storage_agent.streams.policy import StorageUsage
+from storage_agent.streams.segment_store import SegmentStore
 from storage_agent.streams.streams import Stream
 from storage_agent.streams.subscription import RowSelection, RowSelector, find_end, read
 from storage_agent.timeseries.history import History
@@ -396,3 +397,10 @@ async def test_interrupted_removal_of_a_stream_can_be_repeated(
     monkeypatch.setattr(opener.ignite, "remove_all", remove_all)
     await remove_data(stream.log)
     assert not await opener.ignite.scan(HISTORICAL)
+
+
+async def test_store_names_key_of_damaged_block(opener: Opener) -> None:
+    store = SegmentStore(opener.ignite)
+    await store.put_run_value("s", "r", "0", b"damaged")
+    with pytest.raises(MistbowError, match="a stored block cannot be decoded: s/run/r/0"):
+        await store.rows("s", "r")
