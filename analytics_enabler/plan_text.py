@@ -89,8 +89,8 @@ def pane_text(pane: Pane) -> str:
 def expression_text(node: Expression, by: tuple[str, ...] = ()) -> str:
     """Return an expression as text, in the notation of the language where possible.
 
-    ``by``: the attributes of the surrounding keys. A sub-expression with other keys has a BY in the
-    text.
+    ``by``: the key attributes of the surrounding expression. A sub-expression with other key
+    attributes is written with its own BY.
     """
     return _text(node, by)[0]
 

@@ -1,4 +1,7 @@
-"""Fogify's model, read from ``x-fogify`` in a compose file."""
+"""Fogify's model, read from ``x-fogify`` in a compose file.
+
+An *instance* is an emulated node with the service of its label.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -180,7 +183,7 @@ class VerticalParameters(_ModelPart):
 
 
 class HorizontalParameters(_ModelPart):
-    """The parameters of horizontal scaling: whether instances are added (``up``) or removed
+    """The parameters of horizontal scaling: whether instances are started (``up``) or killed
     (``down``).
     """
 
@@ -215,7 +218,7 @@ class VerticalAction(_ModelPart):
 
 
 class HorizontalAction(_ModelPart):
-    """An action that adds or removes instances."""
+    """An action that starts or kills instances of a label."""
 
     type: Literal["horizontal_scaling"]
     parameters: HorizontalParameters

@@ -298,7 +298,10 @@ def _add_errors(
 def _add_content(
     answer: Document, examples: Mapping[str, MistbowError], form: ErrorForm | None, status: int
 ) -> None:
-    """Add the schema and the examples of errors, in the form of the errors' path."""
+    """Add the schema of errors and an example of each error to the description of an answer.
+
+    ``form``: the form of errors in the protocol of the path; None: Mistbow's own form.
+    """
     if form is None:
         media_type, schema = "application/json", _SCHEMA
         values: dict[str, Any] = {name: error.body() for name, error in examples.items()}

@@ -37,8 +37,8 @@ class Planner:
     ) -> None:
         """Plan the tasks of all running generations, and store the result in ``tasks``.
 
-        ``sites``: the sites that a group without a scope reads. ``own_site``: the site that stores
-        the results of a group that reads several sites.
+        ``sites``: the sites that a group reads if its ``scope`` names no site. ``own_site``: the
+        site that stores the results of a group that reads several sites.
         """
         plans = await asyncio.to_thread(plans_of, generations)
         await self._placements.retain(plans)

@@ -38,7 +38,7 @@ class FragmentLoad:
     """The salience, the progress and the lag of a fragment, as the input of load shedding.
 
     ``done``: the time (ms since the epoch) up to which results are complete. ``lag_ms``: for how
-    long the next results have been overdue. ``grain_ms``: the interval of possible results.
+    long the next results have been overdue. ``grain_ms``: the interval at which results can be due.
     """
 
     salience: int

@@ -137,6 +137,7 @@ def _floor(strata: SamplingUnits) -> Floats:
 
 
 def _chances(strata: SamplingUnits, scale: float) -> Floats:
+    """Return the standard deviations times ``scale``, limited to chances from ``_floor`` to 1."""
     return np.clip(scale * np.sqrt(strata.variances), _floor(strata), 1.0)
 
 
@@ -156,7 +157,8 @@ def _uncertainty(strata: SamplingUnits, chances: Floats) -> float:
 def _min_chances(strata: SamplingUnits, allowed: float) -> Floats:
     """Return the least chances for which the variance of the estimated sum is at most ``allowed``.
 
-    The chances are proportional to the standard deviations of the strata.
+    Each chance is proportional to the standard deviation of its stratum, within the limits of
+    ``_chances``.
     """
     low, high = _bounds(strata)
     for _ in range(_BISECTIONS):
@@ -169,7 +171,8 @@ def _min_chances(strata: SamplingUnits, allowed: float) -> Floats:
 def _max_chances(strata: SamplingUnits, number: float) -> Floats:
     """Return the greatest chances that select at most ``number`` points on average.
 
-    The chances are proportional to the standard deviations of the strata.
+    Each chance is proportional to the standard deviation of its stratum, within the limits of
+    ``_chances``.
     """
     low, high = _bounds(strata)
     for _ in range(_BISECTIONS):

@@ -131,10 +131,10 @@ async def _reject(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def _reject_signature(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer a request whose signature is not valid, after reading its body.
+    """Answer 401 to a request whose signature is not valid, after reading the request's body.
 
-    If the connection were closed before, the client might not receive the answer, which makes it
-    begin another session.
+    After this answer, the client begins another session. If the connection were closed while the
+    client still sends the body, the client might not receive the answer.
     """
     error = UnauthorizedError("the signature of the request is not valid, or its session has ended")
     headers = {"WWW-Authenticate": SCHEME, "Connection": "close"}

@@ -61,7 +61,7 @@ _CHALLENGE = (b"www-authenticate", b'Basic realm="the token as the password", ch
 
 
 def add_documentation(app: FastAPI) -> None:
-    """Add the documentation pages to an application that has no such pages of FastAPI."""
+    """Add the documentation pages; the application must be made with FastAPI's own pages off."""
     page = _PAGE.format(title=html.escape(app.title), style=_STYLE, script=_SCRIPT, start=_START)
 
     async def docs(_: Request) -> Response:

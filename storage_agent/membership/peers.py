@@ -239,7 +239,10 @@ class Peers:
                 self.add(report.site, report.node, report.url)
 
     def _is_awaited(self, heartbeat: Heartbeat) -> bool:
-        """Return whether a peer at a known address, which does not answer, claims to be alive."""
+        """Return whether a heartbeat names a known address from which no agent answers at present.
+
+        An address is known if it is configured, or if it is the address of a peer.
+        """
         peer = self._peers.get(heartbeat.site)
         if peer is not None and peer.url == heartbeat.url:
             return peer.address is None

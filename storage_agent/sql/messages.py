@@ -15,7 +15,7 @@ Format = Literal["json", "arrow", "lines"]
 
 
 class SqlQuery(msgspec.Struct, frozen=True, tag=True):
-    """To the process: the query to run, with limits on the time and on the size of the answer."""
+    """To the query process: the query, with limits on the time and the size of the answer."""
 
     text: str
     parameters: list[Any]
@@ -26,7 +26,7 @@ class SqlQuery(msgspec.Struct, frozen=True, tag=True):
 
 
 class TableDescription(msgspec.Struct, frozen=True, tag=True):
-    """To the process: the requested table exists; the payload is the table's schema.
+    """To the query process: the requested table exists; the payload is the table's schema.
 
     ``column_values``: column -> all values of the column, sorted; columns whose values are unknown
     are omitted.
@@ -36,25 +36,25 @@ class TableDescription(msgspec.Struct, frozen=True, tag=True):
 
 
 class UnknownTable(msgspec.Struct, frozen=True, tag=True):
-    """To the process: the requested table does not exist."""
+    """To the query process: the requested table does not exist."""
 
 
 class BatchFollows(msgspec.Struct, frozen=True, tag=True):
-    """To the process: the payload is the next batch of rows."""
+    """To the query process: the payload is the next batch of rows."""
 
 
 class EndOfScan(msgspec.Struct, frozen=True, tag=True):
-    """To the process: the scan has no more rows."""
+    """To the query process: the scan has no more rows."""
 
 
 class DescribeTable(msgspec.Struct, frozen=True, tag=True):
-    """From the process: request the description of a table."""
+    """From the query process: request the description of a table."""
 
     table: str
 
 
 class Scan(msgspec.Struct, frozen=True, tag=True):
-    """From the process: begin to read a table.
+    """From the query process: begin to read a table.
 
     ``number``: identifies the scan in later messages. ``min_ts``, ``max_ts``: the times to read
     (ms, inclusive; None if unbounded). ``column_values``: column -> the values to read; all values
@@ -70,21 +70,21 @@ class Scan(msgspec.Struct, frozen=True, tag=True):
 
 
 class NextBatch(msgspec.Struct, frozen=True, tag=True):
-    """From the process: request the next batch of rows; ``scan``: the number of the scan."""
+    """From the query process: request the next batch of rows; ``scan``: the number of the scan."""
 
     scan: int
 
 
 class ProcessReady(msgspec.Struct, frozen=True, tag=True):
-    """From the process: the process has started."""
+    """From the query process: it has started."""
 
 
 class AnswerFollows(msgspec.Struct, frozen=True, tag=True):
-    """From the process: the payload is the answer, in the query's format."""
+    """From the query process: the payload is the answer, in the query's format."""
 
 
 class QueryFailed(msgspec.Struct, frozen=True, tag=True):
-    """From the process: the query failed.
+    """From the query process: the query failed; ``message``: the cause.
 
     ``line``, ``column``: the place of the error in the query, counted from 1; None if unknown.
     """

@@ -290,9 +290,10 @@ class StreamLog:
     async def pending_points(
         self, entries: Sequence[IndexEntry], released: int
     ) -> list[pa.RecordBatch]:
-        """Return the visible future points with ``ts > released`` in the given index entries.
+        """Return the visible future points of segments and runs that are not rows yet.
 
-        Returns one batch for each entry that may have such points.
+        ``entries``: the index entries of the segments and runs. ``released``: points up to this
+        time (ms) are rows already. Returns one batch for each entry that may have such points.
         """
         found = []
         for entry in entries:

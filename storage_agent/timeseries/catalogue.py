@@ -86,10 +86,10 @@ class Catalogue:
         return self._checkpointed
 
     def expire(self) -> list[Series]:
-        """Remove the series whose points have all expired; return the series to recheck.
+        """Remove the series whose points have all expired; return other series to correct.
 
-        The latest value of a returned series has expired. Other points of this series, with earlier
-        timestamps, arrived later, and some of these points have not expired yet.
+        The latest value of a returned series has expired, but other points have not: they have
+        earlier timestamps and arrived later. The caller must set another latest value.
         """
         index, before = self._index, self.expired_before()
         part = slice(index.size)
