@@ -9,7 +9,8 @@ from rich.console import Console
 
 from mistbow.errors import UnavailableError, from_body
 from mistbow.flags import bearer_token, ca_file
-from mistbow.tls import supervisor_context
+from mistbow.loopback import is_loopback_url
+from mistbow.tls import client_context, supervisor_context
 from suite.settings import StorageSettings
 
 _out = Console()
@@ -46,6 +47,7 @@ def repair(
 ) -> None:
     """Repair a stream that lacks rows, from a replica at another site or by accepting the loss."""
     secret = bearer_token(token)
+    is_local = is_loopback_url(url)
     how = {"accept_loss": "true"} if accept else {}
     if source is not None:
         how["from"] = source
@@ -55,7 +57,9 @@ def repair(
             params=how,
             headers={} if secret is None else {"Authorization": f"Bearer {secret}"},
             timeout=_REPAIR_S,
-            verify=supervisor_context(ca_file()),
+            # A certificate names the service as other machines reach it.
+            verify=supervisor_context(ca_file()) if is_local else client_context(ca_file()),
+            trust_env=not is_local,
         )
         body = answer.json()
     except (httpx.HTTPError, ValueError) as error:

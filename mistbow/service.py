@@ -2,7 +2,6 @@
 JSON, tokens, limits.
 """
 
-import ipaddress
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 
@@ -38,6 +37,7 @@ from mistbow.http.error_forms import ErrorForms, ForeignErrors, own_form
 from mistbow.http.limits import BodyLimit, RequestLimit, error_headers
 from mistbow.http.protocol import BoundedProtocol
 from mistbow.http.web_pages import WebPageGuard
+from mistbow.loopback import is_loopback
 from mistbow.openapi import ApiDescription, Service
 from mistbow.os_faults import fault_of
 from mistbow.ports import check_ports
@@ -162,7 +162,7 @@ def _run(app: FastAPI, port: int, settings: ServiceSettings) -> None:
 
 def require_token_beyond_loopback(name: str, host: str, settings: TokenSettings) -> None:
     """Exit if no token is set, although other machines can reach the address ``host``."""
-    if settings.token is None and not _is_loopback(host):
+    if settings.token is None and not is_loopback(host):
         raise SystemExit(
             f"mistbow {name}: MISTBOW_TOKEN or MISTBOW_TOKEN_FILE must be set to listen on {host}, "
             "which is reachable from other machines"
@@ -173,15 +173,6 @@ def _current_token() -> str:
     """Return the name of the current request's token; empty: the fog's own token, or no token."""
     caller = current_caller()
     return "" if caller.name == FOG.name else caller.name
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _add_operations(app: FastAPI, readiness: Readiness, warnings: Readiness) -> None:

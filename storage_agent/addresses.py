@@ -1,6 +1,5 @@
 """Names of sites and addresses of services, as settings and other agents give them."""
 
-import ipaddress
 import re
 from urllib.parse import urlsplit
 
@@ -28,16 +27,3 @@ def is_service_url(text: str) -> bool:
         return False
     alone = not (parts.query or parts.fragment or parts.username or parts.password)
     return parts.scheme in ("http", "https") and bool(parts.hostname) and has_port and alone
-
-
-def is_loopback_url(text: str) -> bool:
-    """Return whether a valid address of a service is on this machine's loopback.
-
-    >>> is_loopback_url("http://127.0.0.1:8100"), is_loopback_url("http://worker:8100")
-    (True, False)
-    """
-    host = urlsplit(text).hostname or ""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

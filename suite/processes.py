@@ -156,7 +156,8 @@ def _ignite(settings: IgniteSettings) -> Child:
 
 def _client(settings: TlsSettings) -> httpx.Client:
     # One client for all probes: its creation takes longer than a probe.
-    return httpx.Client(timeout=_PROBE_S, verify=supervisor_context(settings.tls_ca))
+    context = supervisor_context(settings.tls_ca)
+    return httpx.Client(timeout=_PROBE_S, verify=context, trust_env=False)
 
 
 def _is_ready(client: httpx.Client, url: str, credentials: httpx.Auth | None) -> bool:

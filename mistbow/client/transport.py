@@ -15,6 +15,7 @@ import stamina
 
 from mistbow.client.credentials import UnverifiedServiceError
 from mistbow.errors import MistbowError, UnavailableError, from_body
+from mistbow.loopback import is_loopback_url
 from mistbow.tls import client_context
 
 T = TypeVar("T")
@@ -122,8 +123,10 @@ def without_none(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _settings(
-    token: Token, ca: Path | str | None, max_connections: int = MAX_CONNECTIONS
+    url: str, token: Token, ca: Path | str | None, max_connections: int = MAX_CONNECTIONS
 ) -> dict[str, Any]:
+    # No proxy of the environment may read requests between services, or on this machine.
+    is_direct = isinstance(token, httpx.Auth) or is_loopback_url(url)
     return {
         "headers": {"Authorization": f"Bearer {token}"} if isinstance(token, str) else {},
         "auth": None if isinstance(token, str) else token,
@@ -131,8 +134,9 @@ def _settings(
         "limits": httpx.Limits(
             max_connections=max_connections, max_keepalive_connections=_MAX_IDLE_CONNECTIONS
         ),
-        # True: the authorities of httpx, or of its environment.
-        "verify": True if ca is None else client_context(Path(ca)),
+        "trust_env": not is_direct,
+        # Without ``ca``: the authorities of httpx, or of its environment.
+        "verify": httpx.create_ssl_context() if ca is None else client_context(Path(ca)),
     }
 
 
@@ -175,7 +179,7 @@ class Transport:
     ) -> None:
         self.url = url.rstrip("/")
         self._attempts = attempts
-        self._http = httpx.Client(base_url=self.url, **_settings(token, ca))
+        self._http = httpx.Client(base_url=self.url, **_settings(self.url, token, ca))
 
     def send(self, call: Call[T]) -> T:
         """Return the service's answer; raises the ``MistbowError`` that the service answers.
@@ -231,7 +235,8 @@ class AsyncTransport:
     ) -> None:
         self.url = url.rstrip("/")
         self._attempts = attempts
-        self._http = httpx.AsyncClient(base_url=self.url, **_settings(token, ca, max_connections))
+        settings = _settings(self.url, token, ca, max_connections)
+        self._http = httpx.AsyncClient(base_url=self.url, **settings)
 
     async def send(self, call: Call[T]) -> T:
         """Return the service's answer; see ``Transport.send``."""

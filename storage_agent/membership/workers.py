@@ -6,7 +6,8 @@ from urllib.parse import quote
 
 from mistbow.errors import InvalidRequestError
 from mistbow.fabric import Worker
-from storage_agent.addresses import is_loopback_url, is_service_url
+from mistbow.loopback import is_loopback_url
+from storage_agent.addresses import is_service_url
 
 LOST_S = 3.0
 """A worker is lost after this time without an announcement."""
