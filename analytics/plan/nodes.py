@@ -1,4 +1,4 @@
-"""The nodes of a plan: panes cut sources, windows merge panes, insights evaluate windows."""
+"""The nodes of a plan: panes, which aggregate points; windows, which merge panes; and insights."""
 
 import hashlib
 import math

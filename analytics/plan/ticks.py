@@ -42,8 +42,8 @@ class Ticks:
     With ``at``, the interval must be a number of whole days.
 
     If a daylight-saving change skips the time of day, the tick is later by the length of the
-    change. If the time of day occurs twice, the tick is the first occurrence. Before 2000 and after
-    2099, there are no daylight-saving changes.
+    change. If the time of day occurs twice, the tick is the first occurrence. Daylight-saving
+    changes before 2000 and after 2099 are ignored.
 
     >>> Ticks(1000).after(1000), Ticks(1000).last(1999)
     (2000, 1000)

@@ -155,9 +155,10 @@ def _pool_by_chance(chances: Floats, expected: Floats) -> Ints:
 
 
 def _pool_by_level(levels: Floats, expected: Floats) -> Ints:
-    """Return a group number for each part of a stratum; ``levels`` are in ascending order.
+    """Return a group number for each part of a stratum (see ``_merged_strata``).
 
-    A small part gets the number of the part with the nearest level.
+    A small part gets the number of the part with the nearest level. ``levels``: the level of each
+    part, in ascending order. ``expected``: the expected number of points of each part.
     """
     groups = np.arange(len(levels))
     sizes = expected.copy()

@@ -92,8 +92,9 @@ class Recomputation:
     def _has_all_rows(
         self, locations: Sequence[StreamLocation], from_panes: bool, needs: int, last: int
     ) -> bool:
-        """Return whether the streams have all rows after ``needs`` (ms) for ticks up to ``last``
-        (ms).
+        """Return whether the streams have all rows from which ticks up to ``last`` are computed.
+
+        ``needs``: the earliest beginning of a window; all these rows are later. Times are in ms.
         """
         if from_panes and not self._has_all_panes(locations, needs, last):
             return False

@@ -82,8 +82,9 @@ class StateTable:
         return entries[index - 1] if index else None
 
     def entries(self, accumulator: str) -> Iterator[tuple[str, Sequence[StateEntry]]]:
-        """Yield (key, entries by tick) for each key of an accumulator, without the marks of
-        snapshots.
+        """Yield (key, entries in the order of ticks) for each key of an accumulator.
+
+        The entries of ``SNAPSHOT``, which is no key but marks the ticks of snapshots, are omitted.
         """
         yield from (
             (key, entries) for key, entries in self._entries[accumulator].items() if key != SNAPSHOT

@@ -42,6 +42,9 @@ def exclude_from_collection() -> None:
 
 
 def release(items: list[Any]) -> None:
-    """Empty a list, a few items at once: other threads wait while memory is freed."""
+    """Empty a list, a few items at a time, so that other threads can run in between.
+
+    Python frees the memory of items that are removed together without a pause.
+    """
     while items:
         del items[-_RELEASED_ITEMS:]

@@ -81,9 +81,10 @@ class LogFill:
         return [first for first in firsts if first >= self._log.head]
 
     def _gap_end(self, survivors: Sequence[int]) -> int:
-        """Return the position at which the gap at the head ends.
+        """Return the position at which the gap at the head of the log ends.
 
-        The gap ends at the next stored segment, or, if there is none, at the goal.
+        This is the first position of the next stored segment, or ``goal`` if there is none.
+        ``survivors``: the first positions of the segments that are stored after the head.
         """
         return next((first for first in survivors if first >= self._log.head), self._goal)
 

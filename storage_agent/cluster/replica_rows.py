@@ -79,7 +79,8 @@ class ReplicaRows:
             copy = msgspec.json.decode(encoded, type=Copy)
             if not copy.filter.all or copy.withheld:
                 raise ConflictError(
-                    f"the site {self._site} has only some of the rows of the stream {self._name}"
+                    f"the replica {self._name} at {self._site} has only some rows of its source",
+                    hint="Choose a site with a complete copy; GET /replication lists the copies.",
                 )
         self._base = int(info.attributes.get("base", 0))
         self._first, self._head = info.first, info.head

@@ -470,7 +470,7 @@ def _conform_column(column: pa.ChunkedArray, field: pa.Field) -> pa.Array:
     if pa.types.is_dictionary(field.type) and array.type == field.type.value_type:
         array = pc.dictionary_encode(array)
     if array.type != field.type:
-        raise InvalidRequestError(f"the field {field.name} is {array.type}, not {field.type}")
+        raise InvalidRequestError(f"the field {field.name} must be {field.type}, not {array.type}")
     if array.null_count and not field.nullable:
         raise InvalidRequestError(f"the field {field.name} has null values, but is not nullable")
     return array

@@ -74,7 +74,7 @@ class CatalogueStore:
         self._old: dict[str, list[str]] = {}
 
     def mark(self, number: int) -> None:
-        """Record that the series with a number was changed or removed."""
+        """Record that the series ``number`` was changed or removed, for the next write."""
         self._changed.add(number >> _BITS)
 
     async def write(self, ignite: IgniteClient, applied: int) -> None:

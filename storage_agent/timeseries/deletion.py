@@ -81,9 +81,9 @@ def _count(batch: pa.RecordBatch, total: Counter[Series]) -> None:
 def cover_series(series: Collection[Series], catalogue: Catalogue) -> list[KeySet]:
     """Return key sets that select the rows of ``series``, and of no other series in the catalogue.
 
-    Up to ``_MAX_PAIRS`` series are selected by metric and entity. To shorten the keys of more
-    series, a key consists of a metric alone if ``series`` contains all series of this metric in the
-    catalogue, and of an entity alone if ``series`` contains all series of this entity.
+    Up to ``_MAX_PAIRS`` series are selected by metric and entity. For a larger number, a metric
+    alone selects its series if ``series`` contains all series of this metric in the catalogue, and
+    so does an entity alone. This needs fewer keys.
     """
     pairs = ("metric", "entity")
     if len(series) <= _MAX_PAIRS:

@@ -58,7 +58,7 @@ class Copies:
         self.fragile = False
 
     def open(self, streams: Streams) -> None:
-        """Read the copies from the facts of this site, and adapt them to the present streams."""
+        """Read the copies from the facts of this site, and refresh them (see ``refresh``)."""
         self._streams = streams
         self._copies = copies_of(self._membership.facts_of(self._membership.site))
         self.refresh()
@@ -180,7 +180,7 @@ class Copies:
         return replica is not None and replica.complete
 
     def refresh(self) -> None:
-        """Adapt the copies to the present restrictions, offloads and streams, and publish them."""
+        """Publish the copies with their present restrictions, offloads and incarnations."""
         self._publish(tuple(self._fit(each) for each in self._copies))
 
     def unacknowledged(self, stream: str) -> Callable[[Tombstone], bool]:
@@ -258,7 +258,7 @@ class Copies:
         )
 
     def _fit(self, copy: Copy) -> Copy:
-        """Return a copy that is adapted to its offload, the present restrictions and its stream."""
+        """Return a copy with its present restrictions and offload, and its stream's incarnation."""
         if (offload := self._offloaded.of(copy)) is not None:
             # Its replica has points that are nowhere else: its content stays as it is, and a
             # restriction only ends its following.
