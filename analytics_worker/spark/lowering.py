@@ -37,7 +37,7 @@ _BATCH = "streaming.sql.batchId"
 
 
 def lower(points: DataFrame, computation: Computation) -> DataFrame:
-    """Return the results (``RESULT_ROWS``) that a computation has for points (``BATCHED``)."""
+    """Return the results (``RESULT_ROWS``) of a computation over points (``BATCHED``)."""
     panes = to_panes(_with_due(points), computation.plan.panes).withColumn(
         "due", F.unix_millis("due")
     )

@@ -44,7 +44,7 @@ def exclude_from_collection() -> None:
 def release(items: list[Any]) -> None:
     """Empty a list, a few items at a time, so that other threads can run in between.
 
-    Python frees the memory of items that are removed together without a pause.
+    Python frees items that are removed together without letting other threads run.
     """
     while items:
         del items[-_RELEASED_ITEMS:]

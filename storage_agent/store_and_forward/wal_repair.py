@@ -28,8 +28,8 @@ class _Frame:
 def count_lost_commits(log: bytes, index: bytes) -> int:
     """Return the number of commits in a log that SQLite ignored.
 
-    ``index``: the content of the file ``-shm`` after SQLite has read the log. The frames of earlier
-    logs, which a log is written over, are not counted.
+    ``index``: the content of the file ``-shm`` after SQLite has read the log. Frames of earlier
+    logs, which the log has not overwritten yet, are not counted.
     """
     if len(log) < _HEADER.size or len(index) < _MX_FRAME.size:
         return 0

@@ -449,8 +449,8 @@ def conform(rows: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
     """
     if rows.schema.names != schema.names:
         raise InvalidRequestError(
-            f"the fields of the rows are {', '.join(rows.schema.names)}, "
-            f"not {', '.join(schema.names)}"
+            f"the fields of the rows must be {', '.join(schema.names)}, "
+            f"not {', '.join(rows.schema.names)}"
         )
     try:
         rows.validate(full=True)

@@ -86,7 +86,7 @@ class Catalogue:
         return self._checkpointed
 
     def expire(self) -> list[Series]:
-        """Remove the series whose points have all expired; return other series to correct.
+        """Remove the series whose points have all expired; return series with some such points.
 
         The latest value of a returned series has expired, but other points have not: they have
         earlier timestamps and arrived later. The caller must set another latest value.

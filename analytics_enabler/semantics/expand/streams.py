@@ -88,7 +88,7 @@ class StreamDefinitions:
         return True
 
     def _size(self, name: str) -> int:
-        """Return the number of nodes to which ``FROM (name)`` expands; 0 for an entity."""
+        """Return the number of syntax nodes to which ``FROM (name)`` expands; 0 for an entity."""
         if name not in self._sizes:
             conditions = self.conditions.get(name) or ()
             self._sizes[name] = sum(extent(each, MAX_NODES_OF_STREAMS)[0] for each in conditions)

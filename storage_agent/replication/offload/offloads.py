@@ -35,7 +35,7 @@ class Offload(
         return {PREFIX + self.id: msgspec.to_builtins(self)}
 
     def removal(self) -> dict[str, object]:
-        """Return the attributes of ``raw`` that remove this offload."""
+        """Return the change of the attributes of ``raw`` that removes this offload."""
         return {PREFIX + self.id: None}
 
 
