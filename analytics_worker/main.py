@@ -39,7 +39,6 @@ def create_app(settings: WorkerSettings) -> FastAPI:
         lifespan=lifespan,
         description="Runs fragments of insight plans on Spark Structured Streaming.",
         api=DESCRIPTION,
-        own_urls=[settings.worker_url],
     )
     add_routes(app, worker)
     return app

@@ -10,7 +10,8 @@ from mistbow.settings import Labels, ServiceSettings, ServiceUrl
 class WorkerSettings(ServiceSettings):
     """The settings of an analytics worker."""
 
-    own_name_settings = ("worker_url", "node")
+    own_name_settings = ("node",)
+    own_url_settings = ("worker_url",)
 
     worker_port: int = Field(
         default=8100, ge=0, le=65535, description="Port of the analytics worker."

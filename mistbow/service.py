@@ -2,7 +2,7 @@
 JSON, tokens, limits.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 
 import msgspec
@@ -42,7 +42,7 @@ from mistbow.openapi import ApiDescription, Service
 from mistbow.os_faults import fault_of
 from mistbow.ports import check_ports
 from mistbow.private_files import make_home
-from mistbow.settings import ServiceSettings, parse_urls
+from mistbow.settings import ServiceSettings
 from mistbow.telemetry import get_logger, set_up_logging
 from mistbow.trust_settings import TokenSettings
 
@@ -74,14 +74,13 @@ def create_service(
     wrap: Callable[[ASGIApp], ASGIApp] | None = None,
     error_forms: ErrorForms | None = None,
     api: ApiDescription | None = None,
-    own_urls: Iterable[str] = (),
 ) -> FastAPI:
     """Return a FastAPI application with the common parts of Mistbow's services.
 
     ``warnings``: returns problems that an operator should see to although the service is ready.
     ``wrap``: adds middleware that may answer requests in place of FastAPI, after authentication and
     limits. ``error_forms``: the forms of errors at paths of other protocols. ``api``: what the
-    service adds to its OpenAPI document. ``own_urls``: the addresses that the service advertises.
+    service adds to its OpenAPI document.
     """
     app = Service(
         title=title,
@@ -96,10 +95,8 @@ def create_service(
     )
     forms = error_forms or ErrorForms({})
     app.api_description, app.error_forms = api or ApiDescription(), forms
-    sessions = ServiceSessions(
-        ServiceKey(settings.secret or ""),
-        OwnAddresses([*own_urls, *parse_urls(settings.own_urls)]),
-    )
+    own = OwnAddresses(settings.own_addresses)
+    sessions = ServiceSessions(ServiceKey(settings.secret or ""), own)
     _add_operations(app, readiness, warnings)
     add_challenge(app, sessions)
     add_documentation(app)

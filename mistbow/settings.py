@@ -100,7 +100,10 @@ class ServiceSettings(TlsSettings):
     """The settings of every service: address, folder, log, limits, tokens."""
 
     own_name_settings: ClassVar[tuple[str, ...]] = ()
-    """The settings that contain a name or an address of the service itself."""
+    """The settings that contain a name of the service itself."""
+
+    own_url_settings: ClassVar[tuple[str, ...]] = ()
+    """The settings that contain an address of the service itself."""
 
     home: Path = Field(default=Path(".mistbow"), description="Folder of data, logs and downloads.")
     host: str = Field(default="127.0.0.1", description="Address to listen on.")
@@ -163,6 +166,15 @@ class ServiceSettings(TlsSettings):
     def own_names(self) -> frozenset[str]:
         """The host names that a user gave to the service, in lower case."""
         # Not the host name of the machine, which is a default: other machines could imitate it.
-        given = self.model_fields_set.intersection(self.own_name_settings)
-        texts = [*(getattr(self, name) for name in given), *self.host_names.split(",")]
-        return frozenset(filter(None, map(host_name, texts)))
+        texts = self._given(*self.own_name_settings, *self.own_url_settings)
+        return frozenset(filter(None, map(host_name, [*texts, *self.host_names.split(",")])))
+
+    @property
+    def own_addresses(self) -> list[str]:
+        """The addresses that a user gave to the service."""
+        # Not a default: it is on loopback, where other machines have other services.
+        return [*self._given(*self.own_url_settings), *parse_urls(self.own_urls)]
+
+    def _given(self, *names: str) -> list[str]:
+        """Return the values of those of these settings that a user has set."""
+        return [getattr(self, name) for name in names if name in self.model_fields_set]

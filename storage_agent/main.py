@@ -66,7 +66,6 @@ def create_app(
         wrap=hot_routes.wrap,
         error_forms=ERROR_FORMS,
         api=ApiDescription(FIELD_DESCRIPTIONS, ANSWERS),
-        own_urls=[settings.agent_url],
     )
     app.include_router(points_routes(agent, hot_routes, settings.node, times))
     app.include_router(records_routes(agent, hot_routes, times))

@@ -39,7 +39,8 @@ def is_broker_url(text: str) -> bool:
 class AgentSettings(ServiceSettings):
     """The settings of a storage agent."""
 
-    own_name_settings = ("agent_url", "node")
+    own_name_settings = ("node",)
+    own_url_settings = ("agent_url",)
 
     agent_port: int = Field(default=8300, ge=0, le=65535, description="Port of the storage agent.")
     node: str = Field(default_factory=socket.gethostname, description="This node's name.")

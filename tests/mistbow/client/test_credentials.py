@@ -8,18 +8,23 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
+import msgspec
 import pytest
 from fastapi import FastAPI, Request
+from pydantic import SecretStr
 
 from ignite_server.ports import free_ports
 from mistbow.auth.authentication import caller_headers
 from mistbow.auth.callers import Caller, current_caller
 from mistbow.auth.rules import requires
+from mistbow.auth.service_key import ServiceKey
 from mistbow.client.credentials import ServiceCredentials
 from mistbow.client.transport import AsyncTransport, Call, Transport, json_of
 from mistbow.errors import ForbiddenError, MistbowError, UnavailableError
 from mistbow.service import create_service
 from mistbow.settings import ServiceSettings
+from storage_agent.main import create_app
+from storage_agent.settings import AgentSettings
 from tests.support.http_server import served
 from tests.support.recorder import Recorder
 
@@ -30,14 +35,15 @@ TOKEN = "the-token-of-the-fog"  # noqa: S105 - of these tests only
 Answer = dict[str, str]
 
 
+async def ready() -> list[str]:
+    return []
+
+
 def service(home: Path, token: str | None = TOKEN, own_urls: str = "") -> FastAPI:
     """Return a service that answers who calls, and what it receives."""
 
-    async def readiness() -> list[str]:
-        return []
-
     settings = ServiceSettings.model_validate({"home": home, "token": token, "own_urls": own_urls})
-    app = create_service("A service", settings, readiness=readiness)
+    app = create_service("A service", settings, readiness=ready)
 
     @app.post("/echo")
     @requires("admin", by_entity=True)
@@ -137,6 +143,16 @@ def test_relay_of_the_challenge_receives_nothing(url: str) -> None:
     # The relay passes everything on to a real service, at whose address it is not.
     with Recorder(port_of(url)) as relay:
         assert_refuses(relay, f"{relay.url} is not an address of this service")
+
+
+def test_relay_at_a_default_address_receives_nothing(tmp_path: Path) -> None:
+    # A listener takes the place of an agent on another machine, and passes its challenge on.
+    settings = AgentSettings(home=tmp_path, token=SecretStr(TOKEN), ignite_port=1)
+    challenge = ServiceKey(TOKEN).challenge("0" * 32, settings.agent_url)
+    with served(create_app(settings)) as url:
+        assert url != settings.agent_url
+        answer = httpx.post(f"{url}/challenge", content=msgspec.json.encode(challenge))
+        assert answer.status_code == 421
 
 
 def assert_refuses(recorder: Recorder, reason: str) -> None:

@@ -221,6 +221,14 @@ async def test_every_service_refuses_other_names_and_foreign_pages(
             assert (await client.get("/healthz", headers=headers)).status_code == 403
 
 
+def test_own_addresses_are_the_configured_ones() -> None:
+    assert AgentSettings().own_addresses == WorkerSettings().own_addresses == []
+    given = AgentSettings(agent_url="http://edge-7:8300", own_urls="https://fog.example/7")
+    assert given.own_addresses == ["http://edge-7:8300", "https://fog.example/7"]
+    worker = WorkerSettings(worker_url="http://w.example:8100")
+    assert worker.own_addresses == ["http://w.example:8100"]
+
+
 def test_own_names_are_the_configured_ones_without_the_host_name_of_the_machine() -> None:
     assert AgentSettings().own_names == frozenset()
     given = AgentSettings(node="Edge-7", agent_url="http://Fog.example:8300", host_names="a, B:80")
