@@ -127,9 +127,11 @@ class PeerNetwork:
         unreachable.
         """
         for hop in self._hops(call):
-            request = self._request(call, hop)
+            if hop.address is None:
+                continue  # the link was lost while an earlier hop was contacted
+            client = self.client(hop.address)
             try:
-                response = await self.client(hop.address or "").send(request, stream=True)
+                response = await client.send(self._request(call, hop, client), stream=True)
             except (httpx.ConnectError, httpx.ConnectTimeout, UnverifiedServiceError):
                 continue  # nothing of the request is sent yet
             except (httpx.HTTPError, RuntimeError) as error:
@@ -173,8 +175,7 @@ class PeerNetwork:
             raise self._unreachable(call.site)
         return hops
 
-    def _request(self, call: PeerRequest, hop: Peer) -> httpx.Request:
-        client = self.client(hop.address or "")
+    def _request(self, call: PeerRequest, hop: Peer, client: httpx.AsyncClient) -> httpx.Request:
         kind = traffic_kind(call.target)
         count_bytes(hop.site, "sent", kind, len(call.content))
         base = client.base_url
