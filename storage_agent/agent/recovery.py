@@ -102,7 +102,8 @@ class Recovery:
             await remover.finish_deletions()
             await self.records.open(streams)
             # What starts tasks on these streams comes last: nothing after it may fail.
-            await self.membership.open(streams, catalogue.select().rows())
+            series = catalogue.select().rows()
+            await self.membership.open(streams, series, catalogue.contains)
             replaces = self.settings.duplicates == "replace"
             history = History(raw.log, self.replication.offloaded, replaces=replaces)
             self.replication.open(streams, catalogue, config.storage_limit)

@@ -73,11 +73,16 @@ class FabricMembership:
         """Begin to send heartbeats; may be called before the streams are open."""
         self._spawn(self._heartbeats.run())
 
-    async def open(self, streams: Streams, series: Iterable[tuple[str, str, bytes]]) -> None:
+    async def open(
+        self,
+        streams: Streams,
+        series: Iterable[tuple[str, str, bytes]],
+        exists: Callable[[Series], bool],
+    ) -> None:
         """Recover the facts of all sites, and publish the facts of this site and of its series.
 
-        ``series``: metric, entity and description of each series of this site. Raises
-        ``UnavailableError`` if Ignite does not answer.
+        ``series``: metric, entity and description of each series of this site. ``exists``: returns
+        whether a series exists. Raises ``UnavailableError`` if Ignite does not answer.
         """
         await self._journal.open(streams)
         before = self._journal.facts
@@ -94,6 +99,8 @@ class FabricMembership:
         self._journal.publish(facts.SITE, self._site_fact)
         async for key, event in Slices().over(facts.encode_series(series)):
             self._journal.publish_event(key, event)
+        # The agent may have ended between the removal of a series and that of its fact.
+        await self.retract_series(map(facts.series_of_key, before.series_keys()), exists)
         self._spawn(self._journal.run())
         self._spawn(self._replicas.run())
         for work, schedule in (

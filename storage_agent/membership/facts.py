@@ -69,6 +69,10 @@ class Facts(MutableMapping[str, str]):
         """Return (key, event) of each fact about a series."""
         return list(self._series.items())
 
+    def series_keys(self) -> list[str]:
+        """Return the keys of the facts about series."""
+        return list(self._series)
+
     def _of(self, key: str) -> dict[str, str]:
         return self._series if key.startswith(SERIES_PREFIX) else self._others
 
@@ -174,6 +178,15 @@ def published_series(facts: Facts) -> Iterator[tuple[Series, Metadata]]:
     return decode_series(facts.series_events())
 
 
+def series_of_key(key: str) -> Series:
+    """Return the series that the fact with a key describes.
+
+    >>> series_of_key(series_key(("cpu", "vm1")))
+    ('cpu', 'vm1')
+    """
+    return _SERIES_KEY.decode(key.removeprefix(SERIES_PREFIX))
+
+
 def decode_series(
     events: Iterable[tuple[str, str]],
     metrics: Collection[str] = (),
@@ -186,7 +199,7 @@ def decode_series(
     for key, event in events:
         if metrics or entities:
             # The key is shorter than the event.
-            metric, entity = _SERIES_KEY.decode(key.removeprefix(SERIES_PREFIX))
+            metric, entity = series_of_key(key)
             if (metrics and metric not in metrics) or (entities and entity not in entities):
                 continue
         metadata = msgspec.json.decode(event)

@@ -85,19 +85,27 @@ class Catalogue:
         """Return the position in ``raw`` before which the checkpoint includes all segments."""
         return self._checkpointed
 
-    def expire(self) -> list[Series]:
-        """Remove the series whose points have all expired; return series with some such points.
+    async def expire(self) -> tuple[list[Series], list[Series]]:
+        """Remove the series whose points have all expired; return them, and the series to recheck.
 
-        The latest value of a returned series has expired, but other points have not: they have
+        The latest value of a series to recheck has expired, but other points have not: they have
         earlier timestamps and arrived later. The caller must set another latest value.
         """
         index, before = self._index, self.expired_before()
         part = slice(index.size)
         expired = (index.version.array[part] > 0) & (index.created.array[part] < before)
-        gone = expired & (index.seen.array[part] < before)
-        for number in np.flatnonzero(gone).tolist():
-            self._remove(number)
-        return [index.series(number) for number in np.flatnonzero(expired & ~gone).tolist()]
+        removed, left = [], []
+        async for number in Slices().over(np.flatnonzero(expired).tolist()):
+            # Meanwhile the series may have got a point, and its number may be another series'.
+            if not index.version.view[number] or index.created.view[number] >= before:
+                continue
+            series = index.series(number)
+            if index.seen.view[number] < before:
+                self._remove(number)
+                removed.append(series)
+            else:
+                left.append(series)
+        return removed, left
 
     def set_latest(self, series: Series, latest: LatestValue | None) -> None:
         """Replace the latest value of a series after points were removed.

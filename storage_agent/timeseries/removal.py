@@ -44,6 +44,7 @@ class PointRemover:
         self._catalogue = catalogue
         self._remote_points = remote_points
         self._unresolved: set[Series] = set()
+        self._expired: list[Series] = []
 
     async def delete(
         self, select: SelectSeries, start: int | None, end: int | None
@@ -69,13 +70,19 @@ class PointRemover:
         return [*await self._recheck_local(series), *await self._recheck_remote()]
 
     async def expire(self) -> list[Series]:
-        """Recheck the series whose latest value has expired; return the series without points.
+        """Remove the series whose points have all expired, and return them.
 
-        Series whose latest value could not be read from another site yet are rechecked too.
+        The series whose latest value has expired are rechecked, and so are those whose latest value
+        could not be read from another site yet. After an error, the next call returns the series
+        that this call has removed.
         """
-        expired = self._catalogue.expire()
-        gone = await self._recheck(expired, 0) if expired else []
-        return [*gone, *await self._recheck_remote()]
+        removed, left = await self._catalogue.expire()
+        self._expired += removed
+        if left:
+            self._expired += await self._recheck(left, 0)
+        self._expired += await self._recheck_remote()
+        expired, self._expired = self._expired, []
+        return expired
 
     async def finish_deletions(self) -> None:
         """Correct the latest values in the catalogue whose points were deleted before a crash."""
