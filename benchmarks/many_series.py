@@ -22,6 +22,7 @@ from benchmarks.report import Figure, Report
 from benchmarks.storage.http_clients import post, run_clients
 from benchmarks.storage.storage_site import METRICS, item
 from ignite_server.server import IgniteServer
+from storage_agent.http.accept import ARROW, LINES
 from tests.support.conditions import eventually
 from tests.support.services import Service, storage_agent
 
@@ -49,6 +50,7 @@ class _Read:
     path: str
     body: object = None
     repeated: bool = True
+    accept: str = "*/*"
 
 
 def _reads() -> list[_Read]:
@@ -69,7 +71,10 @@ def _reads() -> list[_Read]:
         _Read("PromQL: /metadata", "GET", "/api/v1/metadata"),
         _Read("/list of all series", "POST", "/list", {}),
         _Read("/list of all series of all nodes", "POST", "/list", {"nodes": []}),
+        _Read("/list of all series as lines", "POST", "/list", {}, accept=LINES),
+        _Read("a page of /list of 1,000 series", "POST", "/list", {"limit": 1000}),
         _Read("/get of all latest values", "POST", "/get", {}),
+        _Read("/get of all latest values as Arrow", "POST", "/get", {}, accept=ARROW),
         _Read("/get of all points", "POST", "/get", {"latest": False}),
         _Read("/query of all latest values", "POST", "/query", {"agg": "avg"}),
         _Read("/query of all points", "POST", "/query", {"agg": "avg", "latest": False}),
@@ -166,7 +171,8 @@ class _Reader(threading.Thread):
         connection = http.client.HTTPConnection(self._address.netloc, timeout=300)
         body = None if self._read.body is None else json.dumps(self._read.body)
         try:
-            connection.request(self._read.method, self._read.path, body)
+            accept = {"Accept": self._read.accept}
+            connection.request(self._read.method, self._read.path, body, accept)
             answer = connection.getresponse()
             content = answer.read(1000)
             # More series than 200,000 may exceed a limit of time or size.

@@ -38,7 +38,9 @@ from storage_agent.timeseries.deletion import Deletion, count_points
 from storage_agent.timeseries.history import History
 from storage_agent.timeseries.multi_site_get import gather_points
 from storage_agent.timeseries.multi_site_pages import PointPages
+from storage_agent.timeseries.point_pages import PageReader
 from storage_agent.timeseries.point_queries import deletion_range, series_selection
+from storage_agent.timeseries.series_order import SeriesOrder
 from storage_agent.timeseries.series_pages import SeriesPages
 from storage_agent.timeseries.series_queries import list_series
 
@@ -208,7 +210,8 @@ class Agent:
     def point_pages(self, body: PagedBody) -> PointPages:
         """Return a reader of the pages of the points that a body selects."""
         parts = self._require_parts()
-        return PointPages(body, self.membership, parts.page_reader, self.replication)
+        local = PageReader(self._settings.node, parts.catalogue, parts.history, body)
+        return PointPages(body, self.membership, local, self.replication)
 
     async def delete(self, body: GetBody, *, dry_run: bool = False) -> Deletion:
         """Delete the points of this node that a body selects; return how many points there were.
@@ -254,8 +257,8 @@ class Agent:
 
     def series_pages(self, body: ListBody) -> SeriesPages:
         """Return a reader of the pages of the series that a body selects."""
-        catalogue = self._require_parts().catalogue
-        return SeriesPages(body, self._settings.node, catalogue, self.membership, self._clock)
+        order = SeriesOrder(self._require_parts().catalogue, body)
+        return SeriesPages(body, self._settings.node, order, self.membership, self._clock)
 
     async def topology(self) -> Topology:
         """Return the topology of the Ignite cluster at this site."""

@@ -23,7 +23,6 @@ from storage_agent.streams.streams import Stream, Streams
 from storage_agent.timeseries.aggregation import Aggregation
 from storage_agent.timeseries.catalogue import Catalogue
 from storage_agent.timeseries.history import History
-from storage_agent.timeseries.point_pages import PageReader
 from storage_agent.timeseries.point_queries import PointReader
 from storage_agent.timeseries.points import PointEncoder
 from storage_agent.timeseries.removal import PointRemover
@@ -45,7 +44,6 @@ class RecoveredParts:
     catalogue: Catalogue
     encoder: PointEncoder
     reader: PointReader
-    page_reader: PageReader
     history: History
     aggregation: Aggregation
 
@@ -125,7 +123,6 @@ class Recovery:
                 catalogue=catalogue,
                 encoder=PointEncoder(self.settings, catalogue),
                 reader=PointReader(self.settings.node, catalogue, history),
-                page_reader=PageReader(self.settings.node, catalogue, history),
                 history=history,
                 aggregation=Aggregation(self.settings.node, catalogue, history),
             )

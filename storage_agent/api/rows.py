@@ -66,13 +66,8 @@ def rows_routes(agent: Agent, times: Timestamps) -> APIRouter:
         check_readable(name)
         stream = await agent.streams.get(name)
         page = await _page(stream.log, RowSelector(stream, selection), start, end, limit)
-        answer = {
-            "rows": [row for batch in page.batches for row in objects(batch)],
-            "next": page.position.next,
-            "frontier": page.position.frontier,
-            "head": stream.log.head,
-        }
-        return Response(encode(answer), media_type="application/json")
+        content = await asyncio.to_thread(page.to_json, stream.log.head)
+        return Response(content, media_type="application/json")
 
     @routes.get(
         "/{name:path}/events",
@@ -124,6 +119,16 @@ class _Page:
         self.batches.append(rows)
         self.rows += rows.num_rows
         self.position = position
+
+    def to_json(self, head: int) -> bytes:
+        return encode(
+            {
+                "rows": [row for batch in self.batches for row in objects(batch)],
+                "next": self.position.next,
+                "frontier": self.position.frontier,
+                "head": head,
+            }
+        )
 
 
 async def _page(

@@ -29,6 +29,7 @@ from storage_agent.streams.log import StreamLog
 from storage_agent.streams.runs import MAX_BLOCKS, hash_series
 from storage_agent.timeseries.duplicates import read_distinct
 from storage_agent.timeseries.grouped_points import COLUMNS, GroupedPoints
+from storage_agent.timeseries.loop_work import MAX_LOOP_SERIES, in_thread_if_many
 
 T = TypeVar("T")
 
@@ -39,9 +40,6 @@ _MAX_BATCH_ROWS = 50_000
 _LOOK_BACK_MS = (60_000, 600_000, 7_200_000, 86_400_000, 30 * 86_400_000, MAX_TIMESTAMP_MS)
 _MAX_LOOP_ROWS = 5_000
 """The maximum number of rows that are filtered in the event loop; a thread filters more rows."""
-
-_MAX_LOOP_SERIES = 1_000
-"""The maximum number of series that are processed in the event loop, and not in a thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,11 +181,11 @@ class History:
 
         Raises ``TooLargeError`` for more than ``MAX_POINTS`` points. ``missing``: see ``batches``.
         """
-        points = await _in_thread_if_many(series, lambda: GroupedPoints(series))
+        points = await in_thread_if_many(len(series), lambda: GroupedPoints(series))
         found = self.batches(series, start, end, max_points=MAX_POINTS, missing=missing)
         slices = Slices()
         async for batch in found:
-            if batch.num_rows > _MAX_LOOP_SERIES:
+            if batch.num_rows > MAX_LOOP_SERIES:
                 await asyncio.to_thread(points.add, batch)
             else:
                 points.add(batch)
@@ -254,7 +252,7 @@ class History:
         missing: list[str] | None,
     ) -> AsyncIterator[pa.RecordBatch]:
         """Yield the points at other sites and at this site; no point is read from two sites."""
-        remotes = await _in_thread_if_many(series, lambda: list(remote_points.among(series)))
+        remotes = await in_thread_if_many(len(series), lambda: list(remote_points.among(series)))
         left = set(series) if remotes else series
         for remote in remotes:
             left = set(left) - set(remote.series)
@@ -296,10 +294,7 @@ class History:
         """Yield the local points in segments and runs that end after the position ``since``."""
         if not series or start > end:
             return
-        if len(series) > _MAX_LOOP_SERIES:
-            matcher, hashes = await asyncio.to_thread(_prepare, series)
-        else:
-            matcher, hashes = _prepare(series)
+        matcher, hashes = await in_thread_if_many(len(series), lambda: _prepare(series))
         point_filter = _PointFilter(matcher, start, end, list(columns))
         slices = Slices()
         async for batches in self._scan(start, end, hashes, since):
@@ -353,14 +348,9 @@ class History:
 def _prepare(series: Collection[Series]) -> tuple[KeyMatcher, Collection[int]]:
     """Return a matcher of the rows of series, and hashes that determine which blocks have rows."""
     # So many series are in all blocks.
-    many = len(series) > _MAX_LOOP_SERIES
+    many = len(series) > MAX_LOOP_SERIES
     hashes = range(MAX_BLOCKS) if many else {hash_series(*each) for each in series}
     return KeyMatcher(series), hashes
-
-
-async def _in_thread_if_many(series: Collection[Series], function: Callable[[], T]) -> T:
-    """Call a function whose duration grows with the number of series; for many, in a thread."""
-    return function() if len(series) <= _MAX_LOOP_SERIES else await asyncio.to_thread(function)
 
 
 async def latest_points(

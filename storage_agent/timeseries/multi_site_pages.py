@@ -101,9 +101,9 @@ class PointPages:
     async def _read_site(
         self, site: Site, after: tuple[Series, int] | None, limit: int
     ) -> SitePage:
-        alone = msgspec.structs.replace(self.body, nodes=None, limit=None, cursor=None)
         if site.name == self.membership.site:
-            return await self.local.read(alone, after, limit)
+            return await self.local.read(after, limit)
+        alone = msgspec.structs.replace(self.body, nodes=None, limit=None, cursor=None)
         key = None if after is None else PageKey(site.name, *after)
         paged = msgspec.structs.replace(
             alone,

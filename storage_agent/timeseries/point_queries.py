@@ -1,6 +1,5 @@
 """The answer of one node to a /get: the selection of series, and their latest or past points."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from itertools import chain
 from operator import itemgetter
@@ -19,6 +18,7 @@ from storage_agent.series import Metadata
 from storage_agent.timeseries.catalogue import Catalogue
 from storage_agent.timeseries.grouped_points import join_chunks, join_items
 from storage_agent.timeseries.history import History
+from storage_agent.timeseries.loop_work import in_thread_if_many
 from storage_agent.timeseries.selection import SeriesSelection, metadata_json
 
 _MAX_WHOLE_POINTS = 10_000
@@ -26,10 +26,6 @@ _MAX_WHOLE_POINTS = 10_000
 
 _MAX_WHOLE_SERIES = 1000
 """The maximum number of latest values in an answer that is sent as a whole, and not streamed."""
-
-_MAX_LOOP_SERIES = 1000
-"""The maximum number of series that are filtered in the event loop; a thread filters more series.
-"""
 
 
 class PointReader:
@@ -104,9 +100,7 @@ def series_selection(
         found = catalogue.select(metrics, entities)
         if not filters and not caller.entity_prefix:
             return found
-        if len(found) <= _MAX_LOOP_SERIES:
-            return narrow(found)
-        return await asyncio.to_thread(narrow, found)
+        return await in_thread_if_many(len(found), lambda: narrow(found))
 
     return select
 

@@ -210,7 +210,7 @@ async def _encode(
     key = None
     try:
         async for page in pages:
-            for batch in page.to_rows():
+            for batch in await asyncio.to_thread(list, page.to_rows()):
                 for begin in range(0, batch.num_rows, _BATCH_ROWS):
                     some = batch.slice(begin, _BATCH_ROWS)
                     # A thread, since a fast reader would keep other tasks from running.

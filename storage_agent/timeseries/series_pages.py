@@ -4,6 +4,7 @@ import asyncio
 import heapq
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -18,12 +19,12 @@ from storage_agent.membership.fabric_membership import FabricMembership
 from storage_agent.membership.facts import decode_series
 from storage_agent.membership.scatter_gather import resolve_sites
 from storage_agent.series import Metadata, Series
-from storage_agent.timeseries.catalogue import Catalogue
+from storage_agent.timeseries.loop_work import in_thread_if_many
 from storage_agent.timeseries.metadata_columns import METADATA_COLUMNS, SERIES_FIELDS, columns_of
 from storage_agent.timeseries.multi_site_pages import check_site, sites_after
 from storage_agent.timeseries.point_queries import name_set, series_filter
 from storage_agent.timeseries.selection import describe, description_of
-from storage_agent.timeseries.series_order import ordered_series
+from storage_agent.timeseries.series_order import SeriesOrder
 from storage_agent.timeseries.series_queries import Row, encode_list, metadata_source
 
 
@@ -65,11 +66,14 @@ def row_schema(fields: frozenset[str]) -> pa.Schema:
 
 @dataclass(frozen=True, slots=True)
 class SeriesPages:
-    """Reads the pages of the answer to one /list, from data of this agent."""
+    """Reads the pages of the answer to one /list, from data of this agent.
+
+    ``order``: the series of this site that the body selects.
+    """
 
     body: ListBody
     node: str
-    catalogue: Catalogue
+    order: SeriesOrder
     membership: FabricMembership
     clock: Clock
 
@@ -109,8 +113,13 @@ class SeriesPages:
     async def _rows_of(self, site: Site, after: Series | None, count: int) -> list[Row] | None:
         """Return the first series of a site; None: this agent lacks the metadata of the site."""
         if site.name == self.membership.site:
-            found = await ordered_series(self.catalogue, self.body, after)
-            return list(found.part(0, count).rows())
+            rows: list[Row] = []
+            async for some in self.order.after(after):
+                page = some.part(0, count - len(rows))
+                rows += await in_thread_if_many(len(page), partial(list, page.rows()))
+                if len(rows) == count:
+                    break
+            return rows
         facts = self.membership.facts_of(site.name)
         if not facts:
             return None

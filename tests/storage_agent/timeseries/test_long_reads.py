@@ -18,6 +18,7 @@ import pytest
 from mistbow.client.agent import AgentClient
 from mistbow.client.agent_model import Point
 from mistbow.runtime import slices
+from storage_agent.http.accept import ARROW, LINES
 from storage_agent.settings import AgentSettings
 from tests.storage_agent.conftest import ManualClock
 from tests.support.agents import running_agent
@@ -127,6 +128,16 @@ def test_no_callback_passes_over_all_series(
         httpx.Request("POST", f"{url}/list", json={"nodes": [], "fields": ["group"]}),
         httpx.Request("POST", f"{url}/get", json={}),
         httpx.Request("POST", f"{url}/get", json={"groupName": ["g"], "latest": False}),
+        *(
+            httpx.Request("POST", f"{url}{path}", json=body, headers={"Accept": accept})
+            for path, body in (("/list", {}), ("/get", {}), ("/get", {"latest": False}))
+            for accept in (LINES, ARROW)
+        ),
+        httpx.Request("POST", f"{url}/list", json={"limit": 100_000}),
+        httpx.Request("POST", f"{url}/list", json={"limit": 100_000, "nodes": []}),
+        httpx.Request("POST", f"{url}/get", json={"limit": 100_000}),
+        httpx.Request("POST", f"{url}/get", json={"limit": 100_000, "latest": False}),
+        httpx.Request("GET", f"{url}/streams/raw/rows", params={"limit": 10_000}),
         httpx.Request("POST", f"{url}/query", json={"agg": "sum"}),
         httpx.Request("POST", f"{url}/query", json={"agg": "sum", "latest": False}),
         httpx.Request("POST", f"{url}/nodes"),
@@ -141,7 +152,8 @@ def test_no_callback_passes_over_all_series(
         with counter.counting(), httpx.Client(timeout=120) as http:
             answer = http.send(request)
         assert answer.is_success, (request.url, answer.text[:500])
-        most[f"{request.method} {request.url.path} {request.content[:60]!r}"] = (
+        accept = request.headers.get("Accept", "")
+        most[f"{request.method} {request.url.path} {request.content[:60]!r} {accept}"] = (
             counter.most,
             counter.where,
         )

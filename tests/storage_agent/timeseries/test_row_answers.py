@@ -183,10 +183,10 @@ def interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the second page of each answer fail."""
     read = PageReader.read
 
-    async def failing(reader: PageReader, body: Any, after: Any, limit: int) -> Any:
+    async def failing(reader: PageReader, after: Any, limit: int) -> Any:
         if after is not None:
             raise UnavailableError("Ignite is away")
-        return await read(reader, body, after, limit)
+        return await read(reader, after, limit)
 
     monkeypatch.setattr(PageReader, "read", failing)
     monkeypatch.setattr(row_answers, "_PAGE_ROWS", 10)
