@@ -247,8 +247,10 @@ class Agent:
         )
 
     async def aggregate(self, body: QueryBody) -> AggregateState:
-        """Return the aggregate state of this node's points that a body selects."""
-        return await self._require_parts().aggregation.aggregate(body)
+        """Return the aggregate state of this node's points that a body of another agent selects."""
+        parts = self._require_parts()
+        await self.replication.count_read(body)
+        return await parts.aggregation.aggregate(body)
 
     async def list_series(self, body: ListBody) -> Content:
         """Return the metadata of the series that a body selects, as JSON, complete or in chunks."""

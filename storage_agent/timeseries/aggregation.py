@@ -104,6 +104,7 @@ async def query(
     """
     missing: tuple[Missing, ...] = ()
     if body.nodes is None:
+        await replicas.count_read(body)
         state = await here.aggregate(body)
         missing = state.missing
     else:

@@ -1,5 +1,6 @@
 """The counts of the most frequent reads, and the filters of counted reads."""
 
+import httpx
 import pytest
 
 from mistbow.client.operation_model import SeriesFilter
@@ -8,6 +9,7 @@ from storage_agent.replication.filters import canonical_text
 from storage_agent.replication.policy.read_counts import ReadCounts, requested_filter
 from storage_agent.timeseries.catalogue import Catalogue
 from tests.storage_agent.conftest import ManualClock
+from tests.support.sites import TOKEN, AgentSite, wait_until_reached
 
 
 def test_frequent_read_outlasts_single_reads(clock: ManualClock) -> None:
@@ -69,3 +71,16 @@ async def test_filter_of_a_read_includes_only_the_entities_of_its_pods(
     body: GetBody, expected: SeriesFilter | None
 ) -> None:
     assert await requested_filter(body, catalogue_of_pods(60, 2)) == expected
+
+
+def test_aggregates_count_as_reads_of_the_requesting_site(places: list[AgentSite]) -> None:
+    a, b, _ = places
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    with a.agent(b) as at_a, b.agent() as at_b:
+        wait_until_reached(at_a, "b")
+        for name, nodes in (("own", None), ("other", ["b"])):
+            body = {"metricID": [name], "agg": "sum", "from": 0, "nodes": nodes}
+            url = b.url if nodes is None else a.url
+            assert httpx.post(f"{url}/query", json=body, headers=headers).is_success
+        counted = {(each.by, each.filter.metric) for each in at_b.operations.replication().reads}
+        assert counted == {("b", ("own",)), ("a", ("other",))}
