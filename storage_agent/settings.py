@@ -110,7 +110,7 @@ class AgentSettings(ServiceSettings):
     )
     duplicates: Literal["keep", "replace"] = Field(
         default="keep",
-        description="Whether a point replaces an earlier point of equal series, labels and time "
+        description="Whether a point replaces an earlier point of equal series, attributes and time "
         "in the answers of /get, /query and SQL.",
     )
     timestamp_unit: TimestampUnit = Field(
