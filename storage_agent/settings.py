@@ -110,8 +110,8 @@ class AgentSettings(ServiceSettings):
     )
     duplicates: Literal["keep", "replace"] = Field(
         default="keep",
-        description="Whether a point replaces an earlier point of equal series, attributes and time "
-        "in the answers of /get, /query and SQL.",
+        description="Whether a point replaces an earlier point of equal series, attributes and "
+        "time in the answers of /get, /query and SQL.",
     )
     timestamp_unit: TimestampUnit = Field(
         default="ms",
