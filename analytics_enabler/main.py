@@ -33,6 +33,7 @@ from mistbow.errors import MistbowError
 from mistbow.runtime.tasks import cancel_and_wait
 from mistbow.service import create_service, serve
 from mistbow.streams.schemas import DEPLOYMENTS, PLACEMENTS, RAW
+from mistbow.timestamps import Timestamps
 
 DESCRIPTION = "Deploys insights, runs them on workers and serves their results."
 
@@ -96,7 +97,8 @@ def create_app(
     )
     app.include_router(insights_router(deployments, reconciler.status, explainer))
     reader, limit = ResultReader(ResultStreams(agent), clock), FollowerLimit(max_followers)
-    app.include_router(results_router(deployments, reader, ResultStreams(followed), limit))
+    times = Timestamps(settings.timestamp_unit)
+    app.include_router(results_router(deployments, reader, ResultStreams(followed), limit, times))
     return app
 
 

@@ -3,6 +3,7 @@
 from pydantic import Field, Json
 
 from mistbow.settings import ServiceSettings, ServiceUrl
+from mistbow.timestamps import TimestampUnit
 
 
 class EnablerSettings(ServiceSettings):
@@ -18,6 +19,11 @@ class EnablerSettings(ServiceSettings):
     scheduler_settings: Json[dict[str, dict[str, str]]] = Field(
         default="{}",  # type: ignore[arg-type]  # decoded like a value from the environment
         description="Settings of schedulers, as JSON: scheduler to key to value, all strings.",
+    )
+    timestamp_unit: TimestampUnit = Field(
+        default="ms",
+        description="Times of requests that look like seconds, microseconds or nanoseconds: "
+        "refuse them (ms), convert them (auto), or take every number for milliseconds (unchecked).",
     )
     patience_ms: int = Field(
         default=5000,

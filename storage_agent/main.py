@@ -10,6 +10,7 @@ from mistbow.clock import Clock, system_clock
 from mistbow.openapi import ApiDescription
 from mistbow.runtime.collection import exclude_from_collection
 from mistbow.service import create_service, serve
+from mistbow.timestamps import Timestamps
 from storage_agent.agent.agent import Agent
 from storage_agent.api.answers import ANSWERS
 from storage_agent.api.cluster import cluster_routes
@@ -29,7 +30,6 @@ from storage_agent.http.hot_routes import HotRoutes
 from storage_agent.ingest.mqtt import start_bridge
 from storage_agent.membership.network import VIA
 from storage_agent.settings import AgentSettings
-from storage_agent.timestamps import Timestamps
 
 _SWITCH_S = 0.001
 

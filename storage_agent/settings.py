@@ -15,6 +15,7 @@ from mistbow.settings import (
     parse_addresses,
     parse_urls,
 )
+from mistbow.timestamps import TimestampUnit
 from mistbow.trust_settings import AuthoritiesFile
 from storage_agent.addresses import (
     MAX_SITE_NAME,
@@ -22,7 +23,6 @@ from storage_agent.addresses import (
     is_site_name,
 )
 from storage_agent.mqtt_topics import template_fault
-from storage_agent.timestamps import TimestampUnit
 
 
 def is_broker_url(text: str) -> bool:

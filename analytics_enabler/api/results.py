@@ -18,22 +18,29 @@ from analytics_enabler.results.selection import select
 from analytics_enabler.results.streams import ResultStreams
 from mistbow.auth.callers import current_caller
 from mistbow.auth.rules import requires
+from mistbow.client.fields import MAX_TIMESTAMP_MS
 from mistbow.errors import InvalidRequestError, NotFoundError
 from mistbow.openapi import raises
+from mistbow.timestamps import Timestamps
 
 PING_S = 15
-MAX_TIME_MS = 253_402_300_799_999  # the end of the year 9999
+_MAX_INT64 = 2**63 - 1
 
-Time = Annotated[int | None, Query(ge=0, le=MAX_TIME_MS)]
+Time = Annotated[int | None, Query(ge=0, le=_MAX_INT64)]
 
 
 def results_router(
-    deployments: Deployments, reader: ResultReader, followed: ResultStreams, limit: FollowerLimit
+    deployments: Deployments,
+    reader: ResultReader,
+    followed: ResultStreams,
+    limit: FollowerLimit,
+    times: Timestamps,
 ) -> APIRouter:
     """Return the routes under ``/api/insights/{id}/results``.
 
     ``followed``: the streams of results that clients follow. These streams are read with a separate
-    client of the storage agent, so that open streams do not block other requests.
+    client of the storage agent, so that open streams do not block other requests. ``times``: reads
+    the times of requests.
     """
     router = APIRouter(prefix="/api/insights/{deployment_id}/results", tags=["results"])
 
@@ -52,6 +59,7 @@ def results_router(
         `from` and `to` are inclusive. Reading the results of a signed insight requires a token with
         the signature of the insight.
         """
+        start, end = (_read_time(times, *each) for each in ((start, "from"), (end, "to")))
         if start is not None and end is not None and start > end:
             raise InvalidRequestError(
                 f"from ({start}) is after to ({end})",
@@ -98,6 +106,15 @@ def results_router(
         return EventSourceResponse(_events(follower), ping=PING_S)
 
     return router
+
+
+def _read_time(times: Timestamps, time: int | None, path: str) -> int | None:
+    read = None if time is None else int(times.read(time, path))
+    if read is not None and read > MAX_TIMESTAMP_MS:
+        raise InvalidRequestError(
+            f"{path}: {time} is beyond the year 9999", hint="Send milliseconds since the epoch."
+        )
+    return read
 
 
 def _at_most(start: Start, head: Start) -> Start:

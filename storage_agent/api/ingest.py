@@ -12,6 +12,7 @@ from mistbow.auth.rules import requires
 from mistbow.clock import Clock
 from mistbow.errors import ConflictError, StorageFullError, UnsupportedError
 from mistbow.openapi import raises
+from mistbow.timestamps import Timestamps
 from storage_agent import metrics
 from storage_agent.agent.agent import Agent
 from storage_agent.http.idempotency import IdempotencyKey, check_idempotency_key
@@ -26,7 +27,6 @@ from storage_agent.ingest.decompression import (
 from storage_agent.ingest.entity_label import EntityLabel
 from storage_agent.ingest.point_batch import PointBatch
 from storage_agent.settings import AgentSettings
-from storage_agent.timestamps import Timestamps
 
 T = TypeVar("T")
 

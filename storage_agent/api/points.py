@@ -12,6 +12,7 @@ from mistbow.auth.rules import requires
 from mistbow.client.agent_model import POINT_SCHEMA
 from mistbow.errors import ConflictError, MistbowError, NotAcceptableError, StorageFullError
 from mistbow.openapi import raises
+from mistbow.timestamps import Timestamps
 from storage_agent import metrics
 from storage_agent.agent.agent import Agent
 from storage_agent.http.accept import JSON, ROW_TYPES, accept_of, negotiate
@@ -35,7 +36,6 @@ from storage_agent.timeseries.point_queries import name_set
 from storage_agent.timeseries.row_answers import End, ReadPage, RowsResponse, row_encoder
 from storage_agent.timeseries.series_pages import row_schema
 from storage_agent.timeseries.series_queries import nodes
-from storage_agent.timestamps import Timestamps
 
 _PUT = msgspec.json.Decoder(PutBody)
 _GET = msgspec.json.Decoder(PagedBody)

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request, Response
 from mistbow.auth.rules import requires
 from mistbow.errors import ConflictError, InvalidRequestError, NotFoundError, StorageFullError
 from mistbow.openapi import raises
+from mistbow.timestamps import Timestamps
 from storage_agent.agent.agent import Agent
 from storage_agent.http.decode import decode_body
 from storage_agent.http.deletions import check_parameters, decode_deletion
@@ -33,7 +34,6 @@ from storage_agent.records.bodies import (
     RoutingReadBody,
     SchemaBody,
 )
-from storage_agent.timestamps import Timestamps
 
 _ANALYTICS = msgspec.json.Decoder(AnalyticsBody)
 _APP = msgspec.json.Decoder(AppBody)

@@ -15,6 +15,7 @@ from mistbow.auth.rules import requires
 from mistbow.errors import ConflictError, InvalidRequestError, MistbowError, NotFoundError
 from mistbow.openapi import raises
 from mistbow.streams.wire import Position
+from mistbow.timestamps import Timestamps
 from storage_agent.agent.agent import Agent
 from storage_agent.api.streams import MAX_INT64, row_selection
 from storage_agent.membership.proxy import proxied_router
@@ -24,7 +25,6 @@ from storage_agent.streams.log import StreamLog
 from storage_agent.streams.read_access import check_readable
 from storage_agent.streams.streams import Stream
 from storage_agent.streams.subscription import RowSelection, RowSelector, SelectedRows
-from storage_agent.timestamps import Timestamps
 
 _MAX_PAGE_ROWS = 10_000
 _MAX_PAGE_S = 2.0

@@ -20,6 +20,7 @@ from mistbow.openapi import raises
 from mistbow.streams.models import Appended, Offset, WriterState
 from mistbow.streams.schemas import RAW
 from mistbow.streams.wire import MEDIA_TYPE
+from mistbow.timestamps import Timestamps
 from storage_agent.agent.agent import Agent
 from storage_agent.http.decode import check_depth, decode_body, decode_renamed
 from storage_agent.http.deletions import check_parameters
@@ -47,7 +48,6 @@ from storage_agent.streams.streams import (
     is_internal,
 )
 from storage_agent.streams.subscription import RowSelection, RowSelector
-from storage_agent.timestamps import Timestamps
 
 _ARROW_BODY = {
     "requestBody": {

@@ -9,11 +9,11 @@ from fastapi import Request
 
 from mistbow.client.fields import Names
 from mistbow.errors import InvalidRequestError
+from mistbow.timestamps import Timestamps
 from storage_agent.http.decode import decode_body
 from storage_agent.http.lenient import convert_filters
 from storage_agent.http.points import GetBody
 from storage_agent.http.timed_bodies import decode_timed
-from storage_agent.timestamps import Timestamps
 
 B = TypeVar("B", bound=msgspec.Struct)
 

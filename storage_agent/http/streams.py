@@ -14,8 +14,8 @@ from mistbow.client.fields import MAX_TIMESTAMP_MS, Count, Id
 from mistbow.errors import InvalidRequestError, TooLargeError
 from mistbow.streams.flatbuffers import child_table, field_offset, root_table
 from mistbow.streams.wire import MEDIA_TYPE, Chunk, ChunkEncoder
+from mistbow.timestamps import Timestamps
 from storage_agent.http.decode import invalid_field
-from storage_agent.timestamps import Timestamps
 
 _MAX_ROWS = 1_000_000
 _MAX_LEASE_MS = 366 * 86_400_000

@@ -8,8 +8,8 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from mistbow.errors import InvalidRequestError
+from mistbow.timestamps import Timestamps
 from storage_agent.http.decode import decode_body
-from storage_agent.timestamps import Timestamps
 
 B = TypeVar("B", bound=msgspec.Struct)
 

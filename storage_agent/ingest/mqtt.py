@@ -19,13 +19,13 @@ from mistbow.clock import Clock
 from mistbow.errors import InvalidRequestError, MistbowError, TooLargeError, UnavailableError
 from mistbow.runtime.tasks import cancel_and_wait
 from mistbow.telemetry import get_logger
+from mistbow.timestamps import Timestamps
 from mistbow.tls import client_context
 from storage_agent import metrics
 from storage_agent.http.points import PutBody
 from storage_agent.ingest.payloads import BadMessageError, parse_message
 from storage_agent.mqtt_topics import template_of
 from storage_agent.settings import AgentSettings
-from storage_agent.timestamps import Timestamps
 
 log = get_logger(__name__)
 

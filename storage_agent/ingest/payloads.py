@@ -11,8 +11,8 @@ import msgspec
 
 from mistbow.client.agent_model import Point
 from mistbow.errors import InvalidRequestError
+from mistbow.timestamps import Timestamps
 from storage_agent.mqtt_topics import TopicTemplate
-from storage_agent.timestamps import Timestamps
 
 _LABEL_PREFIX = "labels."
 

@@ -12,8 +12,8 @@ from mistbow.client.agent_model import Point
 from mistbow.client.fields import MAX_TIMESTAMP_MS
 from mistbow.errors import ForbiddenError, InvalidRequestError, TooLargeError
 from mistbow.streams.json_numbers import to_json
+from mistbow.timestamps import SAFE_FROM_MS, Timestamps
 from storage_agent import metrics
-from storage_agent.timestamps import SAFE_FROM_MS, Timestamps
 
 Source = Literal["remote write", "line protocol", "mqtt"]
 Reason = Literal["series", "value", "time", "text", "syntax", "histogram"]

@@ -4,11 +4,11 @@ import msgspec
 import pytest
 
 from mistbow.errors import InvalidRequestError
+from mistbow.timestamps import Timestamps
 from storage_agent.http.deletions import DeleteBody, decode_deletion
 from storage_agent.http.lenient import convert_items
 from storage_agent.http.points import PutBody
 from storage_agent.http.timed_bodies import decode_timed
-from storage_agent.timestamps import Timestamps
 
 PUT = msgspec.json.Decoder(PutBody)
 DELETE = msgspec.json.Decoder(DeleteBody)

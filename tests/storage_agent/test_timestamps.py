@@ -13,6 +13,7 @@ from mistbow.client.agent import AgentClient
 from mistbow.client.agent_model import Point
 from mistbow.client.fields import MAX_TIMESTAMP_MS
 from mistbow.errors import InvalidRequestError
+from mistbow.timestamps import Timestamps, TimestampUnit, likely_unit
 from storage_agent.http.lenient import convert_items, convert_read
 from storage_agent.http.points import GetBody, PutBody
 from storage_agent.http.timed_bodies import decode_timed
@@ -22,7 +23,6 @@ from storage_agent.ingest.payloads import BadMessageError, parse_message
 from storage_agent.ingest.point_batch import PointBatch
 from storage_agent.mqtt_topics import template_of
 from storage_agent.settings import AgentSettings
-from storage_agent.timestamps import Timestamps, TimestampUnit, likely_unit
 from tests.support.agents import running_agent
 from tests.support.ignite import empty
 

@@ -132,10 +132,23 @@ def test_invalid_parameters_are_rejected(site: DeployedSite, enabler_url: str) -
         "from=x",
         "from=2&to=1",
         "to=1e9",
+        "to=253402300800000",
     ):
         answer = httpx.get(f"{enabler_url}/api/insights/{site.id}/results?{query}")
         assert answer.status_code == 400, query
         assert answer.json()["error"]["hint"]
+
+
+@pytest.mark.parametrize("name", ["from", "to"])
+@pytest.mark.parametrize("time", [1_795_262_400, 1_795_262_400 * 10**6, 1_795_262_400 * 10**9])
+def test_times_of_another_unit_are_rejected_with_their_milliseconds(
+    site: DeployedSite, enabler_url: str, name: str, time: int
+) -> None:
+    answer = httpx.get(f"{enabler_url}/api/insights/{site.id}/results?{name}={time}")
+    assert answer.status_code == 400
+    error = answer.json()["error"]
+    assert error["message"].startswith(f"{name}: {time} looks like ")
+    assert "1795262400000" in error["hint"]
 
 
 def test_unknown_insight_is_not_found(site: DeployedSite) -> None:

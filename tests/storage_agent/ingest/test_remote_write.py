@@ -16,10 +16,10 @@ from mistbow.auth.callers import Caller, on_behalf_of
 from mistbow.client.agent import AgentClient
 from mistbow.streams.json_numbers import STALE, to_json
 from mistbow.streams.schemas import RAW
+from mistbow.timestamps import likely_unit
 from storage_agent.ingest.point_batch import PointBatch
 from storage_agent.ingest.protocol import remote_v1_pb2 as v1
 from storage_agent.ingest.protocol import remote_v2_pb2 as v2
-from storage_agent.timestamps import likely_unit
 from tests.storage_agent.ingest.conftest import counted, stored
 
 NOW = 1_795_262_400_000

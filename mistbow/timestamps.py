@@ -77,7 +77,7 @@ class Timestamps:
         raise InvalidRequestError(
             f"{path}: {value} looks like {found.name}, and the unit is {expected}",
             hint=f"Send {found.to_ms(value)} in milliseconds, or set MISTBOW_TIMESTAMP_UNIT=auto "
-            "at the agent, which then converts such timestamps",
+            "at this service, which then converts such timestamps",
             details={"unit": found.name, "milliseconds": found.to_ms(value)},
         )
 
