@@ -47,10 +47,7 @@ UNREACHABLE: ContextVar[UnreachableSite | None] = ContextVar("unreachable", defa
 
 Handler = Callable[[Request], Awaitable[Response]]
 
-_REQUEST_HEADERS = (
-    *("accept", "content-type", "content-length"),
-    *("idempotency-key", "last-event-id"),
-)
+_REQUEST_HEADERS = ("accept", "content-type", "idempotency-key", "last-event-id")
 _RESPONSE_HEADERS = ("content-type", "content-length", "retry-after")
 _FOLLOW_S = 3.0
 _READ_S = 27.0

@@ -1,14 +1,21 @@
-"""Requests to peers whose addresses change meanwhile."""
+"""Requests to peers: what is sent, and when links break meanwhile."""
 
 import asyncio
 
+import httpx
 import pytest
+from fastapi import FastAPI
 
 from ignite_server.ports import free_ports
+from mistbow.auth.rules import requires
 from mistbow.errors import UnavailableError
+from mistbow.service import create_service
+from mistbow.settings import ServiceSettings
 from storage_agent.membership.heartbeat import Heartbeat, PeerReport
 from storage_agent.membership.network import PeerNetwork, post_request
 from storage_agent.membership.peers import Peers
+from storage_agent.membership.proxy import Proxy, proxied_router
+from tests.support.http_server import served
 
 
 def heartbeat(site: str, url: str, *reached: PeerReport) -> Heartbeat:
@@ -28,3 +35,42 @@ async def test_request_is_unavailable_if_the_second_hop_is_lost_during_the_first
     with pytest.raises(UnavailableError, match="no other site reaches it"):
         await network.send(post_request("b", "/get", b"{}"))
     await network.close()
+
+
+def peer_app() -> FastAPI:
+    """Return a service without a token that answers GET, as the agent of another site."""
+
+    async def ready() -> list[str]:
+        return []
+
+    app = create_service("A peer", ServiceSettings(), readiness=ready)
+
+    @app.get("/read")
+    @requires("read")
+    async def read() -> str:
+        return "read"
+
+    return app
+
+
+def proxy_app(peer_url: str) -> FastAPI:
+    """Return an application that forwards requests for the site b to ``peer_url``."""
+    peers = Peers(heartbeat("a", "http://127.0.0.1:1"), [], lambda: 0)
+    peers.record_answer(peer_url, heartbeat("b", peer_url), None)
+    routes = proxied_router(Proxy(PeerNetwork("a", peers, None), peers), "test")
+
+    @routes.get("/read")
+    @requires("read")
+    async def read() -> str:
+        return "read here"
+
+    app = FastAPI()
+    app.include_router(routes)
+    return app
+
+
+def test_get_with_a_body_is_forwarded_without_its_body() -> None:
+    with served(peer_app()) as peer_url, served(proxy_app(peer_url)) as url:
+        for body in (None, b"{}"):
+            answer = httpx.request("GET", f"{url}/read?site=b", content=body)
+            assert (answer.status_code, answer.text) == (200, '"read"'), body
