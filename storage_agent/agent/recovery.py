@@ -5,12 +5,14 @@ import os
 from dataclasses import dataclass
 
 from mistbow.clock import Clock
+from mistbow.streams.schemas import METADATA as METADATA_STREAM
 from mistbow.streams.schemas import RAW, is_permanent
 from storage_agent import metrics
 from storage_agent.agent.config import ConfigCell, ConfiguredPolicies
 from storage_agent.cluster.loss_guard import LossGuard
 from storage_agent.ignite.client import METADATA, IgniteClient
 from storage_agent.membership.fabric_membership import FabricMembership
+from storage_agent.membership.facts import published_series, read_facts
 from storage_agent.records.store import RecordStore
 from storage_agent.replication.replication import Replication
 from storage_agent.settings import AgentSettings
@@ -92,7 +94,7 @@ class Recovery:
             await streams.recover(metadata)
             await self.guard.inspect(streams, metadata)
             raw = await streams.get(RAW)
-            catalogue = await self._recover_catalogue(raw, metadata)
+            catalogue = await self._recover_catalogue(streams, raw, metadata)
             epoch = await raw.writer.claim_timed()
             await streams.take_over(epoch)
             self.replication.offloaded.open(streams)
@@ -130,10 +132,15 @@ class Recovery:
             await streams.close()
             raise
 
-    async def _recover_catalogue(self, raw: Stream, metadata: dict[str, object]) -> Catalogue:
+    async def _recover_catalogue(
+        self, streams: Streams, raw: Stream, metadata: dict[str, object]
+    ) -> Catalogue:
         catalogue = Catalogue()
         catalogue.expired_before = raw.log.expired_before
         await catalogue.recover(self.ignite, metadata, raw.log)
+        if catalogue.is_rebuilt:
+            published = await read_facts(await streams.get(METADATA_STREAM))
+            await catalogue.restore_metadata(published_series(published))
         derived = SeriesOfSegments(catalogue, self.membership)
         raw.log.attach(SegmentConsumer(derived.apply, catalogue.checkpointed_position))
         return catalogue

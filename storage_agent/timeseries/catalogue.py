@@ -6,7 +6,7 @@ a restart, the agent reads the checkpoint and applies the later segments.
 """
 
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import takewhile
 from typing import Any
 
@@ -179,6 +179,20 @@ class Catalogue:
                 self.apply(segment)
                 await slices.pause()
             del entries[: len(segments)]
+
+    @property
+    def is_rebuilt(self) -> bool:
+        """Whether the checkpoint was damaged, so that points without metadata were applied."""
+        return self._store.is_damaged
+
+    async def restore_metadata(self, published: Iterable[tuple[Series, Metadata]]) -> None:
+        """Restore the metadata of series; add those whose points are all at other sites.
+
+        ``published``: the series that this site has published, with their metadata.
+        """
+        async for series, metadata in Slices().over(published):
+            if self.description(*series) in (None, b"{}"):
+                self.describe(series, metadata)
 
     async def _replay_run(self, raw: StreamLog, entry: IndexEntry) -> None:
         """Apply those points of a run that are not applied yet; runs contain no metadata."""

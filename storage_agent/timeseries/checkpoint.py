@@ -16,11 +16,14 @@ import pyarrow as pa
 
 from mistbow.runtime.slices import Slices
 from mistbow.streams.json_numbers import from_json
+from mistbow.telemetry import get_logger
 from storage_agent.ignite.client import LATEST, METADATA, IgniteClient
 from storage_agent.series import SERIES_PREFIX, Series
 from storage_agent.streams.columns import as_list
 from storage_agent.timeseries.selection import SeriesSelection, description_of, used
 from storage_agent.timeseries.series_index import SeriesIndex
+
+log = get_logger(__name__)
 
 T = TypeVar("T")
 
@@ -44,6 +47,9 @@ _MAX_REMOVED = 2000
 _MAX_BYTES = 2**20
 """The size (bytes) above which a block is stored in parts."""
 
+_DAMAGE = (pa.ArrowException, OSError, ValueError, LookupError, TypeError)
+"""The errors that a damaged block, or the lack of a part, can cause."""
+
 _PARTS = b"parts"
 _LATEST = ("ts", "value", "created", "seen")
 _IPC = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
@@ -61,13 +67,17 @@ _SCHEMA = pa.schema(
 
 
 class CatalogueStore:
-    """Stores the changed blocks of an index of series in Ignite, and reads all blocks."""
+    """Stores the changed blocks of an index of series in Ignite, and reads all blocks.
+
+    ``is_damaged``: whether a block could not be read.
+    """
 
     def __init__(self, index: SeriesIndex) -> None:
         self._index = index
         self._changed: set[int] = set()
         self._blocks = 0
         self._applied = 0
+        self.is_damaged = False
         # Block -> the keys of its parts, for blocks that are stored in parts.
         self._parts: dict[int, list[str]] = {}
         # Cache -> the keys that an earlier version stored.
@@ -103,7 +113,8 @@ class CatalogueStore:
     async def recover(self, ignite: IgniteClient, metadata: dict[str, Any]) -> int:
         """Read all series into the index, which is empty; return the stored position.
 
-        ``metadata``: the entries of the metadata cache in Ignite.
+        If a block is damaged, its series are missing, and the position is 0: the caller has to
+        apply all segments. ``metadata``: the entries of the metadata cache in Ignite.
         """
         self._applied = int(metadata.get(APPLIED_KEY, b"0"))
         old = [key for key in metadata if key.startswith(SERIES_PREFIX)]
@@ -114,7 +125,7 @@ class CatalogueStore:
             self._old = {LATEST: [key.removeprefix(SERIES_PREFIX) for key in old], METADATA: old}
         elif old:
             await self._read_old(ignite, {key: metadata[key] for key in old})
-        return self._applied
+        return 0 if self.is_damaged else self._applied
 
     async def _write_blocks(self, ignite: IgniteClient, blocks: Sequence[int]) -> None:
         snapshots = [self._index.select(self._numbers(block)) for block in blocks]
@@ -149,25 +160,40 @@ class CatalogueStore:
             for block in blocks:
                 if (data := found.get(_key(block))) is None:
                     continue
-                parts = [data]
-                if keys := _keys_of_parts(data):
-                    stored = await ignite.get_all(LATEST, keys)
-                    parts = [stored[key] for key in keys]
-                    self._parts[block] = keys
+                try:
+                    parts = await self._decode_parts(ignite, block, data)
+                except _DAMAGE as error:
+                    log.error("checkpoint_block_damaged", key=_key(block), error=str(error))
+                    self.is_damaged = True
+                    self._changed.add(block)
+                    continue
                 # The number 0 belongs to no series.
                 number = max(1, block << _BITS)
-                for part in parts:
-                    number = self.add_block(part, number)
+                for rows in parts:
+                    number = self._add_rows(rows, number)
                 await slices.pause()
+
+    async def _decode_parts(
+        self, ignite: IgniteClient, block: int, data: bytes
+    ) -> list[pa.RecordBatch]:
+        """Return the rows of a block, in parts; raises one of ``_DAMAGE`` for a damaged block."""
+        keys = _keys_of_parts(data)
+        if not keys:
+            return [_decode_rows(data)]
+        stored = await ignite.get_all(LATEST, keys)
+        parts = [_decode_rows(stored[key]) for key in keys]
+        self._parts[block] = keys
+        return parts
 
     def add_block(self, data: bytes, number: int) -> int:
         """Add the series of a block or part to the index, with the numbers from ``number`` on.
 
         Returns the number after the last one.
         """
+        return self._add_rows(_decode_rows(data), number)
+
+    def _add_rows(self, rows: pa.RecordBatch, number: int) -> int:
         index = self._index
-        with pa.ipc.open_stream(data) as reader:
-            rows = reader.read_next_batch()
         has_latest = rows["ts"].is_valid().to_numpy(zero_copy_only=False).tolist()
         keys = (as_list(rows[name]) for name in ("metric", "entity", "description"))
         latest_values = (rows[name].fill_null(0).to_numpy().tolist() for name in _LATEST)
@@ -267,6 +293,13 @@ def _encode_rows(rows: pa.RecordBatch, parts: Sequence[str] = ()) -> bytes:
     with pa.ipc.new_stream(sink, schema, options=_IPC) as writer:
         writer.write_batch(rows)
     return bytes(sink.getvalue())
+
+
+def _decode_rows(data: bytes) -> pa.RecordBatch:
+    with pa.ipc.open_stream(data) as reader:
+        [rows] = reader
+    rows.validate(full=True)
+    return rows
 
 
 def _keys_of_parts(data: bytes) -> list[str]:

@@ -2,15 +2,24 @@
 
 import random
 
+import httpx
 import msgspec
 import pytest
+from pyignite import Client
 
+from ignite_server.ports import LOOPBACK
+from ignite_server.server import IgniteServer
+from mistbow.client import AgentClient, Point
 from storage_agent.ignite.client import LATEST, METADATA
 from storage_agent.series import series_key
+from storage_agent.settings import AgentSettings
 from storage_agent.timeseries.catalogue import Catalogue
 from storage_agent.timeseries.checkpoint import BLOCKS_KEY
 from storage_agent.timeseries.series_index import LatestValue
+from tests.storage_agent.conftest import ManualClock
 from tests.storage_agent.streams.opener import Opener
+from tests.support.agents import running_agent
+from tests.support.conditions import eventually
 
 
 def content(catalogue: Catalogue) -> dict[tuple[str, str], tuple[object, LatestValue | None]]:
@@ -80,3 +89,66 @@ async def test_blocks_without_their_number_are_no_checkpoint(opener: Opener) -> 
     again = Catalogue()
     await again.recover(opener.ignite, stored, log)
     assert len(again) == 0
+
+
+def stored(server: IgniteServer, key: str) -> bytes:
+    """Return a stored value of the catalogue; empty: there is none."""
+    client = Client(timeout=10)
+    with client.connect(LOOPBACK, server.port):
+        found: bytes | None = client.get_cache(LATEST).get(key)
+    return b"" if found is None else bytes(found)
+
+
+def replace(server: IgniteServer, key: str, data: bytes) -> None:
+    """Replace a stored value of the catalogue."""
+    client = Client(timeout=10)
+    with client.connect(LOOPBACK, server.port):
+        client.get_cache(LATEST).put(key, data)
+
+
+@pytest.mark.parametrize("damage", [b"", b"no Arrow", "truncated", "flipped"], ids=str)
+def test_damaged_block_is_rebuilt_from_points_and_facts(
+    settings: AgentSettings, ignite: IgniteServer, clock: ManualClock, damage: bytes | str
+) -> None:
+    def content_of(client: AgentClient) -> dict[str, tuple[str | None, list[float]]]:
+        """Return entity -> (units, latest value)."""
+        [node] = client.get()
+        return {
+            each.entity: (each.units, [point.value for point in each.values]) for each in node.data
+        }
+
+    with running_agent(settings, clock) as url:
+        client = AgentClient(url)
+        units = ["V", "W", "A"]
+        client.put([Point("m", f"e{n}", clock.now, n, units=units[n % 3]) for n in range(600)])
+        before = content_of(client)
+        eventually(lambda: stored(ignite, "block/1"), what="the checkpoint is stored")
+        eventually(
+            lambda: httpx.get(f"{url}/streams/metadata/info").json()["head"] > 600,
+            what="the series are published",
+        )
+        client.close()
+    block = stored(ignite, "block/1")
+    match damage:
+        case "truncated":
+            replace(ignite, "block/1", block[: len(block) // 2])
+        case "flipped":
+            replace(ignite, "block/1", bytes(each ^ 0x55 for each in block))
+        case bytes():
+            replace(ignite, "block/1", damage)
+    for _ in range(2):
+        with running_agent(settings, clock) as url:
+            client = AgentClient(url)
+            assert content_of(client) == before
+            client.close()
+
+
+async def test_metadata_is_restored_where_the_points_have_none() -> None:
+    catalogue = Catalogue()
+    described = {"metricID": "m", "entityID": "a", "units": "W"}
+    catalogue.describe(("m", "a"), described)
+    catalogue.describe(("m", "b"), {"metricID": "m", "entityID": "b"})
+    names = ("a", "b", "c")
+    published = [(("m", e), {"metricID": "m", "entityID": e, "units": "V"}) for e in names]
+    await catalogue.restore_metadata(published)
+    assert dict(catalogue.all()) == {("m", "a"): described, **dict(published[1:])}
