@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from mistbow.telemetry import get_logger
 from storage_agent.store_and_forward import wal_repair
+from storage_agent.store_and_forward.acknowledged_id import AcknowledgedId
 
 log = get_logger(__name__)
 
@@ -31,9 +32,6 @@ _PAGE_BYTES = 4096
 _JOURNAL_AT = 18
 _SIZE_AT = 28
 """The offset of the number of pages in the first page; 0: SQLite derives it from the file."""
-
-_MIN_LOST_COMMITS = 2
-"""The number of ignored commits that proves damage: a power cut can tear one commit."""
 
 _TABLES = """
     create table if not exists bodies (
@@ -78,6 +76,7 @@ class SpoolFile:
         self.bytes = 0
         self.stored_keys = 0
         self._rebuilt = path.with_name(f"{path.name}.rebuilt")
+        self._acknowledged = AcknowledgedId(path.with_name(f"{path.name}-acknowledged"))
         self._connection: sqlite3.Connection | None = None
 
     def exists(self) -> bool:
@@ -111,6 +110,7 @@ class SpoolFile:
 
     def close(self) -> None:
         """Close the file."""
+        self._acknowledged.close()
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -119,7 +119,8 @@ class SpoolFile:
         """Store a body; return whether its key is new."""
         if self.find(key):
             return False
-        _insert(self.open(), (None, key, points, body))
+        # The commit waits for the disk, so the id is that of a durable body.
+        self._acknowledged.write(_insert(self.open(), (None, key, points, body)))
         return True
 
     def find(self, key: str) -> Status | None:
@@ -180,34 +181,51 @@ class SpoolFile:
     def _opened(self) -> sqlite3.Connection:
         wal = self._beside("-wal")
         written = wal.read_bytes() if wal.exists() else b""
+        if not self.path.exists():
+            self._acknowledged.write(0)
         file = _connect(self.path)
         try:
             file.execute("select count(*) from sqlite_master").fetchone()
-            if self._is_log_damaged(written):
+            if self._is_log_damaged(file, written):
                 repaired = self._repaired(written)
                 file.close()  # which stores what SQLite has read of the log, and deletes the log
                 self._beside("-shm").unlink(missing_ok=True)
                 wal.write_bytes(repaired)
                 file = _connect(self.path)
+            elif lost := self._lost_bodies(file):
+                error = (
+                    f"the end of the write-ahead log, with {lost} acknowledged bodies, is missing"
+                )
+                self._set_log_aside(written, error)
             _prepare(file)
+            # What is missing is reported once.
+            self._acknowledged.write(_max_id(file))
         except sqlite3.Error:
             file.close()
             raise
         return file
 
-    def _is_log_damaged(self, written: bytes) -> bool:
+    def _is_log_damaged(self, file: sqlite3.Connection, written: bytes) -> bool:
         index = self._beside("-shm")
         if not written or not index.exists():
             return False
         lost = wal_repair.count_lost_commits(written, index.read_bytes())
-        return lost >= _MIN_LOST_COMMITS
+        # A power cut can tear one commit, which is then not acknowledged.
+        return lost > 1 or (lost == 1 and self._lost_bodies(file) > 0)
+
+    def _lost_bodies(self, file: sqlite3.Connection) -> int:
+        """Return the number of bodies that the spool has acknowledged after its last one."""
+        return max(0, self._acknowledged.read() - _max_id(file))
 
     def _repaired(self, written: bytes) -> bytes:
         """Set a copy of a damaged log aside, and return the repaired log."""
+        self._set_log_aside(written, "the write-ahead log is damaged")
+        return wal_repair.repair(written, self.path.stat().st_size // 512)
+
+    def _set_log_aside(self, written: bytes, error: str) -> None:
         copy = self._damaged_name()
         copy.write_bytes(written)
-        log.error("spool_damaged", moved_to=copy.name, error="the write-ahead log is damaged")
-        return wal_repair.repair(written, self.path.stat().st_size // 512)
+        log.error("spool_damaged", moved_to=copy.name, error=error)
 
     def _rebuild(self, error: sqlite3.Error) -> sqlite3.Connection:
         """Write the readable bodies to a new file, and then replace the damaged file by it."""
@@ -232,6 +250,7 @@ class SpoolFile:
             recovered_bodies=bodies,
             recovered_points=points,
         )
+        self._acknowledged.write(0)
         for ending in ("-shm", "-wal", ""):
             with contextlib.suppress(FileNotFoundError):
                 self._beside(ending).rename(damaged.with_name(damaged.name + ending))
@@ -339,10 +358,12 @@ def _is_intact(row: Sequence[Any]) -> bool:
     return typed and checksum in (None, _checksum(key, points, body))
 
 
-def _insert(file: sqlite3.Connection, row: Sequence[Any]) -> None:
+def _insert(file: sqlite3.Connection, row: Sequence[Any]) -> int:
+    """Insert a body; return its id."""
     id, key, points, body = row[:4]
     query = f"insert or ignore into bodies ({_COLUMNS}) values (?, ?, ?, ?, ?)"  # noqa: S608
-    file.execute(query, (id, key, points, body, _checksum(key, points, body)))
+    inserted = file.execute(query, (id, key, points, body, _checksum(key, points, body)))
+    return inserted.lastrowid or 0
 
 
 def _first_page() -> bytes:
@@ -357,6 +378,15 @@ def _first_page() -> bytes:
     page[_SIZE_AT : _SIZE_AT + 4] = bytes(4)
     page[_JOURNAL_AT : _JOURNAL_AT + 2] = b"\2\2"  # a write-ahead log, if there is one
     return bytes(page)
+
+
+def _max_id(file: sqlite3.Connection) -> int:
+    """Return the greatest id that was ever given to a body in a file; 0: none."""
+    table = "select 1 from sqlite_master where name = 'sqlite_sequence'"
+    if not file.execute(table).fetchone():
+        return 0
+    [last] = file.execute("select max(seq) from sqlite_sequence").fetchone()
+    return last if isinstance(last, int) else 0
 
 
 def _last_id(file: sqlite3.Connection) -> int:

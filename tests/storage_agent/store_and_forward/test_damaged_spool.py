@@ -30,6 +30,10 @@ def log_of(path: Path) -> Path:
     return path.with_name(f"{path.name}-wal")
 
 
+def acknowledged_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}-acknowledged")
+
+
 def remove(path: Path) -> None:
     for ending in ("", "-wal", "-shm"):
         path.with_name(path.name + ending).unlink(missing_ok=True)
@@ -47,11 +51,8 @@ async def fill(path: Path) -> Spool:
     return spool
 
 
-async def drained(path: Path, *, silent: int = 0) -> dict[str, bytes]:
-    """Open a spool, and return all bodies that it delivers.
-
-    ``silent``: the number of bodies that may be lost without a report.
-    """
+async def drained(path: Path) -> dict[str, bytes]:
+    """Open a spool, and return all bodies that it delivers; a lost body must be reported."""
     spool = Spool(path, 2**24)
     found: dict[str, bytes] = {}
     order: list[int] = []
@@ -66,7 +67,7 @@ async def drained(path: Path, *, silent: int = 0) -> dict[str, bytes]:
         # It takes bodies again.
         await spool.append("new", b"{}", 1)
         assert await spool.status("new") == "waiting"
-        if len(found) < _BODIES - silent:
+        if len(found) < _BODIES:
             assert await spool.damaged()
     finally:
         await spool.close()
@@ -109,8 +110,10 @@ async def test_flipped_byte_of_the_log_of_a_killed_agent_costs_at_most_its_page(
     spool = await fill(tmp_path / "spool.db")
     log = (tmp_path / "spool.db-wal").read_bytes()
     base = (tmp_path / "spool.db").read_bytes()
+    acknowledged = acknowledged_of(tmp_path / "spool.db").read_bytes()
     chance = random.Random(_SEED)  # noqa: S311 - any offsets will do
-    offsets = [0, 9, 17, 33, 45, *(chance.randrange(len(log)) for _ in range(15))]
+    last = [len(log) - 1 - chance.randrange(8000) for _ in range(5)]
+    offsets = [0, 9, 17, 33, 45, *last, *(chance.randrange(len(log)) for _ in range(15))]
     for number, offset in enumerate(offsets):
         path = tmp_path / str(number) / "spool.db"
         path.parent.mkdir()
@@ -118,24 +121,56 @@ async def test_flipped_byte_of_the_log_of_a_killed_agent_costs_at_most_its_page(
         damaged = bytearray(log)
         damaged[offset] ^= 0x55
         log_of(path).write_bytes(damaged)
-        # A damaged last commit is like one that a power cut tore before it was acknowledged.
-        found = await drained(path, silent=1)
+        acknowledged_of(path).write_bytes(acknowledged)
+        found = await drained(path)
         assert found.items() <= ALL.items(), offset
         assert len(found) >= _BODIES - _MAX_LOST_PER_PAGE, (offset, len(found))
     await spool.close()
 
 
-async def test_torn_end_of_the_log_is_no_damage(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_acknowledged", [False, True])
+async def test_torn_end_of_the_log_is_damage_only_if_the_body_was_acknowledged(
+    tmp_path: Path, is_acknowledged: bool
+) -> None:
     spool = await fill(tmp_path / "spool.db")
+    before = acknowledged_of(tmp_path / "spool.db").read_bytes()
+    await spool.append("last", b"{}", 1)
     path = tmp_path / "copy" / "spool.db"
     path.parent.mkdir()
     shutil.copyfile(tmp_path / "spool.db", path)
     log = (tmp_path / "spool.db-wal").read_bytes()
+    after = acknowledged_of(tmp_path / "spool.db").read_bytes()
     await spool.close()
     log_of(path).write_bytes(log[:-10])
+    acknowledged_of(path).write_bytes(after if is_acknowledged else before)
+    for opened in range(2):
+        again = Spool(path, 2**24)
+        with capture_logs() as logs:
+            await again.open()
+        assert again.bodies == _BODIES
+        assert len(await again.damaged()) == is_acknowledged
+        # It is reported once.
+        assert len(logs) == (is_acknowledged and not opened), logs
+        await again.close()
+
+
+async def test_spool_that_was_removed_is_no_damage(tmp_path: Path) -> None:
+    path = tmp_path / "spool.db"
+    await (await fill(path)).close()
+    remove(path)
     again = Spool(path, 2**24)
-    await again.open()
-    assert again.bodies >= _BODIES - 1
+    await again.append("new", b"{}", 1)
+    assert await again.damaged() == []
+    await again.close()
+
+
+@pytest.mark.parametrize("content", [b"", b"x", b"\xff" * 12])
+async def test_damaged_id_of_the_last_body_proves_nothing(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "spool.db"
+    await (await fill(path)).close()
+    acknowledged_of(path).write_bytes(content)
+    assert await drained(path) == ALL
+    again = Spool(path, 2**24)
     assert await again.damaged() == []
     await again.close()
 
