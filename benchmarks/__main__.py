@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks import fog, live, many_series, salience, sampling
+from benchmarks.ingestion.run import run as ingestion
 from benchmarks.insights.run import run as insights
 from benchmarks.report import Report
 from benchmarks.storage.run import run as storage
@@ -15,6 +16,7 @@ from tests.support.suite import Suite, running_suite
 
 _WITH_SUITE: dict[str, Callable[[Suite], Report]] = {"live": live.run, "salience": salience.run}
 _STANDALONE: dict[str, Callable[[], Report]] = {
+    "ingestion": ingestion,
     "storage": storage,
     "many_series": many_series.run,
     "insights": insights,

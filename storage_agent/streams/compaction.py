@@ -192,7 +192,7 @@ class _RunBuilder:
             counts, written = await self._put_rows(table)
         table = replace(table, rows=counts)
         keys = self._recent_keys([keys for _, keys in parts], table)
-        encoded = runs.encode_segment_table(table, keys)
+        encoded = await asyncio.to_thread(runs.encode_segment_table, table, keys)
         await self.log.store.put_run_value(self.log.key, self.name, "commits", encoded)
         first, last = self.entries[0], self.entries[-1]
         future_min_ts, future_max_ts = time_range(future_points)

@@ -14,7 +14,8 @@ _HEADER = b"mistbow"
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 
 
-class AppendResult(msgspec.Struct, frozen=True, array_like=True):
+# Not tracked by the collector: recent segments contain hundreds of thousands of results.
+class AppendResult(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The result of an append: the rows have the positions from ``first`` to ``next - 1``.
 
     ``frontier``: the stream's frontier after the append.
