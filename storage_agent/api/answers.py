@@ -5,7 +5,7 @@ from typing import Any
 
 from mistbow.client.agent_model import Missing, ReplicaSource, RowsPage, SeriesPoints
 from mistbow.client.operation_model import Cluster, Config, Copy, ReplicationState, Restrictions
-from mistbow.client.record_model import RoutingTable
+from mistbow.client.record_model import Route
 from mistbow.fabric import Fabric
 from mistbow.openapi import AnswerDescription, inline_schema
 from mistbow.streams.models import Appended, Offset, StreamInfo, WriterState
@@ -152,7 +152,12 @@ def _records(kind: str) -> AnswerDescription:
 _SCHEMA_FIELDS = {"name": _TEXT, "schema": {"type": "object"}, "indexed": _list(_TEXT)}
 _SCHEMA = _fields("AppSchema", _SCHEMA_FIELDS)
 _SCHEMA_EXAMPLE = {"name": "room", "schema": {"type": "object"}, "indexed": ["floor"]}
-_ROUTES = {"node": "edge-1", "routes": [{"destination": "default"}], "timestamp": _TIME}
+_ROUTES = _fields("RoutesValue", {"timestamp": _COUNT, "routes": _list(inline_schema(Route))})
+_TABLES = _fields("NodeTables", {"node": _TEXT, "values": _list(_ROUTES)})
+_TABLES_EXAMPLE = {
+    "node": "edge-1",
+    "values": [{"timestamp": _TIME, "routes": [{"destination": "default"}]}],
+}
 _RECORDS: Mapping[str, AnswerDescription] = {
     "post_analytics_put": _done("1 records stored"),
     "post_app_put": _done("1 records stored"),
@@ -168,8 +173,8 @@ _RECORDS: Mapping[str, AnswerDescription] = {
     "put_app_schemas_name": _json(_SCHEMA, _SCHEMA_EXAMPLE, 200, 201),
     "post_routing_put": _done("1 tables stored"),
     "post_routing_get": _json(
-        _fields("RoutingAnswer", {"routing": _list(inline_schema(RoutingTable))}, **_MISSING),
-        {"routing": [_ROUTES]},
+        _fields("RoutingAnswer", {"routing": _list(_TABLES)}, **_MISSING),
+        {"routing": [_TABLES_EXAMPLE]},
     ),
 }
 
