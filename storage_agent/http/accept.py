@@ -16,16 +16,18 @@ ARROW = wire.MEDIA_TYPE
 ROW_TYPES = (JSON, LINES, ARROW)
 """The media types of answers that can be sent as rows; the first is the default."""
 
-# Clients may name the charset, which JSON lacks.
-_CHARSET = re.compile(r";\s*charset=[^;,]*", re.IGNORECASE)
+# Clients may name a charset, a version or a profile; the offered types have no parameters.
+_PARAMETER = re.compile(r';\s*(?!q\s*=)[^=;,]+=\s*("(?:[^"\\]|\\.)*"|[^;,]*)', re.IGNORECASE)
+# Some clients send it for every type.
+_ASTERISK = re.compile(r"(?<![^\s,])\*(?![^\s,;])")
 # Java before 9 sends such a quality, which is invalid.
 _QUALITY_WITHOUT_ZERO = re.compile(r"(;\s*q=)\.", re.IGNORECASE)
 
 
 def accept_of(request: Request) -> bytes | None:
     """Return the header ``Accept`` of a request; None: the request has no such header."""
-    accept = request.headers.get("accept")
-    return None if accept is None else accept.encode("latin-1")
+    accept = request.headers.getlist("accept")
+    return ",".join(accept).encode("latin-1") if accept else None
 
 
 def negotiate(accept: bytes | None, offered: Sequence[str]) -> str:
@@ -40,7 +42,8 @@ def negotiate(accept: bytes | None, offered: Sequence[str]) -> str:
     """
     if accept is None or accept == b"*/*":
         return offered[0]
-    text = _QUALITY_WITHOUT_ZERO.sub(r"\g<1>0.", _CHARSET.sub("", accept.decode("latin-1")))
+    text = _ASTERISK.sub("*/*", _PARAMETER.sub("", accept.decode("latin-1")))
+    text = _QUALITY_WITHOUT_ZERO.sub(r"\g<1>0.", text)
     accepted = parse_accept_header(text, MIMEAccept)
     if not accepted:
         return offered[0]

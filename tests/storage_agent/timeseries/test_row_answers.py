@@ -63,6 +63,11 @@ def post(url: str, path: str, body: dict[str, Any], accept: str) -> httpx.Respon
         ("application/json;q=0, */*", LINES),
         ("application/x-ndjson;q=0.5, application/vnd.apache.arrow.stream", ARROW),
         ("Application/X-NDJSON", LINES),
+        ("*", JSON),
+        ("application/x-ndjson; version=1;q=0.5, */*;q=0.1", LINES),
+        ('application/x-ndjson; profile="a, b;q=0"', LINES),
+        ("application/x-ndjson;Q=.5, application/json;q=.1", LINES),
+        ("application/json;q=abc", JSON),
     ],
 )
 def test_negotiate_selects_the_best_media_type(accept: str | None, chosen: str) -> None:
