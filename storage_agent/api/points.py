@@ -18,7 +18,7 @@ from storage_agent.agent.agent import Agent
 from storage_agent.http.accept import JSON, ROW_TYPES, accept_of, negotiate
 from storage_agent.http.cursors import decode_cursor, encode_cursor
 from storage_agent.http.decode import decode_body
-from storage_agent.http.deletions import DeleteBody, check_deletion, decode_deletion, is_dry_run
+from storage_agent.http.deletions import DeleteBody, check_deletion, is_dry_run, read_deletion
 from storage_agent.http.hot_routes import Headers, HotRoutes
 from storage_agent.http.idempotency import (
     KEY_PARAMETER,
@@ -29,7 +29,7 @@ from storage_agent.http.lenient import convert_items, convert_read
 from storage_agent.http.openapi import Operation, json_body
 from storage_agent.http.points import GET, LIST, MAX_PAGE, ListBody, PagedBody, PutBody, QueryBody
 from storage_agent.http.responses import Answer, Content, json_response
-from storage_agent.http.timed_bodies import decode_timed
+from storage_agent.http.timed_bodies import read_timed
 from storage_agent.membership.proxy import proxied_router
 from storage_agent.timeseries.deletion import encode_deletion
 from storage_agent.timeseries.point_queries import name_set
@@ -112,7 +112,7 @@ def _add_hot_routes(
         with _CountRequest("/put"):
             key = idempotency_key_of(headers)
             check_idempotency_key(key)
-            accepted = await agent.put(decode_timed(_PUT, content, times, convert_items), key)
+            accepted = await agent.put(await read_timed(_PUT, content, times, convert_items), key)
         metrics.PUT_SECONDS.observe(time.perf_counter() - begin)
         outcome = "spooled until Ignite is back" if accepted.spooled else "stored"
         answer = {"result": "OK", "message": f"{accepted.points} points {outcome}"}
@@ -139,7 +139,7 @@ def _add_hot_routes(
             media_type = negotiate(headers.get(b"accept"), ROW_TYPES)
             if not content:
                 return 200, _no_rows(media_type, GET, POINT_SCHEMA)
-            body = decode_timed(_GET, content, times, convert_read)
+            body = await read_timed(_GET, content, times, convert_read)
             pages = agent.point_pages(body)
             if media_type != JSON:
                 return 200, await _rows(media_type, POINT_SCHEMA, pages.read, GET, body)
@@ -163,7 +163,7 @@ def _add_query_routes(routes: APIRouter, agent: Agent, node: str, times: Timesta
         """
         with _CountRequest("/query"):
             negotiate(accept_of(request), (JSON,))
-            body = decode_timed(_QUERY, await request.body(), times, convert_read)
+            body = await read_timed(_QUERY, await request.body(), times, convert_read)
             return json_response(await agent.query(body))
 
     @routes.post(
@@ -191,7 +191,7 @@ def _add_query_routes(routes: APIRouter, agent: Agent, node: str, times: Timesta
         deleted; the default is this site. Unknown fields and parameters are refused.
         """
         dry_run = is_dry_run(request)
-        body = decode_deletion(_DELETE, await request.body(), times)
+        body = await read_deletion(_DELETE, await request.body(), times)
         check_deletion(body)
         deletion = await agent.delete(body, dry_run=dry_run)
         return json_response(await asyncio.to_thread(encode_deletion, deletion, node))
@@ -212,7 +212,7 @@ def _add_series_routes(routes: APIRouter, agent: Agent, times: Timestamps) -> No
         content = await request.body()
         if not content:
             return json_response(_no_rows(media_type, LIST, row_schema(frozenset())))
-        body = decode_timed(_LIST, content, times, convert_read)
+        body = await read_timed(_LIST, content, times, convert_read)
         pages = agent.series_pages(body)
         if media_type != JSON:
             schema = row_schema(name_set(body.fields))

@@ -9,7 +9,7 @@ from mistbow.openapi import raises
 from mistbow.timestamps import Timestamps
 from storage_agent.agent.agent import Agent
 from storage_agent.http.decode import decode_body
-from storage_agent.http.deletions import check_parameters, decode_deletion
+from storage_agent.http.deletions import check_parameters, read_deletion
 from storage_agent.http.hot_routes import Headers, HotRoutes
 from storage_agent.http.idempotency import (
     KEY_PARAMETER,
@@ -20,7 +20,7 @@ from storage_agent.http.idempotency import (
 from storage_agent.http.lenient import convert_read, convert_records
 from storage_agent.http.openapi import json_body
 from storage_agent.http.responses import Content, json_response
-from storage_agent.http.timed_bodies import decode_timed
+from storage_agent.http.timed_bodies import read_timed
 from storage_agent.membership.proxy import proxied_router
 from storage_agent.records import examples
 from storage_agent.records.bodies import (
@@ -80,7 +80,7 @@ def _add_analytics_routes(
 
         The records are durable once the request succeeds.
         """
-        items = decode_timed(_ANALYTICS, content, times, convert_records).analytics
+        items = (await read_timed(_ANALYTICS, content, times, convert_records)).analytics
         return 200, await _put(agent, "analytics", items, headers)
 
 
@@ -101,7 +101,7 @@ def _add_application_routes(
         The records are durable once the request succeeds. A record that names a `schema` must be
         valid against this schema.
         """
-        items = _items(decode_timed(_APP, content, times, convert_records))
+        items = _items(await read_timed(_APP, content, times, convert_records))
         return 200, await _put(agent, "application", items, headers)
 
     @routes.post(
@@ -116,7 +116,7 @@ def _add_application_routes(
 
         A condition on a field is the expected value, or a range: `{"gte": 1, "lte": 5}`.
         """
-        body = decode_timed(_QUERY, await request.body(), times)
+        body = await read_timed(_QUERY, await request.body(), times)
         return json_response(await agent.records.query(body))
 
 
@@ -152,7 +152,9 @@ def _add_kind_routes(
         """
         if not content:
             return 200, msgspec.json.encode({kind: []})
-        return 200, await agent.records.get(kind, decode_timed(_READ, content, times, convert_read))
+        return 200, await agent.records.get(
+            kind, await read_timed(_READ, content, times, convert_read)
+        )
 
     @routes.delete(
         path, summary=f"Delete {noun}", openapi_extra=json_body(RecordDeleteBody, examples.DELETE)
@@ -161,7 +163,7 @@ def _add_kind_routes(
     async def delete(request: Request) -> Response:
         """Delete the records of each `key`; `from` and `to` (ms, inclusive) restrict the times."""
         check_parameters(request)
-        body = decode_deletion(_DELETE, await request.body(), times)
+        body = await read_deletion(_DELETE, await request.body(), times)
         await agent.records.delete(kind, body)
         return json_response(msgspec.json.encode({"result": "OK", "message": "deleted"}))
 
@@ -216,7 +218,7 @@ def _add_routing_routes(routes: APIRouter, agent: Agent, times: Timestamps) -> N
         The default node of a table is this node; the default timestamp is the present time.
         """
         check_idempotency_key(idempotency_key)
-        body = decode_timed(_ROUTING, await request.body(), times)
+        body = await read_timed(_ROUTING, await request.body(), times)
         await agent.records.routing.put(body.routing, idempotency_key)
         return json_response(_stored(len(body.routing), "tables"))
 
@@ -232,7 +234,7 @@ def _add_routing_routes(routes: APIRouter, agent: Agent, times: Timestamps) -> N
         Without `nodes`, the answer has the tables that this agent stores. If `nodes` is an empty
         list, the answer has all tables.
         """
-        body = decode_timed(_ROUTING_READ, await request.body(), times)
+        body = await read_timed(_ROUTING_READ, await request.body(), times)
         return json_response(await agent.records.routing.get(body))
 
 

@@ -1,9 +1,10 @@
 """Decodes JSON bodies strictly, with errors that name the invalid field."""
 
+import asyncio
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -16,6 +17,21 @@ B = TypeVar("B")
 _MAX_DEPTH = 32
 _BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
 """Matches a bracket, or a complete string, whose brackets are thereby skipped."""
+
+_MAX_LOOP_BYTES = 64 * 2**10
+"""The maximum size of a body that is converted in the event loop."""
+
+_MAX_LOCATED_BYTES = 256 * 2**10
+"""The maximum size of a malformed body in which the invalid value is located."""
+
+_MAX_OBJECTS = 250_000
+"""The maximum number of objects and lists in a body that is decoded without its type.
+
+The decoder lets no other thread run meanwhile.
+"""
+
+_MAX_VALUES = 2_000_000
+"""The maximum number of commas in such a body."""
 
 _PATTERN_OF_VALUE = f"`str` matching regex {NON_FINITE!r}"
 """The part of msgspec's error for the value of a point that is neither a number nor such a text."""
@@ -41,17 +57,33 @@ def decode_body(decoder: msgspec.json.Decoder[B], body: bytes) -> B:
         raise invalid_field(path, problem or str(error)) from error
 
 
+def decode_fields(body: bytes) -> dict[str, Any] | None:
+    """Return the fields of a JSON object with values of any types.
+
+    None: the body is no JSON object, or has so many values that decoding them takes too long.
+    """
+    if body.count(b"{") + body.count(b"[") > _MAX_OBJECTS or body.count(b",") > _MAX_VALUES:
+        return None
+    try:
+        fields = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return fields if isinstance(fields, dict) else None
+
+
+async def decode_beside(body: bytes, decode: Callable[[], B]) -> B:
+    """Call a function that decodes a body; in a thread if the body is large."""
+    return decode() if len(body) <= _MAX_LOOP_BYTES else await asyncio.to_thread(decode)
+
+
 def decode_renamed(decoder: msgspec.json.Decoder[B], body: bytes, names: Mapping[str, str]) -> B:
     """Return the decoded JSON body, in which fields may have other names.
 
     ``names``: other name -> name of the field. Raises ``InvalidRequestError`` if the body is
     invalid, or has a field under both names.
     """
-    try:
-        fields = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        fields = None
-    if not isinstance(fields, dict) or not fields.keys() & names.keys():
+    fields = decode_fields(body)
+    if fields is None or not fields.keys() & names.keys():
         return decode_body(decoder, body)
     for other, name in names.items():
         if other in fields and name in fields:
@@ -104,8 +136,11 @@ def to_integer(value: float, path: str) -> int:
 def _locate_malformed(body: bytes) -> tuple[str, str]:
     """Return (path, error) of the first value in a body that is not valid JSON, such as NaN.
 
-    Path and error are empty if the parser of Python rejects the body too, or finds no such value.
+    Path and error are empty if the body is large, or if the parser of Python rejects it too, or
+    finds no such value.
     """
+    if len(body) > _MAX_LOCATED_BYTES:
+        return "", ""
     try:
         parsed = json.loads(body.decode(errors="surrogateescape"))
     except (ValueError, RecursionError):

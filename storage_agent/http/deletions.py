@@ -10,7 +10,7 @@ from fastapi import Request
 from mistbow.client.fields import Names
 from mistbow.errors import InvalidRequestError
 from mistbow.timestamps import Timestamps
-from storage_agent.http.decode import decode_body
+from storage_agent.http.decode import decode_beside, decode_body, decode_fields
 from storage_agent.http.lenient import convert_filters
 from storage_agent.http.points import GetBody
 from storage_agent.http.timed_bodies import decode_timed
@@ -47,17 +47,19 @@ class DeleteBody(GetBody, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """The body of a deletion of points: the filters of a /get, and a time range."""
 
 
+async def read_deletion(decoder: msgspec.json.Decoder[B], body: bytes, timestamps: Timestamps) -> B:
+    """Return the same as ``decode_deletion``; a large body is decoded in a thread."""
+    return await decode_beside(body, lambda: decode_deletion(decoder, body, timestamps))
+
+
 def decode_deletion(decoder: msgspec.json.Decoder[B], body: bytes, timestamps: Timestamps) -> B:
     """Return the decoded body of a deletion.
 
     Raises ``InvalidRequestError`` for an unknown field, an empty list, an empty text and null: if
     such a part were ignored, more would be deleted than the client meant.
     """
-    try:
-        fields = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        fields = None
-    if not isinstance(fields, dict):
+    fields = decode_fields(body)
+    if fields is None:
         return decode_body(decoder, body)
     _check_fields(fields, [each.encode_name for each in msgspec.structs.fields(decoder.type)])
     return decode_timed(decoder, body, timestamps, convert_filters)

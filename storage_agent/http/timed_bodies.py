@@ -9,7 +9,7 @@ import msgspec
 
 from mistbow.errors import InvalidRequestError
 from mistbow.timestamps import Timestamps
-from storage_agent.http.decode import decode_body
+from storage_agent.http.decode import decode_beside, decode_body, decode_fields
 
 B = TypeVar("B", bound=msgspec.Struct)
 
@@ -20,34 +20,56 @@ _BOUNDS = ("from", "to")
 _LISTS = ("monitoring", "analytics", "application", "app", "routing")
 
 
+async def read_timed(
+    decoder: msgspec.json.Decoder[B],
+    body: bytes,
+    timestamps: Timestamps,
+    convert: Convert = dict,
+) -> B:
+    """Return the same as ``decode_timed``; a large body is converted in a thread."""
+    decoded = _decode_as_sent(decoder, body, timestamps)
+    if decoded is not None:
+        return decoded
+    return await decode_beside(body, lambda: decode_timed(decoder, body, timestamps, convert))
+
+
 def decode_timed(
     decoder: msgspec.json.Decoder[B],
     body: bytes,
     timestamps: Timestamps,
     convert: Convert = dict,
 ) -> B:
-    """Return the decoded body, with timestamps in milliseconds.
+    """Return the decoded JSON body, with timestamps in milliseconds.
 
     A body that is invalid at first is converted by ``convert``, and then its timestamps are read.
     Raises ``InvalidRequestError`` if the converted body is invalid too, or if the unit of a
     timestamp is refused.
     """
+    decoded = _decode_as_sent(decoder, body, timestamps)
+    if decoded is not None:
+        return decoded
     try:
-        decoded = decode_body(decoder, body)
+        decode_body(decoder, body)
     except InvalidRequestError:
-        try:
-            fields = msgspec.json.decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            fields = None
-        if not isinstance(fields, dict):
+        fields = decode_fields(body)
+        if fields is None:
             raise
         fields = convert(fields)
     else:
-        times = _times(decoded)
-        if not times or timestamps.accepts(min(times), max(times)):
-            return decoded
         fields = msgspec.json.decode(body)
     return decode_body(decoder, msgspec.json.encode(timestamps.read_fields(fields)))
+
+
+def _decode_as_sent(
+    decoder: msgspec.json.Decoder[B], body: bytes, timestamps: Timestamps
+) -> B | None:
+    """Return the decoded body; None: it is invalid, or has a timestamp of another unit."""
+    try:
+        decoded = decoder.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    times = _times(decoded)
+    return decoded if not times or timestamps.accepts(min(times), max(times)) else None
 
 
 def _times(body: msgspec.Struct) -> list[float]:

@@ -111,7 +111,8 @@ class StoreAndForward:
                 log.info("body_spooled", reason=error.message)
         if self._is_stored(key):
             return Acceptance(count)
-        (self._validator if writer is None else writer.encoder).encode(body.monitoring)
+        encoder = self._validator if writer is None else writer.encoder
+        await encoder.encode_in_slices(body.monitoring)
         await self._spool.append(key, msgspec.json.encode(body), count)
         metrics.SPOOLED_POINTS.inc(count)
         return Acceptance(count, spooled=True)

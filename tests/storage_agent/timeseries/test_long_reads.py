@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from mistbow.client.agent import AgentClient
@@ -159,4 +160,43 @@ def test_no_callback_passes_over_all_series(
         )
     client.close()
     too_many = [(name, *found) for name, found in most.items() if found[0] > _MAX_LINES]
+    assert not too_many, "\n".join(map(str, too_many))
+
+
+def large_bodies() -> Iterator[tuple[str, str, bytes]]:
+    """Yield (method, path, body) of requests with large bodies that are invalid or converted."""
+    point = {"metricID": "m", "entityID": "e", "val": "1.5", "timestamp": 1}
+    numbers = b'{"%b": [' + b"1," * 100_000 + b'"x"]}'
+    malformed = b'{"%b": [' + b"[]," * 100_000 + b"NaN]}"
+    items = [point] * 20_000
+    yield "POST", "/put", msgspec.json.encode({"monitoring": [*items, {**point, "val": "x"}]})
+    for method, path, field in (
+        ("POST", "/put", b"monitoring"),
+        ("POST", "/get", b"metricID"),
+        ("POST", "/list", b"metricID"),
+        ("POST", "/query", b"metricID"),
+        ("POST", "/app/put", b"app"),
+        ("POST", "/app/get", b"key"),
+        ("POST", "/routing/get", b"nodes"),
+        ("DELETE", "/monitoring", b"metricID"),
+        ("PUT", "/config", b"streams"),
+        ("POST", "/sql", b"parameters"),
+    ):
+        yield method, path, numbers % field
+        yield method, path, malformed % field
+
+
+def test_no_callback_passes_over_a_whole_body(
+    counter: LineCounter, traced_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slices, "time", StepClock())
+    most = []
+    for method, path, body in large_bodies():
+        # The first request to a path takes longer.
+        httpx.request(method, f"{traced_url}{path}", content=b"[]")
+        with counter.counting(), httpx.Client(timeout=120) as http:
+            answer = http.request(method, f"{traced_url}{path}", content=body)
+        assert answer.status_code < 500, (path, answer.text[:500])
+        most.append((path, body[:30], counter.most, counter.where))
+    too_many = [each for each in most if each[2] > _MAX_LINES]
     assert not too_many, "\n".join(map(str, too_many))
