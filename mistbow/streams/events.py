@@ -6,6 +6,9 @@ import pyarrow as pa
 
 from mistbow.streams.schemas import EVENTS
 
+REMOVED = "null"
+"""The event (JSON) that removes a key."""
+
 
 def event_rows(ts: int, events: Mapping[str, str]) -> pa.RecordBatch:
     """Return a row for each of ``events`` (key → event), all with the time ``ts`` (ms)."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from mistbow.fabric import Worker
 from mistbow.runtime.slices import Slices
-from mistbow.streams.events import events_of
+from mistbow.streams.events import REMOVED, events_of
 from storage_agent.series import SERIES_PREFIX, Metadata, Series, series_key, series_of
 from storage_agent.streams import subscription
 from storage_agent.streams.streams import Stream
@@ -24,9 +24,6 @@ _LINK = "link/"
 
 _APPLIED_EVENTS = 500
 """The number of events that are applied before other tasks may run."""
-
-REMOVED = "null"
-"""The event (JSON) that removes a key."""
 
 
 class Facts(MutableMapping[str, str]):

@@ -9,10 +9,10 @@ from mistbow.clock import Clock
 from mistbow.errors import FencedError, UnavailableError
 from mistbow.runtime.periodic import PeriodicTask, Schedule
 from mistbow.runtime.slices import Slices
-from mistbow.streams.events import event_rows
+from mistbow.streams.events import REMOVED, event_rows
 from mistbow.streams.schemas import EVENTS, METADATA
 from mistbow.telemetry import get_logger
-from storage_agent.membership.facts import REMOVED, Facts, apply_events, encode_fact, read_facts
+from storage_agent.membership.facts import Facts, apply_events, encode_fact, read_facts
 from storage_agent.streams.streams import Stream, Streams
 
 log = get_logger(__name__)

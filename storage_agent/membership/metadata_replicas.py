@@ -9,14 +9,14 @@ from typing import Any
 from mistbow.clock import Clock
 from mistbow.errors import MistbowError, NotFoundError, UnavailableError
 from mistbow.runtime.tasks import cancel_and_wait
-from mistbow.streams.events import event_rows
+from mistbow.streams.events import REMOVED, event_rows
 from mistbow.streams.models import (
     StreamInfo,
 )
 from mistbow.streams.schemas import EVENTS, METADATA
 from mistbow.streams.wire import Chunk
 from mistbow.telemetry import get_logger
-from storage_agent.membership.facts import REMOVED, Facts, apply_many_events, read_facts
+from storage_agent.membership.facts import Facts, apply_many_events, read_facts
 from storage_agent.membership.journal import STORE
 from storage_agent.membership.network import PeerNetwork
 from storage_agent.membership.peer_streams import fetch, follow_chunks, follow_while_reachable

@@ -14,7 +14,7 @@ import msgspec
 
 from mistbow.clock import Clock
 from mistbow.errors import InvalidRequestError, NotFoundError, TooLargeError
-from mistbow.streams.events import event_rows, events_of
+from mistbow.streams.events import REMOVED, event_rows, events_of
 from mistbow.streams.schemas import EVENTS
 from storage_agent.http.decode import check_depth
 from storage_agent.records.bodies import RecordItem, SchemaBody
@@ -30,7 +30,6 @@ _MAX_SCHEMAS = 1000
 _MAX_DEPTH = 64
 """The maximum nesting of a schema; two levels of a schema describe one level of a value."""
 _MAX_PROBLEM_LENGTH = 300
-_REMOVED = "null"
 
 
 class SchemaDescription(msgspec.Struct, frozen=True):
@@ -107,7 +106,7 @@ class Schemas:
         Raises ``NotFoundError`` if there is no such schema.
         """
         self.get(name)
-        await self._append(name, _REMOVED)
+        await self._append(name, REMOVED)
 
     def check(self, items: Sequence[RecordItem], where: str) -> None:
         """Raise ``InvalidRequestError`` if an item names a schema and does not match the schema.
@@ -148,7 +147,7 @@ class Schemas:
             self._apply(name, event)
 
     def _apply(self, name: str, event: str) -> None:
-        if event == _REMOVED:
+        if event == REMOVED:
             self._schemas.pop(name, None)
             return
         body = msgspec.json.decode(event, type=SchemaBody)

@@ -17,6 +17,8 @@ import pyarrow as pa
 
 from mistbow.clock import Clock
 from mistbow.errors import ConflictError
+from mistbow.streams.events import REMOVED
+from storage_agent.series import SERIES_PREFIX
 from storage_agent.streams import runs
 from storage_agent.streams.extents import Extent, PositionedRows, Visibility, segment_table_of
 from storage_agent.streams.idempotency_keys import MAX_AGE_S
@@ -31,6 +33,9 @@ SEGMENTS_PER_RUN = 256
 
 ROWS_PER_RUN = 2**16
 """The number of rows at which even fewer than ``SEGMENTS_PER_RUN`` segments form a run."""
+
+REMOVAL_AGE_MS = 7 * 86_400_000
+"""The age (ms) from which on the removal of a series need not reach other sites any more."""
 
 FAN_IN = 8
 """The number of runs of one level that are merged into one run of the next level."""
@@ -290,11 +295,13 @@ class _RunBuilder:
     async def _put_rows(self, segments: SegmentTable) -> tuple[runs.Int64s, int]:
         extents = await self.log.extents(self.entries)
         latest_per_key = self.log.policy.latest_per_key
+        is_first = self.entries[0].first == self.log.index[0].first
+        obsolete_before = self.now - REMOVAL_AGE_MS if is_first else EARLIEST
 
         def encode() -> tuple[bytes, runs.Int64s]:
             visible = [_visible(extent) for extent in extents]
             if latest_per_key:
-                last = _LastOfKey(visible)
+                last = _LastOfKey(visible, obsolete_before)
                 visible = [rows.filter(last.mask(rows.batch)) for rows in visible]
             positions = np.concatenate([rows.positions for rows in visible])
             batch = pa.concat_batches([rows.batch for rows in visible])
@@ -323,20 +330,35 @@ class _LastOfKey:
 
     ``parts``: the batches in the order of positions; call ``mask`` for each batch in this order. If
     the last event removes the key, the event is retained too, because an earlier run may still have
-    the key.
+    the key, and readers that are away the earlier event. Removals of series from before the time
+    ``obsolete_before`` (ms) are dropped: otherwise, a stream would grow with each series that ever
+    existed.
     """
 
-    def __init__(self, parts: Sequence[PositionedRows]) -> None:
+    def __init__(self, parts: Sequence[PositionedRows], obsolete_before: int) -> None:
         keys = (key for rows in parts for key in rows.batch["key"].to_pylist())
         self._last = {key: number for number, key in enumerate(keys)}
+        self._end = sum(rows.batch.num_rows for rows in parts)
         self._number = 0
+        self._obsolete_before = obsolete_before
 
     def mask(self, rows: pa.RecordBatch) -> pa.BooleanArray:
         """Return a mask of the next batch; True: the row is the last event of its key."""
         begin = self._number
         self._number += rows.num_rows
-        keys = rows["key"].to_pylist()
-        return pa.array([self._last[key] == begin + at for at, key in enumerate(keys)], pa.bool_())
+        events = zip(*(rows[name].to_pylist() for name in ("key", "event", "ts")), strict=True)
+        # The last row remains in any case: no run is without rows.
+        return pa.array(
+            [
+                self._last[key] == number
+                and (number == self._end - 1 or not self._is_obsolete(key, event, ts))
+                for number, (key, event, ts) in enumerate(events, begin)
+            ],
+            pa.bool_(),
+        )
+
+    def _is_obsolete(self, key: str, event: str, ts: int) -> bool:
+        return event == REMOVED and ts < self._obsolete_before and key.startswith(SERIES_PREFIX)
 
 
 def _visible(extent: Extent) -> PositionedRows:

@@ -9,6 +9,7 @@ import pytest
 
 from mistbow.client.operation_model import ConfigChange
 from mistbow.errors import MistbowError, TooLargeError, UnavailableError
+from mistbow.streams.events import REMOVED, event_rows
 from mistbow.streams.schemas import EVENTS, POINTS
 from storage_agent.agent.config import ConfigCell, ConfiguredPolicies
 from storage_agent.ignite.client import HISTORICAL
@@ -293,6 +294,31 @@ async def test_compaction_retains_the_last_event_of_each_key(
     last = {row["key"]: row["event"] for row in found}
     assert last == {"k0": "30", "k1": "31", "k2": "29"}
     assert (await everything(stream, 31)) == [{"ts": 31, "key": "k1", "event": "31", "number": 31}]
+
+
+async def test_compaction_drops_old_removals_of_series_from_the_first_run(
+    opener: Opener, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction, "SEGMENTS_PER_RUN", 4)
+    stream = await opener.open(EVENTS)
+    stream.log.policy = FixedPolicy(latest_per_key=True)
+    old = clock.now
+    events = [("series/a", "1"), ("series/b", "1"), ("worker/w", "1")]
+    removed = [(key, REMOVED) for key, _ in events]
+    for key, event in (*events, *removed, ("series/c", "1"), ("series/c", REMOVED)):
+        await stream.writer.append(event_rows(clock.now, {key: event}))
+
+    async def keys_after(age_ms: int) -> dict[str, str]:
+        clock.now = old + age_ms
+        await stream.writer.append(event_rows(clock.now, {"site": str(age_ms)}))
+        await keep_all(keeper(clock, stream.log))
+        return {row["key"]: row["event"] for row in await everything(stream)}
+
+    young = {"series/a", "series/b", "series/c", "worker/w"}
+    assert young <= (await keys_after(compaction.REMOVAL_AGE_MS - 1)).keys()
+    for more in range(1, 40):
+        left = await keys_after(compaction.REMOVAL_AGE_MS + more)
+    assert left == {"worker/w": REMOVED, "site": str(compaction.REMOVAL_AGE_MS + 39)}
 
 
 async def test_storage_limit_evicts_the_oldest_rows_or_rejects_writes(
