@@ -8,13 +8,17 @@ pages, no other item is repeated or skipped.
 import binascii
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from hashlib import blake2b
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
+from mistbow.client.fields import MAX_TIMESTAMP_MS
 from mistbow.errors import InvalidRequestError
 from storage_agent.http.points import PagedBody
 
 _DIGEST_BYTES = 8
+_Time = Annotated[int, Meta(ge=0, le=MAX_TIMESTAMP_MS)]
 
 
 class PageKey(msgspec.Struct, frozen=True, array_like=True):
@@ -26,7 +30,7 @@ class PageKey(msgspec.Struct, frozen=True, array_like=True):
 
     site: str
     series: tuple[str, str] | None = None
-    ts: int | None = None
+    ts: _Time | None = None
 
 
 _KEY = msgspec.msgpack.Decoder(PageKey)

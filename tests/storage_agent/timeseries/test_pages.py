@@ -206,6 +206,13 @@ def test_cursor_contains_the_last_item() -> None:
         assert found == key
 
 
+@pytest.mark.parametrize("ts", [-1, 2**63, 2**64 - 1])
+def test_made_up_cursor_of_an_impossible_time_is_rejected(ts: int) -> None:
+    cursor = encode_cursor(PageKey("site", ("metric", "entity"), ts), "/get", BODY)
+    with pytest.raises(InvalidRequestError, match="damaged"):
+        decode_cursor("/get", with_cursor(cursor))
+
+
 def with_cursor(cursor: str) -> PagedBody:
     return PagedBody(metricID="m", nodes=frozenset({"c", "b", "a"}), limit=7, cursor=cursor)
 
