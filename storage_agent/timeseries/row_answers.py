@@ -24,6 +24,7 @@ from storage_agent.streams.json_values import objects
 
 log = get_logger(__name__)
 
+_INTERNAL = MistbowError("internal error; the agent's log has the details")
 _PAGE_ROWS = 20_000
 _BATCH_ROWS = 5_000
 
@@ -222,6 +223,11 @@ async def _encode(
     except MistbowError as error:
         log.warning("answer_interrupted", error=error.message, rows=rows)
         yield encoder.mark("error", error.body()["error"])
+        raise _InterruptedError from error
+    except Exception as error:
+        # Without a mark, it would look like a failed connection, after which clients retry.
+        log.error("answer_interrupted", exc_info=error, rows=rows)
+        yield encoder.mark("error", _INTERNAL.body()["error"])
         raise _InterruptedError from error
     cursor = None if key is None else encode_next(key)
     yield encoder.mark("end", End(rows, cursor, tuple(replicas.values()), tuple(missing)))

@@ -184,17 +184,32 @@ def test_empty_body_selects_nothing(url: str, client: AgentClient, clock: Manual
 
 
 @pytest.fixture
-def interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+def fault() -> Exception:
+    return UnavailableError("Ignite is away")
+
+
+@pytest.fixture
+def interrupted(monkeypatch: pytest.MonkeyPatch, fault: Exception) -> None:
     """Let the second page of each answer fail."""
     read = PageReader.read
 
     async def failing(reader: PageReader, after: Any, limit: int) -> Any:
         if after is not None:
-            raise UnavailableError("Ignite is away")
+            raise fault
         return await read(reader, after, limit)
 
     monkeypatch.setattr(PageReader, "read", failing)
     monkeypatch.setattr(row_answers, "_PAGE_ROWS", 10)
+
+
+def receive_interrupted(url: str, accept: str) -> bytes:
+    """Return what an agent sends of an answer before it closes the connection."""
+    parts: list[bytes] = []
+    with httpx.stream("POST", f"{url}/get", json=EVERYTHING, headers={"Accept": accept}) as answer:
+        assert answer.status_code == 200
+        with pytest.raises(httpx.RemoteProtocolError, match="incomplete"):
+            parts.extend(answer.iter_bytes())
+    return b"".join(parts)
 
 
 @pytest.mark.usefixtures("interrupted")
@@ -203,12 +218,7 @@ def test_interrupted_answer_ends_with_the_error_and_an_incomplete_body(
     url: str, client: AgentClient, clock: ManualClock, accept: str
 ) -> None:
     client.put([Point("m", "e", clock.now - at, float(at)) for at in range(50)])
-    parts: list[bytes] = []
-    with httpx.stream("POST", f"{url}/get", json=EVERYTHING, headers={"Accept": accept}) as answer:
-        assert answer.status_code == 200
-        with pytest.raises(httpx.RemoteProtocolError, match="incomplete"):
-            parts.extend(answer.iter_bytes())
-    received = b"".join(parts)
+    received = receive_interrupted(url, accept)
     if accept == LINES:
         *rows, last = received.decode().splitlines()
         assert len(rows) == 10
@@ -218,6 +228,19 @@ def test_interrupted_answer_ends_with_the_error_and_an_incomplete_body(
     assert reader.read_next_batch().num_rows == 10
     _, mark = reader.read_next_batch_with_custom_metadata()
     assert json.loads(mark["error"])["code"] == "unavailable"
+
+
+@pytest.mark.usefixtures("interrupted")
+@pytest.mark.parametrize("fault", [RuntimeError("a secret that must not be shown")])
+def test_answer_that_an_unexpected_error_interrupts_ends_with_an_error_without_its_text(
+    url: str, client: AgentClient, clock: ManualClock
+) -> None:
+    client.put([Point("m", "e", clock.now - at, float(at)) for at in range(50)])
+    received = receive_interrupted(url, LINES)
+    *rows, last = received.decode().splitlines()
+    assert len(rows) == 10
+    assert json.loads(last)["error"]["code"] == "internal"
+    assert "secret" not in last
 
 
 @pytest.mark.usefixtures("interrupted")
