@@ -45,7 +45,8 @@ class SeriesIndex:
     """An index of series, which are numbered from 1 on, with their descriptions and latest values.
 
     The number of a removed series is given to a later series. ``version``: for each series, the
-    number of the last change of its latest value; 0: the series has no latest value.
+    number of the last change of its latest value; 0: the series has no latest value. ``changes``:
+    the number of all changes.
     """
 
     def __init__(self) -> None:
@@ -68,7 +69,7 @@ class SeriesIndex:
         self._of_entity = Postings()
         self._numbers: dict[int, int] = {}
         self._free: list[int] = []
-        self._changes = 0
+        self.changes = 0
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -100,6 +101,7 @@ class SeriesIndex:
         found = self.number(*series)
         if not found:
             return self.add(*series, description)
+        self.changes += 1
         before = self._description.view[found]
         self._description.view[found] = self.descriptions.acquire(description)
         self.descriptions.release(before)
@@ -116,6 +118,7 @@ class SeriesIndex:
             self._free.extend(range(self.size, number))
             self.size = number + 1
             self._grow()
+        self.changes += 1
         of_metric, of_entity = self.metrics.acquire(metric), self.entities.acquire(entity)
         self.metric.view[number], self.entity.view[number] = of_metric, of_entity
         self._description.view[number] = self.descriptions.acquire(description)
@@ -141,17 +144,18 @@ class SeriesIndex:
         self.value.view[number] = value
         self.created.view[number] = created
         self.seen.view[number] = seen
-        self._changes += 1
-        self.version.view[number] = self._changes
+        self.changes += 1
+        self.version.view[number] = self.changes
 
     def see(self, number: int, seen: int) -> None:
         """Set the arrival time (ms) of the last point of the series with a number."""
         self.seen.view[number] = seen
-        self._changes += 1
-        self.version.view[number] = self._changes
+        self.changes += 1
+        self.version.view[number] = self.changes
 
     def remove(self, number: int) -> None:
         """Remove the series with a number."""
+        self.changes += 1
         metric, entity = self.metric.view[number], self.entity.view[number]
         del self._numbers[metric << 32 | entity]
         self._of_metric.remove(metric, number)

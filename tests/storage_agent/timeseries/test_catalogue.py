@@ -1,11 +1,14 @@
 """The search for series in the catalogue."""
 
+from collections.abc import Callable
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mistbow.streams.schemas import POINTS
 from storage_agent.streams.segments import Segment, SegmentHeader, empty_batch
 from storage_agent.timeseries.catalogue import Catalogue
+from storage_agent.timeseries.series_index import LatestValue
 
 _METRICS = st.sampled_from("abc")
 _ENTITIES = st.sampled_from("uvwx")
@@ -51,3 +54,35 @@ def test_catalogue_finds_series_by_metric_and_entity(
         for metric, entity in there
         if (not metrics or metric in metrics) and (not entities or entity in entities)
     )
+
+
+def test_reads_share_a_selection_of_all_series_until_one_changes() -> None:
+    catalogue = Catalogue()
+    series, before = [("m", "a"), ("m", "b")], [10]
+    catalogue.expired_before = lambda: before[0]
+    for number, each in enumerate(series):
+        catalogue.describe(each, {"metricID": "m", "entityID": each[1]})
+        catalogue.set_latest(each, LatestValue(1, 1.0, 10 + number, 10 + number))
+    first = catalogue.select()
+    assert catalogue.select() is first
+    before[0] = 11
+    later = catalogue.select()
+    assert later.metric is first.metric
+    assert (first.has_latest.tolist(), later.has_latest.tolist()) == ([True, True], [False, True])
+    before[0] = 5  # a longer retention
+    assert catalogue.select().has_latest.tolist() == [True, True]
+    changes: list[Callable[[], None]] = [
+        lambda: catalogue.set_latest(series[0], LatestValue(2, 7.0, 12, 12)),
+        lambda: catalogue.describe(series[0], {"metricID": "m", "entityID": "a", "units": "V"}),
+        lambda: catalogue.describe(("n", "c"), {"metricID": "n", "entityID": "c"}),
+        lambda: catalogue.set_latest(series[1], None),
+    ]
+    for change in changes:
+        shared = catalogue.select()
+        change()
+        assert catalogue.select() is not shared
+        assert catalogue.select().metric is not shared.metric
+    assert dict(catalogue.select()) == {
+        ("m", "a"): {"metricID": "m", "entityID": "a", "units": "V"},
+        ("n", "c"): {"metricID": "n", "entityID": "c"},
+    }
