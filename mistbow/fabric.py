@@ -11,6 +11,7 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     ``url``: the address of the worker for other services. ``cores_free`` and ``memory_free_mb``:
     the capacity that is free for fragments. ``clock_mhz``: the clock speed; 0 if unknown.
     ``operators``: the operators of installed packages, each with its name and version.
+    ``instance``: the random id of the worker's process; empty for an older worker, which has none.
     """
 
     name: str
@@ -23,6 +24,7 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     region: str = ""
     labels: Mapping[str, str] = {}
     operators: tuple[str, ...] = ()
+    instance: str = ""
 
 
 class Site(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,5 +1,6 @@
 """The announcement that a worker sends to its site's agent each second."""
 
+import secrets
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 import msgspec
@@ -9,7 +10,7 @@ from analytics.plan.functions import UserOperator
 from analytics_worker.lifecycle.capacity import clock_mhz, cores, heap_mb, memory_mb
 from analytics_worker.settings import WorkerSettings
 from mistbow.client.agent import AgentClient
-from mistbow.errors import MistbowError
+from mistbow.errors import ConflictError, MistbowError
 from mistbow.fabric import Worker
 from mistbow.runtime.periodic import PeriodicThread, Schedule
 from mistbow.settings import parse_labels
@@ -18,6 +19,8 @@ from mistbow.telemetry import get_logger
 log = get_logger(__name__)
 
 _PERIOD_S = 1.0
+_MAX_REFUSED_PAUSE_S = 8.0
+"""The maximum time (s) between announcements of a worker whose name another worker has."""
 
 
 def announcement(settings: WorkerSettings) -> Worker:
@@ -33,6 +36,7 @@ def announcement(settings: WorkerSettings) -> Worker:
         clock_mhz=clock_mhz(),
         region=settings.region,
         labels=parse_labels(settings.labels),
+        instance=secrets.token_hex(8),
     )
 
 
@@ -42,6 +46,9 @@ class Announcer:
     Each announcement lists the installed operators of other packages. The lookup of operators
     imports packages and may be slow. Until the lookup ends, announcements contain the previous
     list, since the agent treats a silent worker as lost.
+
+    While another live worker has the name, the agent refuses the announcements, and the pauses
+    between them are doubled up to ``_MAX_REFUSED_PAUSE_S``.
     """
 
     def __init__(self, agent: AgentClient, worker: Worker) -> None:
@@ -51,6 +58,9 @@ class Announcer:
         self._lookup: Future[tuple[str, ...]] | None = None
         self._thread = PeriodicThread(self._announce, Schedule("announcement", _PERIOD_S))
         self._is_started = False
+        self._refused = 0
+        self.refusal: str | None = None
+        """Why the agent refuses the worker's name; None: the last announcement was not refused."""
 
     def start(self) -> None:
         """Start sending announcements."""
@@ -66,11 +76,12 @@ class Announcer:
         if self._is_started:
             self._thread.stop()
             try:
-                self._agent.leave(self._worker.name)
+                self._agent.leave(self._worker.name, self._worker.instance)
             except MistbowError as error:
                 log.info("worker_leave_failed", reason=error.message)
 
-    def _announce(self) -> None:
+    def _announce(self) -> float:
+        """Send an announcement; return the pause (s) until the next one."""
         if self._lookup is None:
             self._lookup = self._lookups.submit(_operators)
         lookup = self._lookup
@@ -80,7 +91,24 @@ class Announcer:
                 self._worker = msgspec.structs.replace(self._worker, operators=lookup.result())
             else:
                 log.warning("operator_lookup_failed", reason=str(error))
-        self._agent.announce(self._worker)
+        try:
+            self._agent.announce(self._worker)
+        except ConflictError as error:
+            return self._note_refusal(error)
+        if self.refusal is not None:
+            log.info("worker_name_accepted", worker=self._worker.name, refused=self._refused)
+        self._refused, self.refusal = 0, None
+        return _PERIOD_S
+
+    def _note_refusal(self, error: ConflictError) -> float:
+        """Record and log that another worker has the name; return the pause (s) until a retry."""
+        refusal = error.message if error.hint is None else f"{error.message}. {error.hint}"
+        if refusal != self.refusal:
+            log.error("worker_name_refused", worker=self._worker.name, reason=refusal)
+        self.refusal = refusal
+        pause_s = min(_PERIOD_S * 2.0**self._refused, _MAX_REFUSED_PAUSE_S)
+        self._refused = min(self._refused + 1, 100)
+        return pause_s
 
 
 def _operators() -> tuple[str, ...]:

@@ -96,7 +96,9 @@ class AnalyticsWorker:
 
     async def readiness(self) -> list[str]:
         """Return the reasons why the worker is not ready; empty if the worker is ready."""
-        return [] if self._library is not None else ["Spark is starting"]
+        if self._library is None:
+            return ["Spark is starting"]
+        return [] if self._announcer.refusal is None else [self._announcer.refusal]
 
     def run(self, fragment: Fragment) -> FragmentStatus:
         """Run a fragment, in place of a running version of the fragment, and return its status.

@@ -13,15 +13,22 @@ def fabric() -> Call[Fabric]:
 
 
 def announce(worker: Worker) -> Call[None]:
-    """Report that a worker of the agent's own site is alive; repeat the report each second."""
+    """Report that a worker of the agent's own site is alive; repeat the report each second.
+
+    The answer is ``ConflictError`` while another live worker has the name.
+    """
     # No retries: the next announcement is due sooner.
     call = send_json("PUT", _path(worker.name), worker, no_answer, repeatable=False)
     return replace(call, local=True)
 
 
-def leave(name: str) -> Call[None]:
-    """Report that a worker of the agent's own site stops."""
-    return Call("DELETE", _path(name), no_answer, repeatable=True, local=True)
+def leave(name: str, instance: str = "") -> Call[None]:
+    """Report that a worker of the agent's own site stops.
+
+    ``instance``: the id of the worker's process: a process with another id keeps the name.
+    """
+    params = {"instance": instance} if instance else {}
+    return Call("DELETE", _path(name), no_answer, params=params, repeatable=True, local=True)
 
 
 def _path(worker: str) -> str:

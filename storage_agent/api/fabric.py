@@ -90,11 +90,14 @@ def fabric_routes(membership: FabricMembership, check_unused: Callable[[str], No
         openapi_extra=json_body(Worker, _EXAMPLE_WORKER),
     )
     @requires("admin", services_only=True)
+    @raises(ConflictError)
     async def announce(name: str, request: Request) -> None:
         """Record that a worker is alive; each worker sends this announcement every second.
 
-        A worker is lost after 3 s without an announcement. Only services of the fog announce
-        workers, because the enabler contacts their addresses.
+        A worker is lost after 3 s without an announcement. While a worker is alive, another worker
+        of the same name is refused with 409, unless it has the same address: then the worker was
+        restarted. Only services of the fog announce workers, because the enabler contacts their
+        addresses.
         """
         worker = decode_body(_WORKER, await request.body())
         check_worker(name, worker, on_loopback=not membership.has_token)
@@ -102,8 +105,11 @@ def fabric_routes(membership: FabricMembership, check_unused: Callable[[str], No
 
     @routes.delete("/workers/{name}", status_code=204, summary="Remove a worker that leaves")
     @requires("admin")
-    async def leave(name: str) -> None:
-        """Remove a worker; the status is 204 even if the worker does not exist."""
-        membership.remove_worker(name)
+    async def leave(name: str, instance: str = "") -> None:
+        """Remove a worker; the status is 204 even if the worker does not exist.
+
+        With `instance`, a worker whose process has another id is not removed.
+        """
+        membership.remove_worker(name, instance)
 
     return routes

@@ -24,7 +24,7 @@ from storage_agent.membership.journal import FactJournal
 from storage_agent.membership.metadata_replicas import MetadataReplicas
 from storage_agent.membership.network import PeerNetwork
 from storage_agent.membership.peers import Peer, Peers
-from storage_agent.membership.workers import Workers
+from storage_agent.membership.workers import Workers, name_conflict
 from storage_agent.series import Metadata, Series, series_key, series_of
 from storage_agent.settings import AgentSettings
 from storage_agent.streams.streams import Streams
@@ -61,7 +61,7 @@ class FabricMembership:
         self.peers = Peers(own, settings.peer_urls, clock)
         self.network = PeerNetwork(settings.site, self.peers, settings.token, settings.tls_ca)
         self._journal = FactJournal(clock)
-        self._workers = Workers(time.monotonic)
+        self._workers = Workers(settings.site, time.monotonic)
         self._replicas = MetadataReplicas(self.peers, self.network, clock)
         self._heartbeats = HeartbeatSender(self.peers, self.network, self._publish_links)
         self._links: dict[str, float] = {}
@@ -160,14 +160,36 @@ class FabricMembership:
         return self._replicas.store(site)
 
     def announce_worker(self, worker: Worker) -> None:
-        """Record that a worker is alive, and publish the worker as a fact of this site."""
+        """Record that a worker is alive, and publish the worker as a fact of this site.
+
+        Raises ``ConflictError`` if another live worker in the fabric has the name.
+        """
+        if worker.instance:
+            self._check_other_sites(worker)
         self._workers.announce(worker)
         self._journal.publish(facts.worker_key(worker.name), worker)
 
-    def remove_worker(self, name: str) -> None:
-        """Remove a worker, and remove the fact about the worker."""
-        self._workers.remove(name)
-        self._journal.publish(facts.worker_key(name), None)
+    def remove_worker(self, name: str, instance: str = "") -> None:
+        """Remove a worker, and remove the fact about the worker.
+
+        ``instance``: another instance of the worker is not removed; empty: any instance is removed.
+        """
+        if self._workers.remove(name, instance):
+            self._journal.publish(facts.worker_key(name), None)
+
+    def _check_other_sites(self, worker: Worker) -> None:
+        """Raise ``ConflictError`` if a reachable other site has a worker of the same name.
+
+        Two workers of a name can both run if their sites could not reach each other. Then the
+        worker keeps the name whose site sorts first: the enabler uses this one, too.
+        """
+        is_running = self._workers.has_instance(worker)
+        for peer in self.peers:
+            if (is_running and self.site < peer.site) or not self.peers.reachable(peer.site):
+                continue
+            other = facts.worker_of(self.facts_of(peer.site), worker.name)
+            if other is not None and other.instance != worker.instance:
+                raise name_conflict(worker, other, peer.site)
 
     def check_unreachable(self, site: str) -> None:
         """Raise an error if a site cannot be removed from the fabric.

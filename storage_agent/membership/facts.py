@@ -170,6 +170,12 @@ def workers(facts: Facts) -> tuple[Worker, ...]:
     return tuple(msgspec.json.decode(facts[key], type=Worker) for key in facts.with_prefix(_WORKER))
 
 
+def worker_of(facts: Facts, name: str) -> Worker | None:
+    """Return a site's worker with a name; None: the site has no such worker."""
+    event = facts.get(worker_key(name))
+    return None if event is None else msgspec.json.decode(event, type=Worker)
+
+
 def published_series(facts: Facts) -> Iterator[tuple[Series, Metadata]]:
     """Yield (series, metadata) for each series that a site has published."""
     return decode_series(facts.series_events())

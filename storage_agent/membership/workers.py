@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from urllib.parse import quote
 
-from mistbow.errors import InvalidRequestError
+from mistbow.errors import ConflictError, InvalidRequestError
 from mistbow.fabric import Worker
 from mistbow.loopback import is_loopback_url
 from storage_agent.addresses import is_service_url
@@ -15,35 +16,76 @@ LOST_S = 3.0
 _MAX_NAME_LENGTH = 200
 _MAX_LABELS = 64
 _MAX_OPERATORS = 1000
+_MAX_INSTANCE_LENGTH = 64
+_MAX_REPLACED = 16
 
 Monotonic = Callable[[], float]
 """Returns the seconds since a fixed moment."""
 
 
-class Workers:
-    """The workers that have announced themselves, by name."""
+@dataclass(frozen=True, slots=True)
+class _Announced:
+    """The last announcement of a worker, and its time (s).
 
-    def __init__(self, monotonic: Monotonic) -> None:
+    ``replaced``: the instances whose place the worker took at the same address.
+    """
+
+    worker: Worker
+    at: float
+    replaced: tuple[str, ...] = ()
+
+
+class Workers:
+    """The workers that have announced themselves, by name.
+
+    Each name has one live worker. A restarted worker has another instance: it takes the place of
+    its former instance at once at the same address, and at another address once the announcements
+    of the former instance have stopped for ``LOST_S``.
+    """
+
+    def __init__(self, site: str, monotonic: Monotonic) -> None:
+        self._site = site
         self._monotonic = monotonic
-        self._announced: dict[str, tuple[Worker, float]] = {}
+        self._announced: dict[str, _Announced] = {}
         self._checked = monotonic()
 
     def all(self) -> tuple[Worker, ...]:
         """Return the workers, ordered by name."""
-        return tuple(worker for _, (worker, _) in sorted(self._announced.items()))
+        return tuple(self._announced[name].worker for name in sorted(self._announced))
 
     def announce(self, worker: Worker) -> None:
-        """Add a worker, or renew its announcement."""
-        self._announced[worker.name] = (worker, self._monotonic())
+        """Add a worker, or renew its announcement.
+
+        Raises ``ConflictError`` if another live worker has the name.
+        """
+        present = self._announced.get(worker.name)
+        replaced = () if present is None else present.replaced
+        if present is not None and worker.instance != present.worker.instance:
+            if worker.instance:
+                _check_replacement(worker, present, self._site)
+            replaced = (*replaced, present.worker.instance)[-_MAX_REPLACED:]
+        self._announced[worker.name] = _Announced(worker, self._monotonic(), replaced)
+
+    def has_instance(self, worker: Worker) -> bool:
+        """Return whether this instance of the worker has the name already."""
+        present = self._announced.get(worker.name)
+        return present is not None and present.worker.instance == worker.instance
 
     def restore(self, workers: Iterable[Worker]) -> None:
         """Add the workers in the stored facts; each worker expires unless it announces itself."""
         for worker in workers:
-            self._announced.setdefault(worker.name, (worker, self._monotonic()))
+            self._announced.setdefault(worker.name, _Announced(worker, self._monotonic()))
 
-    def remove(self, name: str) -> None:
-        """Remove a worker; an unknown name is ignored."""
+    def remove(self, name: str, instance: str = "") -> bool:
+        """Remove a worker; return whether no worker has the name now.
+
+        ``instance``: another instance of the worker is not removed; empty: any instance is removed.
+        """
+        present = self._announced.get(name)
+        if present is not None and instance and present.worker.instance not in ("", instance):
+            return False
         self._announced.pop(name, None)
+        return True
 
     def expire(self) -> list[str]:
         """Remove the lost workers, and return their names.
@@ -54,12 +96,34 @@ class Workers:
         now = self._monotonic()
         if now - self._checked > LOST_S / 2:
             # This process itself was paused, and could not receive announcements.
-            self._announced = {name: (worker, now) for name, (worker, _) in self._announced.items()}
+            self._announced = {name: replace(one, at=now) for name, one in self._announced.items()}
         self._checked = now
-        lost = [name for name, (_, at) in self._announced.items() if now - at > LOST_S]
+        lost = [name for name, one in self._announced.items() if now - one.at > LOST_S]
         for name in lost:
             del self._announced[name]
         return lost
+
+
+def name_conflict(worker: Worker, other: Worker, site: str) -> ConflictError:
+    """Return the error that another live worker, at ``site``, has the name of a worker."""
+    return ConflictError(
+        f"the name {worker.name} belongs to the worker {other.url} at the site {site}, which is "
+        f"alive; the worker {worker.url} needs another name",
+        hint="Set MISTBOW_NODE of one of the two workers to another name, and restart it. If the "
+        f"first worker has ended, the name is free {LOST_S:g} s after its last announcement.",
+    )
+
+
+def _check_replacement(worker: Worker, present: _Announced, site: str) -> None:
+    if worker.url != present.worker.url:
+        raise name_conflict(worker, present.worker, site)
+    if worker.instance in present.replaced:
+        raise ConflictError(
+            f"two workers named {worker.name} announce the same address {worker.url}; the later "
+            "one has the name",
+            hint="Stop one of the two workers, or set MISTBOW_NODE and MISTBOW_WORKER_URL of one "
+            "of them to its own name and address, and restart it.",
+        )
 
 
 def check_worker(name: str, worker: Worker, *, on_loopback: bool) -> None:
@@ -97,6 +161,8 @@ def check_worker(name: str, worker: Worker, *, on_loopback: bool) -> None:
         f"labels: at most {_MAX_LABELS} labels are allowed": len(worker.labels) <= _MAX_LABELS,
         f"operators: at most {_MAX_OPERATORS} operators are allowed": len(worker.operators)
         <= _MAX_OPERATORS,
+        f"instance: at most {_MAX_INSTANCE_LENGTH} characters are allowed": len(worker.instance)
+        <= _MAX_INSTANCE_LENGTH,
     }
     for problem, is_met in rules.items():
         if not is_met:

@@ -77,6 +77,21 @@ def test_fragment_is_run_listed_measured_and_stopped(
         worker.show("f")
 
 
+def test_worker_whose_name_is_taken_is_not_ready(
+    worker_service: Service, agent: AgentClient
+) -> None:
+    own = eventually(lambda: [each for site in agent.fabric().sites for each in site.workers])[0]
+    other = msgspec.structs.replace(own, instance="other")
+
+    def reasons() -> str:
+        agent.announce(other)
+        return httpx.get(worker_service.url + "/readyz").text
+
+    eventually(lambda: "MISTBOW_NODE" in reasons())
+    agent.leave(other.name, other.instance)
+    eventually(lambda: httpx.get(worker_service.url + "/readyz").is_success)
+
+
 def test_fragment_that_cannot_run_is_refused(worker: WorkerClient, worker_service: Service) -> None:
     bare = Insight(
         uid="i", expression=Aggregate("SUM", Source("cpu"), 1000, 1000), by=(), every_ms=1, since=0

@@ -3,6 +3,7 @@
 import threading
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from analytics.operators.registry import Registry, installed
@@ -12,6 +13,49 @@ from analytics_worker.settings import WorkerSettings
 from mistbow.client.agent import AgentClient
 from tests.support.conditions import eventually
 from tests.support.operators import install_example_operators
+
+
+def test_refused_worker_reports_why_until_the_name_is_free(
+    agent: AgentClient, tmp_path: Path
+) -> None:
+    def settings(port: int) -> WorkerSettings:
+        url = f"http://127.0.0.1:{port}"
+        return WorkerSettings(home=tmp_path, agent_url=agent.url, node="twin", worker_url=url)
+
+    def addresses() -> list[str]:
+        sites = agent.fabric().sites
+        return [each.url for site in sites for each in site.workers if each.name == "twin"]
+
+    first, second = (Announcer(agent, announcement(settings(port))) for port in (8101, 8102))
+    first.start()
+    try:
+        eventually(lambda: addresses() == ["http://127.0.0.1:8101"])
+        second.start()
+        refusal = eventually(lambda: second.refusal)
+        assert "http://127.0.0.1:8101" in refusal
+        assert "MISTBOW_NODE" in refusal
+        assert (first.refusal, addresses()) == (None, ["http://127.0.0.1:8101"])
+        first.stop()
+        eventually(lambda: addresses() == ["http://127.0.0.1:8102"])
+        eventually(lambda: second.refusal is None)
+    finally:
+        for announcer in (first, second):
+            announcer.stop()
+
+
+def test_refused_worker_does_not_remove_the_other_when_it_stops(
+    agent: AgentClient, tmp_path: Path
+) -> None:
+    settings = WorkerSettings(home=tmp_path, agent_url=agent.url, node="twin")
+    other = msgspec.structs.replace(announcement(settings), url="http://127.0.0.1:8109")
+    agent.announce(other)
+    refused = Announcer(agent, announcement(settings))
+    refused.start()
+    eventually(lambda: refused.refusal)
+    agent.announce(other)
+    refused.stop()
+    assert other in [each for site in agent.fabric().sites for each in site.workers]
+    agent.leave("twin", other.instance)
 
 
 def test_worker_is_announced_while_the_lookup_of_operators_hangs(

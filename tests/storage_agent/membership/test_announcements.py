@@ -1,20 +1,24 @@
 """Valid and invalid announcements of workers, and valid and invalid heartbeats of agents."""
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
+from mistbow.client.agent import AgentClient
 from mistbow.clock import system_clock
 from mistbow.errors import ConflictError
+from mistbow.fabric import Worker
 from mistbow.streams.schemas import METADATA
 from storage_agent.membership.heartbeat import Heartbeat, PeerReport
 from storage_agent.membership.peers import Peers
 from storage_agent.membership.workers import Workers
 from tests.storage_agent.membership.test_sites import current_facts, row, worker
 from tests.support.conditions import eventually
-from tests.support.sites import TOKEN, AgentSite, site_of
+from tests.support.sites import TOKEN, AgentSite, site_of, wait_until_reached
 
 
 class ManualSeconds:
@@ -48,7 +52,7 @@ def test_worker_is_listed_until_it_leaves_or_is_lost(places: list[AgentSite]) ->
 
 def test_worker_without_announcement_for_three_seconds_expires() -> None:
     seconds = ManualSeconds()
-    workers = Workers(seconds)
+    workers = Workers("a", seconds)
     workers.restore([worker("w1"), worker("w2")])
     died = []
     for _ in range(4):
@@ -61,11 +65,110 @@ def test_worker_without_announcement_for_three_seconds_expires() -> None:
 
 def test_workers_survive_a_pause_of_the_agent() -> None:
     seconds = ManualSeconds()
-    workers = Workers(seconds)
+    workers = Workers("a", seconds)
     workers.announce(worker())
     seconds.now += 60
     assert workers.expire() == []
     assert workers.all() == (worker(),)
+
+
+def started(instance: str, port: int = 8100) -> Worker:
+    """Return the announcement of one start of the worker ``w1``."""
+    return msgspec.structs.replace(worker(), url=f"http://127.0.0.1:{port}", instance=instance)
+
+
+def test_second_live_worker_of_a_name_is_refused_until_the_first_is_lost() -> None:
+    seconds = ManualSeconds()
+    workers = Workers("a", seconds)
+    first, second = started("1", 8100), started("2", 8101)
+    workers.announce(first)
+    for _ in range(4):
+        seconds.now += 1.0
+        workers.announce(first)
+        workers.expire()
+        with pytest.raises(
+            ConflictError, match=r"w1 .* http://127.0.0.1:8100 .* site a"
+        ) as refused:
+            workers.announce(second)
+        assert "MISTBOW_NODE" in (refused.value.hint or "")
+    assert workers.all() == (first,)
+    for _ in range(4):
+        seconds.now += 1.0
+        workers.expire()
+    workers.announce(second)
+    assert workers.all() == (second,)
+
+
+def test_worker_restarted_at_its_address_is_accepted_at_once() -> None:
+    workers = Workers("a", ManualSeconds())
+    for instance in ("1", "2", "3"):
+        workers.announce(started(instance))
+        assert workers.all() == (started(instance),)
+
+
+def test_two_live_workers_with_one_address_do_not_take_turns() -> None:
+    workers = Workers("a", ManualSeconds())
+    workers.announce(started("1"))
+    workers.announce(started("2"))
+    with pytest.raises(ConflictError, match="announce the same address") as refused:
+        workers.announce(started("1"))
+    assert "MISTBOW_WORKER_URL" in (refused.value.hint or "")
+    workers.announce(started("2"))
+
+
+def test_older_worker_without_an_instance_is_accepted() -> None:
+    workers = Workers("a", ManualSeconds())
+    workers.announce(started("1", 8100))
+    workers.announce(started("", 8101))
+    assert workers.all() == (started("", 8101),)
+    with pytest.raises(ConflictError, match=r"http://127.0.0.1:8101"):
+        workers.announce(started("1", 8100))
+
+
+def test_leaving_worker_does_not_remove_another_of_its_name(place: AgentSite) -> None:
+    with contextlib.closing(AgentClient(place.url, TOKEN)) as client:
+        client.announce(started("1"))
+        client.leave("w1", "2")
+        assert site_of(client, "a").workers == (started("1"),)
+        client.leave("w1", "1")
+        assert site_of(client, "a").workers == ()
+
+
+def is_refused(client: AgentClient, announced: Worker) -> bool:
+    """Announce a worker; return whether the agent refuses the name."""
+    try:
+        client.announce(announced)
+    except ConflictError:
+        return True
+    return False
+
+
+def test_worker_with_the_name_of_a_worker_at_another_site_is_refused(
+    places: list[AgentSite],
+) -> None:
+    a, b, _ = places
+    first, second = started("1", 8100), started("2", 8101)
+    with a.agent(b) as at_a, b.agent(a) as at_b:
+        wait_until_reached(at_a, "b")
+        at_b.announce(first)
+        eventually(lambda: not is_refused(at_b, first) and site_of(at_a, "b").workers == (first,))
+        with pytest.raises(ConflictError, match=r"http://127.0.0.1:8100 at the site b"):
+            at_a.announce(second)
+        at_b.leave("w1", "1")
+        eventually(lambda: not is_refused(at_a, second))
+        assert site_of(at_a, "a").workers == (second,)
+
+
+def test_of_two_sites_that_meet_the_first_one_keeps_the_name(places: list[AgentSite]) -> None:
+    a, b, _ = places
+    first, second = started("1", 8100), started("2", 8101)
+    with a.agent() as at_a:
+        at_a.announce(first)
+        with b.agent(a) as at_b:
+            # The worker at b may be accepted before b has the facts of a.
+            eventually(lambda: not is_refused(at_a, first) and is_refused(at_b, second))
+            eventually(lambda: not is_refused(at_a, first) and site_of(at_b, "b").workers == ())
+            assert site_of(at_a, "a").workers == (first,)
 
 
 @pytest.mark.parametrize(
@@ -80,6 +183,7 @@ def test_workers_survive_a_pause_of_the_agent() -> None:
         ({"name": "other"}, "name: the body must name w1"),
         ({"cores": "2"}, "cores: Expected `float`"),
         ({"labels": {"x": 1}}, "Expected `str`"),
+        ({"instance": "i" * 65}, "instance: at most 64 characters"),
         ({"memory_mb": None}, "memory_mb: Expected `float`"),
     ],
 )
