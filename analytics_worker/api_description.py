@@ -23,6 +23,7 @@ _FIELDS: Mapping[str, str] = {
     "active": "The fingerprint of the running version; null: no version runs.",
     "frontier": "The time (ms) up to which results are complete.",
     "error": "Why the fragment does not run; null: it runs.",
+    "error_since": "The time (ms) since which it does not run; null: it runs.",
     "lag_ms": "How long (ms) the oldest missing result has been due.",
     "lagging_since": "The time (ms) since which the fragment lags; null: it does not.",
     "shed_since": "The time (ms) since which the fragment is shed; null: it is not.",

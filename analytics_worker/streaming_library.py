@@ -42,13 +42,15 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class QueryFailure:
-    """The failure that ended a query: the error as a text, and its kind.
+    """The failure that ended a query: the error as a text for the log, and its kind.
 
     ``is_fenced``: whether the query was refused because a newer writer has claimed a stream.
+    ``summary``: the error in one line, for people.
     """
 
     reason: str
     is_fenced: bool = False
+    summary: str = ""
 
 
 class EngineQuery(Protocol):

@@ -19,6 +19,8 @@ class FragmentStatus(msgspec.Struct, frozen=True, kw_only=True):
       missing result has been due. ``lagging_since``: the time since which the fragment has lagged;
       ``shed_since``: the time since which the fragment has been shed. None: the fragment does not
       lag, or is not shed.
+    - ``error``: the last error in one line, from the first failure to the next success;
+      ``error_since``: the time of the first failure. None: the fragment has no error.
     - ``queries``: the number of Spark queries that run now.
     - ``batches``, ``rows_dropped``, ``rows_written``, ``bytes_written`` and ``spent_ms`` count
       since the worker's start. ``rows_dropped``: the rows that Spark's watermark dropped, normally
@@ -34,6 +36,7 @@ class FragmentStatus(msgspec.Struct, frozen=True, kw_only=True):
     active: str | None = None
     frontier: int
     error: str | None = None
+    error_since: int | None = None
     lag_ms: int = 0
     lagging_since: int | None = None
     shed_since: int | None = None

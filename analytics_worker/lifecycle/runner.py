@@ -33,6 +33,7 @@ from analytics_worker.lifecycle.start_slot import StartSlot
 from analytics_worker.lifecycle.target_writer import TargetWriter
 from analytics_worker.streaming_library import EngineQuery, QueryFailure, StreamingLibrary
 from mistbow.client.agent import AgentClient
+from mistbow.clock import system_clock
 from mistbow.errors import FencedError, MistbowError
 from mistbow.runtime.periodic import PeriodicThread, Schedule
 from mistbow.streams.schemas import EVENTS
@@ -149,6 +150,7 @@ class FragmentRunner:
             active=None if active is None else active.fragment.fingerprint,
             frontier=progress.frontier,
             error=progress.error,
+            error_since=progress.error_since,
             lag_ms=load.lag_ms,
             lagging_since=load.lagging_since,
             shed_since=load.shed_since,
@@ -215,9 +217,9 @@ class FragmentRunner:
                 self._stop_again()
                 self._execute(command)
             except FencedError as error:
-                self._fail(QueryFailure(f"FencedError: {error.message}", is_fenced=True))
+                self._fail(QueryFailure(error.message, is_fenced=True))
             except MistbowError as error:
-                self._fail(QueryFailure(f"{type(error).__name__}: {error.message}"))
+                self._fail(QueryFailure(error.message))
             except Exception as error:
                 if not self._library.is_alive():
                     return
@@ -229,7 +231,8 @@ class FragmentRunner:
                 self._progress = replace(self._progress, accepted=command)
                 if self._progress.state is RunnerState.FENCED:
                     self._target.renew_leases()
-                    self._progress = replace(self._progress, state=RunnerState.WAITING, error=None)
+                    waiting = replace(self._progress, state=RunnerState.WAITING)
+                    self._progress = waiting.without_error()
             case Shed():
                 self._is_shed = True
             case Resume():
@@ -360,14 +363,18 @@ class FragmentRunner:
         self._target.advance(active.fragment, _read_positions(active), frontier)
         self._progress = replace(self._progress, frontier=frontier)
         if self._is_accepted(active):
-            self._progress = replace(self._progress, error=None, failures=0)
+            self._progress = replace(self._progress.without_error(), failures=0)
 
     def _fail(self, failure: QueryFailure) -> None:
-        reason = failure.reason.strip()
-        error = reason.splitlines()[0][:500] if reason else "unknown"
-        failures = self._progress.failures
+        error = (failure.summary or failure.reason).strip().partition("\n")[0][:500]
+        failures, since = self._progress.failures, self._progress.error_since
         self._retry_at = time.monotonic() + _RETRY_PAUSES_S[min(failures, len(_RETRY_PAUSES_S) - 1)]
-        self._progress = replace(self._progress, error=error, failures=failures + 1)
+        self._progress = replace(
+            self._progress,
+            error=error or "the engine gave no reason",
+            error_since=system_clock() if since is None else since,
+            failures=failures + 1,
+        )
         if failure.is_fenced:
             self._slot.release(self)
             self._end_queries(RunnerState.FENCED)

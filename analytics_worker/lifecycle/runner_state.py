@@ -88,6 +88,7 @@ class RunnerProgress:
     ``accepted``: the command with the fragment to run. ``active``: the query that writes results.
     ``candidate``: the query that catches up. ``frontier``: the time (ms) up to which results are
     complete. ``error``, ``failures``: the last error, and the number of consecutive failures.
+    ``error_since``: the time (ms) of the first of these failures; None: there is no error.
     ``ended``: the counts of the queries that have ended.
     """
 
@@ -97,8 +98,13 @@ class RunnerProgress:
     candidate: EngineQuery | None = None
     frontier: int = 0
     error: str | None = None
+    error_since: int | None = None
     failures: int = 0
     ended: Counts = field(default_factory=Counts)
+
+    def without_error(self) -> "RunnerProgress":
+        """Return the progress without an error, after a success or a new request."""
+        return replace(self, error=None, error_since=None)
 
     @property
     def queries(self) -> list[EngineQuery]:

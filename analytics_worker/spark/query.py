@@ -14,6 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from analytics.plan.fragments import Fragment, StreamLocation
 from analytics.plan.nodes import Pane
+from analytics_worker.spark.failure_summary import summarize
 from analytics_worker.streaming_library import Counts, QueryFailure
 from mistbow.errors import FencedError
 
@@ -36,7 +37,8 @@ def parse_failure(text: str) -> QueryFailure:
     >>> parse_failure("Traceback ...\\nValueError: no mistbow.errors.FencedError").is_fenced
     False
     """
-    return QueryFailure(text, is_fenced=_FENCED_LINE.search(text) is not None)
+    is_fenced = _FENCED_LINE.search(text) is not None
+    return QueryFailure(text, is_fenced, summarize(text))
 
 
 class FragmentQuery:

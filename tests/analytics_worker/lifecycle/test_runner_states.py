@@ -18,6 +18,7 @@ from analytics_worker.lifecycle.runner_state import LoadStatus, RunnerState
 from analytics_worker.lifecycle.start_slot import StartSlot
 from analytics_worker.streaming_library import Counts, QueryFailure, StreamingLibrary
 from mistbow.client.agent import AgentClient
+from mistbow.clock import system_clock
 from mistbow.errors import FencedError
 from mistbow.streams.models import StreamInfo, WriterState
 from tests.support.conditions import eventually
@@ -217,12 +218,20 @@ def test_failed_candidate_is_retried_while_the_active_query_goes_on(scene: Runne
     first = _run(scene)
     scene.runner.accept(SECOND)
     scene.reaches(RunnerState.HANDING_OVER)
-    scene.library.queries[1].failure = QueryFailure("no memory\nat Spark")
+    assert (scene.runner.status().error, scene.runner.status().error_since) == (None, None)
+    before = system_clock()
+    scene.library.queries[1].failure = QueryFailure("a trace\nat Spark", summary="no memory")
     eventually(lambda: scene.runner.status().error == "no memory", timeout=10, what="the error")
+    since = scene.runner.status().error_since
+    assert since is not None
+    assert before <= since <= system_clock()
     scene.reaches(RunnerState.RUNNING)
     assert not first.stopped
     scene.has_queries(3)
     assert scene.library.queries[2].fragment == SECOND
+    scene.library.queries[2].failure = QueryFailure("no disk")
+    eventually(lambda: scene.runner.status().error == "no disk", timeout=10, what="the error")
+    assert scene.runner.status().error_since == since
 
 
 def test_failed_active_query_leaves_the_candidate_which_decides(scene: RunnerScene) -> None:
@@ -244,7 +253,7 @@ def test_fenced_fragment_rests_until_it_is_accepted_anew(scene: RunnerScene) -> 
     scene.reaches(RunnerState.FENCED)
     scene.stops(query)
     assert scene.runner.status().state == "fenced"
-    assert scene.runner.status().error == "FencedError: epoch 2 owns the stream"
+    assert scene.runner.status().error == "epoch 2 owns the stream"
     scene.runner.accept(FIRST)
     assert scene.runner.status().state != "fenced"
     scene.reaches(RunnerState.STARTING)
