@@ -148,6 +148,13 @@ class History:
         self._remote_points = remote_points
         self._replaces = replaces
 
+    def count_rows(self, start: int, end: int) -> int:
+        """Return about how many points of all series this site has from ``start`` to ``end`` (ms).
+
+        All rows of segments and runs that overlap with these times are counted.
+        """
+        return sum(entry.rows for entry in self._entries(start, end))
+
     async def read(
         self,
         series: Collection[Series],

@@ -32,7 +32,7 @@ from storage_agent.timeseries.series_order import SeriesOrder
 _SLACK_POINTS = 50_000
 """The number of points beyond the page that are collected before they are dropped."""
 
-_MAX_GROUP_SERIES = 4096
+_MAX_GROUP_SERIES = 50_000
 _MAX_GROUP_GROWTH = 8
 _GET_TIMES = attrgetter("times")
 _FIRST_SPAN_MS = 1000
@@ -218,10 +218,12 @@ class _Reading:
     async def read_range(self, start: int, end: int) -> None:
         """Read the points from ``start`` to ``end`` (ms, inclusive).
 
-        The series are read in groups: a group is small if its series have many points.
+        The series are read in groups, since each group takes a pass over the stored points. A group
+        is small if its series, or the series before it, have many points.
         """
         if self.after is not None:
             await self._resume(*self.after, end)
+        average = self.history.count_rows(start, end) / max(1, len(self.catalogue))
         size = 1
         async for left in self.order.after(self.after and self.after[0]):
             while len(left):
@@ -232,8 +234,9 @@ class _Reading:
                 group, left = left.part(0, size), left.part(size, len(left))
                 count = await self._read_group(group, start, end)
                 per_series = max(count / len(group), 1 / _MAX_GROUP_GROWTH)
-                fitting = int(max(self.left, 0) / per_series)
-                size = max(1, min(fitting, _MAX_GROUP_GROWTH * len(group), _MAX_GROUP_SERIES))
+                room = max(self.left, 0)
+                growth = max(_MAX_GROUP_GROWTH * len(group), room / max(average, 1.0))
+                size = max(1, int(min(room / per_series, growth, _MAX_GROUP_SERIES)))
 
     async def _resume(self, series: Series, ts: int, end: int) -> None:
         """Read the points after the time ``ts`` of the series at which the last page ended."""
@@ -243,7 +246,7 @@ class _Reading:
 
     async def _read_group(self, group: Mapping[Series, Metadata], start: int, end: int) -> int:
         """Read points of a group of series; return the number of points."""
-        points = GroupedPoints(group)
+        points = await in_thread_if_many(len(group), lambda: GroupedPoints(group))
         limit = self.left
         if len(group) > 1:
             self.has_more = await self._collect(points, start, end, limit)
@@ -266,10 +269,10 @@ class _Reading:
         has_more = False
         batches = self.history.batches(points.series, start, end, missing=self.reasons)
         async for batch in batches:
-            points.add(batch)
+            await in_thread_if_many(batch.num_rows, partial(points.add, batch))
             if len(points) > limit + _SLACK_POINTS:
                 has_more |= await asyncio.to_thread(points.cut, limit)
-        return points.cut(limit) or has_more
+        return await in_thread_if_many(len(points), lambda: points.cut(limit)) or has_more
 
 
 def _latest_slices(page: SeriesSelection) -> list[SeriesSlice]:

@@ -25,7 +25,7 @@ from storage_agent.streams.json_values import objects
 log = get_logger(__name__)
 
 _INTERNAL = MistbowError("internal error; the agent's log has the details")
-_PAGE_ROWS = 20_000
+_PAGE_ROWS = 50_000
 _BATCH_ROWS = 5_000
 
 

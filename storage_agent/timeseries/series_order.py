@@ -15,7 +15,7 @@ from storage_agent.timeseries.loop_work import in_thread_if_many
 from storage_agent.timeseries.point_queries import select_series
 from storage_agent.timeseries.selection import Int32s, Int64s, SeriesSelection, used
 
-_CHUNK_SERIES = 10_000
+_CHUNK_SERIES = 50_000
 """The number of series that are sorted at once; the series of one metric are not divided."""
 
 _MAX_TEXTS = 10_000

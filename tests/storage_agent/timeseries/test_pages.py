@@ -1,6 +1,6 @@
 """Pages of /get and /list at one agent: their order, their cursors, and concurrent changes."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import httpx
@@ -16,6 +16,7 @@ from storage_agent.http.points import PagedBody
 from storage_agent.series import series_of
 from storage_agent.timeseries import point_pages
 from storage_agent.timeseries.grouped_points import SeriesSlice
+from storage_agent.timeseries.history import History
 from storage_agent.timeseries.point_pages import cut_series
 from tests.storage_agent.conftest import ManualClock
 
@@ -145,6 +146,28 @@ def test_page_of_long_series_drops_points_beyond_it(
     client.put([Point("m", f"b{at % 9}", clock.now - at, float(at)) for at in range(500)])
     whole = sorted(rows(post(url, "/get", EVERYTHING)))
     assert [row for page in pages(url, "/get", EVERYTHING, 70) for row in rows(page)] == whole
+
+
+@pytest.mark.parametrize("limit", [300, 5000, 100_000])
+def test_page_of_many_series_takes_few_passes_over_the_stored_points(
+    url: str,
+    client: AgentClient,
+    clock: ManualClock,
+    monkeypatch: pytest.MonkeyPatch,
+    limit: int,
+) -> None:
+    client.put([Point("m", f"e{number:04}", clock.now, float(number)) for number in range(5000)])
+    read, begun = History.batches, []
+
+    def counting(history: History, series: Collection[Any], *times: Any, **options: Any) -> Any:
+        begun.append(len(series))
+        return read(history, series, *times, **options)
+
+    monkeypatch.setattr(History, "batches", counting)
+    found = rows(post(url, "/get", {**EVERYTHING, "limit": limit}))
+    assert [row[3] for row in found] == list(range(min(limit, 5000)))
+    # The first series is read alone, in growing ranges of time.
+    assert len([count for count in begun if count > 1]) == 1
 
 
 @pytest.mark.parametrize(
