@@ -11,6 +11,7 @@ import httpx
 import msgspec
 import pytest
 from fastapi import FastAPI, Request
+from fastapi.responses import RedirectResponse
 from pydantic import SecretStr
 
 from ignite_server.ports import free_ports
@@ -113,6 +114,23 @@ def test_bearer_token_is_still_accepted(url: str) -> None:
     client = Transport(url, token=TOKEN)
     assert client.send(echo())["name"] == "of the fog"
     client.close()
+
+
+def test_credentials_do_not_follow_a_redirect(tmp_path: Path) -> None:
+    app = service(tmp_path)
+    with Recorder() as listener, served(app) as url:
+
+        @app.post("/moved")
+        @requires("admin")
+        async def moved() -> RedirectResponse:
+            return RedirectResponse(f"{listener.url}/echo")
+
+        for credentials in (TOKEN, ServiceCredentials(url, TOKEN)):
+            client = Transport(url, token=credentials, attempts=1)
+            with pytest.raises(MistbowError, match="status 307"):
+                client.send(Call("POST", "/moved", json_of(Answer), content=b"a secret"))
+            client.close()
+        assert listener.connections == []
 
 
 def test_forwarded_caller_is_no_service(url: str) -> None:

@@ -7,7 +7,7 @@ async (service, entity) => {
 
   const attempt = async (what, path, options) => {
     try {
-      const answer = await fetch(service + path, options);
+      const answer = await fetch(new URL(path, service), options);
       if (answer.type !== "opaque") read.push([what, answer.status, await answer.text()]);
     } catch {
       // The page cannot read the answer.
@@ -27,6 +27,9 @@ async (service, entity) => {
     await attempt(`put as ${type}, to read`, "/put", { method: "POST", body: sent });
   }
   navigator.sendBeacon(service + "/put", body);
+  // The server of the page redirects this request: the browser sends the body to the service.
+  const redirected = location.origin + "/redirect?to=" + encodeURIComponent(service + "/put");
+  await attempt("redirected put", redirected, { method: "POST", mode: "no-cors", body });
   await attempt("claim", "/streams/victim/claim", { method: "POST", mode: "no-cors" });
   await attempt("get", "/streams");
   await attempt("get without CORS", "/streams", { mode: "no-cors" });
@@ -80,6 +83,11 @@ async (service, entity) => {
     const end = () => (events.close(), done());
     events.onerror = end;
     events.onopen = () => (read.push(["events", 200, ""]), end());
+  });
+  await new Promise((done) => {
+    const socket = new WebSocket(service.replace("http", "ws") + "/streams/raw/events");
+    socket.onerror = done;
+    socket.onopen = () => (read.push(["socket", 101, ""]), socket.close(), done());
   });
   return read;
 }

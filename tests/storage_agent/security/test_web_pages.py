@@ -10,7 +10,7 @@ import httpx
 import pyarrow as pa
 import pytest
 from fastapi import FastAPI
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, RedirectResponse
 
 from ignite_server.server import IgniteServer
 from mistbow.client.agent import AgentClient
@@ -45,6 +45,10 @@ def page_port() -> Iterator[int]:
     async def sandboxed() -> HTMLResponse:
         rule = {"Content-Security-Policy": "sandbox allow-scripts allow-forms"}
         return HTMLResponse("<!DOCTYPE html><title>page of the origin null</title>", headers=rule)
+
+    @app.post("/redirect")
+    async def redirect(to: str) -> RedirectResponse:
+        return RedirectResponse(to)
 
     with served(app) as url:
         port = httpx.URL(url).port
