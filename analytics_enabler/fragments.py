@@ -121,6 +121,26 @@ def partial_task(site: str) -> str:
     return f"at-{site}"
 
 
+PartialOwner = tuple[str, str]
+"""(group id, slug of the site) of a partial fragment of any version."""
+
+
+def partial_owner(fragment_id: str) -> PartialOwner | None:
+    """Return the owner in the id of a partial fragment; None if the id has too few parts.
+
+    The ids of other fragments are those of groups. Some begin with the id of another group too, and
+    then have an owner that no partial fragment has.
+
+    >>> partial_owner("all.fair.0123abcd.edge"), partial_owner("all.fair")
+    (('all.fair', 'edge'), None)
+    """
+    match fragment_id.rsplit(".", 2):
+        case [group_id, _, site]:
+            return group_id, site
+        case _:
+            return None
+
+
 def _partial(group: Group, version: PartialsVersion, site: str) -> Partial:
     name = f"{group.id}.{version.name}.{slug(site)}"
     return Partial(

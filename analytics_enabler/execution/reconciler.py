@@ -20,8 +20,8 @@ from analytics_enabler.execution.worker_reconcilers import (
     WorkerReconcilers,
 )
 from analytics_enabler.fabric_view import FabricView
-from analytics_enabler.fragments import Tasks
-from analytics_enabler.groups import Group
+from analytics_enabler.fragments import PartialOwner, Tasks
+from analytics_enabler.groups import Group, slug
 from analytics_enabler.metrics import INSIGHTS, RECONCILE_ERRORS
 from analytics_enabler.scheduling.driver.driver import PlacementDriver
 from analytics_enabler.scheduling.driver.jobs import job_of
@@ -164,18 +164,17 @@ class Reconciler:
 
     def _set_desired(self) -> None:
         desired: dict[str, dict[str, Fragment]] = defaultdict(dict)
-        retained_prefixes = []
+        retained: set[PartialOwner] = set()
         for group, tasks in self._planner.tasks.items():
             for task, fragment in tasks.items():
                 node = self.status.node(group, task)
                 if node is not None:
                     desired[node][fragment.id] = fragment
             if not self.status.has_taken_over(group, tasks):
-                # The ids of the partials of older versions begin like this.
-                retained_prefixes.append(f"{group.id}.")
+                retained |= {(group.id, slug(site)) for site in self._fabric_view.sites}
         for worker in self._workers.all():
             fragments = desired.get(worker.worker.name, {})
-            worker.set_desired(DesiredFragments(fragments, tuple(retained_prefixes)))
+            worker.set_desired(DesiredFragments(fragments, frozenset(retained)))
 
 
 def _data_site(fragment: Fragment) -> str | None:

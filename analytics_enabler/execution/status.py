@@ -15,7 +15,7 @@ from analytics_enabler.execution.progress import (
     worst,
 )
 from analytics_enabler.execution.worker_reconcilers import WorkerReconciler, WorkerReconcilers
-from analytics_enabler.fragments import MERGE, Tasks, result_task
+from analytics_enabler.fragments import Tasks, result_task
 from analytics_enabler.groups import Group
 from analytics_enabler.scheduling.driver.driver import PlacementDriver
 from analytics_enabler.scheduling.driver.jobs import request_name_of
@@ -95,11 +95,10 @@ class ExecutionStatus:
         return None
 
     def has_taken_over(self, group: Group, tasks: Tasks) -> bool:
-        """Return whether a group has a merge, and the desired version of the merge runs."""
-        if MERGE not in tasks:
-            return False
-        status = self.fragment(group, MERGE)
-        return status is not None and status.active == tasks[MERGE].fingerprint
+        """Return whether the desired version of the fragment that writes the results runs."""
+        task = result_task(tasks)
+        status = self.fragment(group, task)
+        return status is not None and status.active == tasks[task].fingerprint
 
     def frontiers(self) -> Iterator[tuple[Group, int]]:
         """Yield (group, frontier of the group's results in ms) for each up-to-date group.

@@ -14,6 +14,7 @@ from analytics.plan.fragments import Fragment
 from analytics.plan.status import FragmentStatus
 from analytics_enabler.execution.progress import describe_error
 from analytics_enabler.execution.rate_meter import RateMeter
+from analytics_enabler.fragments import PartialOwner, partial_owner
 from mistbow.errors import MistbowError, UnavailableError
 from mistbow.fabric import Worker
 from mistbow.runtime.periodic import PeriodicTask, Schedule
@@ -37,12 +38,12 @@ A worker whose address is wrong may time out at each request.
 class DesiredFragments:
     """The fragments that a worker should run; ``fragments``: fragment id -> fragment.
 
-    A running fragment that is not desired is stopped, unless the id of the fragment begins with one
-    of ``retained_prefixes``.
+    A running fragment that is not desired is stopped, unless ``retained`` contains the owner (group
+    id, site) of this partial fragment: of any version, since former merges read former versions.
     """
 
     fragments: Mapping[str, Fragment] = field(default_factory=dict)
-    retained_prefixes: tuple[str, ...] = ()
+    retained: frozenset[PartialOwner] = frozenset()
 
     def missing(self, observed: Mapping[str, FragmentStatus]) -> list[Fragment]:
         """Return the desired fragments to send to the worker: missing, outdated or fenced ones."""
@@ -59,8 +60,7 @@ class DesiredFragments:
         return [
             fragment_id
             for fragment_id in observed
-            if fragment_id not in self.fragments
-            and not fragment_id.startswith(self.retained_prefixes)
+            if fragment_id not in self.fragments and partial_owner(fragment_id) not in self.retained
         ]
 
 

@@ -43,6 +43,16 @@ def test_deployments_of_one_group_become_one_fragment(
     eventually(lambda: worker.fragments == {})
 
 
+def test_deleted_insight_with_options_stops_beside_an_insight_without_options(
+    enabler: EnablerClient, worker: RecordingWorker
+) -> None:
+    enabler.submit(NOW)
+    important = enabler.submit(f"{HEADROOM} WITH SALIENCE 5").deployment_id
+    eventually(lambda: len(worker.fragments) == 2)
+    enabler.delete(important)
+    eventually(lambda: set(worker.fragments) == {"all.fair"})
+
+
 def test_status_reports_progress_of_insight(
     enabler: EnablerClient, worker: RecordingWorker
 ) -> None:

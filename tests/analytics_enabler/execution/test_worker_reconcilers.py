@@ -34,7 +34,8 @@ def test_missing_has_fenced_but_no_failed_fragment() -> None:
 
 
 def test_surplus_spares_desired_and_retained_fragments() -> None:
-    desired = DesiredFragments({FRAGMENT.id: FRAGMENT}, ("all.fair.",))
-    observed = [FRAGMENT.id, "all.fair.0123.edge", "all.latency"]
-    assert desired.surplus(observed) == ["all.latency"]
+    desired = DesiredFragments({FRAGMENT.id: FRAGMENT}, frozenset({("all.fair", "edge")}))
+    group_with_options = "all.fair.93f5352a"
+    observed = [FRAGMENT.id, "all.fair.0123abcd.edge", "all.latency", group_with_options]
+    assert desired.surplus(observed) == ["all.latency", group_with_options]
     assert DesiredFragments().surplus(observed) == observed
