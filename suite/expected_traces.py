@@ -8,7 +8,12 @@ from mistbow.os_faults import described_faults
 _EVENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 """The beginning of a log event; other lines belong to the event before."""
 
-_SEVERE = re.compile(r" SEVERE ")
+_AWAITED = re.compile(r" SEVERE | Failed to process client request ")
+"""An event whose trace waits until it is complete."""
+
+_INACTIVE = "because the cluster is inactive"
+"""The error of a request that comes before Ignite, which accepts connections, is active."""
+
 _DUMP = " Thread dump at "
 _MAX_LINES = 10_000
 
@@ -16,10 +21,11 @@ _MAX_LINES = 10_000
 class TraceFilter:
     """Filters the lines of one run of a child process.
 
-    The lines of a severe event wait until the next event, or until ``close``. If they are the trace
-    of an expected fault, such as a full disk, one line replaces them. Such a fault stops Ignite:
-    each later trace of the run is a consequence, and becomes one line with the exception. The dump
-    of all threads, which Ignite writes after the fault, is omitted.
+    The lines of an event with an error wait until the next event, or until ``close``. If they are
+    the trace of an expected fault, such as a full disk, one line replaces them. Such a fault stops
+    Ignite: each later trace of the run is a consequence, and becomes one line with the exception.
+    The dump of all threads, which Ignite writes after the fault, is omitted. One line also replaces
+    the trace of a request that comes too early.
     """
 
     def __init__(self, name: str) -> None:
@@ -31,7 +37,7 @@ class TraceFilter:
         """Take a line, and yield the lines to log."""
         if _EVENT.match(line):
             yield from self.close()
-            self._waits = self._has_fault or _SEVERE.search(line) is not None
+            self._waits = self._has_fault or _AWAITED.search(line) is not None
             self._drops = self._has_fault and _DUMP in line
             if not self._drops:
                 yield line
@@ -47,6 +53,9 @@ class TraceFilter:
         waiting, self._waiting = self._waiting, []
         drops, self._drops, self._waits = self._drops, False, False
         if drops:
+            return
+        if any(_INACTIVE in line for line in waiting):
+            yield f"Ignite is not active yet (a trace of {len(waiting)} lines is omitted)"
             return
         fault = next(filter(None, map(_fault_in, reversed(waiting))), None)
         if fault is None and not (self._has_fault and _is_trace(waiting)):

@@ -37,6 +37,17 @@ def test_dump_of_threads_after_a_full_disk_is_omitted() -> None:
     assert filtered(_DUMP, *_THREADS) == [_DUMP, *_THREADS]
 
 
+def test_trace_of_a_request_before_ignite_is_active_becomes_one_line() -> None:
+    event = f"{_AT} WARNING ClientListenerNioListener Failed to process client request [req=1]"
+    inactive = (
+        "class IgniteException: Can not perform the operation because the cluster is inactive."
+    )
+    assert filtered(event, inactive, _OTHER[1], f"{_AT} INFO after") == [
+        *(event, "Ignite is not active yet (a trace of 2 lines is omitted)", f"{_AT} INFO after")
+    ]
+    assert filtered(event, *_OTHER) == [event, *_OTHER]
+
+
 def test_later_trace_of_the_same_run_becomes_one_line() -> None:
     warning = f"{_AT} WARNING Failed to process a request"
     assert filtered(_EVENT, *_FULL, warning, *_OTHER, _EVENT, "a text") == [

@@ -52,7 +52,7 @@ async def open_copies(
         rows = event_rows(clock(), {REPLICAS_KEY: encode_fact(replicas)})
         await (await streams.get(name)).writer.append(rows)
     membership = FabricMembership(settings.model_copy(update={"site": "a"}), clock)
-    await membership.open(streams, ())
+    await membership.open(streams, (), lambda _: False)
     for site in "bc":
         url = f"http://{site}:1"
         membership.peers.record_answer(

@@ -40,7 +40,7 @@ async def test_failover_reads_a_replica_before_its_fact_is_published(
     rows = pa.RecordBatch.from_arrays(columns, schema=POINTS)
     await replica.add(Chunk(rows, Position(1, clock())))
     membership = FabricMembership(settings, clock)
-    await membership.open(streams, ())
+    await membership.open(streams, (), lambda _: False)
     follower = Follower(membership, settings.home, 0, clock)
     follower.open(streams)
     failover_reader = FailoverReader(membership, follower, ReplicaServer(follower, durable=True))

@@ -70,7 +70,7 @@ async def test_half_made_replica_is_deleted_unless_wanted(
     await streams.create(half, POINTS)
     await streams.create(other, EVENTS)
     membership = FabricMembership(settings, clock)
-    await membership.open(streams, ())
+    await membership.open(streams, (), lambda _: False)
     follower = Follower(membership, settings.home, 0, clock)
     follower.open(streams)
     await follower.reconcile()
