@@ -48,7 +48,9 @@ For each missing part of the data, the function appends a message to the list.
 
 def promql_routes(agent: Agent, settings: AgentSettings, clock: Clock) -> APIRouter:
     """Return the routes of the Prometheus HTTP API."""
-    routes = proxied_router(agent.proxy, "prometheus", prefix=PATH, fails_over=True)
+    routes = proxied_router(
+        agent.proxy, "prometheus", prefix=PATH, fails_over=True, only_reads=True
+    )
     querier = Querier(agent, settings)
     _add_query_routes(routes, QueryEngine(querier, settings), clock)
     _add_label_routes(routes, LabelIndex(agent, settings, querier))

@@ -46,7 +46,7 @@ _BODY = msgspec.json.Decoder(SqlBody)
 
 def sql_routes(agent: Agent) -> APIRouter:
     """Return a router with the route ``POST /sql``."""
-    routes = proxied_router(agent.proxy, "sql")
+    routes = proxied_router(agent.proxy, "sql", only_reads=True)
 
     @routes.post("/sql", summary="Query by SQL", openapi_extra=json_body(SqlBody, _EXAMPLE))
     @requires("read", by_entity=True)

@@ -15,6 +15,7 @@ from mistbow.auth.rules import authorize
 from mistbow.errors import MistbowError, UnavailableError
 from mistbow.http.limits import is_true
 from mistbow.telemetry import get_logger
+from storage_agent.http.abandonment import answer_while_connected
 from storage_agent.membership.network import (
     VIA,
     PeerNetwork,
@@ -136,22 +137,23 @@ class Proxy:
 
 
 def proxied_router(
-    proxy: Proxy, tag: str, *, prefix: str = "", fails_over: bool = False
+    proxy: Proxy, tag: str, *, prefix: str = "", fails_over: bool = False, only_reads: bool = False
 ) -> APIRouter:
     """Return a router whose routes forward requests to the site in the parameter ``site``.
 
     ``fails_over``: whether the handler of the route answers a request for an unreachable site. The
-    handler finds the site in ``UNREACHABLE``.
+    handler finds the site in ``UNREACHABLE``. ``only_reads``: whether a request is cancelled when
+    its client disconnects, here and at the other site.
     """
     return APIRouter(
         prefix=prefix,
         tags=[tag],
-        route_class=_proxied_route(proxy, fails_over),
+        route_class=_proxied_route(proxy, fails_over, only_reads),
         dependencies=[Depends(_site_parameter)],
     )
 
 
-def _proxied_route(proxy: Proxy, fails_over: bool) -> type[APIRoute]:
+def _proxied_route(proxy: Proxy, fails_over: bool, only_reads: bool) -> type[APIRoute]:
     """Return a route class that calls the proxy: FastAPI has no other way to wrap a handler."""
 
     class ProxiedRoute(APIRoute):
@@ -161,7 +163,10 @@ def _proxied_route(proxy: Proxy, fails_over: bool) -> type[APIRoute]:
             async def handle(request: Request) -> Response:
                 return await proxy.handle(request, local, fails_over=fails_over)
 
-            return handle
+            async def handle_while_connected(request: Request) -> Response:
+                return await answer_while_connected(request, handle)
+
+            return handle_while_connected if only_reads else handle
 
     return ProxiedRoute
 

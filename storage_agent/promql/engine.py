@@ -81,6 +81,8 @@ class QueryEngine:
             raise limits.timeout() from error
         except RecursionError as error:
             raise bad_data("the query is nested too deeply") from error
+        finally:
+            limits.abandoned.set()  # after a timeout or a disconnect, the thread still evaluates
 
     async def _read(
         self, tree: syntax.Expr, query: Query, limits: Limits, missing: list[str]

@@ -1,8 +1,9 @@
 """The evaluation of a query's syntax tree on samples, at all timestamps at once."""
 
+import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import promql_parser as syntax
@@ -52,15 +53,16 @@ class Limits:
     """The limits of a query.
 
     ``samples``: the maximum number of samples in memory. ``deadline``: the time at which the
-    evaluation must end (s, monotonic clock).
+    evaluation must end (s, monotonic clock). ``abandoned``: set when nobody waits for the answer.
     """
 
     samples: int
     deadline: float
+    abandoned: threading.Event = field(default_factory=threading.Event)
 
     def check_time(self) -> None:
-        """Raise ``PromqlError`` if the deadline has passed."""
-        if time.monotonic() > self.deadline:
+        """Raise ``PromqlError`` if the deadline has passed, or if nobody waits for the answer."""
+        if self.abandoned.is_set() or time.monotonic() > self.deadline:
             raise self.timeout()
 
     def timeout(self) -> PromqlError:

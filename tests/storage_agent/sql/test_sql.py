@@ -1,7 +1,10 @@
 """POST /sql: answers, and rejected queries."""
 
 import base64
+import json
+import socket
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pyarrow as pa
@@ -9,6 +12,7 @@ import pytest
 
 from mistbow.client.agent import AgentClient
 from tests.storage_agent.sql.conftest import NOW, TOKEN
+from tests.support.conditions import eventually
 
 AUTHORIZED = {"Authorization": f"Bearer {TOKEN}"}
 
@@ -234,3 +238,28 @@ def test_rows_and_bytes_are_bounded(agent: AgentClient) -> None:
     assert "1000 rows" in refusal(agent, "SELECT * FROM range(1000000000000)", 413)["message"]
     big = "SELECT repeat('x', 1000000) FROM range(40)"
     assert "bytes" in refusal(agent, big, 413)["message"]
+
+
+def test_query_of_disconnected_client_is_ended(agent: AgentClient) -> None:
+    def select_one(timeout: float) -> httpx.Response:
+        body = {"query": "SELECT 1"}
+        return httpx.post(f"{agent.url}/sql", json=body, headers=AUTHORIZED, timeout=timeout)
+
+    def is_busy() -> bool:
+        try:
+            select_one(timeout=0.5)
+        except httpx.TimeoutException:
+            return True
+        return False
+
+    assert select_one(timeout=60).is_success  # the next query finds an idle process
+    address = urlsplit(agent.url)
+    body = json.dumps({"query": "SELECT count(*) FROM range(1000000000000)"})
+    head = (
+        f"POST /sql HTTP/1.1\r\nHost: {address.netloc}\r\nAuthorization: Bearer {TOKEN}\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    )
+    with socket.create_connection((address.hostname, address.port)) as client:
+        client.sendall((head + body).encode())
+        eventually(is_busy, what="the query runs")
+    assert select_one(timeout=20).json()["rows"] == [[1]]
