@@ -38,6 +38,7 @@ from mistbow.http.limits import BodyLimit, RequestLimit, error_headers
 from mistbow.http.protocol import BoundedProtocol
 from mistbow.http.web_pages import WebPageGuard
 from mistbow.loopback import is_loopback
+from mistbow.name_resolver import NAMES
 from mistbow.openapi import ApiDescription, Service
 from mistbow.os_faults import fault_of
 from mistbow.ports import check_ports
@@ -183,7 +184,7 @@ def _add_operations(app: FastAPI, readiness: Readiness, warnings: Readiness) -> 
     @requires("read")
     async def readyz() -> JSONResponse:
         """Return whether the service can serve; the status is 503 while it waits for something."""
-        waiting, warned = await readiness(), await warnings()
+        waiting, warned = await readiness(), [*await warnings(), *NAMES.problems()]
         body = {"status": "waiting" if waiting else "ready", "waiting_for": waiting}
         if warned:
             body["warnings"] = warned

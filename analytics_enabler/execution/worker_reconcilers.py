@@ -17,6 +17,7 @@ from analytics_enabler.execution.rate_meter import RateMeter
 from analytics_enabler.fragments import PartialOwner, partial_owner
 from mistbow.errors import MistbowError, UnavailableError
 from mistbow.fabric import Worker
+from mistbow.name_resolver import UnresolvedNameError
 from mistbow.runtime.periodic import PeriodicTask, Schedule
 from mistbow.telemetry import get_logger
 
@@ -152,7 +153,8 @@ class WorkerReconciler:
         except MistbowError as error:
             self.observed = {}
             match error.__cause__:
-                case httpx.TimeoutException():
+                # Nothing was refused: a name that does not resolve says nothing about the worker.
+                case httpx.TimeoutException() | UnresolvedNameError():
                     self._note_contact(_Contact.TIMEOUT)
                 case httpx.ConnectError():
                     self._note_contact(_Contact.CONNECTION_REFUSED)

@@ -4,12 +4,12 @@ A server proves its identity only to clients that have dialled one of its own ad
 at another address can pass on the proof.
 """
 
-import asyncio
 import ipaddress
-import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
+
+from mistbow.name_resolver import NameResolver, UnresolvedNameError
 
 _PORTS = {"http": 80, "https": 443}
 _LOOKUP_S = 2.0
@@ -51,6 +51,8 @@ class OwnAddresses:
 
     def __init__(self, urls: Iterable[str]) -> None:
         self._audiences = frozenset(audience_of(url) for url in urls)
+        # Clients choose the names in their challenges: these must not delay other names.
+        self._names = NameResolver()
 
     async def include(self, audience: str, local: LocalEnd) -> bool:
         """Return whether an audience is an address of this service.
@@ -69,21 +71,11 @@ class OwnAddresses:
             return False
         if (parts.scheme, port) != (local.scheme, local.port):
             return False
-        return _ip(local.host) in await _addresses_of(host)
-
-
-async def _addresses_of(host: str) -> set[str]:
-    try:
-        return {_ip(host)}
-    except ValueError:
-        pass
-    loop = asyncio.get_running_loop()
-    try:
-        async with asyncio.timeout(_LOOKUP_S):
-            found = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except (OSError, TimeoutError, UnicodeError):
-        return set()
-    return {_ip(str(address[0])) for *_, address in found}
+        try:
+            addresses = await self._names.resolve_async(host, _LOOKUP_S)
+        except UnresolvedNameError:
+            return False
+        return _ip(local.host) in map(_ip, addresses)
 
 
 def _ip(text: str) -> str:

@@ -13,6 +13,7 @@ import httpx
 import msgspec
 import stamina
 
+from mistbow.client.connections import async_transport, transport
 from mistbow.client.credentials import UnverifiedServiceError
 from mistbow.errors import MistbowError, UnavailableError, from_body
 from mistbow.loopback import is_loopback_url
@@ -179,7 +180,10 @@ class Transport:
     ) -> None:
         self.url = url.rstrip("/")
         self._attempts = attempts
-        self._http = httpx.Client(base_url=self.url, **_settings(self.url, token, ca))
+        settings = _settings(self.url, token, ca)
+        tls, limits = settings["verify"], settings["limits"]
+        direct = None if settings["trust_env"] else transport(tls, limits)
+        self._http = httpx.Client(base_url=self.url, transport=direct, **settings)
 
     def send(self, call: Call[T]) -> T:
         """Return the service's answer; raises the ``MistbowError`` that the service answers.
@@ -236,7 +240,9 @@ class AsyncTransport:
         self.url = url.rstrip("/")
         self._attempts = attempts
         settings = _settings(self.url, token, ca, max_connections)
-        self._http = httpx.AsyncClient(base_url=self.url, **settings)
+        tls, limits = settings["verify"], settings["limits"]
+        direct = None if settings["trust_env"] else async_transport(tls, limits)
+        self._http = httpx.AsyncClient(base_url=self.url, transport=direct, **settings)
 
     async def send(self, call: Call[T]) -> T:
         """Return the service's answer; see ``Transport.send``."""

@@ -14,8 +14,10 @@ from pydantic import SecretStr
 
 from mistbow.auth.authentication import caller_headers
 from mistbow.auth.callers import current_caller
+from mistbow.client.connections import async_transport
 from mistbow.client.credentials import ServiceCredentials, UnverifiedServiceError
 from mistbow.errors import NotFoundError, UnavailableError, from_body
+from mistbow.name_resolver import NAMES, NameResolver
 from mistbow.streams.schemas import METADATA
 from mistbow.streams.wire import Chunk, ChunkDecoder
 from mistbow.tls import client_context
@@ -81,13 +83,19 @@ class PeerResponse:
 class PeerNetwork:
     """Sends requests to peers, directly or through another peer that reaches the target.
 
-    ``own``: the name of this site.
+    ``own``: the name of this site. ``names``: resolves the names in the peers' addresses.
     """
 
     def __init__(
-        self, own: str, peers: Peers, token: SecretStr | None, ca: Path | None = None
+        self,
+        own: str,
+        peers: Peers,
+        token: SecretStr | None,
+        ca: Path | None = None,
+        names: NameResolver = NAMES,
     ) -> None:
         self.own = own
+        self._names = names
         self._peers = peers
         self._token = "" if token is None else token.get_secret_value()
         self._tls = client_context(ca)
@@ -99,8 +107,7 @@ class PeerNetwork:
             self._clients[address] = httpx.AsyncClient(
                 base_url=address,
                 auth=ServiceCredentials(address, self._token),
-                limits=_LIMITS,
-                verify=self._tls,
+                transport=async_transport(self._tls, _LIMITS, self._names),
                 trust_env=False,
             )
         return self._clients[address]
@@ -216,9 +223,14 @@ class PeerNetwork:
                 timespec="seconds"
             )
             since = f"has not answered since {answered_at}"
-        return UnavailableError(
-            f"the site {site} {since}, and no other site reaches it", hint="Try again later."
-        )
+        message = f"the site {site} {since}, and no other site reaches it"
+        unresolved = peer and self._names.problem(httpx.URL(peer.url).raw_host.decode())
+        if unresolved:
+            return UnavailableError(
+                f"{message}: {unresolved}",
+                hint="Check the name server, and the name in MISTBOW_AGENT_URL of that agent.",
+            )
+        return UnavailableError(message, hint="Try again later.")
 
 
 def decode_error(status: int, data: bytes) -> Exception:

@@ -38,41 +38,51 @@ class Fog:
 
     def __init__(self, backend: NamespaceBackend, home: Path, **more: object) -> None:
         self._backend = backend
-        peers = {"a": backend.address("b", "one"), "c": backend.address("b", "two"), "b": ""}
-        for name, networks in NETWORKS.items():
-            address = backend.address(name, networks[0])
-            settings = {
-                "MISTBOW_NODE": f"node-{name}",
-                "MISTBOW_SITE": name,
-                "MISTBOW_HOST": "0.0.0.0",  # noqa: S104 - in a namespace of its own
-                "MISTBOW_TOKEN": TOKEN,
-                "MISTBOW_AGENT_PORT": str(PORT),
-                "MISTBOW_AGENT_URL": f"http://{address}:{PORT}",
-                "MISTBOW_PEERS": f"http://{peers[name]}:{PORT}" if peers[name] else "",
-                "MISTBOW_LOG_LEVEL": "warning",
-                **{f"MISTBOW_{name.upper()}": str(value) for name, value in more.items()},
-            }
-            backend.spawn(
-                name,
-                [
-                    sys.executable,
-                    "-m",
-                    "tests.storage_agent.membership.site_process",
-                    str(home / name),
-                ],
-                env={**os.environ, **settings},
-            )
+        self._more = {f"MISTBOW_{name.upper()}": str(value) for name, value in more.items()}
+        for name in NETWORKS:
+            argv = [sys.executable, "-m", "tests.storage_agent.membership.site_process"]
+            environment = {**os.environ, **self._settings(name)}
+            backend.spawn(name, self._command(name, [*argv, str(home / name)]), env=environment)
         for name in NETWORKS:
             eventually(lambda name=name: self.is_ready(name), timeout=90, what=f"{name} is ready")  # type: ignore[misc]
+
+    def _settings(self, site: str) -> dict[str, str]:
+        """Return the environment variables of a site's agent."""
+        peer = {"a": f"http://{self._host('b', 'one')}:{PORT}", "b": ""}
+        peer["c"] = f"http://{self._host('b', 'two')}:{PORT}"
+        return {
+            "MISTBOW_NODE": f"node-{site}",
+            "MISTBOW_SITE": site,
+            "MISTBOW_HOST": "0.0.0.0",  # noqa: S104 - in a namespace of its own
+            "MISTBOW_TOKEN": TOKEN,
+            "MISTBOW_AGENT_PORT": str(PORT),
+            "MISTBOW_AGENT_URL": f"http://{self._host(site, NETWORKS[site][0])}:{PORT}",
+            "MISTBOW_PEERS": peer[site],
+            "MISTBOW_LOG_LEVEL": "warning",
+            **self._more,
+        }
+
+    def _host(self, site: str, network: str) -> str:
+        """Return the host in the address of a site's agent."""
+        return self._backend.address(site, network)
+
+    def _command(self, site: str, argv: list[str]) -> list[str]:
+        """Return the command that runs a site's process."""
+        return argv
 
     def is_ready(self, site: str) -> bool:
         """Return whether a site's agent is ready."""
         with self._backend.inside(site):
             try:
-                headers = {"Authorization": f"Bearer {TOKEN}"}
-                return httpx.get(f"http://127.0.0.1:{PORT}/readyz", headers=headers).is_success
+                return self.readyz().is_success
             except httpx.TransportError:
                 return False
+
+    @staticmethod
+    def readyz() -> httpx.Response:
+        """Return the readiness of the agent in the namespace of the calling thread."""
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        return httpx.get(f"http://127.0.0.1:{PORT}/readyz", headers=headers)
 
     @contextmanager
     def at(self, site: str) -> Iterator[AgentClient]:

@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from ignite_server.ports import free_ports
 from mistbow.auth.rules import requires
 from mistbow.errors import UnavailableError
+from mistbow.name_resolver import NameResolver
 from mistbow.service import create_service
 from mistbow.settings import ServiceSettings
 from storage_agent.membership.heartbeat import Heartbeat, PeerReport
@@ -33,6 +34,22 @@ async def test_request_is_unavailable_if_the_second_hop_is_lost_during_the_first
     # At the first wait: while b is contacted, the link to c is found broken.
     asyncio.get_running_loop().call_soon(peers.record_failure, to_c)
     with pytest.raises(UnavailableError, match="no other site reaches it"):
+        await network.send(post_request("b", "/get", b"{}"))
+    await network.close()
+
+
+async def test_unresolved_name_of_a_peer_is_reported() -> None:
+    def look_up(host: str) -> tuple[str, ...]:
+        raise OSError(-2, "Name or service not known")
+
+    peers = Peers(heartbeat("a", "http://127.0.0.1:1"), [], lambda: 0)
+    peers.record_answer("http://b.test:8300", heartbeat("b", "http://b.test:8300"), None)
+    network = PeerNetwork("a", peers, None, names=NameResolver(look_up))
+    reason = (
+        r"and no other site reaches it: the name b\.test has not resolved since .* \(Name or "
+        r"service not known\); the next look-up is at "
+    )
+    with pytest.raises(UnavailableError, match=reason):
         await network.send(post_request("b", "/get", b"{}"))
     await network.close()
 

@@ -1,0 +1,154 @@
+"""Connections of HTTP clients to named services, by way of the name resolver of this process.
+
+Only the look-up of the name differs from that of the library: TLS still verifies the name, and the
+header ``Host`` still contains it.
+"""
+
+import asyncio
+import ssl
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+import httpcore
+import httpx
+
+from mistbow.name_resolver import NAMES, NameResolver
+
+_NEXT_ADDRESS_S = 0.25
+"""The pause before a connection to the next address of a name is attempted too (RFC 8305)."""
+
+_Options = Iterable[httpcore.SOCKET_OPTION] | None
+_Connect = Callable[[str], Awaitable[httpcore.AsyncNetworkStream]]
+
+
+def transport(
+    tls: ssl.SSLContext, limits: httpx.Limits, names: NameResolver = NAMES
+) -> httpx.HTTPTransport:
+    """Return a transport for ``httpx.Client``, which uses no proxy of the environment."""
+    return _Transport(tls, limits, names)
+
+
+def async_transport(
+    tls: ssl.SSLContext, limits: httpx.Limits, names: NameResolver = NAMES
+) -> httpx.AsyncHTTPTransport:
+    """Return a transport for ``httpx.AsyncClient``; see ``transport``."""
+    return _AsyncTransport(tls, limits, names)
+
+
+class _Transport(httpx.HTTPTransport):
+    def __init__(self, tls: ssl.SSLContext, limits: httpx.Limits, names: NameResolver) -> None:
+        super().__init__(verify=tls, trust_env=False)
+        # httpx has no parameter for the network backend of its pool.
+        self._pool = httpcore.ConnectionPool(
+            ssl_context=tls,
+            max_connections=limits.max_connections,
+            max_keepalive_connections=limits.max_keepalive_connections,
+            keepalive_expiry=limits.keepalive_expiry,
+            network_backend=_Backend(names),
+        )
+
+
+class _AsyncTransport(httpx.AsyncHTTPTransport):
+    def __init__(self, tls: ssl.SSLContext, limits: httpx.Limits, names: NameResolver) -> None:
+        super().__init__(verify=tls, trust_env=False)
+        self._pool = httpcore.AsyncConnectionPool(
+            ssl_context=tls,
+            max_connections=limits.max_connections,
+            max_keepalive_connections=limits.max_keepalive_connections,
+            keepalive_expiry=limits.keepalive_expiry,
+            network_backend=_AsyncBackend(names),
+        )
+
+
+class _Backend(httpcore.NetworkBackend):
+    def __init__(self, names: NameResolver) -> None:
+        self._names = names
+        self._tcp = httpcore.SyncBackend()
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: _Options = None,
+    ) -> httpcore.NetworkStream:
+        """Connect to the first address of a host that accepts the connection."""
+        failure: Exception | None = None
+        for address in self._names.resolve(host, timeout):
+            try:
+                return self._tcp.connect_tcp(address, port, timeout, local_address, socket_options)
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+                failure = error
+        assert failure is not None  # noqa: S101 - there is at least one address
+        raise failure
+
+
+class _AsyncBackend(httpcore.AsyncNetworkBackend):
+    def __init__(self, names: NameResolver) -> None:
+        self._names = names
+        self._tcp = httpcore.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: _Options = None,
+    ) -> httpcore.AsyncNetworkStream:
+        """Connect to the address of a host that accepts the connection first."""
+        begun_at = time.monotonic()
+        addresses = await self._names.resolve_async(host, timeout)
+
+        def connect(address: str) -> Awaitable[httpcore.AsyncNetworkStream]:
+            left = None if timeout is None else max(0.0, begun_at + timeout - time.monotonic())
+            return self._tcp.connect_tcp(address, port, left, local_address, socket_options)
+
+        if len(addresses) == 1:
+            return await connect(addresses[0])
+        return await _connect_first(addresses, connect)
+
+
+async def _connect_first(
+    addresses: Sequence[str], connect: _Connect
+) -> httpcore.AsyncNetworkStream:
+    """Connect to addresses, one after the other but overlapping; return the first connection."""
+
+    async def attempt(address: str) -> httpcore.AsyncNetworkStream:
+        return await connect(address)
+
+    untried = deque(addresses)
+    attempts: list[asyncio.Task[httpcore.AsyncNetworkStream]] = []
+    winner = failed = None
+    try:
+        while untried or not all(task.done() for task in attempts):
+            if untried:
+                attempts.append(asyncio.create_task(attempt(untried.popleft())))
+            running = [task for task in attempts if not task.done()]
+            done, _ = await asyncio.wait(
+                running,
+                timeout=_NEXT_ADDRESS_S if untried else None,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            for task in done:
+                if task.exception() is None:
+                    winner = task
+                    return task.result()
+                failed = task.exception()
+        # The last failure: a timeout says more than a refusal before it.
+        assert failed is not None  # noqa: S101 - there is at least one address
+        raise failed
+    finally:
+        await _discard([task for task in attempts if task is not winner])
+
+
+async def _discard(attempts: list[asyncio.Task[httpcore.AsyncNetworkStream]]) -> None:
+    for task in attempts:
+        task.cancel()
+    if attempts:
+        await asyncio.wait(attempts)
+    for task in attempts:
+        if not task.cancelled() and task.exception() is None:
+            await task.result().aclose()

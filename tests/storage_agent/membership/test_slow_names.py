@@ -1,0 +1,104 @@
+"""Sites that have names, with a name server that answers some names late.
+
+The agents are processes in network namespaces, with the system's own resolver.
+"""
+
+import json
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fog_emulation.topology import Shape
+from mistbow.errors import UnavailableError
+from tests.fog_emulation.namespaces import needs_namespaces, running_fog
+from tests.support.conditions import eventually
+from tests.support.fogs import NETWORKS, PORT, Fog, plan
+
+pytestmark = [
+    needs_namespaces,
+    pytest.mark.skipif(shutil.which("unshare") is None, reason="needs unshare of util-linux"),
+]
+
+SLOW_S = 10.0
+_MOUNTED = 'mount --bind "$0" /etc/resolv.conf && exec "$@"'
+
+
+class NamedFog(Fog):
+    """Three sites whose agents know each other by name.
+
+    The name of c is answered late. ``gone.test`` is a peer of b whose name does not exist, which is
+    answered late too.
+    """
+
+    def _host(self, site: str, network: str) -> str:
+        return f"{site}.test"
+
+    def _settings(self, site: str) -> dict[str, str]:
+        settings = super()._settings(site)
+        if site == "b":
+            settings["MISTBOW_PEERS"] = f"http://gone.test:{PORT}"
+        return settings
+
+    def _command(self, site: str, argv: list[str]) -> list[str]:
+        address = self._backend.address
+        names: dict[str, tuple[str | None, float]] = {
+            f"{other}.test": (address(other, network), SLOW_S if other == "c" else 0.0)
+            for network in NETWORKS[site]
+            for other, networks in NETWORKS.items()
+            if network in networks
+        }
+        names["gone.test"] = (None, SLOW_S)
+        server = [sys.executable, "-m", "tests.support.name_server", json.dumps(names)]
+        self._backend.spawn(site, server)
+        resolv = Path(argv[-1]).with_name(f"{site}.conf")
+        # One query of a name: the resolver waits longer than the name server does.
+        resolv.write_text("nameserver 127.0.0.1\noptions timeout:30 attempts:1\n")
+        return ["unshare", "--mount", "sh", "-c", _MOUNTED, str(resolv), *argv]
+
+
+@pytest.fixture(scope="module")
+def fog(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NamedFog]:
+    with running_fog(plan()) as backend:
+        yield NamedFog(backend, tmp_path_factory.mktemp("sites"))
+
+
+def test_slow_name_is_reached_and_missing_name_is_reported(fog: NamedFog) -> None:
+    eventually(lambda: fog.reached("b") == {"a", "b", "c"}, timeout=60, what="b reaches all")
+    with fog.inside("b"):
+        answer = fog.readyz().json()
+    assert answer["status"] == "ready"
+    (warning,) = answer["warnings"]
+    assert warning.startswith("the name gone.test has not resolved since 20")
+
+
+def test_site_returns_soon_while_other_names_are_slow(fog: NamedFog) -> None:
+    eventually(lambda: fog.reached("b") == {"a", "b", "c"}, timeout=60, what="b reaches all")
+    for _ in range(2):
+        fog.shape("a", Shape(loss=1.0))
+        eventually(lambda: fog.reached("b") == {"b", "c"}, what="b has noticed")
+        # Longer than a look-up of the slow names: there is one after the other all the time.
+        until = time.monotonic() + SLOW_S + 2
+        while time.monotonic() < until:
+            assert fog.reached("b") == {"b", "c"}
+        fog.shape("a", Shape())
+        eventually(lambda: "a" in fog.reached("b"), timeout=10, what="b reaches a again")
+        eventually(lambda: "b" in fog.reached("a"), timeout=10, what="a reaches b again")
+
+
+def test_unreachable_site_is_reported_with_its_unresolved_name(fog: NamedFog) -> None:
+    # a has no route to c, but reaches c by way of b; its name server does not know the name.
+    eventually(lambda: fog.reached("a") == {"a", "b", "c"}, timeout=60, what="a reaches all")
+    fog.shape("b", Shape(loss=1.0))
+    eventually(lambda: fog.reached("a") == {"a"}, what="a has noticed")
+    with fog.at("a") as at_a:
+        message = r"no other site reaches it: the name c\.test has not resolved since"
+        with pytest.raises(UnavailableError, match=message):
+            at_a.at("c").claim("metadata")
+        reasons = {each.node: each.missing for each in at_a.get(nodes=[]) if each.missing}
+    fog.shape("b", Shape())
+    assert "the name c.test has not resolved since" in str(reasons["node-c"])
+    assert "has not resolved" not in str(reasons["node-b"])
