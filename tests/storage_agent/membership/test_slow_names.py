@@ -76,14 +76,14 @@ def test_slow_name_is_reached_and_missing_name_is_reported(fog: NamedFog) -> Non
 
 
 def test_site_returns_soon_while_other_names_are_slow(fog: NamedFog) -> None:
-    eventually(lambda: fog.reached("b") == {"a", "b", "c"}, timeout=60, what="b reaches all")
+    eventually(lambda: "a" in fog.reached("b"), what="b reaches a")
     for _ in range(2):
         fog.shape("a", Shape(loss=1.0))
-        eventually(lambda: fog.reached("b") == {"b", "c"}, what="b has noticed")
+        eventually(lambda: "a" not in fog.reached("b"), what="b has noticed")
         # Longer than a look-up of the slow names: there is one after the other all the time.
         until = time.monotonic() + SLOW_S + 2
         while time.monotonic() < until:
-            assert fog.reached("b") == {"b", "c"}
+            assert "a" not in fog.reached("b")
         fog.shape("a", Shape())
         eventually(lambda: "a" in fog.reached("b"), timeout=10, what="b reaches a again")
         eventually(lambda: "b" in fog.reached("a"), timeout=10, what="a reaches b again")
