@@ -41,7 +41,8 @@ class InsightStatus(BaseModel):
 
     ``since``: the time after which the present definition of the insight is in force.
     ``first_tick``: the first tick with results. ``state_since``: the time since which the insight
-    has been shed or has lagged; None: the insight is neither shed nor lags.
+    has been shed, has lagged, has waited or has failed; None: none of these. ``error``: what is
+    missing, since when, why, and what comes next; None: nothing is missing.
     """
 
     name: str
@@ -52,13 +53,14 @@ class InsightStatus(BaseModel):
     first_tick: int
     state: str
     state_since: int | None = None
+    error: str | None = None
 
 
 class DeploymentStatus(BaseModel):
     """A deployment and its status.
 
     ``status``: the state of the insight that has made the least progress. ``status_since``: the
-    ``state_since`` of this insight.
+    ``state_since`` of this insight. ``error``: the errors of all insights.
     """
 
     deployment_id: str

@@ -116,6 +116,11 @@ def result_task(tasks: Tasks) -> str:
     return MERGE if MERGE in tasks else WHOLE
 
 
+def data_site(fragment: Fragment) -> str | None:
+    """Return the site whose points a fragment reads; None: the fragment is a merge."""
+    return None if isinstance(fragment, Merge) else fragment.source.site
+
+
 def partial_task(site: str) -> str:
     """Return the name of the task that reads the points of a site."""
     return f"at-{site}"

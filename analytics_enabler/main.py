@@ -48,7 +48,7 @@ def create_app(
     followed = AsyncAgentClient(
         settings.agent_url, credentials, ca=ca, max_connections=MAX_FOLLOWER_CONNECTIONS
     )
-    fabric_view = FabricView(agent)
+    fabric_view = FabricView(agent, clock)
     catalogue = DataCatalogue(agent, fabric_view, clock)
 
     async def frontier() -> int:
@@ -71,13 +71,13 @@ def create_app(
     planner = Planner(agent, placements, settings.patience_ms)
     driver = PlacementDriver(clock, settings.scheduler_settings)
     reconciler = Reconciler(
-        deployments, fabric_view, placements, planner, driver, catalogue, connect
+        deployments, fabric_view, placements, planner, driver, catalogue, connect, clock
     )
     sampling_requests = SamplingRequestPublisher(agent, fabric_view, deployments)
     explainer = Explainer(reconciler, fabric_view, catalogue, agent)
 
     async def readiness() -> list[str]:
-        return await _unready_reasons(deployments, settings.agent_url)
+        return await _unready_reasons(deployments, reconciler, settings.agent_url)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -102,14 +102,18 @@ def create_app(
     return app
 
 
-async def _unready_reasons(deployments: Deployments, agent_url: str) -> list[str]:
+async def _unready_reasons(
+    deployments: Deployments, reconciler: Reconciler, agent_url: str
+) -> list[str]:
     if deployments.fenced:
         return [
             "another enabler has taken over this site: stop one of the two, "
             "and restart this one if it is the one to stay"
         ]
     if not deployments.is_loaded:
-        return [f"the storage agent at {agent_url}: the deployments are not read yet"]
+        outage = reconciler.outage()
+        why = "" if outage is None else f": {outage}"
+        return [f"the deployments at the storage agent {agent_url} are not read yet{why}"]
     try:
         await deployments.check_lease()
     except MistbowError as error:

@@ -3,6 +3,7 @@
 from analytics.insight_models import Accepted, DeploymentStatus, InsightStatus
 from analytics_enabler.deployments.model import Deployment, Generation
 from analytics_enabler.execution import ExecutionStatus
+from analytics_enabler.execution.reports import InsightReport
 
 
 def accepted(deployment: Deployment) -> Accepted:
@@ -16,23 +17,25 @@ def accepted(deployment: Deployment) -> Accepted:
 
 def status_of(deployment: Deployment, execution: ExecutionStatus) -> DeploymentStatus:
     """Return the status of a deployment in the form of the API."""
-    summary = execution.summary(deployment)
+    report = execution.report(deployment)
     return DeploymentStatus(
         deployment_id=deployment.id,
         name=deployment.name,
-        status=summary.progress,
-        status_since=summary.since,
-        error=execution.error(deployment),
+        status=report.progress.progress,
+        status_since=report.progress.since,
+        error=report.error,
         queries=deployment.queries,
         created_at=deployment.created_at,
         updated_at=deployment.updated_at,
-        insights=[_insight_status(generation, execution) for generation in deployment.live],
+        insights=[
+            _insight_status(generation, report.insights[generation.uid])
+            for generation in deployment.live
+        ],
         warnings=list(deployment.warnings),
     )
 
 
-def _insight_status(generation: Generation, execution: ExecutionStatus) -> InsightStatus:
-    report = execution.progress(generation)
+def _insight_status(generation: Generation, report: InsightReport) -> InsightStatus:
     return InsightStatus(
         name=generation.name,
         uid=generation.uid,
@@ -40,6 +43,7 @@ def _insight_status(generation: Generation, execution: ExecutionStatus) -> Insig
         every_ms=generation.definition.every_ms,
         since=generation.since,
         first_tick=generation.first_tick,
-        state=report.progress,
-        state_since=report.since,
+        state=report.progress.progress,
+        state_since=report.progress.since,
+        error=report.error,
     )

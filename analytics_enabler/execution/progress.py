@@ -7,7 +7,6 @@ from enum import StrEnum
 from analytics.plan.fragments import Fragment
 from analytics.plan.status import FragmentStatus
 from analytics_enabler.deployments.model import Generation
-from mistbow.errors import MistbowError
 
 
 class Progress(StrEnum):
@@ -28,8 +27,8 @@ _RANK = {progress: rank for rank, progress in enumerate(Progress)}
 class ProgressReport:
     """The progress of an insight or a deployment.
 
-    ``since``: the time at which shedding or lagging began (ms since the epoch); None: the insight
-    is neither shed nor lags.
+    ``since``: the time at which shedding, lagging or an outage began (ms since the epoch); None:
+    the insight is neither shed nor lags, and no outage delays it.
     """
 
     progress: Progress
@@ -76,14 +75,3 @@ def worst(reports: Iterable[ProgressReport]) -> ProgressReport:
         key=lambda report: (_RANK[report.progress], report.since or 0),
         default=ProgressReport(Progress.RUNNING),
     )
-
-
-def describe_error(error: Exception | None) -> str | None:
-    """Return the text of an error for the status of a deployment; None: there is no error."""
-    match error:
-        case None:
-            return None
-        case MistbowError():
-            return error.message
-        case _:
-            return f"{type(error).__name__}: {error}"

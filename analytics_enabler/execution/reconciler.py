@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from analytics.plan.fragments import Fragment, Merge
+from analytics.plan.fragments import Fragment
 from analytics.plan.nodes import Plan
 from analytics_enabler.catalogue import DataCatalogue, SeriesLocation
 from analytics_enabler.deployments.service import Deployments
 from analytics_enabler.execution.group_placements import GroupPlacements
+from analytics_enabler.execution.outages import Outage, failed_reconciliation
 from analytics_enabler.execution.planner import Planner
-from analytics_enabler.execution.progress import describe_error
 from analytics_enabler.execution.status import ExecutionStatus
 from analytics_enabler.execution.worker_reconcilers import (
     Connect,
@@ -20,7 +20,7 @@ from analytics_enabler.execution.worker_reconcilers import (
     WorkerReconcilers,
 )
 from analytics_enabler.fabric_view import FabricView
-from analytics_enabler.fragments import PartialOwner, Tasks
+from analytics_enabler.fragments import PartialOwner, Tasks, data_site
 from analytics_enabler.groups import Group, slug
 from analytics_enabler.metrics import INSIGHTS, RECONCILE_ERRORS
 from analytics_enabler.scheduling.driver.driver import PlacementDriver
@@ -28,6 +28,7 @@ from analytics_enabler.scheduling.driver.jobs import job_of
 from analytics_enabler.scheduling.driver.snapshot import available_workers, fog_of
 from analytics_enabler.scheduling.model.jobs import Job
 from analytics_enabler.scheduling.sandbox.guard import Outcome
+from mistbow.clock import Clock
 from mistbow.errors import FencedError, MistbowError
 from mistbow.fabric import Fabric
 from mistbow.runtime.periodic import PeriodicTask, Schedule
@@ -54,6 +55,7 @@ class Reconciler:
         driver: PlacementDriver,
         catalogue: DataCatalogue,
         connect: Connect,
+        clock: Clock,
     ) -> None:
         self._deployments = deployments
         self._fabric_view = fabric_view
@@ -62,9 +64,11 @@ class Reconciler:
         self._driver = driver
         self._catalogue = catalogue
         self._task = PeriodicTask(self._attempt, Schedule("reconciliation", INTERVAL_S))
-        self._workers = WorkerReconcilers(connect, deployments.check_lease, self._task.wake)
+        self._clock = clock
+        self._failing_since: int | None = None
+        self._workers = WorkerReconcilers(connect, deployments.check_lease, self._task.wake, clock)
         self.status = ExecutionStatus(
-            planner, placements, driver, self._workers, lambda: describe_error(self._task.error)
+            planner, placements, driver, self._workers, fabric_view, self.outage, clock
         )
         self._planned_for: tuple[int, tuple[str, ...]] | None = None
         """(version of the deployments, sites) of the last plan; None: plan again."""
@@ -97,13 +101,19 @@ class Reconciler:
     async def _attempt(self) -> None:
         try:
             await self._reconcile()
-        except FencedError:
+        except Exception as error:
             RECONCILE_ERRORS.inc()
-            await self._reclaim()
+            if self._failing_since is None:
+                self._failing_since = self._clock()
+            if isinstance(error, FencedError):
+                await self._reclaim()
             raise
-        except Exception:
-            RECONCILE_ERRORS.inc()
-            raise
+        self._failing_since = None
+
+    def outage(self) -> Outage | None:
+        """Return the outage of the enabler itself; None: the last reconciliation succeeded."""
+        error = self._task.error
+        return None if error is None else failed_reconciliation(self._failing_since, error)
 
     async def _reclaim(self) -> None:
         # The enabler with the lease of the deployments is to have that of the placements too: of
@@ -130,6 +140,7 @@ class Reconciler:
         INSIGHTS.set(sum(len(deployment.live) for deployment in self._deployments.all()))
         await self._plan(fabric)
         await self._apply_placement(fabric)
+        self.status.observe()
         self._set_desired()
         await self._deployments.settle(dict(self.status.frontiers()))
 
@@ -157,7 +168,7 @@ class Reconciler:
             retained = {
                 task: node
                 for task, node in placement.nodes.items()
-                if task in tasks and _data_site(tasks[task]) in unreachable
+                if task in tasks and data_site(tasks[task]) in unreachable
             }
             placed = {**retained, **nodes.get(group.id, {})}
             await self._placements.store(msgspec.structs.replace(placement, nodes=placed))
@@ -175,7 +186,3 @@ class Reconciler:
         for worker in self._workers.all():
             fragments = desired.get(worker.worker.name, {})
             worker.set_desired(DesiredFragments(fragments, frozenset(retained)))
-
-
-def _data_site(fragment: Fragment) -> str | None:
-    return None if isinstance(fragment, Merge) else fragment.source.site

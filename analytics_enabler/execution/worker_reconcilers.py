@@ -12,9 +12,10 @@ import httpx
 from analytics.client.worker import AsyncWorkerClient
 from analytics.plan.fragments import Fragment
 from analytics.plan.status import FragmentStatus
-from analytics_enabler.execution.progress import describe_error
+from analytics_enabler.execution.outages import Outage, refusing_worker, silent_worker
 from analytics_enabler.execution.rate_meter import RateMeter
 from analytics_enabler.fragments import PartialOwner, partial_owner
+from mistbow.clock import Clock
 from mistbow.errors import MistbowError, UnavailableError
 from mistbow.fabric import Worker
 from mistbow.name_resolver import UnresolvedNameError
@@ -86,6 +87,7 @@ class WorkerReconciler:
         client: AsyncWorkerClient,
         check_lease: Callable[[], Awaitable[None]],
         on_death: Callable[[], None],
+        clock: Clock,
     ) -> None:
         self.worker = worker
         self.desired: DesiredFragments | None = None
@@ -103,18 +105,25 @@ class WorkerReconciler:
         self._client = client
         self._check_lease = check_lease
         self._on_death = on_death
+        self._clock = clock
+        self._failing_since: int | None = None
+        self._contact = _Contact.ANSWER
         self._refused_connections = 0
         self._timeouts = 0
         self._task = PeriodicTask(
-            self._reconcile,
+            self._attempt,
             Schedule("worker_reconciliation", INTERVAL_S, fields={"worker": worker.name}),
         )
         self._task.start()
 
     @property
-    def problem(self) -> str | None:
-        """The reason why the last reconciliation of the worker failed; None after a success."""
-        return describe_error(self._task.error)
+    def outage(self) -> Outage | None:
+        """The outage of the worker if its last reconciliation failed; None after a success."""
+        error = self._task.error
+        if error is None:
+            return None
+        describe = refusing_worker if self._contact is _Contact.ANSWER else silent_worker
+        return describe(self.worker, self._failing_since, error)
 
     @property
     def is_dead(self) -> bool:
@@ -133,6 +142,15 @@ class WorkerReconciler:
         """Stop reconciling; the worker continues to run its fragments."""
         await self._task.close()
         await self._client.close()
+
+    async def _attempt(self) -> None:
+        try:
+            await self._reconcile()
+        except Exception:
+            if self._failing_since is None:
+                self._failing_since = self._clock()
+            raise
+        self._failing_since = None
 
     async def _reconcile(self) -> None:
         try:
@@ -200,6 +218,7 @@ class WorkerReconciler:
 
     def _note_contact(self, contact: _Contact) -> None:
         was_dead = self.is_dead
+        self._contact = contact
         if contact is _Contact.TIMEOUT:
             self._timeouts += 1
         else:
@@ -218,10 +237,12 @@ class WorkerReconcilers:
         connect: Connect,
         check_lease: Callable[[], Awaitable[None]],
         on_death: Callable[[], None],
+        clock: Clock,
     ) -> None:
         self._connect = connect
         self._check_lease = check_lease
         self._on_death = on_death
+        self._clock = clock
         self._by_name: dict[str, WorkerReconciler] = {}
 
     async def set_workers(self, workers: Mapping[str, Worker]) -> None:
@@ -238,7 +259,7 @@ class WorkerReconcilers:
             if name not in self._by_name:
                 client = self._connect(worker.url)
                 self._by_name[name] = WorkerReconciler(
-                    worker, client, self._check_lease, self._on_death
+                    worker, client, self._check_lease, self._on_death, self._clock
                 )
 
     def all(self) -> list[WorkerReconciler]:

@@ -1,6 +1,8 @@
 """The API that deploys, checks and explains insights."""
 
 import json
+import re
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
@@ -29,7 +31,15 @@ def test_submit_show_list_delete(lone_enabler: EnablerClient) -> None:
     eventually(lambda: lone_enabler.show(deployment_id).status == "waiting for a worker")
     shown = lone_enabler.show(deployment_id)
     assert (shown.name, shown.queries) == ("host", TWO)
-    assert shown.error == "all.fair, whole: no node with site=n1"
+    assert shown.status_since is not None
+    since = datetime.fromtimestamp(shown.status_since // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    assert re.fullmatch(
+        rf"the site n1 has no worker since {since}: no worker has announced itself there\. The "
+        r"enabler uses a worker there as soon as it announces itself: start `mistbow worker`\.",
+        shown.error or "",
+    )
+    assert [each.error for each in shown.insights] == [shown.error] * 2
+    assert [each.state_since for each in shown.insights] == [shown.status_since] * 2
     assert shown.insights[0].uid == f"{accepted.deployment_id}/cpu_now/1"
     assert shown.insights[0].first_tick > shown.insights[0].since > 0
     assert lone_enabler.list() == [shown]

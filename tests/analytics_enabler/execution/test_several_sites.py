@@ -286,6 +286,27 @@ def test_results_of_two_sites_are_merged_and_missing_site_is_named(fog: TwoSites
         eventually(lambda: fog.merged_in_the_cloud() == [["cloud"]])
 
 
+def test_error_names_the_unreachable_site_and_what_happens_there(fog: TwoSites) -> None:
+    with fog.enabler() as enabler:
+        mean = enabler.submit(MEAN).deployment_id
+        here = enabler.submit(HERE).deployment_id
+        eventually(lambda: len(fog.partials()) == 2 and fog.running(Whole))
+        fog.edge_agent.close()
+        cut = "the site edge is unreachable since 20"
+        for each, consequence in (
+            (here, "Its worker edge-a continues alone, and its results are readable when it is"),
+            (mean, "Results lack its points, and are corrected when it is back."),
+        ):
+            shown = eventually(
+                lambda d=each: found if cut in ((found := enabler.show(d)).error or "") else None
+            )
+            assert ": its agent does not answer the site cloud. " in (shown.error or "")
+            assert consequence in (shown.error or "")
+            assert shown.insights[0].error == shown.error
+        shown = enabler.show(here)
+        assert (shown.status, shown.status_since is None) == ("waiting for a worker", False)
+
+
 def test_explain_reports_placement_and_traffic(fog: TwoSites) -> None:
     with fog.enabler() as enabler:
         enabler.submit(MEAN)

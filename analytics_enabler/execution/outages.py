@@ -1,0 +1,184 @@
+"""The outages that stop or delay insights: what, since when, why, and what comes next."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from analytics.plan.status import FragmentStatus
+from mistbow.errors import FencedError, MistbowError, UnavailableError
+from mistbow.fabric import Worker
+
+_TRACEBACK = "Traceback (most recent call last):"
+_NO_REASON = "no reason was reported"
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """One outage; ``since``: its beginning (ms), as far as this enabler has observed it.
+
+    >>> print(Outage("the disk is full", 1795262400000, "no space left", "Writes are retried"))
+    the disk is full since 2026-11-21T12:00:00Z: no space left. Writes are retried.
+    """
+
+    what: str
+    since: int | None
+    why: str | None
+    next: str
+
+    def __str__(self) -> str:
+        since = "" if self.since is None else f" since {_time(self.since)}"
+        return f"{self.what}{since}: {one_line(self.why)}. {self.next}."
+
+
+def in_order(outages: Iterable[Outage]) -> list[Outage]:
+    """Return outages in the order in which they began, because a later one may be a consequence."""
+    return sorted(
+        set(outages), key=lambda each: (each.since is None, each.since or 0, each.what, each.next)
+    )
+
+
+def one_line(reason: str | None) -> str:
+    """Return the first line of a reason without the period at its end.
+
+    >>> one_line("it is away.\\nmore"), one_line(None), one_line(f"failed: {_TRACEBACK}")
+    ('it is away', 'no reason was reported', 'failed')
+    """
+    line = (reason or "").strip().partition("\n")[0].removesuffix(_TRACEBACK)
+    return line.strip().rstrip(".:") or _NO_REASON
+
+
+def describe_error(error: Exception) -> str:
+    """Return the reason that an error gives, in one line.
+
+    >>> describe_error(ValueError("x")), describe_error(TimeoutError())
+    ('ValueError: x', 'TimeoutError')
+    """
+    if isinstance(error, MistbowError):
+        return one_line(error.message)
+    return one_line(f"{type(error).__name__}: {error}")
+
+
+def unreachable_site(site: str, since: int | None, own_site: str, consequence: str) -> Outage:
+    """Return the outage of a site that is cut off from the enabler's site."""
+    what, why = f"the site {site} is unreachable", f"its agent does not answer the site {own_site}"
+    return Outage(what, since, why, consequence)
+
+
+def site_without_worker(site: str, since: int | None, former: Sequence[str]) -> Outage:
+    """Return the outage of a reachable site that has no worker; ``former``: its last workers."""
+    why = "no worker has announced itself there"
+    if former:
+        why = f"its worker{'s' if former[1:] else ''} {' and '.join(former)} sent no announcement"
+    return Outage(
+        f"the site {site} has no worker",
+        since,
+        why,
+        "The enabler uses a worker there as soon as it announces itself: start `mistbow worker`",
+    )
+
+
+def unplaced_task(group: str, task: str, since: int | None, reasons: Sequence[str]) -> Outage:
+    """Return the outage of a task that no worker can run, because of ``reasons``."""
+    return Outage(
+        f"no worker can run {group}, {task}",
+        since,
+        "; ".join(map(one_line, reasons)),
+        "The enabler places it as soon as a worker can run it: add such a worker, or change the "
+        "options of the insight",
+    )
+
+
+def lost_worker(name: str) -> Outage:
+    """Return the outage of a worker that has left the fabric, until its fragments are moved."""
+    return Outage(
+        f"the worker {name} is lost",
+        None,
+        "it sends no announcements, or its site is unreachable",
+        "The enabler places its fragments on another worker, or on this one when it is back",
+    )
+
+
+def silent_worker(worker: Worker, since: int | None, error: Exception) -> Outage:
+    """Return the outage of a worker that does not answer the enabler."""
+    return Outage(
+        f"the worker {worker.name} at {worker.url} does not answer the enabler",
+        since,
+        describe_error(error),
+        "The enabler tries again every 0.5 s, and moves fragments that another worker can run",
+    )
+
+
+def refusing_worker(worker: Worker, since: int | None, error: Exception) -> Outage:
+    """Return the outage of a worker that answers, but with an error."""
+    return Outage(
+        f"the worker {worker.name} at {worker.url} does not run the fragments of the enabler",
+        since,
+        describe_error(error),
+        "The enabler tries again every 0.5 s",
+    )
+
+
+def failed_fragment(worker: str, status: FragmentStatus) -> Outage:
+    """Return the outage of a fragment whose last query failed, or is fenced."""
+    where = f"{status.id} on the worker {worker}"
+    if status.state == "fenced":
+        what, consequence = f"the fragment {where} is fenced", "The enabler starts it again"
+    elif status.state == "running":
+        what = f"the new version of the fragment {where} fails"
+        consequence = "The former version continues, and the worker tries again within 8 s"
+    else:
+        what = f"the fragment {where} fails"
+        consequence = (
+            "The worker starts it again within 8 s, and then computes the results since the failure"
+        )
+    return Outage(what, status.error_since, status.error, consequence)
+
+
+def overloaded_fragment(worker: str, status: FragmentStatus) -> Outage | None:
+    """Return the outage of a fragment that is shed or lags; None: it does neither."""
+    where = f"{status.id} on the worker {worker}"
+    if status.shed_since is not None:
+        return Outage(
+            f"the fragment {where} is paused",
+            status.shed_since,
+            "the worker has too much work",
+            "It resumes when the worker has capacity, and then computes the missing results",
+        )
+    if status.lagging_since is None:
+        return None
+    return Outage(
+        f"the results of the fragment {where} are late",
+        status.lagging_since,
+        f"the worker has too much work, and lags by {status.lag_ms / 1000:.0f} s",
+        "The worker catches up, or pauses insights of low salience",
+    )
+
+
+def failed_scheduler(request: str, since: int | None, problem: str) -> Outage:
+    """Return the outage of a scheduler that made no valid decision."""
+    return Outage(
+        f"the scheduler {request} fails",
+        since,
+        problem,
+        "Running fragments stay where they are, and the enabler asks the scheduler again when "
+        "insights or workers change, and after 60 s",
+    )
+
+
+def failed_reconciliation(since: int | None, error: Exception) -> Outage:
+    """Return the outage of the enabler itself, whose last reconciliation failed."""
+    match error:
+        case FencedError():
+            what = "another enabler has taken over this site"
+            consequence = "Stop one of the two enablers"
+        case UnavailableError():
+            what = "the enabler cannot use the storage agent of its site"
+            consequence = "Workers continue with their fragments, and the enabler tries again"
+        case _:
+            what = "the enabler cannot plan and place insights"
+            consequence = "Workers continue with their fragments, and the enabler tries again"
+    return Outage(what, since, describe_error(error), consequence)
+
+
+def _time(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
