@@ -24,7 +24,8 @@ def is_busy(api: httpx.Client) -> bool:
 
 def test_query_of_disconnected_client_is_ended(url: str, api: httpx.Client) -> None:
     address = urlsplit(url)
-    request = f"GET /api/v1/query_range?{urlencode(LONG)} HTTP/1.1\r\nHost: {address.netloc}\r\n\r\n"
+    path = f"/api/v1/query_range?{urlencode(LONG)}"
+    request = f"GET {path} HTTP/1.1\r\nHost: {address.netloc}\r\n\r\n"
     clients = [socket.create_connection((address.hostname, address.port)) for _ in range(2)]
     for client in clients:
         client.sendall(request.encode())
