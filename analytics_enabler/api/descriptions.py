@@ -108,6 +108,7 @@ def _json(model: str, example: Any, *statuses: int) -> AnswerDescription:
 
 
 _EVENT = {"schema": {"type": "string"}, "example": "event: result\nid: all.fair=9\ndata: {}\n\n"}
+_PLAN = {"schema": {"type": "string"}, "example": "Syntax\n  Insight name=a\n"}
 _ID = "_api_insights_deployment_id"
 
 DESCRIPTION = ApiDescription(
@@ -118,7 +119,9 @@ DESCRIPTION = ApiDescription(
         "get_api_insights": _json("DeploymentList", {"deployments": [_STATUS]}),
         f"get{_ID}": _json("DeploymentStatus", _STATUS),
         "post_api_insights_check": _json("CheckAnswer", {"ok": True, "problems": []}),
-        "post_api_insights_explain": _json("Explanation", {"problems": [], "plan": ["…"]}),
+        "post_api_insights_explain": AnswerDescription(
+            {**_json("Explanation", {"problems": [], "plan": ["…"]}).content, "text/plain": _PLAN}
+        ),
         f"get{_ID}_results": _json("Results", {"results": [_RESULT], "next": "all.fair=9"}),
         f"get{_ID}_results_follow": AnswerDescription({"text/event-stream": _EVENT}),
     },
