@@ -49,6 +49,9 @@ _STOP_PAUSE_S = 1.0
 _LAST_STOP_PAUSES_S = (0.1, 0.3, 1.0)
 """The times after which a stopped runner tries again to stop a query; then it gives up."""
 
+_OUTDATED_PATIENCE_S = 60.0
+"""The time in which an outdated candidate may still take over."""
+
 _MIN_CORRECTION_PAUSE_S = 1.0
 _MAX_CORRECTION_PAUSE_S = 10.0
 _FAILURES_REPORTED = 3
@@ -73,6 +76,8 @@ class FragmentRunner:
         self._load = LoadStatus()
         self._is_shed = False
         self._retry_at = 0.0
+        self._outdated_patience_s = _OUTDATED_PATIENCE_S
+        self._abandon_at = 0.0
         self._unstopped: list[EngineQuery] = []
         self._stop_again_at = 0.0
         self._commands: SimpleQueue[Command] = SimpleQueue()
@@ -228,6 +233,8 @@ class FragmentRunner:
     def _execute(self, command: Command) -> None:
         match command:
             case Accept():
+                if self._is_accepted(self._progress.candidate):
+                    self._abandon_at = time.monotonic() + self._outdated_patience_s
                 self._progress = replace(self._progress, accepted=command)
                 if self._progress.state is RunnerState.FENCED:
                     self._target.renew_leases()
@@ -291,9 +298,8 @@ class FragmentRunner:
 
     def _start_or_hand_over(self) -> None:
         candidate = self._progress.candidate
-        if candidate is not None and self._is_outdated_merge(candidate):
-            # Its panes may never catch up, now that no fragment needs them any more.
-            self._end(candidate)
+        if candidate is not None and not self._is_accepted(candidate):
+            self._end_if_obsolete(candidate)
         progress = self._progress
         if progress.candidate is None and not self._is_accepted(progress.active):
             if not self._slot.acquire(self):
@@ -308,8 +314,21 @@ class FragmentRunner:
         accepted = self._progress.accepted.fragment
         return query is not None and query.fragment.fingerprint == accepted.fingerprint
 
-    def _is_outdated_merge(self, query: EngineQuery) -> bool:
-        return isinstance(query.fragment, Merge) and not self._is_accepted(query)
+    def _end_if_obsolete(self, candidate: EngineQuery) -> None:
+        """End an outdated candidate that nobody waits for, or that is too slow to take over.
+
+        Other outdated candidates may take over, so that frequent changes do not delay all versions.
+        Each candidate that was too slow doubles the patience with the next.
+        """
+        # The panes of a merge may never catch up, now that no fragment needs them any more.
+        is_unneeded = isinstance(candidate.fragment, Merge)
+        if is_unneeded or self._is_accepted(self._progress.active):
+            self._end(candidate)
+        elif time.monotonic() >= self._abandon_at:
+            fragment = candidate.fragment
+            self._outdated_patience_s *= 2
+            log.warning("query_abandoned", fragment=fragment.id, fingerprint=fragment.fingerprint)
+            self._end(candidate)
 
     def _start(self, fragment: Fragment) -> EngineQuery:
         is_sole_writer = self._progress.active is None
@@ -352,6 +371,7 @@ class FragmentRunner:
             self._target.advance(fragment, attributes)
         former = self._progress.active
         self._keep_queries(candidate, None)
+        self._outdated_patience_s = _OUTDATED_PATIENCE_S
         if former is not None and isinstance(fragment, Merge):
             until = former.frontier + fragment.grain_ms
             epoch = leases.epoch_of(fragment.decisions, EVENTS)

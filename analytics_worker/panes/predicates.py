@@ -121,6 +121,9 @@ def holds_for(predicate: Expression, attributes: Attributes) -> bool:
             )
         case Membership():
             operand = _scalar(predicate.operand, attributes)
+            if isinstance(operand, str):
+                # A text equals texts only. There may be 100,000 options.
+                return operand in predicate.options
             return any(compare("==", operand, option) for option in predicate.options)
         case Literal(bool() as truth):
             return truth

@@ -33,6 +33,7 @@ FIRST = Partial(
     begin=0,
 )
 SECOND = msgspec.structs.replace(FIRST, lookback_ms=9000)
+THIRD = msgspec.structs.replace(FIRST, lookback_ms=7000)
 
 
 @pytest.fixture(autouse=True)
@@ -40,6 +41,7 @@ def brief_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the pauses of runners, whose order stays the same."""
     monkeypatch.setattr(runner, "_OBSERVE_PERIOD_S", 0.01)
     monkeypatch.setattr(runner, "_RETRY_PAUSES_S", (0.1, 0.2, 0.4, 0.8))
+    monkeypatch.setattr(runner, "_OUTDATED_PATIENCE_S", 0.2)
     monkeypatch.setattr(runner, "_STOP_PAUSE_S", 0.1)
     monkeypatch.setattr(runner, "_LAST_STOP_PAUSES_S", (0.01, 0.03, 0.1))
 
@@ -212,6 +214,28 @@ def test_changed_fragment_is_handed_over_when_its_query_has_caught_up(scene: Run
     assert scene.runner.status().active == SECOND.fingerprint
     scene.stops(first)
     assert scene.runner.status().batches == 2
+
+
+def test_outdated_candidate_that_does_not_catch_up_is_abandoned(scene: RunnerScene) -> None:
+    first = _run(scene)
+    scene.runner.accept(SECOND)
+    scene.has_queries(2)
+    scene.runner.accept(THIRD)
+    scene.has_queries(3)
+    assert scene.library.queries[1].stopped
+    assert scene.library.queries[2].fragment == THIRD
+    assert not first.stopped
+
+
+def test_candidate_ends_if_the_active_version_is_accepted_again(scene: RunnerScene) -> None:
+    first = _run(scene)
+    scene.runner.accept(SECOND)
+    scene.has_queries(2)
+    scene.runner.accept(FIRST)
+    scene.stops(scene.library.queries[1])
+    assert scene.runner.status().active == FIRST.fingerprint
+    assert not first.stopped
+    assert len(scene.library.queries) == 2
 
 
 def test_failed_candidate_is_retried_while_the_active_query_goes_on(scene: RunnerScene) -> None:
