@@ -16,7 +16,7 @@ from analytics_enabler.execution.outages import Outage, refusing_worker, silent_
 from analytics_enabler.execution.rate_meter import RateMeter
 from analytics_enabler.fragments import PartialOwner, partial_owner
 from mistbow.clock import Clock
-from mistbow.errors import MistbowError, UnavailableError
+from mistbow.errors import MistbowError, NotFoundError, UnavailableError
 from mistbow.fabric import Worker
 from mistbow.name_resolver import UnresolvedNameError
 from mistbow.runtime.periodic import PeriodicTask, Schedule
@@ -26,8 +26,11 @@ log = get_logger(__name__)
 
 INTERVAL_S = 0.5
 PATIENCE_S = 4.0
-MAX_REFUSED_CONNECTIONS = 2
-"""The number of consecutive refused connections after which a worker is considered dead."""
+MAX_REFUSALS = 2
+"""The number of consecutive refusals after which a worker is considered dead.
+
+The connection was refused, or what listens at the address is no worker of this fog.
+"""
 
 MAX_TIMEOUTS = 3
 """The number of consecutive timeouts after which a worker is considered dead.
@@ -74,7 +77,7 @@ class _Contact(Enum):
     """The outcome of one request to a worker."""
 
     ANSWER = auto()
-    CONNECTION_REFUSED = auto()
+    REFUSAL = auto()
     TIMEOUT = auto()
 
 
@@ -88,7 +91,14 @@ class WorkerReconciler:
         check_lease: Callable[[], Awaitable[None]],
         on_death: Callable[[], None],
         clock: Clock,
+        *,
+        is_known: bool,
     ) -> None:
+        """Start to reconcile.
+
+        ``is_known``: whether the worker may have fragments already. Any other worker is considered
+        dead until it answers, so that no fragment moves to an address at which no worker is.
+        """
         self.worker = worker
         self.desired: DesiredFragments | None = None
         """The fragments that the worker should run.
@@ -108,7 +118,8 @@ class WorkerReconciler:
         self._clock = clock
         self._failing_since: int | None = None
         self._contact = _Contact.ANSWER
-        self._refused_connections = 0
+        self._has_answered = is_known
+        self._refusals = 0
         self._timeouts = 0
         self._task = PeriodicTask(
             self._attempt,
@@ -127,9 +138,11 @@ class WorkerReconciler:
 
     @property
     def is_dead(self) -> bool:
-        """Whether the worker is considered dead, after refused connections or timeouts in a row."""
+        """Whether the worker is considered dead: it has not answered yet, or does not any more."""
         return (
-            self._refused_connections >= MAX_REFUSED_CONNECTIONS or self._timeouts >= MAX_TIMEOUTS
+            not self._has_answered
+            or self._refusals >= MAX_REFUSALS
+            or self._timeouts >= MAX_TIMEOUTS
         )
 
     def set_desired(self, desired: DesiredFragments) -> None:
@@ -174,8 +187,11 @@ class WorkerReconciler:
                 # Nothing was refused: a name that does not resolve says nothing about the worker.
                 case httpx.TimeoutException() | UnresolvedNameError():
                     self._note_contact(_Contact.TIMEOUT)
-                case httpx.ConnectError():
-                    self._note_contact(_Contact.CONNECTION_REFUSED)
+                case httpx.RequestError():
+                    self._note_contact(_Contact.REFUSAL)
+                case _ if isinstance(error, NotFoundError):
+                    # Another service of the fog has this address.
+                    self._note_contact(_Contact.REFUSAL)
                 case _:
                     self._note_contact(_Contact.ANSWER)
             raise
@@ -223,8 +239,8 @@ class WorkerReconciler:
             self._timeouts += 1
         else:
             self._timeouts = 0
-            refused = contact is _Contact.CONNECTION_REFUSED
-            self._refused_connections = self._refused_connections + 1 if refused else 0
+            self._refusals = self._refusals + 1 if contact is _Contact.REFUSAL else 0
+            self._has_answered |= contact is _Contact.ANSWER
         if self.is_dead != was_dead:
             self._on_death()
 
@@ -244,12 +260,16 @@ class WorkerReconcilers:
         self._on_death = on_death
         self._clock = clock
         self._by_name: dict[str, WorkerReconciler] = {}
+        self._is_first = True
 
     async def set_workers(self, workers: Mapping[str, Worker]) -> None:
         """Start a reconciler for each new worker, and close the reconcilers of missing workers.
 
-        ``workers``: name -> worker, for all available workers.
+        ``workers``: name -> worker, for all available workers. Those of the first call may run
+        fragments of a former enabler.
         """
+        known = set(workers) if self._is_first else set(self._by_name)
+        self._is_first = False
         for name, reconciler in list(self._by_name.items()):
             worker = workers.get(name)
             if worker is None or worker.url != reconciler.worker.url:
@@ -259,7 +279,12 @@ class WorkerReconcilers:
             if name not in self._by_name:
                 client = self._connect(worker.url)
                 self._by_name[name] = WorkerReconciler(
-                    worker, client, self._check_lease, self._on_death, self._clock
+                    worker,
+                    client,
+                    self._check_lease,
+                    self._on_death,
+                    self._clock,
+                    is_known=name in known,
                 )
 
     def all(self) -> list[WorkerReconciler]:

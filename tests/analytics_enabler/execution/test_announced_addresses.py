@@ -4,7 +4,9 @@ from pathlib import Path
 
 import httpx
 
+from analytics.client.enabler import EnablerClient
 from tests.analytics_enabler.conftest import running_enabler
+from tests.analytics_enabler.recording_worker import RecordingWorker
 from tests.support.conditions import eventually
 from tests.support.recorder import Recorder
 
@@ -23,3 +25,23 @@ def test_listener_announced_as_worker_receives_only_challenges(
         eventually(contacted_twice, what="the enabler has contacted it twice")
         assert set(listener.requests()) == {b"POST /challenge HTTP/1.1"}
         assert httpx.get(f"{enabler}/healthz").is_success
+
+
+def test_fragments_stay_where_they_run_if_a_new_worker_does_not_answer_as_a_worker(
+    enabler: EnablerClient, worker: RecordingWorker, agent_url: str
+) -> None:
+    deployment_id = enabler.submit("a = COMPUTE AVG(x) EVERY 5 s").deployment_id
+    eventually(lambda: worker.fragments)
+    with Recorder() as listener:
+        capacity = {"cores": 64, "memory_mb": 99_999, "cores_free": 64, "memory_free_mb": 99_999}
+        body = {"name": "w0", "url": listener.url, **capacity}
+
+        def contacted_often() -> bool:
+            httpx.put(f"{agent_url}/workers/w0", json=body).raise_for_status()
+            assert enabler.show(deployment_id).status != "waiting for a worker"
+            return len(listener.requests()) > 3
+
+        eventually(contacted_often, what="the enabler has contacted it four times")
+        later = enabler.submit("b = COMPUTE MAX(x) EVERY 5 s").deployment_id
+        eventually(lambda: f"{later}/b/1" in worker.insights)
+        assert len(worker.accepted) == 2
