@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from analytics.plan.fragments import Whole
 from analytics.plan.nodes import Plan, Window
 from analytics_worker.late_data.tick_spans import TickSpan, closed_ticks, spans_of_insights
-from analytics_worker.panes.routing import COLUMNS, metrics_needed, route
+from analytics_worker.panes.routing import COLUMNS, metrics_needed, route, select_metrics
 from mistbow.client.agent import AgentClient
 from mistbow.streams.models import (
     Offset,
@@ -61,7 +61,7 @@ class LatePointScanner:
         end = self.goal.next if self.until is None else min(self.goal.next, self.until)
         if source.feed is not msgspec.UNSET:
             return {}, end  # agents find late rows in their own points only
-        match = {"metric": list(metrics_needed(self.fragment.plan.panes))}
+        match = select_metrics(metrics_needed(self.fragment.plan.panes))
         late = site.read(
             source.stream, self.next, end, match=match, columns=COLUMNS, late=True
         ).table

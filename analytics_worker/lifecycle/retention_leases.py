@@ -20,7 +20,7 @@ _RENEWAL_S = 600.0
 _EXPIRY_MS = 3_600_000
 _MAX_METRICS = 1000
 _MAX_METRIC_LENGTH = 512
-_MAX_RETAIN_MS = 366 * 86_400_000
+_MAX_RETAIN_MS = 4 * 366 * 86_400_000
 """The longest period (ms) for which an agent promises to retain rows."""
 
 _SPARE_MS = 600_000

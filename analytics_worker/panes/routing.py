@@ -1,6 +1,7 @@
 """Routing: determines the panes to which a point belongs, and the key of the point in each pane."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from urllib.parse import quote
 
 import msgspec
 import pyarrow as pa
@@ -42,9 +43,24 @@ COLUMNS = ("metric", "entity", "attributes", "ts", "value", "horizon")
 """The columns of a raw stream that routing reads."""
 
 
+_MAX_SELECTION_BYTES = 32_768
+"""The maximum size of selected metrics in a URL; an agent takes at most 64 KiB of URL and headers.
+"""
+
+
 def metrics_needed(panes: Sequence[Pane]) -> tuple[str, ...]:
     """Return the metrics that the panes read, sorted and without duplicates."""
     return tuple(sorted({pane.source.metric for pane in panes}))
+
+
+def select_metrics(metrics: Collection[str]) -> dict[str, list[str]]:
+    """Return the selection (column -> values) of the points of ``metrics``, for a request.
+
+    The selection is empty, so that all points are read, if it is too long for a request: for
+    example if 2,000 insights read different metrics. ``route`` omits the points of other metrics.
+    """
+    size = sum(len(quote(f"&match=metric:{metric}", safe="")) for metric in metrics)
+    return {"metric": list(metrics)} if size <= _MAX_SELECTION_BYTES else {}
 
 
 def route(

@@ -13,7 +13,7 @@ from cachetools import LRUCache
 
 from analytics.plan.nodes import Pane, fingerprint
 from analytics.plan.sampling import NeymanAllocation
-from analytics_worker.panes.routing import COLUMNS, route
+from analytics_worker.panes.routing import COLUMNS, route, select_metrics
 from analytics_worker.sampling.point_sampling import Chances, EarlierChances, stratum_chances
 from mistbow.client.agent import AgentClient
 
@@ -45,7 +45,7 @@ def previous_chances(agent: AgentClient, site: str, stream: str, end: int | None
             stream,
             agent.seek(stream, after),
             end,
-            match={"metric": [metric]},
+            match=select_metrics((metric,)),
             columns=COLUMNS,
             min_ts=after + 1,
             max_ts=to,

@@ -28,7 +28,7 @@ from analytics.plan.feeds import Feed
 from analytics.plan.nodes import Pane
 from analytics_worker.agent_clients import agent_client
 from analytics_worker.panes.batching import BATCHED, batch_points
-from analytics_worker.panes.routing import COLUMNS, metrics_needed, route
+from analytics_worker.panes.routing import COLUMNS, metrics_needed, route, select_metrics
 from analytics_worker.panes.stream_points import to_points
 from analytics_worker.spark.feed_frontier import FeedFrontier
 from analytics_worker.spark.previous_periods import previous_chances
@@ -272,7 +272,7 @@ def _rows(options: SourceOptions, range_: Range) -> Iterator[pa.RecordBatch]:
 def _points(options: SourceOptions, range_: Range) -> pa.Table:
     metrics = metrics_needed(options.panes or ())
     if options.feed is None:
-        return _read(options, range_, {"metric": list(metrics)}, COLUMNS)
+        return _read(options, range_, select_metrics(metrics), COLUMNS)
     return to_points(_read(options, range_, {}, None), options.feed, metrics, range_.frontier)
 
 

@@ -14,7 +14,7 @@ from analytics.plan.fragments import StreamLocation
 from analytics.plan.nodes import Pane
 from analytics.plan.ticks import Ticks
 from analytics_worker.operators.accumulators import AccumulatorState
-from analytics_worker.panes.routing import COLUMNS, metrics_needed, route
+from analytics_worker.panes.routing import COLUMNS, metrics_needed, route, select_metrics
 from analytics_worker.stateful.accumulators import Accumulator, accumulate, as_json
 from analytics_worker.stateful.state_stream import StateAccess, append_states, locked, read_back
 from analytics_worker.stateful.state_table import StateEntry, StateTable
@@ -100,7 +100,7 @@ class StateCorrector:
             rows = site.read(
                 location.stream,
                 site.seek(location.stream, max(done - max_every_ms, 0)),
-                match={"metric": list(metrics_needed(panes))},
+                match=select_metrics(metrics_needed(panes)),
                 columns=COLUMNS,
                 min_ts=done - max_every_ms + 1,
                 max_ts=until,

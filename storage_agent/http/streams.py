@@ -18,6 +18,9 @@ from mistbow.timestamps import Timestamps
 from storage_agent.http.decode import invalid_field
 
 _MAX_ROWS = 1_000_000
+_MAX_RETAIN_MS = 4 * 366 * 86_400_000
+"""The longest period (ms) of retention: a window, its offset and EVERY last 366 days each."""
+
 _MAX_LEASE_MS = 366 * 86_400_000
 # The positions of these fields in the tables of Arrow's Message, RecordBatch, DictionaryBatch.
 _HEADER = 2
@@ -52,7 +55,7 @@ class RetentionLeaseBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     """
 
     holder: Id
-    keep_ms: Annotated[int, Meta(ge=1, le=_MAX_LEASE_MS)]
+    keep_ms: Annotated[int, Meta(ge=1, le=_MAX_RETAIN_MS)]
     for_ms: Annotated[int, Meta(ge=1, le=_MAX_LEASE_MS)]
     metrics: Annotated[tuple[Id, ...], Meta(max_length=1000)] = ()
 

@@ -21,7 +21,7 @@ from analytics.plan.expressions import (
 )
 from analytics.plan.nodes import Pane
 from analytics_worker.panes.predicates import mask, parse_attributes
-from analytics_worker.panes.routing import ROUTED, route
+from analytics_worker.panes.routing import ROUTED, route, select_metrics
 from mistbow.streams.json_numbers import STALE
 from tests.support.points import Row, points
 
@@ -74,6 +74,12 @@ def test_points_that_are_not_finite_are_omitted() -> None:
     odd = [replace(ROWS[0], value=value) for value in (math.nan, math.inf, -math.inf, STALE)]
     assert route(points([*odd, *ROWS]), [pane(0)]).equals(route(points(ROWS), [pane(0)]))
     assert route(points(odd), [pane(0)]).num_rows == 0
+
+
+def test_selection_of_metrics_fits_into_a_request() -> None:
+    assert select_metrics(("cpu", "mem")) == {"metric": ["cpu", "mem"]}
+    assert select_metrics([f"process.number-{number}.memory.used" for number in range(2000)]) == {}
+    assert select_metrics(["ü" * 10_000]) == {}
 
 
 def test_nothing_is_routed_where_no_metric_matches() -> None:
