@@ -1,5 +1,6 @@
 """Generates the reports of a city's buses, as the points of each tick."""
 
+import math
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,8 +30,8 @@ class City:
         """Reject a city without regions, vehicles or points."""
         if not self.regions or len(set(self.regions)) < len(self.regions):
             raise InvalidRequestError("a city needs at least one region, each with a unique name")
-        if self.vehicles < 1 or self.rate <= 0 or self.tick_ms < 1:
-            raise InvalidRequestError("vehicles, rate and tick must be above 0")
+        if self.vehicles < 1 or not 0 < self.rate < math.inf or self.tick_ms < 1:
+            raise InvalidRequestError("vehicles, rate and tick must be numbers above 0")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, NoReturn
 
+import httpx
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from analytics.client.enabler import EnablerClient
 from analytics.insight_models import DeploymentStatus, Result
@@ -99,7 +101,7 @@ def format_queries(
     path = Path(queries)
     if write and not path.is_file():
         raise typer.BadParameter(f"cannot write to {queries}: it is not an existing file")
-    text = path.read_text(encoding="utf-8") if write else _read(queries)
+    text = _read_file(path) if write else _read(queries)
     try:
         formatted = format_text(text)
     except ParseError as error:
@@ -124,7 +126,7 @@ def list_all(url: Url = _URL, token: Token = None, as_json: AsJson = False) -> N
         names = ", ".join(insight.name for insight in deployment.insights)
         table.add_row(
             deployment.deployment_id,
-            deployment.name or "",
+            Text(_visible(deployment.name or "")),
             _colored(deployment.status, deployment.status_since),
             names,
         )
@@ -176,7 +178,7 @@ def delete(deployment_id: DeploymentId, url: Url = _URL, token: Token = None) ->
     """Delete a deployment; other deployments that refer to the deleted insights keep running."""
     with _client(url, token) as client:
         client.delete(deployment_id)
-    _out.print(f"{deployment_id} is deleted", highlight=False)
+    _out.print(f"{deployment_id} is deleted", highlight=False, markup=False)
 
 
 @contextmanager
@@ -185,7 +187,10 @@ def _client(url: str, token: str | None, text: str = "") -> Iterator[EnablerClie
 
     ``text``: the queries that the printed diagnostics quote.
     """
-    client = EnablerClient(url, token=bearer_token(token), ca=ca_file())
+    try:
+        client = EnablerClient(url, token=bearer_token(token), ca=ca_file())
+    except httpx.InvalidURL as error:
+        raise typer.BadParameter(f"--url {url}: {error}") from None
     try:
         yield client
     except InvalidQueryError as error:
@@ -202,20 +207,37 @@ def _client(url: str, token: str | None, text: str = "") -> Iterator[EnablerClie
 def _read(queries: str) -> str:
     """Return the text of queries; ``queries``: a path, ``-`` for stdin, or the text itself."""
     if queries == "-":
-        return sys.stdin.read()
+        return _decoded(sys.stdin.buffer.read(), "the standard input")
     # A text without any of these is no statement, so it is the name of a file.
     if not any(char in queries for char in "=;\n"):
         path = Path(queries)
         if not path.is_file():
             raise typer.BadParameter(f"there is no file {queries}")
-        return path.read_text(encoding="utf-8")
+        return _read_file(path)
     return queries
 
 
+def _read_file(path: Path) -> str:
+    return _decoded(path.read_bytes(), str(path))
+
+
+def _decoded(data: bytes, origin: str) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise typer.BadParameter(f"{origin} is not text in UTF-8: {error}") from None
+
+
+def _visible(text: str) -> str:
+    """Return a text with a sign for each control character, which could control the terminal."""
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+
+
 def _fail(error: MistbowError) -> NoReturn:
-    _err.print(f"[red]error[/red]: {error.message}", highlight=False)
+    _err.print("error", style="red", end="")
+    _err.print(f": {error.message}", highlight=False, markup=False)
     if error.hint is not None:
-        _err.print(f"hint: {error.hint}", highlight=False)
+        _err.print(f"hint: {error.hint}", highlight=False, markup=False)
     raise typer.Exit(1)
 
 
@@ -241,17 +263,21 @@ def _print_result(result: Result, as_json: bool) -> None:
     value = result.value_words("g")
     revision = f" (revision {result.revision})" if result.revision else ""
     missing = f" ({result.missing_words})" if result.missing else ""
-    _print_plain(f"{when}  {result.insight}  {result.key_words}  {value}{revision}{missing}\n")
+    line = f"{when}  {result.insight}  {result.key_words}  {value}{revision}{missing}"
+    _print_plain(f"{_visible(line)}\n")
 
 
 def _print_deployment(deployment: DeploymentStatus) -> None:
-    _out.print(f"{deployment.deployment_id}  {deployment.name or ''}", highlight=False)
+    name = _visible(deployment.name or "")
+    _out.print(f"{deployment.deployment_id}  {name}", highlight=False, markup=False)
     _out.print(f"status: {_colored(deployment.status, deployment.status_since)}")
     if deployment.error is not None:
         _out.print(deployment.error, style="yellow", highlight=False, markup=False)
     table = Table("insight", "state", "text")
     for insight in deployment.insights:
-        table.add_row(insight.name, _colored(insight.state, insight.state_since), insight.text)
+        table.add_row(
+            insight.name, _colored(insight.state, insight.state_since), Text(insight.text)
+        )
     _out.print(table)
     _print_problems(deployment.warnings, deployment.queries)
 

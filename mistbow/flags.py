@@ -84,7 +84,10 @@ def exit_on_errors() -> Iterator[None]:
 
 def bearer_token(token: str | None) -> str | None:
     """Return ``token``, or else the token that the environment sets; None: no token is set."""
-    return token if token is not None else _token_settings().secret
+    found = token if token is not None else _token_settings().secret
+    if found is not None and not (found.isascii() and found.isprintable()):
+        raise typer.BadParameter("the token has a line break or a character beyond ASCII")
+    return found
 
 
 def ca_file() -> Path | None:

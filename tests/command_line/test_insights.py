@@ -1,10 +1,14 @@
-"""``mistbow insights format``, which needs no enabler."""
+"""``mistbow insights`` as far as it needs no enabler."""
 
 from pathlib import Path
 
+import pytest
+from fastapi import FastAPI
+from fastapi.responses import JSONResponse
 from typer.testing import CliRunner, Result
 
 from command_line.insights import app
+from tests.support.http_server import served
 
 LAID = "-- how warm\na = COMPUTE TOP_K[3](t, 1 MINUTE) EVERY 1000 POINTS;  // often\n"
 
@@ -29,3 +33,49 @@ def test_format_reports_syntax_errors(tmp_path: Path) -> None:
     assert "expected a value" in refused.stderr
     assert file.read_text("utf-8") == "a = COMPUTE\n"
     assert command("a = b", "--write").exit_code == 2
+
+
+@pytest.mark.parametrize("subcommand", ["check", "submit", "format"])
+def test_file_that_is_no_utf_8_is_refused(subcommand: str, tmp_path: Path) -> None:
+    file = tmp_path / "binary.insights"
+    file.write_bytes(b"a = COMPUTE \xff")
+    refused = CliRunner().invoke(app, [subcommand, str(file)])
+    assert refused.exit_code == 2
+    assert "UTF-8" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    "options", [["--token", "a\nsecret"], ["--token", "é"], ["--url", "http://[::1"]]
+)
+def test_unusable_token_or_address_is_refused_and_not_printed(options: list[str]) -> None:
+    refused = CliRunner().invoke(app, ["list", *options])
+    assert refused.exit_code == 2
+    assert "secret" not in refused.output
+
+
+def test_foreign_text_is_printed_without_markup_and_control_characters() -> None:
+    service = FastAPI()
+    name = "[/red]\x1b[2J"
+    deployment = {
+        "deployment_id": "d-1", "name": name, "queries": "", "status": "running",
+        "status_since": None, "error": None, "created_at": 0, "updated_at": 0, "insights": [],
+        "warnings": [],
+    }  # fmt: skip
+
+    @service.get("/api/insights")
+    def list_all() -> JSONResponse:
+        return JSONResponse({"deployments": [deployment]})
+
+    @service.get("/api/insights/{deployment_id:path}")
+    def show(deployment_id: str) -> JSONResponse:
+        error = {"code": "not_found", "message": f"there is no deployment {deployment_id}"}
+        return JSONResponse({"error": error}, 404)
+
+    with served(service) as url:
+        listed = CliRunner().invoke(app, ["list", "--url", url])
+        assert listed.exit_code == 0
+        assert "[/red]" in listed.stdout
+        assert "\x1b[2J" not in listed.stdout
+        shown = CliRunner().invoke(app, ["show", "d-[/x]", "--url", url])
+        assert shown.exit_code == 1
+        assert "there is no deployment d-[/x]" in shown.stderr
