@@ -13,6 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.routing import Match
 from starlette.types import ASGIApp
 
 from mistbow import __version__
@@ -50,6 +51,7 @@ from mistbow.trust_settings import TokenSettings
 log = get_logger(__name__)
 
 _MAX_CHALLENGE_BYTES = 1024
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _CHALLENGE = msgspec.json.Decoder(Challenge)
 
 Readiness = Callable[[], Awaitable[list[str]]]
@@ -251,7 +253,10 @@ def _add_error_handlers(app: FastAPI, forms: ErrorForms) -> None:
 
     @app.exception_handler(HTTPException)
     async def on_http_error(request: Request, error: HTTPException) -> Response:
-        return _answer(_routing_error(request, error), error.status_code, error.headers)
+        headers = error.headers
+        if error.status_code == 405:
+            headers = {"Allow": ", ".join(_methods_of(request))}
+        return _answer(_routing_error(request, error), error.status_code, headers)
 
     @app.exception_handler(ClientDisconnect)
     async def on_disconnect(_: Request, __: ClientDisconnect) -> Response:
@@ -286,10 +291,21 @@ def _routing_error(request: Request, error: HTTPException) -> MistbowError:
             hint="The service's /docs lists its routes.",
         )
     if status == 405:
-        methods = (error.headers or {}).get("Allow")
         return of_status(
             status,
             f"{path} does not take the method {request.method}",
-            hint=f"It takes {methods}." if methods else None,
+            hint=f"It takes {', '.join(_methods_of(request))}.",
         )
     return of_status(status, str(error.detail))
+
+
+def _methods_of(request: Request) -> list[str]:
+    """Return the methods of all routes of the path; Starlette names those of the first route."""
+    return [
+        method
+        for method in _METHODS
+        if any(
+            route.matches({**request.scope, "method": method})[0] is Match.FULL
+            for route in request.app.routes
+        )
+    ]

@@ -1,0 +1,30 @@
+"""The answer to a method that a path does not take."""
+
+import httpx
+from fastapi import APIRouter
+
+from mistbow.service import create_service
+from storage_agent.settings import AgentSettings
+from tests.support.http_server import served
+
+
+async def ready() -> list[str]:
+    return []
+
+
+async def _answer() -> None:
+    return None
+
+
+def test_refused_method_names_the_methods_of_all_routes_of_the_path() -> None:
+    router = APIRouter()
+    router.add_api_route("/items/{name}", _answer, methods=["PUT"])
+    router.add_api_route("/items/{name}", _answer, methods=["DELETE"])
+    service = create_service("test", AgentSettings(), readiness=ready)
+    service.add_api_route("/items/{name}", _answer)
+    service.include_router(router)
+    with served(service) as url:
+        refused = httpx.post(f"{url}/items/a")
+    assert refused.status_code == 405
+    assert refused.headers["Allow"] == "GET, PUT, DELETE"
+    assert refused.json()["error"]["hint"] == "It takes GET, PUT, DELETE."
