@@ -10,6 +10,7 @@ from analytics.plan.status import FragmentStatus
 from analytics_enabler.execution.worker_reconcilers import DesiredFragments, WorkerReconciler
 from analytics_enabler.fragments import WHOLE, whole
 from analytics_enabler.groups import Group
+from mistbow.clock import system_clock
 from mistbow.errors import UnavailableError
 from mistbow.fabric import Worker
 from mistbow.name_resolver import UnresolvedNameError
@@ -79,7 +80,9 @@ async def test_unresolved_name_is_no_refused_connection(error: Exception, is_dea
     async def check_lease() -> None:
         return None
 
-    reconciler = WorkerReconciler(worker, client, check_lease, lambda: None)
+    reconciler = WorkerReconciler(
+        worker, client, check_lease, lambda: None, system_clock, is_known=True
+    )
 
     async def has_failed_twice() -> bool:
         return client.failures == 2
