@@ -17,6 +17,9 @@ from mistbow.errors import HeadTooLargeError, InvalidRequestError, MistbowError,
 from mistbow.http.error_forms import own_form
 
 _MAX_HEAD_BYTES = 64 * 2**10
+_MAX_PARSED_URL_BYTES = 2**16 - 1
+"""The length of a URL beyond which the parser raises an error."""
+
 _MAX_COALESCED_BYTES = 8 * 2**10
 _HEAD_TIMEOUT_S = 20.0
 _READER_TIMEOUT_S = 30.0
@@ -118,7 +121,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002
         """Reject a request that the parser cannot read, in the form of all errors."""
-        self._reject(_INVALID)
+        is_too_long = len(getattr(self, "url", b"")) > _MAX_PARSED_URL_BYTES
+        self._reject(_TOO_LARGE if is_too_long else _INVALID)
 
     def pause_writing(self) -> None:
         super().pause_writing()

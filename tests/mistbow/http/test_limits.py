@@ -216,6 +216,12 @@ def test_head_that_is_too_large_closes_the_connection(bounded: str) -> None:
     assert httpx.get(f"{bounded}/count").json() == 0
 
 
+def test_request_line_that_is_too_long_is_answered_431(bounded: str) -> None:
+    answer = answer_to(bounded, b"GET /count?%b HTTP/1.1\r\n\r\n" % (b"x" * 66_000))
+    assert answer.startswith(b"HTTP/1.1 431")
+    assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"] == "head_too_large"
+
+
 @pytest.mark.parametrize(
     "sent", [b"\x16\x03\x01 no HTTP\r\n\r\n", b"GET / HTTP/1.1\r\nContent-Length: x\r\n\r\n"]
 )
