@@ -123,7 +123,7 @@ def failed_fragment(worker: str, status: FragmentStatus) -> Outage:
     where = f"{status.id} on the worker {worker}"
     if status.state == "fenced":
         what, consequence = f"the fragment {where} is fenced", "The enabler starts it again"
-    elif status.state == "running":
+    elif status.active not in (None, status.fingerprint):
         what = f"the new version of the fragment {where} fails"
         consequence = "The former version continues, and the worker tries again within 8 s"
     else:

@@ -71,7 +71,7 @@ GOLDEN = [
         "starts it again within 8 s, and then computes the results since the failure.",
     ),
     (
-        outages.failed_fragment("edge-a", status(state="running")),
+        outages.failed_fragment("edge-a", status(active="former")),
         f"the new version of the fragment all.fair on the worker edge-a fails {AT}: no memory. The "
         "former version continues, and the worker tries again within 8 s.",
     ),
