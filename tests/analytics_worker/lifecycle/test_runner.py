@@ -188,6 +188,9 @@ def test_failing_version_does_not_stop_the_running_one(
         until(lambda status: status.state == "running", "the good one runs")
         runner.accept(bad)
         until(lambda status: status.state == "failed" and bool(status.error), "the bad one failed")
+        failed = runner.status()
+        assert failed.error_since is not None
+        assert "Traceback" not in (failed.error or "")
         before = runner.status().frontier
         until(lambda status: status.frontier > before, "the good one goes on")
         runner.accept(good)
