@@ -36,19 +36,25 @@ class ProgressReport:
 
 
 def progress_of(
-    generation: Generation, desired: Fragment | None, status: FragmentStatus | None
+    generation: Generation,
+    desired: Fragment | None,
+    status: FragmentStatus | None,
+    *,
+    in_former_version: bool = False,
 ) -> Progress:
     """Return the progress of an insight, given the fragment that writes the insight's results.
 
     ``desired``: the fragment that should run; None: no fragment is planned. ``status``: the
     worker's report about this fragment; None: the worker does not report the fragment.
+    ``in_former_version``: whether the version that is being replaced computes the insight.
     """
     if status is None or desired is None:
         return Progress.STARTING
     if status.state == "failed":
         return Progress.FAILED
     has_result = status.frontier >= generation.first_tick
-    return Progress.RUNNING if runs(status, desired) and has_result else Progress.STARTING
+    is_computed = runs(status, desired) or (in_former_version and status.state == "running")
+    return Progress.RUNNING if is_computed and has_result else Progress.STARTING
 
 
 def runs(status: FragmentStatus, desired: Fragment) -> bool:

@@ -63,6 +63,8 @@ class ExecutionStatus:
         self._reconciliation_outage = reconciliation_outage
         self._unplaced = Onsets[tuple[str, str]](clock)
         self._failed_schedulers = Onsets[str](clock)
+        self._computed: dict[Group, tuple[str, frozenset[str]]] = {}
+        """Group -> (fingerprint of the last version that ran, uids of its insights)."""
 
     def observe(self) -> None:
         """Record which tasks are not placed and which schedulers fail, for the times of outages."""
@@ -73,6 +75,19 @@ class ExecutionStatus:
             if self.node(group, task) is None
         )
         self._failed_schedulers.update(self._driver.outcome.problems)
+        tasks = self._planner.tasks
+        self._computed = {group: each for group, each in self._computed.items() if group in tasks}
+        for group in tasks:
+            self._observe_version(group, tasks[group])
+
+    def _observe_version(self, group: Group, tasks: Tasks) -> None:
+        task = result_task(tasks)
+        fragment, status = tasks[task], self.fragment(group, task)
+        if isinstance(fragment, Partial) or status is None or not runs(status, fragment):
+            return
+        if self._computed.get(group, ("",))[0] != fragment.fingerprint:
+            uids = frozenset(insight.uid for insight in fragment.plan.insights)
+            self._computed[group] = fragment.fingerprint, uids
 
     def report(self, deployment: Deployment) -> DeploymentReport:
         """Return the progress and the problems of a deployment and its insights."""
@@ -153,7 +168,11 @@ class ExecutionStatus:
         worker = self._worker(group, task)
         if worker is None or (worker.outage is not None and not worker.observed):
             return Progress.WAITING
-        return progress_of(generation, tasks[task], worker.observed.get(group.id))
+        status = worker.observed.get(group.id)
+        self._observe_version(group, tasks)
+        former, uids = self._computed.get(group, (None, frozenset()))
+        goes_on = status is not None and status.active == former and generation.uid in uids
+        return progress_of(generation, tasks[task], status, in_former_version=goes_on)
 
     def _outages(self, group: Group) -> Iterator[Outage]:
         reconciliation = self._reconciliation_outage()

@@ -56,6 +56,21 @@ def test_deleted_insight_with_options_stops_beside_an_insight_without_options(
     eventually(lambda: set(worker.fragments) == {"all.fair"})
 
 
+def test_insight_is_running_while_its_group_is_handed_over(
+    enabler: EnablerClient, worker: RecordingWorker
+) -> None:
+    first = enabler.submit(NOW).deployment_id
+    worker.frontier = enabler.show(first).insights[0].first_tick
+    eventually(lambda: enabler.show(first).status == "running")
+    worker.active["all.fair"] = worker.fragments["all.fair"].fingerprint
+    second = enabler.submit(HEADROOM).deployment_id
+    eventually(lambda: len(worker.insights) == 2 and enabler.show(second).status == "starting")
+    worker.frontier += 60_000
+    eventually(lambda: enabler.show(second).insights[0].first_tick <= worker.frontier)
+    assert enabler.show(second).status == "starting"
+    assert enabler.show(first).status == "running"
+
+
 def test_status_reports_progress_of_insight(
     enabler: EnablerClient, worker: RecordingWorker
 ) -> None:
