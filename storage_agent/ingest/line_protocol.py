@@ -1,7 +1,8 @@
 """The parsing of points in Influx line protocol."""
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,8 @@ _NANOSECONDS: Mapping[str, int] = {
     "m": 60 * 10**9,
     "h": 3600 * 10**9,
 }
+_MARK = re.compile(rb'\\.|[ =,"]')
+"""Matches what determines where a text begins and ends; an escaped character determines nothing."""
 _TEXT = Rejection("text", "the value is text, and only numbers are stored")
 _NOT_FINITE = Rejection("value", "the line protocol has no NaN and no infinities")
 
@@ -57,7 +60,7 @@ def parse_lines(body: bytes, line_format: LineFormat, batch: PointBatch) -> bool
     Return whether all parsed lines have timestamps.
     """
     timed = True
-    for number, line in enumerate(body.split(b"\n"), 1):
+    for number, line in split_lines(body):
         batch.count_parts(1)
         text = line.strip()
         if not text or text.startswith(b"#"):
@@ -73,6 +76,55 @@ def parse_lines(body: bytes, line_format: LineFormat, batch: PointBatch) -> bool
             timed = timed and found["time"] is not None
             _add_line(f"line {number}", found, line_format, batch)
     return timed
+
+
+def split_lines(body: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of a body, each with its number, counted from 1.
+
+    As in Influx, a text between quotes may contain line ends. Otherwise, whoever determines such a
+    text could add points of any series.
+
+    >>> list(split_lines(b'log text="a\\nb",n=1\\nm value=2'))
+    [(1, b'log text="a\\nb",n=1'), (3, b'm value=2')]
+    """
+    parts: list[bytes] = []
+    quotes = _Quotes()
+    for number, part in enumerate(body.split(b"\n"), 1):
+        if not parts and b'"' not in part:
+            yield number, part  # the common case
+            continue
+        parts.append(part)
+        quotes.scan(part)
+        if not quotes.in_text:
+            yield number - len(parts) + 1, b"\n".join(parts)
+            parts, quotes = [], _Quotes()
+    if parts:
+        yield body.count(b"\n") + 2 - len(parts), b"\n".join(parts)
+
+
+@dataclass(slots=True)
+class _Quotes:
+    """Finds the texts between quotes in a line; a quote begins a text after the ``=`` of a field.
+
+    ``in_text``: whether the scanned parts end within a text.
+    """
+
+    in_text: bool = False
+    in_fields: bool = False
+    equals: int = 0
+    commas: int = 0
+
+    def scan(self, part: bytes) -> None:
+        """Scan the next part of a line, up to a line end."""
+        if part.startswith(b"#") and not self.in_text:
+            return
+        for mark in _MARK.finditer(part):
+            if mark[0] == b'"':
+                self.in_text = not self.in_text and self.in_fields and self.equals > self.commas
+            elif not self.in_text:
+                self.in_fields = self.in_fields or mark[0] == b" "
+                self.equals += self.in_fields and mark[0] == b"="
+                self.commas += self.in_fields and mark[0] == b","
 
 
 def _add_line(

@@ -59,6 +59,30 @@ def test_precision_is_unit_of_times(
     assert stored(client, f"b_{precision}")[f"b_{precision}", "n1"] == [(NOW, 1)]
 
 
+def test_text_with_line_ends_is_one_field(url: str, client: AgentClient) -> None:
+    time = f"{NOW}000000"
+    lines = [
+        f'log,host=h\\ "1 text="one\nfoo value=666 {time}\n\\"three\\"",n=2 {time}',
+        f'log,host="2 n=3,text="a, b=c\nd" {time}',
+        f"log,host=3 n=4 {time}",
+        f"log,host=4 n= {time}",
+    ]
+    message = send(url, "\n".join(lines)).json()["message"]
+    assert "3 of 6 points are not stored" in message
+    assert "line 7 (log,host=4" in message
+    assert stored(client, "log_n", "foo") == {
+        ("log_n", 'h "1'): [(NOW, 2)],
+        ("log_n", '"2'): [(NOW, 3)],
+        ("log_n", "3"): [(NOW, 4)],
+    }
+
+
+def test_line_with_unclosed_text_is_rejected(url: str, client: AgentClient) -> None:
+    lines = f'open text="a,n=1 {NOW}000000\nopened value=2 {NOW}000000\n'
+    assert send(url, lines).status_code == 400
+    assert stored(client, "opened", "open_n") == {}
+
+
 def test_unknown_precision_is_rejected(url: str) -> None:
     answer = send(url, "m value=1", "/write?precision=weeks")
     assert answer.status_code == 400
