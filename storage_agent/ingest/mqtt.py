@@ -145,7 +145,7 @@ class MqttBridge:
             raise failed
 
     async def _put(self, message: aiomqtt.Message) -> None:
-        """Store the points of a message; count and log a message that is invalid."""
+        """Store the valid points of a message; count and log the invalid ones."""
         topic = message.topic.value
         if message.retain:
             # A retained message has no time, or was stored when it was published.
@@ -159,6 +159,8 @@ class MqttBridge:
             key = _key(topic, message.payload) if message_points.timed else None
             await self._sink.put(PutBody(message_points.points), key)
             metrics.INGESTED_POINTS.labels("mqtt").inc(len(message_points.points))
+            for rejected in message_points.rejected:
+                self._reject(topic, rejected.reason, str(rejected))
         except BadMessageError as error:
             self._reject(topic, error.reason, str(error))
         except (InvalidRequestError, TooLargeError) as error:

@@ -30,10 +30,15 @@ class BadMessageError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class MessagePoints:
-    """The points of a message; ``timed``: whether the message has a timestamp for each point."""
+    """The points of a message.
+
+    ``timed``: whether the message has a timestamp for each point. ``rejected``: an error for each
+    object of the message that is no valid point.
+    """
 
     points: list[Point]
     timed: bool
+    rejected: Sequence[BadMessageError] = ()
 
 
 def parse_message(
@@ -46,8 +51,8 @@ def parse_message(
     """Return the points of a message; points without a timestamp get the timestamp ``now`` (ms).
 
     ``templates``: determine the fields of points that a topic contains. ``timestamps``: reads the
-    timestamps in the payload. Raises ``BadMessageError`` for an invalid message; the error does not
-    quote the payload.
+    timestamps in the payload. Raises ``BadMessageError`` for a message without a valid point; the
+    errors do not quote the payload.
     """
     fields = _topic_fields(topic, templates)
     try:
@@ -59,11 +64,15 @@ def parse_message(
         content = {"val": content}
     items = content if isinstance(content, list) else [content]
     timed = all(isinstance(item, dict) and "timestamp" in item for item in items)
-    try:
-        items = timestamps.read_fields({"payload": items})["payload"]
-    except InvalidRequestError as error:
-        raise BadMessageError("time", f"{error.message}. {error.hint}") from None
-    return MessagePoints([_point(item, fields, now) for item in items], timed)
+    points, rejected = [], []
+    for item in items:
+        try:
+            points.append(_point(item, fields, now, timestamps))
+        except BadMessageError as error:
+            rejected.append(error)
+    if rejected and not points:
+        raise rejected[0]
+    return MessagePoints(points, timed, rejected)
 
 
 def _topic_fields(topic: str, templates: Sequence[TopicTemplate]) -> Mapping[str, Any]:
@@ -80,12 +89,16 @@ def _topic_fields(topic: str, templates: Sequence[TopicTemplate]) -> Mapping[str
     raise BadMessageError("topic", "no template matches this topic")
 
 
-def _point(item: object, fields: Mapping[str, Any], now: int) -> Point:
+def _point(item: object, fields: Mapping[str, Any], now: int, timestamps: Timestamps) -> Point:
     if not isinstance(item, dict):
         raise BadMessageError(
             "payload", "the payload is not a number, an object, or a list of objects"
         )
-    combined = {"timestamp": now, **item}
+    try:
+        [read] = timestamps.read_fields({"payload": [item]})["payload"]
+    except InvalidRequestError as error:
+        raise BadMessageError("time", f"{error.message}. {error.hint}") from None
+    combined = {"timestamp": now, **read}
     for name, value in fields.items():
         combined[name] = _combine(name, item.get(name), value)
     try:

@@ -59,6 +59,15 @@ def test_list_has_one_point_per_object() -> None:
     assert fields_of(read("all", "[]")) == []
 
 
+def test_invalid_points_of_list_are_rejected_and_others_read() -> None:
+    item = {"entityID": "e", "metricID": "m", "timestamp": NOW}
+    others = [{**item, "val": "x"}, {**item, "val": 1, "timestamp": NOW // 1000}, 5]
+    found = read("all", msgspec.json.encode([{**item, "val": 1}, *others, {**item, "val": 2}]))
+    assert [point["val"] for point in fields_of(found)] == [1, 2]
+    assert [error.reason for error in found.rejected] == ["payload", "time", "payload"]
+    assert found.timed is False
+
+
 @pytest.mark.parametrize(
     ("topic", "payload", "reason"),
     [
