@@ -119,10 +119,16 @@ def is_dry_run(request: Request) -> bool:
 
 
 def check_parameters(request: Request, known: Collection[str] = ("site",)) -> None:
-    """Raise ``InvalidRequestError`` if the URL of a deletion has an unknown parameter.
+    """Raise ``InvalidRequestError`` if the URL of a deletion has an unknown parameter or no site.
 
-    ``known``: the names of the parameters that the deletion has.
+    ``known``: the names of the parameters that the deletion has. With an empty ``site``, the
+    deletion would apply to this site, which the client may not mean.
     """
+    if "" in request.query_params.getlist("site"):
+        raise InvalidRequestError(
+            "site: the name of the site is empty, and nothing was deleted",
+            hint="Name a site, or omit the parameter: the agent then deletes at its own site.",
+        )
     for name in request.query_params:
         if name not in known:
             raise InvalidRequestError(

@@ -123,6 +123,22 @@ def test_unknown_parameter_is_refused_and_named(url: str, path: str, body: objec
     assert answer.json()["error"]["message"].startswith("dryrun: ")
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/monitoring", {"metricID": ["kept"]}),
+        ("/analytics", {"key": ["k"]}),
+        ("/app/schemas/none", None),
+        ("/streams/none", None),
+    ],
+)
+def test_empty_site_is_refused(url: str, client: AgentClient, path: str, body: object) -> None:
+    answer = delete(url, body, path, site="")
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"].startswith("site: ")
+    assert len(client.get("kept")[0].data) == 2
+
+
 def test_unknown_field_of_records_gets_hint(url: str) -> None:
     error = delete(url, {"keys": ["k"]}, "/analytics").json()["error"]
     assert (error["message"][:5], error["hint"]) == ("keys:", "Did you mean key?")
