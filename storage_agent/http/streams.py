@@ -121,6 +121,7 @@ def decode_table(body: bytes) -> pa.Table:
             )
         with pa.ipc.open_stream(io.BytesIO(body)) as reader:
             table = reader.read_all()
+        tuple(table.schema.names)  # raises ValueError for a name that is not UTF-8
     except (pa.ArrowException, OSError, ValueError, struct.error) as error:
         raise InvalidRequestError(
             f"the body is not a valid Arrow IPC stream: {error}",

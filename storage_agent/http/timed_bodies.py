@@ -16,6 +16,7 @@ B = TypeVar("B", bound=msgspec.Struct)
 Convert = Callable[[dict[str, Any]], dict[str, Any]]
 """Takes the fields of a body; returns the fields with values of the required types."""
 
+_FIELDS = msgspec.json.Decoder(dict[str, Any])
 _BOUNDS = ("from", "to")
 _LISTS = ("monitoring", "analytics", "application", "app", "routing")
 
@@ -56,7 +57,8 @@ def decode_timed(
             raise
         fields = convert(fields)
     else:
-        fields = msgspec.json.decode(body)
+        # An invalid text in an unknown field is found only now.
+        fields = decode_body(_FIELDS, body)
     return decode_body(decoder, msgspec.json.encode(timestamps.read_fields(fields)))
 
 

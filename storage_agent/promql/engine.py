@@ -92,7 +92,11 @@ class QueryEngine:
         left = limits.samples
         times = query.times
         evaluated = TimeRange(int(times[0]), int(times[-1]))
-        for sample_range in set(required_samples(tree, evaluated, query_range)):
+        try:
+            required = set(required_samples(tree, evaluated, query_range))
+        except (OverflowError, ValueError) as error:  # of the conversion to timedelta
+            raise bad_data("a duration is longer than 10,000 years") from error
+        for sample_range in required:
             data[sample_range] = await self._querier.select(sample_range, left, missing)
             left -= len(data[sample_range].ts)
         return data

@@ -6,11 +6,12 @@ import pytest
 from mistbow.errors import InvalidRequestError
 from mistbow.timestamps import Timestamps
 from storage_agent.http.deletions import DeleteBody, decode_deletion
-from storage_agent.http.lenient import convert_items
-from storage_agent.http.points import PutBody
+from storage_agent.http.lenient import convert_items, convert_read
+from storage_agent.http.points import GetBody, PutBody
 from storage_agent.http.timed_bodies import decode_timed
 
 PUT = msgspec.json.Decoder(PutBody)
+GET = msgspec.json.Decoder(GetBody)
 DELETE = msgspec.json.Decoder(DeleteBody)
 
 
@@ -24,6 +25,15 @@ def test_deletion_refuses_a_time_beyond_the_range_of_numbers(time: str) -> None:
     body = msgspec.json.encode({"metricID": ["m"], "from": time})
     with pytest.raises(InvalidRequestError, match=r"^from: "):
         decode_deletion(DELETE, body, Timestamps())
+
+
+def test_read_with_an_unknown_field_that_is_not_utf8_is_no_internal_error() -> None:
+    body = b'{"metricID": "m", "from": -1, "\xff": 1}'
+    with pytest.raises(InvalidRequestError):
+        decode_timed(GET, body, Timestamps(), convert_read)
+    body = b'{"metricID": "m", "from": 1795262400, "\xff": 1}'
+    with pytest.raises(InvalidRequestError):
+        decode_timed(GET, body, Timestamps("auto"), convert_read)
 
 
 @pytest.mark.parametrize("depth", [10, 300, 450, 900])

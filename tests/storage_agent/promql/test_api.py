@@ -129,6 +129,8 @@ def test_new_labels_are_listed_at_once(api: httpx.Client, client: AgentClient) -
         ("query", {"query": "a @ -1"}, 400, "bad_data", "before 1970"),
         ("query", {"query": "a offset 1e400"}, 400, "bad_data", "query"),
         ("query", {"query": "a[9999999999y]"}, 400, "bad_data", "duration"),
+        ("query", {"query": "a offset 9999999y"}, 400, "bad_data", "duration"),
+        ("query", {"query": "vector(1)[9999999y:1s] offset 9999999y"}, 400, "bad_data", "duration"),
         ("query", {"query": "(" * 600 + "a" + ")" * 600}, 400, "bad_data", "too long"),
         ("query", {"query": "abs(" * 450 + "a" + ")" * 450}, 400, "bad_data", "nested too deeply"),
         ("query", {"query": "histogram_sum(a)"}, 422, "execution", "histogram_sum() is not supp"),

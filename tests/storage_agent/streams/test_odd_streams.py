@@ -95,6 +95,14 @@ def test_append_rejects_compressed_bodies(
     assert client.info("s").head == 10
 
 
+def test_append_rejects_names_that_are_not_utf8(client: AgentClient, url: str) -> None:
+    rows = pa.table({"word": ["a"]})
+    client.create_stream("names", rows.schema)
+    body = encode_rows(rows).replace(b"word", b"\xfford")
+    refused = httpx.post(f"{url}/streams/names", content=body)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "invalid_request")
+
+
 def test_append_rejects_bodies_that_grow_when_decoded(client: AgentClient, url: str) -> None:
     client.create_stream("s", pa.schema([("word", pa.string())]))
     client.create_stream("n", pa.schema([("nothing", pa.null())]))
