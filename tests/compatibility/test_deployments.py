@@ -141,9 +141,13 @@ def comparable(recorded: dict[str, Any]) -> dict[str, Any]:
 
 
 def differences(got: Any, wanted: Any, path: str = "") -> Iterator[str]:
-    """Yield a description of each place where two JSON values differ."""
+    """Yield a description of each place where two JSON values differ.
+
+    A field that is null, and that the wanted value lacks, is no difference.
+    """
     if isinstance(got, dict) and isinstance(wanted, dict):
-        for name in sorted(got.keys() | wanted.keys()):
+        added = {name for name in got.keys() - wanted.keys() if got[name] is None}
+        for name in sorted((got.keys() | wanted.keys()) - added):
             one, other = got.get(name, "missing"), wanted.get(name, "missing")
             yield from differences(one, other, f"{path}.{name}")
     elif isinstance(got, list) and isinstance(wanted, list) and len(got) == len(wanted):

@@ -242,7 +242,9 @@ def test_fog_command_starts_fog_runs_scenario_and_removes_fog(image: str, tmp_pa
     try:
         assert "a-1 > b-1 (net)" in fog("up", str(file))
         assert "failed" not in fog("run", str(file), "story")
-        assert len([each for each in remains(name) if "b-" in each]) == 1
+        assert [each for each in remains(name) if each.startswith(f"mistbow-fog-{name}-b-")] == [
+            f"mistbow-fog-{name}-b-1"
+        ]
     finally:
         fog("down", str(file))
     assert remains(name) == []

@@ -122,6 +122,7 @@ def _is_dead(process: psutil.Process) -> bool:
 def test_stop_kills_processes_and_node_restarts(run_fog: RunFog) -> None:
     with run_fog(CLEAR) as backend:
         process = backend.spawn("b-2", ["sleep", "600"])
+        eventually(lambda: _pids(f"{_switch(backend)}.b-2"))
         backend.stop("b-2")
         assert process.wait(10) != 0
         with pytest.raises(NotFoundError, match="no node called b-2"):
