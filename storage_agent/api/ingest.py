@@ -1,9 +1,7 @@
 """Ingestion over HTTP: /api/v1/write (Prometheus), /write and /api/v2/write (Influx)."""
 
-import asyncio
 import hashlib
-from collections.abc import Callable
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import msgspec
 from fastapi import APIRouter, Header, Query, Request, Response
@@ -15,6 +13,7 @@ from mistbow.openapi import raises
 from mistbow.timestamps import Timestamps
 from storage_agent import metrics
 from storage_agent.agent.agent import Agent
+from storage_agent.http.decode import decode_beside
 from storage_agent.http.idempotency import IdempotencyKey, check_idempotency_key
 from storage_agent.http.points import PutBody
 from storage_agent.http.responses import json_response
@@ -27,11 +26,6 @@ from storage_agent.ingest.decompression import (
 from storage_agent.ingest.entity_label import EntityLabel
 from storage_agent.ingest.point_batch import PointBatch
 from storage_agent.settings import AgentSettings
-
-T = TypeVar("T")
-
-_MAX_LOOP_BYTES = 64 * 2**10
-"""The maximum size of a body that is parsed in the event loop, and not in a thread."""
 
 _WRITTEN_HEADER = "X-Prometheus-Remote-Write-{}-Written"
 _PROTOBUF = {
@@ -92,7 +86,7 @@ def _add_remote_write(routes: APIRouter, agent: Agent, settings: AgentSettings) 
         body = await request.body()
         batch = PointBatch(settings.max_points, agent.accepts_attributes, times)
         content = decompress_snappy(body, settings.max_body_bytes)
-        exemplars = await _parse(
+        exemplars = await decode_beside(
             content, lambda: remote_write.parse_request(content, version, entity, batch)
         )
         await agent.put(PutBody(batch.points), _key(f"remote-write-{version}", body, batch))
@@ -142,7 +136,9 @@ def _add_line_protocol(
             )
         batch = PointBatch(settings.max_points, agent.accepts_attributes, times)
         line_format = line_protocol.LineFormat(entity, clock(), unit)
-        timed = await _parse(body, lambda: line_protocol.parse_lines(body, line_format, batch))
+        timed = await decode_beside(
+            body, lambda: line_protocol.parse_lines(body, line_format, batch)
+        )
         if idempotency_key is None and timed:
             idempotency_key = _key(f"lines-{unit}", body, batch)
         await agent.put(PutBody(batch.points), idempotency_key)
@@ -165,13 +161,6 @@ def _add_line_protocol(
     @requires("ingest", by_entity=True)
     async def ping() -> Response:
         return Response(status_code=204)
-
-
-async def _parse(content: bytes, parse: Callable[[], T]) -> T:
-    """Parse a body; a long body in a thread, so that other requests do not wait."""
-    if len(content) <= _MAX_LOOP_BYTES:
-        return parse()
-    return await asyncio.to_thread(parse)
 
 
 def _key(protocol: str, body: bytes, batch: PointBatch) -> str:

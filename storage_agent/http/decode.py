@@ -13,6 +13,7 @@ from mistbow.client.fields import NON_FINITE
 from mistbow.errors import InvalidRequestError
 
 B = TypeVar("B")
+T = TypeVar("T")
 
 _MAX_DEPTH = 32
 _BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
@@ -71,7 +72,7 @@ def decode_fields(body: bytes) -> dict[str, Any] | None:
     return fields if isinstance(fields, dict) else None
 
 
-async def decode_beside(body: bytes, decode: Callable[[], B]) -> B:
+async def decode_beside(body: bytes, decode: Callable[[], T]) -> T:
     """Call a function that decodes a body; in a thread if the body is large."""
     return decode() if len(body) <= _MAX_LOOP_BYTES else await asyncio.to_thread(decode)
 

@@ -31,7 +31,7 @@ async def read_timed(
     decoded = _decode_as_sent(decoder, body, timestamps)
     if decoded is not None:
         return decoded
-    return await decode_beside(body, lambda: decode_timed(decoder, body, timestamps, convert))
+    return await decode_beside(body, lambda: _decode_converted(decoder, body, timestamps, convert))
 
 
 def decode_timed(
@@ -49,6 +49,13 @@ def decode_timed(
     decoded = _decode_as_sent(decoder, body, timestamps)
     if decoded is not None:
         return decoded
+    return _decode_converted(decoder, body, timestamps, convert)
+
+
+def _decode_converted(
+    decoder: msgspec.json.Decoder[B], body: bytes, timestamps: Timestamps, convert: Convert
+) -> B:
+    """Return the decoded body, after conversion of invalid fields and of its timestamps."""
     try:
         decode_body(decoder, body)
     except InvalidRequestError:
