@@ -84,7 +84,7 @@ def total(sample: Sample, confidence: float) -> Estimate:
             / np.maximum(selected - 1, 1)
         )
     variances = each[partial]
-    # A single sampled point of several tells nothing of the variance.
+    # The variance cannot be estimated from a single sampled point of several.
     if np.any(partial & (selected == 1)) or not variances.sum() < _MAX_VARIANCE:
         return Estimate(value, None, None, confidence)
     off, variance = 0.0, float(variances.sum())

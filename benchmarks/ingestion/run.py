@@ -25,8 +25,8 @@ _MANY_CONNECTIONS = 64
 _HOW = (
     "One agent and one Ignite as they are by default (fsync), and the load generator wrk, on one "
     "machine with two cores. Each of five runs sends new bodies, each body once, for three to ten "
-    "seconds. RAINBOW's storage runs in a network "
-    "namespace of the machine, and gets the same bodies, fewer of them."
+    "seconds. RAINBOW's storage runs in a network namespace of the machine, and gets fewer bodies "
+    "of the same form."
 )
 
 
