@@ -7,7 +7,7 @@ BIN := .venv/bin
 # The image's base: an ordinary public Python image, or `mistbow-base` after `make base`.
 BASE ?= python:3.12-slim-bookworm
 
-.PHONY: run unit integration e2e test retest coverage crash fuzz lint bench docs base images token up down
+.PHONY: run unit integration e2e test retest coverage crash handovers chaos fuzz lint bench docs base images token up down
 
 run: .venv/stamp ## start the suite on this machine
 	$(BIN)/mistbow run
@@ -46,7 +46,16 @@ crash: .venv/stamp ## kill, freeze, fill up and cut the power of storage as ofte
 	MISTBOW_ROUNDS=10 $(BIN)/pytest -rA tests/storage_agent/cluster
 	MISTBOW_ROUNDS=20 $(BIN)/pytest -rA tests/storage_agent/replication
 	$(BIN)/pytest -rA -m soak tests/storage_agent/test_openapi.py
+	$(BIN)/pytest -rA -m soak tests/analytics_enabler/domains
 	$(BIN)/pytest -rA -m soak tests/mistbow tests/analytics_worker --ignore=tests/analytics_worker/spark
+
+handovers: .venv/stamp ## hand fragments over 50 times under load, between workers and with kills, and print the pauses
+	$(BIN)/mistbow setup
+	MISTBOW_HANDOVERS=50 MISTBOW_MAX_PAUSE_S=2 $(BIN)/pytest -rA tests/handovers
+
+chaos: .venv/stamp ## storm four sites with Spark for 30 minutes, and compare all results with the oracle (as root)
+	$(BIN)/mistbow setup
+	MISTBOW_CHAOS_S=1800 $(BIN)/pytest -rA tests/chaos
 
 fuzz: .venv/stamp ## draw statements by the ten thousand; compute queries over drawn data by the thousand
 	$(BIN)/mistbow setup

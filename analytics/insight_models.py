@@ -36,13 +36,57 @@ class CheckAnswer(BaseModel):
     problems: list[Diagnostic]
 
 
+class Lifecycle(BaseModel):
+    """A state in the life cycle of an insight, and the time at which it began; None: unknown."""
+
+    state: str
+    since: int | None
+
+
+class MissingSite(BaseModel):
+    """A site whose points are missing in the results, since when, and why."""
+
+    site: str
+    since: int | None
+    why: str
+
+
+class RemoteRead(BaseModel):
+    """The reading of the points of ``site`` by the worker ``worker`` at another site.
+
+    ``reason``: why no worker of the site reads the points. ``read_at``: the site from which they
+    are read: the site itself, or a site with a replica. ``latency_ms``: the latency (ms) from there
+    to the worker; None: unknown.
+    """
+
+    site: str
+    reason: str
+    worker: str
+    worker_site: str
+    read_at: str
+    latency_ms: float | None = None
+
+    @property
+    def words(self) -> str:
+        """The read in a human-readable format."""
+        why = self.reason.replace("the site", f"the site {self.site}")
+        reader = f"the worker {self.worker} at {self.worker_site}"
+        where = "" if self.read_at == self.site else f" from the replica at {self.read_at}"
+        away = "" if self.latency_ms is None else f" ({self.latency_ms:.0f} ms away)"
+        return f"{why}; {reader} reads its points{where}{away}"
+
+
 class InsightStatus(BaseModel):
     """The status of an insight of a deployment.
 
     ``since``: the time after which the present definition of the insight is in force.
-    ``first_tick``: the first tick with results. ``state_since``: the time since which the insight
-    has been shed, has lagged, has waited or has failed; None: none of these. ``error``: what is
-    missing, since when, why, and what comes next; None: nothing is missing.
+    ``first_tick``: the first tick with results. ``state`` has fewer values than ``lifecycle``;
+    answers of earlier versions lack ``lifecycle``. ``state_since``: the time since which the
+    insight has been shed, has lagged, has waited or has failed; None: none of these. ``error``:
+    what is missing, since when, why, and what comes next; None: nothing is missing. ``group``: the
+    id of the group that computes the insight. ``lag_ms``: how long the oldest missing result has
+    been due; None: no worker reports it. ``missing_sites``: the sites without which the results
+    are computed now. ``remote_reads``: the sites whose points a worker at another site reads.
     """
 
     name: str
@@ -54,13 +98,69 @@ class InsightStatus(BaseModel):
     state: str
     state_since: int | None = None
     error: str | None = None
+    lifecycle: Lifecycle | None = None
+    group: str | None = None
+    lag_ms: int | None = None
+    missing_sites: list[MissingSite] = []
+    remote_reads: list[RemoteRead] = []
+
+
+class EndedInsight(BaseModel):
+    """A former definition of an insight, in force for the ticks in ``(since, until]``.
+
+    ``state``: ``stopped`` once all its results are stored.
+    """
+
+    name: str
+    uid: str
+    since: int
+    until: int
+    state: str
+
+
+class PlacedFragment(BaseModel):
+    """A fragment of a group, and where it is placed since when.
+
+    ``node`` and ``site``: the worker, and its site; None: no worker can run the fragment.
+    ``state``: the state that the worker reports; None: it reports nothing.
+    """
+
+    group: str
+    fragment: str
+    kind: Literal["whole", "partial", "merge"]
+    node: str | None
+    site: str | None
+    since: int | None
+    state: str | None
+
+
+class Decision(BaseModel):
+    """A decision of the enabler: what it did or found, why, and by whom, at the time ``at``.
+
+    ``subject``: the id of a deployment, or of the group of a fragment; or the name of a site, a
+    worker or a scheduler.
+    """
+
+    at: int
+    kind: str
+    subject: str
+    what: str
+    why: str
+    by: str
+
+
+class Decisions(BaseModel):
+    """Decisions in the order of time."""
+
+    decisions: list[Decision]
 
 
 class DeploymentStatus(BaseModel):
-    """A deployment and its status.
+    """A deployment and its status; ``domain``: the domain whose enabler runs it.
 
-    ``status``: the state of the insight that has made the least progress. ``status_since``: the
-    ``state_since`` of this insight. ``error``: the errors of all insights.
+    ``status`` and ``lifecycle``: the worst of the insights. ``status_since``: the ``state_since``
+    of this insight. ``error``: the errors of all insights. ``placement``, ``ended`` and the newest
+    ``decisions`` are empty in a list of deployments.
     """
 
     deployment_id: str
@@ -73,12 +173,21 @@ class DeploymentStatus(BaseModel):
     updated_at: int
     insights: list[InsightStatus]
     warnings: list[Diagnostic]
+    lifecycle: Lifecycle | None = None
+    placement: list[PlacedFragment] = []
+    ended: list[EndedInsight] = []
+    decisions: list[Decision] = []
+    domain: str | None = None
 
 
 class DeploymentList(BaseModel):
-    """All deployments, the oldest first."""
+    """All deployments, the oldest first.
+
+    ``missing_domains``: the domains whose enablers do not answer; None: all answer.
+    """
 
     deployments: list[DeploymentStatus]
+    missing_domains: list[str] | None = None
 
 
 class Result(BaseModel):
@@ -205,8 +314,9 @@ class ExplainedGroup(BaseModel):
     """A group that the insights of an explained text would join.
 
     ``insights``: the number of insights in the group, including those of the text. ``refusals``:
-    the reasons why nodes do not run tasks of the group. ``problem``: the reason why the scheduler
-    failed; None: the scheduler did not fail. ``cost_per_hour``: the cost of the placement, from the
+    the reasons why nodes do not run tasks of the group. ``remote_reads``: the sites whose points a
+    worker at another site would read. ``problem``: the reason why the scheduler failed; None: the
+    scheduler did not fail. ``cost_per_hour``: the cost of the placement, from the
     price labels of nodes and sites; None: the group has no placement.
     """
 
@@ -217,6 +327,7 @@ class ExplainedGroup(BaseModel):
     edges: list[ExplainedEdge]
     savings: list[ExplainedSaving] = []
     refusals: list[str]
+    remote_reads: list[RemoteRead] = []
     problem: str | None
     cost_per_hour: float | None = None
     cost_cap_per_hour: float | None = None

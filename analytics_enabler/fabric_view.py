@@ -1,41 +1,81 @@
-"""The enabler's view of the fabric, read from the storage agent of its site."""
+"""The enabler's view of the fabric, read from the storage agent of its site.
+
+The enabler plans only the sites of its domain.
+"""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+
+import msgspec
 
 from analytics_enabler.onsets import Onsets
 from mistbow.client.agent import AsyncAgentClient
 from mistbow.clock import Clock
-from mistbow.fabric import Fabric
+from mistbow.domains import Selector
+from mistbow.fabric import Fabric, Site
+
+ALL_SITES = Selector()
+
+
+def has_site(selector: Selector, site: Site) -> bool:
+    """Return whether a domain has a site; the label ``region`` is the region of the site."""
+    return selector.selects(site.name, {"region": site.region, **site.labels})
+
+
+LONG_MS = 30_000
+"""The time (ms) after which a site without a worker counts as one that will not have a worker soon.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerlessSites:
+    """The sites without a worker: all of them (``now``), and those without one for ``LONG_MS``."""
+
+    now: frozenset[str] = frozenset()
+    long: frozenset[str] = frozenset()
 
 
 class FabricView:
-    """The fabric at the last refresh, and the names of all sites seen so far.
+    """The sites of the domain at the last refresh, and the names of all that were seen so far.
 
     A site is removed when the agent reports it as forgotten.
     """
 
-    def __init__(self, agent: AsyncAgentClient, clock: Clock) -> None:
+    def __init__(
+        self, agent: AsyncAgentClient, clock: Clock, selector: Selector = ALL_SITES
+    ) -> None:
         self._agent = agent
+        self._clock = clock
+        self._selector = selector
         self._sites: set[str] = set()
+        self._outside: set[str] = set()
         self._unreachable = Onsets[str](clock)
         self._workerless = Onsets[str](clock)
         self._workers: dict[str, tuple[str, ...]] = {}
         self.fabric: Fabric | None = None
+        """The fabric with only the sites of the domain; None: not read yet."""
+        self.whole: Fabric | None = None
+        """The whole fabric; None: not read yet."""
 
     async def refresh(self) -> Fabric:
-        """Read the fabric from the agent, and return it."""
-        self.fabric = await self._agent.fabric()
-        self.add_sites(site.name for site in self.fabric.sites)
-        self._sites.difference_update(self.fabric.forgotten)
+        """Read the fabric from the agent, and return the part of it that is in the domain."""
+        self.whole = await self._agent.fabric()
+        sites = tuple(site for site in self.whole.sites if has_site(self._selector, site))
+        self.fabric = msgspec.structs.replace(self.whole, sites=sites)
+        self.add_sites(site.name for site in sites)
+        self._sites.difference_update(self.whole.forgotten)
+        self._outside = {site.name for site in self.whole.sites} - {site.name for site in sites}
         self._note_outages(self.fabric)
         return self.fabric
 
     def add_sites(self, sites: Iterable[str]) -> None:
         """Add names to the sites seen so far.
 
-        Unreachable sites are added, too, because these sites may still store data.
+        Unreachable sites are added, too, because these sites may still store data; forgotten sites
+        are not, although placements still name them.
         """
-        self._sites.update(sites)
+        forgotten = () if self.whole is None else self.whole.forgotten
+        self._sites.update(set(sites).difference(forgotten))
 
     def unreachable_since(self, site: str) -> int | None:
         """Return the time (ms) since which a site is unreachable; None: the site is reachable."""
@@ -48,9 +88,25 @@ class FabricView:
         """
         return self._workerless.get(site)
 
+    @property
+    def workerless(self) -> WorkerlessSites:
+        """The sites without a worker; unreachable sites count by the last contact with them."""
+        sites = () if self.fabric is None else self.fabric.sites
+        now = frozenset(site.name for site in sites if not site.workers)
+        limit = self._clock() - LONG_MS
+        since = {site: self._workerless.get(site) for site in now}
+        return WorkerlessSites(
+            now, frozenset(site for site, at in since.items() if at is not None and at <= limit)
+        )
+
     def last_workers(self, site: str) -> tuple[str, ...]:
         """Return the names of the workers that a site has, or had last."""
         return self._workers.get(site, ())
+
+    @property
+    def site_of_worker(self) -> dict[str, str]:
+        """Worker -> site, also for workers that a site had last."""
+        return {name: site for site, names in self._workers.items() for name in names}
 
     def _note_outages(self, fabric: Fabric) -> None:
         reachable = {site.name: site for site in fabric.sites if site.reachable}
@@ -68,5 +124,6 @@ class FabricView:
 
     @property
     def sites(self) -> tuple[str, ...]:
-        """The names of all sites seen, sorted."""
-        return tuple(sorted(self._sites))
+        """The names of all sites of the domain that were seen, sorted."""
+        # A placement of a former, larger domain may name further sites.
+        return tuple(sorted(self._sites - self._outside))

@@ -1,9 +1,10 @@
 """The plans of groups of running insights, and the fragments that compute the plans."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
+from msgspec import UNSET
 
 from analytics.plan.fragments import Fragment, Merge, Partial, StreamLocation, Whole
 from analytics.plan.nodes import Pane, Plan, fingerprint
@@ -44,6 +45,18 @@ class PartialsVersion(msgspec.Struct, frozen=True, kw_only=True):
             and self.lookback_ms >= required.lookback_ms
             and self.begin <= required.begin
         )
+
+
+class SiteAccess(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a group reads the points of sites, and where the panes of these points are stored.
+
+    ``sources``: site -> the replica from which its points are read; the points of other sites are
+    read at their sites. ``panes``: site -> the site that stores its panes, since the site itself
+    has no worker; other sites store their own panes.
+    """
+
+    sources: Mapping[str, StreamLocation] = {}
+    panes: Mapping[str, str] = {}
 
 
 def plans_of(generations: Iterable[Generation]) -> dict[Group, Plan]:
@@ -92,13 +105,16 @@ def over_sites(
     sites: Sequence[str],
     own_site: str,
     patience_ms: int,
+    access: SiteAccess | None = None,
 ) -> Tasks:
     """Return the tasks of a group that reads several sites: task name -> fragment.
 
     ``own_site``: the site that stores the results. ``patience_ms``: the time for which the merge
-    waits for a silent site.
+    waits for a silent site. ``access``: where points are read and panes are written; None: all at
+    their sites.
     """
-    partials = {partial_task(site): _partial(group, version, site) for site in sites}
+    access = access or SiteAccess()
+    partials = {partial_task(site): _partial(group, version, site, access) for site in sites}
     merge = Merge(
         id=group.id,
         sources=tuple(partial.target for partial in partials.values()),
@@ -118,7 +134,7 @@ def result_task(tasks: Tasks) -> str:
 
 def data_site(fragment: Fragment) -> str | None:
     """Return the site whose points a fragment reads; None: the fragment is a merge."""
-    return None if isinstance(fragment, Merge) else fragment.source.site
+    return None if isinstance(fragment, Merge) else fragment.source.data_site
 
 
 def partial_task(site: str) -> str:
@@ -126,32 +142,15 @@ def partial_task(site: str) -> str:
     return f"at-{site}"
 
 
-PartialOwner = tuple[str, str]
-"""(group id, slug of the site) of a partial fragment of any version."""
-
-
-def partial_owner(fragment_id: str) -> PartialOwner | None:
-    """Return the owner in the id of a partial fragment; None if the id has too few parts.
-
-    The ids of other fragments are those of groups. Some begin with the id of another group too, and
-    then have an owner that no partial fragment has.
-
-    >>> partial_owner("all.fair.0123abcd.edge"), partial_owner("all.fair")
-    (('all.fair', 'edge'), None)
-    """
-    match fragment_id.rsplit(".", 2):
-        case [group_id, _, site]:
-            return group_id, site
-        case _:
-            return None
-
-
-def _partial(group: Group, version: PartialsVersion, site: str) -> Partial:
+def _partial(group: Group, version: PartialsVersion, site: str, access: SiteAccess) -> Partial:
     name = f"{group.id}.{version.name}.{slug(site)}"
+    panes_site = access.panes.get(site, site)
     return Partial(
         id=name,
-        source=StreamLocation(site, RAW),
-        target=StreamLocation(site, panes_stream(name)),
+        source=access.sources.get(site, StreamLocation(site, RAW)),
+        target=StreamLocation(
+            panes_site, panes_stream(name), origin=UNSET if panes_site == site else site
+        ),
         panes=version.panes,
         grain_ms=version.grain_ms,
         lookback_ms=version.lookback_ms,

@@ -7,6 +7,7 @@ import msgspec
 from analytics.plan.feeds import Feed
 from analytics.plan.nodes import fingerprint
 from analytics_enabler.semantics.definition import Options
+from mistbow.domains import DEFAULT_DOMAIN
 from mistbow.streams.schemas import decisions_stream, results_stream
 from mistbow.streams.signatures import signed_name
 
@@ -20,7 +21,8 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
     ``scope``: the only site that the insights read; None: all sites. ``feed``: the stream that the
     insights read; None: raw points. ``alone``: the uid of the only insight in the group, if the
-    options of the insight require a separate group.
+    options of the insight require a separate group. ``domain``: the domain whose enabler runs the
+    group.
     """
 
     scope: str | None
@@ -28,6 +30,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     options: Options = Options()
     alone: str | None = None
     feed: Feed | None = None
+    domain: str = DEFAULT_DOMAIN
 
     @property
     def id(self) -> str:
@@ -37,13 +40,18 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
         ('all.fair', 'site-x.latency')
         >>> Group(scope=None, scheduler="fair", options=Options(signature="board")).id
         'all.fair.89d5ee48.signed-board'
+
+        Groups of different domains have different ids. The domain is part of the digest, because
+        the names of streams are limited.
         """
         scope = "all" if self.scope is None else f"site-{slug(self.scope)}"
         scheduler = slug(self.scheduler)
-        if self.options == Options() and self.feed is None:
+        is_default = self.domain == DEFAULT_DOMAIN
+        if self.options == Options() and self.feed is None and is_default:
             return f"{scope}.{scheduler}"
         feed = () if self.feed is None else (self.feed,)
-        digest = fingerprint((self.scheduler, self.options, self.alone, *feed))[:8]
+        domain = () if is_default else (self.domain,)
+        digest = fingerprint((self.scheduler, self.options, self.alone, *feed, *domain))[:8]
         name = f"{scope}.{scheduler[:_MAX_BEFORE_DIGEST]}.{digest}"
         signature = self.options.signature
         return name if signature is None else signed_name(name, signature)

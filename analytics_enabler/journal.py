@@ -9,10 +9,15 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from analytics.plan.orders import Lease
 from mistbow.client.agent import AsyncAgentClient
+from mistbow.clock import Clock, system_clock
 from mistbow.errors import FencedError
 from mistbow.streams.events import event_rows, events_of
 from mistbow.streams.schemas import EVENTS
+
+_GENERATION = "generation"
+"""The attribute of a stream with the time (s since the epoch) of its first claim."""
 
 Event = TypeVar("Event")
 
@@ -24,12 +29,17 @@ class EventJournal(Generic[Event]):
     """
 
     def __init__(
-        self, agent: AsyncAgentClient, stream: str, decode: Callable[[str], Event]
+        self,
+        agent: AsyncAgentClient,
+        stream: str,
+        decode: Callable[[str], Event],
+        clock: Clock = system_clock,
     ) -> None:
         self._agent = agent
         self._stream = stream
         self._decode = decode
-        self._epoch: int | None = None
+        self._clock = clock
+        self._lease: Lease | None = None
         self._next_position = 0
         self.fenced = False
         """Whether this enabler is fenced: another enabler has claimed the lease of the stream."""
@@ -40,17 +50,28 @@ class EventJournal(Generic[Event]):
         The first call claims the lease of the stream; after the claim, appends by other enablers
         are refused.
         """
-        if self._epoch is None:
-            await self._agent.create_stream(self._stream, EVENTS)
-            self._epoch = (await self._agent.claim(self._stream)).epoch
+        if self._lease is None:
+            self._lease = await self._claim()
         rows = await self._agent.read(self._stream, self._next_position)
         events = [(key, self._decode(event)) for _, key, event in events_of(rows.table)]
         self._next_position = rows.position.next
         return events
 
+    async def _claim(self) -> Lease:
+        await self._agent.create_stream(self._stream, EVENTS)
+        epoch = (await self._agent.claim(self._stream)).epoch
+        info = await self._agent.info(self._stream)
+        generation = info.attributes.get(_GENERATION)
+        if generation is None:
+            # A stream that replaces a lost one begins at epoch 1 again, but later.
+            generation = self._clock() // 1000
+            attributes = {_GENERATION: generation}
+            await self._agent.advance(self._stream, epoch, attributes=attributes)
+        return Lease(generation, epoch)
+
     def reclaim(self) -> None:
         """Make the next ``unread`` call claim the lease and read the stream from its start."""
-        self._epoch = None
+        self._lease = None
         self._next_position = 0
         self.fenced = False
 
@@ -69,13 +90,30 @@ class EventJournal(Generic[Event]):
             raise
         self._next_position = appended.next
 
-    async def check_lease(self) -> None:
-        """Raise ``FencedError`` if another enabler has the lease."""
+    async def set_generation(self, generation: int) -> None:
+        """Store the generation of the lease; raises ``FencedError`` without the lease."""
+        lease = await self.lease()
+        attributes = {_GENERATION: generation}
+        await self._agent.advance(self._stream, lease.epoch, attributes=attributes)
+        self._lease = Lease(generation, lease.epoch)
+
+    async def lease(self) -> Lease:
+        """Return the lease of this enabler; raises ``FencedError`` if another enabler has it."""
         if (await self._agent.info(self._stream)).epoch != self._epoch:
             self.fenced = True
-        if self.fenced:
+        if self.fenced or self._lease is None:
             raise FencedError(
                 f"another enabler has claimed the stream {self._stream} of this site",
                 hint="Send requests to that enabler, or restart this enabler to claim the stream "
                 "again.",
             )
+        return self._lease
+
+    @property
+    def held(self) -> Lease | None:
+        """The lease of this enabler, as far as known; None: not claimed yet, or fenced."""
+        return None if self.fenced else self._lease
+
+    @property
+    def _epoch(self) -> int | None:
+        return None if self._lease is None else self._lease.epoch

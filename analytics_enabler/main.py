@@ -3,18 +3,29 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import cast
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI, Request, Response
 
 from analytics.client.worker import AsyncWorkerClient
 from analytics_enabler.api import descriptions
+from analytics_enabler.api.decisions import decisions_router
 from analytics_enabler.api.insights import insights_router
+from analytics_enabler.api.passing import answered_by_active
 from analytics_enabler.api.results import results_router
 from analytics_enabler.catalogue import DataCatalogue
+from analytics_enabler.decision_log import DecisionLog, decision_from_json
 from analytics_enabler.deployments.model import event_from_json
 from analytics_enabler.deployments.service import Deployments
+from analytics_enabler.domains.announcer import EnablerAnnouncer
+from analytics_enabler.domains.directory import DomainDirectory
+from analytics_enabler.domains.escalation import Escalation
+from analytics_enabler.domains.forwarding import Forwarder, PassedOn
+from analytics_enabler.domains.role import DomainRole
+from analytics_enabler.domains.standby import StandbyCopy
 from analytics_enabler.execution import Reconciler
 from analytics_enabler.execution.group_placements import GroupPlacements, group_placement_from_json
+from analytics_enabler.execution.history import ExecutionHistory
 from analytics_enabler.execution.planner import Planner
 from analytics_enabler.explain import Explainer
 from analytics_enabler.fabric_view import FabricView
@@ -25,14 +36,16 @@ from analytics_enabler.results.reader import ResultReader
 from analytics_enabler.results.streams import ResultStreams
 from analytics_enabler.sampling_requests import SamplingRequestPublisher
 from analytics_enabler.scheduling.driver.driver import PlacementDriver
+from analytics_enabler.scheduling.registry import scheduler_names
 from analytics_enabler.settings import EnablerSettings
 from mistbow.client.agent import AsyncAgentClient
 from mistbow.client.credentials import ServiceCredentials, service_credentials
 from mistbow.clock import Clock, system_clock
 from mistbow.errors import MistbowError
+from mistbow.fabric import Enabler
 from mistbow.runtime.tasks import cancel_and_wait
 from mistbow.service import create_service, serve
-from mistbow.streams.schemas import DEPLOYMENTS, PLACEMENTS, RAW
+from mistbow.streams.schemas import DECISIONS, DEPLOYMENTS, PLACEMENTS, RAW, domain_stream
 from mistbow.timestamps import Timestamps
 
 DESCRIPTION = "Deploys insights, runs them on workers and serves their results."
@@ -42,13 +55,13 @@ def create_app(
     settings: EnablerSettings, clock: Clock = system_clock, max_followers: int = MAX_FOLLOWERS
 ) -> FastAPI:
     """Return the enabler as a web application."""
-    ca = settings.tls_ca
+    ca, domain = settings.tls_ca, settings.domain
     credentials = service_credentials(settings.agent_url, settings.secret)
     agent = AsyncAgentClient(settings.agent_url, credentials, ca=ca)
     followed = AsyncAgentClient(
         settings.agent_url, credentials, ca=ca, max_connections=MAX_FOLLOWER_CONNECTIONS
     )
-    fabric_view = FabricView(agent, clock)
+    fabric_view = FabricView(agent, clock, settings.selector)
     catalogue = DataCatalogue(agent, fabric_view, clock)
 
     async def frontier() -> int:
@@ -59,31 +72,62 @@ def create_app(
         credentials = ServiceCredentials(url, settings.secret or "")
         return AsyncWorkerClient(url, credentials, attempts=1, ca=ca)
 
+    async def is_in_charge() -> bool:
+        return await deployments.is_in_charge()
+
+    decided = EventJournal(agent, domain_stream(DECISIONS, domain), decision_from_json, clock)
+    decisions = DecisionLog(decided, is_in_charge, clock)
     deployments = Deployments(
-        EventJournal(agent, DEPLOYMENTS, event_from_json),
+        EventJournal(agent, domain_stream(DEPLOYMENTS, domain), event_from_json, clock),
         catalogue,
         fabric_view,
         frontier,
+        ResultStreams(agent).frontier,
+        decisions,
         clock,
         settings.scheduler,
+        domain,
     )
-    placements = GroupPlacements(EventJournal(agent, PLACEMENTS, group_placement_from_json), clock)
+    stream = domain_stream(PLACEMENTS, domain)
+    placed = EventJournal(agent, stream, group_placement_from_json, clock)
+    placements = GroupPlacements(placed, clock)
     planner = Planner(agent, placements, settings.patience_ms)
     driver = PlacementDriver(clock, settings.scheduler_settings)
+    history = ExecutionHistory(decisions, driver, fabric_view)
+    directory = DomainDirectory(domain, settings.selector, fabric_view)
+    forwarder = Forwarder(directory, settings)
+    copy = StandbyCopy(domain, agent, deployments, placements, forwarder)
+    role = DomainRole(directory, fabric_view, copy)
     reconciler = Reconciler(
-        deployments, fabric_view, placements, planner, driver, catalogue, connect, clock
+        deployments, fabric_view, placements, planner, driver, catalogue, history, connect, clock,
+        role, domain,
+    )  # fmt: skip
+    sampling_requests = SamplingRequestPublisher(
+        agent, fabric_view, deployments, lambda: role.is_active, domain
     )
-    sampling_requests = SamplingRequestPublisher(agent, fabric_view, deployments)
-    explainer = Explainer(reconciler, fabric_view, catalogue, agent)
+    explainer = Explainer(reconciler, fabric_view, catalogue, agent, domain)
+    announced = Enabler(domain=domain, url=settings.enabler_url, sites=settings.selector)
+    announcer = EnablerAnnouncer(
+        agent,
+        announced,
+        lambda: deployments.held if role.is_known else None,
+        lambda: role.is_active,
+    )
+    escalation = Escalation(directory, forwarder, deployments, reconciler.status, role, clock)
 
     async def readiness() -> list[str]:
         return await _unready_reasons(deployments, reconciler, settings.agent_url)
 
+    async def warnings() -> list[str]:
+        return missing_scheduler(settings.scheduler)
+
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        running = [asyncio.create_task(each.run()) for each in (reconciler, sampling_requests)]
+        tasks = (reconciler, sampling_requests, decisions, announcer, escalation)
+        running = [asyncio.create_task(each.run()) for each in tasks]
         yield
         await cancel_and_wait(running)
+        await forwarder.close()
         for client in (followed, agent):
             await client.close()
 
@@ -91,15 +135,42 @@ def create_app(
         "Mistbow analytics enabler",
         settings,
         readiness=readiness,
+        warnings=warnings,
         lifespan=lifespan,
         description=DESCRIPTION,
         api=descriptions.DESCRIPTION,
     )
-    app.include_router(insights_router(deployments, reconciler.status, explainer))
+    app.add_exception_handler(PassedOn, _passed_on)
+    by_active = [Depends(answered_by_active(role, forwarder))]
     reader, limit = ResultReader(ResultStreams(agent), clock), FollowerLimit(max_followers)
     times = Timestamps(settings.timestamp_unit)
-    app.include_router(results_router(deployments, reader, ResultStreams(followed), limit, times))
+    streams = ResultStreams(followed)
+    for router in (
+        insights_router(deployments, reconciler.status, explainer, decisions, forwarder),
+        decisions_router(deployments, decisions, forwarder),
+        results_router(deployments, reader, streams, limit, times, forwarder),
+    ):
+        app.include_router(router, dependencies=by_active)
     return app
+
+
+def missing_scheduler(name: str) -> list[str]:
+    """Return a warning if the scheduler of insights that name none is not installed.
+
+    >>> missing_scheduler("fair")
+    []
+    >>> missing_scheduler("nope")
+    ["MISTBOW_SCHEDULER: there is no scheduler 'nope'; installed: fair, latency"]
+    """
+    installed = scheduler_names()
+    if name in installed:
+        return []
+    names = ", ".join(installed)
+    return [f"MISTBOW_SCHEDULER: there is no scheduler {name!r}; installed: {names}"]
+
+
+async def _passed_on(_: Request, answered: Exception) -> Response:
+    return cast("PassedOn", answered).response
 
 
 async def _unready_reasons(
@@ -115,7 +186,7 @@ async def _unready_reasons(
         why = "" if outage is None else f": {outage}"
         return [f"the deployments at the storage agent {agent_url} are not read yet{why}"]
     try:
-        await deployments.check_lease()
+        await deployments.lease()
     except MistbowError as error:
         return [error.message]
     return []

@@ -28,6 +28,10 @@ class Onsets(Generic[K]):
         now = self._clock()
         self._times = {condition: self._times.get(condition, now) for condition in present}
 
+    def add(self, condition: K) -> int:
+        """Return the time (ms) at which a condition began; a new condition begins now."""
+        return self._times.setdefault(condition, self._clock())
+
     def get(self, condition: K) -> int | None:
         """Return the time (ms) at which a condition began; None: the condition does not hold."""
         return self._times.get(condition)

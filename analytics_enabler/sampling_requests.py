@@ -1,7 +1,7 @@
 """The insights' requests for adaptive sampling, which monitoring agents read."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -13,6 +13,7 @@ from analytics_enabler.deployments.model import Generation
 from analytics_enabler.deployments.service import Deployments
 from analytics_enabler.fabric_view import FabricView
 from mistbow.client.agent import AsyncAgentClient
+from mistbow.domains import DEFAULT_DOMAIN
 from mistbow.errors import MistbowError, NotFoundError
 from mistbow.runtime.periodic import PeriodicTask, Schedule
 from mistbow.sampling.adaptive import SAMPLING_STREAM, SamplingRequest, merge_requests
@@ -36,11 +37,18 @@ class SamplingRequestPublisher:
     """
 
     def __init__(
-        self, agent: AsyncAgentClient, fabric_view: FabricView, deployments: Deployments
+        self,
+        agent: AsyncAgentClient,
+        fabric_view: FabricView,
+        deployments: Deployments,
+        is_active: Callable[[], bool] = lambda: True,
+        domain: str = DEFAULT_DOMAIN,
     ) -> None:
         self._agent = agent
         self._fabric_view = fabric_view
         self._deployments = deployments
+        self._is_active = is_active
+        self._domain = domain
         self._stored: dict[str, dict[str, SamplingRequest]] = {}
         self._task = PeriodicTask(self._send_to_sites, Schedule("sampling_requests", INTERVAL_S))
 
@@ -52,17 +60,21 @@ class SamplingRequestPublisher:
         fabric = self._fabric_view.fabric
         if fabric is None or not self._deployments.is_loaded or self._deployments.fenced:
             return
+        if not self._is_active():
+            return
         requests = sampling_requests_of(self._deployments.running())
         reachable = [site.name for site in fabric.sites if site.reachable]
-        await asyncio.gather(*(self._send(site, fabric.site, requests) for site in reachable))
+        is_default = self._domain == DEFAULT_DOMAIN
+        name = fabric.site if is_default else f"{fabric.site}/{self._domain}"
+        await asyncio.gather(*(self._send(site, name, requests) for site in reachable))
 
-    async def _send(self, site: str, own_site: str, requests: dict[str, SamplingRequest]) -> None:
+    async def _send(self, site: str, name: str, requests: dict[str, SamplingRequest]) -> None:
         # Requests are stored again in case the site lost them; the lack of requests is not.
         if not requests and self._stored.get(site) == {}:
             return
         try:
             async with asyncio.timeout(PATIENCE_S):
-                await self._store(self._agent.at(site), own_site, requests)
+                await self._store(self._agent.at(site), name, requests)
         except (MistbowError, TimeoutError) as error:
             # The monitoring agents of the site use the last requests until the next attempt.
             log.debug("sampling_request_failed", site=site, reason=str(error))
@@ -71,7 +83,7 @@ class SamplingRequestPublisher:
             self._stored[site] = requests
 
     async def _store(
-        self, agent: AsyncAgentClient, own_site: str, requests: dict[str, SamplingRequest]
+        self, agent: AsyncAgentClient, name: str, requests: dict[str, SamplingRequest]
     ) -> None:
         try:
             attributes = (await agent.info(SAMPLING_STREAM)).attributes
@@ -81,8 +93,8 @@ class SamplingRequestPublisher:
             await agent.create_stream(SAMPLING_STREAM, EVENTS)
             attributes = {}
         value = msgspec.to_builtins(requests) or None
-        if attributes.get(own_site) != value:
-            await agent.advance(SAMPLING_STREAM, attributes={own_site: value})
+        if attributes.get(name) != value:
+            await agent.advance(SAMPLING_STREAM, attributes={name: value})
 
 
 def sampling_requests_of(generations: Iterable[Generation]) -> dict[str, SamplingRequest]:

@@ -1,17 +1,35 @@
 """The settings of the analytics enabler."""
 
-from pydantic import Field, Json
+from typing import Annotated
 
-from mistbow.settings import ServiceSettings, ServiceUrl
+from pydantic import AfterValidator, Field, Json
+
+from mistbow.domains import DEFAULT_DOMAIN, Selector, check_domain
+from mistbow.settings import Labels, ServiceSettings, ServiceUrl, parse_labels
 from mistbow.timestamps import TimestampUnit
 
 
 class EnablerSettings(ServiceSettings):
     """The settings of the analytics enabler."""
 
+    own_url_settings = ("enabler_url",)
+
     enabler_port: int = Field(default=8000, ge=0, le=65535, description="Port of the enabler.")
     agent_url: ServiceUrl = Field(
         default="http://127.0.0.1:8300", description="Storage agent of this site."
+    )
+    enabler_url: ServiceUrl = Field(
+        default="http://127.0.0.1:8000", description="This enabler's address as others reach it."
+    )
+    domain: Annotated[str, AfterValidator(check_domain)] = Field(
+        default=DEFAULT_DOMAIN, description="Domain of this enabler: the name of a set of sites."
+    )
+    domain_sites: str = Field(
+        default="", description="Sites of the domain: NAME,NAME; without any, all sites."
+    )
+    domain_labels: Labels = Field(
+        default="",
+        description="Labels of further sites of the domain, and region: key=value,key=value.",
     )
     scheduler: str = Field(
         default="fair", description="Scheduler of insights that do not name a scheduler."
@@ -30,3 +48,10 @@ class EnablerSettings(ServiceSettings):
         ge=0,
         description="Time that results wait for a silent site, milliseconds.",
     )
+
+    @property
+    def selector(self) -> Selector:
+        """The sites of the domain."""
+        names = (name.strip() for name in self.domain_sites.split(","))
+        labels = parse_labels(self.domain_labels)
+        return Selector(sites=tuple(filter(None, names)), labels=labels)

@@ -1,14 +1,16 @@
-"""The HTTP API of a worker, with routes for fragments; a request contains a fragment as JSON."""
+"""The HTTP API of a worker, with routes for orders and single fragments, as JSON."""
 
 import anyio.to_thread
 import msgspec
 from fastapi import FastAPI, Request, Response
 
 from analytics.plan.fragments import Fragment, fragment_from_json
-from analytics_worker.api_description import FRAGMENT_BODY
+from analytics.plan.orders import Order, order_from_json
+from analytics_worker.api_description import FRAGMENT_BODY, ORDER_BODY
 from analytics_worker.lifecycle.worker import AnalyticsWorker
 from mistbow.auth.rules import requires
-from mistbow.errors import InvalidRequestError, NotFoundError
+from mistbow.domains import check_domain
+from mistbow.errors import CapacityError, FencedError, InvalidRequestError, NotFoundError
 from mistbow.openapi import raises
 
 _JSON = "application/json"
@@ -24,8 +26,13 @@ def add_routes(app: FastAPI, worker: AnalyticsWorker) -> None:
         openapi_extra=FRAGMENT_BODY,
     )
     @requires("admin")
+    @raises(CapacityError)
     async def run(fragment_id: str, request: Request) -> Response:
-        """Run a fragment, in place of a running fragment with the same id."""
+        """Run a fragment, in place of a running fragment with the same id.
+
+        A new fragment that does not fit into the free memory is refused with 503 `no_capacity`; the
+        message and `details` give the memory that is needed and free.
+        """
         fragment = _read(await request.body())
         if fragment.id != fragment_id:
             raise InvalidRequestError(
@@ -34,6 +41,24 @@ def add_routes(app: FastAPI, worker: AnalyticsWorker) -> None:
             )
         status = await anyio.to_thread.run_sync(worker.run, fragment)
         return Response(msgspec.json.encode(status), status_code=202, media_type=_JSON)
+
+    @app.put(
+        "/domains/{domain}/order",
+        tags=["fragments"],
+        openapi_extra=ORDER_BODY,
+    )
+    @requires("admin")
+    @raises(FencedError)
+    async def obey(domain: str, request: Request) -> Response:
+        """Run the fragments of an order, and stop the other fragments of the domain.
+
+        The fragments of other domains are not affected. A fragment that the worker refuses is in
+        `refused`, and delays no other. An order under an older lease than an earlier order of the
+        domain is refused.
+        """
+        order = _read_order(domain, await request.body())
+        answer = await anyio.to_thread.run_sync(worker.obey, domain, order)
+        return Response(msgspec.json.encode(answer), media_type=_JSON)
 
     @app.get("/fragments", tags=["fragments"])
     @requires("read")
@@ -54,6 +79,14 @@ def add_routes(app: FastAPI, worker: AnalyticsWorker) -> None:
     async def stop(fragment_id: str) -> None:
         """Stop and remove a fragment."""
         await anyio.to_thread.run_sync(worker.remove, fragment_id)
+
+
+def _read_order(domain: str, body: bytes) -> Order:
+    try:
+        check_domain(domain)
+        return order_from_json(body)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise InvalidRequestError(f"the request is not a valid order: {error}") from error
 
 
 def _read(body: bytes) -> Fragment:

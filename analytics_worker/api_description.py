@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from analytics.plan.orders import Order, OrderAnswer
 from analytics.plan.status import FragmentStatus
 from mistbow.openapi import AnswerDescription, ApiDescription, inline_schema
 
@@ -15,7 +16,30 @@ FRAGMENT_BODY: dict[str, Any] = {
 }
 """The description of a body with a fragment, which only enablers write."""
 
+_EXAMPLE_ORDER = {
+    "generation": 1795262400, "epoch": 3, "fragments": {}, "retained": [], "moving": []
+}  # fmt: skip
+
+ORDER_BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "description": "The lease of an enabler, and the fragments that should run.",
+        "content": {
+            "application/json": {"schema": inline_schema(Order), "example": _EXAMPLE_ORDER}
+        },
+    }
+}
+"""The description of a body with an order, which only enablers write."""
+
 _FIELDS: Mapping[str, str] = {
+    "domain": "The domain whose enabler ordered the fragment.",
+    "generation": "The generation of the enabler's lease.",
+    "epoch": "The epoch of the enabler's lease.",
+    "fragments": "The fragments of the domain.",
+    "retained": "The group and the site of each partial fragment that is not stopped.",
+    "moving": "The fragments that are not stopped while other workers take over.",
+    "refused": "Id of a fragment to the reason why the worker does not run it.",
+    "without_capacity": "The refused fragments for which the worker has too little memory.",
     "fragment_id": "The id of the fragment.",
     "id": "The id of the fragment.",
     "fingerprint": "The fingerprint of the newest accepted version.",
@@ -34,6 +58,8 @@ _FIELDS: Mapping[str, str] = {
     "bytes_written": "The number of bytes that the fragment wrote.",
     "spent_ms": "Phase of a micro-batch to the time (ms) spent in it.",
     "troubles": "Id of an insight to a text about its missing values.",
+    "missing": "Site to the time (ms) after which the merge computes results without it.",
+    "correcting": "Insight uid to the time (ms) since which late data change its results.",
 }
 _STATUS = inline_schema(FragmentStatus)
 _EXAMPLE = {"id": "f-1", "fingerprint": "1f", "state": "running", "frontier": 1795262400000}
@@ -47,6 +73,9 @@ def _json(schema: dict[str, Any], example: Any, *statuses: int) -> AnswerDescrip
 DESCRIPTION = ApiDescription(
     _FIELDS,
     {
+        "put_domains_domain_order": _json(
+            inline_schema(OrderAnswer), {"fragments": [_EXAMPLE], "refused": {}}, 200
+        ),
         "put_fragments_fragment_id": _json(_STATUS, _EXAMPLE, 202),
         "get_fragments_fragment_id": _json(_STATUS, _EXAMPLE, 200),
         "get_fragments": _json({"type": "array", "items": _STATUS}, [_EXAMPLE], 200),

@@ -17,6 +17,7 @@ from analytics.plan.fragments import Fragment, Merge, Partial, StreamLocation, W
 from analytics.plan.nodes import Plan
 from analytics.plan.resumption import Resumption
 from analytics_worker.evaluate.operator_failures import OperatorFailure
+from analytics_worker.query_lease import QueryLease
 from analytics_worker.stateful.state_stream import StateAccess
 
 
@@ -70,6 +71,11 @@ class EngineQuery(Protocol):
         ...
 
     @property
+    def lease(self) -> QueryLease:
+        """The lease under which the query writes."""
+        ...
+
+    @property
     def frontier(self) -> int:
         """The time (ms) up to which the query has written all rows."""
         ...
@@ -111,24 +117,24 @@ class MergeStart:
     """The positions at which a merge begins to read, and the progress of earlier queries.
 
     ``starts``: site -> the position of the first row to read. ``unreachable``: the sites that did
-    not answer; the query determines their positions once they answer. ``since``: the time (ms) up
-    to which stored results are complete; 0 without results. ``epoch``: the epoch under which the
-    query appends to the stream of decisions. ``decided``: the position in this stream at which the
+    not answer; the query determines their positions once they answer. ``resumed``: the sites whose
+    panes an earlier query has read. ``since``: the time (ms) up to which stored results are
+    complete; 0 without results. ``decided``: the position in the stream of decisions at which the
     query's decisions begin.
     """
 
     starts: Mapping[str, int]
     unreachable: Sequence[str]
+    resumed: Sequence[str]
     since: int
-    epoch: int
     decided: int
 
 
 class StreamingLibrary(Protocol):
     """The engine of one worker.
 
-    In all methods, ``epoch`` is the epoch under which a query appends to the fragment's target, and
-    ``access`` is the access to the states of accumulators (None: the plan has no accumulators).
+    In all methods, ``lease`` is the lease under which a query writes, and ``access`` is the access
+    to the states of accumulators (None: the plan has no accumulators).
     """
 
     @property
@@ -181,7 +187,7 @@ class StreamingLibrary(Protocol):
         fragment: Whole,
         resumption: Resumption,
         start: int,
-        epoch: int,
+        lease: QueryLease,
         access: StateAccess | None,
     ) -> EngineQuery:
         """Start and return a query that computes a ``Whole`` fragment from points.
@@ -190,7 +196,9 @@ class StreamingLibrary(Protocol):
         """
         ...
 
-    def run_partial(self, fragment: Partial, after: int, start: int, epoch: int) -> EngineQuery:
+    def run_partial(
+        self, fragment: Partial, after: int, start: int, lease: QueryLease
+    ) -> EngineQuery:
         """Start and return a query that computes a ``Partial`` fragment from points.
 
         The query reads the fragment's source from the position ``start`` on, and writes the panes
@@ -203,7 +211,7 @@ class StreamingLibrary(Protocol):
         fragment: Merge,
         resumption: Resumption,
         start: MergeStart,
-        epoch: int,
+        lease: QueryLease,
         access: StateAccess | None,
     ) -> EngineQuery:
         """Start and return a query that computes a ``Merge`` fragment from the panes of several

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import fog, live, many_series, salience, sampling
+from benchmarks import control_plane, fog, live, many_series, salience, sampling
 from benchmarks.ingestion.run import run as ingestion
 from benchmarks.insights.run import run as insights
+from benchmarks.recovery.run import run as recovery
 from benchmarks.report import Report
 from benchmarks.storage.run import run as storage
 from tests.support.suite import Suite, running_suite
@@ -21,7 +22,9 @@ _STANDALONE: dict[str, Callable[[], Report]] = {
     "many_series": many_series.run,
     "insights": insights,
     "fog": fog.run,
+    "control_plane": control_plane.run,
     "sampling": sampling.run,
+    "recovery": recovery,
 }
 _NAMES = (*_WITH_SUITE, *_STANDALONE)
 _RESULTS = Path(__file__).parent / "results"

@@ -14,7 +14,13 @@ from rich.table import Table
 from rich.text import Text
 
 from analytics.client.enabler import EnablerClient
-from analytics.insight_models import DeploymentStatus, Result
+from analytics.insight_models import (
+    Decision,
+    DeploymentStatus,
+    InsightStatus,
+    PlacedFragment,
+    Result,
+)
 from grammar import Diagnostic, ParseError, format_text, render
 from mistbow.errors import InvalidQueryError, MistbowError
 from mistbow.flags import bearer_token, ca_file
@@ -27,7 +33,19 @@ _err = Console(stderr=True)
 Queries = Annotated[
     str, typer.Argument(metavar="FILE|-|TEXT", help="A file of queries, - for stdin, or a text.")
 ]
-DeploymentId = Annotated[str, typer.Argument(metavar="ID", help="A deployment's id, d-xxxxxxxx.")]
+
+
+def _not_empty(deployment_id: str) -> str:
+    """Refuse an empty id, whose path would be that of the list of deployments."""
+    if not deployment_id:
+        raise typer.BadParameter("the id is empty; `mistbow insights list` shows the ids")
+    return deployment_id
+
+
+DeploymentId = Annotated[
+    str,
+    typer.Argument(metavar="ID", help="A deployment's id, d-xxxxxxxx.", callback=_not_empty),
+]
 Url = Annotated[str, typer.Option(envvar="MISTBOW_ENABLER_URL", help="The analytics enabler.")]
 Token = Annotated[
     str | None, typer.Option(envvar="MISTBOW_TOKEN", help="Bearer token.", show_default=False)
@@ -83,13 +101,19 @@ def check(queries: Queries, url: Url = _URL, token: Token = None, as_json: AsJso
 def explain(
     queries: Queries, url: Url = _URL, token: Token = None, as_json: AsJson = False
 ) -> None:
-    """Show the plan of queries, and the parts that the queries share with running insights."""
+    """Show the plan of queries, and the parts shared with running insights; exit with 1 on errors.
+
+    Insights without errors are explained even if others have errors.
+    """
     text = _read(queries)
     with _client(url, token, text) as client:
         if as_json:
             _print_json(client.explain(text).model_dump_json())
         else:
             _print_plain(client.explain_text(text))
+        is_correct = client.check(text).ok
+    if not is_correct:
+        raise typer.Exit(1)
 
 
 @app.command("format")
@@ -121,13 +145,13 @@ def list_all(url: Url = _URL, token: Token = None, as_json: AsJson = False) -> N
     if as_json:
         _print_json(f"[{','.join(d.model_dump_json() for d in deployments)}]")
         return
-    table = Table("deployment", "name", "status", "insights")
+    table = Table("deployment", "name", "state", "insights")
     for deployment in deployments:
         names = ", ".join(insight.name for insight in deployment.insights)
         table.add_row(
             deployment.deployment_id,
             Text(_visible(deployment.name or "")),
-            _colored(deployment.status, deployment.status_since),
+            _colored(*_state_of(deployment)),
             names,
         )
     _out.print(table)
@@ -137,7 +161,7 @@ def list_all(url: Url = _URL, token: Token = None, as_json: AsJson = False) -> N
 def show(
     deployment_id: DeploymentId, url: Url = _URL, token: Token = None, as_json: AsJson = False
 ) -> None:
-    """Show a deployment and the state of its insights."""
+    """Show a deployment: the states of its insights, where it runs, and the newest decisions."""
     with _client(url, token) as client:
         deployment = client.show(deployment_id)
     if as_json:
@@ -171,6 +195,48 @@ def results(
         if follow:
             for result in client.follow(deployment_id, insight=insight, after=latest.next):
                 _print_result(result, as_json)
+
+
+@app.command()
+def pause(
+    deployment_id: DeploymentId, url: Url = _URL, token: Token = None, as_json: AsJson = False
+) -> None:
+    """Pause a deployment: its results end now, and are retained."""
+    with _client(url, token) as client:
+        deployment = client.pause(deployment_id)
+    _print_change(deployment, "paused", as_json)
+
+
+@app.command()
+def resume(
+    deployment_id: DeploymentId, url: Url = _URL, token: Token = None, as_json: AsJson = False
+) -> None:
+    """Resume a paused deployment; the pause remains a gap in its results."""
+    with _client(url, token) as client:
+        deployment = client.resume(deployment_id)
+    _print_change(deployment, "resumed", as_json)
+
+
+@app.command()
+def decisions(
+    insight: Annotated[
+        str | None,
+        typer.Argument(metavar="ID[/NAME]", help="A deployment, or one of its insights."),
+    ] = None,
+    since: Annotated[int | None, typer.Option(help="From this time on, ms.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number, the newest first.")] = 20,
+    url: Url = _URL,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the newest decisions of the enabler: what, why, and by whom; in the order of time."""
+    with _client(url, token) as client:
+        found = client.decisions(insight, since=since, limit=limit)
+    for decision in found:
+        if as_json:
+            _print_json(decision.model_dump_json())
+        else:
+            _print_decision(decision)
 
 
 @app.command()
@@ -270,16 +336,55 @@ def _print_result(result: Result, as_json: bool) -> None:
 def _print_deployment(deployment: DeploymentStatus) -> None:
     name = _visible(deployment.name or "")
     _out.print(f"{deployment.deployment_id}  {name}", highlight=False, markup=False)
-    _out.print(f"status: {_colored(deployment.status, deployment.status_since)}")
+    state, since = _state_of(deployment)
+    _out.print(f"state: {_colored(state, since)}")
     if deployment.error is not None:
         _out.print(deployment.error, style="yellow", highlight=False, markup=False)
-    table = Table("insight", "state", "text")
+    table = Table("insight", "state", "lag", "missing sites", "text")
     for insight in deployment.insights:
         table.add_row(
-            insight.name, _colored(insight.state, insight.state_since), Text(insight.text)
+            insight.name,
+            _colored(*_state_of(insight)),
+            "" if insight.lag_ms is None else f"{insight.lag_ms / 1000:g} s",
+            ", ".join(site.site for site in insight.missing_sites),
+            Text(insight.text),
         )
     _out.print(table)
+    if deployment.placement:
+        _out.print(_placement_table(deployment.placement))
     _print_problems(deployment.warnings, deployment.queries)
+    for decision in deployment.decisions:
+        _print_decision(decision)
+
+
+def _placement_table(placement: list[PlacedFragment]) -> Table:
+    table = Table("fragment", "kind", "worker", "site", "since", "state")
+    for each in placement:
+        since = "" if each.since is None else _time(each.since)
+        place = (each.node or "-", each.site or "-")
+        table.add_row(each.fragment, each.kind, *place, since, each.state or "-")
+    return table
+
+
+def _print_decision(decision: Decision) -> None:
+    line = f"{_time(decision.at)}  {decision.what}: {decision.why} ({decision.by})"
+    _print_plain(f"{_visible(line)}\n")
+
+
+def _print_change(deployment: DeploymentStatus, change: str, as_json: bool) -> None:
+    if as_json:
+        _print_json(deployment.model_dump_json())
+    else:
+        _out.print(f"{deployment.deployment_id} is {change}", highlight=False, markup=False)
+
+
+def _state_of(status: DeploymentStatus | InsightStatus) -> tuple[str, int | None]:
+    """Return the state and its beginning; an enabler of an earlier version sends a status only."""
+    if status.lifecycle is not None:
+        return status.lifecycle.state, status.lifecycle.since
+    if isinstance(status, DeploymentStatus):
+        return status.status, status.status_since
+    return status.state, status.state_since
 
 
 def _colored(status: str, since: int | None) -> str:

@@ -10,7 +10,13 @@ from rich.console import Console
 from rich.table import Table
 
 from mistbow.auth.callers import SCOPES, Scope
-from mistbow.auth.token_file import new_token_file, now, read_token_file, write_token_file
+from mistbow.auth.token_file import (
+    new_token_file,
+    now,
+    read_token_file,
+    token_file_lock,
+    write_token_file,
+)
 
 app = typer.Typer(no_args_is_help=True, help="Make, list and revoke tokens with fewer rights.")
 
@@ -27,7 +33,7 @@ File = Annotated[
 ]
 Scopes = Annotated[list[str], typer.Option("--scope", help="ingest, read or admin; repeatable.")]
 Prefix = Annotated[
-    str, typer.Option(help="Prefix of the entities that the token may write and read.")
+    str | None, typer.Option(help="Prefix of the entities that the token may write and read.")
 ]
 Signatures = Annotated[
     list[str] | None,
@@ -36,7 +42,7 @@ Signatures = Annotated[
     ),
 ]
 Expires = Annotated[
-    str, typer.Option(help="Expiry: a time with zone (ISO 8601), or a number of days: 90d.")
+    str | None, typer.Option(help="Expiry: a time with zone (ISO 8601), or a number of days: 90d.")
 ]
 
 _DAYS = re.compile(r"([1-9][0-9]{0,4})d")
@@ -47,16 +53,19 @@ def add(
     name: Name,
     file: File,
     scope: Scopes,
-    entity_prefix: Prefix = "",
-    expires: Expires = "",
+    entity_prefix: Prefix = None,
+    expires: Expires = None,
     signature: Signatures = None,
 ) -> None:
     """Create a token and print it once: the file contains only the hash of the token."""
-    content = read_token_file(file) if file.exists() else new_token_file()
-    content, token = content.with_token(
-        name, _scopes(scope), entity_prefix, _end(expires), signature or ()
-    )
-    write_token_file(file, content)
+    if entity_prefix == "":
+        # For example of an unset variable: the token would have the rights for all entities.
+        raise typer.BadParameter("--entity-prefix is empty; omit it for a token without a prefix")
+    scopes, end = _scopes(scope), _end(expires)
+    with token_file_lock(file):
+        content = read_token_file(file) if file.exists() else new_token_file()
+        content, token = content.with_token(name, scopes, entity_prefix or "", end, signature or ())
+        write_token_file(file, content)
     _err.print(
         f"{name}: store this token safely, it is not shown again", style="dim", highlight=False
     )
@@ -78,7 +87,8 @@ def list_all(file: File) -> None:
 @app.command()
 def revoke(name: Name, file: File) -> None:
     """Remove a token from a file; services refuse the token from the next request on."""
-    write_token_file(file, read_token_file(file).without_token(name))
+    with token_file_lock(file):
+        write_token_file(file, read_token_file(file).without_token(name))
     _out.print(f"{name} is revoked", highlight=False)
 
 
@@ -92,8 +102,8 @@ def _scopes(given: list[str]) -> frozenset[Scope]:
     return frozenset(chosen)
 
 
-def _end(text: str) -> datetime | None:
-    if not text:
+def _end(text: str | None) -> datetime | None:
+    if text is None:
         return None
     if days := _DAYS.fullmatch(text):
         return now() + timedelta(days=int(days[1]))

@@ -146,7 +146,11 @@ class NamespaceBackend:
 
     def spawn(self, node: str, argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
         """Start a process that ends with the node ``node``; ``options`` are passed to ``Popen``."""
-        return subprocess.Popen([*self._exec_argv(self._namespace(node)), *argv], **options)
+        return subprocess.Popen(self.command_in(node, argv), **options)
+
+    def command_in(self, node: str, argv: Sequence[str]) -> list[str]:
+        """Return the command that runs ``argv`` in a node; its process becomes that of ``argv``."""
+        return [*self._exec_argv(self._namespace(node)), *argv]
 
     def _create_node(self, node: EmulatedNode) -> None:
         namespace = self._namespace(node.name)

@@ -13,6 +13,12 @@ from storage_agent.ignite.tls import ServerTls
 
 _WAL_MODES: dict[Durability, str] = {"fsync": "FSYNC", "log": "LOG_ONLY", "memory": "NONE"}
 
+_CACHED_MB = 64
+"""The memory (MB) in which Ignite caches the data that it stores on disk."""
+
+_MEMORY_ONLY_MB = 256
+"""The memory (MB) for the data of an Ignite that stores no data on disk."""
+
 # What Ignite reaches for with reflection, closed by default since Java 16.
 _OPENED = (
     "java.base/jdk.internal.access",
@@ -105,6 +111,7 @@ class IgniteConfig:
                 communication_port=self.communication_port,
                 wal_mode=_WAL_MODES[self.durability],
                 persistent=str(self.durability != "memory").lower(),
+                region_mb=_MEMORY_ONLY_MB if self.durability == "memory" else _CACHED_MB,
             )
         )
         return path

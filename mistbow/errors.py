@@ -146,6 +146,12 @@ class UnavailableError(MistbowError):
     status = 503
 
 
+class CapacityError(UnavailableError):
+    """The worker has too little memory for one more fragment; ``details`` gives the figures."""
+
+    code = "no_capacity"
+
+
 class LostDataError(UnavailableError):
     """Ignite lost acknowledged rows of the stream; the stream is refused until it is repaired."""
 
@@ -182,6 +188,7 @@ ERRORS: tuple[type[MistbowError], ...] = (
     TooManyRequestsError,
     HeadTooLargeError,
     UnavailableError,
+    CapacityError,
     LostDataError,
     StorageFullError,
 )

@@ -1,17 +1,37 @@
-"""The fabric: its sites, workers and links, as immutable data with a JSON form."""
+"""The fabric: its sites, workers, enablers and links, as immutable data with a JSON form."""
 
 from collections.abc import Mapping
 
 import msgspec
 
+from mistbow.domains import Selector
+
+
+class FragmentLimit(msgspec.Struct, frozen=True, kw_only=True):
+    """The limit of a worker that was killed for lack of memory: the number of ``fragments``.
+
+    ``killed_at``: the time (ms) of the kill. ``ran``: the number of fragments that ran then.
+    ``until``: the time (ms) at which the limit rises.
+    """
+
+    fragments: int
+    killed_at: int
+    ran: int
+    until: int
+
 
 class Worker(msgspec.Struct, frozen=True, kw_only=True):
     """An analytics worker, as it announces itself to the agent of its site.
 
-    ``url``: the address of the worker for other services. ``cores_free`` and ``memory_free_mb``:
-    the capacity that is free for fragments. ``clock_mhz``: the clock speed; 0 if unknown.
-    ``operators``: the operators of installed packages, each with its name and version.
+    ``url``: the address of the worker for other services. ``cores`` and ``memory_mb``: the present
+    limits of the node. ``cores_free`` and ``memory_free_mb``: the capacity for fragments, which is
+    what is free now and what the worker's fragments use already. ``clock_mhz``: the clock speed; 0
+    if unknown. ``operators``: the operators of installed packages, each with its name and version.
     ``instance``: the random id of the worker's process; empty for an older worker, which has none.
+    ``suspected``: whether the agent of the worker's site has received no announcement for longer
+    than usual. ``reliability``: from 0 to 1; each recent failure of the worker lowers it. The agent
+    of the site sets these two fields.
+    ``limit``: the limit of fragments after a kill; None: no limit.
     """
 
     name: str
@@ -25,13 +45,34 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     labels: Mapping[str, str] = {}
     operators: tuple[str, ...] = ()
     instance: str = ""
+    suspected: bool = False
+    reliability: float = 1.0
+    limit: FragmentLimit | None = None
+
+
+class Enabler(msgspec.Struct, frozen=True, kw_only=True):
+    """An analytics enabler, as it announces itself to the agent of its site.
+
+    ``url``: the address of the enabler for other services. ``sites``: the sites of its domain.
+    ``generation``, ``epoch``: its lease on the domain. ``is_active``: whether it rules the domain;
+    a standby follows the active enabler, and takes over from it.
+    """
+
+    domain: str
+    url: str
+    sites: Selector = Selector()
+    generation: int = 0
+    epoch: int = 0
+    is_active: bool = True
 
 
 class Site(msgspec.Struct, frozen=True, kw_only=True):
-    """A site: the node and the address of its agent, and its workers.
+    """A site: the node and the address of its agent, its workers, and its enablers.
 
     ``reachable``: whether requests from the reporting site reach the site now, directly or through
     another site. The other fields of an unreachable site date from the last contact with the site.
+    ``suspected``: whether the site has become unreachable so recently that the fault may be
+    transient.
     """
 
     name: str
@@ -40,24 +81,46 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
     region: str = ""
     labels: Mapping[str, str] = {}
     reachable: bool = True
+    suspected: bool = False
     workers: tuple[Worker, ...] = ()
+    enablers: tuple[Enabler, ...] = ()
 
 
 class SiteLink(msgspec.Struct, frozen=True, kw_only=True):
-    """A direct link from one site to another. ``latency_ms``: half of the round-trip time."""
+    """A direct link from one site to another.
+
+    ``latency_ms``: half of the round-trip time. ``loss``: the share of heartbeats without an
+    answer. ``bandwidth_mbps``: the data rate to the target (Mbit/s). None: not measured yet.
+    """
 
     source: str
     target: str
     latency_ms: float
+    loss: float | None = None
+    bandwidth_mbps: float | None = None
+
+
+class PointReplica(msgspec.Struct, frozen=True, kw_only=True):
+    """A complete replica of points of the site ``source``: the stream ``stream`` at ``site``.
+
+    ``metrics``: the metrics of the points; empty: all points.
+    """
+
+    source: str
+    site: str
+    stream: str
+    metrics: tuple[str, ...] = ()
 
 
 class Fabric(msgspec.Struct, frozen=True, kw_only=True):
     """The sites and the working links that the agent of ``site`` knows, including ``site`` itself.
 
-    ``forgotten``: the sites that users removed, and that have not returned.
+    ``forgotten``: the sites that users removed, and that have not returned. ``replicas``: the
+    replicas at reachable sites from which insights can read the points of another site.
     """
 
     site: str
     sites: tuple[Site, ...]
     links: tuple[SiteLink, ...] = ()
     forgotten: tuple[str, ...] = ()
+    replicas: tuple[PointReplica, ...] = ()

@@ -29,6 +29,7 @@ from mistbow.errors import (
     TooManyRequestsError,
     UnauthorizedError,
     UnavailableError,
+    UnsupportedError,
 )
 from mistbow.http.error_forms import ErrorForm, ErrorForms
 
@@ -38,7 +39,7 @@ Document = dict[str, Any]
 _RAISES = "__mistbow_errors__"
 _METHODS = ("get", "put", "post", "delete", "patch", "head")
 _SCHEMA = {"$ref": "#/components/schemas/Error"}
-_OF_BODIES = (SlowRequestError, TooLargeError)
+_OF_BODIES = (SlowRequestError, TooLargeError, UnsupportedError)
 _OF_ALL = (MistbowError, HeadTooLargeError, TooManyRequestsError, UnavailableError)
 _OF_TOKENS = (UnauthorizedError, ForbiddenError)
 

@@ -107,7 +107,12 @@ def create_service(
     # The last one runs first: an unauthenticated request does not count against the limits.
     if wrap is not None:
         app.add_middleware(wrap)
-    app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes, seconds=settings.body_seconds)
+    app.add_middleware(
+        BodyLimit,
+        max_bytes=settings.max_body_bytes,
+        seconds=settings.body_seconds,
+        current_token=_current_token,
+    )
     app.add_middleware(
         RequestLimit,
         max_requests=settings.max_requests,

@@ -37,7 +37,7 @@ IGNITE_CONNECTIONS = Counter("mistbow_agent_ignite_connections", "Connections ma
 LINK_BYTES = Counter(
     "mistbow_agent_link_bytes",
     "Bytes of bodies sent to and received from peers, by kind: heartbeat, metadata, "
-    "replication, proxy.",
+    "replication, proxy, probe.",
     ["site", "direction", "kind"],
 )
 COMPACTIONS = Counter("mistbow_agent_compactions", "Runs built by compaction.", ["stream"])

@@ -136,6 +136,13 @@ class AgentSettings(ServiceSettings):
     peers: str = Field(
         default="", description="Agents at other sites: URL,URL; they report further sites."
     )
+    link_probe_s: float = Field(
+        default=300.0,
+        ge=0,
+        le=86_400,
+        description="The time between two measurements of a link's bandwidth, each of up to "
+        "208 KiB, seconds; 0: the bandwidth is not measured.",
+    )
     replication_policy: str = Field(
         default="fragile-first",
         description="The replication policy, which decides which copies exist; empty: only "

@@ -39,6 +39,7 @@ def children(settings: RunSettings) -> list[Child]:
         "MISTBOW_IGNITE_HOST": settings.ignite_address,
         "MISTBOW_AGENT_URL": at["agent"],
         "MISTBOW_WORKER_URL": at["worker"],
+        "MISTBOW_ENABLER_URL": at["enabler"],
         "MISTBOW_DURABILITY": settings.durability,
         "MISTBOW_WHEN_FENCED": _when_fenced(settings),
         **_of_ignite(settings),

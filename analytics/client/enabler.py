@@ -12,6 +12,8 @@ from pydantic import BaseModel
 from analytics.insight_models import (
     Accepted,
     CheckAnswer,
+    Decision,
+    Decisions,
     DeploymentList,
     DeploymentStatus,
     Explanation,
@@ -93,6 +95,29 @@ def delete(deployment_id: str) -> Call[None]:
     """Stop a deployment and remove it; raises ``NotFoundError`` for an unknown id."""
     # Not repeatable: the second answer would be an error.
     return Call("DELETE", _path(deployment_id), no_answer)
+
+
+def pause(deployment_id: str) -> Call[DeploymentStatus]:
+    """Pause a deployment; its results so far are retained. A paused deployment does not change."""
+    return _call("POST", f"{_path(deployment_id)}/pause", DeploymentStatus, repeatable=True)
+
+
+def resume(deployment_id: str) -> Call[DeploymentStatus]:
+    """Resume a paused deployment; a deployment that is not paused does not change."""
+    return _call("POST", f"{_path(deployment_id)}/resume", DeploymentStatus, repeatable=True)
+
+
+def decisions(
+    insight: str | None = None, *, since: int | None = None, limit: int | None = None
+) -> Call[list[Decision]]:
+    """Return the newest ``limit`` decisions of the enabler in the order of time.
+
+    ``insight``: only decisions about this deployment (ID), or about one of its insights (ID/NAME);
+    None: all decisions. ``since``: the earliest time (ms since the epoch).
+    """
+    params = without_none({"insight": insight, "since": since, "limit": limit})
+    call = _call("GET", "/api/decisions", Decisions, params=params, repeatable=True)
+    return call.map(lambda each: each.decisions)
 
 
 def results(
@@ -189,6 +214,9 @@ class EnablerMethods:
     list = Method(list_deployments)
     show = Method(show)
     delete = Method(delete)
+    pause = Method(pause)
+    resume = Method(resume)
+    decisions = Method(decisions)
     results = Method(results)
     follow = ResumableMethod(follow)
 

@@ -1,8 +1,9 @@
-"""The clients of the analytics worker: run and stop fragments, and read their status."""
+"""The clients of the analytics worker: order, run and stop fragments, and read their status."""
 
 from urllib.parse import quote
 
 from analytics.plan.fragments import Fragment
+from analytics.plan.orders import Order, OrderAnswer
 from analytics.plan.status import FragmentStatus
 from mistbow.client.methods import AsyncClient, Client, Method
 from mistbow.client.transport import Call, get_json, json_of, no_answer, send_json
@@ -11,6 +12,14 @@ from mistbow.client.transport import Call, get_json, json_of, no_answer, send_js
 def run(fragment: Fragment) -> Call[FragmentStatus]:
     """Run a fragment in place of any running fragment with the same id; return its status."""
     return send_json("PUT", _path(fragment.id), fragment, json_of(FragmentStatus))
+
+
+def obey(domain: str, order: Order) -> Call[OrderAnswer]:
+    """Run the fragments of an order, and stop the other fragments of the domain.
+
+    Raises ``FencedError`` if the worker has received an order under a greater lease.
+    """
+    return send_json("PUT", f"/domains/{quote(domain, safe='')}/order", order, json_of(OrderAnswer))
 
 
 def show(fragment_id: str) -> Call[FragmentStatus]:
@@ -36,6 +45,7 @@ class WorkerMethods:
     """The methods that the sync client and the async client of a worker share."""
 
     run = Method(run)
+    obey = Method(obey)
     show = Method(show)
     list = Method(list_fragments)
     stop = Method(stop)

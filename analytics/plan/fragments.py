@@ -13,12 +13,23 @@ class StreamLocation(msgspec.Struct, frozen=True):
     """A stream at a site.
 
     ``feed``: the roles of the stream's columns; unset for the stream of raw points and for streams
-    that fragments write.
+    that fragments write. ``origin``: the site whose points the stream contains, as a replica or as
+    panes; unset if this is ``site``.
     """
 
     site: str
     stream: str
     feed: Feed | msgspec.UnsetType = msgspec.UNSET
+    origin: str | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def data_site(self) -> str:
+        """The site whose points the stream contains, or from whose points it was computed.
+
+        >>> StreamLocation("cloud", "replicas/edge/raw", origin="edge").data_site
+        'edge'
+        """
+        return self.site if self.origin is msgspec.UNSET else self.origin
 
 
 class Whole(msgspec.Struct, frozen=True, kw_only=True, tag="whole"):

@@ -4,6 +4,8 @@ from typing import Literal
 
 import msgspec
 
+from mistbow.domains import DEFAULT_DOMAIN
+
 FragmentState = Literal["starting", "running", "failed", "fenced", "shed"]
 
 
@@ -28,6 +30,9 @@ class FragmentStatus(msgspec.Struct, frozen=True, kw_only=True):
       micro-batch -> the time spent in this phase.
     - ``troubles``: insight uid -> a text about values that are missing in the newest results,
       because an operator of another package gave no answer: their number, and the reason.
+    - ``missing``: site -> the time after which a merge computes results without this site.
+    - ``correcting``: insight uid -> the time since which late data change results of this insight.
+    - ``domain``: the domain whose enabler ordered the fragment.
     """
 
     id: str
@@ -47,3 +52,6 @@ class FragmentStatus(msgspec.Struct, frozen=True, kw_only=True):
     bytes_written: int = 0
     spent_ms: dict[str, int] = msgspec.field(default_factory=dict)
     troubles: dict[str, str] = msgspec.field(default_factory=dict)
+    missing: dict[str, int] = msgspec.field(default_factory=dict)
+    correcting: dict[str, int] = msgspec.field(default_factory=dict)
+    domain: str = DEFAULT_DOMAIN

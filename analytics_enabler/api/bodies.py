@@ -2,10 +2,12 @@
 
 from typing import Annotated, Any
 
+import msgspec
 import pydantic
 from fastapi import Depends, Request
 
 from analytics.insight_models import Submission
+from analytics_enabler.deployments.model import Deployment
 from analytics_enabler.limits import MAX_CHARACTERS
 from mistbow.errors import InvalidRequestError, TooLargeError
 
@@ -24,6 +26,24 @@ BODY_DOCUMENTATION: dict[str, Any] = {
     }
 }
 """The body's description for OpenAPI: FastAPI describes no body that a handler reads itself."""
+
+
+DEPLOYMENT_BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "description": "A deployment, as enablers store it.",
+        "content": {"application/json": {"schema": {"type": "object"}, "example": {"id": "d-1f"}}},
+    }
+}
+"""The description of a body with a deployment, which only enablers write."""
+
+
+def read_deployment(body: bytes) -> Deployment:
+    """Return the deployment in a body; raises ``InvalidRequestError`` if the body is invalid."""
+    try:
+        return msgspec.json.decode(body, type=Deployment)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise InvalidRequestError(f"the body is not a valid deployment: {error}") from error
 
 
 async def read_submission(request: Request) -> Submission:

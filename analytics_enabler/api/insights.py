@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Header, Response
+from fastapi import APIRouter, Depends, Header, Request, Response
 from fastapi.responses import PlainTextResponse
 
 from analytics.insight_models import (
@@ -12,66 +12,145 @@ from analytics.insight_models import (
     DeploymentStatus,
     Explanation,
 )
-from analytics_enabler.api.bodies import BODY_DOCUMENTATION, ReadSubmission
-from analytics_enabler.api.views import accepted, status_of
+from analytics_enabler.api.bodies import (
+    BODY_DOCUMENTATION,
+    DEPLOYMENT_BODY,
+    ReadSubmission,
+    read_deployment,
+)
+from analytics_enabler.api.passing import answered_elsewhere
+from analytics_enabler.api.views import accepted, details_of, status_of
+from analytics_enabler.decision_log import DecisionLog
 from analytics_enabler.deployments.service import Deployments
+from analytics_enabler.domains.forwarding import Forwarder, is_passed_on
 from analytics_enabler.execution import ExecutionStatus
 from analytics_enabler.explain import Explainer, explanation_text
 from analytics_enabler.metrics import SUBMISSIONS
 from mistbow.auth.callers import current_caller
 from mistbow.auth.rules import requires
-from mistbow.errors import ConflictError, FencedError, InvalidQueryError, NotFoundError
+from mistbow.errors import (
+    ConflictError,
+    FencedError,
+    InvalidQueryError,
+    InvalidRequestError,
+    NotFoundError,
+)
 from mistbow.openapi import raises
 
 
 def insights_router(
-    deployments: Deployments, execution: ExecutionStatus, explainer: Explainer
+    deployments: Deployments,
+    execution: ExecutionStatus,
+    explainer: Explainer,
+    decisions: DecisionLog,
+    forwarder: Forwarder,
 ) -> APIRouter:
-    """Return the routes under ``/api/insights``, except the routes of results."""
+    """Return the routes under ``/api/insights``, except the routes of results.
+
+    ``forwarder``: passes on what belongs to another domain.
+    """
     router = APIRouter(prefix="/api/insights", tags=["insights"])
-    _add_check_and_explain(router, deployments, explainer)
+    passes_on = [Depends(answered_elsewhere(deployments, forwarder))]
+    _add_check_and_explain(router, deployments, explainer, forwarder)
 
     @router.post("", status_code=201, openapi_extra=BODY_DOCUMENTATION)
     @requires("admin")
     @raises(ConflictError, FencedError, InvalidQueryError)
     async def submit(
+        request: Request,
         submission: ReadSubmission,
         idempotency_key: Annotated[str | None, Header(min_length=1, max_length=200)] = None,
     ) -> Accepted:
         """Deploy insights; their first results are computed at the next tick.
 
         A repeated request with the same `Idempotency-Key` and the same token returns the first
-        deployment.
+        deployment. Insights that read sites outside the domain of this enabler are passed on to
+        the smallest domain that has all of these sites.
         """
+        if not is_passed_on(request.headers) and not forwarder.directory.is_alone:
+            checked = await deployments.check(submission.queries)
+            if checked.ok:
+                await forwarder.submit(request, checked.definitions)
         key = None if idempotency_key is None else current_caller().scoped_key(idempotency_key)
         deployment = await deployments.submit(submission.queries, submission.name, key)
         SUBMISSIONS.labels("submitted").inc()
-        return accepted(deployment)
+        return accepted(deployment, await explainer.warnings(deployment, deployments.running()))
 
     @router.get("")
     @requires("read")
-    async def list_all() -> DeploymentList:
-        """List every deployment, the oldest first."""
-        statuses = [status_of(deployment, execution) for deployment in deployments.all()]
-        return DeploymentList(deployments=statuses)
+    async def list_all(request: Request) -> DeploymentList:
+        """List every deployment of all domains, the oldest first.
 
-    @router.get("/{deployment_id}")
+        The domains whose enablers do not answer are in `missing_domains`.
+        """
+        statuses = [status_of(deployment, execution) for deployment in deployments.all()]
+        if is_passed_on(request.headers):
+            return DeploymentList(deployments=statuses)
+        others, missing = await forwarder.deployments()
+        statuses = sorted([*statuses, *others], key=lambda each: each.created_at)
+        return DeploymentList(deployments=statuses, missing_domains=missing or None)
+
+    @router.get("/{deployment_id}", dependencies=passes_on)
     @requires("read")
     @raises(NotFoundError)
     async def show(deployment_id: str) -> DeploymentStatus:
-        """Show the queries of a deployment and the status of its insights."""
-        return status_of(deployments.find(deployment_id), execution)
+        """Show the queries of a deployment, the states of its insights, and their placement.
 
-    @router.put("/{deployment_id}", openapi_extra=BODY_DOCUMENTATION)
+        The answer also has the definitions that have ended, and the newest decisions.
+        """
+        return details_of(deployments.find(deployment_id), execution, decisions)
+
+    @router.put("/{deployment_id}", openapi_extra=BODY_DOCUMENTATION, dependencies=passes_on)
     @requires("admin")
     @raises(ConflictError, FencedError, InvalidQueryError, NotFoundError)
     async def amend(deployment_id: str, submission: ReadSubmission) -> Accepted:
         """Replace the insights of a deployment; insights with an unchanged meaning keep running."""
+        if not forwarder.directory.is_alone:
+            checked = await deployments.check(submission.queries, amended=deployment_id)
+            if checked.ok:
+                forwarder.directory.check_owned(checked.definitions)
         deployment = await deployments.amend(deployment_id, submission.queries, submission.name)
         SUBMISSIONS.labels("amended").inc()
-        return accepted(deployment)
+        return accepted(deployment, await explainer.warnings(deployment, deployments.running()))
 
-    @router.delete("/{deployment_id}", status_code=204)
+    @router.post("/{deployment_id}/pause", dependencies=passes_on)
+    @requires("admin")
+    @raises(FencedError, NotFoundError)
+    async def pause(deployment_id: str) -> DeploymentStatus:
+        """Pause a deployment: its results end at the present frontier, and are retained.
+
+        A paused deployment does not change.
+        """
+        deployment = await deployments.pause(deployment_id)
+        SUBMISSIONS.labels("paused").inc()
+        return details_of(deployment, execution, decisions)
+
+    @router.post("/{deployment_id}/resume", dependencies=passes_on)
+    @requires("admin")
+    @raises(FencedError, NotFoundError)
+    async def resume(deployment_id: str) -> DeploymentStatus:
+        """Resume a paused deployment: its next results begin after the present frontier.
+
+        A deployment that is not paused does not change.
+        """
+        deployment = await deployments.resume(deployment_id)
+        SUBMISSIONS.labels("resumed").inc()
+        return details_of(deployment, execution, decisions)
+
+    @router.post("/{deployment_id}/adopt", status_code=204, openapi_extra=DEPLOYMENT_BODY)
+    @requires("admin", services_only=True)
+    @raises(ConflictError, FencedError)
+    async def adopt(deployment_id: str, request: Request) -> None:
+        """Deploy what another enabler of this domain accepted while it was cut off.
+
+        Its id, its insights and the times of its results remain. A newer version is not replaced.
+        """
+        deployment = read_deployment(await request.body())
+        if deployment.id != deployment_id:
+            raise InvalidRequestError("the path and the body name different deployments")
+        await deployments.adopt(deployment)
+
+    @router.delete("/{deployment_id}", status_code=204, dependencies=passes_on)
     @requires("admin")
     @raises(FencedError, NotFoundError)
     async def delete(deployment_id: str) -> None:
@@ -86,7 +165,7 @@ def insights_router(
 
 
 def _add_check_and_explain(
-    router: APIRouter, deployments: Deployments, explainer: Explainer
+    router: APIRouter, deployments: Deployments, explainer: Explainer, forwarder: Forwarder
 ) -> None:
     @router.post("/check", openapi_extra=BODY_DOCUMENTATION)
     @requires("read")
@@ -98,13 +177,15 @@ def _add_check_and_explain(
     @router.post("/explain", openapi_extra=BODY_DOCUMENTATION, response_model=Explanation)
     @requires("read")
     async def explain_queries(
-        submission: ReadSubmission, format: Literal["json", "text"] = "json"
+        request: Request, submission: ReadSubmission, format: Literal["json", "text"] = "json"
     ) -> Explanation | Response:
         """Return the plan and the placement of a text, without deploying the text.
 
         The answer also contains the windows and panes that the insights would share.
         """
         checked = await deployments.check(submission.queries)
+        if checked.ok and not is_passed_on(request.headers):
+            await forwarder.submit(request, checked.definitions)
         explanation = await explainer.explain(checked, deployments.running())
         if format == "json":
             return explanation

@@ -1,41 +1,114 @@
-"""Conversion of deployments to the models of the API."""
+"""The conversion of deployments, reports and decisions to the models of the API."""
 
-from analytics.insight_models import Accepted, DeploymentStatus, InsightStatus
+from collections.abc import Collection, Sequence
+from dataclasses import asdict
+
+from analytics.insight_models import (
+    Accepted,
+    Decision,
+    DeploymentStatus,
+    EndedInsight,
+    InsightStatus,
+    Lifecycle,
+    MissingSite,
+    PlacedFragment,
+    RemoteRead,
+)
+from analytics_enabler.decision_log import DecisionLog
 from analytics_enabler.deployments.model import Deployment, Generation
 from analytics_enabler.execution import ExecutionStatus
+from analytics_enabler.execution.lifecycle import StateReport
 from analytics_enabler.execution.reports import InsightReport
+from grammar import Diagnostic
+
+SHOWN_DECISIONS = 10
+"""The maximum number of decisions in the description of a deployment."""
 
 
-def accepted(deployment: Deployment) -> Accepted:
-    """Return the response to the submission of a deployment."""
+def accepted(deployment: Deployment, warnings: Sequence[Diagnostic] = ()) -> Accepted:
+    """Return the response to the submission of a deployment.
+
+    ``warnings``: warnings about the placement of the deployment, besides those about its text.
+    """
     return Accepted(
         deployment_id=deployment.id,
         insights=[generation.name for generation in deployment.live],
-        warnings=list(deployment.warnings),
+        warnings=[*deployment.warnings, *warnings],
     )
 
 
 def status_of(deployment: Deployment, execution: ExecutionStatus) -> DeploymentStatus:
-    """Return the status of a deployment in the form of the API."""
+    """Return the status of a deployment, as in a list of deployments."""
     report = execution.report(deployment)
     return DeploymentStatus(
         deployment_id=deployment.id,
         name=deployment.name,
-        status=report.progress.progress,
-        status_since=report.progress.since,
+        status=report.state.status,
+        status_since=report.state.status_since,
         error=report.error,
         queries=deployment.queries,
         created_at=deployment.created_at,
         updated_at=deployment.updated_at,
         insights=[
-            _insight_status(generation, report.insights[generation.uid])
+            _insight_status(
+                generation,
+                report.insights[generation.uid],
+                execution.remote_reads(generation.group),
+            )
             for generation in deployment.live
         ],
         warnings=list(deployment.warnings),
+        lifecycle=_lifecycle(report.state),
+        domain=deployment.domain,
     )
 
 
-def _insight_status(generation: Generation, report: InsightReport) -> InsightStatus:
+def details_of(
+    deployment: Deployment, execution: ExecutionStatus, decisions: DecisionLog
+) -> DeploymentStatus:
+    """Return the status of a deployment with its placement, ended insights and decisions."""
+    states = execution.report(deployment).ended
+    return status_of(deployment, execution).model_copy(
+        update={
+            "placement": [
+                PlacedFragment.model_validate(asdict(each))
+                for each in execution.placement(deployment)
+            ],
+            "ended": [
+                EndedInsight(
+                    name=each.name,
+                    uid=each.uid,
+                    since=each.since,
+                    until=each.since if each.until is None else each.until,
+                    state=states[each.uid].state,
+                )
+                for each in deployment.ended
+            ],
+            "decisions": decisions_of(decisions, SHOWN_DECISIONS, None, deployment.subjects()),
+        }
+    )
+
+
+def decisions_of(
+    decisions: DecisionLog, limit: int, since: int | None, subjects: Collection[str] | None
+) -> list[Decision]:
+    """Return the newest decisions; see ``DecisionLog.newest``."""
+    return [
+        Decision(
+            at=each.at,
+            kind=each.kind,
+            subject=each.subject,
+            what=each.what,
+            why=each.why,
+            by=each.by,
+        )
+        for each in decisions.newest(limit, since=since, subjects=subjects)
+    ]
+
+
+def _insight_status(
+    generation: Generation, report: InsightReport, remote_reads: list[RemoteRead]
+) -> InsightStatus:
     return InsightStatus(
         name=generation.name,
         uid=generation.uid,
@@ -43,7 +116,16 @@ def _insight_status(generation: Generation, report: InsightReport) -> InsightSta
         every_ms=generation.definition.every_ms,
         since=generation.since,
         first_tick=generation.first_tick,
-        state=report.progress.progress,
-        state_since=report.progress.since,
+        state=report.state.status,
+        state_since=report.state.status_since,
         error=report.error,
+        lifecycle=_lifecycle(report.state),
+        group=generation.group.id,
+        lag_ms=report.lag_ms,
+        missing_sites=[MissingSite.model_validate(asdict(each)) for each in report.missing],
+        remote_reads=remote_reads,
     )
+
+
+def _lifecycle(report: StateReport) -> Lifecycle:
+    return Lifecycle(state=report.state, since=report.since)

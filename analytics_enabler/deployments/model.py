@@ -1,6 +1,6 @@
 """Deployments and their history as immutable data, stored as JSON."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -8,9 +8,10 @@ from analytics.plan.nodes import Insight
 from analytics_enabler.groups import Group
 from analytics_enabler.semantics import Definition
 from grammar import Diagnostic
+from mistbow.domains import DEFAULT_DOMAIN
 
 MAX_ENDED = 100
-"""The maximum number of ended generations per deployment.
+"""The maximum number of ended generations per deployment, besides the newest of each insight.
 
 Older ended generations are deleted, and results of deleted generations are no longer shown.
 """
@@ -21,6 +22,9 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
 
     ``scope``: the only site that the insight reads; None: all sites. The scope never changes.
     ``settled``: the generation has ended, and the results for all its ticks are written.
+    ``paused``: the generation has ended because its deployment was paused, and still defines its
+    insight; the resumption starts the next generation.
+    ``domain``: the domain whose enabler runs the insight.
     """
 
     uid: str
@@ -29,6 +33,8 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
     until: int | None = None
     settled: bool = False
     scope: str | None = None
+    paused: bool = False
+    domain: str = DEFAULT_DOMAIN
 
     @property
     def group(self) -> Group:
@@ -40,6 +46,7 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
             options=options,
             alone=self.uid if options.alone else None,
             feed=self.definition.feed,
+            domain=self.domain,
         )
 
     @property
@@ -64,7 +71,11 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Deployment(msgspec.Struct, frozen=True, kw_only=True):
-    """Insights that were submitted together; times are in ms since the epoch."""
+    """Insights that were submitted together; times are in ms since the epoch.
+
+    ``paused_at``: the time of the pause; None: the deployment is not paused.
+    ``domain``: the domain to which new generations belong.
+    """
 
     id: str
     name: str | None
@@ -73,11 +84,28 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
     created_at: int
     updated_at: int
     generations: tuple[Generation, ...] = ()
+    paused_at: int | None = None
+    domain: str = DEFAULT_DOMAIN
 
     @property
     def live(self) -> tuple[Generation, ...]:
-        """The generations in force."""
-        return tuple(generation for generation in self.generations if generation.until is None)
+        """The present definitions: the generations in force, or those of a paused deployment."""
+        return tuple(each for each in self.generations if each.until is None or each.paused)
+
+    @property
+    def ended(self) -> tuple[Generation, ...]:
+        """The generations that amendments, or a pause and its resumption, have ended."""
+        return tuple(
+            each for each in self.generations if each.until is not None and not each.paused
+        )
+
+    def subjects(self, insight: str | None = None) -> set[str]:
+        """Return the subjects of the decisions about this deployment: its id, and its groups.
+
+        ``insight``: the name of the only insight whose groups are included; None: all insights.
+        """
+        chosen = (each for each in self.generations if insight in (None, each.name))
+        return {self.id, *(each.group.id for each in chosen)}
 
     @property
     def running(self) -> tuple[Generation, ...]:
@@ -97,24 +125,57 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
         insight reads a feed, the generations of the insight start and end at the first row of the
         feed instead of at ``since``, because all rows of the feed may be in the past.
 
+        A new generation of a paused deployment is paused too, and has no ticks.
+
         ``scope_of``: returns the scope of a new generation.
         """
-        live = {generation.name: generation for generation in self.live}
+        former = {generation.name: generation for generation in self.live}
         current: list[Generation] = []
         for definition in definitions:
-            old = live.get(definition.name)
+            old = former.get(definition.name)
             if old is not None and old.definition.meaning == definition.meaning:
-                del live[definition.name]
+                del former[definition.name]
                 current.append(msgspec.structs.replace(old, definition=definition))
             else:
                 start = since if definition.feed is None else 0
-                current.append(self._next_generation(definition, start, scope_of(definition)))
-        ended = [g for g in self.generations if g.until is not None]
-        ended += [
-            msgspec.structs.replace(old, until=since if old.definition.feed is None else 0)
-            for old in live.values()
-        ]
-        return msgspec.structs.replace(self, generations=(*ended[-MAX_ENDED:], *current))
+                new = self._next_generation(definition, start, scope_of(definition))
+                current.append(new if self.paused_at is None else _paused(new, start))
+        ended = [*self.ended, *(_ended(old, since) for old in former.values())]
+        return self._with_generations(ended, current)
+
+    def paused(self, now: int, frontiers: Callable[[Generation], int]) -> "Deployment":
+        """Return the deployment paused at the time ``now``: each generation in force ends.
+
+        ``frontiers``: returns the time (ms) up to which the results of a generation will be
+        computed.
+        """
+        current = [_paused(generation, frontiers(generation)) for generation in self.live]
+        paused = self._with_generations(self.ended, current)
+        return msgspec.structs.replace(paused, paused_at=now, updated_at=now)
+
+    def resumed(self, now: int, since: int) -> "Deployment":
+        """Return the deployment resumed at the time ``now``.
+
+        Each insight has a next generation, which begins after the time ``since``.
+
+        An insight over a feed continues after its last result instead, since the rows of the feed
+        are stored.
+        """
+        ended, current = list(self.ended), []
+        for old in self.live:
+            ended.append(msgspec.structs.replace(old, paused=False))
+            until = old.until or 0
+            start = max(since, until) if old.definition.feed is None else until
+            current.append(self._next_generation(old.definition, start, old.scope))
+        resumed = self._with_generations(ended, current)
+        return msgspec.structs.replace(resumed, paused_at=None, updated_at=now)
+
+    def in_domain(self, domain: str) -> "Deployment":
+        """Return the deployment as a domain runs it, with the same insights and times."""
+        generations = tuple(
+            msgspec.structs.replace(each, domain=domain) for each in self.generations
+        )
+        return msgspec.structs.replace(self, generations=generations, domain=domain)
 
     def settled_to(self, frontiers: Mapping[Group, int]) -> "Deployment":
         """Return the deployment after settling ended generations whose results are complete.
@@ -135,7 +196,34 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
     def _next_generation(self, definition: Definition, since: int, scope: str | None) -> Generation:
         numbers = [g.number for g in self.generations if g.name == definition.name]
         uid = f"{self.id}/{definition.name}/{max(numbers, default=0) + 1}"
-        return Generation(uid=uid, definition=definition, since=since, scope=scope)
+        return Generation(
+            uid=uid, definition=definition, since=since, scope=scope, domain=self.domain
+        )
+
+    def _with_generations(
+        self, ended: Sequence[Generation], current: Sequence[Generation]
+    ) -> "Deployment":
+        newest = {each.name: each.uid for each in ended}
+        retained = {each.name for each in current}
+        old = [each for each in ended[:-MAX_ENDED] if newest[each.name] == each.uid]
+        ended = [*(each for each in old if each.name in retained), *ended[-MAX_ENDED:]]
+        return msgspec.structs.replace(self, generations=(*ended, *current))
+
+
+def _ended(generation: Generation, since: int) -> Generation:
+    """Return a generation that an amendment ends at the time ``since`` (ms), if it runs now."""
+    if generation.paused:
+        return msgspec.structs.replace(generation, paused=False)
+    until = since if generation.definition.feed is None else 0
+    return msgspec.structs.replace(generation, until=until)
+
+
+def _paused(generation: Generation, until: int) -> Generation:
+    """Return a generation that a pause ends at the time ``until`` (ms)."""
+    is_empty = until <= generation.since
+    return msgspec.structs.replace(
+        generation, until=max(until, generation.since), paused=True, settled=is_empty
+    )
 
 
 class DeploymentSaved(msgspec.Struct, frozen=True, tag="saved"):

@@ -4,12 +4,14 @@ import asyncio
 import hashlib
 import secrets
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import asdict
 
 import msgspec
 
+from analytics.plan.orders import Lease
 from analytics_enabler.catalogue import DataCatalogue
+from analytics_enabler.decision_log import ENABLER, DecisionKind, DecisionLog, token_author
 from analytics_enabler.deployments.model import (
     Deployment,
     DeploymentDeleted,
@@ -25,16 +27,34 @@ from analytics_enabler.semantics import (
     DEFAULT_SCHEDULER,
     Checked,
     Definition,
+    Sites,
     check,
     parse_text,
     scope_of,
     sites_of,
 )
 from mistbow.clock import Clock
-from mistbow.errors import ConflictError, InvalidQueryError, NotFoundError, UnavailableError
+from mistbow.domains import DEFAULT_DOMAIN
+from mistbow.errors import (
+    ConflictError,
+    FencedError,
+    InvalidQueryError,
+    NotFoundError,
+    UnavailableError,
+)
 
 Frontier = Callable[[], Awaitable[int]]
 """A function that returns the frontier of the raw stream (ms since the epoch)."""
+
+ResultsFrontier = Callable[[Group], Awaitable[int]]
+"""A function that returns the frontier of a group's results (ms since the epoch).
+
+0: the group has no results.
+"""
+
+
+MAX_LISTED = 10
+"""The maximum number of insights that the text of a decision lists."""
 
 
 class Deployments:
@@ -46,14 +66,20 @@ class Deployments:
         catalogue: DataCatalogue,
         fabric_view: FabricView,
         frontier: Frontier,
+        results_frontier: ResultsFrontier,
+        decisions: DecisionLog,
         clock: Clock,
         scheduler: str = DEFAULT_SCHEDULER,
+        domain: str = DEFAULT_DOMAIN,
     ) -> None:
         self._journal = journal
         self._catalogue = catalogue
         self._fabric_view = fabric_view
         self._scheduler = scheduler
+        self._domain = domain
         self._frontier = frontier
+        self._results_frontier = results_frontier
+        self._decisions = decisions
         self._clock = clock
         self._lock = asyncio.Lock()
         self._by_id: dict[str, Deployment] = {}
@@ -81,7 +107,7 @@ class Deployments:
         metrics = await self._catalogue.metrics()
         parsed = await asyncio.to_thread(parse_text, queries)
         schemas = await self._catalogue.schemas(parsed.feed_streams)
-        fabric = self._fabric_view.fabric
+        fabric = self._fabric_view.whole
         sites = None if fabric is None else sites_of(fabric)
         deployed = self._definitions(but=amended) if self.is_loaded else None
         return await asyncio.to_thread(
@@ -114,8 +140,11 @@ class Deployments:
                 warnings=checked.problems,
                 created_at=now,
                 updated_at=now,
+                domain=self._domain,
             ).defined_by(checked.definitions, await self._frontier(), await self._scopes())
             await self._append(deployment.id, DeploymentSaved(deployment))
+            insights = _listed(generation.name for generation in deployment.live)
+            self._record(DecisionKind.DEPLOYMENT_SUBMITTED, deployment, f"submitted: {insights}")
             return deployment
 
     async def amend(self, deployment_id: str, queries: str, name: str | None) -> Deployment:
@@ -133,7 +162,45 @@ class Deployments:
                 updated_at=self._clock(),
             )
             await self._append(deployment_id, DeploymentSaved(amended))
+            changes = _changes(old, amended)
+            self._record(DecisionKind.DEPLOYMENT_AMENDED, amended, f"amended: {changes}")
             return amended
+
+    async def pause(self, deployment_id: str) -> Deployment:
+        """End the computation of a deployment's insights after the present frontier.
+
+        The results up to the frontier are still computed. A paused deployment does not change.
+        """
+        async with self._lock:
+            await self._refresh()
+            old = self.find(deployment_id)
+            if old.paused_at is not None:
+                return old
+            raw = await self._frontier()
+            of_feeds = {
+                each.group: await self._results_frontier(each.group)
+                for each in old.live
+                if each.definition.feed is not None
+            }
+            paused = old.paused(self._clock(), lambda each: of_feeds.get(each.group, raw))
+            await self._append(deployment_id, DeploymentSaved(paused))
+            self._record(DecisionKind.DEPLOYMENT_PAUSED, paused, "paused")
+            return paused
+
+    async def resume(self, deployment_id: str) -> Deployment:
+        """Compute the insights of a paused deployment again, after the present frontier.
+
+        A deployment that is not paused does not change.
+        """
+        async with self._lock:
+            await self._refresh()
+            old = self.find(deployment_id)
+            if old.paused_at is None:
+                return old
+            resumed = old.resumed(self._clock(), await self._frontier())
+            await self._append(deployment_id, DeploymentSaved(resumed))
+            self._record(DecisionKind.DEPLOYMENT_RESUMED, resumed, "resumed")
+            return resumed
 
     async def delete(self, deployment_id: str) -> None:
         """Stop and delete a deployment.
@@ -143,8 +210,18 @@ class Deployments:
         """
         async with self._lock:
             await self._refresh()
-            self.find(deployment_id)
+            deleted = self.find(deployment_id)
             await self._append(deployment_id, DeploymentDeleted())
+            self._record(DecisionKind.DEPLOYMENT_DELETED, deleted, "deleted")
+
+    async def release(self, deployment_id: str, domain: str, why: str) -> None:
+        """Delete a deployment that the enabler of another domain has adopted."""
+        async with self._lock:
+            await self._refresh()
+            passed_on = self.find(deployment_id)
+            await self._append(deployment_id, DeploymentDeleted())
+            what = f"passed on to the domain {domain}"
+            self._record(DecisionKind.DEPLOYMENT_DELETED, passed_on, what, why, ENABLER)
 
     async def settle(self, frontiers: Mapping[Group, int]) -> None:
         """Settle and store the ended generations whose results are complete.
@@ -158,14 +235,61 @@ class Deployments:
                 if settled is not deployment:
                     await self._append(deployment.id, DeploymentSaved(settled))
 
-    async def check_lease(self) -> None:
-        """Raise ``FencedError`` if another enabler has the lease of the deployments stream."""
-        await self._journal.check_lease()
+    async def lease(self) -> Lease:
+        """Return the lease of this enabler.
+
+        Raises ``FencedError`` if another enabler has the lease of the stream of deployments.
+        """
+        return await self._journal.lease()
+
+    async def is_in_charge(self) -> bool:
+        """Return whether this enabler has read the deployments, and has the lease of the stream."""
+        if not self.is_loaded:
+            return False
+        try:
+            await self.lease()
+        except FencedError:
+            return False
+        return True
+
+    async def set_generation(self, generation: int) -> None:
+        """Store the generation of this enabler's lease."""
+        await self._journal.set_generation(generation)
+
+    async def copy(self, deployment_id: str, event: Event) -> None:
+        """Store the event of another enabler of the domain, unless it changes nothing."""
+        async with self._lock:
+            await self._refresh()
+            present = self._by_id.get(deployment_id)
+            if present != (event.deployment if isinstance(event, DeploymentSaved) else None):
+                await self._append(deployment_id, event)
+
+    async def adopt(self, deployment: Deployment) -> None:
+        """Deploy what another enabler accepted, unless a newer version is deployed already."""
+        async with self._lock:
+            await self._refresh()
+            present = self._by_id.get(deployment.id)
+            if present is None or present.updated_at < deployment.updated_at:
+                definitions = tuple(each.definition for each in deployment.live)
+                self._check_limit(definitions, present)
+                saved = DeploymentSaved(deployment.in_domain(self._domain))
+                await self._append(deployment.id, saved)
+                what, why = "adopted", "another enabler had accepted it"
+                self._record(DecisionKind.DEPLOYMENT_SUBMITTED, deployment, what, why, ENABLER)
+
+    @property
+    def held(self) -> Lease | None:
+        """The lease of this enabler, as far as known; None: not claimed yet, or fenced."""
+        return self._journal.held
 
     @property
     def fenced(self) -> bool:
         """Whether this enabler has detected that another enabler has the lease."""
         return self._journal.fenced
+
+    def has(self, deployment_id: str) -> bool:
+        """Return whether there is a deployment with an id."""
+        return deployment_id in self._by_id
 
     def find(self, deployment_id: str) -> Deployment:
         """Return one deployment; raises ``NotFoundError`` for an unknown id."""
@@ -201,7 +325,10 @@ class Deployments:
         return definitions
 
     async def _scopes(self) -> Callable[[Definition], str | None]:
-        sites = sites_of(self._fabric_view.fabric or await self._fabric_view.refresh())
+        if self._fabric_view.whole is None:
+            await self._fabric_view.refresh()
+        fabric = self._fabric_view.whole
+        sites = Sites() if fabric is None else sites_of(fabric)
         return lambda definition: scope_of(definition, sites)
 
     def _check_loaded(self) -> None:
@@ -229,6 +356,19 @@ class Deployments:
         self._apply(deployment_id, event)
         self._notify()
 
+    def _record(
+        self,
+        kind: DecisionKind,
+        deployment: Deployment,
+        what: str,
+        why: str = "a request",
+        by: str | None = None,
+    ) -> None:
+        name = "" if deployment.name is None else f" ({deployment.name})"
+        what = f"the deployment {deployment.id}{name} is {what}"
+        author = token_author() if by is None else by
+        self._decisions.record(kind, deployment.id, what=what, why=why, by=author)
+
     def _notify(self) -> None:
         self.version += 1
         for observer in self._observers:
@@ -253,6 +393,30 @@ class Deployments:
         while (candidate := f"d-{secrets.token_hex(4)}") in self._by_id:
             pass
         return candidate
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Return the first names as a text.
+
+    >>> _listed("abc"), _listed(map(str, range(13))).endswith("8, 9 and 3 more")
+    ('a, b, c', True)
+    """
+    found = list(names)
+    more = f" and {len(found) - MAX_LISTED} more" if len(found) > MAX_LISTED else ""
+    return ", ".join(found[:MAX_LISTED]) + more
+
+
+def _changes(old: Deployment, new: Deployment) -> str:
+    """Return the insights that an amendment added, changed and removed, as a text."""
+    former = {each.name: each.uid for each in old.live}
+    present = {each.name: each.uid for each in new.live}
+    changes = {
+        "new": [name for name in present if name not in former],
+        "changed": [name for name in present if former.get(name, present[name]) != present[name]],
+        "removed": [name for name in former if name not in present],
+    }
+    parts = [f"{change} {_listed(names)}" for change, names in changes.items() if names]
+    return "; ".join(parts) or "no insight has another meaning"
 
 
 def _id_of(key: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from analytics_enabler.fragments import PartialsVersion
+from analytics_enabler.fragments import PartialsVersion, SiteAccess
 from analytics_enabler.groups import Group
 from analytics_enabler.journal import EventJournal
 from mistbow.clock import Clock
@@ -16,14 +16,25 @@ from mistbow.clock import Clock
 class GroupPlacement(msgspec.Struct, frozen=True, kw_only=True):
     """The sites that a group reads, and the nodes that run its tasks.
 
-    ``nodes``: task -> node. ``version``: the version of the group's partial fragments; None: the
-    group runs as a single fragment at the only site that the group reads.
+    ``nodes``: task -> node. ``since``: task -> the time (ms) of its placement on this node; an
+    enabler of an earlier version stored none. ``version``: the version of the group's partial
+    fragments; None: the group runs as a single fragment at the only site that the group reads.
+    ``access``: where the points of sites are read, and where their panes are stored.
     """
 
     group: Group
     version: PartialsVersion | None = None
     sites: tuple[str, ...]
     nodes: Mapping[str, str] = {}
+    access: SiteAccess = SiteAccess()
+    since: Mapping[str, int] = {}
+
+    def placed_on(self, nodes: Mapping[str, str], now: int) -> "GroupPlacement":
+        """Return the placement with other nodes; ``now``: the time (ms) for the changed tasks."""
+        stayed = {task for task, node in nodes.items() if self.nodes.get(task) == node}
+        since = {task: at for task, at in self.since.items() if task in stayed}
+        since |= dict.fromkeys(nodes.keys() - stayed, now)
+        return msgspec.structs.replace(self, nodes=nodes, since=since)
 
 
 def group_placement_from_json(text: str) -> GroupPlacement | None:
@@ -67,10 +78,22 @@ class GroupPlacements:
         """Return the nodes of all tasks: group id -> task -> node."""
         return {group: placement.nodes for group, placement in self._by_id.items()}
 
+    def by_group(self) -> dict[Group, Mapping[str, str]]:
+        """Return the nodes of all tasks: group -> task -> node."""
+        return {each.group: each.nodes for each in self._by_id.values()}
+
     async def store(self, placement: GroupPlacement) -> None:
         """Store the placement of a group, if it has changed."""
         if self._by_id.get(placement.group.id) != placement:
             await self._append(placement.group.id, placement)
+
+    async def copy(self, group: str, placement: GroupPlacement | None) -> None:
+        """Store the placement that another enabler of the domain has stored for a group.
+
+        ``placement``: None: the group has ended.
+        """
+        if self._by_id.get(group) != placement:
+            await self._append(group, placement)
 
     async def retain(self, groups: Iterable[Group]) -> None:
         """Delete the placements of all groups that are not in ``groups``."""

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from analytics.plan.status import FragmentStatus
 from mistbow.errors import FencedError, MistbowError, UnavailableError
-from mistbow.fabric import Worker
+from mistbow.fabric import FragmentLimit, Worker
 
 _TRACEBACK = "Traceback (most recent call last):"
 _NO_REASON = "no reason was reported"
@@ -64,11 +64,18 @@ def unreachable_site(site: str, since: int | None, own_site: str, consequence: s
     return Outage(what, since, why, consequence)
 
 
-def site_without_worker(site: str, since: int | None, former: Sequence[str]) -> Outage:
-    """Return the outage of a reachable site that has no worker; ``former``: its last workers."""
+def site_without_worker(
+    site: str, since: int | None, former: Sequence[str], others: Sequence[str] = ()
+) -> Outage:
+    """Return the outage of a reachable site that has no worker, and that no other worker reads.
+
+    ``former``: its last workers. ``others``: why workers at other sites do not read its points.
+    """
     why = "no worker has announced itself there"
     if former:
         why = f"its worker{'s' if former[1:] else ''} {' and '.join(former)} sent no announcement"
+    if others:
+        why += f", and no worker elsewhere reads its points: {'; '.join(map(one_line, others))}"
     return Outage(
         f"the site {site} has no worker",
         since,
@@ -108,6 +115,16 @@ def silent_worker(worker: Worker, since: int | None, error: Exception) -> Outage
     )
 
 
+def suspected_worker(worker: Worker, since: int) -> Outage:
+    """Return the outage of a worker that has been silent for longer than usual, but is not dead."""
+    return Outage(
+        f"the worker {worker.name} at {worker.url} does not answer the enabler",
+        since,
+        "it is slow, paused or cut off",
+        "Its fragments stay there, and the enabler moves them to other workers if it stays silent",
+    )
+
+
 def refusing_worker(worker: Worker, since: int | None, error: Exception) -> Outage:
     """Return the outage of a worker that answers, but with an error."""
     return Outage(
@@ -115,6 +132,28 @@ def refusing_worker(worker: Worker, since: int | None, error: Exception) -> Outa
         since,
         describe_error(error),
         "The enabler tries again every 0.5 s",
+    )
+
+
+def full_worker(worker: Worker, since: int | None, error: Exception) -> Outage:
+    """Return the outage of a worker that has too little memory for a fragment placed on it."""
+    return Outage(
+        f"the worker {worker.name} at {worker.url} is full",
+        since,
+        describe_error(error),
+        "Its other fragments run on. The enabler places this one elsewhere, or here when there is "
+        "memory: give the worker more memory, remove insights, or add a worker",
+    )
+
+
+def killed_worker(name: str, limit: FragmentLimit) -> Outage:
+    """Return the outage of a worker that was killed for lack of memory."""
+    return Outage(
+        f"the worker {name} runs at most {limit.fragments} fragments",
+        limit.killed_at,
+        f"the kernel killed it for lack of memory while it ran {limit.ran}",
+        f"The worker accepts one more at {_time(limit.until)}: give it more memory, remove "
+        "insights, or add a worker",
     )
 
 

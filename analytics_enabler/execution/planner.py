@@ -8,6 +8,8 @@ import msgspec
 from analytics.plan.nodes import Plan
 from analytics_enabler.deployments.model import Generation
 from analytics_enabler.execution.group_placements import GroupPlacement, GroupPlacements
+from analytics_enabler.execution.pane_sites import must_move_panes, pane_sites
+from analytics_enabler.fabric_view import WorkerlessSites
 from analytics_enabler.fragments import (
     PartialsVersion,
     Tasks,
@@ -33,36 +35,58 @@ class Planner:
         self.tasks: dict[Group, Tasks] = {}
 
     async def plan(
-        self, generations: Sequence[Generation], sites: tuple[str, ...], own_site: str
+        self,
+        generations: Sequence[Generation],
+        sites: tuple[str, ...],
+        own_site: str,
+        workerless: WorkerlessSites,
     ) -> None:
         """Plan the tasks of all running generations, and store the result in ``tasks``.
 
         ``sites``: the sites that a group reads if its ``scope`` names no site. ``own_site``: the
-        site that stores the results of a group that reads several sites.
+        site that stores the results of a group that reads several sites, and the panes of sites
+        without a worker.
         """
         plans = await asyncio.to_thread(plans_of, generations)
         await self._placements.retain(plans)
         tasks: dict[Group, Tasks] = {}
         for group, plan in plans.items():
-            placement = await self._placement(group, plan, sites)
+            placement = await self._placement(group, plan, sites, own_site, workerless)
             await self._placements.store(placement)
             tasks[group] = self._tasks(placement, plan, own_site)
         self.tasks = tasks
 
     async def preview(
-        self, group: Group, plan: Plan, sites: tuple[str, ...], own_site: str
+        self,
+        group: Group,
+        plan: Plan,
+        sites: tuple[str, ...],
+        own_site: str,
+        workerless: WorkerlessSites,
     ) -> Tasks:
         """Return the tasks that a group would have with this plan, without storing a change."""
-        return self._tasks(await self._placement(group, plan, sites), plan, own_site)
+        placement = await self._placement(group, plan, sites, own_site, workerless)
+        return self._tasks(placement, plan, own_site)
 
-    async def _placement(self, group: Group, plan: Plan, sites: tuple[str, ...]) -> GroupPlacement:
+    async def _placement(
+        self,
+        group: Group,
+        plan: Plan,
+        sites: tuple[str, ...],
+        own_site: str,
+        workerless: WorkerlessSites,
+    ) -> GroupPlacement:
         old = self._placements.get(group) or GroupPlacement(group=group, sites=())
         if group.scope is not None:
             return msgspec.structs.replace(old, sites=(group.scope,))
         if len(sites) == 1:
             return msgspec.structs.replace(old, sites=sites)
-        version = await self._version(group, plan, old.version)
-        return msgspec.structs.replace(old, version=version, sites=sites)
+        running = None if must_move_panes(old, own_site, workerless) else old.version
+        version = await self._version(group, plan, running)
+        former = old if version == running else None
+        panes = pane_sites(former, sites, own_site, workerless)
+        access = msgspec.structs.replace(old.access, panes=panes)
+        return msgspec.structs.replace(old, version=version, sites=sites, access=access)
 
     async def _version(
         self, group: Group, plan: Plan, running: PartialsVersion | None
@@ -84,4 +108,5 @@ class Planner:
             placement.sites,
             own_site,
             self._patience_ms,
+            placement.access,
         )

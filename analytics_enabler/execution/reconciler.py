@@ -3,16 +3,20 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import msgspec
 
 from analytics.plan.fragments import Fragment
 from analytics.plan.nodes import Plan
+from analytics.plan.orders import PartialOwner
 from analytics_enabler.catalogue import DataCatalogue, SeriesLocation
 from analytics_enabler.deployments.service import Deployments
 from analytics_enabler.execution.group_placements import GroupPlacements
+from analytics_enabler.execution.history import ExecutionHistory, ObservedWorkers
 from analytics_enabler.execution.outages import Outage, failed_reconciliation
 from analytics_enabler.execution.planner import Planner
+from analytics_enabler.execution.point_access import PointAccess, sources_of
 from analytics_enabler.execution.status import ExecutionStatus
 from analytics_enabler.execution.worker_reconcilers import (
     Connect,
@@ -20,15 +24,17 @@ from analytics_enabler.execution.worker_reconcilers import (
     WorkerReconcilers,
 )
 from analytics_enabler.fabric_view import FabricView
-from analytics_enabler.fragments import PartialOwner, Tasks, data_site
+from analytics_enabler.fragments import Tasks, data_site, result_task
 from analytics_enabler.groups import Group, slug
 from analytics_enabler.metrics import INSIGHTS, RECONCILE_ERRORS
 from analytics_enabler.scheduling.driver.driver import PlacementDriver
 from analytics_enabler.scheduling.driver.jobs import job_of
 from analytics_enabler.scheduling.driver.snapshot import available_workers, fog_of
 from analytics_enabler.scheduling.model.jobs import Job
+from analytics_enabler.scheduling.model.snapshot import Fog
 from analytics_enabler.scheduling.sandbox.guard import Outcome
 from mistbow.clock import Clock
+from mistbow.domains import DEFAULT_DOMAIN
 from mistbow.errors import FencedError, MistbowError
 from mistbow.fabric import Fabric
 from mistbow.runtime.periodic import PeriodicTask, Schedule
@@ -43,6 +49,13 @@ The interval is short, so that the fragments of a dead worker run elsewhere with
 """
 
 
+class Role(Protocol):
+    """The role of the enabler in its domain."""
+
+    async def rules(self) -> bool:
+        """Read the fabric, and return whether the enabler rules its domain."""
+
+
 class Reconciler:
     """Makes the workers run the deployed insights, at each change and every ``INTERVAL_S``."""
 
@@ -54,8 +67,11 @@ class Reconciler:
         planner: Planner,
         driver: PlacementDriver,
         catalogue: DataCatalogue,
+        history: ExecutionHistory,
         connect: Connect,
         clock: Clock,
+        role: Role,
+        domain: str = DEFAULT_DOMAIN,
     ) -> None:
         self._deployments = deployments
         self._fabric_view = fabric_view
@@ -63,16 +79,25 @@ class Reconciler:
         self._planner = planner
         self._driver = driver
         self._catalogue = catalogue
+        self._history = history
         self._task = PeriodicTask(self._attempt, Schedule("reconciliation", INTERVAL_S))
         self._clock = clock
+        self._role = role
         self._failing_since: int | None = None
-        self._workers = WorkerReconcilers(connect, deployments.check_lease, self._task.wake, clock)
+        self._workers = WorkerReconcilers(
+            connect, domain, deployments.lease, self._task.wake, clock
+        )
         self.status = ExecutionStatus(
             planner, placements, driver, self._workers, fabric_view, self.outage, clock
         )
-        self._planned_for: tuple[int, tuple[str, ...]] | None = None
-        """(version of the deployments, sites) of the last plan; None: plan again."""
+        self._planned_for: tuple[int, tuple[str, ...], frozenset[str]] | None = None
+        """(version of the deployments, sites, sites without a worker for long) of the last plan.
+
+        None: plan again.
+        """
         self._jobs: list[Job] = []
+        self._readable: tuple[object, list[Job]] | None = None
+        """(what can be read, the jobs as they can be placed then); None: the jobs have changed."""
         deployments.on_change(self._task.wake)
 
     async def run(self) -> None:
@@ -87,16 +112,24 @@ class Reconciler:
         sites = self._fabric_view.sites
         fabric = self._fabric_view.fabric
         own_site = sites[0] if fabric is None else fabric.site
-        return await self._planner.preview(group, plan, sites, own_site)
+        workerless = self._fabric_view.workerless
+        return await self._planner.preview(group, plan, sites, own_site, workerless)
 
     async def preview_placement(
         self, tasks: Mapping[Group, Tasks], fabric: Fabric, series: Sequence[SeriesLocation]
     ) -> Outcome:
         """Return the decision that the schedulers would make if the groups had these tasks."""
         all_tasks = {**self._planner.tasks, **tasks}
-        jobs = [job_of(group, each, fabric.site, series) for group, each in all_tasks.items()]
-        fog = fog_of(fabric, self._workers.dead)
-        return await self._driver.preview(jobs, fog, self._placements.nodes())
+        access = PointAccess(fabric, self._fog(fabric))
+        jobs = [
+            access.readable(job_of(group, each, fabric.site, series), each)
+            for group, each in all_tasks.items()
+        ]
+        return await self._driver.preview(jobs, access.fog, self._placements.nodes())
+
+    def _fog(self, fabric: Fabric) -> Fog:
+        workers = self._workers
+        return fog_of(fabric, workers.dead, workers.suspected, workers.others_mb)
 
     async def _attempt(self) -> None:
         try:
@@ -119,46 +152,60 @@ class Reconciler:
         # The enabler with the lease of the deployments is to have that of the placements too: of
         # two that start at once, each may have claimed one of the two streams last.
         try:
-            await self._deployments.check_lease()
+            await self._deployments.lease()
         except MistbowError:
             return
         self._placements.reclaim()
         self._planned_for = None
 
     async def _reconcile(self) -> None:
+        if not await self._role.rules():
+            # Another enabler of the domain sends the orders.
+            await self._workers.release()
+            self._planned_for = None
+            return
         if self._planned_for is not None and self._planned_for[0] != self._deployments.version:
             await asyncio.sleep(DEBOUNCE_S)
         await self._deployments.refresh()
         await self._placements.refresh()
+        self._history.begin(self._placements.by_group())
         self._fabric_view.add_sites(
             site for placement in self._placements.all() for site in placement.sites
         )
-        fabric = await self._fabric_view.refresh()
+        fabric = self._fabric_view.fabric or await self._fabric_view.refresh()
         await self._workers.set_workers(
             {worker.name: worker for _, worker in available_workers(fabric)}
         )
-        INSIGHTS.set(sum(len(deployment.live) for deployment in self._deployments.all()))
+        running = [each for each in self._deployments.all() if each.paused_at is None]
+        INSIGHTS.set(sum(len(deployment.live) for deployment in running))
         await self._plan(fabric)
         await self._apply_placement(fabric)
-        self.status.observe()
+        self.status.observe(self._deployments.all())
+        available = {worker.name: site.name for site, worker in available_workers(fabric)}
+        workers = ObservedWorkers(available, self._workers.dead, self._workers.suspected)
+        self._history.observe(self._placements.by_group(), workers)
         self._set_desired()
         await self._deployments.settle(dict(self.status.frontiers()))
 
     async def _plan(self, fabric: Fabric) -> None:
         """Plan all tasks if the deployments or sites have changed, or the last plan failed."""
-        plan_for = self._deployments.version, self._fabric_view.sites
+        workerless = self._fabric_view.workerless
+        plan_for = self._deployments.version, self._fabric_view.sites, workerless.long
         if plan_for == self._planned_for:
             return
-        self._planned_for = None
-        await self._planner.plan(self._deployments.running(), plan_for[1], fabric.site)
+        self._planned_for = self._readable = None
+        generations = self._deployments.running()
+        await self._planner.plan(generations, plan_for[1], fabric.site, workerless)
         tasks = self._planner.tasks
         series = (await self._catalogue.series() or ()) if tasks else ()
         self._jobs = [job_of(group, tasks[group], fabric.site, series) for group in tasks]
         self._planned_for = plan_for
 
     async def _apply_placement(self, fabric: Fabric) -> None:
-        fog = fog_of(fabric, self._workers.dead)
-        nodes = await self._driver.place(self._jobs, fog, self._placements.nodes())
+        fog = self._fog(fabric)
+        suspected = {node.name for node in fog.nodes if node.suspected}
+        access = PointAccess(fabric, fog)
+        nodes = await self._driver.place(self._readable_jobs(access), fog, self._placements.nodes())
         unreachable = {site.name for site in fabric.sites if not site.reachable}
         for group, tasks in self._planner.tasks.items():
             placement = self._placements.get(group)
@@ -170,19 +217,41 @@ class Reconciler:
                 for task, node in placement.nodes.items()
                 if task in tasks and data_site(tasks[task]) in unreachable
             }
-            placed = {**retained, **nodes.get(group.id, {})}
-            await self._placements.store(msgspec.structs.replace(placement, nodes=placed))
+            # Nor do fragments leave a worker that may only be slow, whatever the scheduler decides.
+            waiting = {
+                task: node
+                for task, node in placement.nodes.items()
+                if task in tasks and node in suspected
+            }
+            placed = {**retained, **nodes.get(group.id, {}), **waiting}
+            located = access.locate(tasks, placed)
+            read = sources_of(located, placement.access)
+            placement = msgspec.structs.replace(placement, access=read)
+            await self._placements.store(placement.placed_on(placed, self._clock()))
+            self._planner.tasks[group] = located
+
+    def _readable_jobs(self, access: PointAccess) -> list[Job]:
+        """Return the jobs with the sites at which their tasks can read points now."""
+        if self._readable is None or self._readable[0] != access.readable_sites:
+            planned = zip(self._jobs, self._planner.tasks.values(), strict=True)
+            jobs = [access.readable(job, tasks) for job, tasks in planned]
+            self._readable = access.readable_sites, jobs
+        return self._readable[1]
 
     def _set_desired(self) -> None:
         desired: dict[str, dict[str, Fragment]] = defaultdict(dict)
         retained: set[PartialOwner] = set()
+        moving: set[str] = set()
         for group, tasks in self._planner.tasks.items():
             for task, fragment in tasks.items():
                 node = self.status.node(group, task)
                 if node is not None:
                     desired[node][fragment.id] = fragment
-            if not self.status.has_taken_over(group, tasks):
+                    if not self.status.is_active(group, task):
+                        moving.add(fragment.id)
+            if not self.status.is_active(group, result_task(tasks)):
                 retained |= {(group.id, slug(site)) for site in self._fabric_view.sites}
         for worker in self._workers.all():
             fragments = desired.get(worker.worker.name, {})
-            worker.set_desired(DesiredFragments(fragments, frozenset(retained)))
+            elsewhere = frozenset(moving - fragments.keys())
+            worker.set_desired(DesiredFragments(fragments, frozenset(retained), elsewhere))

@@ -1,22 +1,44 @@
-"""The reports about insights and deployments: progress, outages, and problems of operators."""
+"""The reports about insights and deployments: states, placement, outages, operators' problems."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from analytics_enabler.execution.lifecycle import MissingSite, StateReport, worst
 from analytics_enabler.execution.outages import Outage, in_order
-from analytics_enabler.execution.progress import ProgressReport, worst
 
 MAX_OUTAGES = 3
 """The maximum number of outages that one text describes."""
 
 
 @dataclass(frozen=True, slots=True)
-class InsightReport:
-    """The progress of an insight, its outages, and the problems of its operators."""
+class PlacedFragment:
+    """A fragment of a group, the node that it is placed on and its site, and since when (ms).
 
-    progress: ProgressReport
+    ``node`` is None while no node can run the fragment. ``state``: the state that the worker
+    reports; None: the worker reports nothing.
+    """
+
+    group: str
+    fragment: str
+    kind: str
+    node: str | None
+    site: str | None
+    since: int | None
+    state: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class InsightReport:
+    """The state of an insight, its outages, and the problems of its operators.
+
+    ``lag_ms``: how long the oldest missing result has been due; None: unknown.
+    """
+
+    state: StateReport
     outages: tuple[Outage, ...]
     problems: tuple[str, ...]
+    lag_ms: int | None = None
+    missing: tuple[MissingSite, ...] = ()
 
     @property
     def error(self) -> str | None:
@@ -26,14 +48,18 @@ class InsightReport:
 
 @dataclass(frozen=True, slots=True)
 class DeploymentReport:
-    """The reports of the insights of a deployment: uid -> report."""
+    """The reports of the insights of a deployment: uid -> report.
+
+    ``ended``: uid -> the state of a generation that has ended.
+    """
 
     insights: Mapping[str, InsightReport]
+    ended: Mapping[str, StateReport] = field(default_factory=dict)
 
     @property
-    def progress(self) -> ProgressReport:
-        """The worst progress of the insights."""
-        return worst([each.progress for each in self.insights.values()])
+    def state(self) -> StateReport:
+        """The worst state of the insights."""
+        return worst([each.state for each in self.insights.values()])
 
     @property
     def error(self) -> str | None:

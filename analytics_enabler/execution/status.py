@@ -1,40 +1,51 @@
 """The status of deployments, derived from the desired and the observed state of fragments."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from analytics.plan.fragments import Fragment, Partial
+from analytics.insight_models import RemoteRead
+from analytics.plan.fragments import Fragment, Merge, Partial, Whole
 from analytics.plan.status import FragmentStatus
 from analytics_enabler.deployments.model import Deployment, Generation
 from analytics_enabler.execution.group_placements import GroupPlacements
+from analytics_enabler.execution.lifecycle import (
+    GroupFacts,
+    MissingSite,
+    State,
+    StateReport,
+    overload,
+    runs,
+    state_of,
+)
 from analytics_enabler.execution.outages import (
     Outage,
     failed_fragment,
     failed_scheduler,
     in_order,
+    killed_worker,
     lost_worker,
+    one_line,
     overloaded_fragment,
     site_without_worker,
     unplaced_task,
     unreachable_site,
 )
 from analytics_enabler.execution.planner import Planner
-from analytics_enabler.execution.progress import (
-    Progress,
-    ProgressReport,
-    overload,
-    progress_of,
-    runs,
-    worst,
+from analytics_enabler.execution.point_access import PointAccess
+from analytics_enabler.execution.reports import (
+    DeploymentReport,
+    InsightReport,
+    PlacedFragment,
 )
-from analytics_enabler.execution.reports import DeploymentReport, InsightReport
 from analytics_enabler.execution.worker_reconcilers import WorkerReconciler, WorkerReconcilers
 from analytics_enabler.fabric_view import FabricView
-from analytics_enabler.fragments import Tasks, data_site, result_task
+from analytics_enabler.fragments import MERGE, Tasks, data_site, result_task
 from analytics_enabler.groups import Group
 from analytics_enabler.onsets import Onsets
 from analytics_enabler.scheduling.driver.driver import PlacementDriver
 from analytics_enabler.scheduling.driver.jobs import request_name_of
+from analytics_enabler.scheduling.sandbox.guard import Outcome
 from mistbow.clock import Clock
 
 
@@ -61,13 +72,19 @@ class ExecutionStatus:
         self._workers = workers
         self._fabric_view = fabric_view
         self._reconciliation_outage = reconciliation_outage
+        self._states = Onsets[tuple[str, State]](clock)
         self._unplaced = Onsets[tuple[str, str]](clock)
         self._failed_schedulers = Onsets[str](clock)
+        self._refusals_of: tuple[Outcome | None, dict[tuple[str, str], list[str]]] = None, {}
+        """A decision of the schedulers, and its refusals: (group id, task) -> reasons."""
         self._computed: dict[Group, tuple[str, frozenset[str]]] = {}
         """Group -> (fingerprint of the last version that ran, uids of its insights)."""
 
-    def observe(self) -> None:
-        """Record which tasks are not placed and which schedulers fail, for the times of outages."""
+    def observe(self, deployments: Iterable[Deployment]) -> None:
+        """Record which tasks are not placed, which schedulers fail, and the states of insights.
+
+        The records are for the times at which outages and states began.
+        """
         self._unplaced.update(
             (group.id, task)
             for group, tasks in self._planner.tasks.items()
@@ -79,6 +96,13 @@ class ExecutionStatus:
         self._computed = {group: each for group, each in self._computed.items() if group in tasks}
         for group in tasks:
             self._observe_version(group, tasks[group])
+        facts = {group: self._facts(group) for group in tasks}
+        unplanned = GroupFacts()
+        self._states.update(
+            (each.uid, state_of(each, deployment.paused_at, facts.get(each.group, unplanned)).state)
+            for deployment in deployments
+            for each in deployment.live
+        )
 
     def _observe_version(self, group: Group, tasks: Tasks) -> None:
         task = result_task(tasks)
@@ -90,27 +114,90 @@ class ExecutionStatus:
             self._computed[group] = fragment.fingerprint, uids
 
     def report(self, deployment: Deployment) -> DeploymentReport:
-        """Return the progress and the problems of a deployment and its insights."""
-        outages = {
-            group: in_order(self._outages(group))
-            for group in {generation.group for generation in deployment.live}
+        """Return the states and the problems of a deployment and its insights."""
+        groups = {each.group for each in (*deployment.live, *deployment.ended)}
+        facts = {group: self._facts(group) for group in groups}
+        outages = {group: in_order(self._outages(group)) for group in groups}
+        insights = {
+            each.uid: self._report(each, deployment.paused_at, facts[each.group], outages)
+            for each in deployment.live
         }
-        return DeploymentReport(
-            {
-                generation.uid: self._report(generation, outages[generation.group])
-                for generation in deployment.live
-            }
+        ended = {each.uid: state_of(each, None, facts[each.group]) for each in deployment.ended}
+        return DeploymentReport(insights, ended)
+
+    def _report(
+        self,
+        generation: Generation,
+        paused_at: int | None,
+        facts: GroupFacts,
+        outages: Mapping[Group, Sequence[Outage]],
+    ) -> InsightReport:
+        state = state_of(generation, paused_at, facts)
+        if state.state is State.PAUSED:
+            return InsightReport(state, (), ())
+        found = outages[generation.group]
+        return InsightReport(
+            self._with_since(generation, state, found),
+            tuple(found),
+            tuple(f"{generation.name}: {each}" for each in self._troubles(generation)),
+            None if facts.status is None else facts.status.lag_ms,
+            facts.missing,
         )
 
-    def _report(self, generation: Generation, outages: Sequence[Outage]) -> InsightReport:
-        group = generation.group
-        tasks = self._planner.tasks.get(group, ())
-        statuses = [status for task in tasks if (status := self.fragment(group, task)) is not None]
-        progress = worst([ProgressReport(self._progress(generation)), *overload(statuses)])
-        if progress.progress in (Progress.FAILED, Progress.WAITING):
-            progress = replace(progress, since=next((each.since for each in outages), None))
-        problems = tuple(f"{generation.name}: {each}" for each in self._troubles(generation))
-        return InsightReport(progress, tuple(outages), problems)
+    def _with_since(
+        self, generation: Generation, report: StateReport, outages: Sequence[Outage]
+    ) -> StateReport:
+        if report.since is not None:
+            return report
+        observed = self._states.add((generation.uid, report.state))
+        if report.state in (State.FAILED, State.PLACING):
+            first = next((each.since for each in outages), None)
+            return replace(report, since=observed if first is None else first)
+        return replace(report, since=observed)
+
+    def placement(self, deployment: Deployment) -> Iterator[PlacedFragment]:
+        """Yield the fragments of the groups of a deployment, and where each is placed."""
+        sites = self._fabric_view.site_of_worker
+        for group in sorted({each.group for each in deployment.running}, key=lambda each: each.id):
+            placement = self._placements.get(group)
+            for task, fragment in self._planner.tasks.get(group, {}).items():
+                node = self.node(group, task)
+                status = self.fragment(group, task)
+                yield PlacedFragment(
+                    group=group.id,
+                    fragment=fragment.id,
+                    kind=type(fragment).__name__.lower(),
+                    node=node,
+                    site=None if node is None else sites.get(node),
+                    since=None if placement is None else placement.since.get(task),
+                    state=None if status is None else status.state,
+                )
+
+    def unplaced(self, deployment: Deployment) -> Outage | None:
+        """Return the first outage of a task that no worker can run, although its site is reachable.
+
+        None: all tasks are placed, or wait for a site.
+        """
+        found = [
+            unplaced_task(group.id, task, since, list(self._refusals(group, task)))
+            for group in {generation.group for generation in deployment.live}
+            for task, fragment in self._planner.tasks.get(group, {}).items()
+            if (since := self._unplaced.get((group.id, task))) is not None
+            and not self._waits_for_site(fragment)
+        ]
+        return next(iter(in_order(found)), None)
+
+    def _waits_for_site(self, fragment: Fragment) -> bool:
+        site = data_site(fragment)
+        return site is not None and self._fabric_view.unreachable_since(site) is not None
+
+    def remote_reads(self, group: Group) -> list[RemoteRead]:
+        """Return the reads of a group's points by workers at other sites than the points."""
+        fabric, placement = self._fabric_view.fabric, self._placements.get(group)
+        if fabric is None or placement is None:
+            return []
+        tasks = self._planner.tasks.get(group, {})
+        return list(PointAccess(fabric).remote_reads(tasks, placement.nodes))
 
     def node(self, group: Group, task: str) -> str | None:
         """Return the node that a task is placed on; None if the task is not placed."""
@@ -139,11 +226,10 @@ class ExecutionStatus:
                 return worker.meters[fragment_id].rate
         return None
 
-    def has_taken_over(self, group: Group, tasks: Tasks) -> bool:
-        """Return whether the desired version of the fragment that writes the results runs."""
-        task = result_task(tasks)
+    def is_active(self, group: Group, task: str) -> bool:
+        """Return whether the desired version of a task's fragment writes, on the desired node."""
         status = self.fragment(group, task)
-        return status is not None and status.active == tasks[task].fingerprint
+        return status is not None and status.active == self._planner.tasks[group][task].fingerprint
 
     def frontiers(self) -> Iterator[tuple[Group, int]]:
         """Yield (group, frontier of the group's results in ms) for each up-to-date group.
@@ -156,23 +242,66 @@ class ExecutionStatus:
             if status is not None and runs(status, tasks[task]):
                 yield group, status.frontier
 
-    def _progress(self, generation: Generation) -> Progress:
-        group = generation.group
+    def _facts(self, group: Group) -> GroupFacts:
+        """Return the desired and the observed state of a group."""
         tasks = self._planner.tasks.get(group)
         if tasks is None:
-            return Progress.STARTING if self._reconciliation_outage() is None else Progress.WAITING
+            return GroupFacts(is_refused=self._reconciliation_outage() is not None)
         task = result_task(tasks)
-        if self.node(group, task) is None:
-            is_refused = any(self._refusals(group, task))
-            return Progress.WAITING if is_refused else Progress.STARTING
         worker = self._worker(group, task)
-        if worker is None or (worker.outage is not None and not worker.observed):
-            return Progress.WAITING
-        status = worker.observed.get(group.id)
+        statuses = [status for each in tasks if (status := self.fragment(group, each)) is not None]
         self._observe_version(group, tasks)
-        former, uids = self._computed.get(group, (None, frozenset()))
-        goes_on = status is not None and status.active == former and generation.uid in uids
-        return progress_of(generation, tasks[task], status, in_former_version=goes_on)
+        former_version, uids = self._computed.get(group, ("", frozenset()))
+        former = [
+            status
+            for each in self._workers.all()
+            if (status := each.observed.get(group.id)) is not None
+            and (status.state, status.active) == ("running", former_version)
+        ]
+        return GroupFacts(
+            is_placed=self.node(group, task) is not None,
+            is_refused=bool(self._refusals(group, task)),
+            is_lost=worker is None or (worker.outage is not None and not worker.observed),
+            desired=tasks[task],
+            status=self.fragment(group, task),
+            former=former[0] if former else None,
+            former_uids=uids,
+            overload=tuple(overload(statuses)),
+            missing=tuple(self._missing_sites(group)),
+        )
+
+    def _missing_sites(self, group: Group) -> Iterator[MissingSite]:
+        """Yield the sites whose points are missing in the results of a group.
+
+        The merge reports the sites that it does not wait for. A site whose partial fragment cannot
+        run is missing too.
+        """
+        tasks = self._planner.tasks.get(group, {})
+        status = None if MERGE not in tasks else self.fragment(group, MERGE)
+        reported = {} if status is None else status.missing
+        for task, fragment in tasks.items():
+            site = data_site(fragment)
+            if not isinstance(fragment, Partial) or site is None:
+                continue
+            outage = next(iter(in_order(self._partial_outages(group, task, fragment))), None)
+            if outage is not None:
+                yield MissingSite(site, outage.since, f"{outage.what}: {one_line(outage.why)}")
+            elif site in reported:
+                why = "its panes did not arrive in time"
+                yield MissingSite(site, reported[site] or None, why)
+
+    def _partial_outages(self, group: Group, task: str, fragment: Partial) -> Iterator[Outage]:
+        """Yield the outages because of which a partial fragment sends no panes."""
+        node = self.node(group, task)
+        if node is None:
+            if reasons := self._refusals(group, task):
+                yield from self._outages_of_unplaced(group, task, fragment, reasons)
+            return
+        status = self.fragment(group, task)
+        site = fragment.source.data_site
+        is_cut = self._fabric_view.unreachable_since(site) is not None
+        if status is None or status.state != "running" or is_cut:
+            yield from self._outages_on(node, fragment)
 
     def _outages(self, group: Group) -> Iterator[Outage]:
         reconciliation = self._reconciliation_outage()
@@ -186,18 +315,22 @@ class ExecutionStatus:
             node = self.node(group, task)
             if node is not None:
                 yield from self._outages_on(node, fragment)
-            elif (reasons := list(self._refusals(group, task))) and problem is None:
+            elif (reasons := self._refusals(group, task)) and problem is None:
                 yield from self._outages_of_unplaced(group, task, fragment, reasons)
 
     def _outages_on(self, node: str, fragment: Fragment) -> Iterator[Outage]:
         """Yield the outages of a fragment that is placed on a worker."""
         worker = self._workers.get(node)
         site = data_site(fragment)
-        if worker is None:
-            if site is not None and self._fabric_view.unreachable_since(site) is not None:
-                yield self._cut(site, fragment, node)
+        if site is not None and self._fabric_view.unreachable_since(site) is not None:
+            is_elsewhere = self._fabric_view.site_of_worker.get(node, site) != site
+            if is_elsewhere and not isinstance(fragment, Merge):
+                yield self._cut_from_reader(fragment, node)
             else:
-                yield lost_worker(node)
+                yield self._cut(site, fragment, node)
+            return
+        if worker is None:
+            yield lost_worker(node)
             return
         if worker.outage is not None:
             yield worker.outage
@@ -219,14 +352,24 @@ class ExecutionStatus:
             return
         if site is not None and self._fabric_view.workerless_since(site) is not None:
             since = self._fabric_view.workerless_since(site)
-            yield site_without_worker(site, since, self._fabric_view.last_workers(site))
+            others = reasons if self._workers.all() else ()
+            yield site_without_worker(site, since, self._fabric_view.last_workers(site), others)
             return
         names = () if site is None else self._fabric_view.last_workers(site)
         found = [worker for name in names if (worker := self._workers.get(name)) is not None]
         silent = [worker.outage for worker in found if worker.outage is not None]
         yield from silent
         if not silent:
+            yield from self._killed({each.node for each in self._driver.refusals(group.id)})
             yield unplaced_task(group.id, task, self._unplaced.get((group.id, task)), reasons)
+
+    def _killed(self, nodes: Collection[str | None]) -> Iterator[Outage]:
+        """Yield the outages of those nodes that were killed for lack of memory."""
+        fabric = self._fabric_view.fabric
+        for site in () if fabric is None else fabric.sites:
+            for worker in site.workers:
+                if worker.limit is not None and worker.name in nodes:
+                    yield killed_worker(worker.name, worker.limit)
 
     def _cut(self, site: str, fragment: Fragment, worker: str | None) -> Outage:
         """Return the outage of an unreachable site; ``worker``: the one that runs the fragment."""
@@ -243,17 +386,38 @@ class ExecutionStatus:
         since = self._fabric_view.unreachable_since(site)
         return unreachable_site(site, since, own_site, consequence)
 
+    def _cut_from_reader(self, fragment: Whole | Partial, worker: str) -> Outage:
+        """Return the outage of an unreachable site whose points a worker elsewhere reads."""
+        site, read_at = fragment.source.data_site, fragment.source.site
+        if read_at != site:
+            consequence = (
+                f"The worker {worker} reads the replica at {read_at}; later points follow, and "
+                "results are corrected, when the site is back"
+            )
+        elif isinstance(fragment, Partial):
+            consequence = "Results lack its later points, and are corrected when it is back"
+        else:
+            consequence = "The insights of this site continue when it is back"
+        fabric = self._fabric_view.fabric
+        own_site = "of the enabler" if fabric is None else fabric.site
+        since = self._fabric_view.unreachable_since(site)
+        return unreachable_site(site, since, own_site, consequence)
+
     def _troubles(self, generation: Generation) -> Iterator[str]:
         for task in self._planner.tasks.get(generation.group, ()):
             status = self.fragment(generation.group, task)
             if status is not None and generation.uid in status.troubles:
                 yield status.troubles[generation.uid]
 
-    def _refusals(self, group: Group, task: str) -> Iterator[str]:
-        for refusal in self._driver.refusals(group.id):
-            if refusal.task == task:
+    def _refusals(self, group: Group, task: str) -> Sequence[str]:
+        outcome, reasons = self._refusals_of
+        if outcome is not self._driver.outcome:
+            outcome, reasons = self._driver.outcome, defaultdict(list)
+            for refusal in outcome.decision.refusals:
                 on_node = "" if refusal.node is None else f"{refusal.node}: "
-                yield f"{on_node}{refusal.reason}"
+                reasons[refusal.job, refusal.task].append(f"{on_node}{refusal.reason}")
+            self._refusals_of = outcome, reasons
+        return reasons.get((group.id, task), ())
 
     def _worker(self, group: Group, task: str) -> WorkerReconciler | None:
         node = self.node(group, task)

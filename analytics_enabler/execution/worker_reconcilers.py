@@ -5,19 +5,32 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from functools import partial
 
 import httpx
 
 from analytics.client.worker import AsyncWorkerClient
+from analytics.plan.demand import MAX_MEMORY_MB
 from analytics.plan.fragments import Fragment
+from analytics.plan.orders import Lease, PartialOwner, order_of, surplus
 from analytics.plan.status import FragmentStatus
-from analytics_enabler.execution.outages import Outage, refusing_worker, silent_worker
+from analytics_enabler.execution.outages import (
+    Outage,
+    full_worker,
+    refusing_worker,
+    silent_worker,
+    suspected_worker,
+)
 from analytics_enabler.execution.rate_meter import RateMeter
-from analytics_enabler.fragments import PartialOwner, partial_owner
 from mistbow.clock import Clock
-from mistbow.errors import MistbowError, NotFoundError, UnavailableError
+from mistbow.errors import (
+    CapacityError,
+    InvalidRequestError,
+    MistbowError,
+    NotFoundError,
+    UnavailableError,
+)
 from mistbow.fabric import Worker
+from mistbow.failure_detector import FailureDetector, Liveness, RunningTime, Seconds
 from mistbow.name_resolver import UnresolvedNameError
 from mistbow.runtime.periodic import PeriodicTask, Schedule
 from mistbow.telemetry import get_logger
@@ -25,6 +38,9 @@ from mistbow.telemetry import get_logger
 log = get_logger(__name__)
 
 INTERVAL_S = 0.5
+_RETRY_S = 0.1
+"""The time (s) after which a failed request is first repeated, so that a death is soon certain."""
+
 PATIENCE_S = 4.0
 MAX_REFUSALS = 2
 """The number of consecutive refusals after which a worker is considered dead.
@@ -32,11 +48,13 @@ MAX_REFUSALS = 2
 The connection was refused, or what listens at the address is no worker of this fog.
 """
 
-MAX_TIMEOUTS = 3
-"""The number of consecutive timeouts after which a worker is considered dead.
+MAX_SILENCE_S = 20.0
+"""The time (s) after which a silent worker is considered dead although it announces itself.
 
-A worker whose address is wrong may time out at each request.
+The enabler cannot give it orders: its address may be wrong.
 """
+
+_CHECK_S = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +63,17 @@ class DesiredFragments:
 
     A running fragment that is not desired is stopped, unless ``retained`` contains the owner (group
     id, site) of this partial fragment: of any version, since former merges read former versions.
+    ``moving``: the ids of the fragments that other workers should run, but do not run yet. If this
+    worker runs such a fragment, the fragment is neither stopped nor started again: the worker to
+    which it moves takes over.
     """
 
     fragments: Mapping[str, Fragment] = field(default_factory=dict)
     retained: frozenset[PartialOwner] = frozenset()
+    moving: frozenset[str] = frozenset()
 
     def missing(self, observed: Mapping[str, FragmentStatus]) -> list[Fragment]:
-        """Return the desired fragments to send to the worker: missing, outdated or fenced ones."""
+        """Return the desired fragments that the worker lacks: missing, outdated or fenced ones."""
         return [
             fragment
             for fragment in self.fragments.values()
@@ -61,16 +83,15 @@ class DesiredFragments:
         ]
 
     def surplus(self, observed: Iterable[str]) -> list[str]:
-        """Return the ids of the observed fragments to stop."""
-        return [
-            fragment_id
-            for fragment_id in observed
-            if fragment_id not in self.fragments and partial_owner(fragment_id) not in self.retained
-        ]
+        """Return the ids of the observed fragments that the worker should stop."""
+        return surplus(observed, self.fragments, self.retained, self.moving)
 
 
 Connect = Callable[[str], AsyncWorkerClient]
 """A function that returns a client of the worker at an address (URL)."""
+
+ReadLease = Callable[[], Awaitable[Lease]]
+"""A function that returns the lease of the enabler; raises ``FencedError`` without the lease."""
 
 
 class _Contact(Enum):
@@ -82,22 +103,25 @@ class _Contact(Enum):
 
 
 class WorkerReconciler:
-    """Makes one worker run its desired fragments, and no other fragments."""
+    """Makes one worker run its desired fragments, and no other fragments of the domain."""
 
     def __init__(
         self,
         worker: Worker,
         client: AsyncWorkerClient,
-        check_lease: Callable[[], Awaitable[None]],
-        on_death: Callable[[], None],
+        domain: str,
+        lease: ReadLease,
+        on_change: Callable[[], None],
         clock: Clock,
+        running_time: Seconds,
         *,
         is_known: bool,
     ) -> None:
         """Start to reconcile.
 
-        ``is_known``: whether the worker may have fragments already. Any other worker is considered
-        dead until it answers, so that no fragment moves to an address at which no worker is.
+        ``on_change``: called when the worker is suspected, dead or alive again. ``is_known``:
+        whether the worker may have fragments already. Any other worker is considered dead until it
+        answers, so that no fragment moves to an address at which no worker is.
         """
         self.worker = worker
         self.desired: DesiredFragments | None = None
@@ -106,44 +130,90 @@ class WorkerReconciler:
         None: no placement was decided yet, so no fragment is started or stopped.
         """
         self.observed: dict[str, FragmentStatus] = {}
-        """Fragment id -> status, for the fragments that the worker runs.
+        """Fragment id -> status, for the fragments of this domain that the worker runs.
 
         The mapping is empty while the worker does not answer.
         """
+        self.others_mb = 0.0
+        """The memory (MB) that the fragments of other domains need on the worker."""
         self.meters: dict[str, RateMeter] = {}
         """Fragment id -> the meter of the bytes that the fragment writes."""
         self._client = client
-        self._check_lease = check_lease
-        self._on_death = on_death
+        self._domain = domain
+        self._lease = lease
+        self._on_change = on_change
         self._clock = clock
         self._failing_since: int | None = None
         self._contact = _Contact.ANSWER
         self._has_answered = is_known
         self._refusals = 0
-        self._timeouts = 0
+        self._detector = FailureDetector(INTERVAL_S, running_time)
+        self._noted = self.liveness
         self._task = PeriodicTask(
             self._attempt,
-            Schedule("worker_reconciliation", INTERVAL_S, fields={"worker": worker.name}),
+            Schedule(
+                "worker_reconciliation",
+                INTERVAL_S,
+                retry_s=_RETRY_S,
+                max_retry_s=INTERVAL_S,
+                fields={"worker": worker.name},
+            ),
         )
         self._task.start()
 
     @property
     def outage(self) -> Outage | None:
-        """The outage of the worker if its last reconciliation failed; None after a success."""
+        """The outage of the worker if it is suspected, or if its last reconciliation failed."""
         error = self._task.error
+        if self._noted is Liveness.SUSPECTED:
+            since = self._clock() - round(self._detector.silence_s * 1000)
+            return suspected_worker(self.worker, since)
         if error is None:
             return None
+        if isinstance(error, CapacityError):
+            return full_worker(self.worker, self._failing_since, error)
         describe = refusing_worker if self._contact is _Contact.ANSWER else silent_worker
         return describe(self.worker, self._failing_since, error)
 
     @property
+    def liveness(self) -> Liveness:
+        """The state of the worker, by its answers and its announcements to the agent of its site.
+
+        A refused connection is strong evidence of death, silence is not: a worker that still
+        announces itself is only suspected, until ``MAX_SILENCE_S``. An announced worker that has
+        never answered is dead.
+        """
+        if not self._has_answered or self._refusals >= MAX_REFUSALS:
+            return Liveness.DEAD
+        liveness = self._detector.liveness
+        if liveness is Liveness.DEAD and not self.worker.suspected:
+            is_dead = self._detector.silence_s >= MAX_SILENCE_S
+            return Liveness.DEAD if is_dead else Liveness.SUSPECTED
+        return liveness
+
+    @property
     def is_dead(self) -> bool:
         """Whether the worker is considered dead: it has not answered yet, or does not any more."""
-        return (
-            not self._has_answered
-            or self._refusals >= MAX_REFUSALS
-            or self._timeouts >= MAX_TIMEOUTS
-        )
+        return self.liveness is Liveness.DEAD
+
+    def check_liveness(self) -> None:
+        """Report and log whether the worker has become suspected, dead or alive."""
+        liveness = self.liveness
+        if liveness is self._noted:
+            return
+        self._noted = liveness
+        phi, silence_s = round(self._detector.phi, 1), round(self._detector.silence_s, 1)
+        name, refusals = self.worker.name, self._refusals
+        match liveness:
+            case Liveness.SUSPECTED:
+                log.warning("worker_suspected", worker=name, phi=phi, silence_s=silence_s)
+            case Liveness.DEAD:
+                log.warning(
+                    "worker_lost", worker=name, phi=phi, silence_s=silence_s, refusals=refusals
+                )
+            case Liveness.ALIVE:
+                log.info("worker_returned", worker=name)
+        self._on_change()
 
     def set_desired(self, desired: DesiredFragments) -> None:
         """Replace the fragments that the worker should run."""
@@ -196,53 +266,51 @@ class WorkerReconciler:
                     self._note_contact(_Contact.ANSWER)
             raise
         self._note_contact(_Contact.ANSWER)
-        self.observed = {status.id: status for status in statuses}
+        self.observed = {each.id: each for each in statuses if each.domain == self._domain}
+        self.others_mb = MAX_MEMORY_MB * (len(statuses) - len(self.observed))
         self.meters = {name: self.meters.get(name, RateMeter()) for name in self.observed}
         for name, status in self.observed.items():
             self.meters[name].read(time.monotonic(), status.bytes_written)
 
     async def _act(self, desired: DesiredFragments) -> None:
-        missing, surplus = desired.missing(self.observed), desired.surplus(self.observed)
-        if missing or surplus:
-            await self._check_lease()
-        errors: list[MistbowError] = []
-        actions: list[Callable[[], Awaitable[None]]]
-        actions = [partial(self._start, fragment) for fragment in missing]
-        actions += [partial(self._stop, fragment_id) for fragment_id in surplus]
-        for action in actions:
-            # One fragment that is refused delays no other.
-            try:
-                await action()
-            except MistbowError as error:
-                errors.append(error)
-        if errors:
-            raise errors[0]
-
-    async def _start(self, fragment: Fragment) -> None:
-        self.observed[fragment.id] = await self._client.run(fragment)
-        log.info(
-            "fragment_sent",
-            worker=self.worker.name,
-            fragment=fragment.id,
-            fingerprint=fragment.fingerprint,
+        missing, stopped = desired.missing(self.observed), desired.surplus(self.observed)
+        if not missing and not stopped:
+            return
+        order = order_of(
+            await self._lease(), desired.fragments.values(), desired.retained, desired.moving
         )
+        answer = await self._client.obey(self._domain, order)
+        self.observed = {status.id: status for status in answer.fragments}
+        self._log_changes(missing, stopped)
+        if answer.refused:
+            is_full = answer.refused.keys() <= answer.without_capacity
+            kind = CapacityError if is_full else InvalidRequestError
+            raise kind("; ".join(answer.refused.values()))
 
-    async def _stop(self, fragment_id: str) -> None:
-        await self._client.stop(fragment_id)
-        self.observed.pop(fragment_id, None)
-        log.info("fragment_stopped", worker=self.worker.name, fragment=fragment_id)
+    def _log_changes(self, started: Iterable[Fragment], stopped: Iterable[str]) -> None:
+        for fragment in started:
+            status = self.observed.get(fragment.id)
+            if status is not None and status.fingerprint == fragment.fingerprint:
+                log.info(
+                    "fragment_sent",
+                    worker=self.worker.name,
+                    fragment=fragment.id,
+                    fingerprint=fragment.fingerprint,
+                )
+        for fragment_id in stopped:
+            if fragment_id not in self.observed:
+                log.info("fragment_stopped", worker=self.worker.name, fragment=fragment_id)
 
     def _note_contact(self, contact: _Contact) -> None:
-        was_dead = self.is_dead
         self._contact = contact
-        if contact is _Contact.TIMEOUT:
-            self._timeouts += 1
+        if contact is _Contact.REFUSAL:
+            self._refusals += 1
         else:
-            self._timeouts = 0
-            self._refusals = self._refusals + 1 if contact is _Contact.REFUSAL else 0
-            self._has_answered |= contact is _Contact.ANSWER
-        if self.is_dead != was_dead:
-            self._on_death()
+            self._refusals = 0
+        if contact is _Contact.ANSWER:
+            self._has_answered = True
+            self._detector.record_heartbeat()
+        self.check_liveness()
 
 
 class WorkerReconcilers:
@@ -251,16 +319,22 @@ class WorkerReconcilers:
     def __init__(
         self,
         connect: Connect,
-        check_lease: Callable[[], Awaitable[None]],
-        on_death: Callable[[], None],
+        domain: str,
+        lease: ReadLease,
+        on_change: Callable[[], None],
         clock: Clock,
+        monotonic: Seconds = time.monotonic,
     ) -> None:
         self._connect = connect
-        self._check_lease = check_lease
-        self._on_death = on_death
+        self._domain = domain
+        self._lease = lease
+        self._on_change = on_change
         self._clock = clock
+        self._running_time = RunningTime(monotonic)
         self._by_name: dict[str, WorkerReconciler] = {}
         self._is_first = True
+        self._is_started = False
+        self._checks = PeriodicTask(self._check, Schedule("worker_liveness_check", _CHECK_S))
 
     async def set_workers(self, workers: Mapping[str, Worker]) -> None:
         """Start a reconciler for each new worker, and close the reconcilers of missing workers.
@@ -270,20 +344,27 @@ class WorkerReconcilers:
         """
         known = set(workers) if self._is_first else set(self._by_name)
         self._is_first = False
+        if not self._is_started:
+            self._is_started = True
+            self._checks.start()
         for name, reconciler in list(self._by_name.items()):
             worker = workers.get(name)
             if worker is None or worker.url != reconciler.worker.url:
                 del self._by_name[name]
                 await reconciler.close()
+            else:
+                reconciler.worker = worker
         for name, worker in workers.items():
             if name not in self._by_name:
                 client = self._connect(worker.url)
                 self._by_name[name] = WorkerReconciler(
                     worker,
                     client,
-                    self._check_lease,
-                    self._on_death,
+                    self._domain,
+                    self._lease,
+                    self._on_change,
                     self._clock,
+                    self._running_time,
                     is_known=name in known,
                 )
 
@@ -296,10 +377,39 @@ class WorkerReconcilers:
         return self._by_name.get(name)
 
     @property
+    def others_mb(self) -> dict[str, float]:
+        """Worker -> the memory (MB) that the fragments of other domains need."""
+        return {name: reconciler.others_mb for name, reconciler in self._by_name.items()}
+
+    @property
     def dead(self) -> set[str]:
         """The names of the workers considered dead, which the fabric may still report as alive."""
-        return {name for name, reconciler in self._by_name.items() if reconciler.is_dead}
+        return self._in_state(Liveness.DEAD)
+
+    @property
+    def suspected(self) -> set[str]:
+        """The names of the suspected workers."""
+        return self._in_state(Liveness.SUSPECTED)
 
     async def close(self) -> None:
         """Close all reconcilers."""
-        await self.set_workers({})
+        await self.release()
+        await self._checks.close()
+
+    async def release(self) -> None:
+        """Close the reconcilers of all workers, because another enabler sends the orders now.
+
+        The workers of the next call of ``set_workers`` may run fragments of that enabler.
+        """
+        reconcilers, self._by_name = self.all(), {}
+        for reconciler in reconcilers:
+            await reconciler.close()
+        self._is_first = True
+
+    def _in_state(self, liveness: Liveness) -> set[str]:
+        return {name for name, each in self._by_name.items() if each.liveness is liveness}
+
+    async def _check(self) -> None:
+        self._running_time()
+        for reconciler in self._by_name.values():
+            reconciler.check_liveness()

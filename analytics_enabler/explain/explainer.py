@@ -9,9 +9,10 @@ from msgspec import UNSET
 from analytics.insight_models import ExplainedFragment, ExplainedGroup, Explanation
 from analytics.plan.fragments import Fragment, Merge, Partial, StreamLocation, Whole
 from analytics.plan.nodes import Plan
-from analytics_enabler.catalogue import DataCatalogue
-from analytics_enabler.deployments.model import Generation
+from analytics_enabler.catalogue import DataCatalogue, SeriesLocation
+from analytics_enabler.deployments.model import Deployment, Generation
 from analytics_enabler.execution import Reconciler
+from analytics_enabler.execution.point_access import PointAccess
 from analytics_enabler.explain.explanation import (
     added_by,
     explain,
@@ -19,18 +20,22 @@ from analytics_enabler.explain.explanation import (
     new_part,
     plans_with,
 )
+from analytics_enabler.explain.placement_warnings import placement_warnings
 from analytics_enabler.explain.savings import savings_of
 from analytics_enabler.explain.traffic import TrafficEstimates, sources_of, stream_label
 from analytics_enabler.fabric_view import FabricView
-from analytics_enabler.fragments import Tasks
+from analytics_enabler.fragments import Tasks, plans_of
 from analytics_enabler.groups import Group
 from analytics_enabler.scheduling.driver.driver import nodes_by_job
 from analytics_enabler.scheduling.driver.jobs import request_name_of
 from analytics_enabler.scheduling.sandbox.guard import Outcome
 from analytics_enabler.semantics import Checked, Sites, sites_of
+from grammar import Diagnostic
 from mistbow.client.agent import AsyncAgentClient
+from mistbow.domains import DEFAULT_DOMAIN
 from mistbow.errors import MistbowError
 from mistbow.fabric import Fabric
+from mistbow.streams.schemas import RAW
 
 PATIENCE_S = 2.0
 RATE_PERIOD_MS = 60_000
@@ -49,8 +54,10 @@ class Explainer:
         fabric_view: FabricView,
         catalogue: DataCatalogue,
         agent: AsyncAgentClient,
+        domain: str = DEFAULT_DOMAIN,
     ) -> None:
         self._reconciler = reconciler
+        self._domain = domain
         self._fabric_view = fabric_view
         self._catalogue = catalogue
         self._agent = agent
@@ -62,7 +69,8 @@ class Explainer:
         text. While the fabric is unknown, the explanation has no placement.
         """
         fabric = self._fabric_view.fabric
-        added = added_by(checked, Sites() if fabric is None else sites_of(fabric))
+        whole = self._fabric_view.whole
+        added = added_by(checked, Sites() if whole is None else sites_of(whole), self._domain)
         plans = await asyncio.to_thread(plans_with, added, running)
         explanation = await asyncio.to_thread(explain, checked, added, plans)
         if fabric is None or not plans:
@@ -70,11 +78,40 @@ class Explainer:
         groups = await self._groups(plans, fabric)
         return explanation.model_copy(update={"groups": groups})
 
-    async def _groups(self, plans: Mapping[Group, Plan], fabric: Fabric) -> list[ExplainedGroup]:
+    async def warnings(
+        self, deployment: Deployment, running: Sequence[Generation]
+    ) -> list[Diagnostic]:
+        """Return a warning for each site whose points a worker elsewhere reads, or no worker.
+
+        ``running``: the generations of all running insights. While the fabric or the placement is
+        unknown, there are no warnings.
+        """
+        fabric = self._fabric_view.fabric
+        groups = {generation.group for generation in deployment.live}
+        if fabric is None or not _may_read_remotely(groups, fabric):
+            return []
+        plans = await asyncio.to_thread(plans_of, (g for g in running if g.group in groups))
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                tasks, outcome, _ = await self._preview(plans, fabric)
+        except (MistbowError, TimeoutError):
+            return []
+        return placement_warnings(tasks, outcome, fabric)
+
+    async def _preview(
+        self, plans: Mapping[Group, Plan], fabric: Fabric
+    ) -> tuple[dict[Group, Tasks], Outcome, Sequence[SeriesLocation]]:
+        """Return the tasks of groups, the decision about them, and the series of all sites."""
         series = await self._catalogue.series() or ()
         tasks = {g: await self._reconciler.preview_tasks(g, plan) for g, plan in plans.items()}
         outcome = await self._reconciler.preview_placement(tasks, fabric, series)
-        nodes = nodes_by_job(outcome.decision.placement)
+        nodes, access = nodes_by_job(outcome.decision.placement), PointAccess(fabric)
+        located = {g: access.locate(each, nodes.get(g.id, {})) for g, each in tasks.items()}
+        return located, outcome, series
+
+    async def _groups(self, plans: Mapping[Group, Plan], fabric: Fabric) -> list[ExplainedGroup]:
+        tasks, outcome, series = await self._preview(plans, fabric)
+        nodes, access = nodes_by_job(outcome.decision.placement), PointAccess(fabric)
         rates = await self._point_rates(tasks.values())
         groups = []
         for group, plan in plans.items():
@@ -95,6 +132,7 @@ class Explainer:
                     edges=edges,
                     savings=savings_of(tasks[group], edges, traffic),
                     refusals=_refusals(group, outcome),
+                    remote_reads=list(access.remote_reads(tasks[group], placed)),
                     problem=outcome.problems.get(request_name_of(group)),
                     cost_per_hour=outcome.costs.get(group.id),
                     cost_cap_per_hour=None if cap is None else cap.per_hour,
@@ -140,16 +178,24 @@ class Explainer:
         }
 
     async def _point_rate(self, location: StreamLocation) -> float | None:
-        agent = self._agent.at(location.site)
+        # A replica has the rate of its source, but no frontier of its own.
+        stream = location.stream if location.site == location.data_site else RAW
+        agent = self._agent.at(location.data_site)
         try:
             async with asyncio.timeout(PATIENCE_S):
-                info = await agent.info(location.stream)
+                info = await agent.info(stream)
                 if info.frontier < RATE_PERIOD_MS:
                     return None
-                before = await agent.seek(location.stream, info.frontier - RATE_PERIOD_MS)
+                before = await agent.seek(stream, info.frontier - RATE_PERIOD_MS)
         except (MistbowError, TimeoutError):
             return None
         return (info.head - before) * 1000 / RATE_PERIOD_MS
+
+
+def _may_read_remotely(groups: Iterable[Group], fabric: Fabric) -> bool:
+    """Return whether a worker may have to read the points of another site."""
+    is_confined = any(group.options.confined is not None for group in groups)
+    return is_confined or not all(site.workers for site in fabric.sites)
 
 
 def _kind(fragment: Fragment) -> Literal["whole", "partial", "merge"]:

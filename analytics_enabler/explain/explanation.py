@@ -14,18 +14,20 @@ from analytics_enabler.groups import Group
 from analytics_enabler.optimizer import optimize
 from analytics_enabler.plan_text import plan_text
 from analytics_enabler.semantics import Checked, Sites, scope_of
+from mistbow.domains import DEFAULT_DOMAIN
 
 _NEW = "new"
 
 
-def added_by(checked: Checked, sites: Sites) -> list[Generation]:
-    """Return the generations that deploying a text would add."""
+def added_by(checked: Checked, sites: Sites, domain: str = DEFAULT_DOMAIN) -> list[Generation]:
+    """Return the generations that deploying a text in a domain would add."""
     return [
         Generation(
             uid=f"{_NEW}/{definition.name}/1",
             definition=definition,
             since=0,
             scope=scope_of(definition, sites),
+            domain=domain,
         )
         for definition in checked.definitions
     ]

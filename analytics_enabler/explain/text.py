@@ -39,6 +39,8 @@ def _group(group: ExplainedGroup) -> Iterator[str]:
         if fragment.plan != last_plan:
             yield from (f"  {line}" for line in fragment.plan)
         last_plan = fragment.plan
+    for read in group.remote_reads:
+        yield read.words
     if group.edges:
         yield "each second, at most"
         yield from (f"  {_edge(edge)}" for edge in group.edges)

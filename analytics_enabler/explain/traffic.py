@@ -48,7 +48,7 @@ class TrafficEstimates:
                 case Partial():
                     merge = tasks[result_task(tasks)].id
                     edges.append(self._points(fragment, fragment.panes, site))
-                    edges.append(self._panes(fragment, merge, self.site_of(MERGE)))
+                    edges.append(self._panes(fragment, site, merge, self.site_of(MERGE)))
                 case Whole():
                     edges.append(self._points(fragment, fragment.plan.panes, site))
                     edges.append(self._results(fragment, (fragment.source,), site))
@@ -70,7 +70,9 @@ class TrafficEstimates:
             is_local=site == location.site,
         )
 
-    def _panes(self, partial: Partial, merge: str, merge_site: str | None) -> ExplainedEdge:
+    def _panes(
+        self, partial: Partial, site: str | None, merge: str, merge_site: str | None
+    ) -> ExplainedEdge:
         rate = self._series_rate(partial.source)
         return ExplainedEdge(
             source=partial.id,
@@ -80,7 +82,7 @@ class TrafficEstimates:
                 partial, self.series, POINTS_PER_S if rate is None else rate
             ),
             measured=self.measured(partial.id),
-            is_local=partial.source.site == merge_site,
+            is_local={partial.target.site, site or partial.target.site} == {merge_site},
         )
 
     def _results(
@@ -92,7 +94,7 @@ class TrafficEstimates:
         # The series of feeds are not catalogued.
         series = None
         if all(location.feed is UNSET for location in sources):
-            sites = {location.site for location in sources}
+            sites = {location.data_site for location in sources}
             series = [one for one in self.series if one.site in sites]
         points = sum(measured) if len(measured) == len(read) else None
         results = estimate_results(plan, series, points)
@@ -116,7 +118,7 @@ class TrafficEstimates:
             return rate * (
                 1 if location.feed.metric else len({pane.source.metric for pane in panes})
             )
-        here = self._series_at(location.site)
+        here = self._series_at(location.data_site)
         return rate * len(matching_series(panes, here)) / max(len(here), 1)
 
     def points_sampled(self, location: StreamLocation, pane: Pane) -> float | None:
@@ -127,7 +129,7 @@ class TrafficEstimates:
         rate = self._series_rate(location)
         if rate is None:
             return None
-        return estimate_sampled_points(pane, self._series_at(location.site), rate)
+        return estimate_sampled_points(pane, self._series_at(location.data_site), rate)
 
     def _series_rate(self, location: StreamLocation) -> float | None:
         """Return the mean points per second of one series of a stream.
@@ -137,7 +139,7 @@ class TrafficEstimates:
         rate = self.rates.get(location)
         if rate is None or location.feed is not UNSET:
             return None
-        return rate / max(len(self._series_at(location.site)), 1)
+        return rate / max(len(self._series_at(location.data_site)), 1)
 
     def _series_at(self, site: str) -> list[SeriesLocation]:
         return [one for one in self.series if one.site == site]

@@ -47,7 +47,7 @@ class ResultSelection:
             if caller.has_signature(generation.definition.options.signature)
         }
         for generation in self.generations.values():
-            if generation.until is None or not readable:
+            if generation.until is None or generation.paused or not readable:
                 caller.check_signature(
                     f"the insight {generation.name}", generation.definition.options.signature
                 )

@@ -38,6 +38,13 @@ class ResultStreams:
             except NotFoundError:
                 return 0
 
+    async def frontier(self, group: Group) -> int:
+        """Return the frontier of the group's results (ms); 0 if the stream does not exist."""
+        try:
+            return max((await self._at(group).info(group.results)).frontier, 0)
+        except NotFoundError:
+            return 0
+
     async def since(self, group: Group, time: int) -> int:
         """Return a position such that all earlier rows were computed before ``time`` (ms).
 

@@ -20,7 +20,8 @@ class Decision(msgspec.Struct, frozen=True):
       a node gives the reason why this node does not run the task; a refusal without a node gives
       the reason why no node runs the task.
     - The shares of the nodes that run a task add up to 1.
-    - Each node is eligible for its tasks, and has enough free capacity for their demand.
+    - Each node is eligible for its tasks (see ``Task``), and has enough free capacity for their
+      demand.
     """
 
     placement: Placement

@@ -81,6 +81,9 @@ class Computation:
         until = max(retained.closed, pc.max(ends["due"]).as_py() or 0)
         results = RESULT_ROWS.empty_table()
         if until > retained.closed:
+            if self.access is not None:
+                # The states up to here are final then, also while another query writes them.
+                self.access.lease.wait(until)
             panes = Panes.of(pa.concat_tables([retained.panes, added]).combine_chunks())
             results = self._results(panes, shapes, retained.closed, until)
         # Stored in this order: states by ``_results``, panes here, results by the engine.

@@ -26,6 +26,7 @@ from analytics_worker.late_data.tick_spans import TickSpan, cluster_spans, split
 from analytics_worker.stateful.state_stream import StateAccess
 from analytics_worker.streaming_library import StreamingLibrary
 from mistbow.client.agent import AgentClient
+from mistbow.clock import system_clock
 from mistbow.streams.results import current_results
 from mistbow.streams.schemas import RAW, RESULT_ROWS
 from mistbow.telemetry import get_logger
@@ -91,6 +92,20 @@ class Corrector:
         self._former: LatePointScanner | None = None
         self._stored_position = 0
         self._stopping = threading.Event()
+        self._correcting: Mapping[str, int] = {}
+
+    @property
+    def correcting(self) -> Mapping[str, int]:
+        """Insight uid -> the time (ms) since which late data change results of the insight."""
+        return self._correcting
+
+    @property
+    def missing_sites(self) -> dict[str, int]:
+        """Site -> the time (ms) after which results are computed without this site."""
+        task = self._task
+        if task is None or not isinstance(task.scanner, LatePaneScanner):
+            return {}
+        return {gap.site: gap.after for gap in task.scanner.presence.open_gaps()}
 
     def begin(
         self,
@@ -159,11 +174,14 @@ class Corrector:
         grain = task.fragment.grain_ms
         found = scanner.scan(frontier // grain * grain + grain - 1)
         if found is None:
+            self._correcting = {}
             return False
         touched, position = found
         # A scanner of the former fragment may find insights that this one does not have.
         uids = {insight.uid for insight in task.fragment.plan.insights}
         spans = {uid: each for uid, each in touched.items() if uid in uids}
+        now = system_clock()
+        self._correcting = {uid: self._correcting.get(uid, now) for uid in spans}
         spans = self._correct_states(task, spans, frontier)
         for cluster in cluster_spans(spans, task.fragment.plan):
             for piece in self._split_by_rows(task, cluster):
@@ -198,7 +216,9 @@ class Corrector:
             return (fragment.source,)
         absent = absent_sites(self._agent, fragment, first)
         return tuple(
-            StreamLocation(one.site, RAW) for one in fragment.sources if one.site not in absent
+            StreamLocation(one.data_site, RAW)
+            for one in fragment.sources
+            if one.data_site not in absent
         )
 
     def _first_uncorrected(self, fragment: Whole, attributes: dict[str, Any]) -> int:

@@ -142,7 +142,7 @@ def absent_sites(agent: AgentClient, fragment: Merge, first: int) -> frozenset[s
     results omit these sites, and are corrected when a site joins. Corrections do not wait for
     absent sites, since a site may never return.
     """
-    sources = {location.site for location in fragment.sources}
+    sources = {location.data_site for location in fragment.sources}
     return frozenset(
         gap.site
         for gap in read_presence(agent, fragment.decisions).gaps
@@ -161,9 +161,9 @@ def _alternatives(
     if isinstance(fragment, Whole):
         yield (fragment.source,), False
         return
-    present = tuple(location for location in fragment.sources if location.site not in absent)
+    present = tuple(location for location in fragment.sources if location.data_site not in absent)
     yield present, True
-    yield tuple(StreamLocation(location.site, RAW) for location in present), False
+    yield tuple(StreamLocation(location.data_site, RAW) for location in present), False
 
 
 def _needs(plan: Plan, spans: Mapping[str, TickSpan]) -> int:

@@ -1,13 +1,14 @@
 """The announcement that a worker sends to its site's agent each second."""
 
 import secrets
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 import msgspec
 
 from analytics.operators.registry import installed
 from analytics.plan.functions import UserOperator
-from analytics_worker.lifecycle.capacity import clock_mhz, cores, heap_mb, memory_mb
+from analytics_worker.lifecycle.capacity import clock_mhz, cores, node_memory
 from analytics_worker.settings import WorkerSettings
 from mistbow.client.agent import AgentClient
 from mistbow.errors import ConflictError, MistbowError
@@ -24,15 +25,15 @@ _MAX_REFUSED_PAUSE_S = 8.0
 
 
 def announcement(settings: WorkerSettings) -> Worker:
-    """Return the announcement of a worker, which offers all cores and Spark's heap to fragments."""
-    all_cores, all_memory = cores(), memory_mb()
+    """Return the announcement of a worker, with the cores and the free memory of its node."""
+    all_cores, memory = cores(), node_memory()
     return Worker(
         name=settings.node,
         url=settings.worker_url,
         cores=all_cores,
-        memory_mb=all_memory,
+        memory_mb=memory.limit_mb,
         cores_free=all_cores,
-        memory_free_mb=min(heap_mb(settings.driver_memory), all_memory),
+        memory_free_mb=min(max(memory.free_mb, 0.0), memory.limit_mb),
         clock_mhz=clock_mhz(),
         region=settings.region,
         labels=parse_labels(settings.labels),
@@ -49,11 +50,16 @@ class Announcer:
 
     While another live worker has the name, the agent refuses the announcements, and the pauses
     between them are doubled up to ``_MAX_REFUSED_PAUSE_S``.
+
+    ``with_capacity``: returns an announcement with the present capacity.
     """
 
-    def __init__(self, agent: AgentClient, worker: Worker) -> None:
+    def __init__(
+        self, agent: AgentClient, worker: Worker, with_capacity: Callable[[Worker], Worker]
+    ) -> None:
         self._agent = agent
         self._worker = worker
+        self._with_capacity = with_capacity
         self._lookups = ThreadPoolExecutor(1, "operators")
         self._lookup: Future[tuple[str, ...]] | None = None
         self._thread = PeriodicThread(self._announce, Schedule("announcement", _PERIOD_S))
@@ -92,7 +98,7 @@ class Announcer:
             else:
                 log.warning("operator_lookup_failed", reason=str(error))
         try:
-            self._agent.announce(self._worker)
+            self._agent.announce(self._with_capacity(self._worker))
         except ConflictError as error:
             return self._note_refusal(error)
         if self.refusal is not None:

@@ -1,33 +1,53 @@
-"""The capacity of the machine or container that a worker runs on."""
+"""The capacity of the machine or container that a worker runs on, measured at each call."""
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
+from analytics_worker.lifecycle.control_groups import ROOT, cpu_limits, memory_groups
+
 _MEGABYTE = 2**20
-_UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
-_GROUPS = Path("/sys/fs/cgroup")
 
 
-def cores(groups: Path = _GROUPS) -> float:
-    """Return the number of cores that CPU affinity and the control group let this process use.
+@dataclass(frozen=True, slots=True)
+class NodeMemory:
+    """The memory (MB) of a node: the limit, and what no process uses now."""
 
-    ``groups``: the folder of the control groups.
-    """
-    usable = float(len(os.sched_getaffinity(0)))
-    limit = _cpu_limit(groups)
-    return usable if limit is None else min(usable, limit)
+    limit_mb: float
+    free_mb: float
 
 
-def memory_mb(groups: Path = _GROUPS) -> float:
-    """Return the memory (MB) of the machine, or the limit of the control group if lower.
+def cores(groups: Path = ROOT) -> float:
+    """Return the number of cores that CPU affinity and the control groups let this process use.
 
     ``groups``: the folder of the control groups.
     """
-    whole = psutil.virtual_memory().total
-    limit = _number(groups / "memory.max") or _number(groups / "memory" / "memory.limit_in_bytes")
-    return (whole if limit is None else min(whole, limit)) / _MEGABYTE
+    return min([float(len(os.sched_getaffinity(0))), *cpu_limits(groups)])
+
+
+def node_memory(groups: Path = ROOT) -> NodeMemory:
+    """Return the memory of the machine, or of the control group with the least, and what is free.
+
+    File cache that the kernel can reclaim is free. ``groups``: the folder of the control groups.
+    """
+    machine = psutil.virtual_memory()
+    limited = memory_groups(groups)
+    return NodeMemory(
+        limit_mb=min([machine.total, *(group.limit for group in limited)]) / _MEGABYTE,
+        free_mb=min([machine.available, *(group.free for group in limited)]) / _MEGABYTE,
+    )
+
+
+def own_memory_mb() -> float:
+    """Return the memory (MB) that this process and its descendants use, without mapped files.
+
+    Memory that several processes share is counted once.
+    """
+    own = psutil.Process()
+    processes = [own, *own.children(recursive=True)]
+    return sum(_memory_kb(process.pid) for process in processes) / 1024
 
 
 def clock_mhz() -> float:
@@ -39,33 +59,13 @@ def clock_mhz() -> float:
     return 0.0 if speed is None else float(speed.max or speed.current)
 
 
-def heap_mb(size: str) -> float:
-    """Return the number of megabytes that a size in Java's notation means.
-
-    >>> heap_mb("768m"), heap_mb("1g")
-    (768.0, 1024.0)
-    """
-    number, unit = size[:-1], size[-1:].lower()
-    if unit in _UNITS and number.isdigit():
-        return int(number) * _UNITS[unit] / _MEGABYTE
-    return int(size) / _MEGABYTE
-
-
-def _cpu_limit(groups: Path) -> float | None:
+def _memory_kb(pid: int) -> float:
+    """Return the anonymous and the shared memory of a process; 0 if the process has just ended."""
     try:
-        quota, period = (groups / "cpu.max").read_text().split()
-        return None if quota == "max" else int(quota) / int(period)
-    except (OSError, ValueError):
-        pass
-    quota_us = _number(groups / "cpu" / "cpu.cfs_quota_us")
-    period_us = _number(groups / "cpu" / "cpu.cfs_period_us")
-    return quota_us / period_us if quota_us and period_us else None
-
-
-def _number(path: Path) -> int | None:
-    """Return the positive number in a file; None if the file is missing or has no such number."""
-    try:
-        number = int(path.read_text())
-    except (OSError, ValueError):
-        return None
-    return number if number > 0 else None
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0.0
+    sizes = {line.split(":")[0]: line.split()[1] for line in lines if line.endswith(" kB")}
+    # A kernel before 5.3 reports the anonymous memory only as a whole.
+    anonymous = sizes.get("Pss_Anon", sizes.get("Anonymous", 0))
+    return float(anonymous) + float(sizes.get("Pss_Shmem", 0))

@@ -5,14 +5,19 @@ begins at an earlier position and takes over when it has caught up, so results n
 queries write under the same epoch, so the stream may contain a result twice. Readers use the row
 that was written first. The results of the two queries differ only if one query reads a site that
 the other query does not read.
+
+If the first query runs on another worker, the second query starts without epochs of its own
+(``QueryLease``). When it has caught up, its runner claims the streams, and this fences the first
+query. A runner cannot know whether its fragment still runs elsewhere, so each query that finds
+results, but no other query of its runner, starts like this.
 """
 
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from queue import Empty, SimpleQueue
-from typing import Any
 
 from analytics.plan.fragments import Fragment, Merge, Partial, StreamLocation
 from analytics.plan.status import FragmentState, FragmentStatus
@@ -30,13 +35,14 @@ from analytics_worker.lifecycle.runner_state import (
 )
 from analytics_worker.lifecycle.start import record_joined_sites, start, state_access_of
 from analytics_worker.lifecycle.start_slot import StartSlot
-from analytics_worker.lifecycle.target_writer import TargetWriter
+from analytics_worker.lifecycle.target_writer import TargetWriter, read_positions
+from analytics_worker.query_lease import QueryLease
+from analytics_worker.scratch_folder import scratch_folder
 from analytics_worker.streaming_library import EngineQuery, QueryFailure, StreamingLibrary
 from mistbow.client.agent import AgentClient
 from mistbow.clock import system_clock
 from mistbow.errors import FencedError, MistbowError
 from mistbow.runtime.periodic import PeriodicThread, Schedule
-from mistbow.streams.schemas import EVENTS
 from mistbow.telemetry import get_logger
 
 log = get_logger(__name__)
@@ -129,6 +135,11 @@ class FragmentRunner:
         return self.fragment.target
 
     @property
+    def queries(self) -> int:
+        """The number of queries that run now."""
+        return len(self._progress.queries)
+
+    @property
     def load(self) -> LoadStatus:
         """The lag of the fragment, and the time since which the fragment has been shed."""
         return self._load
@@ -166,6 +177,8 @@ class FragmentRunner:
             bytes_written=self._target.bytes,
             spent_ms=dict(counts.spent_ms),
             troubles=dict(self._operator_failures()),
+            missing=self._corrector.missing_sites,
+            correcting=dict(self._corrector.correcting),
         )
 
     def _reported_state(self, progress: RunnerProgress) -> FragmentState:
@@ -195,7 +208,8 @@ class FragmentRunner:
         began = time.monotonic()
         self._library.adopt_thread()
         self._library.set_salience(None)
-        self._corrector.step(progress.frontier)
+        with suppress(FencedError):  # the runner notices it too
+            self._corrector.step(progress.frontier)
         seconds = time.monotonic() - began
         return min(max(_MIN_CORRECTION_PAUSE_S, 4 * seconds), _MAX_CORRECTION_PAUSE_S)
 
@@ -237,8 +251,7 @@ class FragmentRunner:
                     self._abandon_at = time.monotonic() + self._outdated_patience_s
                 self._progress = replace(self._progress, accepted=command)
                 if self._progress.state is RunnerState.FENCED:
-                    self._target.renew_leases()
-                    waiting = replace(self._progress, state=RunnerState.WAITING)
+                    waiting = replace(self._progress, state=RunnerState.WAITING, failures=0)
                     self._progress = waiting.without_error()
             case Shed():
                 self._is_shed = True
@@ -285,10 +298,10 @@ class FragmentRunner:
             candidate = self._progress.candidate
             if was_active and candidate is not None:
                 # Nobody else is left to decide which sites are missing.
-                self._let_decide(candidate)
+                self._let_decide(candidate.fragment)
 
-    def _let_decide(self, query: EngineQuery) -> None:
-        self._target.advance(query.fragment, {"decides": query.fragment.fingerprint})
+    def _let_decide(self, fragment: Fragment) -> None:
+        self._target.advance(fragment, {"decides": fragment.fingerprint})
 
     def _shed(self) -> None:
         self._slot.release(self)
@@ -302,12 +315,16 @@ class FragmentRunner:
             self._end_if_obsolete(candidate)
         progress = self._progress
         if progress.candidate is None and not self._is_accepted(progress.active):
-            if not self._slot.acquire(self):
+            if not self._slot.acquire(self, for_handover=progress.active is not None):
                 return
             query = self._start(progress.accepted.fragment)
             self._progress = self._progress.with_queries(progress.active, query)
         candidate = self._progress.candidate
-        if candidate is not None and self._has_caught_up(candidate):
+        if candidate is None:
+            return
+        if candidate.lease.epochs is None and self._may_claim(candidate):
+            self._claim(candidate.fragment, candidate.lease)
+        if candidate.lease.epochs is not None and self._has_caught_up(candidate):
             self._hand_over(candidate)
 
     def _is_accepted(self, query: EngineQuery | None) -> bool:
@@ -333,21 +350,48 @@ class FragmentRunner:
     def _start(self, fragment: Fragment) -> EngineQuery:
         is_sole_writer = self._progress.active is None
         if is_sole_writer:
-            # A new claim shows, or fences off, what may still be on its way from a query before.
             self._target.renew_leases()
-        self._target.leases.target_epoch(fragment)
-        self._library.set_salience(fragment.salience)
-        target = self._agent.at(fragment.target.site).info(fragment.target.stream)
+        target = self._target.leases.describe_target(fragment)
         self._progress = replace(self._progress, frontier=max(target.frontier, 0))
-        query = start(
-            self._library, self._agent, fragment, target, self._target.leases,
-            is_sole_writer=is_sole_writer,
-        )  # fmt: skip
+        self._library.set_salience(fragment.salience)
+        lease = QueryLease.create(self._agent.url, fragment.target, scratch_folder())
+        try:
+            if not is_sole_writer:
+                lease.grant(self._target.leases.claim(fragment))
+            elif target.frontier <= 0:
+                # Nobody has written results yet, so there is nothing to catch up with.
+                self._claim(fragment, lease)
+            query = start(self._library, self._agent, fragment, target, lease)
+        except BaseException:
+            lease.delete()
+            raise
         log.info(
             "query_started", fragment=fragment.id, fingerprint=fragment.fingerprint,
             frontier=self._progress.frontier,
         )  # fmt: skip
         return query
+
+    def _may_claim(self, candidate: EngineQuery) -> bool:
+        """Return whether a query without epochs has caught up, or cannot continue without them."""
+        if candidate.lease.is_requested:
+            return True
+        if not self._has_caught_up(candidate):
+            return False
+        self._read_frontier(candidate.fragment)
+        return self._has_caught_up(candidate)
+
+    def _claim(self, fragment: Fragment, lease: QueryLease) -> None:
+        """Claim the streams of a fragment for a query, which fences the query of another runner."""
+        epochs = self._target.leases.claim(fragment)
+        if isinstance(fragment, Merge):
+            self._let_decide(fragment)
+        self._read_frontier(fragment)
+        lease.grant(epochs)
+        log.info("streams_claimed", fragment=fragment.id, frontier=self._progress.frontier)
+
+    def _read_frontier(self, fragment: Fragment) -> None:
+        target = self._agent.at(fragment.target.site).info(fragment.target.stream)
+        self._progress = replace(self._progress, frontier=max(target.frontier, 0))
 
     def _has_caught_up(self, candidate: EngineQuery) -> bool:
         """Return whether a query has written all results up to the frontier of the target."""
@@ -359,14 +403,15 @@ class FragmentRunner:
 
     def _hand_over(self, candidate: EngineQuery) -> None:
         """Make the candidate the active query, and end the query that was active before."""
-        fragment, leases = candidate.fragment, self._target.leases
+        fragment = candidate.fragment
+        epochs = self._target.leases.claim(fragment)
         if not isinstance(fragment, Partial):
-            epoch = leases.target_epoch(fragment)
-            access = state_access_of(self._agent, fragment, leases)
+            epoch = epochs[fragment.target.stream]
+            access = state_access_of(self._agent, fragment, candidate.lease)
             attributes = self._corrector.begin(fragment, epoch, candidate.decided, access)
             sources = fragment.sources if isinstance(fragment, Merge) else (fragment.source,)
             attributes["outputs"] = [insight.uid for insight in fragment.plan.insights]
-            attributes["sites"] = [location.site for location in sources]
+            attributes["sites"] = [location.data_site for location in sources]
             attributes["decides"] = fragment.fingerprint
             self._target.advance(fragment, attributes)
         former = self._progress.active
@@ -374,13 +419,13 @@ class FragmentRunner:
         self._outdated_patience_s = _OUTDATED_PATIENCE_S
         if former is not None and isinstance(fragment, Merge):
             until = former.frontier + fragment.grain_ms
-            epoch = leases.epoch_of(fragment.decisions, EVENTS)
+            epoch = epochs[fragment.decisions.stream]
             record_joined_sites(self._agent, former.fragment, fragment, until, epoch)
         log.info("query_running", fragment=fragment.id, frontier=candidate.frontier)
 
     def _advance(self, active: EngineQuery) -> None:
         frontier = active.frontier
-        self._target.advance(active.fragment, _read_positions(active), frontier)
+        self._target.advance(active.fragment, read_positions(active), frontier)
         self._progress = replace(self._progress, frontier=frontier)
         if self._is_accepted(active):
             self._progress = replace(self._progress.without_error(), failures=0)
@@ -395,11 +440,14 @@ class FragmentRunner:
             error_since=system_clock() if since is None else since,
             failures=failures + 1,
         )
+        fragment = self._progress.accepted.fragment
         if failure.is_fenced:
+            # Another worker has taken over, which is the usual end of a fragment that has moved.
+            log.info("fragment_fenced", fragment=fragment.id)
             self._slot.release(self)
             self._end_queries(RunnerState.FENCED)
-        fragment = self._progress.accepted.fragment
-        log.warning("fragment_failed", fragment=fragment.id, reason=failure.reason[:2000])
+        else:
+            log.warning("fragment_failed", fragment=fragment.id, reason=failure.reason[:2000])
 
     def _end(self, query: EngineQuery) -> None:
         progress = self._progress
@@ -447,23 +495,3 @@ class FragmentRunner:
             log.warning("query_stop_failed", fragment=query.fragment.id, reason=str(error)[:2000])
             return self._library.failure_of(error)
         return None
-
-
-def _read_positions(query: EngineQuery) -> dict[str, Any]:
-    """Return the attribute ``read`` for the target: stream -> the position where a query may
-    resume.
-
-    The result is empty if no position is known or needed.
-    """
-    fragment = query.fragment
-    match fragment:
-        case Partial():
-            # What was read before came too late for no pane that closes after the frontier.
-            read = query.read_to(query.frontier - fragment.lookback_ms)
-            return {} if read is None else {"read": {fragment.source.stream: read}}
-        case Merge():
-            read = query.read_to() or {}
-            streams = {location.site: location.stream for location in fragment.sources}
-            return {"read": {streams[site]: position for site, position in read.items()}}
-        case _:
-            return {}

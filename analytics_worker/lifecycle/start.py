@@ -3,6 +3,7 @@
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 
@@ -18,6 +19,7 @@ from analytics_worker.merge.decisions import (
     read_presence,
     row_of,
 )
+from analytics_worker.query_lease import QueryLease
 from analytics_worker.scratch_folder import scratch_folder
 from analytics_worker.stateful.accumulators import accumulators_of
 from analytics_worker.stateful.state_stream import StateAccess
@@ -31,31 +33,52 @@ from mistbow.streams.schemas import EVENTS, PANES, RESULT_ROWS, STATES, states_s
 
 
 class WriteLeases:
-    """The leases under which one runner writes streams; the runner claims each lease once."""
+    """The leases under which one runner writes the streams of its fragment.
+
+    The runner claims each stream once.
+    """
 
     def __init__(self, agent: AgentClient) -> None:
         self._agent = agent
         self._epochs: dict[StreamLocation, int] = {}
 
-    def epoch_of(self, location: StreamLocation, schema: pa.Schema) -> int:
-        """Return the epoch of the runner's lease of a stream.
-
-        The first call claims the lease, and creates the stream if the stream does not exist.
-        """
-        if location not in self._epochs:
+    def describe_target(self, fragment: Fragment) -> StreamInfo:
+        """Return the description of a fragment's target; create the streams that do not exist."""
+        for location, schema in _streams_of(fragment):
             site = self._agent.at(location.site)
             try:
-                state = site.claim(location.stream)
+                info = site.info(location.stream)
             except NotFoundError:
                 site.create_stream(location.stream, schema)
-                state = site.claim(location.stream)
-            self._epochs[location] = state.epoch
-        return self._epochs[location]
+                info = site.info(location.stream)
+        return info
 
-    def target_epoch(self, fragment: Fragment) -> int:
-        """Return the epoch of the runner's lease of a fragment's target."""
-        schema = PANES if isinstance(fragment, Partial) else RESULT_ROWS
-        return self.epoch_of(fragment.target, schema)
+    def claim(self, fragment: Fragment) -> dict[str, int]:
+        """Claim the streams of a fragment that are not claimed yet, the target last.
+
+        The claims fence all other writers. Return a dict: stream -> epoch.
+        """
+        for location, _ in _streams_of(fragment):
+            if location not in self._epochs:
+                claimed = self._agent.at(location.site).claim(location.stream)
+                self._epochs[location] = claimed.epoch
+        return {location.stream: self._epochs[location] for location, _ in _streams_of(fragment)}
+
+
+def _streams_of(fragment: Fragment) -> list[tuple[StreamLocation, pa.Schema]]:
+    """Return the streams that a fragment writes, with their schemas; the target is the last one."""
+    if isinstance(fragment, Partial):
+        return [(fragment.target, PANES)]
+    streams = [(fragment.target, RESULT_ROWS)]
+    if isinstance(fragment, Merge):
+        streams.insert(0, (fragment.decisions, EVENTS))
+    if accumulators_of(fragment.plan):
+        streams.insert(0, (_states_of(fragment), STATES))
+    return streams
+
+
+def _states_of(fragment: Whole | Merge) -> StreamLocation:
+    return StreamLocation(fragment.target.site, states_stream(fragment.target.stream))
 
 
 def start(
@@ -63,35 +86,26 @@ def start(
     agent: AgentClient,
     fragment: Fragment,
     target: StreamInfo,
-    leases: WriteLeases,
-    *,
-    is_sole_writer: bool,
+    lease: QueryLease,
 ) -> EngineQuery:
     """Start and return the query of a fragment.
 
-    ``target``: the present description of the fragment's target. A merge that is the sole writer of
-    its target decides which sites are missing.
+    ``target``: the present description of the fragment's target. ``lease``: the lease under which
+    the query writes.
     """
-    epoch = leases.target_epoch(fragment)
     match fragment:
         case Whole():
-            access = state_access_of(agent, fragment, leases)
-            return _start_whole(library, agent, fragment, target, epoch, access)
+            access = state_access_of(agent, fragment, lease)
+            return _start_whole(library, agent, fragment, target, lease, access)
         case Partial():
-            return _start_partial(library, agent, fragment, target, epoch)
+            return _start_partial(library, agent, fragment, target, lease)
         case Merge():
-            decisions_epoch = leases.epoch_of(fragment.decisions, EVENTS)
-            if is_sole_writer:
-                attributes = {"decides": fragment.fingerprint}
-                agent.at(fragment.target.site).advance(
-                    fragment.target.stream, epoch, attributes=attributes
-                )
-            access = state_access_of(agent, fragment, leases)
-            return _start_merge(library, agent, fragment, target, epoch, decisions_epoch, access)
+            access = state_access_of(agent, fragment, lease)
+            return _start_merge(library, agent, fragment, target, lease, access)
 
 
 def state_access_of(
-    agent: AgentClient, fragment: Whole | Merge, leases: WriteLeases
+    agent: AgentClient, fragment: Whole | Merge, lease: QueryLease
 ) -> StateAccess | None:
     """Return the access to the states of a fragment's accumulators.
 
@@ -99,9 +113,9 @@ def state_access_of(
     """
     if not accumulators_of(fragment.plan):
         return None
-    location = StreamLocation(fragment.target.site, states_stream(fragment.target.stream))
+    location = _states_of(fragment)
     lock = scratch_folder() / f"states-{fingerprint(location)}.lock"
-    return StateAccess(agent.url, location, leases.epoch_of(location, STATES), str(lock))
+    return StateAccess(agent.url, location, lease, str(lock))
 
 
 def _start_whole(
@@ -109,12 +123,12 @@ def _start_whole(
     agent: AgentClient,
     fragment: Whole,
     target: StreamInfo,
-    epoch: int,
+    lease: QueryLease,
     access: StateAccess | None,
 ) -> EngineQuery:
     resumption = resume(fragment.plan, max(target.frontier, 0), _covered_insights(target))
     position = _seek(agent, fragment.source, resumption.needs)
-    return library.run_whole(fragment, resumption, position, epoch, _for_new_query(access))
+    return library.run_whole(fragment, resumption, position, lease, _for_new_query(access))
 
 
 def _start_partial(
@@ -122,13 +136,16 @@ def _start_partial(
     agent: AgentClient,
     fragment: Partial,
     target: StreamInfo,
-    epoch: int,
+    lease: QueryLease,
 ) -> EngineQuery:
     begin = target.attributes.get("begin")
     if begin is None:
         begin = fragment.begin
-        agent.at(fragment.target.site).advance(
-            fragment.target.stream, epoch, attributes={"begin": begin}
+        panes = agent.at(fragment.target.site)
+        attributes = {"begin": begin}
+        lease.append(
+            fragment.target,
+            lambda epoch: panes.advance(fragment.target.stream, epoch, attributes=attributes),
         )
     # An earlier point that came late can still be in a pane that closes after the frontier.
     frontier = max(target.frontier, 0)
@@ -136,7 +153,7 @@ def _start_partial(
     read = target.attributes.get("read", {}).get(fragment.source.stream)
     position = _seek(agent, fragment.source, needs)
     start = position if read is None else min(position, read)
-    return library.run_partial(fragment, frontier, start, epoch)
+    return library.run_partial(fragment, frontier, start, lease)
 
 
 def _start_merge(
@@ -144,23 +161,22 @@ def _start_merge(
     agent: AgentClient,
     fragment: Merge,
     target: StreamInfo,
-    epoch: int,
-    decisions_epoch: int,
+    lease: QueryLease,
     access: StateAccess | None,
 ) -> EngineQuery:
     covered = _covered_insights(target)
     since = max(target.frontier, 0)
     resumption = resume(fragment.plan, since, covered)
     location, decisions = fragment.decisions, agent.at(fragment.decisions.site)
-    sites = {source.site for source in fragment.sources}
+    sites = {source.data_site for source in fragment.sources}
     gaps = read_presence(agent, location).open_gaps()
     decided = [SiteDecision(since, gap.site, Forgotten()) for gap in gaps if gap.site not in sites]
     if covered:
         # The stored results lack the sites that were not among the sources then.
         former_sites = set(target.attributes.get("sites", ()))
         decided += [SiteDecision(0, site, Left()) for site in sorted(sites - former_sites)]
-    for decision in decided:
-        decisions.append(location.stream, row_of(decision), epoch=decisions_epoch)
+    for rows in map(row_of, decided):
+        lease.append(location, partial(_append, decisions, location.stream, rows))
     decided_to = decisions.info(location.stream).head
     read = target.attributes.get("read", {})
     with ThreadPoolExecutor(len(fragment.sources)) as pool:
@@ -170,17 +186,21 @@ def _start_merge(
         positions = dict(zip(fragment.sources, found, strict=True))
     start = MergeStart(
         starts={
-            source.site: _merge_start(position, read.get(source.stream))
+            source.data_site: _merge_start(position, read.get(source.stream))
             for source, position in positions.items()
         },
         unreachable=tuple(
-            source.site for source, position in positions.items() if position is None
+            source.data_site for source, position in positions.items() if position is None
         ),
+        resumed=tuple(source.data_site for source in fragment.sources if source.stream in read),
         since=since if covered else 0,
-        epoch=decisions_epoch,
         decided=decided_to,
     )
-    return library.run_merge(fragment, resumption, start, epoch, _for_new_query(access))
+    return library.run_merge(fragment, resumption, start, lease, _for_new_query(access))
+
+
+def _append(site: AgentClient, stream: str, rows: pa.RecordBatch, epoch: int) -> None:
+    site.append(stream, rows, epoch=epoch)
 
 
 def record_joined_sites(
@@ -194,8 +214,8 @@ def record_joined_sites(
     sites.
     """
     former_sources = former.sources if isinstance(former, Merge) else (former.source,)
-    new = {location.site for location in merge.sources} - {
-        location.site for location in former_sources
+    new = {location.data_site for location in merge.sources} - {
+        location.data_site for location in former_sources
     }
     if not new:
         return

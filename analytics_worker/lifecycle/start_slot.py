@@ -2,23 +2,31 @@
 
 import threading
 import time
+from collections.abc import Callable
 
 _TIMEOUT_S = 10.0
 
 
 class StartSlot:
-    """A lock with expiry, which lets queries start in turn, since a start runs many processes."""
+    """A lock with expiry, which lets queries start in turn, since a start runs many processes.
 
-    def __init__(self) -> None:
+    ``has_memory``: returns whether the worker has memory for a second query of a fragment.
+    """
+
+    def __init__(self, has_memory: Callable[[], bool]) -> None:
+        self._has_memory = has_memory
         self._lock = threading.Lock()
         self._owner: object | None = None
         self._expires_at = 0.0
 
-    def acquire(self, owner: object) -> bool:
+    def acquire(self, owner: object, *, for_handover: bool = False) -> bool:
         """Take the slot for 10 s unless another owner has the slot.
 
-        Return whether ``owner`` now has the slot.
+        ``for_handover``: whether another query of ``owner`` runs, so that the slot is not taken
+        without memory for both. Return whether ``owner`` now has the slot.
         """
+        if for_handover and not self._has_memory():
+            return False
         with self._lock:
             now = time.monotonic()
             if self._owner not in (None, owner) and now < self._expires_at:

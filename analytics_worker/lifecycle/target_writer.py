@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from analytics.plan.fragments import Fragment
+from analytics.plan.fragments import Fragment, Merge, Partial
 from analytics_worker.lifecycle.start import WriteLeases
+from analytics_worker.streaming_library import EngineQuery
 from mistbow.client.agent import AgentClient
 
 
@@ -21,7 +22,7 @@ class TargetWriter:
         self.bytes = 0
 
     def renew_leases(self) -> None:
-        """Claim the streams again at the next write; these claims fence all earlier queries."""
+        """Claim the streams again at the next claim, which fences all earlier queries."""
         self.leases = WriteLeases(self._agent)
 
     def advance(
@@ -33,7 +34,7 @@ class TargetWriter:
         target = fragment.target
         state = self._agent.at(target.site).advance(
             target.stream,
-            self.leases.target_epoch(fragment),
+            self.leases.claim(fragment)[target.stream],
             frontier=frontier,
             attributes=attributes,
         )
@@ -46,3 +47,23 @@ class TargetWriter:
             # An agent counts the bytes since its start: after a restart they begin at 0 again.
             self.bytes += size - last_size if size >= last_size else size
         self._last = head, size
+
+
+def read_positions(query: EngineQuery) -> dict[str, Any]:
+    """Return the attribute ``read`` for the target: stream -> the position where a query may
+    resume.
+
+    The result is empty if no position is known or needed.
+    """
+    fragment = query.fragment
+    match fragment:
+        case Partial():
+            # What was read before came too late for no pane that closes after the frontier.
+            read = query.read_to(query.frontier - fragment.lookback_ms)
+            return {} if read is None else {"read": {fragment.source.stream: read}}
+        case Merge():
+            read = query.read_to() or {}
+            streams = {location.data_site: location.stream for location in fragment.sources}
+            return {"read": {streams[site]: position for site, position in read.items()}}
+        case _:
+            return {}

@@ -4,12 +4,22 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from urllib.parse import quote
+
+import msgspec
 
 from analytics.operators.registry import installed
-from analytics.plan.fragments import Fragment, Merge, Partial
+from analytics.plan.fragments import Fragment, Merge, Partial, fragment_from_json
 from analytics.plan.logical_operators import operators_of, user_operators_of
+from analytics.plan.orders import Order, OrderAnswer, surplus
 from analytics.plan.status import FragmentStatus
 from analytics_worker.lifecycle.announcer import Announcer, announcement
+from analytics_worker.lifecycle.capacity_monitor import CapacityMonitor
+from analytics_worker.lifecycle.control_groups import oom_kills
+from analytics_worker.lifecycle.domains import Domains
+from analytics_worker.lifecycle.kill_record import KillRecord
 from analytics_worker.lifecycle.lag_monitor import LagMonitor
 from analytics_worker.lifecycle.load_shedding import LoadShedder
 from analytics_worker.lifecycle.retention_leases import RetentionLeases
@@ -19,13 +29,23 @@ from analytics_worker.settings import WorkerSettings
 from analytics_worker.streaming_library import StreamingLibrary
 from mistbow.client.agent import AgentClient
 from mistbow.client.credentials import service_credentials
-from mistbow.errors import InvalidRequestError, NotFoundError, UnavailableError
+from mistbow.clock import system_clock
+from mistbow.domains import DEFAULT_DOMAIN
+from mistbow.errors import (
+    CapacityError,
+    InvalidRequestError,
+    MistbowError,
+    NotFoundError,
+    UnavailableError,
+)
 from mistbow.runtime.periodic import PeriodicThread, Schedule
 from mistbow.telemetry import get_logger
 
 log = get_logger(__name__)
 
 _CHECK_PERIOD_S = 1.0
+_MAX_STOPS = 8
+"""The maximum number of fragments of an order that are stopped at the same time."""
 
 StartLibrary = Callable[[WorkerSettings], StreamingLibrary]
 """A function that starts the streaming library of a worker; the start takes seconds."""
@@ -42,13 +62,19 @@ class AnalyticsWorker:
             service_credentials(settings.agent_url, settings.secret),
             ca=settings.tls_ca,
         )
-        self._announcer = Announcer(self._agent, announcement(settings))
+        record = settings.home / f"worker-{quote(settings.node, safe='')}.json"
+        self._capacity = CapacityMonitor(
+            self._fragments, self._queries, KillRecord(record, oom_kills, system_clock)
+        )
+        self._announcer = Announcer(self._agent, announcement(settings), self._capacity.announced)
         self._retention_leases = RetentionLeases(self._agent, self._fragments)
         self._library: StreamingLibrary | None = None
         self._runners: dict[str, FragmentRunner] = {}
-        self._slot = StartSlot()
+        self._slot = StartSlot(self._capacity.has_handover_memory)
         self._lag_monitor = LagMonitor(self._agent, self._running, LoadShedder())
         self._lock = threading.Lock()
+        self._order_lock = threading.Lock()
+        self._domains = Domains()
         self._checks = PeriodicThread(
             self._watch, Schedule("worker_check", _CHECK_PERIOD_S, delay_s=_CHECK_PERIOD_S)
         )
@@ -67,6 +93,7 @@ class AnalyticsWorker:
             log.critical("spark_start_failed", reason=str(error)[:2000])
             os._exit(1)
         self._library = library
+        self._capacity.start()
         for thread in self._threads:
             thread.start()
         log.info("spark_started", seconds=round(time.monotonic() - began, 1))
@@ -75,10 +102,11 @@ class AnalyticsWorker:
         except Exception as error:
             # The first results only take longer.
             log.warning("spark_warm_up_failed", reason=str(error)[:500])
+        self._capacity.note_warm()
 
     def stop(self) -> None:
         """Stop all fragments and the library."""
-        for thread in self._threads:
+        for thread in (*self._threads, self._capacity):
             thread.stop()
         for runner in self._running():
             runner.stop()
@@ -91,6 +119,8 @@ class AnalyticsWorker:
         if self._library is not None and not self._library.is_alive():
             # The supervisor starts this process again.
             log.critical("spark_died")
+            with suppress(Exception):
+                self._capacity.measure()  # the kernel may have killed Spark
             os._exit(1)
         self._retention_leases.renew()
 
@@ -100,39 +130,88 @@ class AnalyticsWorker:
             return ["Spark is starting"]
         return [] if self._announcer.refusal is None else [self._announcer.refusal]
 
+    def obey(self, domain: str, order: Order) -> OrderAnswer:
+        """Make the fragments of a domain those of an order; leave those of other domains alone.
+
+        A fragment that is refused delays no other. Raises ``FencedError`` if an order under a
+        greater lease was obeyed before, and ``UnavailableError`` while the library starts.
+        """
+        self._started_library()
+        refused: dict[str, str] = {}
+        without_capacity: set[str] = set()
+        with self._order_lock:
+            self._domains.accept(domain, order.lease)
+            for fragment_id, fragment in order.fragments.items():
+                try:
+                    self._start_ordered(domain, fragment_id, fragment)
+                except MistbowError as error:
+                    refused[fragment_id] = ". ".join(filter(None, (error.message, error.hint)))
+                    if isinstance(error, CapacityError):
+                        without_capacity.add(fragment_id)
+            running = [each.id for each in self.list() if each.domain == domain]
+            stopped = surplus(running, order.fragments, order.retained, order.moving)
+            with ThreadPoolExecutor(_MAX_STOPS, "stop") as pool:
+                # The end of a query takes up to seconds.
+                list(pool.map(self._remove_ordered, stopped))
+        statuses = [each for each in self.list() if each.domain == domain]
+        return OrderAnswer(
+            fragments=statuses, refused=refused, without_capacity=frozenset(without_capacity)
+        )
+
+    def _start_ordered(self, domain: str, fragment_id: str, encoded: bytes) -> None:
+        """Run a fragment of an order, unless this version of the fragment is accepted already."""
+        try:
+            fragment = fragment_from_json(encoded)
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+            raise InvalidRequestError(f"{fragment_id} is no valid fragment: {error}") from error
+        if fragment.id != fragment_id:
+            raise InvalidRequestError(f"the fragment {fragment.id} has the key {fragment_id}")
+        runner = self._runners.get(fragment_id)
+        self._domains.check_owner(fragment_id, domain, runs=runner is not None)
+        status = None if runner is None else runner.status()
+        if status is None or status.fingerprint != fragment.fingerprint or status.state == "fenced":
+            self.run(fragment)
+            self._domains.assign(fragment_id, domain)
+
+    def _remove_ordered(self, fragment_id: str) -> None:
+        # It may have been removed since.
+        with suppress(NotFoundError):
+            self.remove(fragment_id)
+
     def run(self, fragment: Fragment) -> FragmentStatus:
         """Run a fragment, in place of a running version of the fragment, and return its status.
 
-        Raises ``UnavailableError`` while the library starts, and ``InvalidRequestError`` if the
-        library cannot run the fragment.
+        Raises ``UnavailableError`` while the library starts, ``InvalidRequestError`` if the library
+        cannot run the fragment, and ``CapacityError`` if a new fragment does not fit.
         """
-        if self._library is None:
-            raise UnavailableError("Spark is starting", hint="Try again in some seconds.")
-        _check(fragment, self._library)
+        _check(fragment, self._started_library())
         with self._lock:
             runner = self._runners.get(fragment.id)
             former = None
             if runner is not None and runner.target != fragment.target:
                 former, runner = self._runners.pop(fragment.id), None
             if runner is None:
-                runner = FragmentRunner(self._library, self._agent, fragment, self._slot)
+                if former is None:
+                    self._capacity.check(fragment, self._fragments())
+                library = self._started_library()
+                runner = FragmentRunner(library, self._agent, fragment, self._slot)
                 self._runners[fragment.id] = runner
                 runner.start()
             else:
                 runner.accept(fragment)
         if former is not None:
             former.stop()
-        return runner.status()
+        return self._status(runner)
 
     def list(self) -> list[FragmentStatus]:
         """Return the status of every fragment."""
-        return [runner.status() for runner in self._running()]
+        return [self._status(runner) for runner in self._running()]
 
     def show(self, fragment_id: str) -> FragmentStatus:
         """Return the status of a fragment; raises ``NotFoundError`` if the worker lacks the
         fragment.
         """
-        return self._runner(fragment_id).status()
+        return self._status(self._runner(fragment_id))
 
     def remove(self, fragment_id: str) -> None:
         """Stop and remove a fragment; raises ``NotFoundError`` if the worker lacks the fragment."""
@@ -140,9 +219,22 @@ class AnalyticsWorker:
             runner = self._runner(fragment_id)
             del self._runners[fragment_id]
         runner.stop()
+        self._domains.assign(fragment_id, DEFAULT_DOMAIN)
+
+    def _status(self, runner: FragmentRunner) -> FragmentStatus:
+        status = runner.status()
+        return msgspec.structs.replace(status, domain=self._domains.of(status.id))
+
+    def _started_library(self) -> StreamingLibrary:
+        if self._library is None:
+            raise UnavailableError("Spark is starting", hint="Try again in some seconds.")
+        return self._library
 
     def _fragments(self) -> Sequence[Fragment]:
         return [runner.fragment for runner in self._running()]
+
+    def _queries(self) -> int:
+        return sum(runner.queries for runner in self._running())
 
     def _running(self) -> Sequence[FragmentRunner]:
         return tuple(self._runners.values())

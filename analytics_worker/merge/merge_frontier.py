@@ -6,7 +6,7 @@ several times ``patience``. The site joins again when it has caught up.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from analytics_worker.merge.decisions import Joined, Left, Presence, SiteDecision
@@ -15,7 +15,10 @@ MAX_LAG_PATIENCES = 4
 """The multiple of the patience after which a merge stops waiting for a site that lags."""
 
 _START_PATIENCES = 3
-"""The multiple of the patience for which a merge waits for a site that has made no progress yet."""
+"""The multiple of the patience for which a merge waits for a site that has never made progress.
+
+Its partial fragment may be starting.
+"""
 
 _MAX_TICKS = 60
 """The greatest number of ticks that one batch closes."""
@@ -54,8 +57,9 @@ class MergeFrontier:
     """Computes the frontier of a merge, and decides which sites leave and join.
 
     ``grain_ms``: the interval at which windows close. Results up to ``since`` (ms) are already
-    stored, possibly with missing sites. Only ticks after ``after`` (ms) are written. In all
-    methods, ``promise`` is the next tick (ms) to close.
+    stored, possibly with missing sites. Only ticks after ``after`` (ms) are written. ``resumed``:
+    the sites whose panes an earlier query has read. ``unreachable``: the sites that did not answer
+    when this query started. In all methods, ``promise`` is the next tick (ms) to close.
     """
 
     def __init__(
@@ -65,7 +69,12 @@ class MergeFrontier:
         since: int,
         after: int = 0,
         monotonic: Callable[[], float] = time.monotonic,
+        *,
+        resumed: Collection[str] = (),
+        unreachable: Collection[str] = (),
     ) -> None:
+        self._resumed = frozenset(resumed)
+        self._lost = self._resumed & frozenset(unreachable)
         self._since = since
         self._after = after
         self._grain = grain_ms
@@ -114,7 +123,7 @@ class MergeFrontier:
 
         ``progress``: site -> the progress of the site's panes. ``now_ms``: the time of the clock.
         """
-        self._observe(progress)
+        self._observe(progress, now_ms)
         furthest = max((one.frontier for one in progress.values()), default=-1)
         if furthest < 0:
             return []
@@ -128,12 +137,17 @@ class MergeFrontier:
                 decisions.append(SiteDecision(max(one.frontier, self._since), site, Left()))
         return decisions
 
-    def _observe(self, progress: Mapping[str, SiteProgress]) -> None:
+    def _observe(self, progress: Mapping[str, SiteProgress], now_ms: int) -> None:
         now = self._monotonic()
         furthest = max((one.frontier for one in progress.values()), default=-1)
         for site, one in progress.items():
             if site not in self._lags:
-                silent_s = self._former_silence_ms(one.frontier, furthest) / 1000
+                if site in self._lost and one.frontier < 0 < self._since:
+                    # It fell silent before this query started, soon after the last result.
+                    silent_ms = max(0, now_ms - self._since - self._grain)
+                else:
+                    silent_ms = self._former_silence_ms(one.frontier, furthest)
+                silent_s = silent_ms / 1000
                 self._lags[site] = _SiteLag(one.frontier, now - silent_s)
             lag = self._lags[site]
             if one.frontier > lag.frontier:
@@ -155,7 +169,8 @@ class MergeFrontier:
 
     def _is_silent(self, site: str) -> bool:
         lag, now = self._lags[site], self._monotonic()
-        patience = self._patience * (_START_PATIENCES if lag.frontier < 0 else 1)
+        is_new = lag.frontier < 0 and site not in self._resumed
+        patience = self._patience * (_START_PATIENCES if is_new else 1)
         is_slow = lag.far_since is not None and now - lag.far_since > MAX_LAG_PATIENCES * patience
         return is_slow or now - lag.moved_at > patience
 

@@ -10,6 +10,7 @@ from analytics.plan.attributes import ENTITY
 from analytics.plan.feed_columns import attribute_columns, is_number, metric_columns
 from analytics.plan.feeds import Feed
 from analytics_worker.panes.routing import COLUMNS
+from mistbow.client.fields import MAX_TIMESTAMP_MS
 from mistbow.streams.schemas import POINTS, ROW_FRONTIER
 
 _POINTS = pa.schema([*(POINTS.field(name) for name in COLUMNS[:-1]), ROW_FRONTIER])
@@ -20,15 +21,20 @@ def to_milliseconds(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_timestamp(column.type):
         zoned = pa.timestamp("ms", tz=column.type.tz)
         return column.cast(zoned, safe=False).cast(pa.int64())
+    # A time beyond the range of int64 is no time: the row is omitted.
+    if pa.types.is_uint64(column.type):
+        is_time = pc.less(column, pa.scalar(2**63, pa.uint64()))
+        column = pc.if_else(is_time, column, pa.scalar(None, pa.uint64()))
     return column.cast(pa.int64())
 
 
 def to_points(rows: pa.Table, feed: Feed, metrics: Sequence[str], frontier: int) -> pa.Table:
     """Return the points of the given metrics that the rows of a feed's stream contain.
 
-    A row is omitted if its time is missing, its value is not finite, or its entity is not valid
-    UTF-8. ``frontier``: rows with times up to ``frontier`` (ms) are late. Raises ``ValueError`` if
-    a column that the feed names does not exist, or if two columns are the same attribute.
+    A row is omitted if its time is missing or not between 1970 and the year 9999, its value is not
+    finite, or its entity is not valid UTF-8. ``frontier``: rows with times up to ``frontier`` (ms)
+    are late. Raises ``ValueError`` if a column that the feed names does not exist, or if two
+    columns are the same attribute.
     """
     if missing := [name for name in feed.named if name not in rows.column_names]:
         raise ValueError(f"the stream {feed.stream} has no column {', '.join(missing)}")
@@ -42,19 +48,21 @@ def to_points(rows: pa.Table, feed: Feed, metrics: Sequence[str], frontier: int)
     parts = [_POINTS.empty_table()]
     if feed.metric is not None and feed.value is not None:
         named = _words(rows[feed.metric])
-        part = pa.table({**common, "metric": named, "value": rows[feed.value].cast(pa.float64())})
+        part = pa.table({**common, "metric": named, "value": _numbers(rows[feed.value])})
         parts.append(_valid_points(part.filter(pc.is_in(named, pa.array(metrics, pa.string())))))
     else:
         for metric in metrics:
             if metric in metric_columns(rows.schema, feed):
                 names = pa.repeat(metric, rows.num_rows)
-                values = rows[metric].cast(pa.float64())
+                values = _numbers(rows[metric])
                 parts.append(_valid_points(pa.table({**common, "metric": names, "value": values})))
     return pa.concat_tables(parts).unify_dictionaries()
 
 
 def _valid_points(points: pa.Table) -> pa.Table:
-    there = pc.and_(pc.is_finite(points["value"]), pc.is_valid(points["ts"]))
+    times = points["ts"]
+    timed = pc.and_(pc.greater_equal(times, 0), pc.less_equal(times, MAX_TIMESTAMP_MS))
+    there = pc.and_(pc.is_finite(points["value"]), timed)
     valid = points.filter(pc.fill_null(there, False))
     columns = [
         _encoded(valid[field.name]) if pa.types.is_dictionary(field.type) else valid[field.name]
@@ -69,6 +77,11 @@ def _encoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _words(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.fill_null(column.cast(pa.string()), "")
+
+
+def _numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Convert numbers to floats; integers beyond 2**53, such as times in ns, are rounded."""
+    return column.cast(pa.float64(), safe=False)
 
 
 def _entities(rows: pa.Table, feed: Feed) -> pa.ChunkedArray | pa.Array:
@@ -131,7 +144,7 @@ def _attributes(rows: pa.Table, feed: Feed) -> pa.Array:
 def _scalars(column: pa.ChunkedArray) -> list[object]:
     if not is_number(column.type):
         return column.to_pylist()  # type: ignore[no-any-return]
-    numbers = column.cast(pa.float64())
+    numbers = _numbers(column)
     nothing = pa.scalar(None, pa.float64())
     return pc.if_else(pc.is_finite(numbers), numbers, nothing).to_pylist()  # type: ignore[no-any-return]
 

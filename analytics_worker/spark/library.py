@@ -15,6 +15,7 @@ from analytics.plan.nodes import Plan
 from analytics.plan.resumption import Resumption
 from analytics_worker.evaluate.computation import Computation
 from analytics_worker.evaluate.operator_failures import OperatorFailure
+from analytics_worker.query_lease import QueryLease
 from analytics_worker.scratch_folder import scratch_folder
 from analytics_worker.settings import WorkerSettings
 from analytics_worker.spark.class_archive import java_options
@@ -93,7 +94,7 @@ class SparkLibrary:
         fragment: Whole,
         resumption: Resumption,
         start: int,
-        epoch: int,
+        lease: QueryLease,
         access: StateAccess | None,
     ) -> FragmentQuery:
         """Start and return a query that computes results from points."""
@@ -106,9 +107,11 @@ class SparkLibrary:
         )
         folder = _folder()
         results = lower(points, self._computation(resumption, access, folder))
-        return FragmentQuery(fragment, results, self._sink(fragment.target, epoch), folder)
+        return FragmentQuery(fragment, results, self._sink(lease), folder, lease)
 
-    def run_partial(self, fragment: Partial, after: int, start: int, epoch: int) -> FragmentQuery:
+    def run_partial(
+        self, fragment: Partial, after: int, start: int, lease: QueryLease
+    ) -> FragmentQuery:
         """Start and return a query that computes panes from points."""
         points = (
             self._session.readStream.format("mistbow")
@@ -119,15 +122,15 @@ class SparkLibrary:
             .load()
         )
         panes = lower_partial(points, fragment.panes, after=after)
-        sink = {**self._sink(fragment.target, epoch), "kind": "panes"}
-        return FragmentQuery(fragment, panes, sink, _folder())
+        sink = {**self._sink(lease), "kind": "panes"}
+        return FragmentQuery(fragment, panes, sink, _folder(), lease)
 
     def run_merge(
         self,
         fragment: Merge,
         resumption: Resumption,
         start: MergeStart,
-        epoch: int,
+        lease: QueryLease,
         access: StateAccess | None,
     ) -> FragmentQuery:
         """Start and return a query that computes results from panes."""
@@ -142,17 +145,18 @@ class SparkLibrary:
                 starts=_json(start.starts),
                 needs=resumption.needs,
                 unsought=_json(start.unreachable),
+                resumed=_json(start.resumed),
                 patience=fragment.patience_ms,
                 since=start.since,
                 after=min(resumption.after.values()),
-                epoch=start.epoch,
+                lease=_json(lease),
             )
             .load()
         )
         folder = _folder()
         results = lower_merge(panes, self._computation(resumption, access, folder))
-        sink = {**self._sink(fragment.target, epoch), "decisions": _json(fragment.decisions)}
-        return FragmentQuery(fragment, results, sink, folder, start.decided)
+        sink = {**self._sink(lease), "decisions": _json(fragment.decisions)}
+        return FragmentQuery(fragment, results, sink, folder, lease, start.decided)
 
     def recompute_from_points(
         self,
@@ -202,8 +206,11 @@ class SparkLibrary:
             pane_folder=folder / "panes",
         )
 
-    def _sink(self, target: StreamLocation, epoch: int) -> dict[str, Any]:
-        return {"url": self._url, "site": target.site, "stream": target.stream, "epoch": epoch}
+    def _sink(self, lease: QueryLease) -> dict[str, Any]:
+        target = lease.target
+        return {
+            "url": self._url, "site": target.site, "stream": target.stream, "lease": _json(lease),
+        }  # fmt: skip
 
 
 def _folder() -> Path:

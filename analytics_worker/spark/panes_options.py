@@ -7,6 +7,7 @@ import msgspec
 
 from analytics.plan.fragments import StreamLocation
 from analytics.plan.nodes import Plan
+from analytics_worker.query_lease import QueryLease
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +22,13 @@ class PanesOptions:
     fingerprint: str
     starts: Mapping[str, int]
     unsought: frozenset[str]
+    resumed: frozenset[str]
     needs: int
     grain_ms: int
     patience_ms: int
     since: int
     after: int
-    epoch: int
+    lease: QueryLease | None
     min_ts: int | None
     max_ts: int | None
 
@@ -45,6 +47,7 @@ class PanesOptions:
         def number(name: str) -> int:
             return int(options.get(name, 0))
 
+        lease = options.get("lease")
         return cls(
             url=options["url"],
             sources=msgspec.json.decode(options["sources"], type=tuple[StreamLocation, ...]),
@@ -54,12 +57,13 @@ class PanesOptions:
             fingerprint=options.get("fingerprint", ""),
             starts=msgspec.json.decode(options.get("starts", "{}"), type=dict[str, int]),
             unsought=msgspec.json.decode(options.get("unsought", "[]"), type=frozenset[str]),
+            resumed=msgspec.json.decode(options.get("resumed", "[]"), type=frozenset[str]),
             needs=number("needs"),
             grain_ms=number("grain") or 1000,
             patience_ms=number("patience"),
             since=number("since"),
             after=number("after"),
-            epoch=number("epoch"),
+            lease=msgspec.json.decode(lease, type=QueryLease) if lease else None,
             min_ts=number("min_ts") if "min_ts" in options else None,
             max_ts=number("max_ts") if "max_ts" in options else None,
         )

@@ -3,9 +3,10 @@
 Options: ``url`` (of the agent), ``sources`` and ``decisions`` (JSON of ``StreamLocation``),
 ``panes`` (JSON of the panes' ids, in the order of the plan), ``starts`` (JSON: the first position
 at each site), ``unsought`` (JSON: the sites that were unreachable; once a site answers, the site's
-rows after the time ``needs``, in ms, are read), ``grain`` (ms: how often windows close),
+rows after the time ``needs``, in ms, are read), ``resumed`` (JSON: the sites whose panes an earlier
+query has read), ``grain`` (ms: how often windows close),
 ``patience`` (ms: how long to wait for a silent site), ``since`` (ms: results up to ``since`` are
-stored), ``after`` (ms: only later ticks are written), ``epoch`` (of the stream of decisions),
+stored), ``after`` (ms: only later ticks are written), ``lease`` (JSON of ``QueryLease``),
 ``target`` (JSON of ``StreamLocation``) and ``fingerprint`` (the query decides which sites are
 missing only if ``fingerprint`` equals the target's attribute ``decides``). A batch DataFrame has
 ``min_ts`` and ``max_ts`` (ms, inclusive) instead of the streaming options.
@@ -93,9 +94,8 @@ class PanesStreamReader(DataSourceStreamReader):
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """Return the offset at which a new query begins: the positions in the option ``starts``."""
         options = self._options
-        starts = {
-            location.site: options.starts.get(location.site, 0) for location in options.sources
-        }
+        sites = [location.data_site for location in options.sources]
+        starts = {site: options.starts.get(site, 0) for site in sites}
         promise = options.since // options.grain_ms * options.grain_ms
         return {"next": starts, "frontier": 0, "promise": promise, "closed": 0}
 
@@ -108,8 +108,15 @@ class PanesStreamReader(DataSourceStreamReader):
         frontier = watcher.frontier(progress, promise)
         if frontier < promise:
             return start
+        # A site that has left may have rows that nobody can read before it is back.
+        unreadable = watcher.unreachable & set(watcher.absent(promise))
         return {
-            "next": {site: max(one.next, start["next"][site]) for site, one in progress.items()},
+            "next": {
+                site: start["next"][site]
+                if site in unreadable
+                else max(one.next, start["next"][site])
+                for site, one in progress.items()
+            },
             "frontier": frontier,
             "promise": watcher.merge.next_promise(frontier, promise),
             "closed": promise,
@@ -167,21 +174,22 @@ def _read_all(
     The sites are read concurrently, since latency dominates.
     """
     ranges = [
-        (location, starts.get(location.site, 0), ends.get(location.site))
+        (location, starts.get(location.data_site, 0), ends.get(location.data_site))
         for location in options.sources
-        if location.site not in ends or starts.get(location.site, 0) < ends[location.site]
+        if location.data_site not in ends
+        or starts.get(location.data_site, 0) < ends[location.data_site]
     ]
 
     def read(range_: tuple[StreamLocation, int, int | None]) -> tuple[str, pa.Table]:
         location, start, end = range_
-        client = agent_client(options.url, location.site)
-        if location.site in options.unsought and start == options.starts[location.site]:
+        client, site = agent_client(options.url, location.site), location.data_site
+        if site in options.unsought and start == options.starts[site]:
             start = min(start, client.seek(location.stream, options.needs))
         match = {"pane": list(options.panes)}
         rows = client.read(
             location.stream, start, end, match=match, min_ts=options.min_ts, max_ts=options.max_ts
         )
-        return location.site, rows.table
+        return site, rows.table
 
     if not ranges:
         return

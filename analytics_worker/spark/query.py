@@ -14,6 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from analytics.plan.fragments import Fragment, StreamLocation
 from analytics.plan.nodes import Pane
+from analytics_worker.query_lease import QueryLease
 from analytics_worker.spark.failure_summary import summarize
 from analytics_worker.streaming_library import Counts, QueryFailure
 from mistbow.errors import FencedError
@@ -45,8 +46,9 @@ class FragmentQuery:
     """The Spark query of a fragment, which the constructor starts.
 
     ``rows``: the DataFrame whose rows are written. ``target``: the options of the sink. ``folder``:
-    the folder for the state of the query. ``decided``: the position in the stream of decisions at
-    which the decisions of a merge's query begin.
+    the folder for the state of the query. ``lease``: the lease under which the query writes.
+    ``decided``: the position in the stream of decisions at which the decisions of a merge's query
+    begin.
     """
 
     def __init__(
@@ -55,9 +57,11 @@ class FragmentQuery:
         rows: DataFrame,
         target: Mapping[str, str | int],
         folder: Path,
+        lease: QueryLease,
         decided: int = 0,
     ) -> None:
         self.fragment = fragment
+        self.lease = lease
         self.decided = decided
         self.frontier = 0
         self.counts = Counts()
@@ -124,6 +128,7 @@ class FragmentQuery:
 
     def stop(self) -> None:
         """Stop the query and delete its state; a later query replays the source."""
+        self.lease.delete()
         self._query.stop()
         shutil.rmtree(self._folder, ignore_errors=True)
 

@@ -1,14 +1,15 @@
 """The Spark sink ``mistbow-sink``, which writes a streaming DataFrame to a storage agent's stream.
 
 Options: ``url`` (of the agent), ``site`` (the site of the stream; default: the agent's own),
-``stream``, ``epoch``, ``kind`` (``results``, the default, or ``panes``), and ``decisions`` (JSON of
-``StreamLocation``: a stream of decisions, from which each result gets its missing sites). A
-micro-batch may be written twice: rows of results are idempotent by (insight, key, ts, revision),
-and panes that are already stored are omitted.
+``stream``, ``epoch`` or ``lease`` (JSON of ``QueryLease``), ``kind`` (``results``, the default, or
+``panes``), and ``decisions`` (JSON of ``StreamLocation``: a stream of decisions, from which each
+result gets its missing sites). A micro-batch may be written twice: rows of results are idempotent
+by (insight, key, ts, revision), and panes that are already stored are omitted.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 import pyarrow as pa
@@ -25,6 +26,7 @@ from analytics.plan.fragments import StreamLocation
 from analytics_worker.agent_clients import agent_client
 from analytics_worker.evaluate.results import append_results
 from analytics_worker.merge.decisions import Presence, read_presence
+from analytics_worker.query_lease import QueryLease
 from analytics_worker.spark.pane_writer import append_panes
 
 
@@ -55,7 +57,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._url = options["url"]
         self._site = options.get("site", "")
         self._stream = options["stream"]
-        self._epoch = int(options["epoch"])
+        lease = options.get("lease")
+        self._lease = msgspec.json.decode(lease, type=QueryLease) if lease else None
+        self._epoch = int(options.get("epoch", 0))
         self._kind = options.get("kind", "results")
         decisions = options.get("decisions")
         self._decisions = msgspec.json.decode(decisions, type=StreamLocation) if decisions else None
@@ -66,14 +70,22 @@ class StreamWriter(DataSourceStreamArrowWriter):
         if not batches:
             return RowsWritten(0)
         rows = pa.Table.from_batches(batches).combine_chunks()
+        if self._lease is None:
+            self._append(rows, self._epoch)
+        else:
+            # Of rows that both queries of a handover write, those of the first query must be first.
+            self._lease.wait(pc.max(rows["due" if self._kind == "panes" else "ts"]).as_py())
+            self._lease.append(self._lease.target, partial(self._append, rows))
+        return RowsWritten(rows.num_rows)
+
+    def _append(self, rows: pa.Table, epoch: int) -> None:
         agent = agent_client(self._url, self._site)
         if self._kind == "panes":
-            append_panes(agent, self._stream, rows, self._epoch)
-        else:
-            if self._decisions is not None:
-                rows = _with_missing_sites(rows, read_presence(agent, self._decisions))
-            append_results(agent, self._stream, rows, self._epoch)
-        return RowsWritten(rows.num_rows)
+            append_panes(agent, self._stream, rows, epoch)
+            return
+        if self._decisions is not None:
+            rows = _with_missing_sites(rows, read_presence(agent, self._decisions))
+        append_results(agent, self._stream, rows, epoch)
 
 
 def _with_missing_sites(rows: pa.Table, presence: Presence) -> pa.Table:

@@ -15,6 +15,10 @@ from mistbow.runtime.periodic import PeriodicThread, Schedule
 
 _RETRY_S = 0.3
 _LISTEN_MS = 2000
+_SILENCE_S = _LISTEN_MS / 1000 + 1.0
+_UNDECIDED_S = 1.0
+"""The time (s) after which a query takes over from another query that ought to have decided."""
+
 _ALL_ROWS = 2**62
 
 
@@ -26,14 +30,20 @@ class SiteWatcher:
 
     def __init__(self, options: PanesOptions, starts: Mapping[str, int]) -> None:
         self.presence = Presence()
+        self._undecided_since: float | None = None
         self.merge = MergeFrontier(
-            options.grain_ms, options.patience_ms, options.since, options.after
+            options.grain_ms,
+            options.patience_ms,
+            options.since,
+            options.after,
+            resumed=options.resumed,
+            unreachable=options.unsought,
         )
         self._options = options
         self._changed = threading.Event()
         self._listeners = {
-            location.site: _SiteListener(
-                options.url, location, starts.get(location.site, 0), self._changed
+            location.data_site: _SiteListener(
+                options.url, location, starts.get(location.data_site, 0), self._changed
             )
             for location in options.sources
         }
@@ -64,7 +74,9 @@ class SiteWatcher:
         """
         self._read_decisions()
         decisions = self.merge.decide(progress, self.presence, promise, system_clock())
-        if decisions and self._may_decide():
+        if not decisions:
+            self._undecided_since = None
+        elif self._may_decide():
             for decision in decisions:
                 store_decision(self._options, decision)
             self._read_decisions()
@@ -76,11 +88,22 @@ class SiteWatcher:
         """
         return self.merge.absent(self.presence, promise)
 
+    @property
+    def unreachable(self) -> frozenset[str]:
+        """The sites that do not answer at present."""
+        return frozenset(site for site, one in self._listeners.items() if one.is_unreachable)
+
     def _may_decide(self) -> bool:
-        # Two queries of a group may read different streams: only one of them decides.
-        location = self._options.target
-        if location is None:
+        location, lease = self._options.target, self._options.lease
+        if location is None or lease is None:
             return False
+        if lease.epochs is None:
+            # The query with the epochs decides, if it still runs.
+            since = self._undecided_since = self._undecided_since or time.monotonic()
+            if time.monotonic() - since > _UNDECIDED_S:
+                lease.request()
+            return False
+        # Two queries of a group may read different streams: only one of them decides.
         target = agent_client(self._options.url, location.site).info(location.stream)
         return target.attributes.get("decides") == self._options.fingerprint
 
@@ -98,14 +121,20 @@ class _SiteListener:
     ) -> None:
         self.progress = SiteProgress(start)
         self.error: Exception | None = None
+        self._answered_at = time.monotonic()
         self._client = agent_client(url, location.site)
         self._stream = location.stream
         self._changed = changed
         # Without pauses: the agent answers when there is progress, or after _LISTEN_MS.
-        fields = {"site": location.site}
+        fields = {"site": location.data_site}
         schedule = Schedule("site_progress", interval_s=0, retry_s=_RETRY_S, fields=fields)
         self._thread = PeriodicThread(self._listen, schedule)
         self._thread.start()
+
+    @property
+    def is_unreachable(self) -> bool:
+        """Whether the site has not answered for longer than a long poll takes."""
+        return time.monotonic() - self._answered_at > _SILENCE_S
 
     def _listen(self) -> float | None:
         before = self.progress
@@ -117,14 +146,18 @@ class _SiteListener:
                 wait_ms=_LISTEN_MS,
                 after_frontier=max(before.frontier, 0),
             )
-        except (NotFoundError, UnavailableError):
-            return _RETRY_S  # the site computes nothing yet, or is unreachable
+        except NotFoundError:
+            self._answered_at = time.monotonic()
+            return _RETRY_S  # the site computes nothing yet
+        except UnavailableError:
+            return _RETRY_S
         except Exception as error:
             # For example a stream that is shorter than before, since its store was lost.
             self.error = error
             self._changed.set()
             self._thread.stop()
             return None
+        self._answered_at = time.monotonic()
         # A stream without rows has the frontier 0, which is no progress.
         frontier = max(offset.frontier or -1, before.frontier)
         self.progress = SiteProgress(offset.next, frontier)
@@ -135,7 +168,8 @@ class _SiteListener:
 
 def store_decision(options: PanesOptions, decision: SiteDecision) -> None:
     """Append a decision to the stream of decisions; without such a stream, do nothing."""
-    location = options.decisions
-    if location is not None:
+    location, lease = options.decisions, options.lease
+    if location is not None and lease is not None:
         client = agent_client(options.url, location.site)
-        client.append(location.stream, row_of(decision), epoch=options.epoch)
+        rows = row_of(decision)
+        lease.append(location, lambda epoch: client.append(location.stream, rows, epoch=epoch))

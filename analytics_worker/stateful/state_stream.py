@@ -17,6 +17,7 @@ from cachetools import LRUCache
 from analytics.plan.fragments import StreamLocation
 from analytics.plan.nodes import Plan
 from analytics_worker.agent_clients import agent_client
+from analytics_worker.query_lease import QueryLease
 from analytics_worker.row_batches import MAX_APPEND_BYTES, batches, row_sizes
 from analytics_worker.stateful.accumulators import Accumulator, accumulators_of
 from analytics_worker.stateful.state_table import SNAPSHOT, StateEntry, StateTable
@@ -46,7 +47,7 @@ def snapshot_ms(every_ms: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class StateAccess:
-    """The access to the states of a group: their stream, the epoch for appends, and the lock file.
+    """The access to the states of a group: their stream, the lease for appends, and the lock file.
 
     ``query``: the id of a query that stores states, and caches the states between batches; None:
     the access is read-only.
@@ -54,7 +55,7 @@ class StateAccess:
 
     url: str
     location: StreamLocation
-    epoch: int
+    lease: QueryLease
     lock: str
     query: str | None = None
 
@@ -155,8 +156,13 @@ def append_states(
 def _append(
     agent: AgentClient, access: StateAccess, rows: list[tuple[str, str, StateEntry]]
 ) -> list[Appended]:
+    stream, table = access.location.stream, _table(rows)
+
+    def append(epoch: int) -> Appended:
+        return agent.append(stream, table, epoch=epoch)
+
     try:
-        return [agent.append(access.location.stream, _table(rows), epoch=access.epoch)]
+        return [access.lease.append(access.location, append)]
     except TooLargeError:
         # This agent is set to accept less than by default.
         half = len(rows) // 2

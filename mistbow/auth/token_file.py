@@ -3,12 +3,14 @@
 The content is validated strictly when the file is read. The file is replaced atomically.
 """
 
+import contextlib
+import fcntl
 import hashlib
 import os
 import re
 import secrets
 import tempfile
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -144,6 +146,23 @@ def read_token_file(path: Path) -> TokenFile:
         # Without the value itself: it may be a token, entered by mistake.
         what = re.sub(r" value '.*'", " value", str(error))
         raise InvalidRequestError(f"the token file {path} is invalid: {what}") from None
+
+
+@contextlib.contextmanager
+def token_file_lock(path: Path) -> Iterator[None]:
+    """Wait until no other process changes a token file, and let none do so in this context.
+
+    Otherwise, of two simultaneous changes one would be lost, and a revoked token could return.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # The lock of the folder: the file itself is replaced by each change.
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
 
 
 def write_token_file(path: Path, content: TokenFile) -> None:

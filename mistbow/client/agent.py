@@ -84,6 +84,8 @@ class AgentMethods:
     fabric = Method(fabric_calls.fabric)
     announce = Method(fabric_calls.announce)
     leave = Method(fabric_calls.leave)
+    announce_enabler = Method(fabric_calls.announce_enabler)
+    remove_enabler = Method(fabric_calls.remove_enabler)
 
 
 class RecordsClient(RecordMethods, Sender):

@@ -4,7 +4,7 @@ from dataclasses import replace
 from urllib.parse import quote
 
 from mistbow.client.transport import Call, json_of, no_answer, send_json
-from mistbow.fabric import Fabric, Worker
+from mistbow.fabric import Enabler, Fabric, Worker
 
 
 def fabric() -> Call[Fabric]:
@@ -20,6 +20,18 @@ def announce(worker: Worker) -> Call[None]:
     # No retries: the next announcement is due sooner.
     call = send_json("PUT", _path(worker.name), worker, no_answer, repeatable=False)
     return replace(call, local=True)
+
+
+def announce_enabler(enabler: Enabler) -> Call[None]:
+    """Report that an enabler of the agent's own site is alive; repeat the report each second."""
+    path = f"/enablers/{quote(enabler.domain, safe='')}"
+    return replace(send_json("PUT", path, enabler, no_answer, repeatable=False), local=True)
+
+
+def remove_enabler(domain: str) -> Call[None]:
+    """Report that an enabler of the agent's own site stops."""
+    # No retries: an enabler without this report is lost after 3 s.
+    return Call("DELETE", f"/enablers/{quote(domain, safe='')}", no_answer, local=True)
 
 
 def leave(name: str, instance: str = "") -> Call[None]:

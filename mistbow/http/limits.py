@@ -9,7 +9,13 @@ from urllib.parse import parse_qs
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mistbow.errors import MistbowError, SlowRequestError, TooLargeError, TooManyRequestsError
+from mistbow.errors import (
+    MistbowError,
+    SlowRequestError,
+    TooLargeError,
+    TooManyRequestsError,
+    UnsupportedError,
+)
 
 # Health checks, heartbeats and announcements matter most when there is much load.
 _UNLIMITED_PATHS = (
@@ -18,7 +24,12 @@ _UNLIMITED_PATHS = (
 )
 # Prometheus and Telegraf drop points that are answered with a status from 400 to 499.
 _COLLECTOR_PATHS = ("/api/v1/write", "/write", "/api/v2/write")
-_UNREAD_BODY = (SlowRequestError, TooLargeError, TooManyRequestsError)
+_PLAIN = (b"", b"identity")
+_CONCURRENT_BODIES = 16
+"""The number of bodies of maximum size that the requests of a token may have at a time."""
+
+_MIN_CONCURRENT_BYTES = 64 * 2**20
+_UNREAD_BODY = (SlowRequestError, TooLargeError, TooManyRequestsError, UnsupportedError)
 _TRUE_VALUES = ("true", "t", "1", "yes", "y", "on")
 
 
@@ -37,33 +48,55 @@ class _RetriedTooManyRequestsError(TooManyRequestsError):
 
 
 class BodyLimit:
-    """Middleware that rejects request bodies that are too large or arrive too slowly.
+    """Middleware that rejects request bodies that are too large, too slow, or compressed.
 
-    A body whose declared length is too large is rejected at once. Otherwise, the code that reads
-    the body receives ``TooLargeError`` or ``SlowRequestError``.
+    A body whose declared length is too large is rejected at once, as is a compressed body, except
+    at the paths of collectors. Otherwise, the code that reads the body receives ``TooLargeError``
+    or ``SlowRequestError``; or ``TooManyRequestsError`` if the bodies of all running requests of
+    its token are too large together. ``current_token``: as in ``RequestLimit``.
     """
 
-    def __init__(self, app: ASGIApp, max_bytes: int, seconds: float) -> None:
+    def __init__(
+        self, app: ASGIApp, max_bytes: int, seconds: float, current_token: Callable[[], str]
+    ) -> None:
         self._app = app
         self._max = max_bytes
+        self._max_of_token = max(_CONCURRENT_BODIES * max_bytes, _MIN_CONCURRENT_BYTES)
         self._seconds = seconds
+        self._current_token = current_token
+        self._received: Counter[str] = Counter()  # token -> bytes of the bodies in memory
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        declared = dict(scope["headers"]).get(b"content-length", b"0")
+        headers = dict(scope["headers"])
+        encoding = headers.get(b"content-encoding", b"")
+        if encoding.lower() not in _PLAIN and not self._reads_compressed(scope):
+            await _answer(_compressed(encoding), scope, receive, send)
+            return
+        declared = headers.get(b"content-length", b"0")
         if declared.isdigit() and int(declared) > self._max:
             await _answer(self._too_large(), scope, receive, send)
             return
-        await self._app(scope, self._limited(receive, scope["path"]), send)
+        body = _Body(self._current_token())
+        try:
+            await self._app(scope, self._limited(receive, scope["path"], body), send)
+        finally:
+            self._received[body.token] -= body.size
+            if not self._received[body.token]:
+                del self._received[body.token]
 
-    def _limited(self, receive: Receive, path: str) -> Receive:
+    @staticmethod
+    def _reads_compressed(scope: Scope) -> bool:
+        return scope["path"] in _COLLECTOR_PATHS or scope["method"] in ("GET", "HEAD")
+
+    def _limited(self, receive: Receive, path: str, body: "_Body") -> Receive:
         deadline = asyncio.get_running_loop().time() + self._seconds
-        size, complete = 0, False
+        complete = False
 
         async def limited_receive() -> Message:
-            nonlocal size, complete
+            nonlocal complete
             if complete:
                 # The next message is that the client disconnects, at any time.
                 return await receive()
@@ -73,9 +106,13 @@ class BodyLimit:
             except TimeoutError:
                 raise self._too_slow(path) from None
             complete = not message.get("more_body", False)
-            size += len(message.get("body", b""))
-            if size > self._max:
+            length = len(message.get("body", b""))
+            body.size += length
+            self._received[body.token] += length
+            if body.size > self._max:
                 raise self._too_large()
+            if self._received[body.token] > self._max_of_token:
+                raise self._too_many(path)
             return message
 
         return limited_receive
@@ -86,12 +123,34 @@ class BodyLimit:
             hint="Send less in one request, or raise MISTBOW_MAX_BODY_BYTES.",
         )
 
+    def _too_many(self, path: str) -> TooManyRequestsError:
+        kind = _RetriedTooManyRequestsError if path in _COLLECTOR_PATHS else TooManyRequestsError
+        return kind(
+            f"the bodies of concurrent requests are larger than {self._max_of_token} bytes",
+            hint="Send fewer or smaller bodies at a time, or raise MISTBOW_MAX_BODY_BYTES.",
+        )
+
     def _too_slow(self, path: str) -> SlowRequestError:
         kind = _RetriedSlowRequestError if path in _COLLECTOR_PATHS else SlowRequestError
         return kind(
             f"the body was not received within {self._seconds:g} s",
             hint="Send less in one request, or raise MISTBOW_BODY_SECONDS.",
         )
+
+
+@dataclass(slots=True)
+class _Body:
+    """The body of a running request; ``size``: the received bytes."""
+
+    token: str
+    size: int = 0
+
+
+def _compressed(encoding: bytes) -> UnsupportedError:
+    return UnsupportedError(
+        f"Content-Encoding: this path takes no body in {encoding[:40].decode('latin-1')!r}",
+        hint="Send the body without compression.",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import termios
 from http import HTTPStatus
 from typing import Any
 
+from httptools import HttpParserError
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from mistbow.errors import HeadTooLargeError, InvalidRequestError, MistbowError, SlowRequestError
@@ -105,7 +106,6 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        # A head that is complete in one read is bounded by the size of the read.
         if self._head_is_open:
             self._head_bytes += len(data)
             if self._head_bytes > _MAX_HEAD_BYTES:
@@ -117,12 +117,20 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._close_head()
+        # One read may have brought a head that is complete and yet too large.
+        if self._parsed_head_bytes() > _MAX_HEAD_BYTES:
+            self._reject(_TOO_LARGE)
+            # Ends the parsing of what follows; the connection closes.
+            raise HttpParserError(_TOO_LARGE.message)
         super().on_headers_complete()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002
         """Reject a request that the parser cannot read, in the form of all errors."""
         is_too_long = len(getattr(self, "url", b"")) > _MAX_PARSED_URL_BYTES
         self._reject(_TOO_LARGE if is_too_long else _INVALID)
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Log nothing: a request for a WebSocket is answered as any other request."""
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -131,6 +139,10 @@ class BoundedProtocol(HttpToolsProtocol):
     def resume_writing(self) -> None:
         self._cancel_reader_timer()
         super().resume_writing()
+
+    def _parsed_head_bytes(self) -> int:
+        # Four bytes separate and end a header: ": " and CRLF.
+        return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
 
     def _open_head(self) -> None:
         self._close_head()

@@ -12,7 +12,9 @@ from typing import Any
 import msgspec
 
 SAMPLING_STREAM = "sampling"
-"""The stream of a site whose attributes contain the sampling requests: enabler's site -> requests.
+"""The stream of a site whose attributes contain the sampling requests: enabler -> requests.
+
+The name of an enabler is its site, and its domain unless this is the default domain.
 """
 
 HOLDS_MS = "holds_ms"

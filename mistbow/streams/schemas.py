@@ -2,11 +2,24 @@
 
 import pyarrow as pa
 
+from mistbow.domains import DEFAULT_DOMAIN
+
 RAW = "raw"
+DECISIONS = "decisions"
 DEPLOYMENTS = "deployments"
 METADATA = "metadata"
 PLACEMENTS = "placements"
 SCHEMAS = "schemas"
+
+
+def domain_stream(stream: str, domain: str) -> str:
+    """Return the name of the stream of deployments or placements of a domain.
+
+    >>> domain_stream(DEPLOYMENTS, "all"), domain_stream(DEPLOYMENTS, "north")
+    ('deployments', 'deployments/north')
+    """
+    return stream if domain == DEFAULT_DOMAIN else f"{stream}/{domain}"
+
 
 _TEXTS = pa.dictionary(pa.int32(), pa.string())
 
@@ -150,8 +163,21 @@ def results_stream(group: str) -> str:
     return f"results/{group}"
 
 
+def is_point_replica(stream: str) -> bool:
+    """Return whether a stream is a replica of points of another site.
+
+    >>> [is_point_replica(name) for name in ("replicas/edge/raw", "replicas/edge/raw/4f", "raw")]
+    [True, True, False]
+    """
+    match stream.split("/"):
+        case ["replicas", _, name, *_]:
+            return name == RAW
+        case _:
+            return False
+
+
 def panes_stream(fragment_id: str) -> str:
-    """Return the name of the stream with the panes that a partial fragment writes at its site."""
+    """Return the name of the stream with the panes that a partial fragment writes."""
     return f"panes/{fragment_id}"
 
 
@@ -175,6 +201,10 @@ def is_permanent(stream: str) -> bool:
 
     >>> [is_permanent(name) for name in ("raw", "replicas/edge/metadata", "decisions/all.fair")]
     [False, True, True]
+    >>> is_permanent("deployments/north")
+    True
     """
     permanent = {METADATA, PLACEMENTS, DEPLOYMENTS, SCHEMAS}
-    return stream.rpartition("/")[2] in permanent or stream.startswith("decisions/")
+    if stream.startswith(("decisions/", f"{DEPLOYMENTS}/", f"{PLACEMENTS}/")):
+        return True
+    return stream.rpartition("/")[2] in permanent

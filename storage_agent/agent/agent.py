@@ -55,6 +55,7 @@ _RECOVERY = Schedule("recovery", interval_s=math.inf, retry_s=1.0, expected=_PAS
 _CHECKPOINTS = Schedule("checkpoint", interval_s=1.0, delay_s=1.0, expected=_PASSING)
 _MAINTENANCE = Schedule("maintenance", interval_s=0.5, delay_s=0.5, expected=_PASSING)
 _LEASE_CHECK = Schedule("lease_check", interval_s=1.0, delay_s=1.0, expected=_PASSING)
+_MEMORY_CHECK = Schedule("memory_check", interval_s=0.25, expected=_PASSING)
 
 
 class Agent:
@@ -103,6 +104,7 @@ class Agent:
             PeriodicTask(self._checkpoint, _CHECKPOINTS),
             PeriodicTask(self.maintain_streams, _MAINTENANCE),
             PeriodicTask(self._check_lease, _LEASE_CHECK),
+            PeriodicTask(self._check_memory, _MEMORY_CHECK),
             self.guard.checks,
         )
 
@@ -298,6 +300,12 @@ class Agent:
         # A claim stores its segment before the state: the other agent may have died in between.
         if max(raw.epoch, await raw.state.read_epoch()) > parts.epoch:
             self._enter_fenced()
+
+    async def _check_memory(self) -> float:
+        """Check the memory region; return the pause until the next check (s)."""
+        region = self._require_parts().region
+        await region.check()
+        return math.inf if region.max_bytes is None else _MEMORY_CHECK.interval_s
 
     def _enter_fenced(self) -> None:
         if self._fenced:

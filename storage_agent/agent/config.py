@@ -9,7 +9,7 @@ import msgspec
 from mistbow.client.operation_model import Config, ConfigChange
 from mistbow.clock import Clock
 from mistbow.errors import InvalidRequestError
-from mistbow.streams.schemas import METADATA, is_permanent
+from mistbow.streams.schemas import DECISIONS, METADATA, is_permanent
 from storage_agent.ignite.client import IgniteClient
 from storage_agent.ignite.text_cell import TextCell
 from storage_agent.settings import AgentSettings
@@ -91,7 +91,7 @@ class ConfigCell:
 class ConfiguredPolicies:
     """Creates a policy for each stream from the agent's configuration.
 
-    ``usage``: the result of the last check of the storage limit.
+    ``usage``: the results of the last checks of the storage limit.
     """
 
     config: ConfigCell
@@ -100,7 +100,12 @@ class ConfiguredPolicies:
 
     def policy_of(self, stream: str) -> StreamPolicy:
         """Return the policy of a stream."""
-        latest_per_key = stream.rpartition("/")[2] == METADATA and is_internal(stream)
+        is_facts = stream.rpartition("/")[2] == METADATA and is_internal(stream)
+        # Streams with the decisions of a merge have the id of a group after the slash.
+        is_decisions = stream == DECISIONS or (
+            stream.startswith(f"{DECISIONS}/") and "." not in stream
+        )
+        latest_per_key = is_facts or is_decisions
         if is_permanent(stream):
             return Permanent(latest_per_key)
         return ConfiguredPolicy(stream, latest_per_key, self)
@@ -132,4 +137,5 @@ class ConfiguredPolicy:
 
     def is_full(self) -> bool:
         """Return whether appends are rejected because the streams exceed the storage limit."""
-        return self.policies.usage.is_full
+        usage = self.policies.usage
+        return usage.is_full or usage.is_memory_full

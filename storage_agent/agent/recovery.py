@@ -10,6 +10,7 @@ from mistbow.streams.schemas import RAW, is_permanent
 from storage_agent import metrics
 from storage_agent.agent.config import ConfigCell, ConfiguredPolicies
 from storage_agent.cluster.loss_guard import LossGuard
+from storage_agent.cluster.memory_region import MemoryRegion
 from storage_agent.ignite.client import METADATA, IgniteClient
 from storage_agent.membership.fabric_membership import FabricMembership
 from storage_agent.membership.facts import published_series, read_facts
@@ -18,7 +19,7 @@ from storage_agent.replication.replication import Replication
 from storage_agent.settings import AgentSettings
 from storage_agent.streams.index import IndexEntry
 from storage_agent.streams.log import SegmentConsumer
-from storage_agent.streams.maintenance import Maintenance
+from storage_agent.streams.maintenance import Maintenance, StorageLimit
 from storage_agent.streams.policy import StorageUsage
 from storage_agent.streams.segments import Segment
 from storage_agent.streams.streams import Stream, Streams
@@ -41,6 +42,7 @@ class RecoveredParts:
     raw: Stream
     epoch: int
     config: ConfigCell
+    region: MemoryRegion
     maintenance: Maintenance
     remover: PointRemover
     catalogue: Catalogue
@@ -85,6 +87,12 @@ class Recovery:
         config = ConfigCell(self.settings, self.ignite)
         await config.load()
         usage = StorageUsage()
+        region = MemoryRegion(self.ignite, usage)
+        await region.open()
+
+        def limit() -> StorageLimit:
+            return region.limit(config.storage_limit())
+
         policies = ConfiguredPolicies(config, self.clock, usage)
         streams = Streams(self.ignite, self.clock, self.settings.lateness_ms, policies.policy_of)
         self.ignite.expect(streams.expected_keys, end_process)
@@ -106,16 +114,17 @@ class Recovery:
             await self.membership.open(streams, series, catalogue.contains)
             replaces = self.settings.duplicates == "replace"
             history = History(raw.log, self.replication.offloaded, replaces=replaces)
-            self.replication.open(streams, catalogue, config.storage_limit)
+            self.replication.open(streams, catalogue, limit)
             return RecoveredParts(
                 streams=streams,
                 raw=raw,
                 epoch=epoch,
                 config=config,
+                region=region,
                 maintenance=Maintenance(
                     lambda: [stream.log for stream in streams.all()],
                     self.clock,
-                    config.storage_limit,
+                    limit,
                     lambda name: not is_permanent(name),
                     self.replication.copies.unacknowledged,
                     self.replication.copies.owed_to_offloads,

@@ -1,4 +1,4 @@
-"""HTTP routes of the fabric: sites, links, heartbeats of agents, and announcements of workers."""
+"""HTTP routes of the fabric: sites, links, heartbeats, and announcements of services."""
 
 from collections.abc import Callable
 
@@ -7,17 +7,26 @@ from fastapi import APIRouter, Request, Response
 
 from mistbow.auth.rules import requires
 from mistbow.errors import ConflictError, NotFoundError
-from mistbow.fabric import Worker
+from mistbow.fabric import Enabler, PointReplica, Worker
 from mistbow.openapi import raises
 from storage_agent.http.decode import decode_body
 from storage_agent.http.openapi import json_body
 from storage_agent.http.responses import json_response
+from storage_agent.membership.enablers import check_enabler
 from storage_agent.membership.fabric_membership import FabricMembership
 from storage_agent.membership.heartbeat import HEARTBEAT, Heartbeat, check_heartbeat
 from storage_agent.membership.network import count_bytes
 from storage_agent.membership.workers import check_worker
 
 _WORKER = msgspec.json.Decoder(Worker)
+_ENABLER = msgspec.json.Decoder(Enabler)
+_EXAMPLE_ENABLER = {
+    "domain": "north",
+    "url": "http://edge-1:8000",
+    "sites": {"sites": ["edge-1", "edge-2"]},
+    "generation": 1795262400,
+    "epoch": 3,
+}
 _EXAMPLE_HEARTBEAT = {
     "site": "a",
     "node": "edge-1",
@@ -33,24 +42,35 @@ _EXAMPLE_WORKER = {
     "cores_free": 3,
     "memory_free_mb": 6000,
 }
+_PROBE_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
 
 
-def fabric_routes(membership: FabricMembership, check_unused: Callable[[str], None]) -> APIRouter:
+def fabric_routes(
+    membership: FabricMembership,
+    check_unused: Callable[[str], None],
+    replicas: Callable[[], tuple[PointReplica, ...]],
+) -> APIRouter:
     """Return the routes for the fabric's sites, for heartbeats, and for workers' announcements.
 
     ``check_unused``: a function that raises ``ConflictError`` if copies or replicas still use a
-    site.
+    site. ``replicas``: a function that returns the replicas from which insights can read.
     """
     routes = APIRouter(tags=["fabric"])
 
     @routes.get("/fabric", summary="All sites, their workers, and the links")
     @requires("read")
     async def fabric() -> Response:
-        """Return all sites with their workers, and the links.
+        """Return all sites with their workers, the links, and the complete replicas of points.
 
         The data of an unreachable site dates from the last contact with this site.
         """
-        return json_response(msgspec.json.encode(membership.fabric()))
+        fabric = msgspec.structs.replace(membership.fabric(), replicas=replicas())
+        return json_response(msgspec.json.encode(fabric))
 
     @routes.post(
         "/fabric/greet",
@@ -73,6 +93,17 @@ def fabric_routes(membership: FabricMembership, check_unused: Callable[[str], No
             count_bytes(heartbeat.site, "sent", "heartbeat", len(answer))
         return json_response(answer)
 
+    @routes.post(
+        "/fabric/probe",
+        status_code=204,
+        summary="For other agents",
+        openapi_extra=_PROBE_BODY,
+    )
+    @requires("admin", services_only=True)
+    async def receive_probe(request: Request) -> None:
+        """Receive bytes and drop them: the sender measures the bandwidth of the link."""
+        await request.body()
+
     @routes.delete("/fabric/sites/{name}", status_code=204, summary="Forget a site that is gone")
     @requires("admin")
     @raises(ConflictError, NotFoundError)
@@ -94,10 +125,10 @@ def fabric_routes(membership: FabricMembership, check_unused: Callable[[str], No
     async def announce(name: str, request: Request) -> None:
         """Record that a worker is alive; each worker sends this announcement every second.
 
-        A worker is lost after 3 s without an announcement. While a worker is alive, another worker
-        of the same name is refused with 409, unless it has the same address: then the worker was
-        restarted. Only services of the fog announce workers, because the enabler contacts their
-        addresses.
+        A worker is suspected, and later lost, if its announcements stop. While a worker is alive,
+        another worker of the same name is refused with 409, unless it has the same address: then
+        the worker was restarted. Only services of the fog announce workers, because the enabler
+        contacts their addresses.
         """
         worker = decode_body(_WORKER, await request.body())
         check_worker(name, worker, on_loopback=not membership.has_token)
@@ -111,5 +142,28 @@ def fabric_routes(membership: FabricMembership, check_unused: Callable[[str], No
         With `instance`, a worker whose process has another id is not removed.
         """
         membership.remove_worker(name, instance)
+
+    @routes.put(
+        "/enablers/{domain}",
+        status_code=204,
+        summary="Announce an enabler",
+        openapi_extra=json_body(Enabler, _EXAMPLE_ENABLER),
+    )
+    @requires("admin", services_only=True)
+    async def announce_enabler(domain: str, request: Request) -> None:
+        """Record that the enabler of a domain is alive; it sends this announcement every second.
+
+        An enabler is lost after 3 s without an announcement. Only services of the fog announce
+        enablers, because other enablers contact their addresses.
+        """
+        enabler = decode_body(_ENABLER, await request.body())
+        check_enabler(domain, enabler, on_loopback=not membership.has_token)
+        membership.announce_enabler(enabler)
+
+    @routes.delete("/enablers/{domain}", status_code=204, summary="Remove an enabler that leaves")
+    @requires("admin")
+    async def remove_enabler(domain: str) -> None:
+        """Remove the enabler of a domain; the status is 204 even if there is none."""
+        membership.remove_enabler(domain)
 
     return routes

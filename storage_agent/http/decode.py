@@ -15,7 +15,7 @@ from mistbow.errors import InvalidRequestError
 B = TypeVar("B")
 T = TypeVar("T")
 
-_MAX_DEPTH = 32
+MAX_DEPTH = 32
 _BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
 """Matches a bracket, or a complete string, whose brackets are thereby skipped."""
 
@@ -106,11 +106,11 @@ def check_depth(text: str, path: str, max_depth: int | None = None) -> None:
     """Raise ``InvalidRequestError`` if JSON is nested more than ``max_depth`` levels deep.
 
     ``path``: the field that contains the JSON, for the error. ``max_depth``: None stands for
-    ``_MAX_DEPTH``.
+    ``MAX_DEPTH``.
 
     >>> check_depth('["[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["]', "val")
     """
-    limit = _MAX_DEPTH if max_depth is None else max_depth
+    limit = MAX_DEPTH if max_depth is None else max_depth
     if text.count("[") + text.count("{") <= limit:
         return  # the common case
     depth = 0

@@ -1,6 +1,7 @@
 """Decodes and checks the bodies of deletions; a part of a body without effect is an error."""
 
 import difflib
+import json
 from collections.abc import Collection, Mapping
 from typing import Any, TypeVar
 
@@ -38,6 +39,9 @@ _NEAR_MISSES = {
 }
 """Wrong names of fields, in lower case -> the name of the field that a client may mean."""
 
+_READS_ONLY = ("nodes", "latest", "max_stale_ms")
+"""Fields that a deletion refuses, so that no hint names them."""
+
 _PARAMETERS = ("site", "dry_run")
 _FALSE = ("0", "false", "no", "off")
 _TRUE = ("", "1", "true", "yes", "on")
@@ -55,14 +59,16 @@ async def read_deletion(decoder: msgspec.json.Decoder[B], body: bytes, timestamp
 def decode_deletion(decoder: msgspec.json.Decoder[B], body: bytes, timestamps: Timestamps) -> B:
     """Return the decoded body of a deletion.
 
-    Raises ``InvalidRequestError`` for an unknown field, an empty list, an empty text and null: if
-    such a part were ignored, more would be deleted than the client meant.
+    Raises ``InvalidRequestError`` for an unknown or repeated field, an empty list, an empty text
+    and null: if such a part were ignored, more would be deleted than the client meant.
     """
     fields = decode_fields(body)
     if fields is None:
         return decode_body(decoder, body)
     _check_fields(fields, [each.encode_name for each in msgspec.structs.fields(decoder.type)])
-    return decode_timed(decoder, body, timestamps, convert_filters)
+    decoded = decode_timed(decoder, body, timestamps, convert_filters)
+    json.loads(body, object_pairs_hook=_check_repeated)
+    return decoded
 
 
 def check_deletion(body: DeleteBody) -> None:
@@ -140,18 +146,30 @@ def check_parameters(request: Request, known: Collection[str] = ("site",)) -> No
 def _check_fields(fields: Mapping[str, Any], known: Collection[str]) -> None:
     for name, value in fields.items():
         if name not in known:
-            hint = _suggest(name, known, _NEAR_MISSES)
+            fit = [each for each in known if each not in _READS_ONLY]
+            hint = _suggest(name, fit, _NEAR_MISSES)
             if name in _PARAMETERS:
                 hint = f"Send it in the URL: ?{name}=…"
             raise InvalidRequestError(
                 f"{name[:40]}: a deletion has no such field, and nothing was deleted",
-                hint=hint or f"It has {', '.join(known)}.",
+                hint=hint or f"It has {', '.join(fit)}.",
             )
         if value in (None, [], ""):
             raise InvalidRequestError(
                 f"{name}: {msgspec.json.encode(value).decode()} selects nothing",
                 hint="Omit the field, or name what to delete.",
             )
+
+
+def _check_repeated(pairs: list[tuple[str, Any]]) -> None:
+    names: set[str] = set()
+    for name, _ in pairs:
+        if name in names:
+            raise InvalidRequestError(
+                f"{name}: the field is repeated, and nothing was deleted",
+                hint="Send each field once; a list names several values.",
+            )
+        names.add(name)
 
 
 def _suggest(name: str, known: Collection[str], near_misses: Mapping[str, str]) -> str | None:

@@ -73,7 +73,7 @@ class HotRoutes:
             @raises(*errors)
             async def endpoint(request: Request) -> Response:
                 body = await request.body()
-                status, content = await handler(body, dict(request.scope["headers"]))
+                status, content = await handler(body, _by_name(request.scope["headers"]))
                 return json_response(content, status)
 
             router.add_api_route(
@@ -102,7 +102,7 @@ class HotRoutes:
             if route is None or scope["method"] != "POST" or scope["query_string"]:
                 await app(scope, receive, send)
                 return
-            headers = dict(scope["headers"])
+            headers = _by_name(scope["headers"])
             if proxy_header in headers:
                 await app(scope, receive, send)
                 return
@@ -124,6 +124,18 @@ class HotRoutes:
                 await json_response(content, status)(scope, receive, send)
 
         return answer
+
+
+def _by_name(pairs: Sequence[tuple[bytes, bytes]]) -> Headers:
+    """Return headers by their names; of several equal names the last one, but ``Accept`` joined.
+
+    >>> _by_name([(b"accept", b"text/html"), (b"accept", b"*/*"), (b"x", b"1"), (b"x", b"2")])
+    {b'accept': b'text/html, */*', b'x': b'2'}
+    """
+    headers = dict(pairs)
+    if len(headers) < len(pairs) and b"accept" in headers:
+        headers[b"accept"] = b", ".join(value for name, value in pairs if name == b"accept")
+    return headers
 
 
 def _to_error(raised: MistbowError | OSError) -> MistbowError:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _MAX_DIGITS = 100
 """The maximum length of a text that is converted to a number."""
 
@@ -59,8 +59,18 @@ def convert_records(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def convert_filters(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the filters of a deletion with converted values."""
-    return _convert_fields(fields)
+    """Return the filters of a deletion with converted values.
+
+    Truth values are not converted, since they name nothing that could be deleted.
+
+    >>> convert_filters({"metricID": 7, "entityID": True, "groupName": ["a", False]})
+    {'metricID': '7', 'entityID': True, 'groupName': ['a', False]}
+    """
+    converted = _convert_fields(fields)
+    for name, value in fields.items():
+        if any(isinstance(each, bool) for each in (value if isinstance(value, list) else [value])):
+            converted[name] = value
+    return converted
 
 
 def convert_read(fields: dict[str, Any]) -> dict[str, Any]:
@@ -104,6 +114,8 @@ def _number(value: Any) -> Any:
 
     >>> _number("-7"), _number("6.5"), _number("1e999"), _number("x")
     (-7, 6.5, '1e999', 'x')
+    >>> _number("٣")
+    '٣'
     """
     if not isinstance(value, str) or len(value) > _MAX_DIGITS or not _NUMBER.fullmatch(value):
         return value

@@ -2,7 +2,7 @@
 
 import io
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Annotated, Any
 
 import msgspec
@@ -18,6 +18,7 @@ from mistbow.timestamps import Timestamps
 from storage_agent.http.decode import invalid_field
 
 _MAX_ROWS = 1_000_000
+_PART_BYTES = 256 * 2**10
 _MAX_RETAIN_MS = 4 * 366 * 86_400_000
 """The longest period (ms) of retention: a window, its offset and EVERY last 366 days each."""
 
@@ -28,8 +29,8 @@ _COMPRESSION = 3
 _DICTIONARY = 1
 
 _SERVICE_STREAMS = (
-    *("raw", "metadata", "deployments", "placements"),
-    *("panes/", "results/", "states/", "decisions/", "replicas/", "records/"),
+    *("raw", "metadata", "decisions", "deployments", "placements"),
+    *("panes/", "results/", "states/", "replicas/", "records/"),
 )
 """The beginnings of the names of streams that services write."""
 
@@ -99,12 +100,23 @@ def check_times(times: Timestamps, stream: str, rows: pa.RecordBatch) -> None:
 async def encode_chunks(
     schema: pa.Schema, first: Chunk, rest: AsyncIterator[Chunk]
 ) -> AsyncIterator[bytes]:
-    """Yield the parts of the Arrow IPC stream of chunks, as the chunks arrive."""
+    """Yield the parts of the Arrow IPC stream of chunks, as the chunks arrive.
+
+    A chunk may have megabytes. Its parts are small, so that the server buffers little of an answer
+    whose reader is slow.
+    """
     encoder = ChunkEncoder(schema)
-    yield encoder.encode(first)
+    for part in _parts(encoder.encode(first)):
+        yield part
     async for chunk in rest:
-        yield encoder.encode(chunk)
+        for part in _parts(encoder.encode(chunk)):
+            yield part
     yield encoder.close()
+
+
+def _parts(data: bytes) -> Iterator[bytes]:
+    for start in range(0, len(data), _PART_BYTES):
+        yield data[start : start + _PART_BYTES]
 
 
 def decode_table(body: bytes) -> pa.Table:

@@ -12,6 +12,7 @@ import msgspec
 from mistbow.client.agent_model import Point
 from mistbow.errors import InvalidRequestError
 from mistbow.timestamps import Timestamps
+from storage_agent.http.lenient import convert_items
 from storage_agent.mqtt_topics import TopicTemplate
 
 _LABEL_PREFIX = "labels."
@@ -95,12 +96,12 @@ def _point(item: object, fields: Mapping[str, Any], now: int, timestamps: Timest
             "payload", "the payload is not a number, an object, or a list of objects"
         )
     try:
-        [read] = timestamps.read_fields({"payload": [item]})["payload"]
+        [read] = timestamps.read_fields(convert_items({"payload": [item]}))["payload"]
     except InvalidRequestError as error:
         raise BadMessageError("time", f"{error.message}. {error.hint}") from None
     combined = {"timestamp": now, **read}
     for name, value in fields.items():
-        combined[name] = _combine(name, item.get(name), value)
+        combined[name] = _combine(name, read.get(name), value)
     try:
         return msgspec.convert(combined, Point)
     except msgspec.ValidationError as error:

@@ -10,20 +10,25 @@ import msgspec
 
 from mistbow.clock import Clock
 from mistbow.errors import ConflictError, NotFoundError
-from mistbow.fabric import Fabric, Site, SiteLink, Worker
+from mistbow.fabric import Enabler, Fabric, Site, SiteLink, Worker
+from mistbow.failure_detector import Liveness
 from mistbow.runtime.periodic import PeriodicTask, Schedule
 from mistbow.runtime.slices import Slices
 from mistbow.runtime.tasks import cancel_and_wait
 from mistbow.settings import parse_labels
 from mistbow.telemetry import get_logger
 from storage_agent.membership import facts
-from storage_agent.membership.facts import LinkFact, SiteFact
+from storage_agent.membership.enablers import Enablers
+from storage_agent.membership.facts import SiteFact
 from storage_agent.membership.heartbeat import Heartbeat
 from storage_agent.membership.heartbeat_sender import HeartbeatSender
 from storage_agent.membership.journal import FactJournal
+from storage_agent.membership.link_facts import LinkFacts
+from storage_agent.membership.link_probes import LinkProber
 from storage_agent.membership.metadata_replicas import MetadataReplicas
 from storage_agent.membership.network import PeerNetwork
 from storage_agent.membership.peers import Peer, Peers
+from storage_agent.membership.worker_history import WorkerHistory, reliability
 from storage_agent.membership.workers import Workers, name_conflict
 from storage_agent.series import Metadata, Series, series_key, series_of
 from storage_agent.settings import AgentSettings
@@ -32,8 +37,6 @@ from storage_agent.streams.streams import Streams
 log = get_logger(__name__)
 
 _CHECK_S = 0.25
-_MIN_LATENCY_CHANGE = 0.2
-_MIN_LATENCY_CHANGE_MS = 1.0
 _MAX_NODE_LENGTH = 500
 
 
@@ -61,10 +64,15 @@ class FabricMembership:
         self.peers = Peers(own, settings.peer_urls, clock)
         self.network = PeerNetwork(settings.site, self.peers, settings.token, settings.tls_ca)
         self._journal = FactJournal(clock)
-        self._workers = Workers(settings.site, time.monotonic)
+        self._worker_history = WorkerHistory(clock)
+        self._workers = Workers(settings.site, time.monotonic, self._worker_history)
+        self._enablers = Enablers(time.monotonic)
         self._replicas = MetadataReplicas(self.peers, self.network, clock)
-        self._heartbeats = HeartbeatSender(self.peers, self.network, self._publish_links)
-        self._links: dict[str, float] = {}
+        self._links = LinkFacts(
+            self.peers, lambda site, fact: self._journal.publish(facts.link_key(site), fact)
+        )
+        self._heartbeats = HeartbeatSender(self.peers, self.network, self._links.update)
+        self._prober = LinkProber(self.peers, self.network, settings.link_probe_s)
         self._clock = clock
         self._forgotten: dict[str, int] = {}
         self._tasks: list[asyncio.Task[None]] = []
@@ -72,6 +80,7 @@ class FabricMembership:
     def start(self) -> None:
         """Begin to send heartbeats; may be called before the streams are open."""
         self._spawn(self._heartbeats.run())
+        self._spawn(PeriodicTask(self._check_peers, Schedule("peer_check", _CHECK_S)).run())
 
     async def open(
         self,
@@ -93,9 +102,11 @@ class FabricMembership:
         self._forgotten = facts.forgotten_sites(before) | self._forgotten
         self._journal.publish(facts.FORGOTTEN, self._forgotten or None)
         self._apply_forgotten()
-        for target in facts.link_latencies(before).keys() - self._links.keys():
+        for target in facts.links(before).keys() - self._links.published.keys():
             self._journal.publish(facts.link_key(target), None)
         self._workers.restore(facts.workers(before))
+        self._worker_history.restore(facts.instabilities(before))
+        self._enablers.restore(facts.enablers(before))
         self._journal.publish(facts.SITE, self._site_fact)
         async for key, event in Slices().over(facts.encode_series(series)):
             self._journal.publish_event(key, event)
@@ -103,8 +114,10 @@ class FabricMembership:
         await self.retract_series(map(facts.series_of_key, before.series_keys()), exists)
         self._spawn(self._journal.run())
         self._spawn(self._replicas.run())
+        self._spawn(self._prober.run())
         for work, schedule in (
-            (self._expire_workers, Schedule("worker_expiry", _CHECK_S, delay_s=_CHECK_S)),
+            (self._check_workers, Schedule("worker_expiry", _CHECK_S, delay_s=_CHECK_S)),
+            (self._expire_enablers, Schedule("enabler_expiry", _CHECK_S, delay_s=_CHECK_S)),
             (self._update_forgotten, Schedule("forgotten_sites", _CHECK_S, delay_s=_CHECK_S)),
         ):
             self._spawn(PeriodicTask(work, schedule).run())
@@ -138,7 +151,7 @@ class FabricMembership:
         """
         if self.peers.receive_heartbeat(heartbeat, is_authenticated=self.has_token):
             self._heartbeats.send(heartbeat.url)
-        return self.peers.heartbeat()
+        return self.peers.answer_to(heartbeat)
 
     def publish(self, key: str, value: Any) -> None:
         """Set the fact ``key`` of this site to ``value``; the value None removes the fact."""
@@ -166,8 +179,12 @@ class FabricMembership:
         """
         if worker.instance:
             self._check_other_sites(worker)
-        self._workers.announce(worker)
-        self._journal.publish(facts.worker_key(worker.name), worker)
+        if self._workers.announce(worker):
+            log.info("worker_returned", worker=worker.name)
+        self._journal.publish(
+            facts.worker_key(worker.name),
+            msgspec.structs.replace(worker, suspected=False, reliability=1.0),
+        )
 
     def remove_worker(self, name: str, instance: str = "") -> None:
         """Remove a worker, and remove the fact about the worker.
@@ -176,6 +193,16 @@ class FabricMembership:
         """
         if self._workers.remove(name, instance):
             self._journal.publish(facts.worker_key(name), None)
+
+    def announce_enabler(self, enabler: Enabler) -> None:
+        """Record that an enabler is alive, and publish it as a fact of this site."""
+        self._enablers.announce(enabler)
+        self._journal.publish(facts.enabler_key(enabler.domain), enabler)
+
+    def remove_enabler(self, domain: str) -> None:
+        """Remove the enabler of a domain, and the fact about it."""
+        self._enablers.remove(domain)
+        self._journal.publish(facts.enabler_key(domain), None)
 
     def _check_other_sites(self, worker: Worker) -> None:
         """Raise ``ConflictError`` if a reachable other site has a worker of the same name.
@@ -188,7 +215,9 @@ class FabricMembership:
             if (is_running and self.site < peer.site) or not self.peers.reachable(peer.site):
                 continue
             other = facts.worker_of(self.facts_of(peer.site), worker.name)
-            if other is not None and other.instance != worker.instance:
+            if other is None or other.suspected:
+                continue
+            if other.instance != worker.instance:
                 raise name_conflict(worker, other, peer.site)
 
     def check_unreachable(self, site: str) -> None:
@@ -237,22 +266,26 @@ class FabricMembership:
         own = Site(
             name=self.site,
             **msgspec.structs.asdict(self._site_fact),
-            workers=self._workers.all(),
+            workers=tuple(
+                msgspec.structs.replace(
+                    worker, reliability=self._worker_history.reliability(worker.name)
+                )
+                for worker in self._workers.all()
+            ),
+            enablers=self._enablers.all(),
         )
         others = [self._site_of(peer) for peer in self.peers]
         links = {
-            site.name: facts.link_latencies(self.facts_of(site.name))
-            for site in others
-            if site.reachable
+            site.name: facts.links(self.facts_of(site.name)) for site in others if site.reachable
         }
-        links[self.site] = self._links
+        links[self.site] = self._links.published
         return Fabric(
             site=self.site,
             sites=tuple(sorted([own, *others], key=lambda site: site.name)),
             links=tuple(
-                SiteLink(source=source, target=target, latency_ms=latency)
-                for source, latencies in sorted(links.items())
-                for target, latency in sorted(latencies.items())
+                SiteLink(source=source, target=target, **msgspec.structs.asdict(link))
+                for source, of_source in sorted(links.items())
+                for target, link in sorted(of_source.items())
             ),
             forgotten=self.peers.forgotten,
         )
@@ -260,34 +293,42 @@ class FabricMembership:
     def _site_of(self, peer: Peer) -> Site:
         published = self.facts_of(peer.site)
         about = facts.site_fact(published) or SiteFact(node=peer.node, url=peer.url)
+        failures, now = facts.instabilities(published), self._clock()
         return Site(
             name=peer.site,
             **msgspec.structs.asdict(about),
             reachable=self.peers.reachable(peer.site),
-            workers=facts.workers(published),
+            suspected=peer.suspected and not self.peers.reachable(peer.site),
+            workers=tuple(
+                msgspec.structs.replace(
+                    worker, reliability=reliability(failures.get(worker.name), now)
+                )
+                for worker in facts.workers(published)
+            ),
+            enablers=facts.enablers(published),
         )
 
-    def _publish_links(self) -> None:
-        """Publish the direct links of this site that are new, broken or have another latency.
+    async def _check_workers(self) -> None:
+        for change in self._workers.check():
+            worker, key = change.worker, facts.worker_key(change.worker.name)
+            silence_s, phi = round(change.silence_s, 1), round(change.phi, 1)
+            if change.liveness is Liveness.DEAD:
+                log.warning("worker_lost", worker=worker.name, silence_s=silence_s, phi=phi)
+                self._journal.publish(key, None)
+            else:
+                log.warning("worker_suspected", worker=worker.name, silence_s=silence_s, phi=phi)
+                self._journal.publish(key, worker)
+        for name, fact in self._worker_history.take_changes().items():
+            self._journal.publish(facts.instability_key(name), fact)
 
-        A latency is published again when it has changed by more than 20 % and by more than 1 ms.
-        """
-        for peer in self.peers:
-            now, published = peer.latency_ms, self._links.get(peer.site)
-            key = facts.link_key(peer.site)
-            if now is None:
-                if self._links.pop(peer.site, None) is not None:
-                    self._journal.publish(key, None)
-            elif published is None or abs(now - published) > max(
-                _MIN_LATENCY_CHANGE_MS, _MIN_LATENCY_CHANGE * published
-            ):
-                self._links[peer.site] = round(now, 3)
-                self._journal.publish(key, LinkFact(latency_ms=self._links[peer.site]))
+    async def _check_peers(self) -> None:
+        if self.peers.check_silence():
+            self._links.update()
 
-    async def _expire_workers(self) -> None:
-        for name in self._workers.expire():
-            log.warning("worker_lost", worker=name)
-            self._journal.publish(facts.worker_key(name), None)
+    async def _expire_enablers(self) -> None:
+        for domain in self._enablers.expire():
+            log.warning("enabler_lost", domain=domain)
+            self._journal.publish(facts.enabler_key(domain), None)
 
     def _spawn(self, task: Coroutine[Any, Any, None]) -> None:
         self._tasks.append(asyncio.create_task(_log_end(task)))

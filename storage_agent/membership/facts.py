@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from mistbow.fabric import Worker
+from mistbow.fabric import Enabler, Worker
 from mistbow.runtime.slices import Slices
 from mistbow.streams.events import REMOVED, events_of
+from storage_agent.membership.worker_history import InstabilityFact
 from storage_agent.series import SERIES_PREFIX, Metadata, Series, series_key, series_of
 from storage_agent.streams import subscription
 from storage_agent.streams.streams import Stream
@@ -20,7 +21,9 @@ from storage_agent.streams.subscription import RowSelection, RowSelector
 SITE = "site"
 FORGOTTEN = "forgotten"
 _WORKER = "worker/"
+_ENABLER = "enabler/"
 _LINK = "link/"
+_INSTABILITY = "instability/"
 
 _APPLIED_EVENTS = 500
 """The number of events that are applied before other tasks may run."""
@@ -84,9 +87,11 @@ class SiteFact(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LinkFact(msgspec.Struct, frozen=True, kw_only=True):
-    """The fact about a direct link to another site: the latency of the link."""
+    """The fact about a direct link to another site; see ``mistbow.fabric.SiteLink``."""
 
     latency_ms: float
+    loss: float | None = None
+    bandwidth_mbps: float | None = None
 
 
 _SERIES_KEY = msgspec.json.Decoder(tuple[str, str])
@@ -98,9 +103,19 @@ def worker_key(name: str) -> str:
     return _WORKER + name
 
 
+def enabler_key(domain: str) -> str:
+    """Return the key of the fact about the enabler of a domain."""
+    return _ENABLER + domain
+
+
 def link_key(site: str) -> str:
     """Return the key of the fact about the direct link to a site."""
     return _LINK + site
+
+
+def instability_key(worker: str) -> str:
+    """Return the key of the fact about the instability of a worker."""
+    return _INSTABILITY + worker
 
 
 def encode_fact(value: Any) -> str:
@@ -170,10 +185,24 @@ def workers(facts: Facts) -> tuple[Worker, ...]:
     return tuple(msgspec.json.decode(facts[key], type=Worker) for key in facts.with_prefix(_WORKER))
 
 
+def enablers(facts: Facts) -> tuple[Enabler, ...]:
+    """Return a site's enablers, ordered by domain."""
+    keys = facts.with_prefix(_ENABLER)
+    return tuple(msgspec.json.decode(facts[key], type=Enabler) for key in keys)
+
+
 def worker_of(facts: Facts, name: str) -> Worker | None:
     """Return a site's worker with a name; None: the site has no such worker."""
     event = facts.get(worker_key(name))
     return None if event is None else msgspec.json.decode(event, type=Worker)
+
+
+def instabilities(facts: Facts) -> dict[str, InstabilityFact]:
+    """Return the instability of each worker of a site with recent failures, by name."""
+    return {
+        key.removeprefix(_INSTABILITY): msgspec.json.decode(facts[key], type=InstabilityFact)
+        for key in facts.with_prefix(_INSTABILITY)
+    }
 
 
 def published_series(facts: Facts) -> Iterator[tuple[Series, Metadata]]:
@@ -214,9 +243,9 @@ def forgotten_sites(facts: Facts) -> dict[str, int]:
     return _FORGOTTEN.decode(facts.get(FORGOTTEN, "{}"))
 
 
-def link_latencies(facts: Facts) -> dict[str, float]:
-    """Return the latency of each direct link of a site: other site -> latency (ms)."""
+def links(facts: Facts) -> dict[str, LinkFact]:
+    """Return the direct links of a site: other site -> fact about the link."""
     return {
-        key.removeprefix(_LINK): msgspec.json.decode(facts[key], type=LinkFact).latency_ms
+        key.removeprefix(_LINK): msgspec.json.decode(facts[key], type=LinkFact)
         for key in facts.with_prefix(_LINK)
     }

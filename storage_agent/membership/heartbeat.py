@@ -27,7 +27,10 @@ class PeerReport(msgspec.Struct, frozen=True, kw_only=True):
 class Heartbeat(msgspec.Struct, frozen=True, kw_only=True, rename={"peers": "knows"}):
     """The heartbeat of an agent: its site, its address and its peers.
 
-    ``instance``: the id of the agent's process.
+    ``instance``: the id of the agent's process. ``version``: the version of the sender's reports
+    about its peers. ``since``: ``peers`` lists only reports that changed after this version; 0: all
+    reports. ``seen``, ``seen_instance``: the version of the receiver's reports that the sender has,
+    and the instance that sent these reports.
     """
 
     site: _Text
@@ -35,6 +38,10 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True, rename={"peers": "kno
     url: _Text
     instance: _Text
     peers: Annotated[tuple[PeerReport, ...], Meta(max_length=10_000)] = ()
+    version: Annotated[int, Meta(ge=0)] = 0
+    since: Annotated[int, Meta(ge=0)] = 0
+    seen: Annotated[int, Meta(ge=0)] = 0
+    seen_instance: Annotated[str, Meta(max_length=500)] = ""
 
 
 HEARTBEAT = msgspec.json.Decoder(Heartbeat)

@@ -10,16 +10,16 @@ import msgspec
 
 from mistbow.client.credentials import UnverifiedServiceError
 from mistbow.errors import ConflictError, MistbowError
+from mistbow.name_resolver import UnresolvedNameError
 from mistbow.runtime.periodic import PeriodicTask, Schedule
 from mistbow.runtime.tasks import cancel_and_wait
 from mistbow.telemetry import get_logger
 from storage_agent.membership.heartbeat import HEARTBEAT, Heartbeat, check_heartbeat
 from storage_agent.membership.network import CONNECT_S, PeerNetwork, count_bytes, decode_error
-from storage_agent.membership.peers import Peers
+from storage_agent.membership.peers import HEARTBEAT_INTERVAL_S, Peers
 
 log = get_logger(__name__)
 
-_INTERVAL_S = 1.0
 _ANSWER_S = 2.0
 
 
@@ -39,12 +39,14 @@ class HeartbeatSender:
     async def run(self) -> None:
         """Send heartbeats until cancelled."""
         try:
-            await PeriodicTask(self._send_all, Schedule("heartbeat_round", _INTERVAL_S)).run()
+            await PeriodicTask(
+                self._send_all, Schedule("heartbeat_round", HEARTBEAT_INTERVAL_S)
+            ).run()
         finally:
             await cancel_and_wait(self._in_flight.values())
 
     async def _send_all(self) -> None:
-        for address in self._peers.addresses():
+        for address in self._peers.begin_round():
             self.send(address)
 
     def send(self, address: str) -> None:
@@ -70,16 +72,20 @@ class HeartbeatSender:
             if isinstance(error, UnverifiedServiceError) and address not in self._unverified:
                 self._unverified.add(address)
                 log.error("peer_unverified", address=address, error=str(error))
-            self._peers.record_failure(address)
-            with contextlib.suppress(Exception):
-                await self._network.drop(address)
+            is_timeout = isinstance(
+                error, TimeoutError | httpx.TimeoutException | UnresolvedNameError
+            )
+            self._peers.record_failure(address, is_timeout=is_timeout)
+            if not self._peers.answers(address):
+                with contextlib.suppress(Exception):
+                    await self._network.drop(address)
         except Exception as error:
             log.error("heartbeat_failed", address=address, exc_info=error)
             self._peers.record_failure(address)
         self._listener()
 
     async def _post(self, address: str) -> Heartbeat:
-        body = msgspec.json.encode(self._peers.heartbeat())
+        body = msgspec.json.encode(self._peers.heartbeat_to(address))
         response = await self._network.client(address).post(
             "/fabric/greet",
             content=body,

@@ -2,18 +2,35 @@
 
 import asyncio
 import statistics
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
 from mistbow.clock import Clock
 from mistbow.errors import ConflictError
+from mistbow.failure_detector import FailureDetector, Liveness, RunningTime, Seconds
 from mistbow.telemetry import get_logger
 from storage_agent.membership.heartbeat import Heartbeat, PeerReport
+from storage_agent.membership.heartbeat_targets import (
+    MAX_TARGETS,
+    select_links,
+    select_targets,
+)
+from storage_agent.membership.peer_reports import PeerReports
 
 log = get_logger(__name__)
 
+HEARTBEAT_INTERVAL_S = 1.0
+"""The interval (s) at which an agent sends heartbeats to a peer."""
+
 _SAMPLES = 5
+_LOSS_WINDOW = 60
+"""The number of heartbeats over which the loss of a link is measured."""
+
+_MIN_HEARTBEATS = 10
 _MAX_STRANGERS = 100
 """The number of ignored senders of heartbeats that are logged."""
 
@@ -22,24 +39,47 @@ _MAX_STRANGERS = 100
 class Peer:
     """The agent of another site.
 
-    ``instance``: the id of the peer's process; None before the first answer. ``address``: the
-    address at which the peer answers; None while the peer does not answer. ``answered_at``: the
-    time of the last answer (ms since the epoch). ``reaches``: the sites to which the peer has
-    direct links, according to the last answer. ``samples``: the last latencies (ms). ``restarts``
-    and ``losses``: how often the peer has restarted and how often it has stopped answering, since
-    this agent started.
+    ``detector``: detects from the answers to heartbeats whether the peer has failed. ``instance``:
+    the id of the peer's process; None before the first answer. ``address``: the address at which
+    the peer answers; None while the peer does not answer. ``answered_at``: the time of the last
+    answer (ms since the epoch). ``reaches``: the sites to which the peer has direct links,
+    according to its last reports; empty for peers that are not linked. ``suspected``: whether the
+    peer has stopped answering, but is not considered dead yet. ``samples``: the last latencies
+    (ms). ``heartbeats``: whether the last heartbeats to the peer were answered. ``bandwidth_mbps``:
+    the bandwidth of the direct link (Mbit/s); None: not measured yet. ``restarts`` and ``losses``:
+    how often the peer has restarted and how often it has stopped answering, since this agent
+    started. ``version``: the version of the peer's reports that this agent has. ``acknowledged``:
+    the version of this agent's reports that the peer has. ``contacted``: the round in which this
+    agent last sent a heartbeat to the peer. ``is_regular``: whether it also sent one in the round
+    before. ``is_awaited``: whether the last one is unanswered.
     """
 
     site: str
     node: str
     url: str
+    detector: FailureDetector
     instance: str | None = None
     address: str | None = None
     answered_at: int | None = None
     reaches: frozenset[str] = frozenset()
+    suspected: bool = False
     samples: deque[float] = field(default_factory=lambda: deque(maxlen=_SAMPLES))
+    heartbeats: deque[bool] = field(default_factory=lambda: deque(maxlen=_LOSS_WINDOW))
+    bandwidth_mbps: float | None = None
     restarts: int = 0
     losses: int = 0
+    version: int = 0
+    acknowledged: int = 0
+    contacted: int = 0
+    is_regular: bool = False
+    is_awaited: bool = False
+
+    @property
+    def loss(self) -> float | None:
+        """The share of the last heartbeats without an answer; None: there were too few."""
+        if len(self.heartbeats) < _MIN_HEARTBEATS:
+            return None
+        return 1 - sum(self.heartbeats) / len(self.heartbeats)
 
     @property
     def latency_ms(self) -> float | None:
@@ -56,17 +96,32 @@ class Peers:
 
     ``own``: the heartbeat of this agent, without peers. ``seeds``: configured addresses of agents
     whose sites are unknown.
+
+    A peer is unreachable as soon as it refuses a heartbeat or is suspected. An answer that is only
+    late does not make the peer unreachable.
     """
 
-    def __init__(self, own: Heartbeat, seeds: Iterable[str], clock: Clock) -> None:
+    def __init__(
+        self,
+        own: Heartbeat,
+        seeds: Iterable[str],
+        clock: Clock,
+        monotonic: Seconds = time.monotonic,
+    ) -> None:
         self._own = own
         self._clock = clock
+        self._running_time = RunningTime(monotonic)
         self._peers: dict[str, Peer] = {}
         self._seeds: dict[str, str | None] = dict.fromkeys(seeds)
         self._changed = asyncio.Event()
         self._conflicts: set[tuple[str, str]] = set()
         self._strangers: set[tuple[str, str]] = set()
         self._forgotten: Mapping[str, int] = {}
+        self._reports = PeerReports()
+        self._suspects: set[str] = set()
+        self._seeds_tried: dict[str, int] = {}
+        self._round = 0
+        self._linked: frozenset[str] = frozenset()
 
     def __iter__(self) -> Iterator[Peer]:
         yield from [self._peers[site] for site in sorted(self._peers)]
@@ -82,37 +137,88 @@ class Peers:
         """
         return self._changed
 
-    def heartbeat(self) -> Heartbeat:
-        """Return the heartbeat that this agent sends."""
-        peers = tuple(
-            PeerReport(
-                site=peer.site,
-                node=peer.node,
-                url=peer.url,
-                reached=peer.address is not None,
-                latency_ms=peer.latency_ms,
-            )
-            for peer in self
-        )
-        return Heartbeat(
-            site=self._own.site,
-            node=self._own.node,
-            url=self._own.url,
-            instance=self._own.instance,
-            peers=peers,
+    def heartbeat_to(self, address: str) -> Heartbeat:
+        """Return the heartbeat for the agent at an address."""
+        peer = next((each for each in self._peers.values() if each.address == address), None)
+        return self._heartbeat(peer, 0 if peer is None else peer.acknowledged)
+
+    def answer_to(self, heartbeat: Heartbeat) -> Heartbeat:
+        """Return the answer to a heartbeat."""
+        return self._heartbeat(self._peers.get(heartbeat.site), self._seen_in(heartbeat))
+
+    def _heartbeat(self, peer: Peer | None, since: int) -> Heartbeat:
+        """Return a heartbeat with the reports after ``since``, for a peer or for anybody."""
+        return msgspec.structs.replace(
+            self._own,
+            peers=self._reports.since(since),
+            version=self._reports.version,
+            since=since,
+            seen=0 if peer is None else peer.version,
+            seen_instance="" if peer is None else peer.instance or "",
         )
 
-    def addresses(self) -> set[str]:
-        """Return the addresses to which this agent sends heartbeats.
+    def _seen_in(self, heartbeat: Heartbeat) -> int:
+        """Return the version of this agent's reports that the sender of a heartbeat has."""
+        is_ours = heartbeat.seen_instance == self._own.instance
+        return heartbeat.seen if is_ours and heartbeat.seen <= self._reports.version else 0
 
-        These are the addresses of all peers, and the seeds that do not answer.
+    def begin_round(self) -> set[str]:
+        """Begin a round, and return the addresses to which this agent sends heartbeats in it.
+
+        These are the addresses of peers, and seeds that do not answer; of many, a selection.
         """
-        wanted = {peer.address or peer.url for peer in self}
+        self._round += 1
+        self._select_linked()
+        sites = {peer.site: peer.contacted for peer in self._peers.values()}
+        chosen = select_targets(self._own.site, sites, self._suspects)
+        self._suspects -= chosen
+        for site in chosen:
+            self._contact(self._peers[site])
+        wanted = {self._peers[site].address or self._peers[site].url for site in chosen}
+        return (wanted | self._seeds_of_round()) - {self._own.url}
+
+    def _contact(self, peer: Peer) -> None:
+        """Record that this agent sends a heartbeat to a peer in this round."""
+        peer.is_regular = peer.contacted == self._round - 1
+        if peer.address is not None and not peer.is_regular:
+            # In a large fog, not each peer is contacted each second: the silence was expected.
+            peer.detector.record_first_heartbeat()
+        peer.contacted, peer.is_awaited = self._round, True
+
+    def _seeds_of_round(self) -> set[str]:
+        """Return the seeds that do not answer; of many, those that were tried least recently."""
+        silent = []
         for seed, site in self._seeds.items():
             peer = self._peers.get(site or "")
             if site != self._own.site and (peer is None or peer.address is None):
-                wanted.add(seed)
-        return wanted - {self._own.url}
+                silent.append(seed)
+        tried = self._seeds_tried
+        chosen = sorted(silent, key=lambda seed: tried.get(seed, 0))[:MAX_TARGETS]
+        tried.update(dict.fromkeys(chosen, self._round))
+        return set(chosen)
+
+    def linked(self) -> list[Peer]:
+        """Return the peers whose direct links this agent publishes.
+
+        These are all peers; of many, the neighbours and the nearest peers of the last round.
+        """
+        return [peer for peer in self if self._is_linked(peer)]
+
+    def _is_linked(self, peer: Peer) -> bool:
+        return len(self._peers) <= MAX_TARGETS or peer.site in self._linked
+
+    def _select_linked(self) -> None:
+        """Select the linked peers: of these alone, this agent stores the sites that they reach."""
+        if len(self._peers) <= MAX_TARGETS:
+            return
+        latencies = {peer.site: peer.latency_ms for peer in self._peers.values()}
+        self._linked = select_links(self._own.site, latencies, self._linked)
+        for peer in self._peers.values():
+            if peer.site not in self._linked and peer.reaches:
+                peer.reaches = frozenset()
+                self._signal_change()
+            elif peer.site in self._linked and not peer.reaches:
+                peer.version = 0
 
     def reachable(self, site: str) -> bool:
         """Return whether requests can reach a site, directly or through another site."""
@@ -132,9 +238,11 @@ class Peers:
             return
         if peer is None:
             log.info("peer_added", site=site, url=url)
-            peer = self._peers[site] = Peer(site, node, url)
+            detector = FailureDetector(HEARTBEAT_INTERVAL_S, self._running_time)
+            peer = self._peers[site] = Peer(site, node, url, detector)
             self._signal_change()
         peer.node, peer.url = node, url
+        self._report(peer)
 
     def forget(self, forgotten: Mapping[str, int]) -> None:
         """Remove forgotten sites from the peers; ``forgotten``: site -> time of the removal (ms).
@@ -149,6 +257,7 @@ class Peers:
             if is_new and site in self._peers and not self.reachable(site):
                 log.info("peer_forgotten", site=site)
                 del self._peers[site]
+                self._reports.remove(site)
                 self._signal_change()
 
     @property
@@ -184,8 +293,9 @@ class Peers:
         if not is_authenticated:
             return self._is_awaited(heartbeat)
         self.add(heartbeat.site, heartbeat.node, heartbeat.url)
-        self._add_reported(heartbeat)
-        return self._peers[heartbeat.site].address is None
+        peer = self._peers[heartbeat.site]
+        self._apply_reports(peer, heartbeat)
+        return peer.address is None
 
     def record_answer(self, address: str, heartbeat: Heartbeat, trip_ms: float | None) -> None:
         """Record a peer's answer to a heartbeat of this agent.
@@ -193,42 +303,117 @@ class Peers:
         ``address``: the address that answered. ``trip_ms``: the round-trip time; None: the time was
         not measured. Raises ``ConflictError`` if two agents claim the same site.
         """
-        for other in self:
+        for other in self._peers.values():
             if other.address == address and other.site != heartbeat.site:
-                self._set_unreachable(other)
+                self._set_unreachable(other, "another site has its address")
         if address in self._seeds:
             self._seeds[address] = heartbeat.site
         if not self.check(heartbeat):
             return
         self.add(heartbeat.site, heartbeat.node, heartbeat.url)
         peer = self._peers[heartbeat.site]
+        if peer.answered_at is not None and peer.is_regular:
+            peer.detector.record_heartbeat()
+        else:
+            peer.detector.record_first_heartbeat()
+        peer.is_awaited = False
         if peer.address is None:
-            peer.address = address
+            if peer.answered_at is not None:
+                log.info("peer_returned", site=peer.site, address=address)
+            peer.address, peer.suspected = address, False
             peer.samples.clear()
+            if not any(peer.heartbeats):
+                peer.heartbeats.clear()  # the link was down, and did not lose some heartbeats
             self._signal_change()
         if peer.address == address and trip_ms is not None:
             peer.samples.append(trip_ms / 2)
-        peer.restarts += peer.instance not in (None, heartbeat.instance)
-        peer.node, peer.instance = heartbeat.node, heartbeat.instance
+        peer.heartbeats.append(True)
+        if peer.instance != heartbeat.instance:
+            peer.restarts += peer.instance is not None
+            peer.instance, peer.version = heartbeat.instance, 0
+        peer.node = heartbeat.node
         peer.answered_at = self._clock()
-        reaches = frozenset(report.site for report in heartbeat.peers if report.reached)
-        if reaches != peer.reaches:
-            peer.reaches = reaches
-            self._signal_change()
-        self._add_reported(heartbeat)
+        self._report(peer)
+        self._apply_reports(peer, heartbeat)
 
-    def record_failure(self, address: str) -> None:
-        """Record that the agent at an address did not answer a heartbeat."""
+    def record_failure(self, address: str, *, is_timeout: bool = False) -> None:
+        """Record that the agent at an address did not answer a heartbeat.
+
+        ``is_timeout``: whether the agent may only be slow: it refused nothing.
+        """
         for peer in self:
-            if peer.address == address:
-                self._set_unreachable(peer)
+            if address in (peer.address, peer.url):
+                peer.heartbeats.append(False)
+            if peer.address == address and not is_timeout:
+                self._set_unreachable(peer, "it refused a heartbeat")
 
-    def _set_unreachable(self, peer: Peer) -> None:
-        log.info("peer_unreachable", site=peer.site, address=peer.address)
-        peer.address = None
+    def answers(self, address: str) -> bool:
+        """Return whether a reachable peer has this address."""
+        return any(peer.address == address for peer in self)
+
+    def check_silence(self) -> bool:
+        """Mark suspected peers as unreachable, and note dead peers; return whether any has changed.
+
+        Call this method several times a second.
+        """
+        self._running_time()
+        has_changed = False
+        for peer in self:
+            liveness = peer.detector.liveness
+            is_silent = peer.is_awaited and liveness is not Liveness.ALIVE
+            if peer.address is not None and is_silent:
+                self._set_unreachable(peer, f"silent for {peer.detector.silence_s:.1f} s")
+                has_changed = True
+            if peer.suspected and liveness is Liveness.DEAD:
+                log.warning("peer_lost", site=peer.site, url=peer.url)
+                peer.suspected = False
+                self._signal_change()
+                has_changed = True
+        return has_changed
+
+    def _set_unreachable(self, peer: Peer, reason: str) -> None:
+        log.info("peer_unreachable", site=peer.site, address=peer.address, reason=reason)
+        peer.address, peer.suspected = None, True
         peer.losses += 1
         peer.reaches = frozenset()
+        peer.version = 0
+        self._report(peer)
         self._signal_change()
+
+    def _report(self, peer: Peer) -> None:
+        """Update the report about a peer in the heartbeats of this agent."""
+        self._reports.set(
+            PeerReport(
+                site=peer.site,
+                node=peer.node,
+                url=peer.url,
+                reached=peer.address is not None,
+                latency_ms=peer.latency_ms,
+            )
+        )
+
+    def _apply_reports(self, peer: Peer, heartbeat: Heartbeat) -> None:
+        """Apply the reports in a heartbeat of ``peer``.
+
+        Reports that follow a version that this agent lacks are ignored: the peer sends them again,
+        because the next heartbeat of this agent names the version that it has.
+        """
+        peer.acknowledged = self._seen_in(heartbeat)
+        is_current = heartbeat.instance == peer.instance and heartbeat.since <= peer.version
+        if heartbeat.since and not is_current:
+            return
+        self._add_reported(heartbeat)
+        if peer.address is None or heartbeat.instance != peer.instance:
+            return
+        peer.version = heartbeat.version
+        if not self._is_linked(peer):
+            return
+        reached = {report.site for report in heartbeat.peers if report.reached}
+        lost = {report.site for report in heartbeat.peers} - reached
+        former = peer.reaches if heartbeat.since else frozenset[str]()
+        peer.reaches, before = (former - lost) | reached, peer.reaches
+        if peer.reaches != before:
+            self._signal_change()
 
     def _add_reported(self, heartbeat: Heartbeat) -> None:
         for report in heartbeat.peers:
@@ -237,6 +422,10 @@ class Peers:
             is_new = report.site not in self._peers and report.site not in self._forgotten
             if report.reached or is_new:
                 self.add(report.site, report.node, report.url)
+            peer = self._peers.get(report.site)
+            if peer is not None and report.reached is (peer.address is None):
+                # This agent disagrees: the site is contacted soon.
+                self._suspects.add(report.site)
 
     def _is_awaited(self, heartbeat: Heartbeat) -> bool:
         """Return whether a heartbeat names a known address from which no agent answers at present.

@@ -1,17 +1,21 @@
 """The workers that announce themselves to the agent of this site."""
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from urllib.parse import quote
+
+import msgspec
 
 from mistbow.errors import ConflictError, InvalidRequestError
 from mistbow.fabric import Worker
+from mistbow.failure_detector import FailureDetector, Liveness, RunningTime, Seconds
 from mistbow.loopback import is_loopback_url
 from storage_agent.addresses import is_service_url
+from storage_agent.membership.worker_history import DEATH, SUSPICION, WorkerHistory
 
-LOST_S = 3.0
-"""A worker is lost after this time without an announcement."""
+ANNOUNCEMENT_INTERVAL_S = 1.0
+"""The expected interval (s) between the announcements of a worker."""
 
 _MAX_NAME_LENGTH = 200
 _MAX_LABELS = 64
@@ -19,52 +23,67 @@ _MAX_OPERATORS = 1000
 _MAX_INSTANCE_LENGTH = 64
 _MAX_REPLACED = 16
 
-Monotonic = Callable[[], float]
-"""Returns the seconds since a fixed moment."""
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Announced:
-    """The last announcement of a worker, and its time (s).
+    """The last announcement of a worker, and the detector of its failure.
 
     ``replaced``: the instances whose place the worker took at the same address.
     """
 
     worker: Worker
-    at: float
+    detector: FailureDetector
     replaced: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerChange:
+    """A change of a worker's state; ``silence_s``: the time (s) since its last announcement."""
+
+    worker: Worker
+    liveness: Liveness
+    phi: float
+    silence_s: float
 
 
 class Workers:
     """The workers that have announced themselves, by name.
 
     Each name has one live worker. A restarted worker has another instance: it takes the place of
-    its former instance at once at the same address, and at another address once the announcements
-    of the former instance have stopped for ``LOST_S``.
+    its former instance at once at the same address, and at another address once the former instance
+    is suspected. ``history`` records the failures.
     """
 
-    def __init__(self, site: str, monotonic: Monotonic) -> None:
+    def __init__(self, site: str, monotonic: Seconds, history: WorkerHistory) -> None:
         self._site = site
-        self._monotonic = monotonic
+        self._history = history
+        self._clock = RunningTime(monotonic)
         self._announced: dict[str, _Announced] = {}
-        self._checked = monotonic()
 
     def all(self) -> tuple[Worker, ...]:
         """Return the workers, ordered by name."""
         return tuple(self._announced[name].worker for name in sorted(self._announced))
 
-    def announce(self, worker: Worker) -> None:
-        """Add a worker, or renew its announcement.
+    def announce(self, worker: Worker) -> bool:
+        """Add a worker, or renew its announcement; return whether it was suspected until now.
 
         Raises ``ConflictError`` if another live worker has the name.
         """
+        worker = msgspec.structs.replace(worker, suspected=False, reliability=1.0)
         present = self._announced.get(worker.name)
-        replaced = () if present is None else present.replaced
-        if present is not None and worker.instance != present.worker.instance:
+        if present is not None and worker.instance == present.worker.instance:
+            was_suspected = present.worker.suspected
+            present.worker = worker
+            present.detector.record_heartbeat()
+            return was_suspected
+        replaced: tuple[str, ...] = ()
+        if present is not None:
             if worker.instance:
                 _check_replacement(worker, present, self._site)
-            replaced = (*replaced, present.worker.instance)[-_MAX_REPLACED:]
-        self._announced[worker.name] = _Announced(worker, self._monotonic(), replaced)
+            self._history.add(worker.name, DEATH)
+            replaced = (*present.replaced, present.worker.instance)[-_MAX_REPLACED:]
+        self._announced[worker.name] = _Announced(worker, self._detector(), replaced)
+        return False
 
     def has_instance(self, worker: Worker) -> bool:
         """Return whether this instance of the worker has the name already."""
@@ -74,7 +93,8 @@ class Workers:
     def restore(self, workers: Iterable[Worker]) -> None:
         """Add the workers in the stored facts; each worker expires unless it announces itself."""
         for worker in workers:
-            self._announced.setdefault(worker.name, _Announced(worker, self._monotonic()))
+            unsuspected = msgspec.structs.replace(worker, suspected=False)
+            self._announced.setdefault(worker.name, _Announced(unsuspected, self._detector()))
 
     def remove(self, name: str, instance: str = "") -> bool:
         """Remove a worker; return whether no worker has the name now.
@@ -87,21 +107,32 @@ class Workers:
         self._announced.pop(name, None)
         return True
 
-    def expire(self) -> list[str]:
-        """Remove the lost workers, and return their names.
+    def check(self) -> list[WorkerChange]:
+        """Mark the suspected workers, and remove the dead workers; return these changes.
 
-        Call this method several times a second: after a longer pause it removes no worker, because
+        Call this method several times a second: after a longer pause it finds no change, because
         the agent itself may have been paused.
         """
-        now = self._monotonic()
-        if now - self._checked > LOST_S / 2:
-            # This process itself was paused, and could not receive announcements.
-            self._announced = {name: replace(one, at=now) for name, one in self._announced.items()}
-        self._checked = now
-        lost = [name for name, one in self._announced.items() if now - one.at > LOST_S]
-        for name in lost:
-            del self._announced[name]
-        return lost
+        self._clock()
+        changes = []
+        for name, announced in list(self._announced.items()):
+            detector, worker = announced.detector, announced.worker
+            liveness = detector.liveness
+            if liveness is Liveness.DEAD:
+                self._history.add(name, DEATH)
+                del self._announced[name]
+            elif liveness is Liveness.SUSPECTED and not worker.suspected:
+                self._history.add(name, SUSPICION)
+                announced.worker = msgspec.structs.replace(worker, suspected=True)
+            else:
+                continue
+            changes.append(
+                WorkerChange(announced.worker, liveness, detector.phi, detector.silence_s)
+            )
+        return changes
+
+    def _detector(self) -> FailureDetector:
+        return FailureDetector(ANNOUNCEMENT_INTERVAL_S, self._clock)
 
 
 def name_conflict(worker: Worker, other: Worker, site: str) -> ConflictError:
@@ -110,14 +141,15 @@ def name_conflict(worker: Worker, other: Worker, site: str) -> ConflictError:
         f"the name {worker.name} belongs to the worker {other.url} at the site {site}, which is "
         f"alive; the worker {worker.url} needs another name",
         hint="Set MISTBOW_NODE of one of the two workers to another name, and restart it. If the "
-        f"first worker has ended, the name is free {LOST_S:g} s after its last announcement.",
+        "first worker has ended, the name is free some seconds after its last announcement.",
     )
 
 
 def _check_replacement(worker: Worker, present: _Announced, site: str) -> None:
     if worker.url != present.worker.url:
-        raise name_conflict(worker, present.worker, site)
-    if worker.instance in present.replaced:
+        if not present.worker.suspected:
+            raise name_conflict(worker, present.worker, site)
+    elif worker.instance in present.replaced:
         raise ConflictError(
             f"two workers named {worker.name} announce the same address {worker.url}; the later "
             "one has the name",

@@ -16,8 +16,9 @@ from mistbow.clock import Clock
 from mistbow.errors import InvalidRequestError, NotFoundError, TooLargeError
 from mistbow.streams.events import REMOVED, event_rows, events_of
 from mistbow.streams.schemas import EVENTS
-from storage_agent.http.decode import check_depth
+from storage_agent.http.decode import MAX_DEPTH, check_depth
 from storage_agent.records.bodies import RecordItem, SchemaBody
+from storage_agent.records.schema_cost import check_cost
 from storage_agent.streams import subscription
 from storage_agent.streams.streams import RECORD_PREFIX, Stream, Streams
 from storage_agent.streams.subscription import RowSelection, RowSelector
@@ -89,7 +90,7 @@ class Schemas:
                 hint="Begin with a letter or digit; use 1 to 100 letters, digits, '.', '_', '-'.",
             )
         _check_text(body.schema)
-        _validator(body)
+        await asyncio.to_thread(_check_schema, body)
         event = msgspec.json.encode(body).decode()
         is_new = name not in self._schemas
         if is_new and len(self._schemas) >= _MAX_SCHEMAS:
@@ -124,9 +125,11 @@ class Schemas:
                 )
             try:
                 value = msgspec.json.decode(item.val)
-                if registered.validator.is_valid(value):
-                    continue
-                problem = next(registered.validator.iter_errors(value))
+                # Ends at the first problem: all problems of a body could exhaust the memory.
+                registered.validator.validate(value)
+                continue
+            except jsonschema_rs.ValidationError as error:
+                problem = error
             except (msgspec.DecodeError, RecursionError, ValueError) as error:
                 raise InvalidRequestError(f"{where}[{number}].val: {error}") from error
             steps = problem.instance_path
@@ -172,6 +175,18 @@ def _check_text(schema: msgspec.Raw) -> None:
     except UnicodeDecodeError as error:
         raise InvalidRequestError("schema: the text is not valid UTF-8") from error
     check_depth(text, "schema", _MAX_DEPTH)
+
+
+def _check_schema(body: SchemaBody) -> None:
+    """Raise ``InvalidRequestError`` if a schema is invalid, or too expensive to validate with."""
+    _validator(body)
+    try:
+        check_cost(msgspec.json.decode(body.schema), MAX_DEPTH)
+    except (RecursionError, ValueError) as error:
+        raise InvalidRequestError(
+            "schema: its references form a chain that is too long",
+            hint="Let references name their definitions directly.",
+        ) from error
 
 
 def _validator(body: SchemaBody) -> jsonschema_rs.Validator:

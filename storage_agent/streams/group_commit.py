@@ -24,7 +24,8 @@ class PendingAppend:
     """Rows that wait to be stored, and the future that receives the result.
 
     ``series``: metadata of series that are new or changed. ``frontier``: the stream's new frontier,
-    which is stored atomically with the rows.
+    which is stored atomically with the rows. ``frontier_before``: the frontier that decides which
+    of the rows are late; None: the present frontier of the stream.
     """
 
     rows: pa.RecordBatch | Columns
@@ -33,6 +34,7 @@ class PendingAppend:
     done: Future[AppendResult]
     series: Sequence[dict[str, Any]] = field(default=())
     frontier: int = 0
+    frontier_before: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,9 @@ def build_segment(
     future_points = empty_batch(context.schema)
     counts = [part.num_rows for part in parts]
     context = replace(context, frontier=max(context.frontier, *(one.frontier for one in appends)))
+    given = [one.frontier_before for one in appends if one.frontier_before is not None]
+    if given:
+        context = replace(context, frontier_before=given[0])
     limit = context.limit
     if limit is not None and rows.num_rows and time_range(rows)[1] > limit:
         counts = [_up_to(as_batch([part]), limit).num_rows for part in parts]

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+from mistbow.errors import StorageFullError
 from storage_agent.streams.index import EARLIEST
 from storage_agent.streams.state import State
 
@@ -27,14 +28,26 @@ class StreamPolicy(Protocol):
         """Return whether appends are rejected because the streams exceed the storage limit."""
 
 
+def storage_full() -> StorageFullError:
+    """Return the error of an append that is rejected because of ``StreamPolicy.is_full``."""
+    return StorageFullError(
+        "the streams exceed the storage limit",
+        hint="PUT /config: a greater most_bytes, a shorter retention, or when_full: evict. "
+        "With MISTBOW_DURABILITY=memory, the memory of Ignite is a further limit: try again in "
+        "a minute, when evicted rows have been removed.",
+    )
+
+
 @dataclass(slots=True)
 class StorageUsage:
-    """The result of the last check of the storage limit, which ``Maintenance`` updates.
+    """The results of the last checks of the storage limit and of Ignite's memory.
 
     ``is_full``: whether appends are rejected because the streams exceed the limit.
+    ``is_memory_full``: whether appends are rejected because Ignite has too little memory for them.
     """
 
     is_full: bool = False
+    is_memory_full: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,15 @@
 """The state of a stream: the epoch of its writer, its frontier, and its attributes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
+from mistbow.errors import TooLargeError
 from storage_agent.ignite.client import METADATA, IgniteClient
 from storage_agent.ignite.text_cell import TextCell
 
+_MAX_ATTRIBUTE_BYTES = 2**20
 LEASE_PREFIX = "hold."
 """The prefix of the names of attributes that store retention leases."""
 
@@ -77,6 +79,20 @@ class StateCell:
     def _adopt(self, stored: str | None) -> None:
         assert stored is not None  # noqa: S101 - load() stored it
         self.current = msgspec.json.decode(stored, type=State)
+
+
+def check_size(stream: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+    """Raise ``TooLargeError`` if the attributes of a stream grow beyond the maximum size.
+
+    Each movement of the frontier stores them again. ``after``: the changed attributes.
+    """
+    size = len(msgspec.json.encode(after))
+    if size > _MAX_ATTRIBUTE_BYTES and size > len(msgspec.json.encode(before)):
+        raise TooLargeError(
+            f"the attributes and retention leases of the stream {stream} would take {size} bytes, "
+            f"and at most {_MAX_ATTRIBUTE_BYTES} are allowed",
+            hint="Store large values as rows; the value null removes an attribute.",
+        )
 
 
 def _text(state: State) -> str:

@@ -75,14 +75,17 @@ class RowSelector:
 
     def __init__(self, stream: Stream, selection: RowSelection) -> None:
         self._stored = stream.log.schema
-        self._timed = stream.timed
+        asked = stream.replicates_points and ROW_FRONTIER.name in selection.columns
+        self._timed = stream.timed or asked
         self._selection = selection
+        # A set, made once: a stream may have thousands of columns.
+        stored = frozenset(self._stored.names)
         columns = selection.columns or self._stored.names
         self._columns = [
             name for name in columns if not (self._timed and name == ROW_FRONTIER.name)
         ]
         for name in (*self._columns, *selection.matches, *self._times()):
-            if name not in self._stored.names:
+            if name not in stored:
                 raise InvalidRequestError(
                     f"the stream {stream.name} has no column {name}",
                     hint=f"Its columns are {', '.join(self._stored.names)}.",

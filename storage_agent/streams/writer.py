@@ -16,7 +16,6 @@ from mistbow.errors import (
     FencedError,
     LostDataError,
     MistbowError,
-    StorageFullError,
     UnavailableError,
 )
 from mistbow.runtime.tasks import cancel_and_wait
@@ -34,8 +33,9 @@ from storage_agent.streams.group_commit import (
 )
 from storage_agent.streams.log import StreamLog
 from storage_agent.streams.manifest import KeySet, Manifest, Tombstone
+from storage_agent.streams.policy import storage_full
 from storage_agent.streams.segments import AppendResult, Segment, encode_segment
-from storage_agent.streams.state import LEASE_PREFIX, State
+from storage_agent.streams.state import LEASE_PREFIX, State, check_size
 
 log = get_logger(__name__)
 
@@ -105,16 +105,16 @@ class Writer:
         key: str | None = None,
         series: Sequence[dict[str, Any]] = (),
         frontier: int = 0,
+        frontier_before: int | None = None,
     ) -> AppendResult:
         """Store rows and ``frontier`` atomically, and return the positions of the rows.
 
         ``epoch``: the epoch with which the caller has claimed the stream; None: the stream was
         never claimed. ``key``: the idempotency key; an append with a repeated key changes nothing,
-        and returns the result of the first append. ``series``: metadata of series that are new or
-        changed. ``frontier``: the new frontier of the stream, if greater. Raises ``FencedError``
-        for an older epoch, ``StorageFullError`` while the streams exceed the storage limit, and
-        ``UnavailableError`` while Ignite is unavailable. After an ``UnavailableError``, the rows
-        may have been stored nevertheless.
+        and returns the result of the first append. ``series``, ``frontier``, ``frontier_before``:
+        see ``PendingAppend``. Raises ``FencedError`` for an older epoch, ``StorageFullError`` while
+        the streams exceed the storage limit, and ``UnavailableError`` while Ignite is unavailable.
+        After an ``UnavailableError``, the rows may have been stored nevertheless.
         """
         self._check_open()
         self.check_capacity()
@@ -126,17 +126,14 @@ class Writer:
             )
         done: asyncio.Future[AppendResult] = asyncio.get_running_loop().create_future()
         self._queued_rows += rows.num_rows
-        self._queue.append(PendingAppend(rows, epoch, key, done, series, frontier))
+        self._queue.append(PendingAppend(rows, epoch, key, done, series, frontier, frontier_before))
         self._log.activity.work.set()
         return await done
 
     def check_capacity(self) -> None:
         """Raise ``StorageFullError`` while the streams exceed the storage limit."""
         if self._log.policy.is_full():
-            raise StorageFullError(
-                "the streams exceed the storage limit",
-                hint="PUT /config: a greater most_bytes, a shorter retention, or when_full: evict.",
-            )
+            raise storage_full()
 
     async def claim(self) -> State:
         """Begin a new epoch, which fences older epochs; return the stream's new state."""
@@ -434,11 +431,10 @@ class Writer:
             if state.epoch > epoch:
                 raise FencedError(f"the epoch {epoch} of the stream {self._log.name} is fenced")
             merged = {**state.attributes, **attributes}
-            return State(
-                epoch,
-                max(state.frontier, frontier, self._log.frontier),
-                {name: value for name, value in merged.items() if value is not None},
-            )
+            kept = {name: value for name, value in merged.items() if value is not None}
+            if attributes:
+                check_size(self._log.name, state.attributes, kept)
+            return State(epoch, max(state.frontier, frontier, self._log.frontier), kept)
 
         self._moved_at = time.monotonic()
         state = await self._ignite.retry(lambda: self._log.state.update(change), _COMMIT_S)

@@ -1,4 +1,4 @@
-"""Enablers with a real storage agent and Ignite, and workers that only record fragments."""
+"""Enablers with a real storage agent and Ignite; workers with Spark, or that record fragments."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -15,6 +15,7 @@ from analytics_enabler.settings import EnablerSettings
 from ignite_server.server import IgniteServer
 from mistbow.client.agent import AgentClient
 from storage_agent.settings import AgentSettings
+from tests.analytics_enabler.live_site import LiveSite, running_live_site
 from tests.analytics_enabler.recording_worker import RecordingWorker
 from tests.support.agents import running_agent
 from tests.support.conditions import eventually
@@ -130,3 +131,35 @@ def shared_site(
         running_enabler(agent_url, home) as enabler_url,
     ):
         yield SharedSite(agent_url, enabler_url)
+
+
+@pytest.fixture(scope="session")
+def live_site(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveSite]:
+    """Yield a site with a worker with Spark, which all tests of a process share.
+
+    A test that uses it deletes its deployments.
+    """
+    with running_live_site(tmp_path_factory.mktemp("live")) as site:
+        yield site
+
+
+@pytest.fixture
+def live_enabler_url(live_site: LiveSite) -> Iterator[str]:
+    """Yield the URL of an enabler of the live site; delete all deployments after the test."""
+    with running_enabler(live_site.agent_url, live_site.home) as url:
+        yield url
+        live_site.clear(url)
+
+
+@pytest.fixture
+def live_enabler(live_enabler_url: str) -> Iterator[EnablerClient]:
+    client = EnablerClient(live_enabler_url)
+    yield client
+    client.close()
+
+
+@pytest.fixture(scope="module")
+def shared_live_site(live_site: LiveSite) -> Iterator[SharedSite]:
+    with running_enabler(live_site.agent_url, live_site.home) as enabler_url:
+        yield SharedSite(live_site.agent_url, enabler_url)
+        live_site.clear(enabler_url)

@@ -1,6 +1,7 @@
 """A worker without Spark, which reports each received fragment with the status that a test sets."""
 
 import threading
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,10 +11,12 @@ import msgspec
 from fastapi import FastAPI, Request, Response
 
 from analytics.plan.fragments import Fragment, Partial, fragment_from_json
+from analytics.plan.orders import OrderAnswer, order_from_json, surplus
 from analytics.plan.status import FragmentState, FragmentStatus
 from mistbow.auth.audiences import OwnAddresses
 from mistbow.auth.service_key import ServiceKey
 from mistbow.auth.service_sessions import ServiceSessions
+from mistbow.domains import DEFAULT_DOMAIN
 from mistbow.fabric import Worker
 from mistbow.service import add_challenge
 from tests.support.http_server import served
@@ -28,6 +31,9 @@ class RecordingWorker:
         self.name = name
         self.fragments: dict[str, Fragment] = {}
         self.accepted: list[Fragment] = []
+        self.stopped: list[str] = []
+        self.domains: dict[str, str] = defaultdict(lambda: DEFAULT_DOMAIN)
+        """Fragment id -> the domain of the order with this fragment."""
         self.state: FragmentState = "running"
         self.frontier = 0
         self.error: str | None = None
@@ -60,6 +66,29 @@ class RecordingWorker:
             self.accepted.append(fragment)
             return _json(self._status(fragment), 202)
 
+        @app.put("/domains/{domain}/order")
+        async def obey(domain: str, request: Request) -> Response:
+            order = order_from_json(await request.body())
+            for fragment_id, encoded in order.fragments.items():
+                fragment = fragment_from_json(encoded)
+                assert fragment.id == fragment_id
+                known = self.fragments.get(fragment_id)
+                if (
+                    known is None
+                    or known.fingerprint != fragment.fingerprint
+                    or self._status(known).state == "fenced"
+                ):
+                    self.fragments[fragment_id] = fragment
+                    self.accepted.append(fragment)
+                self.domains[fragment_id] = domain
+            own = [each for each in self.fragments if self.domains[each] == domain]
+            for fragment_id in surplus(own, order.fragments, order.retained, order.moving):
+                del self.fragments[fragment_id]
+                self.stopped.append(fragment_id)
+            statuses = [self._status(each) for each in list(self.fragments.values())]
+            ordered = [each for each in statuses if each.domain == domain]
+            return _json(OrderAnswer(fragments=ordered))
+
         @app.delete("/fragments/{fragment_id}")
         async def stop(fragment_id: str) -> Response:
             del self.fragments[fragment_id]
@@ -79,9 +108,9 @@ class RecordingWorker:
                 name=self.name,
                 url=url,
                 cores=2,
-                memory_mb=2048,
+                memory_mb=16384,
                 cores_free=2,
-                memory_free_mb=2048,
+                memory_free_mb=16384,
             )
 
             def announce() -> None:
@@ -135,6 +164,7 @@ class RecordingWorker:
             state=self.state,
             frontier=self.frontier,
             error=self.error,
+            domain=self.domains[fragment.id],
         )
         return msgspec.structs.replace(status, **self.status_fields.get(fragment.id, {}))
 

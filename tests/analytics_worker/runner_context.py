@@ -15,7 +15,7 @@ from mistbow.client.agent import AgentClient
 @contextmanager
 def running(spark: SparkSession, agent: AgentClient, first: Fragment) -> Iterator[FragmentRunner]:
     """Run a fragment within the ``with``; yield its runner, and stop the runner at the end."""
-    runner = FragmentRunner(SparkLibrary(spark, agent.url), agent, first, StartSlot())
+    runner = FragmentRunner(SparkLibrary(spark, agent.url), agent, first, StartSlot(lambda: True))
     runner.start()
     try:
         yield runner

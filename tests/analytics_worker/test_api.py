@@ -11,8 +11,10 @@ from analytics.plan.expressions import Aggregate, Measure, Source
 from analytics.plan.fragments import StreamLocation, Whole
 from analytics.plan.functions import UserOperator
 from analytics.plan.nodes import Insight, Pane, Plan, Window
+from analytics.plan.orders import Lease, order_of
 from mistbow.client.agent import AgentClient
-from mistbow.errors import InvalidRequestError, NotFoundError
+from mistbow.domains import DEFAULT_DOMAIN
+from mistbow.errors import FencedError, InvalidRequestError, NotFoundError
 from mistbow.streams.schemas import RAW, RESULT_ROWS
 from tests.support.conditions import eventually
 from tests.support.services import Service, service
@@ -32,11 +34,11 @@ CALLING = Plan(
 )
 
 
-def fragment(plan: Plan = PLAN) -> Whole:
+def fragment(plan: Plan = PLAN, name: str = "f") -> Whole:
     return Whole(
-        id="f",
+        id=name,
         source=StreamLocation("n1", RAW),
-        target=StreamLocation("n1", "results.api"),
+        target=StreamLocation("n1", f"results.{name}"),
         plan=plan,
     )
 
@@ -62,7 +64,7 @@ def worker(worker_service: Service) -> Iterator[WorkerClient]:
 def test_fragment_is_run_listed_measured_and_stopped(
     worker: WorkerClient, worker_service: Service, agent: AgentClient
 ) -> None:
-    agent.create_stream("results.api", RESULT_ROWS)
+    agent.create_stream("results.f", RESULT_ROWS)
     assert worker.run(fragment()).fingerprint == fragment().fingerprint
     for batch in Traffic().batches(3):
         agent.put(batch)
@@ -75,6 +77,68 @@ def test_fragment_is_run_listed_measured_and_stopped(
     assert worker.list() == []
     with pytest.raises(NotFoundError):
         worker.show("f")
+
+
+def running(worker: WorkerClient) -> dict[str, str]:
+    """Return fragment id -> domain, for all fragments of a worker."""
+    return {status.id: status.domain for status in worker.list()}
+
+
+def test_order_changes_the_fragments_of_its_domain_only(
+    worker: WorkerClient, agent: AgentClient
+) -> None:
+    for name in "fgh":
+        agent.create_stream(f"results.{name}", RESULT_ROWS)
+    lease = Lease(1, 1)
+    worker.obey("north", order_of(lease, [fragment(name="f")], frozenset()))
+    worker.run(fragment(name="g"))
+    assert running(worker) == {"f": "north", "g": DEFAULT_DOMAIN}
+
+    answer = worker.obey("north", order_of(lease, [fragment(name="h")], frozenset()))
+    assert [(each.id, each.domain) for each in answer.fragments] == [("h", "north")]
+    worker.obey(DEFAULT_DOMAIN, order_of(lease, [], frozenset()))
+    assert running(worker) == {"h": "north"}
+    worker.obey("north", order_of(lease, [], frozenset()))
+    assert running(worker) == {}
+
+
+def test_refused_fragment_of_an_order_delays_no_other(
+    worker: WorkerClient, agent: AgentClient
+) -> None:
+    for name in "fgh":
+        agent.create_stream(f"results.{name}", RESULT_ROWS)
+    lease = Lease(1, 1)
+    worker.obey("south", order_of(lease, [fragment(name="h")], frozenset()))
+    order = order_of(
+        lease, [fragment(CALLING), fragment(name="h"), fragment(name="g")], frozenset()
+    )
+    unknown = msgspec.structs.replace(order, fragments={"k": msgspec.Raw(b"{}"), **order.fragments})
+    answer = worker.obey("west", unknown)
+    assert [status.id for status in answer.fragments] == ["g"]
+    assert answer.refused.keys() == {"k", "f", "h"}
+    assert "not installed" in answer.refused["f"]
+    assert "belongs to the domain south" in answer.refused["h"]
+    for domain in ("south", "west"):
+        worker.obey(domain, order_of(lease, [], frozenset()))
+    assert running(worker) == {}
+
+
+def test_order_under_an_older_lease_changes_nothing(
+    worker: WorkerClient, agent: AgentClient
+) -> None:
+    agent.create_stream("results.f", RESULT_ROWS)
+    worker.obey("east", order_of(Lease(2, 1), [fragment()], frozenset()))
+    with pytest.raises(FencedError, match="generation 1, epoch 9"):
+        worker.obey("east", order_of(Lease(1, 9), [], frozenset()))
+    assert running(worker) == {"f": "east"}
+    worker.obey("east", order_of(Lease(2, 2), [], frozenset()))
+    assert running(worker) == {}
+
+
+def test_malformed_order_is_refused(worker_service: Service) -> None:
+    for domain, body in (("east", b"{"), ("east", b"{}"), ("EAST", b'{"generation":1,"epoch":1}')):
+        answer = httpx.put(f"{worker_service.url}/domains/{domain}/order", content=body)
+        assert answer.status_code == 400, (domain, body)
 
 
 def test_worker_whose_name_is_taken_is_not_ready(

@@ -23,6 +23,7 @@ from mistbow.streams.schemas import RAW, decisions_stream, panes_stream, results
 from tests.analytics_worker.runner_context import running
 from tests.analytics_worker.ticks import at_ticks
 from tests.support.conditions import eventually
+from tests.support.sender import Sender
 from tests.support.services import Service, storage_agent
 from tests.support.traffic import Traffic
 
@@ -195,7 +196,7 @@ def test_results_equal_the_oracle_through_late_points_silence_and_restarts(
             cloud2, edge2 = (partial(whole, site, group, "v2", begin) for site in ("cloud", "edge"))
             stack.enter_context(running(spark, sites.cloud, cloud2))
             library = SparkLibrary(spark, sites.edge.url)
-            edge_runner = FragmentRunner(library, sites.edge, edge2, StartSlot())
+            edge_runner = FragmentRunner(library, sites.edge, edge2, StartSlot(lambda: True))
             edge_runner.start()
             second = merge(whole, group, cloud2, edge2)
             merging.accept(second)
@@ -204,6 +205,7 @@ def test_results_equal_the_oracle_through_late_points_silence_and_restarts(
             # The edge falls silent, and the others go on without it.
             edge_runner.stop()
             until(lambda: "edge" in missing(), "results without the edge, which name it")
+            until(lambda: set(merging.status().missing) == {"edge"}, "the status names it too")
 
         # The merge starts anew, without any state, while the edge is unreachable; its
         # windows need panes of the edge from before that.
@@ -214,8 +216,37 @@ def test_results_equal_the_oracle_through_late_points_silence_and_restarts(
             edge_again = back.enter_context(running(spark, sites.edge, edge2))
             before = merging.status().frontier
             until(lambda: merging.status().frontier > before + 5000, "it goes on")
+            until(lambda: merging.status().correcting, "results are corrected")
+            until(lambda: merging.status().missing == {}, "the edge is back")
             until(lambda: sites.edge.info(RAW).late > 5, "late points at the edge")
             end = time.time_ns() // 1_000_000
             until(lambda: merging.status().frontier > end + 10_000, "the last window")
             results_equal_the_oracle(sites, group, since, end)
             assert edge_again.status().rows_dropped == 0
+
+
+@pytest.mark.timeout(600)
+def test_moved_merge_equals_the_oracle(spark: SparkSession, sites: EdgeAndCloud) -> None:
+    group = "moved.fair"
+    since = sites.frontier()
+    of = plan(since, both=True)
+    partials = tuple(partial(of, site, group, "v1", since - REACH_MS) for site in ("cloud", "edge"))
+    fragment = merge(of, group, *partials)
+    traffic = Traffic()
+    with ExitStack() as stack:
+        for agent, one in zip(sites.both, partials, strict=True):
+            stack.enter_context(Sender(agent.url, traffic))
+            stack.enter_context(running(spark, agent, one))
+        former = stack.enter_context(running(spark, sites.cloud, fragment))
+        eventually(lambda: former.status().active, timeout=90, what="the merge runs")
+        for agent in (sites.edge, sites.cloud):
+            decisions = sites.cloud.info(decisions_stream(group)).epoch
+            runner = stack.enter_context(running(spark, agent, fragment))
+            eventually(lambda runner=runner: runner.status().active, timeout=90, what="the move")  # type: ignore[misc]
+            eventually(lambda former=former: former.status().state == "fenced", what="the fence")  # type: ignore[misc]
+            assert sites.cloud.info(decisions_stream(group)).epoch == decisions + 1
+            former.stop()
+            former = runner
+        end = time.time_ns() // 1_000_000
+        eventually(lambda: former.status().frontier > end, timeout=60, what="the last window")
+        results_equal_the_oracle(sites, group, since, end)

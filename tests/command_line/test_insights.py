@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from fastapi import FastAPI
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, PlainTextResponse
 from typer.testing import CliRunner, Result
 
 from command_line.insights import app
@@ -79,3 +79,28 @@ def test_foreign_text_is_printed_without_markup_and_control_characters() -> None
         shown = CliRunner().invoke(app, ["show", "d-[/x]", "--url", url])
         assert shown.exit_code == 1
         assert "there is no deployment d-[/x]" in shown.stderr
+
+
+@pytest.mark.parametrize("subcommand", ["show", "results", "delete"])
+def test_empty_id_is_refused(subcommand: str) -> None:
+    refused = CliRunner().invoke(app, [subcommand, ""])
+    assert refused.exit_code == 2
+    assert "the id is empty" in refused.stderr
+
+
+@pytest.mark.parametrize("is_correct", [True, False])
+def test_explain_exits_with_1_if_the_text_has_errors(is_correct: bool) -> None:
+    service = FastAPI()
+
+    @service.post("/api/insights/explain")
+    def explain() -> PlainTextResponse:
+        return PlainTextResponse("the plan")
+
+    @service.post("/api/insights/check")
+    def check() -> JSONResponse:
+        return JSONResponse({"ok": is_correct, "problems": []})
+
+    with served(service) as url:
+        explained = CliRunner().invoke(app, ["explain", "a = b", "--url", url])
+    assert "the plan" in explained.stdout
+    assert explained.exit_code == (0 if is_correct else 1)

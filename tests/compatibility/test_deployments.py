@@ -46,8 +46,8 @@ LIVE_FIELDS: dict[str, Set[str]] = {
     "/check": {"message", "hint"},
     "/api/insights": {"message", "hint", "result"},
     "/fragments": {
-        "active", "batches", "bytes_written", "fingerprint", "frontier", "lag_ms", "rows_written",
-        "spent_ms",
+        "active", "batches", "bytes_written", "fingerprint", "frontier", "lag_ms",
+        "rows_written", "spent_ms",
     },
     "/streams": {
         "attributes", "bytes", "epoch", "frontier", "head", "late", "rows", "segments",
@@ -59,6 +59,15 @@ LIVE_FIELDS: dict[str, Set[str]] = {
 These fields change with a start of the services, the clock, the traffic, or the wording of
 messages. Since 0.1.0, errors have the additional field ``result``.
 """
+
+ADDED_FIELDS = frozenset(
+    {"lifecycle", "group", "lag_ms", "missing_sites", "placement", "ended", "decisions"}
+    | {"missing", "correcting", "domain", "remote_reads"}
+)
+"""The fields that later versions add to answers."""
+
+ADDED_STREAMS = frozenset({"decisions"})
+"""The streams that later versions add to a site."""
 
 
 @dataclass(frozen=True)
@@ -137,16 +146,22 @@ def comparable(recorded: dict[str, Any]) -> dict[str, Any]:
     """Return a request and its answer without the fields of ``LIVE_FIELDS``."""
     path = recorded["path"].partition("?")[0]
     live = next((names for end, names in LIVE_FIELDS.items() if path.endswith(end)), frozenset())
-    return {**recorded, "answer": without(recorded["answer"], live)}
+    answer = without(recorded["answer"], live)
+    if path == "/streams":
+        former = [each for each in answer["streams"] if each["name"] not in ADDED_STREAMS]
+        answer = {**answer, "streams": former}
+    return {**recorded, "answer": answer}
 
 
 def differences(got: Any, wanted: Any, path: str = "") -> Iterator[str]:
     """Yield a description of each place where two JSON values differ.
 
-    A field that is null, and that the wanted value lacks, is no difference.
+    A field that the wanted value lacks is no difference if it is null, or in ``ADDED_FIELDS``.
     """
     if isinstance(got, dict) and isinstance(wanted, dict):
-        added = {name for name in got.keys() - wanted.keys() if got[name] is None}
+        added = {
+            name for name in got.keys() - wanted.keys() if got[name] is None or name in ADDED_FIELDS
+        }
         for name in sorted((got.keys() | wanted.keys()) - added):
             one, other = got.get(name, "missing"), wanted.get(name, "missing")
             yield from differences(one, other, f"{path}.{name}")

@@ -36,6 +36,27 @@ def test_read_with_an_unknown_field_that_is_not_utf8_is_no_internal_error() -> N
         decode_timed(GET, body, Timestamps("auto"), convert_read)
 
 
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        (b'{"metricID": "a", "metricID": "b"}', "metricID: the field is repeated"),
+        (b'{"metricID": "a", "entityID": ["x"], "entityID": ["y"]}', "entityID: the field"),
+        (b'{"metricID": true}', "metricID: Expected"),
+        (b'{"metricID": ["a", true]}', r"metricID\[1\]: Expected"),
+    ],
+)
+def test_deletion_refuses_a_repeated_field_and_truth_values(body: bytes, problem: str) -> None:
+    with pytest.raises(InvalidRequestError, match=problem):
+        decode_deletion(DELETE, body, Timestamps())
+
+
+def test_hint_of_a_deletion_names_no_field_that_a_deletion_refuses() -> None:
+    with pytest.raises(InvalidRequestError) as raised:
+        decode_deletion(DELETE, b'{"metricID": "a", "labels": {"a": 1}}', Timestamps())
+    assert "latest" not in str(raised.value.hint)
+    assert "nodes" not in str(raised.value.hint)
+
+
 @pytest.mark.parametrize("depth", [10, 300, 450, 900])
 def test_deep_pod_of_an_invalid_point_is_no_internal_error(depth: int) -> None:
     pods = '{"pod":' * depth + "1" + "}" * depth

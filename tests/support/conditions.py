@@ -9,11 +9,14 @@ T = TypeVar("T")
 _PAUSE = 0.02
 
 
-def eventually(probe: Callable[[], T], *, timeout: float = 30.0, what: str = "") -> T:
+def eventually(
+    probe: Callable[[], T], *, timeout: float = 30.0, what: str = "", pause: float = _PAUSE
+) -> T:
     """Call ``probe`` until it returns a true value, and return this value.
 
     Fails after ``timeout`` seconds, but calls the probe at least once, also with a timeout of 0. An
-    ``AssertionError`` or ``OSError`` of the probe counts as "not yet".
+    ``AssertionError`` or ``OSError`` of the probe counts as "not yet". ``pause``: the time (s)
+    between two calls, longer for expensive probes.
     """
     deadline = time.monotonic() + timeout
     last: object = None
@@ -27,7 +30,7 @@ def eventually(probe: Callable[[], T], *, timeout: float = 30.0, what: str = "")
             last = error
         if time.monotonic() >= deadline:
             break
-        time.sleep(_PAUSE)
+        time.sleep(pause)
     raise AssertionError(f"not within {timeout} s: {what or probe}; last: {last!r}")
 
 

@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,8 +17,11 @@ from tests.support.conditions import eventually
 class Service:
     """A service in a process of its own, which a test kills and starts again."""
 
-    def __init__(self, module: str, port: int, settings: Mapping[str, object]) -> None:
+    def __init__(
+        self, module: str, port: int, settings: Mapping[str, object], prefix: Sequence[str] = ()
+    ) -> None:
         self._module = module
+        self._prefix = prefix
         self._settings = {f"MISTBOW_{name.upper()}": str(value) for name, value in settings.items()}
         self._process: subprocess.Popen[bytes] | None = None
         self.url = f"http://127.0.0.1:{port}"
@@ -32,7 +35,8 @@ class Service:
     def start(self, *, ready: bool = True) -> None:
         """Start the process and wait until it is ready, or only until it answers."""
         self._process = subprocess.Popen(
-            [sys.executable, "-m", self._module], env={**os.environ, **self._settings}
+            [*self._prefix, sys.executable, "-m", self._module],
+            env={**os.environ, **self._settings},
         )
         self.wait(ready=ready)
 
@@ -67,13 +71,21 @@ class Service:
 
 @contextmanager
 def service(
-    module: str, port_setting: str, *, port: int | None = None, **settings: object
+    module: str,
+    port_setting: str,
+    *,
+    port: int | None = None,
+    prefix: Sequence[str] = (),
+    **settings: object,
 ) -> Iterator[Service]:
-    """Run a service within the ``with``; yield the service. ``port`` None: a free port."""
+    """Run a service within the ``with``; yield the service.
+
+    ``port``: None: a free port. ``prefix``: a command that runs the service as its argument.
+    """
     port = port or free_ports(1)[0]
     own = {port_setting.replace("_port", "_url"): f"http://127.0.0.1:{port}"}
     given = {port_setting: port, **own, "log_level": "warning", **settings}
-    running = Service(module, port, given)
+    running = Service(module, port, given, prefix)
     try:
         running.start()
         yield running

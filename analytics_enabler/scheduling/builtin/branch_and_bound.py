@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from analytics_enabler.scheduling.builtin.capacity import FreeCapacity
 from analytics_enabler.scheduling.builtin.fair import NodeByTask, reads_no_data
-from analytics_enabler.scheduling.model.jobs import Job, Task
+from analytics_enabler.scheduling.model.jobs import Job, Task, data_latency_ms
 from analytics_enabler.scheduling.model.snapshot import Fog
 
 _MAX_TASKS = 50
@@ -50,6 +50,7 @@ class SearchProblem:
     eligible: Mapping[str, Sequence[str]]
     current: NodeByTask
     _latencies: dict[tuple[str, str], float] = field(default_factory=dict)
+    _data_latencies: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def latency_ms(self, source: str, target: str) -> float:
         """Return the latency in ms from a node or site to another, at most ``_UNKNOWN_MS``."""
@@ -58,6 +59,14 @@ class SearchProblem:
         if pair not in self._latencies:
             self._latencies[pair] = min(self.fog.latency_ms(source, target), _UNKNOWN_MS)
         return self._latencies[pair]
+
+    def data_latency_ms(self, task: Task, node: str) -> float:
+        """Return the latency in ms from the data of a task to a node, at most ``_UNKNOWN_MS``."""
+        pair = task.id, node
+        if pair not in self._data_latencies:
+            latency = data_latency_ms(task, node, self.fog)
+            self._data_latencies[pair] = min(latency, _UNKNOWN_MS)
+        return self._data_latencies[pair]
 
 
 @dataclass
@@ -154,8 +163,9 @@ def _options(
     for node in problem.eligible[task.id]:
         if partial.free.shortage(task, node) is None:
             bound, ready = _add_task(problem, partial, task, node, cost)
-            options.append((bound, partial.free.load(node, task), node, ready))
-    # Among equal costs the lower load comes first; the sort is stable, so then the lower name.
+            options.append((bound, partial.free.cost(node, task), node, ready))
+    # Among equal costs, less load and fewer failures come first; the sort is stable, so then the
+    # lower name.
     options.sort(key=lambda option: option[:2])
     if task.pinned is not None:
         options.append(((cost[0] + 1, *cost[1:]), 0.0, None, 0.0))
@@ -170,7 +180,7 @@ def _add_task(
     ``cost``: the cost of the earlier tasks.
     """
     left_out, path, moved, traffic = cost
-    ready = 0.0 if task.pinned is None else problem.latency_ms(task.pinned, node)
+    ready = problem.data_latency_ms(task, node)
     for source, rate in problem.job.inputs[task.id].items():
         if source in partial.nodes:
             latency = problem.latency_ms(partial.nodes[source], node)

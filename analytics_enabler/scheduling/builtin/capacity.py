@@ -11,6 +11,11 @@ from analytics_enabler.scheduling.model.snapshot import Fog
 # Capacity is added and subtracted in floating point.
 _TOLERANCE = 1e-6
 
+_UNRELIABILITY_COST = 0.2
+"""The load that a node of reliability 0 seems to have in addition, when nodes are compared."""
+
+_SUSPECTED = "the node may have failed: it does not answer at present"
+
 
 class FreeCapacity:
     """The free cores and megabytes of each node of a fog, while tasks are being placed."""
@@ -36,8 +41,13 @@ class FreeCapacity:
                 for assignment in placement.by_task.get((job.id, task.id), ()):
                     self.allocate(task, assignment.node, assignment.share)
 
-    def shortage(self, task: Task, node: str) -> str | None:
-        """Return why a node lacks capacity for a task; None: the capacity suffices."""
+    def shortage(self, task: Task, node: str, *, is_running: bool = False) -> str | None:
+        """Return why a node lacks capacity for a task; None: the capacity suffices.
+
+        ``is_running``: whether the task runs on the node; only such tasks fit a suspected node.
+        """
+        if self._fog.by_name[node].suspected and not is_running:
+            return _SUSPECTED
         cores, memory = self._cores[node], self._memory[node]
         if task.cores > cores + _TOLERANCE:
             return f"{task.cores:g} cores needed, {max(cores, 0):.3g} free"
@@ -61,6 +71,11 @@ class FreeCapacity:
             cores, memory = cores - task.cores, memory - task.memory_mb
         total = self._fog.by_name[node]
         return 1.0 - min(cores / total.cores, memory / total.memory_mb)
+
+    def cost(self, node: str, task: Task) -> float:
+        """Return the load of a node with a task, plus a cost for the node's recent failures."""
+        unreliability = 1.0 - self._fog.by_name[node].reliability
+        return self.load(node, task) + _UNRELIABILITY_COST * unreliability
 
     def snapshot(self) -> Fog:
         """Return the fog with the remaining free capacity of each node."""
@@ -99,7 +114,7 @@ def refusals(jobs: Iterable[Job], fog: Fog, placement: Placement) -> Iterator[Re
 
 
 def _no_eligible_node(task: Task) -> str:
-    conditions = [] if task.pinned is None else [f"site={task.pinned}"]
+    conditions = [] if task.pinned is None or task.read_at else [f"site={task.pinned}"]
     conditions += [f"{label}={value}" for label, value in sorted(task.labels.items())]
     conditions += [f"the operator {operator}" for operator in task.operators]
     conditions += [f"{task.clock_mhz:g} MHz"] if task.clock_mhz else []

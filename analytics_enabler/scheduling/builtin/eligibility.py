@@ -1,15 +1,52 @@
 """The nodes that a task or a job may use, regardless of their free capacity."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
-from analytics_enabler.scheduling.model.jobs import Job, Placement, Task
+from analytics_enabler.scheduling.model.jobs import Job, Placement, Task, data_latency_ms
 from analytics_enabler.scheduling.model.snapshot import Fog, Node
 
+_SAME_LATENCY_MS = 1.0
+"""The difference (ms) up to which two latencies count as equal."""
 
-def ineligibility(task: Task, node: Node) -> str | None:
+
+def ineligibility(task: Task, node: Node, fog: Fog) -> str | None:
     """Return why a node may not run a task, regardless of capacity; None: the node is eligible."""
     if task.pinned is not None and node.site != task.pinned:
-        return f"the task's data is at {task.pinned}"
+        if not task.read_at:
+            return f"the task's data is at {task.pinned}"
+        own = next((each for each in fog.nodes if _is_own(task, each)), None)
+        if own is not None:
+            return f"the task's data is at {task.pinned}, where {own.name} can run it"
+    return _misfit(task, node)
+
+
+def eligible_nodes(task: Task, fog: Fog) -> list[str]:
+    """Return the names of the nodes that may run a task if their capacity suffices."""
+    fitting = [node for node in fog.by_name.values() if _misfit(task, node) is None]
+    own = [node.name for node in fitting if node.site == task.pinned]
+    if own or (task.pinned is not None and not task.read_at):
+        return own
+    return [node.name for node in fitting]
+
+
+def nearest_nodes(task: Task, names: Sequence[str], fog: Fog) -> list[str]:
+    """Return those eligible nodes that are nearest to the data of a task.
+
+    All are returned if the task reads no data, or if its nodes are at the site of the data.
+    """
+    if task.pinned is None or any(fog.site_of(name) == task.pinned for name in names):
+        return list(names)
+    latencies = {name: data_latency_ms(task, name, fog) for name in names}
+    limit = min(latencies.values(), default=0.0) + _SAME_LATENCY_MS
+    return [name for name in names if latencies[name] <= limit]
+
+
+def _is_own(task: Task, node: Node) -> bool:
+    return node.site == task.pinned and _misfit(task, node) is None
+
+
+def _misfit(task: Task, node: Node) -> str | None:
+    """Return why a node does not fit a task, wherever its data is; None: the node fits."""
     for label, value in sorted(task.labels.items()):
         if node.attributes.get(label) != value:
             return f"the node is not labelled {label}={value}"
@@ -19,11 +56,6 @@ def ineligibility(task: Task, node: Node) -> str | None:
     if node.clock_mhz < task.clock_mhz:
         return f"{task.clock_mhz:g} MHz needed, it has {node.clock_mhz:g}"
     return None
-
-
-def eligible_nodes(task: Task, fog: Fog) -> list[str]:
-    """Return the names of the nodes that may run a task if their capacity suffices."""
-    return [name for name, node in fog.by_name.items() if ineligibility(task, node) is None]
 
 
 def by_priority(jobs: Iterable[Job], current: Placement) -> list[Job]:

@@ -3,7 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 from analytics_enabler.scheduling.builtin.capacity import FreeCapacity, refusals
-from analytics_enabler.scheduling.builtin.eligibility import by_priority, eligible_nodes
+from analytics_enabler.scheduling.builtin.eligibility import (
+    by_priority,
+    eligible_nodes,
+    nearest_nodes,
+)
 from analytics_enabler.scheduling.interface import Decision
 from analytics_enabler.scheduling.model.jobs import Assignment, Job, Placement, Setting, Task
 from analytics_enabler.scheduling.model.snapshot import Fog
@@ -20,7 +24,10 @@ NodeByTask = dict[str, str]
 
 
 class Fair:
-    """Places each task on the node with the least load; running tasks rarely move."""
+    """Places each task on the node with the least load; running tasks rarely move.
+
+    A task that reads the data of another site goes to one of the nodes nearest to these data.
+    """
 
     def prepare(self, settings: Mapping[str, Setting]) -> None:
         """Ignore the settings: ``fair`` has no settings."""
@@ -69,7 +76,8 @@ def retain_running(job: Job, fog: Fog, current: Placement, free: FreeCapacity) -
     for task in job.in_order:
         match current.by_task.get((job.id, task.id), ()):
             case (at,) if (
-                at.node in eligible_nodes(task, fog) and free.shortage(task, at.node) is None
+                at.node in eligible_nodes(task, fog)
+                and free.shortage(task, at.node, is_running=True) is None
             ):
                 free.allocate(task, at.node)
                 retained[task.id] = at.node
@@ -92,7 +100,7 @@ def _place_missing(job: Job, fog: Fog, nodes: NodeByTask, free: FreeCapacity) ->
     for task in sorted(missing, key=lambda t: (t.pinned is None, -t.cores, -t.memory_mb, t.id)):
         fitting = [node for node in eligible_nodes(task, fog) if free.shortage(task, node) is None]
         if fitting:
-            nodes[task.id] = _least_loaded(fitting, task, free)
+            nodes[task.id] = _least_loaded(nearest_nodes(task, fitting, fog), task, free)
             free.allocate(task, nodes[task.id])
         elif task.pinned is None:
             return False
@@ -112,11 +120,14 @@ def _rebalance(
 
 def _move(task: Task, fog: Fog, nodes: NodeByTask, free: FreeCapacity) -> bool:
     here = nodes[task.id]
+    if fog.by_name[here].suspected:
+        return False
     others = [n for n in eligible_nodes(task, fog) if n != here and free.shortage(task, n) is None]
+    others = [n for n in nearest_nodes(task, [here, *others], fog) if n != here]
     if not others:
         return False
     there = _least_loaded(others, task, free)
-    if free.load(there, task) >= free.load(here) - _MIN_GAIN:
+    if free.cost(there, task) >= free.load(here) - _MIN_GAIN:
         return False
     free.release(task, here)
     free.allocate(task, there)
@@ -125,4 +136,4 @@ def _move(task: Task, fog: Fog, nodes: NodeByTask, free: FreeCapacity) -> bool:
 
 
 def _least_loaded(nodes: Sequence[str], task: Task, free: FreeCapacity) -> str:
-    return min(nodes, key=lambda node: (free.load(node, task), node))
+    return min(nodes, key=lambda node: (free.cost(node, task), node))

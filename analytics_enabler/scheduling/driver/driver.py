@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from analytics_enabler.scheduling.driver.hysteresis import stabilize
 from analytics_enabler.scheduling.interface import Decision
 from analytics_enabler.scheduling.model.jobs import Assignment, Job, Placement, Refusal
 from analytics_enabler.scheduling.model.snapshot import Fog
@@ -12,13 +13,10 @@ from analytics_enabler.scheduling.sandbox.guard import Outcome, decide
 from mistbow.clock import Clock
 
 REFRESH_MS = 60_000
-"""The age (ms) at which a decision is renewed even if jobs, nodes and latencies are unchanged.
+"""The age (ms) at which a decision is renewed even if the jobs and the fog are unchanged.
 
-Free capacity and small differences in latency change without causing a decision.
+Changes of reliability, and small changes of the fog's figures, cause no decision.
 """
-
-LATENCY_STEP_MS = 5.0
-"""The step (ms) to which latencies are rounded for comparison, because measurements vary."""
 
 NodesByJob = Mapping[str, Mapping[str, str]]
 """Job id -> task -> node, for placed tasks."""
@@ -35,7 +33,8 @@ class PlacementDriver:
     def __init__(self, clock: Clock, settings: SchedulerSettings = _NO_SETTINGS) -> None:
         self._clock = clock
         self._settings = settings
-        self._decided: tuple[object, ...] | None = None
+        self._fog = Fog(())
+        self._decided: tuple[tuple[Job, ...], Fog] | None = None
         self._decided_at = 0
         self._failed: dict[str, tuple[object, str]] = {}
         self.outcome = Outcome(Decision(Placement()), {})
@@ -44,8 +43,10 @@ class PlacementDriver:
         """Return the placement of the jobs: job id -> task -> node.
 
         A new decision is requested if the jobs or the fog have changed since the last decision, or
-        ``REFRESH_MS`` after the last decision. ``current``: the nodes that run the tasks now.
+        ``REFRESH_MS`` after the last decision. Small changes of the fog's figures are ignored.
+        ``current``: the nodes that run the tasks now.
         """
+        self._fog = fog = stabilize(fog, self._fog)
         fog_state = _comparable(fog)
         decided = (tuple(jobs), fog_state)
         now = self._clock()
@@ -108,12 +109,7 @@ def _jobs_of(request_name: str, jobs: Sequence[Job]) -> tuple[Job, ...]:
     return tuple(job for job in jobs if job.request_name == request_name)
 
 
-def _comparable(fog: Fog) -> object:
-    """Return a comparable value that differs if a change of the fog requires a new decision."""
-    nodes = [
-        msgspec.structs.replace(node, cores_free=0.0, memory_free_mb=0.0) for node in fog.nodes
-    ]
-    links = [
-        (link.source, link.target, round(link.latency_ms / LATENCY_STEP_MS)) for link in fog.links
-    ]
-    return nodes, links
+def _comparable(fog: Fog) -> Fog:
+    """Return a fog that differs if a change of the fog requires a new decision."""
+    nodes = [msgspec.structs.replace(node, reliability=1.0) for node in fog.nodes]
+    return Fog(tuple(nodes), fog.links)

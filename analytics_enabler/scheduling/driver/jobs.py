@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from analytics.plan.demand import demand_of
 from analytics.plan.fragments import Fragment, Merge, Partial
 from analytics.plan.logical_operators import user_operators_of
 from analytics_enabler.catalogue import SeriesLocation
@@ -11,12 +12,6 @@ from analytics_enabler.fragments import Tasks
 from analytics_enabler.groups import Group
 from analytics_enabler.scheduling.driver.traffic import estimate_pane_bytes
 from analytics_enabler.scheduling.model.jobs import Job, Task, TaskStream
-
-PARTIAL_CORES, PARTIAL_MEMORY_MB = 0.1, 64.0
-"""The assumed demand of a partial fragment: a query in Spark's driver that is mostly idle."""
-
-RESULT_CORES, RESULT_MEMORY_MB = 0.1, 96.0
-"""The assumed demand of a whole fragment or a merge, each of which also has windows in memory."""
 
 
 def job_of(group: Group, tasks: Tasks, sink: str, series: Sequence[SeriesLocation]) -> Job:
@@ -58,17 +53,12 @@ def request_name_of(group: Group) -> str:
 
 
 def _task(name: str, fragment: Fragment) -> Task:
+    demand = demand_of(fragment)
     match fragment:
-        case Partial(source=source):
-            return Task(
-                id=name, cores=PARTIAL_CORES, memory_mb=PARTIAL_MEMORY_MB, pinned=source.site
-            )
         case Merge():
-            return Task(id=name, cores=RESULT_CORES, memory_mb=RESULT_MEMORY_MB)
+            pinned = None
+        case Partial(source=source):
+            pinned = source.data_site
         case _:
-            return Task(
-                id=name,
-                cores=RESULT_CORES,
-                memory_mb=RESULT_MEMORY_MB,
-                pinned=fragment.source.site,
-            )
+            pinned = fragment.source.site
+    return Task(id=name, cores=demand.cores, memory_mb=demand.memory_mb, pinned=pinned)

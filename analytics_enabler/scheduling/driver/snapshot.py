@@ -1,44 +1,72 @@
 """The snapshot of the fabric that schedulers receive."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+
+import msgspec
 
 from analytics_enabler.scheduling.model.snapshot import Fog, Link, Node
-from mistbow.fabric import Fabric, Site, Worker
+from mistbow.fabric import Fabric, Site, SiteLink, Worker
+
+_NO_OTHERS: Mapping[str, float] = {}
 
 
-def fog_of(fabric: Fabric, dead: Collection[str] = ()) -> Fog:
+def fog_of(
+    fabric: Fabric,
+    dead: Collection[str] = (),
+    suspected: Collection[str] = (),
+    others_mb: Mapping[str, float] = _NO_OTHERS,
+) -> Fog:
     """Return the fog: a node for each available worker, and the measured links.
 
-    ``dead``: the names of workers that are considered dead and have no node. If only one direction
-    of a link was measured, the other direction gets the same latency.
+    ``dead``: the names of workers that are considered dead and have no node. ``suspected``: the
+    names of workers that are suspected, in addition to those that the fabric suspects.
+    ``others_mb``: worker -> the memory (MB) that fragments of other domains need, which is not
+    free. If only one direction of a link was measured, the other one gets the same figures.
     """
-    nodes = {worker.name: _node(worker, site) for site, worker in available_workers(fabric)}
-    latencies = {(link.target, link.source): link.latency_ms for link in fabric.links}
-    latencies |= {(link.source, link.target): link.latency_ms for link in fabric.links}
+    nodes = {
+        worker.name: _node(worker, site, is_suspected=worker.name in suspected)
+        for site, worker in available_workers(fabric)
+    }
+    for name in nodes.keys() & others_mb.keys():
+        free_mb = max(nodes[name].memory_free_mb - others_mb[name], 0.0)
+        nodes[name] = msgspec.structs.replace(nodes[name], memory_free_mb=free_mb)
+    links = {(link.target, link.source): link for link in fabric.links}
+    links |= {(link.source, link.target): link for link in fabric.links}
     return Fog(
         tuple(nodes[name] for name in sorted(nodes) if name not in dead),
-        tuple(
-            Link(source=source, target=target, latency_ms=max(latencies[source, target], 0.0))
-            for source, target in sorted(latencies)
-        ),
+        tuple(_link(*ends, links[ends]) for ends in sorted(links)),
+    )
+
+
+def _link(source: str, target: str, measured: SiteLink) -> Link:
+    return Link(
+        source=source,
+        target=target,
+        latency_ms=max(measured.latency_ms, 0.0),
+        bandwidth_mbps=measured.bandwidth_mbps,
+        loss=min(max(measured.loss or 0.0, 0.0), 1.0),
     )
 
 
 def available_workers(fabric: Fabric) -> Iterator[tuple[Site, Worker]]:
-    """Yield (site, worker) for each worker with capacity at a reachable site.
+    """Yield (site, worker) for each worker with capacity at a reachable or suspected site.
 
-    Placements identify workers by name. If several workers have the same name, only the worker at
-    the site whose name sorts first is available.
+    The workers of a suspected site are suspected. Placements identify workers by name. If several
+    workers have the same name, only the worker at the site whose name sorts first is available;
+    suspected sites come last.
     """
     names: set[str] = set()
-    for site in sorted(fabric.sites, key=lambda site: site.name):
-        for worker in site.workers if site.reachable else ():
+    for site in sorted(fabric.sites, key=lambda site: (site.suspected, site.name)):
+        for announced in site.workers if site.reachable or site.suspected else ():
+            worker = msgspec.structs.replace(
+                announced, suspected=announced.suspected or site.suspected
+            )
             if worker.cores > 0 and worker.memory_mb > 0 and worker.name not in names:
                 names.add(worker.name)
                 yield site, worker
 
 
-def _node(worker: Worker, site: Site) -> Node:
+def _node(worker: Worker, site: Site, *, is_suspected: bool) -> Node:
     return Node(
         name=worker.name,
         site=site.name,
@@ -50,4 +78,6 @@ def _node(worker: Worker, site: Site) -> Node:
         region=worker.region or site.region,
         labels={**site.labels, **worker.labels},
         operators=worker.operators,
+        suspected=is_suspected or worker.suspected,
+        reliability=min(max(worker.reliability, 0.0), 1.0),
     )

@@ -18,10 +18,15 @@ Setting = str | float | bool | tuple[str | float | bool, ...]
 class Task(msgspec.Struct, frozen=True, kw_only=True):
     """One fragment as a scheduler sees it: its demand, and the conditions on a node to run it.
 
-    A node is eligible if all of these conditions are true: the node has all the ``labels``
-    (``node``, ``site`` and ``region`` are treated as labels); all the ``operators`` are installed
-    on the node; the clock speed of the node is at least ``clock_mhz``; the node is at the site
-    ``pinned``, which stores the data of the task (None: the node may be at any site).
+    A node fits if all of these conditions are true: the node has all the ``labels`` (``node``,
+    ``site`` and ``region`` are treated as labels); all the ``operators`` are installed on the node;
+    the clock speed of the node is at least ``clock_mhz``.
+
+    ``pinned``: the site that stores the data of the task; None: the task reads no site's data. If
+    a fitting node is at this site, only the fitting nodes there are eligible. Otherwise, every
+    fitting node is eligible, and reads the data over the network at one of the sites ``read_at``:
+    at present the site itself. If ``read_at`` is empty, only nodes at the site can
+    read the data.
     """
 
     id: str
@@ -31,6 +36,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     labels: Mapping[str, str] = {}
     operators: tuple[str, ...] = ()
     pinned: str | None = None
+    read_at: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not (0 <= self.cores < math.inf and 0 <= self.memory_mb < math.inf):
@@ -38,6 +44,18 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
                 f"task {self.id}: its demand must be finite and at least 0 "
                 f"(got {self.cores} cores, {self.memory_mb} MB)"
             )
+
+
+def data_latency_ms(task: Task, node: str, fog: Fog) -> float:
+    """Return the latency in ms from the data of a task to a node; 0 for a task without data.
+
+    A node at another site reads the data at the nearest of the sites ``read_at``.
+    """
+    if task.pinned is None:
+        return 0.0
+    if fog.site_of(node) == task.pinned or not task.read_at:
+        return fog.latency_ms(task.pinned, node)
+    return min(fog.latency_ms(site, node) for site in task.read_at)
 
 
 class TaskStream(msgspec.Struct, frozen=True, kw_only=True):
@@ -162,9 +180,8 @@ def critical_path_ms(job: Job, placement: Placement, fog: Fog) -> float:
         ready[task.id] = {}
         for assignment in placement.by_task.get((job.id, task.id), ()):
             node = assignment.node
-            from_data = 0.0 if task.pinned is None else fog.latency_ms(task.pinned, node)
             at = max(
-                [from_data]
+                [data_latency_ms(task, node, fog)]
                 + [
                     before + fog.latency_ms(source, node)
                     for input_ in job.inputs[task.id]

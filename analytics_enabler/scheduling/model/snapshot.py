@@ -15,7 +15,9 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
     ``operators``: the installed operators from other packages. ``clock_mhz``: the clock speed; 0:
     unknown. The free capacity includes the capacity that tasks of the same scheduling request
-    already use, because these tasks are placed again.
+    already use, because these tasks are placed again. ``suspected``: whether the node may have
+    failed; it keeps its tasks, but gets no further tasks. ``reliability``: from 0 to 1; each recent
+    failure of the node lowers it.
     """
 
     name: str
@@ -28,6 +30,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     region: str = ""
     labels: Mapping[str, str] = {}
     operators: tuple[str, ...] = ()
+    suspected: bool = False
+    reliability: float = 1.0
 
     def __post_init__(self) -> None:
         if not (0 <= self.cores_free <= self.cores and 0 < self.cores < math.inf):
@@ -39,6 +43,10 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(
                 f"node {self.name}: the free memory must be from 0 to all of its memory "
                 f"(got {self.memory_free_mb} of {self.memory_mb} MB)"
+            )
+        if not 0 <= self.reliability <= 1:
+            raise ValueError(
+                f"node {self.name}: the reliability must be from 0 to 1 (got {self.reliability})"
             )
 
     @property

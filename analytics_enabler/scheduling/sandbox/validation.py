@@ -44,7 +44,7 @@ def _invalid_assignment(assignment: Assignment, task: Task, fog: Fog) -> str | N
         return "there is no such node"
     if not 0 < assignment.share <= 1:
         return f"the node's share must be above 0 and at most 1 (got {assignment.share})"
-    return ineligibility(task, node)
+    return ineligibility(task, node, fog)
 
 
 def _of_jobs(decision: Decision, jobs: Sequence[Job]) -> Iterator[str]:

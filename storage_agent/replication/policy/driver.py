@@ -11,13 +11,14 @@ from mistbow.clock import Clock
 from mistbow.fabric import Site
 from mistbow.runtime.periodic import PeriodicTask, Schedule
 from mistbow.streams.schemas import RAW
+from storage_agent.decay import stability
 from storage_agent.membership.fabric_membership import FabricMembership
 from storage_agent.replication.facts import health_of, replica_facts
 from storage_agent.replication.follower.follower import Follower
 from storage_agent.replication.policy.fragile_first import is_fragile
 from storage_agent.replication.policy.insight_readers import InsightReaders
 from storage_agent.replication.policy.read_counts import ReadCounts
-from storage_agent.replication.policy.stability import StabilityMonitor, stability
+from storage_agent.replication.policy.stability import StabilityMonitor
 from storage_agent.replication.policy.view import Policy, SiteView, View
 from storage_agent.replication.restrictions import SiteRestrictions
 from storage_agent.replication.source.copies import Copies

@@ -8,9 +8,9 @@ import msgspec
 from mistbow.client.fields import Names
 from mistbow.client.operation_model import SeriesFilter
 from mistbow.clock import Clock
+from storage_agent.decay import DecayingCount
 from storage_agent.http.points import GetBody
 from storage_agent.replication.filters import canonical_text
-from storage_agent.replication.policy.decay import DecayingCount
 from storage_agent.timeseries.catalogue import Catalogue
 from storage_agent.timeseries.point_queries import name_set, select_series
 

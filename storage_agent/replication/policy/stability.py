@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 
 from mistbow.clock import Clock
+from storage_agent.decay import DecayingCount
 from storage_agent.membership.fabric_membership import FabricMembership
 from storage_agent.replication.facts import HEALTH_KEY, Health, health_of
-from storage_agent.replication.policy.decay import DecayingCount
 
 HALF_LIFE_MS = 3_600_000
 RESTART = 1.0
@@ -114,15 +114,6 @@ class StabilityMonitor:
 
     def _history(self, site: str) -> _PeerHistory:
         return self._peers.get(site, _PeerHistory())
-
-
-def stability(instability: float) -> float:
-    """Return the stability, from 0 to 1, that corresponds to an instability.
-
-    >>> stability(0), stability(1), stability(3)
-    (1.0, 0.5, 0.25)
-    """
-    return 1 / (1 + instability)
 
 
 def _differs(published: Health, now: Health) -> bool:

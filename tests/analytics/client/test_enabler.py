@@ -1,16 +1,17 @@
 """Clients of the enabler continue to receive results after a connection breaks."""
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse, Response
 
 from analytics.client.enabler import AsyncEnablerClient, EnablerClient
 from mistbow.client import methods
 from mistbow.errors import MistbowError, NotFoundError
+from tests.support.http_server import served
 
 _RESULTS = 2
 
@@ -27,34 +28,19 @@ def enabler() -> Iterator[str]:
     The deployment ``deleted`` has two results, and then no longer exists (404). The deployment
     ``refused`` has one result, and then refuses requests (403). No other deployments exist.
     """
+    app = FastAPI()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            last = int(self.headers.get("Last-Event-ID") or 0)
-            deployment = self.path.split("/")[3]
-            if deployment == "refused" and last:
-                self._answer(403, json.dumps(_error("forbidden")).encode(), "application/json")
-            elif deployment not in ("deleted", "refused") or last == _RESULTS:
-                self._answer(404, json.dumps(_error("not_found")).encode(), "application/json")
-            else:
-                self._answer(200, _event(last + 1), "text/event-stream")
+    @app.get("/api/insights/{deployment}/results/follow")
+    def answer(deployment: str, request: Request) -> Response:
+        last = int(request.headers.get("Last-Event-ID") or 0)
+        if deployment == "refused" and last:
+            return JSONResponse(_error("forbidden"), 403)
+        if deployment not in ("deleted", "refused") or last == _RESULTS:
+            return JSONResponse(_error("not_found"), 404)
+        return Response(_event(last + 1), media_type="text/event-stream")
 
-        def _answer(self, status: int, body: bytes, kind: str) -> None:
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.send_header("Content-Type", kind)
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+    with served(app) as url:
+        yield url
 
 
 def _error(code: str) -> dict[str, Any]:

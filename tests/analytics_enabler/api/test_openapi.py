@@ -6,8 +6,9 @@ from typing import Any
 
 import httpx
 
+from mistbow.client.agent import AgentClient
+from mistbow.client.agent_model import Point
 from mistbow.clock import system_clock
-from tests.analytics_enabler.recording_worker import RecordingWorker
 from tests.support.openapi import check_declared
 
 _TEXT = """
@@ -34,7 +35,14 @@ def requests(deployment: str) -> Iterator[tuple[str, str, Any]]:
             f"/api/insights/{name}",
             {"queries": f"{_TEXT}d = COMPUTE MAX(x, 10 s) EVERY 5 s"},
         )
+        yield "POST", f"/api/insights/{name}/pause", None
+        yield "GET", f"/api/insights/{name}", None
+        yield "POST", f"/api/insights/{name}/resume", None
+        yield "GET", f"/api/insights/{name}/decisions", None
+        yield "GET", f"/api/decisions?insight={name}/a", None
         yield "DELETE", f"/api/insights/{name}", None
+    yield "GET", "/api/decisions?limit=1", None
+    yield "GET", "/api/decisions?limit=0", None
     for path in ("/healthz", "/readyz", "/metrics"):
         yield "GET", path, None
 
@@ -53,12 +61,9 @@ def check_answer(document: dict[str, Any], answer: httpx.Response) -> None:
     check_declared(document, operation, answer.status_code, kind, answer.content)
 
 
-def test_answers_are_as_declared(
-    enabler_url: str, agent_url: str, announced: RecordingWorker
-) -> None:
+def test_answers_are_as_declared(enabler_url: str, agent: AgentClient) -> None:
     now = system_clock()
-    point = {"metricID": "x", "entityID": "e", "val": 1, "timestamp": now}
-    httpx.post(f"{agent_url}/put", json={"monitoring": [point]}).raise_for_status()
+    agent.put([Point("x", "e", now, 1.0)])
     document = httpx.get(f"{enabler_url}/openapi.json").json()
     submitted = httpx.post(f"{enabler_url}/api/insights", json={"queries": _TEXT})
     check_answer(document, submitted)

@@ -85,3 +85,65 @@ def test_ended_generations_are_bounded() -> None:
 def test_events_survive_json_round_trip() -> None:
     event = DeploymentSaved(deployment(OLD).defined_by(definitions(NEW), since=99))
     assert msgspec.json.decode(msgspec.json.encode(event), type=Event) == event
+
+
+def test_paused_deployment_ends_at_the_frontier_and_resumes_with_new_generations() -> None:
+    paused = deployment(OLD, since=10).paused(1000, lambda _: 99)
+    assert uids(paused) == ["d-1/a/1", "d-1/b/1", "d-1/c/1"]
+    assert [(g.since, g.until, g.settled) for g in paused.live] == [(10, 99, False)] * 3
+    assert (paused.paused_at, paused.ended) == (1000, ())
+    assert len(paused.running) == 3
+    settled = paused.settled_to({ALL: 99})
+    assert settled.running == ()
+    resumed = settled.resumed(1500, 500)
+    assert uids(resumed) == ["d-1/a/2", "d-1/b/2", "d-1/c/2"]
+    assert [(g.since, g.until) for g in resumed.live] == [(500, None)] * 3
+    assert [(g.since, g.until, g.paused) for g in resumed.ended] == [(10, 99, False)] * 3
+    assert (resumed.paused_at, resumed.updated_at, len(resumed.running)) == (None, 1500, 3)
+
+
+def test_amended_paused_deployment_stays_paused() -> None:
+    paused = deployment(OLD, since=10).paused(1000, lambda _: 99).settled_to({ALL: 99})
+    amended = paused.defined_by(definitions(NEW), since=200)
+    assert uids(amended) == ["d-1/b/1", "d-1/c/2", "d-1/d/1"]
+    assert amended.paused_at == 1000
+    assert amended.running == ()
+    assert {each.uid for each in amended.ended} == {"d-1/a/1", "d-1/c/1"}
+    assert not any(each.paused for each in amended.ended)
+    assert uids(amended.resumed(1500, 300)) == ["d-1/b/2", "d-1/c/3", "d-1/d/2"]
+
+
+def test_insight_over_feed_resumes_after_its_last_result() -> None:
+    text = "w: STREAM FROM stream(name='w'); a = COMPUTE AVG(x FROM (w)) EVERY 5 s"
+    resumed = deployment(text).paused(1000, lambda _: 70).resumed(1500, 2000)
+    assert [(g.since, g.until) for g in resumed.generations] == [(0, 70), (70, None)]
+    amended = (
+        deployment(text)
+        .paused(1000, lambda _: 70)
+        .defined_by(definitions(text.replace("AVG", "MAX")), since=3000)
+    )
+    (generation,) = amended.resumed(1500, 4000).live
+    assert generation.since == 0
+
+
+def test_insight_paused_before_its_first_tick_has_no_ticks() -> None:
+    paused = deployment(OLD, since=10).paused(1000, lambda _: 10)
+    assert paused.running == ()
+    assert [(g.since, g.until) for g in paused.live] == [(10, 10)] * 3
+
+
+def test_former_generation_of_each_insight_is_retained() -> None:
+    many = "; ".join(f"a{n} = COMPUTE AVG(x, {n + 1} s) EVERY 5 s" for n in range(2 * MAX_ENDED))
+    resumed = deployment(many, since=1).paused(1000, lambda _: 99).resumed(1500, 500)
+    assert len(resumed.ended) == len(resumed.live) == 2 * MAX_ENDED
+    again = resumed.paused(2000, lambda _: 600).resumed(2500, 700)
+    assert {each.number for each in again.ended} == {2}
+
+
+def test_deployment_of_an_earlier_version_is_not_paused() -> None:
+    stored = msgspec.json.decode(msgspec.json.encode(DeploymentSaved(deployment(OLD))))
+    del stored["deployment"]["paused_at"]
+    for generation in stored["deployment"]["generations"]:
+        del generation["paused"]
+    event = event_from_json(msgspec.json.encode(stored).decode())
+    assert event == DeploymentSaved(deployment(OLD))

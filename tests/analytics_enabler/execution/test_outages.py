@@ -4,11 +4,11 @@ import pytest
 
 from analytics.plan.status import FragmentStatus
 from analytics_enabler.execution import outages
+from analytics_enabler.execution.lifecycle import State, StateReport
 from analytics_enabler.execution.outages import Outage, in_order
-from analytics_enabler.execution.progress import Progress, ProgressReport
 from analytics_enabler.execution.reports import DeploymentReport, InsightReport
-from mistbow.errors import FencedError, UnavailableError
-from mistbow.fabric import Worker
+from mistbow.errors import CapacityError, FencedError, UnavailableError
+from mistbow.fabric import FragmentLimit, Worker
 
 SINCE = 1795262400000
 AT = "since 2026-11-21T12:00:00Z"
@@ -40,6 +40,12 @@ GOLDEN = [
         "The enabler uses a worker there as soon as it announces itself: start `mistbow worker`.",
     ),
     (
+        outages.site_without_worker("edge", SINCE, (), ["w1: no memory.", "w2: no cores"]),
+        f"the site edge has no worker {AT}: no worker has announced itself there, and no worker "
+        "elsewhere reads its points: w1: no memory; w2: no cores. The enabler uses a worker there "
+        "as soon as it announces itself: start `mistbow worker`.",
+    ),
+    (
         outages.unplaced_task("all.fair", "merge", SINCE, ["a: no memory.", "b: no cores"]),
         f"no worker can run all.fair, merge {AT}: a: no memory; b: no cores. The enabler places it "
         "as soon as a worker can run it: add such a worker, or change the options of the insight.",
@@ -59,6 +65,25 @@ GOLDEN = [
         outages.refusing_worker(WORKER, SINCE, TimeoutError()),
         "the worker edge-a at http://edge:8100 does not run the fragments of the enabler "
         f"{AT}: TimeoutError. The enabler tries again every 0.5 s.",
+    ),
+    (
+        outages.full_worker(
+            WORKER,
+            SINCE,
+            CapacityError("the fragment q needs 180 MB of memory, and 40 MB of 1900 MB is free"),
+        ),
+        f"the worker edge-a at http://edge:8100 is full {AT}: the fragment q needs 180 MB of "
+        "memory, and 40 MB of 1900 MB is free. Its other fragments run on. The enabler places this "
+        "one elsewhere, or here when there is memory: give the worker more memory, remove "
+        "insights, or add a worker.",
+    ),
+    (
+        outages.killed_worker(
+            "edge-a", FragmentLimit(fragments=6, killed_at=SINCE, ran=7, until=SINCE + 300_000)
+        ),
+        f"the worker edge-a runs at most 6 fragments {AT}: the kernel killed it for lack of memory "
+        "while it ran 7. The worker accepts one more at 2026-11-21T12:05:00Z: give it more memory, "
+        "remove insights, or add a worker.",
     ),
     (
         outages.failed_fragment("edge-a", status()),
@@ -136,7 +161,7 @@ def test_outage_of_an_older_worker_ends_neither_in_none_nor_in_a_traceback(
 def test_error_begins_with_the_first_outage_and_is_bounded() -> None:
     given = [Outage(f"outage {since}", since, "why", "Next") for since in (5, 3, 4, 2)]
     given.append(Outage("outage without a time", None, "why", "Next"))
-    report = InsightReport(ProgressReport(Progress.WAITING), tuple(in_order(given)), ("q: gap",))
+    report = InsightReport(StateReport(State.PLACING), tuple(in_order(given)), ("q: gap",))
     for error in (report.error, DeploymentReport({"q": report, "r": report}).error):
         assert error is not None
         assert error.startswith("outage 2 since 1970-01-01T00:00:00Z: why. Next. outage 3 since ")
@@ -145,5 +170,5 @@ def test_error_begins_with_the_first_outage_and_is_bounded() -> None:
 
 
 def test_error_without_outages_is_none() -> None:
-    assert InsightReport(ProgressReport(Progress.RUNNING), (), ()).error is None
-    assert InsightReport(ProgressReport(Progress.RUNNING), (), ("q: gap",)).error == "q: gap"
+    assert InsightReport(StateReport(State.RUNNING), (), ()).error is None
+    assert InsightReport(StateReport(State.RUNNING), (), ("q: gap",)).error == "q: gap"

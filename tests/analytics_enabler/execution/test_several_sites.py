@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from analytics.client.enabler import EnablerClient
+from analytics.insight_models import Accepted
 from analytics.plan.fragments import Fragment, Merge, Partial, StreamLocation, Whole
 from ignite_server.ports import free_ports
 from ignite_server.server import IgniteServer
@@ -95,6 +96,12 @@ class TwoSites:
         }
 
 
+def lifecycle(enabler: EnablerClient, deployment_id: str) -> str:
+    state = enabler.show(deployment_id).lifecycle
+    assert state is not None
+    return state.state
+
+
 def _waited(probe):  # type: ignore[no-untyped-def]
     return eventually(lambda: found if len(found := probe()) == 1 else None)
 
@@ -168,11 +175,14 @@ def test_partials_run_at_their_site_and_merge_reads_them(fog: TwoSites) -> None:
 
 def test_merge_of_dead_worker_moves(fog: TwoSites) -> None:
     with fog.enabler() as enabler:
-        enabler.submit(MEAN)
+        mean = enabler.submit(MEAN).deployment_id
         at, merge = fog.merge()
         fog.kill(at)
         _waited(lambda: {n: f for n, f in fog.running(Merge).items() if n != at})
         assert fog.merge()[1] == merge
+        moves = [each for each in enabler.decisions(mean) if each.kind == "fragment_moved"]
+        assert [each.why.startswith(f"the worker {at} ") for each in moves] == [True]
+        eventually(lambda: "worker_dead" in {each.kind for each in enabler.decisions()})
         fog.workers[at].fragments.clear()
         fog.start(at)
         eventually(lambda: len(fog.partials()) == 2)
@@ -291,6 +301,10 @@ def test_error_names_the_unreachable_site_and_what_happens_there(fog: TwoSites) 
         mean = enabler.submit(MEAN).deployment_id
         here = enabler.submit(HERE).deployment_id
         eventually(lambda: len(fog.partials()) == 2 and fog.running(Whole))
+        first_tick = enabler.show(mean).insights[0].first_tick
+        for worker in fog.workers.values():
+            worker.frontier = first_tick
+        eventually(lambda: lifecycle(enabler, mean) == "running")
         fog.edge_agent.close()
         cut = "the site edge is unreachable since 20"
         for each, consequence in (
@@ -303,8 +317,114 @@ def test_error_names_the_unreachable_site_and_what_happens_there(fog: TwoSites) 
             assert ": its agent does not answer the site cloud. " in (shown.error or "")
             assert consequence in (shown.error or "")
             assert shown.insights[0].error == shown.error
-        shown = enabler.show(here)
-        assert (shown.status, shown.status_since is None) == ("waiting for a worker", False)
+        # While the site is only suspected, the answers of its worker still count.
+        shown = eventually(
+            lambda: (
+                found if (found := enabler.show(here)).status == "waiting for a worker" else None
+            )
+        )
+        assert shown.status_since is not None
+        assert lifecycle(enabler, here) == "placing"
+        assert lifecycle(enabler, mean) == "degraded"
+        ((missing,),) = (each.missing_sites for each in enabler.show(mean).insights)
+        assert (missing.site, missing.since is None) == ("edge", False)
+        assert missing.why.startswith("the site edge is unreachable: its agent does not answer")
+        assert enabler.show(mean).status == "running"
+        kinds = {each.subject: each.kind for each in enabler.decisions()}
+        assert kinds["edge"] == "site_missing"
+
+
+def about_sites(accepted: Accepted) -> list[str]:
+    """Return the warnings about sites; other warnings are about metrics without points."""
+    messages = [warning.message for warning in accepted.warnings]
+    return [message for message in messages if "the site " in message]
+
+
+def without_edge_worker(fog: TwoSites) -> AgentClient:
+    """End the worker at the edge; return a client of the cloud's agent, which has noticed it."""
+    cloud = AgentClient(fog.cloud_url)
+    fog.kill("edge-a")
+    eventually(
+        lambda: [len(site.workers) for site in cloud.fabric().sites] == [2, 0],
+        what="the edge has no worker",
+    )
+    return cloud
+
+
+def test_points_of_site_without_worker_are_read_by_worker_elsewhere(fog: TwoSites) -> None:
+    without_edge_worker(fog)
+    with fog.enabler() as enabler:
+        eventually(lambda: "at cloud reads its points" in enabler.explain_text(MEAN))
+        accepted = enabler.submit(f"{MEAN}; {HERE}")
+        (warning,) = about_sites(accepted)
+        said = r"the site edge has no worker; the worker cloud-. at cloud reads its points"
+        assert re.fullmatch(said + r" \(\d+ ms away\)", warning)
+        eventually(lambda: len(fog.partials()) == 2)
+        assert sorted(at.split()[1] for at in fog.partials().values()) == ["cloud", "edge"]
+        _, merge = fog.merge()
+        # The panes are in the cloud: a cut of the edge does not delay the merge.
+        assert [(s.site, s.data_site) for s in merge.sources] == [
+            ("cloud", "cloud"),
+            ("cloud", "edge"),
+        ]
+        ((_, (whole,)),) = _waited(lambda: fog.running(Whole)).items()
+        assert isinstance(whole, Whole)
+        assert (whole.source.site, whole.target.site) == ("edge", "edge")
+        for insight in enabler.show(accepted.deployment_id).insights:
+            (read,) = insight.remote_reads
+            assert (read.site, read.read_at, read.worker_site) == ("edge", "edge", "cloud")
+            assert read.reason == "the site has no worker"
+        assert re.search(said, enabler.explain_text(PEAK))
+        edges = {e.source: e for e in enabler.explain(PEAK).groups[0].edges}
+        assert not edges["edge/raw"].is_local
+        before = fog.partials()
+
+        # A worker at the edge takes over, with the same stream of panes.
+        fog.start("edge-a")
+        moved = eventually(
+            lambda: found if "edge-a edge" in (found := fog.partials()).values() else None
+        )
+        assert set(moved) == set(before)
+        assert fog.merge()[1] == merge
+        eventually(lambda: set(fog.running(Whole)) == {"edge-a"})
+        shown = enabler.show(accepted.deployment_id)
+        assert not any(insight.remote_reads for insight in shown.insights)
+        assert about_sites(enabler.submit("more = COMPUTE AVG(cpu, 10 s) EVERY 5 s")) == []
+
+
+def test_points_of_dead_workers_site_are_read_by_worker_elsewhere(fog: TwoSites) -> None:
+    with fog.enabler() as enabler:
+        enabler.submit(f"{MEAN}; {HERE}")
+        before = set(eventually(lambda: found if len(found := fog.partials()) == 2 else None))
+        fog.kill("edge-a")
+        moved = eventually(lambda: found if len(found := fog.partials()) == 2 else None)
+        assert set(moved) == before
+        assert sorted(at.split()[1] for at in moved.values()) == ["cloud", "edge"]
+        eventually(lambda: set(fog.running(Whole)) <= {"cloud-a", "cloud-b"} and fog.running(Whole))
+
+
+def test_site_that_is_cut_off_from_its_reader_is_named(fog: TwoSites) -> None:
+    without_edge_worker(fog)
+    for worker in fog.workers.values():
+        worker.frontier = 2**62
+    with fog.enabler() as enabler:
+        eventually(lambda: "at cloud reads its points" in enabler.explain_text(MEAN))
+        mean = enabler.submit(MEAN).deployment_id
+        eventually(lambda: enabler.show(mean).status == "running")
+        fog.edge_agent.close()
+        eventually(lambda: lifecycle(enabler, mean) == "degraded")
+        shown = enabler.show(mean)
+        assert re.fullmatch(
+            r"the site edge is unreachable since 20\S+: its agent does not answer the site cloud\. "
+            r"Results lack its later points, and are corrected when it is back\.",
+            shown.error or "",
+        )
+        (missing,) = shown.insights[0].missing_sites
+        assert (missing.site, missing.since is None) == ("edge", False)
+        # Once the site is no longer only suspected, a new deployment says so at once.
+        eventually(lambda: "reads its points" not in enabler.explain_text(PEAK))
+        (warning,) = about_sites(enabler.submit(PEAK))
+        assert warning == ("no worker reads the points of the site edge: the site is unreachable")
 
 
 def test_explain_reports_placement_and_traffic(fog: TwoSites) -> None:

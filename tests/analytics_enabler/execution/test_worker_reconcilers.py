@@ -1,21 +1,30 @@
 """Reconciliation of the desired fragments with the fragments that a worker runs."""
 
+import contextlib
+from collections.abc import AsyncIterator
+
 import httpx
 import msgspec
 import pytest
 
 from analytics.client.worker import AsyncWorkerClient
 from analytics.plan.fragments import Fragment
+from analytics.plan.orders import Lease
 from analytics.plan.status import FragmentStatus
 from analytics_enabler.execution.worker_reconcilers import DesiredFragments, WorkerReconciler
 from analytics_enabler.fragments import WHOLE, whole
 from analytics_enabler.groups import Group
+from mistbow.client.credentials import ServiceCredentials
 from mistbow.clock import system_clock
+from mistbow.domains import DEFAULT_DOMAIN
 from mistbow.errors import UnavailableError
 from mistbow.fabric import Worker
+from mistbow.failure_detector import Liveness
 from mistbow.name_resolver import UnresolvedNameError
+from tests.analytics_enabler.recording_worker import RecordingWorker
 from tests.analytics_enabler.support import plan_of
 from tests.support.conditions import aeventually
+from tests.support.http_server import served
 
 FRAGMENT = whole(Group(scope="s", scheduler="fair"), plan_of("a = COMPUTE AVG(x) EVERY 1 s"), "s")[
     WHOLE
@@ -23,6 +32,15 @@ FRAGMENT = whole(Group(scope="s", scheduler="fair"), plan_of("a = COMPUTE AVG(x)
 RUNNING = FragmentStatus(
     id=FRAGMENT.id, fingerprint=FRAGMENT.fingerprint, state="running", frontier=0
 )
+
+
+WORKER = Worker(
+    name="w", url="http://edge:8100", cores=1, memory_mb=1, cores_free=1, memory_free_mb=1
+)
+
+
+async def lease() -> Lease:
+    return Lease(1, 1)
 
 
 def missing(*observed: FragmentStatus) -> list[Fragment]:
@@ -49,44 +67,122 @@ def test_surplus_spares_desired_and_retained_fragments() -> None:
     assert DesiredFragments().surplus(observed) == observed
 
 
-class UnreachableWorker(AsyncWorkerClient):
-    """A client whose every call fails; ``failures``: how many calls have failed."""
+class ScriptedWorker(AsyncWorkerClient):
+    """A client whose calls fail with ``error``, as a transport does; None: they succeed."""
 
-    def __init__(self, error: Exception) -> None:
+    def __init__(self, error: Exception | None) -> None:
         super().__init__("http://127.0.0.1:1", attempts=1)
-        self._error = error
-        self.failures = 0
+        self.error = error
+        self.calls = 0
 
     async def list(self) -> list[FragmentStatus]:
-        """Raise the error, as a transport does."""
-        self.failures += 1
-        raise UnavailableError("the worker does not answer") from self._error
+        """Return no fragments, or raise the error."""
+        self.calls += 1
+        if self.error is not None:
+            raise UnavailableError("the worker does not answer") from self.error
+        return []
+
+
+class ManualSeconds:
+    """A clock (s) that a test sets."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.mark.integration  # it waits for requests of the reconciler
+async def test_reconciler_leaves_fragments_of_other_domains_alone() -> None:
+    recorder = RecordingWorker()
+    foreign = msgspec.structs.replace(FRAGMENT, id="foreign")
+    recorder.fragments = {"foreign": foreign, "stray": msgspec.structs.replace(foreign, id="stray")}
+    recorder.domains["foreign"] = "north"
+    with served(recorder.app()) as url:
+        worker = msgspec.structs.replace(WORKER, url=url)
+        client = AsyncWorkerClient(url, ServiceCredentials(url, ""), attempts=1)
+        reconciler = WorkerReconciler(
+            worker,
+            client,
+            DEFAULT_DOMAIN,
+            lease,
+            lambda: None,
+            system_clock,
+            ManualSeconds(),
+            is_known=True,
+        )
+        reconciler.set_desired(DesiredFragments({FRAGMENT.id: FRAGMENT}))
+
+        async def runs_its_own_fragment() -> bool:
+            return recorder.fragments.keys() == {"foreign", FRAGMENT.id}
+
+        await aeventually(runs_its_own_fragment)
+        assert reconciler.observed.keys() <= {"stray", FRAGMENT.id}
+        await reconciler.close()
+
+
+@contextlib.asynccontextmanager
+async def reconciler_of(
+    client: ScriptedWorker, seconds: ManualSeconds
+) -> AsyncIterator[WorkerReconciler]:
+    """Yield the reconciler of a worker that has answered before; close it afterwards."""
+    reconciler = WorkerReconciler(
+        WORKER, client, DEFAULT_DOMAIN, lease, lambda: None, system_clock, seconds, is_known=True
+    )
+    try:
+        yield reconciler
+    finally:
+        await reconciler.close()
+
+
+async def wait_for_calls(client: ScriptedWorker, count: int) -> None:
+    """Wait until the worker was called ``count`` times from now on."""
+    before = client.calls
+
+    async def are_made() -> bool:
+        return client.calls >= before + count
+
+    await aeventually(are_made)
 
 
 @pytest.mark.integration  # it waits for repeated calls
 @pytest.mark.parametrize(
-    ("error", "is_dead"),
+    ("error", "liveness"),
     [
-        (httpx.ConnectError("connection refused"), True),
-        (UnresolvedNameError("the name edge has not resolved"), False),
+        (httpx.ConnectError("connection refused"), Liveness.DEAD),
+        (UnresolvedNameError("the name edge has not resolved"), Liveness.ALIVE),
+        (httpx.ReadTimeout("no answer"), Liveness.ALIVE),
     ],
 )
-async def test_unresolved_name_is_no_refused_connection(error: Exception, is_dead: bool) -> None:
-    worker = Worker(
-        name="w", url="http://edge:8100", cores=1, memory_mb=1, cores_free=1, memory_free_mb=1
-    )
-    client = UnreachableWorker(error)
+async def test_only_refused_connections_are_death_at_once(
+    error: Exception, liveness: Liveness
+) -> None:
+    client = ScriptedWorker(error)
+    async with reconciler_of(client, ManualSeconds()) as reconciler:
+        await wait_for_calls(client, 3)
+        assert reconciler.liveness is liveness
 
-    async def check_lease() -> None:
-        return None
 
-    reconciler = WorkerReconciler(
-        worker, client, check_lease, lambda: None, system_clock, is_known=True
-    )
-
-    async def has_failed_twice() -> bool:
-        return client.failures == 2
-
-    await aeventually(has_failed_twice)
-    assert reconciler.is_dead == is_dead
-    await reconciler.close()
+@pytest.mark.integration  # it waits for repeated calls
+async def test_silent_worker_is_dead_only_if_it_does_not_announce_itself_either() -> None:
+    client, seconds = ScriptedWorker(None), ManualSeconds()
+    async with reconciler_of(client, seconds) as reconciler:
+        await wait_for_calls(client, 2)
+        client.error = httpx.ReadTimeout("no answer")
+        await wait_for_calls(client, 2)
+        seconds.now += 3
+        assert reconciler.liveness is Liveness.SUSPECTED
+        reconciler.check_liveness()
+        assert "slow, paused or cut off" in str(reconciler.outage)
+        seconds.now += 12
+        assert reconciler.liveness is Liveness.SUSPECTED
+        reconciler.worker = msgspec.structs.replace(WORKER, suspected=True)
+        assert reconciler.liveness is Liveness.DEAD
+        # An address at which the worker never answers is of no use.
+        reconciler.worker = WORKER
+        seconds.now += 6
+        assert reconciler.liveness is Liveness.DEAD
+        client.error = None
+        await wait_for_calls(client, 2)
+        assert reconciler.liveness is Liveness.ALIVE
+        assert reconciler.outage is None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from analytics.insight_models import Explanation
+from analytics.insight_models import ExplainedFragment, ExplainedGroup, Explanation, RemoteRead
 from analytics.plan.feeds import Feed
 from analytics.plan.fragments import StreamLocation
 from analytics_enabler.catalogue import SeriesLocation
@@ -10,7 +10,7 @@ from analytics_enabler.explain import explanation_text
 from analytics_enabler.explain.explanation import added_by, explain, new_part, plans_with
 from analytics_enabler.explain.savings import savings_of
 from analytics_enabler.explain.traffic import TrafficEstimates
-from analytics_enabler.fragments import MERGE, over_sites, required_version, whole
+from analytics_enabler.fragments import MERGE, SiteAccess, over_sites, required_version, whole
 from analytics_enabler.groups import Group
 from analytics_enabler.optimizer import optimize
 from analytics_enabler.scheduling.driver.traffic import POINT_BYTES
@@ -189,3 +189,48 @@ def test_explanation_text_has_heading_for_each_part() -> None:
     assert "function=AVG window=10 SECONDS" in text
     wrong = "a = COMPUTE AVG(cpu)"
     assert "^" in explanation_text(explained(wrong), wrong)
+
+
+def test_traffic_of_points_read_elsewhere_is_estimated() -> None:
+    group = Group(scope=None, scheduler="fair")
+    plan = optimize(plan_of("a = COMPUTE AVG(cpu, 10 s) EVERY 5 s")).plan
+    access = SiteAccess(panes={"edge": "cloud"})
+    version = required_version(plan, 0, ())
+    tasks = over_sites(group, plan, version, ["edge", "cloud"], "cloud", 1000, access)
+    rates = {StreamLocation(site, "raw"): 10.0 for site in ("edge", "cloud")}
+    series = [SeriesLocation(site, "cpu", "a") for site in ("edge", "cloud")]
+    edges = TrafficEstimates(series, rates, lambda _: "cloud", lambda _: None).edges(tasks)
+    (points,) = (edge for edge in edges if not edge.is_local)
+    assert (points.source, points.target) == ("edge/raw", tasks["at-edge"].id)
+    assert points.bytes_per_s == 10 * POINT_BYTES
+
+
+def test_explanation_text_names_where_points_are_read() -> None:
+    reads = [
+        RemoteRead(
+            site=site, reason=reason, worker="w1", worker_site="cloud", read_at=at, latency_ms=ms
+        )
+        for site, reason, at, ms in (
+            ("edge", "the site has no worker", "edge", 12.4),
+            ("tram", "the site is unreachable", "depot", None),
+        )
+    ]
+    fragment = ExplainedFragment(
+        id="all.fair.1f.edge", kind="partial", sources=["edge/raw"], target="cloud/panes/x",
+        worker="w1", site="cloud", running=False, plan=["pane p"],
+    )  # fmt: skip
+    group = ExplainedGroup(
+        id="all.fair", scheduler="fair", insights=1, fragments=[fragment], edges=[], refusals=[],
+        problem=None, remote_reads=reads,
+    )  # fmt: skip
+    text = explanation_text(Explanation(problems=[], groups=[group]), "")
+    assert text == (
+        "Group all.fair: 1 insight in all, placed by fair\n"
+        "  partial all.fair.1f.edge: would run on w1, site cloud\n"
+        "    edge/raw -> cloud/panes/x\n"
+        "    pane p\n"
+        "  the site edge has no worker; the worker w1 at cloud reads its points"
+        " (12 ms away)\n"
+        "  the site tram is unreachable; the worker w1 at cloud reads its points from the"
+        " replica at depot\n"
+    )

@@ -124,7 +124,9 @@ def test_late_rows_of_a_removed_insight_do_not_block_the_corrections_of_a_merge(
     corrector.begin(merge, epoch)
     assert corrector.step(EVER)
     assert current(agent, target) == {("kept", tick, 2.0)}
+    assert set(corrector.correcting) == {"kept"}
     assert not corrector.step(EVER)
+    assert corrector.correcting == {}
 
 
 def test_late_point_of_the_last_hour_is_corrected_before_the_next_tick(

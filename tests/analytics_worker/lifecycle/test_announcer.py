@@ -11,8 +11,14 @@ from analytics_worker.lifecycle import announcer as announcer_module
 from analytics_worker.lifecycle.announcer import Announcer, announcement
 from analytics_worker.settings import WorkerSettings
 from mistbow.client.agent import AgentClient
+from mistbow.fabric import Worker
 from tests.support.conditions import eventually
 from tests.support.operators import install_example_operators
+
+
+def unchanged(worker: Worker) -> Worker:
+    """Return an announcement with the capacity that it has."""
+    return worker
 
 
 def test_refused_worker_reports_why_until_the_name_is_free(
@@ -26,7 +32,9 @@ def test_refused_worker_reports_why_until_the_name_is_free(
         sites = agent.fabric().sites
         return [each.url for site in sites for each in site.workers if each.name == "twin"]
 
-    first, second = (Announcer(agent, announcement(settings(port))) for port in (8101, 8102))
+    first, second = (
+        Announcer(agent, announcement(settings(port)), unchanged) for port in (8101, 8102)
+    )
     first.start()
     try:
         eventually(lambda: addresses() == ["http://127.0.0.1:8101"])
@@ -49,7 +57,7 @@ def test_refused_worker_does_not_remove_the_other_when_it_stops(
     settings = WorkerSettings(home=tmp_path, agent_url=agent.url, node="twin")
     other = msgspec.structs.replace(announcement(settings), url="http://127.0.0.1:8109")
     agent.announce(other)
-    refused = Announcer(agent, announcement(settings))
+    refused = Announcer(agent, announcement(settings), unchanged)
     refused.start()
     eventually(lambda: refused.refusal)
     agent.announce(other)
@@ -74,7 +82,8 @@ def test_worker_is_announced_while_the_lookup_of_operators_hangs(
         workers = [worker for site in agent.fabric().sites for worker in site.workers]
         return [tuple(worker.operators) for worker in workers]
 
-    announcer = Announcer(agent, announcement(WorkerSettings(home=tmp_path, agent_url=agent.url)))
+    settings = WorkerSettings(home=tmp_path, agent_url=agent.url)
+    announcer = Announcer(agent, announcement(settings), unchanged)
     announcer.start()
     try:
         eventually(lambda: operators() == [()])

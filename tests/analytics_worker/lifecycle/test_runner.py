@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 import pyarrow as pa
@@ -24,6 +25,7 @@ from mistbow.streams.schemas import RAW
 from tests.analytics_worker.runner_context import running
 from tests.analytics_worker.ticks import at_ticks
 from tests.support.conditions import eventually
+from tests.support.leases import granted
 from tests.support.traffic import Traffic
 
 PANES = (
@@ -199,14 +201,15 @@ def test_failing_version_does_not_stop_the_running_one(
 
 
 def test_query_with_an_epoch_of_an_ended_lease_fails_as_fenced(
-    spark: SparkSession, agent: AgentClient, target: str, epoch: int
+    spark: SparkSession, agent: AgentClient, target: str, epoch: int, tmp_path: Path
 ) -> None:
     info = agent.info(RAW)
     whole = fragment(target, info.frontier, both=False)
     resumption = resume(whole.plan, info.frontier, set())
     agent.claim(target)
+    lease = granted(agent.url, whole.target, epoch, tmp_path)
     query = SparkLibrary(spark, agent.url).run_whole(
-        whole, resumption, info.head, epoch, access=None
+        whole, resumption, info.head, lease, access=None
     )
     batches = Traffic().batches(120)
 

@@ -1,8 +1,9 @@
 """The states of a runner, with a streaming library and a storage agent in memory."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, cast
 
 import msgspec
@@ -16,6 +17,7 @@ from analytics_worker.lifecycle import runner
 from analytics_worker.lifecycle.runner import FragmentRunner
 from analytics_worker.lifecycle.runner_state import LoadStatus, RunnerState
 from analytics_worker.lifecycle.start_slot import StartSlot
+from analytics_worker.query_lease import QueryLease
 from analytics_worker.streaming_library import Counts, QueryFailure, StreamingLibrary
 from mistbow.client.agent import AgentClient
 from mistbow.clock import system_clock
@@ -37,8 +39,9 @@ THIRD = msgspec.structs.replace(FIRST, lookback_ms=7000)
 
 
 @pytest.fixture(autouse=True)
-def brief_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+def brief_pauses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Shorten the pauses of runners, whose order stays the same."""
+    monkeypatch.setattr(runner, "scratch_folder", lambda: tmp_path)
     monkeypatch.setattr(runner, "_OBSERVE_PERIOD_S", 0.01)
     monkeypatch.setattr(runner, "_RETRY_PAUSES_S", (0.1, 0.2, 0.4, 0.8))
     monkeypatch.setattr(runner, "_OUTDATED_PATIENCE_S", 0.2)
@@ -50,6 +53,7 @@ def brief_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 class FakeAgent:
     """An agent in memory with one stream."""
 
+    url: str = "http://127.0.0.1:1"
     epoch: int = 0
     frontier: int = -1
     attributes: dict[str, Any] = field(default_factory=dict)
@@ -86,6 +90,7 @@ class FakeQuery:
     """A query whose progress the test sets."""
 
     fragment: Partial
+    lease: QueryLease
     frontier: int = 0
     failure: QueryFailure | None = None
     stops: int = 0
@@ -106,6 +111,7 @@ class FakeQuery:
 
     def stop(self) -> None:
         self.stops += 1
+        self.lease.delete()
         if self.stop_error is not None:
             raise self.stop_error
 
@@ -133,11 +139,13 @@ class FakeLibrary:
     def operator_failures(self) -> Mapping[str, OperatorFailure]:
         return {}
 
-    def run_partial(self, fragment: Partial, after: int, start: int, epoch: int) -> FakeQuery:
-        del after, start, epoch
+    def run_partial(
+        self, fragment: Partial, after: int, start: int, lease: QueryLease
+    ) -> FakeQuery:
+        del after, start
         if self.start_error is not None:
             raise self.start_error
-        self.queries.append(FakeQuery(fragment))
+        self.queries.append(FakeQuery(fragment, lease))
         return self.queries[-1]
 
 
@@ -170,10 +178,12 @@ def scene() -> Iterator[RunnerScene]:
 
 
 @contextmanager
-def _scene() -> Iterator[RunnerScene]:
-    fake_library, fake_agent = FakeLibrary(), FakeAgent()
+def _scene(
+    frontier: int = -1, has_memory: Callable[[], bool] = lambda: True
+) -> Iterator[RunnerScene]:
+    fake_library, fake_agent = FakeLibrary(), FakeAgent(frontier=frontier, attributes={"begin": 0})
     library, agent = cast("StreamingLibrary", fake_library), cast("AgentClient", fake_agent)
-    runner = FragmentRunner(library, agent, FIRST, StartSlot())
+    runner = FragmentRunner(library, agent, FIRST, StartSlot(has_memory))
     runner.start()
     try:
         yield RunnerScene(fake_library, fake_agent, runner)
@@ -186,6 +196,20 @@ def _run(scene: RunnerScene) -> FakeQuery:
     scene.library.queries[-1].frontier = 1000
     scene.reaches(RunnerState.RUNNING)
     return scene.library.queries[-1]
+
+
+def test_new_version_waits_for_memory_beside_the_running_version() -> None:
+    has_memory = [False]
+    with _scene(has_memory=lambda: has_memory[0]) as scene:
+        query = _run(scene)
+        scene.runner.accept(SECOND)
+        eventually(lambda: scene.runner.status().fingerprint == SECOND.fingerprint)
+        query.frontier = 2000
+        eventually(lambda: scene.runner.status().frontier == 2000)
+        assert scene.runner.queries == len(scene.library.queries) == 1
+        has_memory[0] = True
+        scene.reaches(RunnerState.HANDING_OVER)
+        assert scene.runner.queries == 2
 
 
 def test_first_query_runs_once_it_has_caught_up(scene: RunnerScene) -> None:
@@ -280,7 +304,7 @@ def test_fenced_fragment_rests_until_it_is_accepted_anew(scene: RunnerScene) -> 
     assert scene.runner.status().error == "epoch 2 owns the stream"
     scene.runner.accept(FIRST)
     assert scene.runner.status().state != "fenced"
-    scene.reaches(RunnerState.STARTING)
+    _run(scene)
     assert scene.agent.epoch == 3
 
 
@@ -374,3 +398,46 @@ def test_stopped_runner_stops_a_query_again_whose_stop_raises(scene: RunnerScene
     query.stop_error = RuntimeError("the engine does not answer")
     scene.runner.stop()
     assert query.stops > 1
+
+
+def test_query_that_finds_results_claims_the_target_when_it_has_caught_up() -> None:
+    with _scene(frontier=5000) as scene:
+        scene.has_queries(1)
+        (query,) = scene.library.queries
+        # Another worker writes results meanwhile.
+        scene.agent.frontier = 7000
+        query.frontier = 6000
+        eventually(lambda: scene.runner._progress.frontier == 7000, timeout=10, what="a look")
+        assert (scene.agent.epoch, query.lease.epochs) == (0, None)
+        assert scene.runner.status().active is None
+        query.frontier = 7000
+        scene.reaches(RunnerState.RUNNING)
+        assert scene.agent.epoch == 1
+        assert query.lease.epochs == {"panes": 1}
+
+
+def test_query_that_requests_epochs_receives_them_and_runs_once_it_has_caught_up() -> None:
+    with _scene(frontier=5000) as scene:
+        scene.has_queries(1)
+        (query,) = scene.library.queries
+        query.lease.request()
+        eventually(lambda: query.lease.epochs == {"panes": 1}, timeout=10, what="the epochs")
+        assert scene.state() is RunnerState.STARTING
+        query.frontier = 5000
+        scene.reaches(RunnerState.RUNNING)
+
+
+def test_failed_query_without_epochs_leaves_the_target_to_its_writer() -> None:
+    with _scene(frontier=5000) as scene:
+        scene.has_queries(1)
+        scene.library.queries[0].failure = QueryFailure("lost")
+        scene.has_queries(2)
+        assert scene.agent.epoch == 0
+
+
+def test_second_query_of_a_runner_has_the_epochs_of_the_first(scene: RunnerScene) -> None:
+    _run(scene)
+    scene.runner.accept(SECOND)
+    scene.has_queries(2)
+    assert scene.library.queries[1].lease.epochs == {"panes": 1}
+    assert scene.agent.epoch == 1

@@ -16,12 +16,20 @@ class MergeScene:
     """A merge of several sites; ``now``: the time (s)."""
 
     since: int = 0
+    resumed: tuple[str, ...] = ()
+    unreachable: tuple[str, ...] = ()
     now: float = 0.0
     presence: Presence = field(default_factory=Presence)
 
     def __post_init__(self) -> None:
         self.merge = MergeFrontier(
-            GRAIN, patience_ms=5000, since=self.since, after=self.since, monotonic=lambda: self.now
+            GRAIN,
+            patience_ms=5000,
+            since=self.since,
+            after=self.since,
+            monotonic=lambda: self.now,
+            resumed=self.resumed,
+            unreachable=self.unreachable,
         )
 
     def at(self, now: float, promise: int, **frontiers: int) -> int:
@@ -106,6 +114,21 @@ def test_merge_that_starts_in_a_gap_does_not_wait_for_stored_ticks() -> None:
     assert scene.at(0, 100_000, a=105_000, b=-1) == -1
     assert scene.at(16, 100_000, a=105_000, b=-1) == 105_000
     assert scene.presence.missing(100_001) == ("b",)
+
+
+def test_site_that_an_earlier_query_has_read_has_no_time_to_start() -> None:
+    scene = MergeScene(since=100_000, resumed=("a", "b"))
+    assert scene.at(100, 100_000, a=105_000, b=-1) == -1
+    assert scene.at(106, 100_000, a=111_000, b=-1) == 111_000
+
+
+def test_site_that_was_lost_before_the_start_leaves_after_the_rest_of_the_patience() -> None:
+    scene = MergeScene(since=100_000, resumed=("a", "b"), unreachable=("b",))
+    assert scene.at(103, 100_000, a=102_000, b=-1) == -1
+    assert scene.at(106.5, 100_000, a=105_000, b=-1) == 105_000
+    # A site that was never read may only be starting.
+    scene = MergeScene(since=100_000, unreachable=("b",))
+    assert scene.at(110, 100_000, a=109_000, b=-1) == -1
 
 
 _steps = st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(1, 4)), max_size=40)

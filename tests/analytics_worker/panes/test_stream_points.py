@@ -52,6 +52,27 @@ def test_each_numeric_column_is_a_metric() -> None:
     ]
 
 
+def test_integers_beyond_the_range_of_floats_and_times_fail_nothing() -> None:
+    """One such row once failed all insights over the stream for as long as it was stored."""
+    rows = pa.table(
+        {
+            "ts": pa.array([1, 2**64 - 1], pa.uint64()),
+            "at": [2**53 + 1, 1_795_262_400_123_456_789],
+            "count": pa.array([2**64 - 1, 2**63], pa.uint64()),
+        }
+    )
+    labels = {"entityID": "w", "at": 2.0**53}
+    feed = Feed("w", attributes=("at",))
+    assert points_of(rows, feed, "count") == [("count", "w", 1, 2.0**64, labels)]
+    assert [value for _, _, _, value, _ in points_of(rows, feed, "at")] == [2.0**53]
+    long = Feed("w", metric="what", value="at")
+    rows = rows.append_column("what", pa.array(["a", "b"]))
+    assert points_of(rows, long, "a") == [("a", "w", 1, 2.0**53, {"entityID": "w"})]
+    times = [-(2**63), -1, 0, 253402300799999, 253402300800000, 2**63 - 1]
+    odd = pa.table({"ts": pa.array(times, pa.int64()), "n": range(6)})
+    assert [each[2] for each in points_of(odd, Feed("w"), "n")] == [0, 253402300799999]
+
+
 def test_a_column_names_the_metric() -> None:
     feed = Feed("l", time="at", metric="what", value="number", attributes=("weight",))
     assert points_of(LONG, feed, "rain") == [

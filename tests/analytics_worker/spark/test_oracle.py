@@ -25,6 +25,7 @@ from tests.oracle.data import METRICS, Series, Stream, streams
 from tests.oracle.queries import texts
 from tests.oracle.spark import Breaks, Streamed, in_a_batch
 from tests.oracle.trials import Trial, answers_of, cases_of, differences, plans_of, rename_metrics
+from tests.support.leases import granted
 from tests.support.operators import install_example_operators
 from tests.support.points import points
 from tests.support.windows import windows_of, windows_of_routed
@@ -110,9 +111,8 @@ def _in_time(trial: Trial) -> Trial:
 def _account(agent: AgentClient, folder: Path) -> StateAccess:
     place = StreamLocation("n1", f"states/{uuid.uuid4().hex}")
     agent.create_stream(place.stream, STATES)
-    return StateAccess(
-        agent.url, place, agent.claim(place.stream).epoch, str(folder / "lock"), "query"
-    )
+    lease = granted(agent.url, place, agent.claim(place.stream).epoch, folder)
+    return StateAccess(agent.url, place, lease, str(folder / "lock"), "query")
 
 
 @pytest.mark.usefixtures("processes")

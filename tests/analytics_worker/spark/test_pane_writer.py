@@ -31,6 +31,7 @@ from mistbow.streams.models import (
     Appended,
 )
 from mistbow.streams.schemas import PANES, RESULT_ROWS, STATES
+from tests.support.leases import granted
 from tests.support.services import storage_agent
 
 pytestmark = pytest.mark.usefixtures("processes")
@@ -232,9 +233,9 @@ def test_agent_with_a_smaller_limit_stores_results_without_values(
 
 def test_states_with_long_keys_are_all_stored(any_agent: AgentClient, tmp_path: Path) -> None:
     epoch = stream_of(any_agent, "states/keys", STATES)
-    account = StateAccess(
-        any_agent.url, StreamLocation("n", "states/keys"), epoch, str(tmp_path / "lock")
-    )
+    location = StreamLocation("n", "states/keys")
+    lease = granted(any_agent.url, location, epoch, tmp_path)
+    account = StateAccess(any_agent.url, location, lease, str(tmp_path / "lock"))
     keys = [f"{at:0600}" for at in range(20_000)]
     rows = [("a", key, StateEntry(1000, 0, "1")) for key in keys]
     following = any_agent.info("states/keys").head

@@ -1,9 +1,15 @@
 """The partitions of the source of panes while there are no panes to read."""
 
-import pyarrow as pa
+from collections.abc import Mapping
+from typing import cast
 
+import pyarrow as pa
+import pytest
+
+from analytics_worker.merge.merge_frontier import MergeFrontier, SiteProgress
 from analytics_worker.spark.panes_options import PanesOptions
 from analytics_worker.spark.panes_source import PanesStreamReader
+from analytics_worker.spark.site_watcher import SiteWatcher
 
 OPTIONS = PanesOptions.parse(
     {
@@ -32,3 +38,35 @@ def test_promised_tick_is_closed_with_the_rows_before_it() -> None:
     (part,) = reader.partitions(start, end)
     rows = pa.Table.from_batches(reader.read(part)).to_pylist()
     assert [(row["route"], row["due"]) for row in rows] == [(None, 5000)]
+
+
+class SilentSite:
+    """A watcher of the site ``edge``, which has left the merge after it announced 9 rows."""
+
+    merge = MergeFrontier(1000, 5000, 0)
+
+    def __init__(self, *, is_unreachable: bool) -> None:
+        self.unreachable = frozenset({"edge"} if is_unreachable else ())
+
+    def progress(self, wait_s: float, promise: int) -> dict[str, SiteProgress]:
+        """Return the progress that was last seen."""
+        return {"edge": SiteProgress(9, 4000), "cloud": SiteProgress(7, 6000)}
+
+    def frontier(self, progress: Mapping[str, SiteProgress], promise: int) -> int:
+        """Return the frontier of the other site."""
+        return progress["cloud"].frontier
+
+    def absent(self, promise: int) -> tuple[str, ...]:
+        """Return the site that has left."""
+        return ("edge",)
+
+
+@pytest.mark.parametrize(("is_unreachable", "read_to"), [(True, 4), (False, 9)])
+def test_rows_of_a_lost_site_are_read_when_it_answers_again(
+    is_unreachable: bool, read_to: int
+) -> None:
+    reader = PanesStreamReader(OPTIONS)
+    reader._watcher = cast("SiteWatcher", SilentSite(is_unreachable=is_unreachable))
+    start = {"next": {"edge": 4, "cloud": 5}, "frontier": 5000, "promise": 6000, "closed": 5000}
+    end = reader.latestOffset(start, None)
+    assert (end["next"], end["closed"]) == ({"edge": read_to, "cloud": 7}, 6000)

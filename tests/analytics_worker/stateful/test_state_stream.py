@@ -28,6 +28,7 @@ from mistbow.client.agent_model import Point
 from mistbow.clock import system_clock
 from mistbow.streams.schemas import RAW, STATES
 from tests.support.conditions import eventually
+from tests.support.leases import granted
 from tests.support.points import Row, points
 from tests.support.windows import windows_of
 
@@ -50,7 +51,8 @@ class StateScene:
         location = StreamLocation("n1", f"states/{self.metric}")
         agent.create_stream(location.stream, STATES)
         epoch = agent.claim(location.stream).epoch
-        self.access = StateAccess(agent.url, location, epoch, str(folder / "lock"), "query")
+        lease = granted(agent.url, location, epoch, folder)
+        self.access = StateAccess(agent.url, location, lease, str(folder / "lock"), "query")
         pane = Pane(
             id=self.metric,
             source=Source(self.metric),

@@ -1,12 +1,14 @@
 """Tokens of a file: hashes, look-up, revocation, expiry."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from command_line import token
 from command_line.app import app
 from mistbow.auth.callers import FOG, Caller, Scope
 from mistbow.auth.keyring import Keyring
@@ -139,3 +141,26 @@ def test_token_command_rejects_invalid_arguments(file: Path, arguments: tuple[st
     before = file.read_bytes()
     assert CliRunner().invoke(app, ["token", *arguments, "--file", str(file)]).exit_code != 0
     assert file.read_bytes() == before
+
+
+def test_simultaneous_changes_of_a_token_file_are_all_stored(file: Path) -> None:
+    """Without a lock, a token that was printed could be missing in the file."""
+    names = [f"n{number}" for number in range(32)]
+
+    def change(name: str) -> None:
+        token.add(name, file, ["read"])
+        if name in names[::2]:
+            token.revoke(name, file)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(change, names))
+    assert sorted(each.name for each in read_token_file(file).tokens) == sorted(names[1::2])
+
+
+@pytest.mark.parametrize("option", ["--entity-prefix", "--expires"])
+def test_empty_restriction_of_a_token_is_refused(option: str, file: Path) -> None:
+    """A script with an unset variable sends it; the token would have no such restriction."""
+    command = ["token", "add", "bus", "--file", str(file), "--scope", "read", option, ""]
+    refused = CliRunner().invoke(app, command)
+    assert refused.exit_code == 2
+    assert not file.exists()

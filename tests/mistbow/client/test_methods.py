@@ -3,15 +3,15 @@
 import inspect
 import io
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import aclosing
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import httpx
 import pyarrow as pa
 import pytest
+from fastapi import FastAPI
+from fastapi.responses import JSONResponse, Response
 
 from mistbow.client import fabric_calls, point_calls, record_calls
 from mistbow.client.agent import AgentClient, AsyncAgentClient
@@ -21,6 +21,7 @@ from mistbow.client.transport import Call
 from mistbow.errors import NotFoundError, UnavailableError
 from mistbow.fabric import Worker
 from mistbow.streams.wire import MEDIA_TYPE, Chunk, ChunkEncoder, Position
+from tests.support.http_server import served
 
 
 def body(call: Call[Any]) -> Any:
@@ -160,41 +161,27 @@ def agent() -> Iterator[str]:
 
     The answer for the last stream ends after two chunks.
     """
+    app = FastAPI()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            nodes = [{"hostname": _site(self), "cluster_head": True}]
-            self._answer(200, json.dumps({"nodes": nodes}).encode())
+    @app.post("/nodes")
+    def nodes(site: str) -> dict[str, Any]:
+        return {"nodes": [{"hostname": site, "cluster_head": True}]}
 
-        def do_GET(self) -> None:
-            if "info" in self.path:
-                self._answer(404, b'{"error": {"code": "not_found", "message": "no stream"}}')
-            elif "events" in self.path:
-                self._answer(200, b'id: 1\nevent: row\ndata: {"x": 1}\n\n', "text/event-stream")
-            else:
-                self._answer(200, CHUNKS)
+    @app.get("/streams/{name}/info")
+    def info(name: str) -> Response:
+        error = {"error": {"code": "not_found", "message": f"no stream {name}"}}
+        return JSONResponse(error, 404)
 
-        def _answer(self, status: int, body: bytes, kind: str = "application/json") -> None:
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.send_header("Content-Type", kind)
-            self.end_headers()
-            self.wfile.write(body)
+    @app.get("/streams/{name}/events")
+    def events() -> Response:
+        return Response('id: 1\nevent: row\ndata: {"x": 1}\n\n', media_type="text/event-stream")
 
-        def log_message(self, *_: Any) -> None:
-            pass
+    @app.get("/streams/{name}")
+    def chunks() -> Response:
+        return Response(CHUNKS, media_type=MEDIA_TYPE)
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
-
-
-def _site(handler: BaseHTTPRequestHandler) -> str:
-    return handler.path.partition("site=")[2]
+    with served(app) as url:
+        yield url
 
 
 def _chunks() -> bytes:

@@ -107,6 +107,50 @@ def test_body_that_is_too_large_is_answered_413_with_or_without_a_length() -> No
         assert httpx.post(f"{url}/body", content=b"x" * 1024).json() == 1024
 
 
+def test_bodies_of_a_token_are_limited_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """256 bodies of 8 MiB that never end once took 2 GiB."""
+    monkeypatch.setattr("mistbow.http.limits._MIN_CONCURRENT_BYTES", 0)
+    file = tmp_path / "tokens.json"
+    content, token = new_token_file().with_token("slow", frozenset({"ingest"}), "", None)
+    write_token_file(file, content)
+    limited = service(max_body_bytes=1024, token="of-the-fog", tokens_file=file)  # noqa: S106
+    slow, fog = ({"Authorization": f"Bearer {each}"} for each in (token, "of-the-fog"))
+    head = (
+        f"POST /body HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n"
+        "Content-Length: 1024\r\n\r\n"
+    )
+    with served(limited) as url, contextlib.ExitStack() as stack:
+        for _ in range(16):
+            address = ("127.0.0.1", httpx.URL(url).port)
+            connection = stack.enter_context(socket.create_connection(address))
+            connection.sendall(head.encode() + b"x" * 1014)
+
+        def answer(path: str, headers: dict[str, str]) -> httpx.Response:
+            return httpx.post(url + path, content=b"x" * 900, headers=headers)
+
+        eventually(lambda: answer("/body", slow).status_code == 429, what="the bodies arrived")
+        refused = answer("/body", slow)
+        assert "larger than 16384 bytes" in refused.json()["error"]["message"]
+        assert answer("/write", slow).status_code == 503
+        assert answer("/body", fog).json() == 900
+        stack.close()
+        eventually(lambda: answer("/body", slow).is_success, what="the bodies are gone")
+
+
+def test_compressed_body_is_answered_415_except_at_paths_of_collectors() -> None:
+    compressed = {"Content-Encoding": "gzip"}
+    with served(service()) as url:
+        refused = httpx.post(f"{url}/body", content=b"x", headers=compressed)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (415, "unsupported")
+        assert "Content-Encoding" in refused.json()["error"]["message"]
+        assert httpx.post(f"{url}/write", content=b"x", headers=compressed).json() == 1
+        assert httpx.get(f"{url}/count", headers=compressed).json() == 0
+        plain = httpx.post(f"{url}/body", content=b"x", headers={"Content-Encoding": "identity"})
+        assert plain.json() == 1
+
+
 def test_requests_beyond_the_limit_are_answered_429_with_followers_counted_separately() -> None:
     with served(service(max_requests=2, max_followers=1)) as url, contextlib.ExitStack() as stack:
         for _ in range(2):
@@ -214,6 +258,23 @@ def test_head_that_is_too_large_closes_the_connection(bounded: str) -> None:
         assert b"HTTP/1.1 431" in answer
         assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"] == "head_too_large"
     assert httpx.get(f"{bounded}/count").json() == 0
+
+
+def test_head_that_is_too_large_in_one_read_is_answered_431(bounded: str) -> None:
+    head = b"GET /count HTTP/1.1\r\nHost: localhost\r\nX: %b\r\n\r\n" % (b"y" * 70_000)
+    answer = answer_to(bounded, head)
+    assert answer.count(b"HTTP/1.1") == 1
+    assert answer.startswith(b"HTTP/1.1 431")
+    assert httpx.get(f"{bounded}/count").json() == 0
+
+
+def test_request_for_a_websocket_is_answered_without_advice_in_the_log(
+    bounded: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    upgrade = b"Connection: Upgrade, close\r\nUpgrade: websocket\r\n\r\n"
+    answer = answer_to(bounded, b"GET /count HTTP/1.1\r\nHost: localhost\r\n" + upgrade)
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert "pip install" not in caplog.text
 
 
 def test_request_line_that_is_too_long_is_answered_431(bounded: str) -> None:

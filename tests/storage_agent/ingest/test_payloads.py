@@ -51,6 +51,12 @@ def test_object_has_fields_of_point() -> None:
     assert found.timed
 
 
+def test_texts_and_numbers_are_converted_as_in_put() -> None:
+    found = read("sensors/7/heat", '{"val": "21.5", "timestamp": "5", "entityID": 7}')
+    point = {"entityID": "7", "metricID": "heat", "val": 21.5, "timestamp": 5}
+    assert fields_of(found) == [point]
+
+
 def test_list_has_one_point_per_object() -> None:
     item = {"entityID": "e", "metricID": "m", "val": 1.0}
     found = read("all", msgspec.json.encode([{**item, "timestamp": 7}, item]))

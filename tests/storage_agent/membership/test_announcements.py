@@ -12,9 +12,11 @@ from mistbow.client.agent import AgentClient
 from mistbow.clock import system_clock
 from mistbow.errors import ConflictError
 from mistbow.fabric import Worker
+from mistbow.failure_detector import Liveness
 from mistbow.streams.schemas import METADATA
 from storage_agent.membership.heartbeat import Heartbeat, PeerReport
 from storage_agent.membership.peers import Peers
+from storage_agent.membership.worker_history import WorkerHistory
 from storage_agent.membership.workers import Workers
 from tests.storage_agent.membership.test_sites import current_facts, row, worker
 from tests.support.conditions import eventually
@@ -50,25 +52,74 @@ def test_worker_is_listed_until_it_leaves_or_is_lost(places: list[AgentSite]) ->
         eventually(lambda: "worker/w1" not in current_facts(client, METADATA))
 
 
-def test_worker_without_announcement_for_three_seconds_expires() -> None:
+def new_workers(seconds: ManualSeconds) -> tuple[Workers, WorkerHistory]:
+    """Return the workers of the site ``a``, and their history, with the test's clock."""
+    history = WorkerHistory(lambda: round(seconds.now * 1000))
+    return Workers("a", seconds, history), history
+
+
+def test_silent_worker_is_suspected_and_later_dead() -> None:
     seconds = ManualSeconds()
-    workers = Workers("a", seconds)
+    workers, _ = new_workers(seconds)
     workers.restore([worker("w1"), worker("w2")])
-    died = []
-    for _ in range(4):
+    found = {}
+    for second in range(1, 9):
         seconds.now += 1.0
         workers.announce(worker("w2"))
-        died.append(workers.expire())
-    assert died == [[], [], [], ["w1"]]
+        for change in workers.check():
+            found[second] = (change.worker.name, change.liveness)
+    assert found == {3: ("w1", Liveness.SUSPECTED), 7: ("w1", Liveness.DEAD)}
     assert workers.all() == (worker("w2"),)
+
+
+def test_suspected_worker_that_announces_itself_again_is_alive() -> None:
+    seconds = ManualSeconds()
+    workers, history = new_workers(seconds)
+    workers.announce(worker())
+    for _ in range(4):
+        seconds.now += 1.0
+        workers.check()
+    assert [each.suspected for each in workers.all()] == [True]
+    assert workers.announce(msgspec.structs.replace(worker(), suspected=True, reliability=0.0))
+    assert workers.all() == (worker(),)
+    assert not workers.announce(worker())
+    assert history.reliability("w1") == 0.8
+
+
+def test_reliability_falls_with_failures_and_recovers() -> None:
+    seconds = ManualSeconds()
+    workers, history = new_workers(seconds)
+    assert history.reliability("w1") == 1.0
+    workers.announce(started("1"))
+    workers.announce(started("2"))
+    assert history.reliability("w1") == 0.5
+    stored = history.take_changes()
+    assert history.take_changes() == {}
+    seconds.now += 3600
+    assert history.reliability("w1") == 0.67
+    restored = WorkerHistory(lambda: round(seconds.now * 1000))
+    restored.restore({name: fact for name, fact in stored.items() if fact is not None})
+    assert restored.reliability("w1") == 0.67
+    workers.remove("w1")
+    workers.announce(started("3"))
+    assert history.reliability("w1") == 0.67
+
+
+def test_history_of_workers_is_bounded() -> None:
+    history = WorkerHistory(lambda: 0)
+    for number in range(1100):
+        history.add(f"w{number}", 1.0 + number)
+    facts = history.take_changes()
+    assert sum(fact is not None for fact in facts.values()) == 1000
+    assert facts["w0"] is None
 
 
 def test_workers_survive_a_pause_of_the_agent() -> None:
     seconds = ManualSeconds()
-    workers = Workers("a", seconds)
+    workers, _ = new_workers(seconds)
     workers.announce(worker())
     seconds.now += 60
-    assert workers.expire() == []
+    assert workers.check() == []
     assert workers.all() == (worker(),)
 
 
@@ -77,37 +128,37 @@ def started(instance: str, port: int = 8100) -> Worker:
     return msgspec.structs.replace(worker(), url=f"http://127.0.0.1:{port}", instance=instance)
 
 
-def test_second_live_worker_of_a_name_is_refused_until_the_first_is_lost() -> None:
+def test_second_live_worker_of_a_name_is_refused_until_the_first_is_suspected() -> None:
     seconds = ManualSeconds()
-    workers = Workers("a", seconds)
+    workers, _ = new_workers(seconds)
     first, second = started("1", 8100), started("2", 8101)
     workers.announce(first)
     for _ in range(4):
         seconds.now += 1.0
         workers.announce(first)
-        workers.expire()
+        workers.check()
         with pytest.raises(
             ConflictError, match=r"w1 .* http://127.0.0.1:8100 .* site a"
         ) as refused:
             workers.announce(second)
         assert "MISTBOW_NODE" in (refused.value.hint or "")
     assert workers.all() == (first,)
-    for _ in range(4):
+    for _ in range(3):
         seconds.now += 1.0
-        workers.expire()
+        workers.check()
     workers.announce(second)
     assert workers.all() == (second,)
 
 
 def test_worker_restarted_at_its_address_is_accepted_at_once() -> None:
-    workers = Workers("a", ManualSeconds())
+    workers, _ = new_workers(ManualSeconds())
     for instance in ("1", "2", "3"):
         workers.announce(started(instance))
         assert workers.all() == (started(instance),)
 
 
 def test_two_live_workers_with_one_address_do_not_take_turns() -> None:
-    workers = Workers("a", ManualSeconds())
+    workers, _ = new_workers(ManualSeconds())
     workers.announce(started("1"))
     workers.announce(started("2"))
     with pytest.raises(ConflictError, match="announce the same address") as refused:
@@ -117,7 +168,7 @@ def test_two_live_workers_with_one_address_do_not_take_turns() -> None:
 
 
 def test_older_worker_without_an_instance_is_accepted() -> None:
-    workers = Workers("a", ManualSeconds())
+    workers, _ = new_workers(ManualSeconds())
     workers.announce(started("1", 8100))
     workers.announce(started("", 8101))
     assert workers.all() == (started("", 8101),)
@@ -307,17 +358,17 @@ def _from(site: str, *peers: tuple[str, bool], url: str | None = None) -> Heartb
 
 def test_next_hops_prefer_the_direct_link() -> None:
     known = _peers("http://seed")
-    assert known.addresses() == {"http://seed"}
+    assert known.begin_round() == {"http://seed"}
     known.record_answer("http://seed", _from("b", ("c", True), ("d", False)), 4.0)
     # b answers at the seed; c and d are only heard of.
-    assert known.addresses() == {"http://seed", "http://c", "http://d"}
+    assert known.begin_round() == {"http://seed", "http://c", "http://d"}
     assert [each.site for each in known.next_hops("c")] == ["b"]
     assert not known.reachable("d")
     known.record_answer("http://c", _from("c"), 8.0)
     assert [each.site for each in known.next_hops("c")] == ["c", "b"]
     known.record_failure("http://seed")
     assert [each.site for each in known.next_hops("c")] == ["c"]
-    assert known.addresses() == {"http://seed", "http://b", "http://c", "http://d"}
+    assert known.begin_round() == {"http://seed", "http://b", "http://c", "http://d"}
 
 
 def test_latency_is_the_median_of_half_round_trips() -> None:
@@ -334,28 +385,71 @@ def test_address_of_this_agent_or_of_another_site_is_recognized() -> None:
     known.record_answer(
         "http://me", Heartbeat(site="a", node="a", url="http://a", instance="1"), 1.0
     )
-    assert known.addresses() == set()
+    assert known.begin_round() == set()
     known.record_answer("http://b", _from("b"), 1.0)
     known.record_answer("http://b", _from("c", url="http://b"), 1.0)
     assert not known.reachable("b")
     assert known.reachable("c")
 
 
+def test_late_answer_does_not_make_a_peer_unreachable() -> None:
+    seconds = ManualSeconds()
+    own = Heartbeat(site="a", node="a", url="http://a", instance="1")
+    known = Peers(own, (), system_clock, seconds)
+    known.record_answer("http://b", _from("b"), 1.0)
+    known.begin_round()
+    for _ in range(8):
+        seconds.now += 0.25
+        known.check_silence()
+    known.record_failure("http://b", is_timeout=True)
+    assert known.reachable("b")
+    assert not known.check_silence()
+    known.record_answer("http://b", _from("b"), 2000.0)
+    assert known.answers("http://b")
+
+
+def test_silent_peer_is_suspected_and_later_dead() -> None:
+    seconds = ManualSeconds()
+    own = Heartbeat(site="a", node="a", url="http://a", instance="1")
+    known = Peers(own, (), system_clock, seconds)
+    known.record_answer("http://b", _from("b"), 1.0)
+    known.begin_round()
+    found = {}
+    for quarter in range(1, 40):
+        seconds.now += 0.25
+        if known.check_silence():
+            peer = known.get("b")
+            assert peer is not None
+            found[quarter / 4] = (known.reachable("b"), peer.suspected)
+    assert found == {2.75: (False, True), 6.75: (False, False)}
+    known.record_answer("http://b", _from("b"), 1.0)
+    assert known.reachable("b")
+
+
+def test_peer_that_refuses_a_heartbeat_is_unreachable_at_once() -> None:
+    known = _peers()
+    known.record_answer("http://b", _from("b"), 1.0)
+    known.record_failure("http://b")
+    peer = known.get("b")
+    assert peer is not None
+    assert (known.reachable("b"), peer.suspected) == (False, True)
+
+
 def test_heartbeat_of_anybody_adds_no_address() -> None:
     known = _peers("http://seed")
     stranger = _from("x", ("y", True))
     assert not known.receive_heartbeat(stranger, is_authenticated=False)
-    assert known.addresses() == {"http://seed"}
+    assert known.begin_round() == {"http://seed"}
     # The seed is contacted at once; what it reports counts only in its own answers.
     seed = _from("b", ("y", True), url="http://seed")
     assert known.receive_heartbeat(seed, is_authenticated=False)
-    assert known.addresses() == {"http://seed"}
+    assert known.begin_round() == {"http://seed"}
     known.record_answer("http://seed", seed, 1.0)
-    assert known.addresses() == {"http://seed", "http://y"}
+    assert known.begin_round() == {"http://seed", "http://y"}
     assert not known.receive_heartbeat(seed, is_authenticated=False)
     known.record_failure("http://seed")
     assert known.receive_heartbeat(seed, is_authenticated=False)
     moved = _from("y", url="http://elsewhere")
     assert not known.receive_heartbeat(moved, is_authenticated=False)
     assert known.receive_heartbeat(moved, is_authenticated=True)
-    assert known.addresses() == {"http://seed", "http://elsewhere"}
+    assert known.begin_round() == {"http://seed", "http://elsewhere"}

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -64,6 +65,22 @@ def test_link_latency_is_measured(fog: Fog) -> None:
     finally:
         fog.shape("a", Shape())
     eventually(lambda: latency(fog, "c", "a", "b") < 15)
+
+
+def test_link_bandwidth_is_measured_in_each_direction(processes: None, tmp_path: Path) -> None:
+    def bandwidth(fog: Fog, source: str, target: str) -> float:
+        links = fog.fabric(source).links
+        link = next(x for x in links if (x.source, x.target) == (source, target))
+        return link.bandwidth_mbps or 0.0
+
+    with running_fog(plan()) as backend:
+        fog = Fog(backend, tmp_path, link_probe_s=1)
+        eventually(lambda: all_reached(fog), what="all reach all")
+        eventually(lambda: bandwidth(fog, "a", "b") > 20, timeout=60, what="a fast link")
+        fog.shape("a", Shape(rate_bps=4_000_000))
+        eventually(lambda: 1.5 < bandwidth(fog, "a", "b") < 6, timeout=90, what="a slow link")
+        eventually(lambda: bandwidth(fog, "b", "c") > 20, timeout=60, what="another fast link")
+        assert all_reached(fog)
 
 
 def latency(fog: Fog, at: str, source: str, target: str) -> float:

@@ -114,7 +114,7 @@ def test_deep_record_of_earlier_version_is_read(
     url: str, post: Post, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as earlier:
-        earlier.setattr(decode, "_MAX_DEPTH", 10_000)
+        earlier.setattr(decode, "MAX_DEPTH", 10_000)
         deep = next(
             val
             for depth in range(1000, 900, -1)

@@ -3,11 +3,14 @@
 from typing import Any
 
 import httpx
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mistbow.errors import InvalidRequestError
 from storage_agent.records.field_index import FieldIndex, parse_condition, to_term
+from storage_agent.records.schema_cost import check_cost
 from storage_agent.settings import AgentSettings
 from tests.storage_agent.records.conftest import NOW, Post, item, records_of
 from tests.support.agents import running_agent
@@ -67,6 +70,70 @@ def test_unreadable_schema_is_rejected(url: str, schema: bytes, what: str) -> No
     response = httpx.put(f"{url}/app/schemas/bad", content=b'{"schema":%b}' % schema)
     assert response.status_code == 400, response.text
     assert response.json()["error"]["message"].startswith(what)
+
+
+def doubling(count: int) -> dict[str, Any]:
+    """Return a schema whose references apply its first definition 2**count times."""
+    definitions: dict[str, Any] = {"0": {"type": "object"}}
+    for number in range(count):
+        both = [{"$ref": f"#/$defs/{number}"}] * 2
+        definitions[str(number + 1)] = {"allOf": both}
+    return {"$defs": definitions, "$ref": f"#/$defs/{count}"}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        doubling(40),
+        {"properties": {"a": {"allOf": [{"$ref": "#"}, {"not": {"$ref": "#"}}]}}},
+        {"items": {"anyOf": [{"$ref": "#"}] * 3}},
+        {"$id": "urn:x", "patternProperties": {"a": {"$ref": "urn:x"}, "b": {"$ref": "#"}}},
+        {"$anchor": "all", "items": {"oneOf": [{"$ref": "#all"}, {"$dynamicRef": "#all"}]}},
+    ],
+    ids=["definitions", "field", "items", "id", "anchor"],
+)
+def test_schema_that_applies_a_definition_too_often_is_rejected(schema: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequestError, match="more than 100000 of its parts"):
+        check_cost(schema, 32)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        doubling(10),
+        {"$ref": "#"},
+        {"allOf": [{"$ref": "#"}, {"$ref": "#"}]},
+        {"properties": {name: {"$ref": "#"} for name in "abcdefgh"}, "items": {"$ref": "#"}},
+        {"properties": {"a": {"$ref": "#"}}, "additionalProperties": {"$ref": "#"}},
+        {"oneOf": [{"properties": {"kind": {"const": n}, "x": {}}} for n in range(500)]},
+        True,
+    ],
+    ids=["few", "circle", "circles", "tree", "map", "kinds", "true"],
+)
+def test_schema_of_bounded_cost_is_accepted(schema: Any) -> None:
+    check_cost(schema, 32)
+
+
+def test_expensive_schema_and_long_chain_of_references_are_rejected(url: str) -> None:
+    refused = register(url, "bad", doubling(40))
+    assert refused.status_code == 400
+    assert "more than 100000 of its parts" in refused.json()["error"]["message"]
+    chain = {str(n + 1): {"$ref": f"#/$defs/{n}"} for n in range(1500)}
+    refused = register(url, "bad", {"$defs": {"0": {}, **chain}, "$ref": "#/$defs/1500"})
+    assert refused.status_code == 400
+    assert "chain" in refused.json()["error"]["message"]
+
+
+def test_record_with_many_problems_is_rejected_by_the_first(url: str) -> None:
+    """All problems of such a record, each with the 5,000 values, once took 22 GB."""
+    register(url, "kinds", {"items": {"enum": [f"v{n}" for n in range(5000)]}}, indexed=())
+    items = [item("r1", ["v1", *["z"] * 2000], schema="kinds")]
+    process = psutil.Process()  # the agent runs in a thread of the test
+    before = process.memory_info().rss
+    response = httpx.post(f"{url}/app/put", json={"application": items})
+    assert response.status_code == 400
+    assert response.json()["error"]["message"].startswith("application[0].val[1]: ")
+    assert process.memory_info().rss - before < 50 * 2**20
 
 
 def test_record_invalid_against_its_schema_is_rejected(url: str, post: Post) -> None:

@@ -196,6 +196,17 @@ async def test_expired_rows_are_invisible_inside_runs(opener: Opener, clock: Man
     assert len(again) < 2 * len(rest)
 
 
+async def test_stream_of_decisions_is_bounded_by_number_and_by_retention(
+    opener: Opener, clock: ManualClock, settings: AgentSettings
+) -> None:
+    config = ConfigCell(settings.model_copy(update={"retention_s": 10}), opener.ignite)
+    policies = ConfiguredPolicies(config, clock, StorageUsage())
+    of_enabler, of_merge = policies.policy_of("decisions"), policies.policy_of("decisions/all.fair")
+    assert (of_enabler.latest_per_key, of_enabler.retention_ms()) == (True, 10_000)
+    # A replay needs each decision of a merge.
+    assert (of_merge.latest_per_key, of_merge.retention_ms()) == (False, None)
+
+
 async def test_retention_lease_delays_expiry(
     opener: Opener, clock: ManualClock, settings: AgentSettings
 ) -> None:

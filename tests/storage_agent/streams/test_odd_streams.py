@@ -1,6 +1,7 @@
 """Invalid streams and rows: rejected, so that the agent continues and can restart."""
 
 import io
+import time
 
 import httpx
 import pyarrow as pa
@@ -9,7 +10,7 @@ from pyignite import Client
 
 from ignite_server.server import IgniteServer
 from mistbow.client.agent import AgentClient
-from mistbow.errors import InvalidRequestError
+from mistbow.errors import InvalidRequestError, TooLargeError
 from mistbow.streams import schemas
 from mistbow.streams.schemas import RAW
 from mistbow.streams.wire import encode_rows
@@ -51,6 +52,33 @@ def test_create_stream_rejects_unsupported_fields(client: AgentClient, url: str)
     body = encode_rows(pa.table({"abcdefgh": [1]})).replace(b"abcdefgh", b"abc\xffefgh")
     assert httpx.put(f"{url}/streams/odd", content=body).status_code == 400
     assert [stream.name for stream in client.streams()] == [schemas.METADATA, RAW]
+
+
+def test_stream_of_many_columns_is_read_without_delay(client: AgentClient, url: str) -> None:
+    """Such a read once searched all names for each name, and took 9 s in the event loop."""
+    wide = pa.table({f"c{number}": [number] for number in range(10_000)})
+    client.create_stream("wide", wide.schema)
+    client.append("wide", wide)
+    begin = time.monotonic()
+    rows = httpx.get(f"{url}/streams/wide/rows?from=0").json()["rows"]
+    assert time.monotonic() - begin < 4
+    assert rows == wide.to_pylist()
+    httpx.delete(f"{url}/streams/wide").raise_for_status()
+
+
+def test_attributes_of_a_stream_are_bounded(client: AgentClient, url: str) -> None:
+    client.create_stream("noted", SCHEMA)
+    half = "x" * 600_000
+    client.advance("noted", attributes={"first": half})
+    with pytest.raises(TooLargeError, match="attributes and retention leases"):
+        client.advance("noted", attributes={"second": half})
+    assert client.advance("noted", attributes={"third": 3}).attributes == {
+        "first": half,
+        "third": 3,
+    }
+    client.advance("noted", attributes={"first": None})
+    client.advance("noted", attributes={"second": half})
+    httpx.delete(f"{url}/streams/noted").raise_for_status()
 
 
 def test_columns_of_any_type_survive_a_restart(

@@ -10,7 +10,7 @@ from hypothesis import given
 from analytics_enabler.scheduling.builtin.fair import Fair
 from analytics_enabler.scheduling.builtin.latency import Latency
 from analytics_enabler.scheduling.interface import Decision, Scheduler
-from analytics_enabler.scheduling.model.jobs import Job, Placement, critical_path_ms
+from analytics_enabler.scheduling.model.jobs import Assignment, Job, Placement, critical_path_ms
 from analytics_enabler.scheduling.model.snapshot import Fog
 from analytics_enabler.scheduling.sandbox.validation import violations
 from tests.analytics_enabler.scheduling import build
@@ -105,3 +105,131 @@ def test_latency_finds_the_shortest_critical_path(fog: Fog, job: Job) -> None:
     best_missing, best_path = brute_force(job, fog)
     assert missing == best_missing
     assert path == pytest.approx(best_path) or math.isinf(best_path)
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_suspected_node_keeps_its_tasks_and_gets_no_others(name: str) -> None:
+    fog = build.fog(
+        build.node("a", suspected=True), build.node("b", cores=1), links={("a", "b"): 10}
+    )
+    running, new = build.job("running", build.task("t")), build.job("new", build.task("t"))
+    current = build.placed(running_t="a")
+    decision = decide(name, (running, new), fog, current)
+    assert {at.job: at.node for at in decision.placement.assignments} == {
+        "running": "a",
+        "new": "b",
+    }
+    reasons = {refusal.reason for refusal in decision.refusals if refusal.job == "new"}
+    assert any("may have failed" in reason for reason in reasons)
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_of_two_equal_nodes_the_one_with_fewer_failures_is_preferred(name: str) -> None:
+    fog = build.fog(
+        build.node("a", "s", reliability=0.5), build.node("b", "s"), links={("s", "cloud"): 10}
+    )
+    job = build.job("q", build.task("t"))
+    chosen = decide(name, (job,), fog).placement
+    assert [at.node for at in chosen.assignments] == ["b"]
+    # A task that runs does not move for this alone.
+    before = build.placed(q_t="a")
+    assert decide(name, (job,), fog, before).placement == before
+
+
+def remote(*read_at: str, sink: str = "edge2", cores: float = 0.1) -> Job:
+    """Return a job whose partial reads the points of the site ``far``, which has no node."""
+    partial = build.task("at-far", "far", read_at=read_at, cores=cores)
+    merge = build.task("merge", cores=0.1)
+    return build.job("q", partial, merge, streams="at-far>merge", sink=sink)
+
+
+def far_from_city(near: str = "edge2") -> Fog:
+    """Return the fog of ``build.city``, with links from the site ``far`` to all other sites."""
+    city = build.city()
+    latencies = {site: 5.0 if site == near else 60.0 for site in ("edge1", "edge2", "cloud")}
+    links = [link for site, ms in latencies.items() for link in build.link("far", site, ms)]
+    return Fog(city.nodes, (*city.links, *links))
+
+
+def at_far(decision: Decision) -> str | None:
+    assignments = decision.placement.by_task.get(("q", "at-far"), ())
+    return next((at.node for at in assignments), None)
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_nearest_node_reads_the_points_of_a_site_without_a_node(name: str) -> None:
+    for near in ("edge1", "edge2"):
+        fog, job = far_from_city(near), remote("far", sink=near)
+        decision = decide(name, (job,), fog)
+        assert violations(decision, (job,), fog) == []
+        assert at_far(decision) == near
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_next_nearest_node_reads_if_the_nearest_is_full(name: str) -> None:
+    fog = far_from_city("edge2")
+    full = [
+        build.node("edge2", cores=2, cores_free=0) if node.name == "edge2" else node
+        for node in fog.nodes
+    ]
+    decision = decide(name, (remote("far", cores=1),), Fog(tuple(full), fog.links))
+    assert at_far(decision) not in (None, "edge2")
+    assert ("at-far", "edge2") in {(each.task, each.node) for each in decision.refusals}
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_node_at_the_site_takes_over(name: str) -> None:
+    city, job = far_from_city(), remote("far")
+    running = decide(name, (job,), city).placement
+    fog = Fog((*city.nodes, build.node("own", "far", cores=1)), city.links)
+    decision = decide(name, (job,), fog, running)
+    assert violations(decision, (job,), fog) == []
+    assert at_far(decision) == "own"
+    (found,) = [
+        each
+        for each in violations(Decision(running), (job,), fog)
+        if "the task's data is at far, where own can run it" in each
+    ]
+    assert found.startswith("q/at-far on ")
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_site_of_a_replica_counts_for_the_distance(name: str) -> None:
+    city = far_from_city("edge2")
+    # The site itself is cut off: its links are not measured.
+    links = tuple(link for link in city.links if "far" not in (link.source, link.target))
+    decision = decide(name, (remote("edge1", sink="edge1"),), Fog(city.nodes, links))
+    assert at_far(decision) == "edge1"
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_points_that_nobody_can_read_are_refused_with_the_reason(name: str) -> None:
+    fog = far_from_city()
+    other = build.task("at-cloud", "cloud", read_at=("cloud",))
+    merge = build.task("merge")
+
+    def decided(**more: object) -> Decision:
+        job = build.job("q", build.task("at-far", "far", **more), other, merge)
+        found = decide(name, (job,), fog)
+        assert violations(found, (job,), fog) == []
+        assert at_far(found) is None
+        assert found.placement.by_task["q", "at-cloud"]
+        return found
+
+    cut, confined = decided(), decided(read_at=("far",), labels={"rack": "9"})
+    for decision, reason in ((cut, "no node with site=far"), (confined, "no node with rack=9")):
+        reasons = {each.reason for each in decision.refusals if each.task == "at-far"}
+        assert reasons == {reason}
+
+
+def test_assignment_away_from_the_data_is_valid_only_if_they_can_be_read_there() -> None:
+    fog = far_from_city()
+    placement = Placement(
+        tuple(
+            Assignment(job="q", task=task, node=node)
+            for task, node in (("at-far", "cloud1"), ("merge", "edge1"))
+        )
+    )
+    assert violations(Decision(placement), (remote("far"),), fog) == []
+    strict = violations(Decision(placement), (remote(),), fog)
+    assert strict == ["q/at-far on cloud1: the task's data is at far"]

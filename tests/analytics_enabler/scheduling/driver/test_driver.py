@@ -1,5 +1,6 @@
 """The driver of schedulers, its fog snapshots, and its estimates of traffic."""
 
+import msgspec
 import pytest
 
 from analytics.plan.expressions import Source
@@ -16,6 +17,7 @@ from analytics_enabler.scheduling.driver.traffic import (
     PANE_BYTES,
     estimate_pane_bytes,
 )
+from analytics_enabler.scheduling.model.snapshot import Fog
 from mistbow.fabric import Fabric, Site, SiteLink, Worker
 from tests.analytics_enabler.scheduling import build
 from tests.analytics_enabler.support import plan_of
@@ -47,9 +49,44 @@ def test_snapshot_has_reachable_workers() -> None:
     assert (other.region, other.labels) == ("north", {"a": "1", "b": "2"})
 
 
+def test_snapshot_has_suspected_workers_and_their_reliability() -> None:
+    paused = worker("w5", suspected=True, reliability=0.5)
+    lost = Site(name="lost", node="l", url="", reachable=False, suspected=True, workers=(paused,))
+    away = Site(name="away", node="a", url="", reachable=False, suspected=True,
+                workers=(worker("w6"), worker("w2")))  # fmt: skip
+    fabric = Fabric(site="cloud", sites=(*FABRIC.sites, away, lost))
+    fog = fog_of(fabric, suspected={"w3"})
+    assert {name: node.suspected for name, node in fog.by_name.items()} == {
+        "w1": False,
+        "w2": False,
+        "w3": True,
+        "w5": True,
+        "w6": True,
+    }
+    assert (fog.by_name["w5"].reliability, fog.by_name["w6"].reliability) == (0.5, 1.0)
+    assert fog.by_name["w2"].site == "edge"
+
+
 def test_unmeasured_direction_of_link_has_latency_of_other() -> None:
     fog = fog_of(FABRIC)
     assert fog.latency_ms("w1", "w2") == fog.latency_ms("w2", "w1") == 20
+
+
+def test_memory_of_other_domains_is_not_free() -> None:
+    one, other = fog_of(FABRIC, dead={"w3"}, others_mb={"w2": 360.0, "w9": 180.0}).nodes
+    assert (one.memory_free_mb, other.memory_free_mb) == (1024.0, 664.0)
+    [full] = fog_of(FABRIC, dead={"w1", "w3"}, others_mb={"w2": 9000.0}).nodes
+    assert full.memory_free_mb == 0
+
+
+def test_snapshot_has_loss_and_bandwidth_of_links() -> None:
+    links = (
+        SiteLink(source="cloud", target="edge", latency_ms=20, loss=0.1, bandwidth_mbps=8.0),
+        SiteLink(source="edge", target="cloud", latency_ms=20),
+    )
+    there, back = fog_of(msgspec.structs.replace(FABRIC, links=links)).links
+    assert (there.loss, there.bandwidth_mbps) == (0.1, 8.0)
+    assert (back.loss, back.bandwidth_mbps) == (0.0, None)
 
 
 def test_pane_bytes_are_estimated_from_series() -> None:
@@ -132,6 +169,32 @@ async def test_driver_decides_again_on_change_and_each_minute() -> None:
     now.ms = 60_000
     assert await placement_driver.place([job], city, places) == places
     assert placement_driver.outcome is not first
+
+
+def with_memory(fog: Fog, node: str, free_mb: float) -> Fog:
+    """Return a fog in which a node has another free memory."""
+    nodes = [
+        msgspec.structs.replace(each, memory_free_mb=free_mb) if each.name == node else each
+        for each in fog.nodes
+    ]
+    return Fog(tuple(nodes), fog.links)
+
+
+@pytest.mark.usefixtures("processes")
+async def test_driver_decides_again_when_capacity_changes_but_not_for_noise() -> None:
+    placement_driver = PlacementDriver(Now())
+    job = build.over_sites("q")
+    city = with_memory(build.city(), "edge1", 1000)
+    places = await placement_driver.place([job], city, {})
+    first = placement_driver.outcome
+    for noise in (980, 1030, 970):
+        await placement_driver.place([job], with_memory(city, "edge1", noise), places)
+        assert placement_driver.outcome is first
+    full = await placement_driver.place([job], with_memory(city, "edge1", 0), places)
+    assert set(full["q"]) == {"at-edge2", "merge"}
+    [refusal] = [each for each in placement_driver.refusals("q") if each.task == "at-edge1"]
+    assert refusal.reason.endswith("MB of memory needed, 0 free")
+    assert await placement_driver.place([job], city, full) == places
 
 
 @pytest.mark.usefixtures("processes")

@@ -1,4 +1,4 @@
-"""Counts that decay exponentially with a half-life."""
+"""Counts that decay exponentially with a half-life, and the stability that follows from them."""
 
 import math
 from dataclasses import dataclass
@@ -26,3 +26,12 @@ class DecayingCount:
     def per_minute(self, now: int, half_life_ms: int) -> float:
         """Return the number of events per minute with which this count would stay constant."""
         return self.now(now, half_life_ms) * math.log(2) * 60_000 / half_life_ms
+
+
+def stability(instability: float) -> float:
+    """Return the stability, from 0 to 1, that corresponds to an instability.
+
+    >>> stability(0), stability(1), stability(3)
+    (1.0, 0.5, 0.25)
+    """
+    return 1 / (1 + instability)

@@ -1,0 +1,116 @@
+"""Orders: the fragments of one domain that a worker should run, as state instead of commands."""
+
+from collections.abc import Container, Iterable
+
+import msgspec
+
+from analytics.plan.fragments import Fragment
+from analytics.plan.status import FragmentStatus
+
+PartialOwner = tuple[str, str]
+"""(group id, slug of the site) of a partial fragment of any version."""
+
+
+def partial_owner(fragment_id: str) -> PartialOwner | None:
+    """Return the owner in the id of a partial fragment; None if the id has too few parts.
+
+    The ids of other fragments are those of groups. Some begin with the id of another group too, and
+    then have an owner that no partial fragment has.
+
+    >>> partial_owner("all.fair.0123abcd.edge"), partial_owner("all.fair")
+    (('all.fair', 'edge'), None)
+    """
+    match fragment_id.rsplit(".", 2):
+        case [group_id, _, site]:
+            return group_id, site
+        case _:
+            return None
+
+
+class Lease(msgspec.Struct, frozen=True, order=True):
+    """The lease of an enabler on its domain; of two leases, the greater one is in force.
+
+    ``generation``: the time (s since the epoch) at which the domain's stream of deployments began,
+    so that a new stream has a greater generation than a lost one. ``epoch``: the epoch of this
+    stream.
+    """
+
+    generation: int
+    epoch: int
+
+    def __str__(self) -> str:
+        return f"generation {self.generation}, epoch {self.epoch}"
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """The fragments of one domain that a worker should run, under the lease of an enabler.
+
+    The worker starts missing fragments, replaces outdated versions, restarts fenced fragments, and
+    stops the other fragments of the domain. ``fragments``: fragment id -> JSON; the worker decodes
+    each one separately, so that one that it cannot decode delays no other. ``retained``: the owners
+    of partial fragments that the worker does not stop, whatever their version. ``moving``: the ids
+    of fragments that other workers should run, but do not run yet. The worker does not stop them,
+    nor does it restart them if they are fenced.
+    """
+
+    generation: int
+    epoch: int
+    fragments: dict[str, msgspec.Raw] = {}
+    retained: frozenset[PartialOwner] = frozenset()
+    moving: frozenset[str] = frozenset()
+
+    @property
+    def lease(self) -> Lease:
+        """The lease of the enabler that sent the order."""
+        return Lease(self.generation, self.epoch)
+
+
+def order_of(
+    lease: Lease,
+    fragments: Iterable[Fragment],
+    retained: frozenset[PartialOwner],
+    moving: frozenset[str] = frozenset(),
+) -> Order:
+    """Return the order to run ``fragments``; for ``retained`` and ``moving``, see ``Order``."""
+    return Order(
+        generation=lease.generation,
+        epoch=lease.epoch,
+        fragments={each.id: msgspec.Raw(msgspec.json.encode(each)) for each in fragments},
+        retained=retained,
+        moving=moving,
+    )
+
+
+def surplus(
+    running: Iterable[str],
+    ordered: Container[str],
+    retained: Container[PartialOwner | None],
+    moving: Container[str],
+) -> list[str]:
+    """Return the ids of a domain's running fragments that the worker should stop."""
+    return [
+        fragment_id
+        for fragment_id in running
+        if fragment_id not in ordered
+        and fragment_id not in moving
+        and partial_owner(fragment_id) not in retained
+    ]
+
+
+class OrderAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to an order.
+
+    ``fragments``: the status of each fragment of the domain. ``refused``: fragment id -> the reason
+    why the worker does not run this fragment. ``without_capacity``: the refused fragments for which
+    only the capacity of the worker is missing.
+    """
+
+    fragments: list[FragmentStatus]
+    refused: dict[str, str] = {}
+    without_capacity: frozenset[str] = frozenset()
+
+
+def order_from_json(data: bytes) -> Order:
+    """Decode an order; raises ``msgspec.ValidationError`` with the path of an invalid field."""
+    order: Order = msgspec.json.decode(data, type=Order)
+    return order

@@ -1,0 +1,77 @@
+"""Routes for the decisions of the enabler: what it did or found, why, and by whom."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query
+
+from analytics.insight_models import Decisions
+from analytics_enabler.api.passing import answered_elsewhere
+from analytics_enabler.api.views import decisions_of
+from analytics_enabler.decision_log import MAX_DECISIONS, DecisionLog
+from analytics_enabler.deployments.service import Deployments
+from analytics_enabler.domains.forwarding import Forwarder
+from mistbow.auth.rules import requires
+from mistbow.client.fields import MAX_TIMESTAMP_MS
+from mistbow.errors import NotFoundError
+from mistbow.openapi import raises
+
+About = Annotated[
+    str | None,
+    Query(description="Only decisions about this deployment (ID), or this insight (ID/NAME)."),
+]
+Since = Annotated[
+    int | None,
+    Query(ge=0, le=MAX_TIMESTAMP_MS, description="The earliest time, in ms since the epoch."),
+]
+Limit = Annotated[
+    int, Query(ge=1, le=MAX_DECISIONS, description="The maximum number of decisions.")
+]
+
+_DEFAULT_LIMIT = 100
+
+
+def decisions_router(
+    deployments: Deployments, decisions: DecisionLog, forwarder: Forwarder
+) -> APIRouter:
+    """Return the routes ``/api/decisions`` and ``/api/insights/{id}/decisions``.
+
+    ``forwarder``: passes on requests for deployments of other domains.
+    """
+    router = APIRouter(prefix="/api", tags=["decisions"])
+    passes_on = [Depends(answered_elsewhere(deployments, forwarder))]
+
+    @router.get("/decisions")
+    @requires("read")
+    async def list_all(
+        insight: About = None, since: Since = None, limit: Limit = _DEFAULT_LIMIT
+    ) -> Decisions:
+        """List the newest decisions in the order of time.
+
+        The decisions about a deployment remain after its deletion.
+        """
+        subjects = None if insight is None else _subjects(deployments, insight)
+        return Decisions(decisions=decisions_of(decisions, limit, since, subjects))
+
+    @router.get("/insights/{deployment_id}/decisions", dependencies=passes_on)
+    @requires("read")
+    @raises(NotFoundError)
+    async def list_of_deployment(
+        deployment_id: str, since: Since = None, limit: Limit = _DEFAULT_LIMIT
+    ) -> Decisions:
+        """List the newest decisions about a deployment, and about the fragments of its groups."""
+        subjects = deployments.find(deployment_id).subjects()
+        return Decisions(decisions=decisions_of(decisions, limit, since, subjects))
+
+    return router
+
+
+def _subjects(deployments: Deployments, insight: str) -> set[str]:
+    """Return the subjects of the decisions about an insight.
+
+    ``insight``: the id of a deployment; or the id, a slash, and the name of one of its insights.
+    """
+    deployment_id, _, name = insight.partition("/")
+    try:
+        return deployments.find(deployment_id).subjects(name or None)
+    except NotFoundError:
+        return {deployment_id}

@@ -1,0 +1,1 @@
+"""Domains: which enabler plans which sites, and which enabler answers for a deployment."""

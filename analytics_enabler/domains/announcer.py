@@ -1,0 +1,65 @@
+"""The announcement that an enabler sends to the agent of its site each second."""
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+
+from analytics.plan.orders import Lease
+from mistbow.client.agent import AsyncAgentClient
+from mistbow.errors import MistbowError
+from mistbow.fabric import Enabler
+from mistbow.runtime.periodic import PeriodicTask, Schedule
+from mistbow.telemetry import get_logger
+
+log = get_logger(__name__)
+
+_PERIOD_S = 1.0
+
+
+class EnablerAnnouncer:
+    """Announces the enabler while it has a lease, and reports when it stops.
+
+    ``lease``: returns the lease of the enabler on its domain; None: it has none, because it is
+    starting or fenced. ``is_active``: returns whether the enabler rules its domain.
+    """
+
+    def __init__(
+        self,
+        agent: AsyncAgentClient,
+        enabler: Enabler,
+        lease: Callable[[], Lease | None],
+        is_active: Callable[[], bool],
+    ) -> None:
+        self._agent = agent
+        self._enabler = enabler
+        self._lease = lease
+        self._is_active = is_active
+        self._task = PeriodicTask(self._announce, Schedule("enabler_announcement", _PERIOD_S))
+
+    async def run(self) -> None:
+        """Announce the enabler until cancelled."""
+        try:
+            await self._task.run()
+        finally:
+            await self._leave()
+
+    async def _announce(self) -> None:
+        lease = self._lease()
+        if lease is not None:
+            enabler = msgspec.structs.replace(
+                self._enabler,
+                generation=lease.generation,
+                epoch=lease.epoch,
+                is_active=self._is_active(),
+            )
+            await self._agent.announce_enabler(enabler)
+
+    async def _leave(self) -> None:
+        if self._lease() is None:
+            return
+        try:
+            async with asyncio.timeout(_PERIOD_S):
+                await self._agent.remove_enabler(self._enabler.domain)
+        except (MistbowError, TimeoutError) as error:
+            log.info("enabler_leave_failed", reason=str(error))

@@ -1,0 +1,137 @@
+"""The enablers of the fabric, and the domain to which a deployment belongs."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from analytics_enabler.domains.sources import sources_of
+from analytics_enabler.fabric_view import ALL_SITES, FabricView, has_site
+from analytics_enabler.semantics import Definition, sites_of
+from mistbow.domains import Selector
+from mistbow.errors import ConflictError
+from mistbow.fabric import Enabler, Fabric
+
+
+@dataclass(frozen=True, slots=True)
+class KnownEnabler:
+    """An enabler of the fabric, and its site.
+
+    ``is_reachable``: whether the agent of this site reaches that site.
+    """
+
+    site: str
+    enabler: Enabler
+    is_reachable: bool
+
+    @property
+    def rank(self) -> tuple[int, int, str]:
+        """The order of the enablers of one domain: the one with the greatest rank rules it."""
+        return self.enabler.generation, self.enabler.epoch, self.site
+
+
+class DomainDirectory:
+    """The domains of the fabric; ``domain`` and ``selector``: those of this enabler."""
+
+    def __init__(self, domain: str, selector: Selector, fabric_view: FabricView) -> None:
+        self.domain = domain
+        self._selector = selector
+        self._fabric_view = fabric_view
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether this domain has all sites, and there is no other domain."""
+        return self._selector == ALL_SITES and not self.other_domains()
+
+    def check_owned(self, definitions: Iterable[Definition]) -> None:
+        """Raise ``ConflictError`` if insights read sites outside the domain of this enabler."""
+        if self.domain not in self.owners(definitions):
+            raise ConflictError(
+                f"the insights read sites outside the domain {self.domain}, to which the "
+                "deployment belongs",
+                hint="Delete this deployment, and submit the insights as a new one.",
+            )
+
+    def others(self) -> list[KnownEnabler]:
+        """Return all enablers of the fabric except this one."""
+        fabric = self._fabric_view.whole
+        return [] if fabric is None else list(_others(fabric, self.domain))
+
+    def rivals(self) -> list[KnownEnabler]:
+        """Return the other enablers of this domain, whether reachable or not."""
+        return [each for each in self.others() if each.enabler.domain == self.domain]
+
+    def active(self, domain: str) -> KnownEnabler | None:
+        """Return the reachable enabler that rules another domain, or this one in place of this one.
+
+        None: there is none.
+        """
+        found = [
+            each
+            for each in self.others()
+            if each.enabler.domain == domain and each.is_reachable and each.enabler.is_active
+        ]
+        return max(found, key=lambda each: each.rank, default=None)
+
+    def other_domains(self) -> list[str]:
+        """Return the names of the other domains that are known, whether reachable or not."""
+        return sorted({each.enabler.domain for each in self.others()} - {self.domain})
+
+    def larger(self) -> KnownEnabler | None:
+        """Return the reachable enabler of the smallest domain that contains this domain and more.
+
+        None: there is none.
+        """
+        fabric = self._fabric_view.whole
+        if fabric is None:
+            return None
+        own = _members(self._selector, fabric)
+        found = [
+            (len(members), name)
+            for name, selector in self._selectors().items()
+            if own < (members := _members(selector, fabric)) and self.active(name) is not None
+        ]
+        return self.active(min(found)[1]) if found else None
+
+    def _selectors(self) -> dict[str, Selector]:
+        """Return domain -> sites, for all known domains."""
+        domains = {self.domain: self._selector}
+        for each in self.others():
+            domains.setdefault(each.enabler.domain, each.enabler.sites)
+        return domains
+
+    def owners(self, definitions: Iterable[Definition]) -> list[str]:
+        """Return the domains that have all sources of a deployment, the smallest first.
+
+        Raises ``ConflictError`` if there is none.
+        """
+        fabric = self._fabric_view.whole
+        if fabric is None:
+            return [self.domain]
+        names = sites_of(fabric)
+        read = [sources_of(definition, names) for definition in definitions]
+        everything = None in read
+        sources = names.names if everything else frozenset().union(*(each or () for each in read))
+        selectors = self._selectors()
+        members = {name: _members(selector, fabric) for name, selector in selectors.items()}
+        owners = [name for name, sites in members.items() if sources <= sites]
+        if not owners:
+            raise ConflictError(
+                f"no domain has all sites that these insights read: {_listed(sources, everything)}",
+                hint="Name the sites that the insights read (WHEN site IN ('a', 'b')), or start an "
+                "enabler whose domain has all of them.",
+            )
+        return sorted(owners, key=lambda name: (len(members[name]), name != self.domain, name))
+
+
+def _others(fabric: Fabric, own: str) -> Iterable[KnownEnabler]:
+    for site in fabric.sites:
+        for enabler in site.enablers:
+            if (site.name, enabler.domain) != (fabric.site, own):
+                yield KnownEnabler(site.name, enabler, site.reachable)
+
+
+def _members(selector: Selector, fabric: Fabric) -> frozenset[str]:
+    return frozenset(site.name for site in fabric.sites if has_site(selector, site))
+
+
+def _listed(sources: Collection[str], everything: bool) -> str:
+    return "all sites" if everything else ", ".join(sorted(sources))

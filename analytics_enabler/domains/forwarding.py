@@ -1,0 +1,245 @@
+"""Requests that an enabler passes on to the enabler of another domain."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from urllib.parse import quote
+
+import httpx
+import msgspec
+from fastapi import Request
+from fastapi.responses import Response, StreamingResponse
+
+from analytics.insight_models import DeploymentList, DeploymentStatus
+from analytics_enabler.deployments.model import Deployment
+from analytics_enabler.domains.directory import DomainDirectory, KnownEnabler
+from analytics_enabler.semantics import Definition
+from mistbow.auth.authentication import caller_headers
+from mistbow.auth.callers import current_caller
+from mistbow.client.connections import async_transport
+from mistbow.client.credentials import ServiceCredentials, UnverifiedServiceError
+from mistbow.errors import NotFoundError, UnavailableError
+from mistbow.telemetry import get_logger
+from mistbow.tls import client_context
+from mistbow.trust_settings import TokenSettings
+
+log = get_logger(__name__)
+
+PASSED_ON = "Mistbow-Domain"
+"""The header of a request that was passed on: the domain whose enabler is to answer it."""
+
+_BY_STANDBY = "Mistbow-Standby"
+"""The header of a request that a standby passed on to the active enabler of its domain."""
+
+_HEADERS = ("accept", "content-type", "idempotency-key", "last-event-id")
+_ANSWER_HEADERS = ("content-type", "cache-control")
+_TIMEOUT = httpx.Timeout(30.0, connect=2.0)
+_LIST_TIMEOUT = httpx.Timeout(3.0, connect=1.0)
+_FOLLOW_TIMEOUT = httpx.Timeout(45.0, connect=2.0)
+_LIMITS = httpx.Limits(max_connections=200, max_keepalive_connections=20)
+
+
+class PassedOn(Exception):  # noqa: N818 - not an error: it ends a request with another's answer
+    """Ends the handling of a request with the answer of another enabler."""
+
+    def __init__(self, response: Response) -> None:
+        super().__init__("the request was passed on")
+        self.response = response
+
+
+class EnablerUnreachableError(UnavailableError):
+    """Another enabler is unreachable, and has received nothing of a request."""
+
+
+class Forwarder:
+    """Sends requests to other enablers with the rights of their callers.
+
+    The caller's scope was checked already. A request is passed on at most once.
+    """
+
+    def __init__(self, directory: DomainDirectory, trust: TokenSettings) -> None:
+        self.directory = directory
+        self._secret = trust.secret or ""
+        self._tls = client_context(trust.tls_ca)
+        self._clients: dict[str, httpx.AsyncClient] = {}
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for client in self._clients.values():
+            await client.aclose()
+
+    async def send(self, request: Request, to: KnownEnabler) -> Response:
+        """Return the answer of another enabler to a request, also to one that follows results.
+
+        Raises ``UnavailableError`` if the enabler does not answer.
+        """
+        return _response(await self._send(request, to, {PASSED_ON: to.enabler.domain}))
+
+    async def send_to_active(self, request: Request) -> Response:
+        """Return the answer of the active enabler of this domain to a request to its standby.
+
+        The active enabler passes the request on if it belongs to another domain. Raises
+        ``UnavailableError`` if there is no active enabler.
+        """
+        domain = self.directory.domain
+        active = self.directory.active(domain)
+        if active is None or _BY_STANDBY in request.headers:
+            raise UnavailableError(
+                f"this enabler is a standby of the domain {domain}, and no enabler rules it now",
+                hint="Try again in some seconds: a standby takes over.",
+            )
+        marks = {_BY_STANDBY: domain}
+        if is_passed_on(request.headers):
+            marks[PASSED_ON] = domain
+        return _response(await self._send(request, active, marks))
+
+    async def find(self, request: Request) -> Response:
+        """Return the answer of the enabler that has the deployment of a request.
+
+        Raises ``NotFoundError`` if no enabler has it, and ``UnavailableError`` if none of those
+        that answer has it.
+        """
+        silent: list[str] = []
+        for domain in self.directory.other_domains():
+            enabler = self.directory.active(domain)
+            try:
+                if enabler is None:
+                    raise UnavailableError(f"the domain {domain} has no reachable enabler")
+                answer = await self._send(request, enabler, {PASSED_ON: domain})
+            except UnavailableError:
+                silent.append(domain)
+                continue
+            if answer.status_code != NotFoundError.status:
+                return _response(answer)
+            await answer.aclose()
+        deployment = request.path_params["deployment_id"]
+        if silent:
+            raise UnavailableError(
+                f"there is no deployment {deployment} in the domains that answer, and these do not "
+                f"answer: {', '.join(silent)}",
+                hint="Try again later.",
+            )
+        raise NotFoundError(
+            f"there is no deployment {deployment}", hint="GET /api/insights lists the deployments."
+        )
+
+    async def deployments(self) -> tuple[list[DeploymentStatus], list[str]]:
+        """Return the deployments of all other domains, and the domains that do not answer."""
+        domains = self.directory.other_domains()
+        answers = await asyncio.gather(*map(self._deployments_of, domains))
+        found = [each for answer in answers for each in answer or ()]
+        return found, [name for name, each in zip(domains, answers, strict=True) if each is None]
+
+    async def submit(self, request: Request, definitions: Sequence[Definition]) -> None:
+        """Pass a text on to the smallest domain that has all sources, unless it is this domain.
+
+        A domain whose enabler is unreachable is represented by the next larger one. Raises
+        ``PassedOn`` with the answer, and ``UnavailableError`` if no domain with all sources is
+        reachable.
+        """
+        owners = self.directory.owners(definitions)
+        for domain in owners:
+            if domain == self.directory.domain:
+                return
+            enabler = self.directory.active(domain)
+            if enabler is None:
+                continue
+            try:
+                raise PassedOn(await self.send(request, enabler))
+            except EnablerUnreachableError:
+                continue
+        raise UnavailableError(
+            f"these insights read sites outside the domain {self.directory.domain}, and no enabler "
+            f"of a domain that has all of their sites is reachable: {', '.join(owners)}",
+            hint="Try again later, or name only sites of this domain (WHEN site IN ('a', 'b')).",
+        )
+
+    async def adopt(self, to: KnownEnabler, deployment: Deployment) -> None:
+        """Submit a deployment of this enabler to another enabler, by its id.
+
+        Raises ``UnavailableError`` if that enabler does not accept it.
+        """
+        body = msgspec.json.encode(deployment)
+        path = f"/api/insights/{quote(deployment.id, safe='')}/adopt"
+        headers = {PASSED_ON: to.enabler.domain, "Content-Type": "application/json"}
+        client = self._client(to.enabler.url)
+        try:
+            answer = await client.post(path, content=body, headers=headers, timeout=_TIMEOUT)
+            answer.raise_for_status()
+        except httpx.HTTPError as error:
+            raise UnavailableError(_silent(to, error)) from error
+
+    async def _deployments_of(self, domain: str) -> list[DeploymentStatus] | None:
+        enabler = self.directory.active(domain)
+        if enabler is None:
+            return None
+        client = self._client(enabler.enabler.url)
+        headers = {**caller_headers(current_caller()), PASSED_ON: domain}
+        try:
+            answer = await client.get("/api/insights", headers=headers, timeout=_LIST_TIMEOUT)
+            answer.raise_for_status()
+            return DeploymentList.model_validate_json(answer.content).deployments
+        except (httpx.HTTPError, ValueError) as error:
+            log.info("domain_not_listed", domain=domain, reason=str(error) or type(error).__name__)
+            return None
+
+    async def _send(
+        self, request: Request, to: KnownEnabler, marks: Mapping[str, str]
+    ) -> httpx.Response:
+        """Send a request to another enabler; ``marks``: the headers that say who passed it on."""
+        client = self._client(to.enabler.url)
+        headers = {name: value for name, value in request.headers.items() if name in _HEADERS}
+        is_feed = request.url.path.endswith("/follow")
+        sent = client.build_request(
+            request.method,
+            request.url.path,
+            params=request.url.query,
+            headers={
+                **headers,
+                **caller_headers(current_caller()),
+                **marks,
+                "Accept-Encoding": "identity",
+            },
+            content=await request.body(),
+            timeout=_FOLLOW_TIMEOUT if is_feed else _TIMEOUT,
+        )
+        try:
+            return await client.send(sent, stream=True)
+        except (httpx.ConnectError, httpx.ConnectTimeout, UnverifiedServiceError) as error:
+            raise EnablerUnreachableError(_silent(to, error), hint="Try again later.") from error
+        except httpx.HTTPError as error:
+            raise UnavailableError(_silent(to, error), hint="Try again later.") from error
+
+    def _client(self, url: str) -> httpx.AsyncClient:
+        if url not in self._clients:
+            self._clients[url] = httpx.AsyncClient(
+                base_url=url,
+                auth=ServiceCredentials(url, self._secret),
+                transport=async_transport(self._tls, _LIMITS),
+                trust_env=False,
+            )
+        return self._clients[url]
+
+
+def _response(answer: httpx.Response) -> Response:
+    headers = {name: answer.headers[name] for name in _ANSWER_HEADERS if name in answer.headers}
+    return StreamingResponse(_body(answer), answer.status_code, headers)
+
+
+async def _body(answer: httpx.Response) -> AsyncIterator[bytes]:
+    try:
+        async for part in answer.aiter_raw():
+            yield part
+    finally:
+        await answer.aclose()
+
+
+def is_passed_on(headers: Mapping[str, str]) -> bool:
+    """Return whether another enabler has passed a request on."""
+    return PASSED_ON in headers
+
+
+def _silent(to: KnownEnabler, error: Exception) -> str:
+    return (
+        f"the enabler of the domain {to.enabler.domain} at {to.enabler.url} does not answer: "
+        f"{str(error) or type(error).__name__}"
+    )

@@ -1,0 +1,61 @@
+"""Hysteresis of measured figures, so that noise in the measurements causes no new decisions."""
+
+import math
+
+import msgspec
+
+from analytics_enabler.scheduling.model.snapshot import Fog, Link, Node
+
+MEMORY_STEP_MB = 32.0
+"""The smallest change of a node's free memory (MB) that causes a decision."""
+
+CORES_STEP = 0.05
+"""The smallest change of a node's free cores that causes a decision."""
+
+LATENCY_STEP_MS = 5.0
+"""The smallest change of a link's latency (ms) that causes a decision."""
+
+LOSS_STEP = 0.05
+"""The smallest change of a link's loss that causes a decision."""
+
+BANDWIDTH_STEP = 0.3
+"""The smallest change of a link's bandwidth that causes a decision, as a share of the bandwidth."""
+
+
+def stabilize(fog: Fog, former: Fog) -> Fog:
+    """Return a fog in which figures that differ little from ``former`` have their former values."""
+    links = {(link.source, link.target): link for link in former.links}
+    return Fog(
+        tuple(_stable_node(node, former.by_name.get(node.name)) for node in fog.nodes),
+        tuple(_stable_link(link, links.get((link.source, link.target))) for link in fog.links),
+    )
+
+
+def _stable_node(node: Node, former: Node | None) -> Node:
+    if former is None or (node.cores, node.memory_mb) != (former.cores, former.memory_mb):
+        return node
+    cores, memory = node.cores_free, node.memory_free_mb
+    if abs(cores - former.cores_free) < CORES_STEP:
+        cores = former.cores_free
+    if abs(memory - former.memory_free_mb) < MEMORY_STEP_MB:
+        memory = former.memory_free_mb
+    return msgspec.structs.replace(node, cores_free=cores, memory_free_mb=memory)
+
+
+def _stable_link(link: Link, former: Link | None) -> Link:
+    if former is None:
+        return link
+    latency, loss, bandwidth = link.latency_ms, link.loss, link.bandwidth_mbps
+    if abs(latency - former.latency_ms) < LATENCY_STEP_MS:
+        latency = former.latency_ms
+    if abs(loss - former.loss) < LOSS_STEP:
+        loss = former.loss
+    if _is_near(bandwidth, former.bandwidth_mbps):
+        bandwidth = former.bandwidth_mbps
+    return msgspec.structs.replace(link, latency_ms=latency, loss=loss, bandwidth_mbps=bandwidth)
+
+
+def _is_near(bandwidth: float | None, former: float | None) -> bool:
+    if bandwidth is None or former is None:
+        return bandwidth is former
+    return math.isclose(bandwidth, former, rel_tol=BANDWIDTH_STEP)

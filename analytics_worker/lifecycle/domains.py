@@ -1,0 +1,48 @@
+"""The domains of a worker's fragments, and the newest lease of each domain."""
+
+from analytics.plan.orders import Lease
+from mistbow.domains import DEFAULT_DOMAIN
+from mistbow.errors import ConflictError, FencedError
+
+
+class Domains:
+    """Which domain each fragment belongs to, and under which lease each domain was ordered last.
+
+    Both are in memory only: after a restart of the worker, no fragment runs.
+    """
+
+    def __init__(self) -> None:
+        self._leases: dict[str, Lease] = {}
+        self._of_fragment: dict[str, str] = {}
+
+    def accept(self, domain: str, lease: Lease) -> None:
+        """Record the lease of an order; raises ``FencedError`` if a greater one was recorded."""
+        newest = self._leases.get(domain, lease)
+        if lease < newest:
+            raise FencedError(
+                f"the order under {lease} of the domain {domain} is outdated: this worker obeys "
+                f"the enabler with {newest}",
+                hint="Only one enabler rules a domain. Stop one of the two, or give it another "
+                "domain. If no other enabler exists, restart the worker.",
+            )
+        self._leases[domain] = lease
+
+    def of(self, fragment_id: str) -> str:
+        """Return the domain of a fragment; ``DEFAULT_DOMAIN`` if no order contained it."""
+        return self._of_fragment.get(fragment_id, DEFAULT_DOMAIN)
+
+    def assign(self, fragment_id: str, domain: str) -> None:
+        """Record the domain of a fragment."""
+        if domain == DEFAULT_DOMAIN:
+            self._of_fragment.pop(fragment_id, None)
+        else:
+            self._of_fragment[fragment_id] = domain
+
+    def check_owner(self, fragment_id: str, domain: str, *, runs: bool) -> None:
+        """Raise ``ConflictError`` if a running fragment belongs to another domain."""
+        owner = self.of(fragment_id)
+        if runs and owner != domain:
+            raise ConflictError(
+                f"the fragment {fragment_id} belongs to the domain {owner}",
+                hint=f"Order it in the domain {owner}, or stop it first.",
+            )

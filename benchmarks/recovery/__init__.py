@@ -1,0 +1,1 @@
+"""The times of recovery after faults of a fog of three sites."""

@@ -1,0 +1,42 @@
+"""Domains: sets of sites, of which each is planned by one enabler at a time."""
+
+import re
+from collections.abc import Mapping
+
+import msgspec
+
+DEFAULT_DOMAIN = "all"
+"""The domain of an enabler, and of fragments, without a domain of their own."""
+
+_NAME = re.compile("[a-z0-9][a-z0-9-]{0,23}")
+
+
+class Selector(msgspec.Struct, frozen=True, kw_only=True):
+    """The sites of a domain: those with one of these names, or with all of these labels.
+
+    Without names and labels, the domain has all sites. The region of a site is its label
+    ``region``.
+    """
+
+    sites: tuple[str, ...] = ()
+    labels: Mapping[str, str] = {}
+
+    def selects(self, site: str, labels: Mapping[str, str]) -> bool:
+        """Return whether a site with these labels is in the domain.
+
+        >>> Selector(sites=("a",)).selects("a", {}), Selector(labels={"rack": "7"}).selects("a", {})
+        (True, False)
+        """
+        if not self.sites and not self.labels:
+            return True
+        has_labels = bool(self.labels) and self.labels.items() <= labels.items()
+        return site in self.sites or has_labels
+
+
+def check_domain(name: str) -> str:
+    """Return the name of a domain; raises ``ValueError`` if the name is malformed."""
+    if _NAME.fullmatch(name) is None:
+        raise ValueError(
+            f"{name!r} is no name of a domain: write at most 24 lower-case letters, digits and '-'"
+        )
+    return name

@@ -1,0 +1,114 @@
+"""The states of an insight, derived from its generation and from facts about its group."""
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from analytics.plan.fragments import Fragment
+from analytics.plan.status import FragmentStatus
+from analytics_enabler.deployments.model import Generation
+from analytics_enabler.execution.lifecycle import (
+    STATES,
+    GroupFacts,
+    MissingSite,
+    State,
+    StateReport,
+    state_of,
+    worst,
+)
+from analytics_enabler.fragments import plans_of, whole
+from tests.analytics_enabler.support import deployment
+
+DEPLOYMENT = deployment("a = COMPUTE AVG(x) EVERY 5 s")
+GENERATION: Generation = DEPLOYMENT.live[0]
+((GROUP, PLAN),) = plans_of(DEPLOYMENT.running).items()
+FRAGMENT: Fragment = whole(GROUP, PLAN, "n1")["whole"]
+MISSING = MissingSite("edge", 7, "it is away")
+
+
+def status(**fields: Any) -> FragmentStatus:
+    known = {
+        "id": GROUP.id,
+        "fingerprint": FRAGMENT.fingerprint,
+        "active": FRAGMENT.fingerprint,
+        "state": "running",
+        "frontier": GENERATION.first_tick,
+    }
+    return FragmentStatus(**{**known, **fields})
+
+
+FORMER = status(active="former", correcting={GENERATION.uid: 5})
+RUNNING = GroupFacts(is_placed=True, desired=FRAGMENT, status=status())
+STARTING = GroupFacts(is_placed=True, desired=FRAGMENT, status=status(frontier=0))
+
+
+CASES = [
+    (GroupFacts(), State.SUBMITTED, None),
+    (GroupFacts(is_refused=True), State.PLACING, None),
+    (GroupFacts(desired=FRAGMENT), State.SUBMITTED, None),
+    (GroupFacts(desired=FRAGMENT, is_refused=True), State.PLACING, None),
+    (replace(RUNNING, is_lost=True), State.PLACING, None),
+    (replace(RUNNING, status=None), State.STARTING, None),
+    (replace(RUNNING, status=status(active=None, state="starting")), State.STARTING, None),
+    (STARTING, State.STARTING, None),
+    (replace(RUNNING, status=status(state="failed")), State.FAILED, None),
+    (RUNNING, State.RUNNING, None),
+    (replace(RUNNING, missing=(MISSING,)), State.DEGRADED, 7),
+    (replace(STARTING, missing=(MISSING,)), State.STARTING, None),
+    (replace(RUNNING, status=status(correcting={GENERATION.uid: 5})), State.CORRECTING, 5),
+    (replace(RUNNING, status=status(correcting={"other": 5})), State.RUNNING, None),
+    (
+        replace(RUNNING, status=FORMER, former=FORMER, former_uids=frozenset([GENERATION.uid])),
+        State.ADAPTING,
+        None,
+    ),
+    (
+        # Another worker still computes the results of a fragment that moves.
+        replace(RUNNING, status=None, former=FORMER, former_uids=frozenset([GENERATION.uid])),
+        State.ADAPTING,
+        None,
+    ),
+    (replace(RUNNING, status=FORMER, former=FORMER), State.STARTING, None),
+    (replace(RUNNING, overload=(StateReport(State.LAGGING, 3),)), State.LAGGING, 3),
+    (
+        replace(RUNNING, overload=(StateReport(State.SHED, 4),), missing=(MISSING,)),
+        State.SHED,
+        4,
+    ),
+]
+
+
+@pytest.mark.parametrize(("facts", "state", "since"), CASES)
+def test_state_follows_from_facts(facts: GroupFacts, state: State, since: int | None) -> None:
+    assert state_of(GENERATION, None, facts) == StateReport(state, since)
+
+
+def test_paused_and_ended_insights_need_no_facts() -> None:
+    paused = DEPLOYMENT.paused(1000, lambda _: 99)
+    assert state_of(paused.live[0], paused.paused_at, GroupFacts()) == StateReport(
+        State.PAUSED, 1000
+    )
+    ended = msgspec.structs.replace(GENERATION, until=99, settled=True)
+    assert state_of(ended, None, GroupFacts()) == StateReport(State.STOPPED, 99)
+
+
+def test_each_state_has_a_meaning_and_a_status() -> None:
+    assert {each.state for each in STATES} == set(State)
+    former = ["failed", "waiting for a worker", "shed", "starting", "lagging", "running"]
+    statuses = list(dict.fromkeys(each.status for each in STATES))
+    # The order from worst to best is the one of earlier versions.
+    assert statuses == [*former, "paused", "stopped"]
+
+
+def test_deployment_has_the_worst_state_and_its_earliest_time() -> None:
+    reports = [
+        StateReport(State.RUNNING, 1),
+        StateReport(State.DEGRADED, 9),
+        StateReport(State.DEGRADED, 8),
+    ]
+    assert worst(reports) == StateReport(State.DEGRADED, 8)
+    assert worst(reports).status == "running"
+    assert worst(reports).status_since is None
+    assert worst([*reports, StateReport(State.PLACING, 5)]).status_since == 5

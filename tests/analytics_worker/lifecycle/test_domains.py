@@ -1,0 +1,31 @@
+"""The domains of a worker's fragments, and the leases of orders."""
+
+import pytest
+
+from analytics.plan.orders import Lease
+from analytics_worker.lifecycle.domains import Domains
+from mistbow.domains import DEFAULT_DOMAIN
+from mistbow.errors import ConflictError, FencedError
+
+
+def test_order_under_an_older_lease_is_fenced() -> None:
+    domains = Domains()
+    domains.accept("all", Lease(7, 3))
+    domains.accept("all", Lease(7, 3))
+    domains.accept("north", Lease(1, 1))
+    with pytest.raises(FencedError, match="this worker obeys the enabler with generation 7"):
+        domains.accept("all", Lease(7, 2))
+    with pytest.raises(FencedError):
+        domains.accept("all", Lease(6, 9))
+    domains.accept("all", Lease(8, 1))
+
+
+def test_running_fragment_of_another_domain_is_refused() -> None:
+    domains = Domains()
+    assert domains.of("f") == DEFAULT_DOMAIN
+    domains.assign("f", "north")
+    assert domains.of("f") == "north"
+    domains.check_owner("f", "north", runs=True)
+    domains.check_owner("f", "south", runs=False)
+    with pytest.raises(ConflictError, match="belongs to the domain north"):
+        domains.check_owner("f", "south", runs=True)

@@ -1,0 +1,121 @@
+"""The capacity that a whole worker announces, and the fragments that it admits, without Spark."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+import msgspec
+import pytest
+from fastapi import FastAPI, Request
+
+from analytics.plan.expressions import Source
+from analytics.plan.fragments import Partial, StreamLocation
+from analytics.plan.nodes import Pane
+from analytics.plan.orders import Lease, order_of
+from analytics_worker.lifecycle.kill_record import STEP_MS
+from analytics_worker.lifecycle.worker import AnalyticsWorker
+from analytics_worker.settings import WorkerSettings
+from analytics_worker.streaming_library import StreamingLibrary
+from mistbow.clock import system_clock
+from mistbow.domains import DEFAULT_DOMAIN
+from mistbow.errors import CapacityError
+from mistbow.fabric import Worker
+from tests.support.conditions import eventually
+from tests.support.http_server import served
+
+PARTIAL = Partial(
+    id="g.0123abcd.n1",
+    source=StreamLocation("n1", "raw"),
+    target=StreamLocation("n1", "panes"),
+    panes=(Pane(id="p", source=Source("x"), by=(), width_ms=1000),),
+    grain_ms=1000,
+    lookback_ms=5000,
+    begin=0,
+)
+
+
+@dataclass
+class IdleLibrary:
+    """A streaming library that has started, and starts no query."""
+
+    support: Mapping[str, str | None] = field(default_factory=lambda: defaultdict(lambda: None))
+
+    def warm_up(self) -> None:
+        pass
+
+    def is_alive(self) -> bool:
+        return True
+
+    def adopt_thread(self) -> None:
+        pass
+
+    def stop(self) -> None:
+        pass
+
+
+@dataclass
+class Scene:
+    """A worker, the file of its kills, and the announcements that it has sent."""
+
+    worker: AnalyticsWorker
+    record: Path
+    announced: list[Worker]
+    is_stopped: bool = False
+
+    def start(self) -> None:
+        self.worker.start()
+        eventually(lambda: self.announced, what="an announcement")
+
+    def stop(self) -> None:
+        if not self.is_stopped:
+            self.is_stopped = True
+            self.worker.stop()
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    announced: list[Worker] = []
+    app = FastAPI()
+
+    @app.put("/workers/{name}", status_code=204)
+    async def announce(name: str, request: Request) -> None:
+        del name
+        announced.append(msgspec.json.decode(await request.body(), type=Worker))
+
+    with served(app) as url:
+        settings = WorkerSettings(home=tmp_path, agent_url=url, node="edge 1")
+        worker = AnalyticsWorker(settings, lambda _: cast("StreamingLibrary", IdleLibrary()))
+        scene = Scene(worker, tmp_path / "worker-edge%201.json", announced)
+        yield scene
+        scene.stop()
+
+
+def test_worker_announces_what_is_free_instead_of_the_heap(scene: Scene) -> None:
+    scene.start()
+    worker = scene.announced[-1]
+    assert 0 < worker.memory_free_mb < worker.memory_mb
+    assert worker.memory_free_mb not in (768, worker.memory_mb)
+    assert worker.limit is None
+    assert (worker.cores_free, worker.name) == (worker.cores, "edge 1")
+
+
+def test_killed_worker_announces_its_limit_and_refuses_the_same_load(scene: Scene) -> None:
+    scene.record.write_text('{"fragments": 1, "is_short": true}')
+    scene.start()
+    worker = scene.announced[-1]
+    assert worker.limit is not None
+    assert (worker.limit.fragments, worker.limit.ran, worker.memory_free_mb) == (0, 1, 0)
+    assert 0 < worker.limit.until - system_clock() <= STEP_MS
+    with pytest.raises(CapacityError, match="at most 0 fragments after it was killed"):
+        scene.worker.run(PARTIAL)
+    answer = scene.worker.obey(DEFAULT_DOMAIN, order_of(Lease(1, 1), [PARTIAL], frozenset()))
+    assert answer.without_capacity == {PARTIAL.id} == answer.refused.keys()
+    assert "killed for lack of memory with 1" in answer.refused[PARTIAL.id]
+
+
+def test_stopped_worker_was_not_killed(scene: Scene) -> None:
+    scene.start()
+    scene.stop()
+    assert msgspec.json.decode(scene.record.read_bytes())["fragments"] == 0

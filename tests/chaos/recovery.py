@@ -1,0 +1,116 @@
+"""The times from a worker's death to the next result, from the rows of the streams of results."""
+
+import bisect
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import pyarrow as pa
+
+from mistbow.errors import NotFoundError
+from tests.chaos.deployments import Deployment
+from tests.chaos.fog import CENTRE, ChaosFog
+from tests.chaos.storm import InjectedFault, StormLog
+
+_PREFIX = "results/"
+_BEFORE_MS = 5000
+_AFTER_MS = 8000
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """The recovery from a worker's death; times in ms.
+
+    ``next``: from the death to the first result at a later tick. ``complete``: to the first such
+    result that lacks no site. None: there was no such result. ``alone``: whether no other fault was
+    injected or lasted from 5 s before to 8 s after the death.
+    """
+
+    death: InjectedFault
+    next: int | None
+    complete: int | None
+    alone: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedResult:
+    """A row of a stream of results; times in ms. ``is_complete``: whether it lacks no site."""
+
+    tick: int
+    computed_at: int
+    is_complete: bool
+
+
+def computed_results(fog: ChaosFog, deployment: Deployment) -> list[ComputedResult]:
+    """Return all revisions of a deployment's results that the centre stores."""
+    uids = {generation.uid for generation in deployment.generations}
+    found = []
+    with fog.agent(CENTRE) as client:
+        names = [each.name for each in client.streams() if each.name.startswith(_PREFIX)]
+        for name in names:
+            try:
+                table = client.read(name, match={"insight": sorted(uids)}).table
+            except NotFoundError:
+                continue
+            found += _rows(table)
+    return found
+
+
+def recoveries(log: StormLog, results: Iterable[ComputedResult]) -> list[Recovery]:
+    """Return the recovery from each death of a worker in a storm."""
+    rows = list(results)
+    return [
+        Recovery(
+            death,
+            _time_to_next(death.at, rows),
+            _time_to_next(death.at, [row for row in rows if row.is_complete]),
+            not any(_is_near(death, other) for other in log.injected),
+        )
+        for death in log.injected
+        if death.ended_worker
+    ]
+
+
+def longest_pause(results: Iterable[ComputedResult], began: int, ended: int) -> int:
+    """Return the longest time (ms) without a result of a new tick, between two times."""
+    times = sorted(_first_computations(results))
+    inside = [began, *times[bisect.bisect(times, began) : bisect.bisect(times, ended)], ended]
+    return max(later - earlier for earlier, later in pairwise(inside))
+
+
+def percentile(values: Sequence[int], share: float) -> int | None:
+    """Return the smallest value that at least a share of the values do not exceed; None: no values.
+
+    >>> percentile([5, 1, 9], 0.5), percentile([5, 1, 9], 0.95), percentile([], 0.5)
+    (5, 9, None)
+    """
+    if not values:
+        return None
+    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
+
+
+def _time_to_next(death: int, rows: Iterable[ComputedResult]) -> int | None:
+    later = [row.computed_at - death for row in rows if row.tick > death]
+    return min(later, default=None)
+
+
+def _is_near(death: InjectedFault, other: InjectedFault) -> bool:
+    if other is death or not other.step.target.sites:
+        return False
+    until = other.at if other.until is None else other.until
+    return other.at < death.at + _AFTER_MS and until > death.at - _BEFORE_MS
+
+
+def _first_computations(results: Iterable[ComputedResult]) -> Iterator[int]:
+    """Yield when the first result of each tick was computed."""
+    first: dict[int, int] = {}
+    for row in results:
+        first[row.tick] = min(row.computed_at, first.get(row.tick, row.computed_at))
+    yield from first.values()
+
+
+def _rows(table: pa.Table) -> Iterator[ComputedResult]:
+    columns = (table[name].to_pylist() for name in ("ts", "computed_at", "missing"))
+    for tick, computed_at, missing in zip(*columns, strict=True):
+        yield ComputedResult(tick, computed_at, not missing)

@@ -1,0 +1,69 @@
+"""The report of a storm: injected faults, recovery times, and what was compared."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tests.chaos.recovery import Recovery, percentile
+from tests.chaos.storm import StormLog
+from tests.chaos.verdict import ComparedResults
+
+GOAL_MS = 8000
+"""The goal for the 95th percentile of the time from a worker's death to the next result."""
+
+
+@dataclass(frozen=True, slots=True)
+class StormReport:
+    """The figures of a storm; ``longest_pause``: the longest time (ms) without a new result."""
+
+    seed: int
+    seconds: float
+    log: StormLog
+    recoveries: Sequence[Recovery]
+    longest_pause: int
+    results: ComparedResults
+    points: int
+    rows: int
+
+    def __str__(self) -> str:
+        lines = [f"chaos: seed {self.seed}, {self.seconds:.0f} s", *self._faults(), *self._times()]
+        lines += [
+            f"longest pause between new results: {_seconds(self.longest_pause)}",
+            f"compared: {self.results.equal} results, {self.points} points, {self.rows} rows of "
+            "streams; 0 wrong, missing or doubled",
+            f"uncorrected results of ended generations: {self.results.uncorrected}",
+        ]
+        return "\n".join(lines)
+
+    def _faults(self) -> list[str]:
+        injected = Counter(each.step.fault for each in self.log.injected)
+        skipped = Counter(each.fault for each in self.log.skipped)
+        counted = [
+            (name, injected[name], skipped[name])
+            for name in sorted(injected.keys() | skipped.keys())
+        ]
+        rows = [
+            ("fault", "injected", "skipped"),
+            *counted,
+            ("all", injected.total(), skipped.total()),
+        ]
+        return [f"{name:<26}{one:>9}{other:>9}" for name, one, other in rows]
+
+    def _times(self) -> list[str]:
+        lines = [f"{'from the death of a worker to':<34}{'n':>4}{'p50':>9}{'p95':>9}{'max':>9}"]
+        alone = [each for each in self.recoveries if each.alone]
+        for name, some in (("", self.recoveries), (", no other fault", alone)):
+            lines.append(_line(f"the next result{name}", [each.next for each in some]))
+            lines.append(_line(f"a complete one{name}", [each.complete for each in some]))
+        return [*lines, f"goal: p95 of the next result at most {_seconds(GOAL_MS)}"]
+
+
+def _line(name: str, times: Sequence[int | None]) -> str:
+    known = [each for each in times if each is not None]
+    shown = "".join(f"{_seconds(percentile(known, share)):>9}" for share in (0.5, 0.95, 1.0))
+    never = len(times) - len(known)
+    return f"{name:<34}{len(known):>4}{shown}" + (f", {never} never" if never else "")
+
+
+def _seconds(ms: int | None) -> str:
+    return "-" if ms is None else f"{ms / 1000:.1f} s"

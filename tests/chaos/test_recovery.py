@@ -1,0 +1,78 @@
+"""The figures of a storm, computed from rows of results."""
+
+from tests.chaos.recovery import ComputedResult, longest_pause, percentile, recoveries
+from tests.chaos.report import StormReport
+from tests.chaos.storm import InjectedFault, StormLog
+from tests.chaos.timetable import Step, Target
+from tests.chaos.verdict import ComparedResults
+
+T = 1_000_000
+
+
+def injected(fault: str, at: int, until: int | None = None, site: str = "north") -> InjectedFault:
+    step = Step(at / 1000, (until or at) / 1000, fault, Target((site,), "worker"), 0)
+    return InjectedFault(step, at, until)
+
+
+def result(tick: int, after: int, *, complete: bool = True) -> ComputedResult:
+    return ComputedResult(tick, tick + after, complete)
+
+
+def test_recovery_ends_with_first_result_of_later_tick() -> None:
+    log = StormLog((injected("worker killed", T),), ())
+    rows = [
+        result(T - 1000, 1500),
+        result(T + 4000, 1000, complete=False),
+        result(T + 6000, 500),
+        result(T + 4000, 9000),
+    ]
+    [recovery] = recoveries(log, rows)
+    assert (recovery.next, recovery.complete, recovery.alone) == (5000, 6500, True)
+
+
+def test_recovery_without_later_result_has_no_time() -> None:
+    log = StormLog((injected("worker killed", T),), ())
+    [recovery] = recoveries(log, [result(T - 1000, 100)])
+    assert (recovery.next, recovery.complete) == (None, None)
+
+
+def test_death_during_another_fault_is_not_alone() -> None:
+    cut = injected("link cut", T - 30_000, T - 1000)
+    earlier = injected("agent killed", T - 30_000)
+    for others, alone in (((cut,), False), ((earlier,), True)):
+        log = StormLog((*others, injected("worker killed", T)), ())
+        [recovery] = recoveries(log, [])
+        assert recovery.alone is alone
+
+
+def test_longest_pause_counts_new_ticks_only() -> None:
+    rows = [result(T, 0), result(T + 2000, 0), result(T, 4000), result(T + 9000, 0)]
+    assert longest_pause(rows, T, T + 10_000) == 7000
+    assert longest_pause([], T, T + 10_000) == 10_000
+
+
+def test_percentile_is_a_value_of_the_list() -> None:
+    values = list(range(1, 101))
+    assert [percentile(values, share) for share in (0.5, 0.95, 1.0)] == [50, 95, 100]
+
+
+def test_report_lists_faults_and_times() -> None:
+    log = StormLog((injected("worker killed", T),), (injected("link cut", T).step,))
+    rows = [result(T + 4000, 1000)]
+    text = str(
+        StormReport(
+            seed=7,
+            seconds=180,
+            log=log,
+            recoveries=recoveries(log, rows),
+            longest_pause=7000,
+            results=ComparedResults(3, 1),
+            points=4,
+            rows=5,
+        )
+    )
+    lines = [line.split() for line in text.splitlines()]
+    assert ["worker", "killed", "1", "0"] in lines
+    assert ["link", "cut", "0", "1"] in lines
+    assert ["the", "next", "result", "1", *["5.0", "s"] * 3] in lines
+    assert "seed 7" in text

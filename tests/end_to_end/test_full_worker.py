@@ -1,0 +1,140 @@
+"""A worker in a container of 1.9 GB that receives more insights than it has memory for."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import pytest
+
+from analytics.client.enabler import EnablerClient
+from analytics.client.worker import WorkerClient
+from ignite_server.server import IgniteServer
+from mistbow.client.agent import AgentClient
+from mistbow.clock import system_clock
+from mistbow.fabric import Worker
+from tests.oracle.stored_points import compact_key, expected_values, stored_points
+from tests.support.conditions import eventually
+from tests.support.memory_group import MemoryGroup, memory_group, needs_memory_groups
+from tests.support.sender import Sender
+from tests.support.services import Service, service, storage_agent
+from tests.support.traffic import Traffic
+
+pytestmark = [needs_memory_groups, pytest.mark.alone, pytest.mark.timeout(600)]
+
+LIMIT_MB = 1900
+INSIGHTS = 12
+METRIC = "bus.delay"
+TRAFFIC = Traffic(metrics=(METRIC,), entities=("bus1", "bus2"), rate=20)
+QUERY = f"COMPUTE AVG({METRIC}, 4 SECONDS) BY entityID EVERY 2 SECONDS"
+
+
+@dataclass(frozen=True)
+class Fog:
+    """The clients of the services, and the worker with its control group."""
+
+    group: MemoryGroup
+    worker_service: Service
+    agent: AgentClient
+    worker: WorkerClient
+    enabler: EnablerClient
+
+    def announced(self) -> Worker:
+        """Return the worker as it announces itself."""
+        workers = [worker for site in self.agent.fabric().sites for worker in site.workers]
+        assert len(workers) == 1
+        return workers[0]
+
+    def running(self) -> set[str]:
+        """Return the ids of the fragments that run."""
+        return {status.id for status in self.worker.list() if status.state == "running"}
+
+
+@pytest.fixture(scope="module")
+def fog(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fog]:
+    tmp_path = tmp_path_factory.mktemp("fog")
+    with ExitStack() as stack:
+        group = stack.enter_context(memory_group(LIMIT_MB))
+        ignite = stack.enter_context(IgniteServer(tmp_path / "site"))
+        agent = stack.enter_context(storage_agent(tmp_path / "site", ignite.port, node="n1"))
+        worker = stack.enter_context(
+            service(
+                "analytics_worker", "worker_port", home=tmp_path / "worker", node="w1",
+                agent_url=agent.url, prefix=group.prefix,
+            )
+        )  # fmt: skip
+        enabler = stack.enter_context(
+            service(
+                "analytics_enabler", "enabler_port", home=tmp_path / "enabler", agent_url=agent.url
+            )
+        )
+        yield Fog(
+            group, worker, AgentClient(agent.url), WorkerClient(worker.url),
+            EnablerClient(enabler.url),
+        )  # fmt: skip
+
+
+def test_changed_limit_is_announced_within_two_periods(fog: Fog) -> None:
+    def announced(limit_mb: int) -> Worker:
+        """Change the limit, and return the announcement with the new limit."""
+        fog.group.limit(limit_mb)
+        began = system_clock()
+        eventually(lambda: fog.announced().memory_mb == limit_mb, timeout=5)
+        assert system_clock() - began < 3000  # two periods of 1 s, and the time to read it
+        return fog.announced()
+
+    before = eventually(fog.announced)
+    after = announced(LIMIT_MB + 1000)
+    assert after.memory_free_mb == pytest.approx(before.memory_free_mb + 950, abs=150)
+    assert announced(LIMIT_MB).memory_free_mb == pytest.approx(before.memory_free_mb, abs=150)
+
+
+def test_insights_that_do_not_fit_are_refused_with_figures_and_none_is_killed(fog: Fog) -> None:
+    # Insights with different signatures share no query.
+    queries = ";\n".join(f"q{n} = {QUERY} WITH SIGNATURE 'q{n}'" for n in range(INSIGHTS))
+    with Sender(fog.agent.url, TRAFFIC):
+        accepted = fog.enabler.submit(queries, name="many").deployment_id
+
+        def all_decided() -> tuple[set[str], dict[str, str]]:
+            insights = fog.enabler.show(accepted).insights
+            running = {each.name for each in insights if each.state == "running"}
+            refused = {
+                each.name: each.error or ""
+                for each in insights
+                if "of memory needed" in (each.error or "")
+            }
+            assert len(running) + len(refused) == INSIGHTS, [
+                (each.name, each.state, each.error) for each in insights
+            ]
+            return running, refused
+
+        running, refused = eventually(all_decided, timeout=240, what="insights run or are refused")
+        began = system_clock()
+        eventually(lambda: system_clock() > began + 30_000, timeout=60)
+        # Once the memory of the running ones is measured, more may fit.
+        later, refused = eventually(all_decided, timeout=60, what="insights run or are refused")
+    assert later >= running
+    assert fog.group.oom_kills == 0
+    assert 2 <= len(running) < INSIGHTS
+    for error in refused.values():
+        assert "MB of memory needed, " in error
+        assert " free" in error
+    until = system_clock() - 10_000
+    await_oracle(fog, accepted, running, until)
+
+
+def await_oracle(fog: Fog, deployment: str, names: set[str], until: int) -> None:
+    """Wait until the results up to a time (ms) equal those of the oracle, for these insights."""
+    since = max(each.since for each in fog.enabler.show(deployment).insights)
+    texts = ";\n".join(f"{name} = {QUERY}" for name in sorted(names))
+
+    def equal() -> bool:
+        right = expected_values(texts, stored_points(fog.agent, METRIC), since, until)
+        found = {
+            (each.insight, compact_key(each.key), each.ts): each.value
+            for each in fog.enabler.results(deployment, limit=100_000, end=until).results
+            if each.ts > since
+        }
+        assert found == pytest.approx(right, rel=1e-9)
+        return True
+
+    eventually(equal, timeout=60, what="the results equal the oracle's")
