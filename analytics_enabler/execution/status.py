@@ -232,14 +232,17 @@ class ExecutionStatus:
         return status is not None and status.active == self._planner.tasks[group][task].fingerprint
 
     def frontiers(self) -> Iterator[tuple[Group, int]]:
-        """Yield (group, frontier of the group's results in ms) for each up-to-date group.
+        """Yield (group, frontier of the group's results in ms) for each group that lacks no data.
 
-        A group is up to date if the desired version of the fragment that writes the results runs.
+        In such a group, the desired version of the fragment that writes the results runs, and no
+        site is missing. Results that lack a site are corrected later, by the same fragment.
         """
         for group, tasks in self._planner.tasks.items():
             task = result_task(tasks)
             status = self.fragment(group, task)
-            if status is not None and runs(status, tasks[task]):
+            if status is None or not runs(status, tasks[task]):
+                continue
+            if next(self._missing_sites(group), None) is None:
                 yield group, status.frontier
 
     def _facts(self, group: Group) -> GroupFacts:

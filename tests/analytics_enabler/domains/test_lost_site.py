@@ -204,6 +204,19 @@ def ids(enabler: EnablerClient) -> set[str]:
         return set()
 
 
+def submitted(enabler: EnablerClient, text: str, domain: str) -> str:
+    """Submit insights once the enabler has seen the domain; return the id of the deployment."""
+
+    def accepted() -> str | None:
+        report = enabler.submit(text)
+        if enabler.show(report.deployment_id).domain == domain:
+            return report.deployment_id
+        enabler.delete(report.deployment_id)
+        return None
+
+    return eventually(accepted, timeout=30, what=f"the domain {domain} has the deployment")
+
+
 def run_for(seconds: float, check: Callable[[], None]) -> None:
     """Call ``check`` every half second for some seconds."""
     end = time.monotonic() + seconds
@@ -235,8 +248,7 @@ def test_lost_site_costs_no_result(machines: dict[str, Machine], seconds: int) -
         )
         sender = Sender(agents)
         with sender.running():
-            mean = at_a.submit(MEAN).deployment_id
-            peak = at_b.submit(PEAK).deployment_id
+            mean, peak = submitted(at_a, MEAN, "all"), submitted(at_b, PEAK, "north")
             assert (at_b.show(mean).domain, at_a.show(peak).domain) == ("all", "north")
             eventually(
                 lambda: {at_a.show(each).status for each in (mean, peak)} == {"running"},

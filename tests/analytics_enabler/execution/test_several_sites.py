@@ -334,6 +334,23 @@ def test_error_names_the_unreachable_site_and_what_happens_there(fog: TwoSites) 
         assert kinds["edge"] == "site_missing"
 
 
+def test_ended_insight_is_computed_until_no_site_is_missing(fog: TwoSites) -> None:
+    with fog.enabler() as enabler:
+        mean = enabler.submit(MEAN).deployment_id
+        eventually(lambda: len(fog.partials()) == 2)
+        fog.edge_agent.close()
+        eventually(lambda: enabler.show(mean).insights[0].missing_sites)
+        enabler.amend(mean, MEAN.replace("AVG", "MAX"))
+        ended = eventually(lambda: enabler.show(mean).ended)
+        for worker in fog.workers.values():
+            worker.frontier = ended[0].until + 60_000
+        eventually(lambda: lifecycle(enabler, mean) == "degraded")
+        assert [each.state for each in enabler.show(mean).ended] == ["degraded"]
+        cloud = AgentClient(fog.cloud_url)
+        cloud.operations.forget_site("edge")
+        eventually(lambda: [each.state for each in enabler.show(mean).ended] == ["stopped"])
+
+
 def about_sites(accepted: Accepted) -> list[str]:
     """Return the warnings about sites; other warnings are about metrics without points."""
     messages = [warning.message for warning in accepted.warnings]
