@@ -9,7 +9,7 @@ import msgspec
 from mistbow.client.operation_model import Config, ConfigChange
 from mistbow.clock import Clock
 from mistbow.errors import InvalidRequestError
-from mistbow.streams.schemas import DECISIONS, METADATA, is_permanent
+from mistbow.streams.schemas import DECISIONS, DEPLOYMENTS, METADATA, PLACEMENTS, is_permanent
 from storage_agent.ignite.client import IgniteClient
 from storage_agent.ignite.text_cell import TextCell
 from storage_agent.settings import AgentSettings
@@ -105,7 +105,8 @@ class ConfiguredPolicies:
         is_decisions = stream == DECISIONS or (
             stream.startswith(f"{DECISIONS}/") and "." not in stream
         )
-        latest_per_key = is_facts or is_decisions
+        is_state = stream.partition("/")[0] in (DEPLOYMENTS, PLACEMENTS)
+        latest_per_key = is_facts or is_decisions or is_state
         if is_permanent(stream):
             return Permanent(latest_per_key)
         return ConfiguredPolicy(stream, latest_per_key, self)

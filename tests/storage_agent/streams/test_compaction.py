@@ -207,6 +207,21 @@ async def test_stream_of_decisions_is_bounded_by_number_and_by_retention(
     assert (of_merge.latest_per_key, of_merge.retention_ms()) == (False, None)
 
 
+@pytest.mark.parametrize("name", ["deployments", "deployments/north", "placements/north"])
+async def test_state_of_an_enabler_is_bounded_by_its_number_of_keys(
+    opener: Opener, clock: ManualClock, settings: AgentSettings, name: str
+) -> None:
+    policies = ConfiguredPolicies(ConfigCell(settings, opener.ignite), clock, StorageUsage())
+    stream = await opener.open(EVENTS)
+    stream.log.policy = policies.policy_of(name)
+    for version in range(32):
+        await stream.writer.append(event_rows(clock.now, {f"d-{version % 3}": str(version)}))
+    await keep_all(keeper(clock, stream.log))
+    found = await everything(stream)
+    assert len(found) < 20
+    assert {row["key"]: row["event"] for row in found} == {"d-0": "30", "d-1": "31", "d-2": "29"}
+
+
 async def test_retention_lease_delays_expiry(
     opener: Opener, clock: ManualClock, settings: AgentSettings
 ) -> None:
