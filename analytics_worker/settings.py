@@ -1,10 +1,15 @@
 """The settings of the analytics worker."""
 
 import socket
+from datetime import time
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 
+from mistbow.fabric import Position
 from mistbow.settings import Labels, ServiceSettings, ServiceUrl
+
+_Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class WorkerSettings(ServiceSettings):
@@ -25,5 +30,65 @@ class WorkerSettings(ServiceSettings):
     node: str = Field(default_factory=socket.gethostname, description="This node's name.")
     region: str = Field(default="", description="Region of this node.")
     labels: Labels = Field(default="", description="Labels of this node: key=value,key=value.")
+    node_idle_w: _Amount = Field(default=0.0, description="Power of this node without load (W).")
+    node_full_w: _Amount | None = Field(
+        default=None, description="Power of this node with full load (W)."
+    )
+    node_battery_wh: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        default=None, description="Capacity of this node's battery (Wh)."
+    )
+    node_charge_wh: _Amount | None = Field(
+        default=None,
+        description="Charge of this node's battery (Wh); without it, the measured charge.",
+    )
+    node_charging_w: _Amount = Field(
+        default=0.0, description="Power with which this node's battery is charged (W)."
+    )
+    node_charge_at: time | None = Field(
+        default=None, description="Time of day (HH:MM, UTC) at which the battery is charged."
+    )
+    node_price_per_core_hour: _Amount | None = Field(
+        default=None, description="Price of a core of this node for an hour."
+    )
+    node_price_per_gb: _Amount | None = Field(
+        default=None, description="Price of a GB that leaves the site from this node."
+    )
+    node_position: str = Field(
+        default="", description="Position of this node in degrees: LATITUDE,LONGITUDE."
+    )
     spark_master: str = Field(default="local[*]", description="Spark master.")
     driver_memory: str = Field(default="768m", description="Heap of Spark's driver.")
+
+    @property
+    def position(self) -> Position | None:
+        """The position of the node; None: unknown."""
+        return parse_position(self.node_position) if self.node_position else None
+
+    @field_validator("node_position")
+    @classmethod
+    def _check_position(cls, text: str) -> str:
+        if text:
+            parse_position(text)
+        return text
+
+    @model_validator(mode="after")
+    def _check_node_facts(self) -> Self:
+        if self.node_full_w is not None and self.node_full_w < self.node_idle_w:
+            raise ValueError("MISTBOW_NODE_FULL_W must be at least MISTBOW_NODE_IDLE_W")
+        charge, capacity = self.node_charge_wh, self.node_battery_wh
+        if charge is not None and (capacity is None or charge > capacity):
+            raise ValueError("MISTBOW_NODE_CHARGE_WH must be at most MISTBOW_NODE_BATTERY_WH")
+        return self
+
+
+def parse_position(text: str) -> Position:
+    """Return the position in a text ``LATITUDE,LONGITUDE``; raises ``ValueError`` if malformed.
+
+    >>> parse_position("35.17, 33.36")
+    Position(latitude=35.17, longitude=33.36)
+    """
+    try:
+        latitude, longitude = map(float, text.split(","))
+    except ValueError:
+        raise ValueError(f"{text!r} is not of the form LATITUDE,LONGITUDE") from None
+    return Position(latitude=latitude, longitude=longitude)

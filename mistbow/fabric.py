@@ -1,5 +1,6 @@
 """The fabric: its sites, workers, enablers and links, as immutable data with a JSON form."""
 
+import math
 from collections.abc import Mapping
 
 import msgspec
@@ -20,6 +21,65 @@ class FragmentLimit(msgspec.Struct, frozen=True, kw_only=True):
     until: int
 
 
+class Power(msgspec.Struct, frozen=True, kw_only=True):
+    """The electrical power (W) of a node without load (``idle_w``) and with full load."""
+
+    idle_w: float
+    full_w: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.idle_w <= self.full_w < math.inf:
+            raise ValueError(
+                f"the power at full load must be finite and at least the power without load, which "
+                f"must be at least 0 W (got {self.full_w} and {self.idle_w})"
+            )
+
+
+class Battery(msgspec.Struct, frozen=True, kw_only=True):
+    """The battery of a node: its capacity and its charge (Wh).
+
+    ``charging_w``: the power (W) with which the battery is charged now. ``next_charge_at``: the
+    time (ms) at which charging begins next; None: unknown.
+    """
+
+    capacity_wh: float
+    charge_wh: float
+    charging_w: float = 0.0
+    next_charge_at: int | None = None
+
+    def __post_init__(self) -> None:
+        check_battery(self.capacity_wh, self.charge_wh, self.charging_w)
+
+
+def check_battery(capacity_wh: float, charge_wh: float, charging_w: float) -> None:
+    """Raise ``ValueError`` if the figures of a battery are impossible."""
+    if not 0 < capacity_wh < math.inf:
+        raise ValueError(
+            f"the capacity of a battery must be finite and above 0 Wh (got {capacity_wh})"
+        )
+    if not 0 <= charge_wh <= capacity_wh:
+        raise ValueError(
+            f"the charge of a battery must be from 0 Wh to its capacity "
+            f"(got {charge_wh} of {capacity_wh})"
+        )
+    if not 0 <= charging_w < math.inf:
+        raise ValueError(f"the charging power must be finite and at least 0 W (got {charging_w})")
+
+
+class Position(msgspec.Struct, frozen=True, kw_only=True):
+    """A geographic position in degrees (WGS 84)."""
+
+    latitude: float
+    longitude: float
+
+    def __post_init__(self) -> None:
+        if not (-90 <= self.latitude <= 90 and -180 <= self.longitude <= 180):
+            raise ValueError(
+                f"the latitude must be from -90 to 90 and the longitude from -180 to 180 "
+                f"(got {self.latitude} and {self.longitude})"
+            )
+
+
 class Worker(msgspec.Struct, frozen=True, kw_only=True):
     """An analytics worker, as it announces itself to the agent of its site.
 
@@ -32,6 +92,9 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     than usual. ``reliability``: from 0 to 1; each recent failure of the worker lowers it. The agent
     of the site sets these two fields.
     ``limit``: the limit of fragments after a kill; None: no limit.
+    ``power``, ``battery``, ``position``: of the node; None: unknown. ``price_per_core_hour``,
+    ``price_per_gb``: the price of a core for an hour, and of a GB (10^9 bytes) that leaves the
+    site; None: the labels contain the prices.
     """
 
     name: str
@@ -48,6 +111,17 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     suspected: bool = False
     reliability: float = 1.0
     limit: FragmentLimit | None = None
+    power: Power | None = None
+    battery: Battery | None = None
+    price_per_core_hour: float | None = None
+    price_per_gb: float | None = None
+    position: Position | None = None
+
+    def __post_init__(self) -> None:
+        for field in ("price_per_core_hour", "price_per_gb"):
+            price = getattr(self, field)
+            if price is not None and not 0 <= price < math.inf:
+                raise ValueError(f"{field}: a price must be finite and at least 0 (got {price})")
 
 
 class Enabler(msgspec.Struct, frozen=True, kw_only=True):

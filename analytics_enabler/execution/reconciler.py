@@ -129,7 +129,7 @@ class Reconciler:
 
     def _fog(self, fabric: Fabric) -> Fog:
         workers = self._workers
-        return fog_of(fabric, workers.dead, workers.suspected, workers.others_mb)
+        return fog_of(fabric, workers.dead, workers.suspected, workers.others_mb, self._clock())
 
     async def _attempt(self) -> None:
         try:

@@ -9,6 +9,7 @@ import msgspec
 from analytics.operators.registry import installed
 from analytics.plan.functions import UserOperator
 from analytics_worker.lifecycle.capacity import clock_mhz, cores, node_memory
+from analytics_worker.lifecycle.node_facts import with_facts
 from analytics_worker.settings import WorkerSettings
 from mistbow.client.agent import AgentClient
 from mistbow.errors import ConflictError, MistbowError
@@ -25,9 +26,9 @@ _MAX_REFUSED_PAUSE_S = 8.0
 
 
 def announcement(settings: WorkerSettings) -> Worker:
-    """Return the announcement of a worker, with the cores and the free memory of its node."""
+    """Return the announcement of a worker: its cores, its free memory, and declared facts."""
     all_cores, memory = cores(), node_memory()
-    return Worker(
+    worker = Worker(
         name=settings.node,
         url=settings.worker_url,
         cores=all_cores,
@@ -39,6 +40,7 @@ def announcement(settings: WorkerSettings) -> Worker:
         labels=parse_labels(settings.labels),
         instance=secrets.token_hex(8),
     )
+    return with_facts(worker, settings)
 
 
 class Announcer:
@@ -51,15 +53,15 @@ class Announcer:
     While another live worker has the name, the agent refuses the announcements, and the pauses
     between them are doubled up to ``_MAX_REFUSED_PAUSE_S``.
 
-    ``with_capacity``: returns an announcement with the present capacity.
+    ``with_measures``: returns an announcement with the present capacity and battery charge.
     """
 
     def __init__(
-        self, agent: AgentClient, worker: Worker, with_capacity: Callable[[Worker], Worker]
+        self, agent: AgentClient, worker: Worker, with_measures: Callable[[Worker], Worker]
     ) -> None:
         self._agent = agent
         self._worker = worker
-        self._with_capacity = with_capacity
+        self._with_measures = with_measures
         self._lookups = ThreadPoolExecutor(1, "operators")
         self._lookup: Future[tuple[str, ...]] | None = None
         self._thread = PeriodicThread(self._announce, Schedule("announcement", _PERIOD_S))
@@ -98,7 +100,7 @@ class Announcer:
             else:
                 log.warning("operator_lookup_failed", reason=str(error))
         try:
-            self._agent.announce(self._with_capacity(self._worker))
+            self._agent.announce(self._with_measures(self._worker))
         except ConflictError as error:
             return self._note_refusal(error)
         if self.refusal is not None:

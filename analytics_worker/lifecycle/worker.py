@@ -22,6 +22,7 @@ from analytics_worker.lifecycle.domains import Domains
 from analytics_worker.lifecycle.kill_record import KillRecord
 from analytics_worker.lifecycle.lag_monitor import LagMonitor
 from analytics_worker.lifecycle.load_shedding import LoadShedder
+from analytics_worker.lifecycle.node_facts import with_battery
 from analytics_worker.lifecycle.retention_leases import RetentionLeases
 from analytics_worker.lifecycle.runner import FragmentRunner
 from analytics_worker.lifecycle.start_slot import StartSlot
@@ -38,6 +39,7 @@ from mistbow.errors import (
     NotFoundError,
     UnavailableError,
 )
+from mistbow.fabric import Worker
 from mistbow.runtime.periodic import PeriodicThread, Schedule
 from mistbow.telemetry import get_logger
 
@@ -66,7 +68,7 @@ class AnalyticsWorker:
         self._capacity = CapacityMonitor(
             self._fragments, self._queries, KillRecord(record, oom_kills, system_clock)
         )
-        self._announcer = Announcer(self._agent, announcement(settings), self._capacity.announced)
+        self._announcer = Announcer(self._agent, announcement(settings), self._with_measures)
         self._retention_leases = RetentionLeases(self._agent, self._fragments)
         self._library: StreamingLibrary | None = None
         self._runners: dict[str, FragmentRunner] = {}
@@ -103,6 +105,9 @@ class AnalyticsWorker:
             # The first results only take longer.
             log.warning("spark_warm_up_failed", reason=str(error)[:500])
         self._capacity.note_warm()
+
+    def _with_measures(self, worker: Worker) -> Worker:
+        return with_battery(self._capacity.announced(worker), self._settings, system_clock())
 
     def stop(self) -> None:
         """Stop all fragments and the library."""

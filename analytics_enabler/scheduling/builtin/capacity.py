@@ -25,9 +25,12 @@ class FreeCapacity:
         self._cores = {node.name: node.cores_free for node in fog.nodes}
         self._memory = {node.name: node.memory_free_mb for node in fog.nodes}
 
-    def allocate(self, task: Task, node: str, share: float = 1.0) -> None:
-        """Subtract ``share`` of a task's demand from a node, even beyond the node's capacity."""
-        self._cores[node] -= share * task.cores
+    def allocate(self, task: Task, node: str, share: float = 1.0, checked: float = 0.0) -> None:
+        """Subtract ``share`` of a task's demand from a node, even beyond the node's capacity.
+
+        ``checked``: the share of the task's points, on this node, whose quality is checked.
+        """
+        self._cores[node] -= share * (task.cores + checked * task.check_cores)
         self._memory[node] -= share * task.memory_mb
 
     def release(self, task: Task, node: str) -> None:
@@ -39,7 +42,7 @@ class FreeCapacity:
         for job in jobs:
             for task in job.tasks:
                 for assignment in placement.by_task.get((job.id, task.id), ()):
-                    self.allocate(task, assignment.node, assignment.share)
+                    self.allocate(task, assignment.node, assignment.share, assignment.checked)
 
     def shortage(self, task: Task, node: str, *, is_running: bool = False) -> str | None:
         """Return why a node lacks capacity for a task; None: the capacity suffices.
@@ -87,7 +90,7 @@ class FreeCapacity:
             )
             for node in self._fog.nodes
         ]
-        return Fog(tuple(nodes), self._fog.links)
+        return msgspec.structs.replace(self._fog, nodes=tuple(nodes))
 
 
 def refusals(jobs: Iterable[Job], fog: Fog, placement: Placement) -> Iterator[Refusal]:

@@ -2,6 +2,8 @@
 
 from collections.abc import Collection, Iterable, Sequence
 
+import msgspec
+
 from analytics_enabler.scheduling.model.jobs import Job, Placement, Task, data_latency_ms
 from analytics_enabler.scheduling.model.snapshot import Fog, Node
 
@@ -109,8 +111,9 @@ def no_candidate_reason(job: Job, fog: Fog) -> str:
 
 
 def restrict(fog: Fog, names: Collection[str]) -> Fog:
-    """Return a fog that has only the nodes with these names, and all links."""
-    return Fog(tuple(node for node in fog.nodes if node.name in names), fog.links)
+    """Return a fog that has only the nodes with these names, and all else of ``fog``."""
+    nodes = tuple(node for node in fog.nodes if node.name in names)
+    return msgspec.structs.replace(fog, nodes=nodes)
 
 
 def _choose(job: Job, names: Collection[str], fog: Fog, current: Placement) -> frozenset[str]:

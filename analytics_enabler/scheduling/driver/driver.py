@@ -112,4 +112,4 @@ def _jobs_of(request_name: str, jobs: Sequence[Job]) -> tuple[Job, ...]:
 def _comparable(fog: Fog) -> Fog:
     """Return a fog that differs if a change of the fog requires a new decision."""
     nodes = [msgspec.structs.replace(node, reliability=1.0) for node in fog.nodes]
-    return Fog(tuple(nodes), fog.links)
+    return msgspec.structs.replace(fog, nodes=tuple(nodes))

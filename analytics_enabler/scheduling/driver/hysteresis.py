@@ -4,7 +4,7 @@ import math
 
 import msgspec
 
-from analytics_enabler.scheduling.model.snapshot import Fog, Link, Node
+from analytics_enabler.scheduling.model.snapshot import Battery, Fog, Link, Node
 
 MEMORY_STEP_MB = 32.0
 """The smallest change of a node's free memory (MB) that causes a decision."""
@@ -21,13 +21,22 @@ LOSS_STEP = 0.05
 BANDWIDTH_STEP = 0.3
 """The smallest change of a link's bandwidth that causes a decision, as a share of the bandwidth."""
 
+CHARGE_STEP = 0.05
+"""The smallest change of a battery's charge that causes a decision, as a share of its capacity."""
+
+NEXT_CHARGE_STEP_S = 600.0
+"""The smallest change of the time (s) until a battery is charged that causes a decision."""
+
 
 def stabilize(fog: Fog, former: Fog) -> Fog:
     """Return a fog in which figures that differ little from ``former`` have their former values."""
     links = {(link.source, link.target): link for link in former.links}
-    return Fog(
-        tuple(_stable_node(node, former.by_name.get(node.name)) for node in fog.nodes),
-        tuple(_stable_link(link, links.get((link.source, link.target))) for link in fog.links),
+    return msgspec.structs.replace(
+        fog,
+        nodes=tuple(_stable_node(node, former.by_name.get(node.name)) for node in fog.nodes),
+        links=tuple(
+            _stable_link(link, links.get((link.source, link.target))) for link in fog.links
+        ),
     )
 
 
@@ -39,7 +48,23 @@ def _stable_node(node: Node, former: Node | None) -> Node:
         cores = former.cores_free
     if abs(memory - former.memory_free_mb) < MEMORY_STEP_MB:
         memory = former.memory_free_mb
-    return msgspec.structs.replace(node, cores_free=cores, memory_free_mb=memory)
+    battery = _stable_battery(node.battery, former.battery)
+    return msgspec.structs.replace(node, cores_free=cores, memory_free_mb=memory, battery=battery)
+
+
+def _stable_battery(battery: Battery | None, former: Battery | None) -> Battery | None:
+    if battery is None or former is None:
+        return battery
+    charge, next_charge_s = battery.charge_wh, battery.next_charge_s
+    if abs(charge - former.charge_wh) < CHARGE_STEP * battery.capacity_wh:
+        charge = min(former.charge_wh, battery.capacity_wh)
+    if (
+        next_charge_s is not None
+        and former.next_charge_s is not None
+        and abs(next_charge_s - former.next_charge_s) < NEXT_CHARGE_STEP_S
+    ):
+        next_charge_s = former.next_charge_s
+    return msgspec.structs.replace(battery, charge_wh=charge, next_charge_s=next_charge_s)
 
 
 def _stable_link(link: Link, former: Link | None) -> Link:

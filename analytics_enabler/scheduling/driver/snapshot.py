@@ -4,7 +4,8 @@ from collections.abc import Collection, Iterator, Mapping
 
 import msgspec
 
-from analytics_enabler.scheduling.model.snapshot import Fog, Link, Node
+from analytics_enabler.scheduling.model.snapshot import Battery, Fog, Link, Node
+from mistbow.fabric import Battery as AnnouncedBattery
 from mistbow.fabric import Fabric, Site, SiteLink, Worker
 
 _NO_OTHERS: Mapping[str, float] = {}
@@ -15,16 +16,18 @@ def fog_of(
     dead: Collection[str] = (),
     suspected: Collection[str] = (),
     others_mb: Mapping[str, float] = _NO_OTHERS,
+    now_ms: int = 0,
 ) -> Fog:
     """Return the fog: a node for each available worker, and the measured links.
 
     ``dead``: the names of workers that are considered dead and have no node. ``suspected``: the
     names of workers that are suspected, in addition to those that the fabric suspects.
     ``others_mb``: worker -> the memory (MB) that fragments of other domains need, which is not
-    free. If only one direction of a link was measured, the other one gets the same figures.
+    free. ``now_ms``: the present time. If only one direction of a link was measured, the other one
+    gets the same figures.
     """
     nodes = {
-        worker.name: _node(worker, site, is_suspected=worker.name in suspected)
+        worker.name: _node(worker, site, now_ms, is_suspected=worker.name in suspected)
         for site, worker in available_workers(fabric)
     }
     for name in nodes.keys() & others_mb.keys():
@@ -66,7 +69,7 @@ def available_workers(fabric: Fabric) -> Iterator[tuple[Site, Worker]]:
                 yield site, worker
 
 
-def _node(worker: Worker, site: Site, *, is_suspected: bool) -> Node:
+def _node(worker: Worker, site: Site, now_ms: int, *, is_suspected: bool) -> Node:
     return Node(
         name=worker.name,
         site=site.name,
@@ -80,4 +83,19 @@ def _node(worker: Worker, site: Site, *, is_suspected: bool) -> Node:
         operators=worker.operators,
         suspected=is_suspected or worker.suspected,
         reliability=min(max(worker.reliability, 0.0), 1.0),
+        power=worker.power,
+        battery=None if worker.battery is None else _battery(worker.battery, now_ms),
+        price_per_core_hour=worker.price_per_core_hour,
+        price_per_gb=worker.price_per_gb,
+        position=worker.position,
+    )
+
+
+def _battery(announced: AnnouncedBattery, now_ms: int) -> Battery:
+    at = announced.next_charge_at
+    return Battery(
+        capacity_wh=announced.capacity_wh,
+        charge_wh=announced.charge_wh,
+        charging_w=announced.charging_w,
+        next_charge_s=None if at is None else max(at - now_ms, 0) / 1000,
     )

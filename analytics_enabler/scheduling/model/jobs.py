@@ -27,6 +27,10 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     fitting node is eligible, and reads the data over the network at one of the sites ``read_at``:
     at present the site itself. If ``read_at`` is empty, only nodes at the site can
     read the data.
+
+    ``points_per_s``: the points per second that the task reads; 0: unknown. ``check_core_s``: the
+    CPU time (s) of one core to check the quality of one point. The checks of a share ``checked`` of
+    the points need ``checked * check_cores`` cores in addition to ``cores``.
     """
 
     id: str
@@ -37,13 +41,25 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     operators: tuple[str, ...] = ()
     pinned: str | None = None
     read_at: tuple[str, ...] = ()
+    points_per_s: float = 0.0
+    check_core_s: float = 0.0
 
     def __post_init__(self) -> None:
+        if not 0 <= self.check_cores < math.inf:
+            raise ValueError(
+                f"task {self.id}: the points per second and the CPU time of a check must be finite "
+                f"and at least 0 (got {self.points_per_s} and {self.check_core_s})"
+            )
         if not (0 <= self.cores < math.inf and 0 <= self.memory_mb < math.inf):
             raise ValueError(
                 f"task {self.id}: its demand must be finite and at least 0 "
                 f"(got {self.cores} cores, {self.memory_mb} MB)"
             )
+
+    @property
+    def check_cores(self) -> float:
+        """The number of cores that the checks of all points of the task need."""
+        return self.points_per_s * self.check_core_s
 
 
 def data_latency_ms(task: Task, node: str, fog: Fog) -> float:
@@ -127,13 +143,14 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     """The assignment of a task to a node.
 
     ``share``: the share of the task's input that the node processes; the node needs the same share
-    of the task's demand.
+    of the task's demand. ``checked``: the share of this input whose quality the node checks.
     """
 
     job: str
     task: str
     node: str
     share: float = 1.0
+    checked: float = 0.0
 
 
 class Placement(msgspec.Struct, frozen=True, dict=True):

@@ -9,6 +9,24 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from mistbow.fabric import Position, Power, check_battery
+
+
+class Battery(msgspec.Struct, frozen=True, kw_only=True):
+    """The battery of a node: its capacity and its charge (Wh).
+
+    ``charging_w``: the power (W) with which the battery is charged now. ``next_charge_s``: the
+    duration (s) until charging begins next; None: unknown.
+    """
+
+    capacity_wh: float
+    charge_wh: float
+    charging_w: float = 0.0
+    next_charge_s: float | None = None
+
+    def __post_init__(self) -> None:
+        check_battery(self.capacity_wh, self.charge_wh, self.charging_w)
+
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
     """A machine that can run tasks.
@@ -18,6 +36,10 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     already use, because these tasks are placed again. ``suspected``: whether the node may have
     failed; it keeps its tasks, but gets no further tasks. ``reliability``: from 0 to 1; each recent
     failure of the node lowers it.
+
+    The other facts are None if they are unknown. ``price_per_core_hour``: the price of one core for
+    an hour. ``price_per_gb``: the price of a GB (10^9 bytes) that leaves the site. Without these
+    prices, the labels contain the prices (see ``cost_model``).
     """
 
     name: str
@@ -32,6 +54,11 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     operators: tuple[str, ...] = ()
     suspected: bool = False
     reliability: float = 1.0
+    power: Power | None = None
+    battery: Battery | None = None
+    price_per_core_hour: float | None = None
+    price_per_gb: float | None = None
+    position: Position | None = None
 
     def __post_init__(self) -> None:
         if not (0 <= self.cores_free <= self.cores and 0 < self.cores < math.inf):
@@ -80,8 +107,28 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
             )
 
 
+class SourceQuality(msgspec.Struct, frozen=True, kw_only=True):
+    """The quality of the points that a site stores, each from 0 to 1; None: unknown.
+
+    ``completeness``: the share of the expected points that were received. ``timeliness``: the share
+    of the received points that were not late.
+    """
+
+    site: str
+    completeness: float | None = None
+    timeliness: float | None = None
+
+    def __post_init__(self) -> None:
+        for dimension in ("completeness", "timeliness"):
+            value = getattr(self, dimension)
+            if value is not None and not 0 <= value <= 1:
+                raise ValueError(
+                    f"site {self.site}: the {dimension} must be from 0 to 1 (got {value})"
+                )
+
+
 class Fog(msgspec.Struct, frozen=True, dict=True):
-    """The nodes that are alive, and the measured links.
+    """The nodes that are alive, the measured links, and the known qualities of sites' data.
 
     A node without links has the latencies of its site. A node with links is reachable only through
     these links. If a site and a node have the same name, the name refers to the site.
@@ -89,6 +136,7 @@ class Fog(msgspec.Struct, frozen=True, dict=True):
 
     nodes: tuple[Node, ...]
     links: tuple[Link, ...] = ()
+    sources: tuple[SourceQuality, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.by_name) < len(self.nodes):
@@ -100,6 +148,11 @@ class Fog(msgspec.Struct, frozen=True, dict=True):
     def by_name(self) -> dict[str, Node]:
         """Name -> node, in the order of names."""
         return {node.name: node for node in sorted(self.nodes, key=lambda node: node.name)}
+
+    @cached_property
+    def quality_by_site(self) -> dict[str, SourceQuality]:
+        """Site -> the quality of its points; sites of unknown quality are missing."""
+        return {source.site: source for source in self.sources}
 
     def site_of(self, node: str) -> str:
         """Return the site that a node belongs to; raises ``KeyError`` for an unknown node."""

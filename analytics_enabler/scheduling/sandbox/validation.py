@@ -27,7 +27,7 @@ def _of_assignments(decision: Decision, jobs: Sequence[Job], fog: Fog) -> Iterat
         for assignment in assignments:
             reason = _invalid_assignment(assignment, task, fog)
             if reason is None:
-                free.allocate(task, assignment.node, assignment.share)
+                free.allocate(task, assignment.node, assignment.share, assignment.checked)
             else:
                 yield f"{job}/{name} on {assignment.node}: {reason}"
         if len({assignment.node for assignment in assignments}) < len(assignments):
@@ -44,6 +44,8 @@ def _invalid_assignment(assignment: Assignment, task: Task, fog: Fog) -> str | N
         return "there is no such node"
     if not 0 < assignment.share <= 1:
         return f"the node's share must be above 0 and at most 1 (got {assignment.share})"
+    if not 0 <= assignment.checked <= 1:
+        return f"the share of checked points must be from 0 to 1 (got {assignment.checked})"
     return ineligibility(task, node, fog)
 
 

@@ -1,5 +1,6 @@
 """Constraints and cost caps, which every decision of a scheduler must meet."""
 
+import msgspec
 import pytest
 
 from analytics_enabler.scheduling.builtin.eligibility import candidate_nodes
@@ -110,6 +111,27 @@ def test_cost_includes_nodes_and_traffic() -> None:
     assert cost_per_hour(job, apart, fog()) == pytest.approx((1 + 0.5 + 8) / 4 + 100 * gb_an_hour)
     near = build.placed(q_a="n1", q_b="s1", q_m="n1")
     assert cost_per_hour(job, near, fog()) == pytest.approx((1 + 0.5 + 1) / 4)
+
+
+def test_declared_prices_replace_labels() -> None:
+    labels = {"price_per_hour": "100", "price_per_gb": "100"}
+    dear = build.node(
+        "a", "edge1", labels=labels, price_per_core_hour=0.5, price_per_gb=10, cores=4
+    )
+    data = build.task("a", "edge1", points_per_s=1000, check_core_s=0.001)
+    job = build.job("q", data, build.task("m"), streams="a>m")
+    fog = build.fog(dear, build.node("b", "edge2"))
+    placement = build.placed(q_a="a", q_m="b")
+    gb_an_hour = 1000 * 3600 / 1e9
+    assert cost_per_hour(job, placement, fog) == pytest.approx(0.5 + 10 * gb_an_hour)
+    # Checking half of the points needs half a core more.
+    checked = [
+        msgspec.structs.replace(at, checked=0.5 if at.task == "a" else 0.0)
+        for at in placement.assignments
+    ]
+    assert cost_per_hour(job, Placement(tuple(checked)), fog) == pytest.approx(
+        0.75 + 10 * gb_an_hour
+    )
 
 
 @pytest.mark.usefixtures("processes")

@@ -10,6 +10,7 @@ from analytics_enabler.catalogue import SeriesLocation
 from analytics_enabler.execution.rate_meter import RateMeter
 from analytics_enabler.optimizer import optimize
 from analytics_enabler.scheduling.driver.driver import PlacementDriver
+from analytics_enabler.scheduling.driver.hysteresis import stabilize
 from analytics_enabler.scheduling.driver.snapshot import fog_of
 from analytics_enabler.scheduling.driver.traffic import (
     CARRIED_BYTES,
@@ -17,8 +18,9 @@ from analytics_enabler.scheduling.driver.traffic import (
     PANE_BYTES,
     estimate_pane_bytes,
 )
-from analytics_enabler.scheduling.model.snapshot import Fog
-from mistbow.fabric import Fabric, Site, SiteLink, Worker
+from analytics_enabler.scheduling.model.snapshot import Battery, Fog
+from mistbow.fabric import Battery as AnnouncedBattery
+from mistbow.fabric import Fabric, Position, Power, Site, SiteLink, Worker
 from tests.analytics_enabler.scheduling import build
 from tests.analytics_enabler.support import plan_of
 
@@ -87,6 +89,44 @@ def test_snapshot_has_loss_and_bandwidth_of_links() -> None:
     there, back = fog_of(msgspec.structs.replace(FABRIC, links=links)).links
     assert (there.loss, there.bandwidth_mbps) == (0.1, 8.0)
     assert (back.loss, back.bandwidth_mbps) == (0.0, None)
+
+
+def test_snapshot_has_declared_facts_of_nodes() -> None:
+    battery = AnnouncedBattery(capacity_wh=100, charge_wh=40, charging_w=5, next_charge_at=90_000)
+    power, position = Power(idle_w=2, full_w=8), Position(latitude=35.1, longitude=33.4)
+    declared = worker(
+        "w",
+        power=power,
+        battery=battery,
+        price_per_core_hour=0.5,
+        price_per_gb=2,
+        position=position,
+    )
+    fabric = Fabric(site="s", sites=(Site(name="s", node="n", url="", workers=(declared,)),))
+    [node] = fog_of(fabric, now_ms=60_000).nodes
+    assert (node.power, node.position) == (power, position)
+    assert (node.price_per_core_hour, node.price_per_gb) == (0.5, 2)
+    assert node.battery == Battery(capacity_wh=100, charge_wh=40, charging_w=5, next_charge_s=30.0)
+    [plain] = fog_of(fabric_of_plain_worker()).nodes
+    assert (plain.power, plain.battery, plain.position) == (None, None, None)
+
+
+def fabric_of_plain_worker() -> Fabric:
+    """Return a fabric with a worker that declares nothing."""
+    return Fabric(site="s", sites=(Site(name="s", node="n", url="", workers=(worker("w"),)),))
+
+
+def test_small_changes_of_a_battery_are_no_change_of_the_fog() -> None:
+    def with_battery(charge_wh: float, next_charge_s: float | None) -> Fog:
+        battery = Battery(capacity_wh=100, charge_wh=charge_wh, next_charge_s=next_charge_s)
+        return Fog((build.node("n", battery=battery),))
+
+    former = with_battery(50, 7200)
+    assert stabilize(with_battery(47, 6700), former) == former
+    assert stabilize(with_battery(44, 6700), former) == with_battery(44, 7200)
+    assert stabilize(with_battery(47, 6000), former) == with_battery(50, 6000)
+    assert stabilize(with_battery(50, None), former) == with_battery(50, None)
+    assert stabilize(Fog((build.node("n"),)), former) == Fog((build.node("n"),))
 
 
 def test_pane_bytes_are_estimated_from_series() -> None:

@@ -3,7 +3,7 @@ import math
 import msgspec
 import pytest
 
-from analytics_enabler.scheduling.model.snapshot import Fog, Link, Node
+from analytics_enabler.scheduling.model.snapshot import Battery, Fog, Link, Node, SourceQuality
 from tests.analytics_enabler.scheduling import build
 
 
@@ -71,3 +71,30 @@ def test_snapshot_survives_json_round_trip() -> None:
     with pytest.raises(AttributeError):
         fog.nodes = ()
     assert isinstance(fog.by_name["edge1"], Node)
+
+
+@pytest.mark.parametrize(
+    ("facts", "problem"),
+    [
+        ({"capacity_wh": 0, "charge_wh": 0}, "capacity"),
+        ({"capacity_wh": 10, "charge_wh": 11}, "got 11 of 10"),
+        ({"capacity_wh": 10, "charge_wh": 5, "charging_w": -1}, "charging power"),
+    ],
+)
+def test_impossible_battery_is_rejected(facts: dict[str, float], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        Battery(**facts)
+
+
+def test_quality_of_a_source_is_a_share() -> None:
+    fog = Fog((), sources=(SourceQuality(site="edge", completeness=0.9),))
+    assert fog.quality_by_site["edge"].timeliness is None
+    with pytest.raises(ValueError, match="site edge: the timeliness must be from 0 to 1"):
+        SourceQuality(site="edge", timeliness=1.1)
+
+
+def test_snapshot_without_facts_of_nodes_decodes() -> None:
+    plain = {"name": "n", "site": "s", "cores": 1, "cores_free": 1, "memory_mb": 1}
+    node = msgspec.convert({**plain, "memory_free_mb": 1}, Node)
+    facts = (node.power, node.battery, node.price_per_core_hour, node.price_per_gb, node.position)
+    assert facts == (None,) * 5

@@ -94,3 +94,22 @@ def test_overcommitted_node_is_violation() -> None:
     # A node with a share of the input allocates that share of the demand.
     eased = shared(cloud1=0.8, cloud2=0.2).assignments + build.placed(r_t="cloud1").assignments
     assert violations(Decision(Placement(eased)), jobs, build.city()) == []
+
+
+def checking(checked: float) -> Decision:
+    """Return a decision that checks a share of the points that ``data`` reads on edge1."""
+    data = Assignment(job="q", task="data", node="edge1", checked=checked)
+    return Decision(Placement((data,)))
+
+
+def test_checks_of_points_need_cores() -> None:
+    # All checks need one of the two cores of edge1, and the task itself 1.5.
+    task = build.task("data", "edge1", cores=1.5, points_per_s=1000, check_core_s=0.001)
+    job = build.job("q", task)
+    assert violations(checking(0.5), [job], build.city()) == []
+    assert violations(checking(0.6), [job], build.city()) == [
+        "edge1 has not enough cores or memory free for the tasks placed on it"
+    ]
+    assert violations(checking(1.1), [job], build.city()) == [
+        "q/data on edge1: the share of checked points must be from 0 to 1 (got 1.1)"
+    ]
