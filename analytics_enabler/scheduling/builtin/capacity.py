@@ -90,7 +90,7 @@ class FreeCapacity:
             )
             for node in self._fog.nodes
         ]
-        return msgspec.structs.replace(self._fog, nodes=tuple(nodes))
+        return self._fog.with_nodes(nodes)
 
 
 def refusals(jobs: Iterable[Job], fog: Fog, placement: Placement) -> Iterator[Refusal]:

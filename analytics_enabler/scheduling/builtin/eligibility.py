@@ -16,19 +16,20 @@ def ineligibility(task: Task, node: Node, fog: Fog) -> str | None:
     if task.pinned is not None and node.site != task.pinned:
         if not task.read_at:
             return f"the task's data is at {task.pinned}"
-        own = next((each for each in fog.nodes if _is_own(task, each)), None)
-        if own is not None:
-            return f"the task's data is at {task.pinned}, where {own.name} can run it"
+        own = _own_nodes(task, fog)
+        if own:
+            return f"the task's data is at {task.pinned}, where {own[0]} can run it"
     return _misfit(task, node)
 
 
 def eligible_nodes(task: Task, fog: Fog) -> list[str]:
     """Return the names of the nodes that may run a task if their capacity suffices."""
-    fitting = [node for node in fog.by_name.values() if _misfit(task, node) is None]
-    own = [node.name for node in fitting if node.site == task.pinned]
+    own = _own_nodes(task, fog)
     if own or (task.pinned is not None and not task.read_at):
         return own
-    return [node.name for node in fitting]
+    if not (task.labels or task.operators or task.clock_mhz):
+        return list(fog.by_name)
+    return [node.name for node in fog.by_name.values() if _misfit(task, node) is None]
 
 
 def nearest_nodes(task: Task, names: Sequence[str], fog: Fog) -> list[str]:
@@ -43,8 +44,10 @@ def nearest_nodes(task: Task, names: Sequence[str], fog: Fog) -> list[str]:
     return [name for name in names if latencies[name] <= limit]
 
 
-def _is_own(task: Task, node: Node) -> bool:
-    return node.site == task.pinned and _misfit(task, node) is None
+def _own_nodes(task: Task, fog: Fog) -> list[str]:
+    """Return the names of the nodes that fit a task, at the site of its data."""
+    here = () if task.pinned is None else fog.by_site.get(task.pinned, ())
+    return [node.name for node in here if _misfit(task, node) is None]
 
 
 def _misfit(task: Task, node: Node) -> str | None:
@@ -112,8 +115,7 @@ def no_candidate_reason(job: Job, fog: Fog) -> str:
 
 def restrict(fog: Fog, names: Collection[str]) -> Fog:
     """Return a fog that has only the nodes with these names, and all else of ``fog``."""
-    nodes = tuple(node for node in fog.nodes if node.name in names)
-    return msgspec.structs.replace(fog, nodes=nodes)
+    return fog.with_nodes(node for node in fog.nodes if node.name in names)
 
 
 def _choose(job: Job, names: Collection[str], fog: Fog, current: Placement) -> frozenset[str]:

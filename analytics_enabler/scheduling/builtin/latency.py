@@ -3,6 +3,7 @@
 See the specification, section 4.2.4.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
@@ -101,14 +102,31 @@ def _place_job(
     job: Job, fog: Fog, free: FreeCapacity, current: NodeByTask, margin: float, steps: int
 ) -> NodeByTask:
     eligible = {task.id: eligible_nodes(task, fog) for task in job.tasks}
+    if not current:
+        return search(SearchProblem(job, fog, eligible, current), free, steps)[1]
+    # Running tasks stay, and only the others are placed, unless moving is clearly better.
+    fixed = {**eligible, **{task: [node] for task, node in current.items()}}
+    staying, staying_nodes = search(SearchProblem(job, fog, fixed, current), free, steps)
+    if staying[0] == 0 and not _clearly_less((0, _shortest_ms(job, fog)), staying[:2], margin):
+        return staying_nodes
     best, nodes = search(SearchProblem(job, fog, eligible, current), free, steps)
-    if current:
-        # Running tasks stay, and only the others are placed, unless moving is clearly better.
-        fixed = {**eligible, **{task: [node] for task, node in current.items()}}
-        staying, staying_nodes = search(SearchProblem(job, fog, fixed, current), free, steps)
-        if staying != INFEASIBLE and not _clearly_less(best[:2], staying[:2], margin):
-            return staying_nodes
+    if staying != INFEASIBLE and not _clearly_less(best[:2], staying[:2], margin):
+        return staying_nodes
     return nodes
+
+
+def _shortest_ms(job: Job, fog: Fog) -> float:
+    """Return a lower bound of the critical path (ms) of all placements of a job.
+
+    A path through nodes is at least as long as the direct path from the data to the sink.
+    """
+    sources = [
+        [task.pinned, *task.read_at] if task.read_at else [task.pinned]
+        for task in job.tasks
+        if task.pinned is not None
+    ]
+    nearest = (min(fog.latency_ms(site, job.sink) for site in sites) for sites in sources)
+    return max((latency for latency in nearest if latency < math.inf), default=0.0)
 
 
 def _clearly_less(one: tuple[int, float], other: tuple[int, float], margin: float) -> bool:

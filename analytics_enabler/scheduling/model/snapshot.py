@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 import msgspec
@@ -154,6 +154,26 @@ class Fog(msgspec.Struct, frozen=True, dict=True):
         """Site -> the quality of its points; sites of unknown quality are missing."""
         return {source.site: source for source in self.sources}
 
+    @cached_property
+    def by_site(self) -> dict[str, tuple[Node, ...]]:
+        """Site -> its nodes, in the order of names."""
+        by_site: dict[str, list[Node]] = {}
+        for node in self.by_name.values():
+            by_site.setdefault(node.site, []).append(node)
+        return {site: tuple(nodes) for site, nodes in by_site.items()}
+
+    def with_nodes(self, nodes: Iterable[Node]) -> "Fog":
+        """Return a fog with other nodes, and all else of this fog.
+
+        The latencies are not computed again if they have the sites of these nodes: in a fog of 700
+        sites this takes a second.
+        """
+        fog = msgspec.structs.replace(self, nodes=tuple(nodes))
+        paths = self.__dict__.get("_shortest_paths")
+        if paths is not None and all(node.site in paths[0] for node in fog.nodes):
+            fog.__dict__["_shortest_paths"] = paths
+        return fog
+
     def site_of(self, node: str) -> str:
         """Return the site that a node belongs to; raises ``KeyError`` for an unknown node."""
         return self.by_name[node].site
@@ -189,9 +209,11 @@ class Fog(msgspec.Struct, frozen=True, dict=True):
         indices = {vertex: index for index, vertex in enumerate(sorted(vertices))}
         latencies = np.full((len(indices), len(indices)), math.inf)
         np.fill_diagonal(latencies, 0.0)
-        for link in self.links:
-            pair = indices[link.source], indices[link.target]
-            latencies[pair] = min(latencies[pair], link.latency_ms)
+        sources = [indices[link.source] for link in self.links]
+        targets = [indices[link.target] for link in self.links]
+        np.minimum.at(latencies, (sources, targets), [link.latency_ms for link in self.links])
+        through = np.empty_like(latencies)
         for via in range(len(indices)):
-            np.minimum(latencies, latencies[:, via, None] + latencies[via], out=latencies)
+            np.add(latencies[:, via, None], latencies[via], out=through)
+            np.minimum(latencies, through, out=latencies)
         return indices, latencies
