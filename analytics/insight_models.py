@@ -264,7 +264,9 @@ class ExplainedFragment(BaseModel):
     ``sources`` and ``target``: the streams that the fragment reads and writes, as ``site/stream``.
     ``worker`` and ``site``: the worker that would run the fragment, and the site of this worker;
     None: no worker can run the fragment. ``running``: whether a worker runs the fragment now.
-    ``plan``: the plan of the fragment as text, with one line for each node of the plan.
+    ``plan``: the plan of the fragment as text, with one line for each node of the plan. ``cores``
+    and ``memory_mb``: the estimated demand. ``data_latency_ms``: the latency from the points that
+    the fragment reads to the worker; None: unknown, or the fragment reads no points.
     """
 
     id: str
@@ -275,6 +277,9 @@ class ExplainedFragment(BaseModel):
     site: str | None
     running: bool
     plan: list[str]
+    cores: float | None = None
+    memory_mb: float | None = None
+    data_latency_ms: float | None = None
 
 
 class ExplainedEdge(BaseModel):
@@ -317,7 +322,8 @@ class ExplainedGroup(BaseModel):
     the reasons why nodes do not run tasks of the group. ``remote_reads``: the sites whose points a
     worker at another site would read. ``problem``: the reason why the scheduler failed; None: the
     scheduler did not fail. ``cost_per_hour``: the cost of the placement, from the
-    price labels of nodes and sites; None: the group has no placement.
+    price labels of nodes and sites; None: the group has no placement. ``latency_ms``: the latency
+    in ms of the slowest path over links from the points to the results; None: unknown.
     """
 
     id: str
@@ -331,6 +337,7 @@ class ExplainedGroup(BaseModel):
     problem: str | None
     cost_per_hour: float | None = None
     cost_cap_per_hour: float | None = None
+    latency_ms: float | None = None
 
 
 class Shared(BaseModel):
@@ -354,3 +361,29 @@ class Explanation(BaseModel):
     steps: list[ExplainedStep] = []
     groups: list[ExplainedGroup] = []
     shared: list[Shared] = []
+
+
+class PlannedMove(BaseModel):
+    """A fragment that runs now, and would move to another worker.
+
+    ``from_worker``: the present worker. ``to_worker``: the next worker; None: no worker could run
+    the fragment.
+    """
+
+    group: str
+    task: str
+    from_worker: str
+    to_worker: str | None
+
+
+class PlacementPlan(BaseModel):
+    """The placement of a text that is not deployed. With errors, only ``problems`` is set.
+
+    ``groups``: the groups that the insights would join. ``moves``: the running fragments that would
+    move, also those of other groups. A plan without groups has no placement, because the enabler
+    has not read the fabric yet.
+    """
+
+    problems: list[Diagnostic]
+    groups: list[ExplainedGroup] = []
+    moves: list[PlannedMove] = []

@@ -12,6 +12,7 @@ from analytics_enabler.api import descriptions
 from analytics_enabler.api.decisions import decisions_router
 from analytics_enabler.api.insights import insights_router
 from analytics_enabler.api.passing import answered_by_active
+from analytics_enabler.api.placements import placements_router
 from analytics_enabler.api.results import results_router
 from analytics_enabler.catalogue import DataCatalogue
 from analytics_enabler.decision_log import DecisionLog, decision_from_json
@@ -148,6 +149,7 @@ def create_app(
     for router in (
         insights_router(deployments, reconciler.status, explainer, decisions, forwarder),
         decisions_router(deployments, decisions, forwarder),
+        placements_router(deployments, reconciler, explainer, fabric_view, forwarder),
         results_router(deployments, reader, streams, limit, times, forwarder),
     ):
         app.include_router(router, dependencies=by_active)

@@ -1,4 +1,4 @@
-"""``mistbow fog``: an emulated fog of containers on this machine.
+"""``mistbow fog``: the fog as schedulers see it, and an emulated fog of containers.
 
 Each command imports its modules only when it runs, since every service starts through this package.
 """
@@ -9,7 +9,22 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-app = typer.Typer(no_args_is_help=True, help="Emulate a fog on this machine, in containers.")
+from command_line.enabler import (
+    URL,
+    AsJson,
+    Queries,
+    Token,
+    Url,
+    enabler_client,
+    print_json,
+    print_problems,
+    read_queries,
+)
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Show the fog, plan placements, and emulate a fog in containers on this machine.",
+)
 
 _out = Console()
 
@@ -20,6 +35,46 @@ Scenario = Annotated[str, typer.Argument(help="The name of a scenario in the fil
 Lenient = Annotated[
     bool, typer.Option("--lenient", help="Skip and list settings that this machine cannot apply.")
 ]
+
+
+@app.command()
+def show(url: Url = URL, token: Token = None, as_json: AsJson = False) -> None:
+    """Show the workers with their free capacity, and the links, as schedulers see them."""
+    from command_line.fog_tables import fog_tables
+
+    with enabler_client(url, token) as client:
+        fog = client.fog()
+    if as_json:
+        print_json(fog.model_dump_json())
+    else:
+        for table in fog_tables(fog):
+            _out.print(table)
+
+
+@app.command()
+def plan(
+    queries: Queries,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Place all insights by this scheduler.")
+    ] = None,
+    url: Url = URL,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show where queries would be placed, why, and at what cost; exit with 1 on errors."""
+    from command_line.fog_tables import plan_parts
+
+    text = read_queries(queries)
+    with enabler_client(url, token, text) as client:
+        planned = client.plan(text, scheduler=scheduler)
+    if as_json:
+        print_json(planned.model_dump_json())
+    else:
+        print_problems(planned.problems, text)
+        for part in plan_parts(planned):
+            _out.print(part, highlight=False)
+    if any(problem.severity == "error" for problem in planned.problems):
+        raise typer.Exit(1)
 
 
 @app.command()

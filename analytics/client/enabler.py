@@ -9,6 +9,7 @@ import httpx
 from httpx_sse import ServerSentEvent
 from pydantic import BaseModel
 
+from analytics.fog_models import FogSnapshot
 from analytics.insight_models import (
     Accepted,
     CheckAnswer,
@@ -17,6 +18,7 @@ from analytics.insight_models import (
     DeploymentList,
     DeploymentStatus,
     Explanation,
+    PlacementPlan,
     Result,
     Results,
     Submission,
@@ -79,6 +81,22 @@ def explain_text(queries: str) -> Call[str]:
         json=_body(queries),
         repeatable=True,
     )
+
+
+def plan(queries: str, *, scheduler: str | None = None) -> Call[PlacementPlan]:
+    """Return the placement of a text, its latency, traffic and cost, without deploying the text.
+
+    ``scheduler``: the scheduler that places the insights; None: the schedulers that they name.
+    """
+    params = without_none({"scheduler": scheduler})
+    body = _body(queries)
+    path = "/api/placements/plan"
+    return _call("POST", path, PlacementPlan, params=params, json=body, repeatable=True)
+
+
+def fog() -> Call[FogSnapshot]:
+    """Return the nodes and links that the schedulers of the enabler receive."""
+    return _call("GET", "/api/fog", FogSnapshot, repeatable=True)
 
 
 def list_deployments() -> Call[list[DeploymentStatus]]:
@@ -211,6 +229,8 @@ class EnablerMethods:
     check = Method(check)
     explain = Method(explain)
     explain_text = Method(explain_text)
+    plan = Method(plan)
+    fog = Method(fog)
     list = Method(list_deployments)
     show = Method(show)
     delete = Method(delete)

@@ -119,6 +119,35 @@ _FIELDS: Mapping[str, str] = {
     "bytes_per_s": "The bytes per second, at most; null: unknown.",
     "measured": "The bytes per second that the fragment writes now; null: unknown.",
     "others": "The ids of the other insights.",
+    "ExplainedFragment.cores": "The estimated demand for cores; null: unknown.",
+    "ExplainedFragment.memory_mb": "The estimated demand for memory (MB); null: unknown.",
+    "data_latency_ms": "The latency (ms) from the points to the worker; null: unknown.",
+    "ExplainedGroup.latency_ms": "The slowest path (ms) from points to results; null: unknown.",
+    "PlacementPlan.groups": "The groups that the insights would join; empty: no fabric yet.",
+    "moves": "The running fragments that would move, also those of other groups.",
+    "PlannedMove.group": "The id of the group.",
+    "task": "The task of the group: whole, merge, or at- and a site.",
+    "from_worker": "The present worker.",
+    "to_worker": "The next worker; null: no worker could run the fragment.",
+    "sites": "The sites of the domain, also those without a worker.",
+    "nodes": "The workers.",
+    "links": "The measured links, one for each direction.",
+    "FogNode.site": "The site of the worker.",
+    "region": "The region; empty: unknown.",
+    "cores": "The cores.",
+    "cores_free": "The cores that fragments of this enabler use or that are free.",
+    "memory_mb": "The memory (MB).",
+    "memory_free_mb": "The memory (MB) that fragments of this enabler use or that is free.",
+    "clock_mhz": "The clock speed (MHz); 0: unknown.",
+    "labels": "The labels of the worker and its site.",
+    "operators": "The installed operators of other packages.",
+    "suspected": "Whether the worker may have failed.",
+    "reliability": "From 0 to 1; lower after failures of the worker.",
+    "FogLink.source": "The site or worker that sends.",
+    "FogLink.target": "The site or worker that receives.",
+    "FogLink.latency_ms": "The latency (ms).",
+    "bandwidth_mbps": "The bandwidth (Mbit/s); null: unknown.",
+    "loss": "The share of packets that are lost.",
 }
 
 _TIME = 1795262400000
@@ -147,6 +176,15 @@ def _json(model: str, example: Any, *statuses: int) -> AnswerDescription:
 _EVENT = {"schema": {"type": "string"}, "example": "event: result\nid: all.fair=9\ndata: {}\n\n"}
 _PLAN = {"schema": {"type": "string"}, "example": "Syntax\n  Insight name=a\n"}
 _ID = "_api_insights_deployment_id"
+_NODE = {
+    **{"name": "edge-1", "site": "edge-1", "region": "north", "cores": 4, "cores_free": 3.5},
+    **{"memory_mb": 4096, "memory_free_mb": 2048, "clock_mhz": 1500, "labels": {}},
+    **{"operators": [], "suspected": False, "reliability": 1.0},
+}
+_LINK = {
+    **{"source": "edge-1", "target": "cloud", "latency_ms": 12.5, "bandwidth_mbps": None},
+    **{"loss": 0.0},
+}
 
 DESCRIPTION = ApiDescription(
     _FIELDS,
@@ -158,6 +196,10 @@ DESCRIPTION = ApiDescription(
         "post_api_insights_check": _json("CheckAnswer", {"ok": True, "problems": []}),
         "post_api_insights_explain": AnswerDescription(
             {**_json("Explanation", {"problems": [], "plan": ["…"]}).content, "text/plain": _PLAN}
+        ),
+        "post_api_placements_plan": _json("PlacementPlan", {"problems": [], "groups": []}),
+        "get_api_fog": _json(
+            "FogSnapshot", {"sites": ["cloud", "edge-1"], "nodes": [_NODE], "links": [_LINK]}
         ),
         f"post{_ID}_pause": _json("DeploymentStatus", {**_STATUS, "status": "paused"}),
         f"post{_ID}_resume": _json("DeploymentStatus", _STATUS),

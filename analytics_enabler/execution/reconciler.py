@@ -15,6 +15,7 @@ from analytics_enabler.deployments.service import Deployments
 from analytics_enabler.execution.group_placements import GroupPlacements
 from analytics_enabler.execution.history import ExecutionHistory, ObservedWorkers
 from analytics_enabler.execution.outages import Outage, failed_reconciliation
+from analytics_enabler.execution.placement_preview import PlacementPreview
 from analytics_enabler.execution.planner import Planner
 from analytics_enabler.execution.point_access import PointAccess, sources_of
 from analytics_enabler.execution.status import ExecutionStatus
@@ -32,7 +33,6 @@ from analytics_enabler.scheduling.driver.jobs import job_of
 from analytics_enabler.scheduling.driver.snapshot import available_workers, fog_of
 from analytics_enabler.scheduling.model.jobs import Job
 from analytics_enabler.scheduling.model.snapshot import Fog
-from analytics_enabler.scheduling.sandbox.guard import Outcome
 from mistbow.clock import Clock
 from mistbow.domains import DEFAULT_DOMAIN
 from mistbow.errors import FencedError, MistbowError
@@ -117,17 +117,20 @@ class Reconciler:
 
     async def preview_placement(
         self, tasks: Mapping[Group, Tasks], fabric: Fabric, series: Sequence[SeriesLocation]
-    ) -> Outcome:
+    ) -> PlacementPreview:
         """Return the decision that the schedulers would make if the groups had these tasks."""
         all_tasks = {**self._planner.tasks, **tasks}
-        access = PointAccess(fabric, self._fog(fabric))
+        access = PointAccess(fabric, self.fog(fabric))
         jobs = [
             access.readable(job_of(group, each, fabric.site, series), each)
             for group, each in all_tasks.items()
         ]
-        return await self._driver.preview(jobs, access.fog, self._placements.nodes())
+        current = self._placements.nodes()
+        outcome = await self._driver.preview(jobs, access.fog, current)
+        return PlacementPreview(outcome, {job.id: job for job in jobs}, access.fog, current)
 
-    def _fog(self, fabric: Fabric) -> Fog:
+    def fog(self, fabric: Fabric) -> Fog:
+        """Return the snapshot of a fabric that the schedulers receive."""
         workers = self._workers
         return fog_of(fabric, workers.dead, workers.suspected, workers.others_mb, self._clock())
 
@@ -202,7 +205,7 @@ class Reconciler:
         self._planned_for = plan_for
 
     async def _apply_placement(self, fabric: Fabric) -> None:
-        fog = self._fog(fabric)
+        fog = self.fog(fabric)
         suspected = {node.name for node in fog.nodes if node.suspected}
         access = PointAccess(fabric, fog)
         nodes = await self._driver.place(self._readable_jobs(access), fog, self._placements.nodes())

@@ -2,16 +2,24 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from msgspec import UNSET
 
-from analytics.insight_models import ExplainedFragment, ExplainedGroup, Explanation
+from analytics.insight_models import (
+    ExplainedFragment,
+    ExplainedGroup,
+    Explanation,
+    PlacementPlan,
+    PlannedMove,
+)
 from analytics.plan.fragments import Fragment, Merge, Partial, StreamLocation, Whole
 from analytics.plan.nodes import Plan
 from analytics_enabler.catalogue import DataCatalogue, SeriesLocation
 from analytics_enabler.deployments.model import Deployment, Generation
 from analytics_enabler.execution import Reconciler
+from analytics_enabler.execution.placement_preview import PlacementPreview
 from analytics_enabler.execution.point_access import PointAccess
 from analytics_enabler.explain.explanation import (
     added_by,
@@ -26,7 +34,6 @@ from analytics_enabler.explain.traffic import TrafficEstimates, sources_of, stre
 from analytics_enabler.fabric_view import FabricView
 from analytics_enabler.fragments import Tasks, plans_of
 from analytics_enabler.groups import Group
-from analytics_enabler.scheduling.driver.driver import nodes_by_job
 from analytics_enabler.scheduling.driver.jobs import request_name_of
 from analytics_enabler.scheduling.sandbox.guard import Outcome
 from analytics_enabler.semantics import Checked, Sites, sites_of
@@ -43,6 +50,15 @@ RATE_PERIOD_MS = 60_000
 
 The period ends at the frontier, which is the time up to which the stream is complete.
 """
+
+
+@dataclass(frozen=True, slots=True)
+class _Preview:
+    """The tasks of groups, the decision about them, and the series of all sites."""
+
+    tasks: Mapping[Group, Tasks]
+    placement: PlacementPreview
+    series: Sequence[SeriesLocation]
 
 
 class Explainer:
@@ -69,14 +85,27 @@ class Explainer:
         text. While the fabric is unknown, the explanation has no placement.
         """
         fabric = self._fabric_view.fabric
-        whole = self._fabric_view.whole
-        added = added_by(checked, Sites() if whole is None else sites_of(whole), self._domain)
+        added = self._added(checked)
         plans = await asyncio.to_thread(plans_with, added, running)
         explanation = await asyncio.to_thread(explain, checked, added, plans)
         if fabric is None or not plans:
             return explanation
-        groups = await self._groups(plans, fabric)
+        groups = await self._groups(plans, await self._preview(plans, fabric), fabric)
         return explanation.model_copy(update={"groups": groups})
+
+    async def plan(self, checked: Checked, running: Sequence[Generation]) -> PlacementPlan:
+        """Return the placement of a checked text; see ``explain``."""
+        fabric, problems = self._fabric_view.fabric, list(checked.problems)
+        plans = await asyncio.to_thread(plans_with, self._added(checked), running)
+        if fabric is None or not plans:
+            return PlacementPlan(problems=problems)
+        preview = await self._preview(plans, fabric)
+        groups = await self._groups(plans, preview, fabric)
+        return PlacementPlan(problems=problems, groups=groups, moves=_moves(preview.placement))
+
+    def _added(self, checked: Checked) -> list[Generation]:
+        whole = self._fabric_view.whole
+        return added_by(checked, Sites() if whole is None else sites_of(whole), self._domain)
 
     async def warnings(
         self, deployment: Deployment, running: Sequence[Generation]
@@ -93,29 +122,28 @@ class Explainer:
         plans = await asyncio.to_thread(plans_of, (g for g in running if g.group in groups))
         try:
             async with asyncio.timeout(PATIENCE_S):
-                tasks, outcome, _ = await self._preview(plans, fabric)
+                preview = await self._preview(plans, fabric)
         except (MistbowError, TimeoutError):
             return []
-        return placement_warnings(tasks, outcome, fabric)
+        return placement_warnings(preview.tasks, preview.placement.outcome, fabric)
 
-    async def _preview(
-        self, plans: Mapping[Group, Plan], fabric: Fabric
-    ) -> tuple[dict[Group, Tasks], Outcome, Sequence[SeriesLocation]]:
-        """Return the tasks of groups, the decision about them, and the series of all sites."""
+    async def _preview(self, plans: Mapping[Group, Plan], fabric: Fabric) -> _Preview:
         series = await self._catalogue.series() or ()
         tasks = {g: await self._reconciler.preview_tasks(g, plan) for g, plan in plans.items()}
-        outcome = await self._reconciler.preview_placement(tasks, fabric, series)
-        nodes, access = nodes_by_job(outcome.decision.placement), PointAccess(fabric)
+        placement = await self._reconciler.preview_placement(tasks, fabric, series)
+        nodes, access = placement.nodes, PointAccess(fabric)
         located = {g: access.locate(each, nodes.get(g.id, {})) for g, each in tasks.items()}
-        return located, outcome, series
+        return _Preview(located, placement, series)
 
-    async def _groups(self, plans: Mapping[Group, Plan], fabric: Fabric) -> list[ExplainedGroup]:
-        tasks, outcome, series = await self._preview(plans, fabric)
-        nodes, access = nodes_by_job(outcome.decision.placement), PointAccess(fabric)
+    async def _groups(
+        self, plans: Mapping[Group, Plan], preview: _Preview, fabric: Fabric
+    ) -> list[ExplainedGroup]:
+        tasks, series, access = preview.tasks, preview.series, PointAccess(fabric)
+        outcome = preview.placement.outcome
         rates = await self._point_rates(tasks.values())
         groups = []
         for group, plan in plans.items():
-            placed = nodes.get(group.id, {})
+            placed = preview.placement.nodes.get(group.id, {})
             measured = self._reconciler.status.bytes_per_s
             traffic = TrafficEstimates(series, rates, _sites_of(placed, fabric), measured)
             edges = traffic.edges(tasks[group])
@@ -126,7 +154,9 @@ class Explainer:
                     scheduler=group.scheduler,
                     insights=len(plan.insights),
                     fragments=[
-                        self._fragment(fragment, placed.get(task), plan, fabric)
+                        self._fragment(fragment, placed.get(task), plan, fabric).model_copy(
+                            update=_demand(preview.placement, group, task)
+                        )
                         for task, fragment in tasks[group].items()
                     ],
                     edges=edges,
@@ -136,6 +166,7 @@ class Explainer:
                     problem=outcome.problems.get(request_name_of(group)),
                     cost_per_hour=outcome.costs.get(group.id),
                     cost_cap_per_hour=None if cap is None else cap.per_hour,
+                    latency_ms=preview.placement.latency_ms(group.id),
                 )
             )
         return groups
@@ -227,6 +258,25 @@ def _lines_for(fragment: Fragment, lines: Sequence[str]) -> list[str]:
             return [line for line in lines if not line.startswith("pane ")]
         case _:
             return list(lines)
+
+
+def _demand(placement: PlacementPreview, group: Group, name: str) -> dict[str, Any]:
+    """Return the fields of an explained fragment that describe its demand and its latency."""
+    task = placement.task(group.id, name)
+    node = placement.nodes.get(group.id, {}).get(name)
+    latency = placement.data_latency_ms(group.id, name, node)
+    return {"cores": task.cores, "memory_mb": task.memory_mb, "data_latency_ms": latency}
+
+
+def _moves(placement: PlacementPreview) -> list[PlannedMove]:
+    """Return the running fragments whose workers the decision would change."""
+    return [
+        PlannedMove(group=job, task=task, from_worker=node, to_worker=after)
+        for job, tasks in sorted(placement.current.items())
+        if job in placement.jobs
+        for task, node in sorted(tasks.items())
+        if (after := placement.nodes.get(job, {}).get(task)) != node
+    ]
 
 
 def _refusals(group: Group, outcome: Outcome) -> list[str]:

@@ -1,0 +1,92 @@
+"""The tables of ``mistbow fog show`` and ``mistbow fog plan``."""
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from analytics.fog_models import FogSnapshot
+from analytics.insight_models import ExplainedGroup, PlacementPlan
+
+
+def fog_tables(fog: FogSnapshot) -> Iterator[Table]:
+    """Yield the tables of a fog: its workers, and its links."""
+    yield _workers(fog)
+    if fog.links:
+        yield _links(fog)
+
+
+def _workers(fog: FogSnapshot) -> Table:
+    table = Table("site", "region", "worker", "free cores", "free memory", "state")
+    for node in sorted(fog.nodes, key=lambda each: (each.site, each.name)):
+        table.add_row(
+            Text(node.site),
+            Text(node.region),
+            Text(node.name),
+            f"{node.cores_free:.3g} of {node.cores:.3g}",
+            f"{node.memory_free_mb:.0f} of {node.memory_mb:.0f} MB",
+            "suspected" if node.suspected else "",
+        )
+    for site in sorted({*fog.sites} - {node.site for node in fog.nodes}):
+        table.add_row(Text(site), "", "-", "", "", "no worker")
+    return table
+
+
+def _links(fog: FogSnapshot) -> Table:
+    table = Table("from", "to", "latency", "loss", "bandwidth")
+    for link in fog.links:
+        bandwidth = link.bandwidth_mbps
+        table.add_row(
+            Text(link.source),
+            Text(link.target),
+            f"{link.latency_ms:.3g} ms",
+            f"{link.loss:.1%}",
+            "unknown" if bandwidth is None else f"{bandwidth:.3g} Mbit/s",
+        )
+    return table
+
+
+def plan_parts(plan: PlacementPlan) -> Iterator[RenderableType]:
+    """Yield the parts of a plan: each group with its fragments, and the moves."""
+    for group in plan.groups:
+        yield _fragments(group)
+        yield from (Text(line) for line in _lines(group))
+    for move in plan.moves:
+        target = "no worker" if move.to_worker is None else move.to_worker
+        yield Text(f"{move.task} of {move.group} would move: {move.from_worker} -> {target}")
+
+
+def _fragments(group: ExplainedGroup) -> Table:
+    table = Table(
+        *("fragment", "kind", "worker", "site", "cores", "memory", "from its points"),
+        title=Text(f"{group.id}, placed by {group.scheduler}"),
+    )
+    for each in group.fragments:
+        table.add_row(
+            Text(each.id),
+            each.kind,
+            Text(each.worker or "-"),
+            Text(each.site or "-"),
+            "" if each.cores is None else f"{each.cores:.3g}",
+            "" if each.memory_mb is None else f"{each.memory_mb:.0f} MB",
+            "" if each.data_latency_ms is None else f"{each.data_latency_ms:.3g} ms",
+        )
+    return table
+
+
+def _lines(group: ExplainedGroup) -> Iterator[str]:
+    latency = "unknown" if group.latency_ms is None else f"{group.latency_ms:.3g} ms"
+    yield f"latency of links from points to results: {latency}"
+    crossing = [edge.bytes_per_s for edge in group.edges if not edge.is_local]
+    known = [rate for rate in crossing if rate is not None]
+    unknown = f", {len(crossing) - len(known)} unknown" if len(known) < len(crossing) else ""
+    yield f"traffic between sites, at most: {sum(known) / 1000:.3g} kB/s{unknown}"
+    if group.cost_per_hour is not None:
+        yield f"price: {group.cost_per_hour:.4g} per hour"
+    if group.cost_cap_per_hour is not None:
+        yield f"COST_CAP: {group.cost_cap_per_hour:.4g} per hour"
+    yield from (f"{read.words}" for read in group.remote_reads)
+    if group.problem is not None:
+        yield f"the scheduler failed: {group.problem}"
+    yield from (f"refused: {refusal}" for refusal in group.refusals)
