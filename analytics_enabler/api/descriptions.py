@@ -148,6 +148,23 @@ _FIELDS: Mapping[str, str] = {
     "FogLink.latency_ms": "The latency (ms).",
     "bandwidth_mbps": "The bandwidth (Mbit/s); null: unknown.",
     "loss": "The share of packets that are lost.",
+    "power": "The electrical power; null: unknown.",
+    "idle_w": "The power (W) without load.",
+    "full_w": "The power (W) with full load.",
+    "battery": "The battery; null: none, or unknown.",
+    "capacity_wh": "The capacity (Wh).",
+    "charge_wh": "The charge (Wh).",
+    "charging_w": "The power (W) with which the battery is charged now.",
+    "next_charge_s": "The duration (s) until charging begins next; null: unknown.",
+    "price_per_core_hour": "The price of one core for an hour; null: unknown, or a label.",
+    "price_per_gb": "The price of a GB that leaves the site; null: unknown, or a label.",
+    "position": "The geographic position; null: unknown.",
+    "latitude": "The latitude in degrees (WGS 84).",
+    "longitude": "The longitude in degrees (WGS 84).",
+    "FogSnapshot.sources": "The known qualities of the points of sites.",
+    "FogSource.site": "The site that stores the points.",
+    "completeness": "The share of the expected points that were received; null: unknown.",
+    "timeliness": "The share of the received points that were not late; null: unknown.",
 }
 
 _TIME = 1795262400000
@@ -179,7 +196,8 @@ _ID = "_api_insights_deployment_id"
 _NODE = {
     **{"name": "edge-1", "site": "edge-1", "region": "north", "cores": 4, "cores_free": 3.5},
     **{"memory_mb": 4096, "memory_free_mb": 2048, "clock_mhz": 1500, "labels": {}},
-    **{"operators": [], "suspected": False, "reliability": 1.0},
+    **{"operators": [], "suspected": False, "reliability": 1.0, "power": None},
+    **{"battery": None, "price_per_core_hour": 0.02, "price_per_gb": None, "position": None},
 }
 _LINK = {
     **{"source": "edge-1", "target": "cloud", "latency_ms": 12.5, "bandwidth_mbps": None},
@@ -199,7 +217,8 @@ DESCRIPTION = ApiDescription(
         ),
         "post_api_placements_plan": _json("PlacementPlan", {"problems": [], "groups": []}),
         "get_api_fog": _json(
-            "FogSnapshot", {"sites": ["cloud", "edge-1"], "nodes": [_NODE], "links": [_LINK]}
+            "FogSnapshot",
+            {"sites": ["cloud", "edge-1"], "nodes": [_NODE], "links": [_LINK], "sources": []},
         ),
         f"post{_ID}_pause": _json("DeploymentStatus", {**_STATUS, "status": "paused"}),
         f"post{_ID}_resume": _json("DeploymentStatus", _STATUS),

@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 from fastapi import APIRouter, Query, Request
 
-from analytics.fog_models import FogLink, FogNode, FogSnapshot
+from analytics.fog_models import FogLink, FogNode, FogSnapshot, FogSource
 from analytics.insight_models import PlacementPlan
 from analytics_enabler.api.bodies import BODY_DOCUMENTATION, ReadSubmission
 from analytics_enabler.deployments.service import Deployments
@@ -54,6 +54,7 @@ def placements_router(
             sites=sorted(site.name for site in fabric.sites),
             nodes=[FogNode.model_validate(msgspec.to_builtins(node)) for node in fog.nodes],
             links=[FogLink.model_validate(msgspec.to_builtins(link)) for link in fog.links],
+            sources=[FogSource.model_validate(msgspec.to_builtins(each)) for each in fog.sources],
         )
 
     @router.post("/placements/plan", openapi_extra=BODY_DOCUMENTATION)

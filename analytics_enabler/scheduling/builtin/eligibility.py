@@ -2,8 +2,6 @@
 
 from collections.abc import Collection, Iterable, Sequence
 
-import msgspec
-
 from analytics_enabler.scheduling.model.jobs import Job, Placement, Task, data_latency_ms
 from analytics_enabler.scheduling.model.snapshot import Fog, Node
 
