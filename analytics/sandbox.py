@@ -47,7 +47,7 @@ def run(module: str, arguments: Sequence[str], message: bytes, limit_s: float) -
             kill(process)
             raise SandboxError(f"no answer within {limit_s:g} s", late.stdout or b"") from None
     if process.returncode != 0:
-        raise SandboxError(_failure(process.returncode, errors), output)
+        raise SandboxError(failure(process.returncode, errors), output)
     return output
 
 
@@ -82,10 +82,11 @@ def answers() -> Iterator[BinaryIO]:
         yield stream
 
 
-def _failure(code: int, errors: bytes) -> str:
+def failure(code: int, errors: bytes) -> str:
+    """Return why a process failed; ``code``: its exit code, ``errors``: what it wrote to stderr."""
     lines = errors.decode(errors="replace").strip().splitlines()
     if lines and code == 1:
         return lines[-1][:_MAX_TAIL]
     return (
-        f"the process exited with code {code}" if code > 0 else f"signal {-code} ended the process"
+        f"the process exited with code {code}" if code >= 0 else f"signal {-code} ended the process"
     )

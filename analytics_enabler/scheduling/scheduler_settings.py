@@ -13,7 +13,7 @@ from analytics.sandbox import SandboxError
 from analytics_enabler.scheduling.model.jobs import Setting
 from analytics_enabler.scheduling.registry import entry_points_of, load_scheduler
 from analytics_enabler.scheduling.sandbox.child import declared_settings
-from analytics_enabler.scheduling.sandbox.guard import run_scheduler
+from analytics_enabler.scheduling.sandbox.processes import PROCESSES
 from mistbow.errors import InvalidRequestError
 
 LIMIT_S = 15.0
@@ -69,5 +69,5 @@ def _settings_schema(name: str, installed: tuple[tuple[str, int], ...]) -> Setti
     del installed  # part of the key: a package that is installed later changes it
     if all(entry.startswith(_OWN_PACKAGE) for entry in entry_points_of(name)):
         return SettingsSchema(declared_settings(load_scheduler(name)))  # our own needs no sandbox
-    answer = run_scheduler(name, b"null", LIMIT_S)
+    answer = PROCESSES.call(name, b"null", LIMIT_S)
     return SettingsSchema(msgspec.json.decode(answer, type=dict[str, dict[str, Any]]))

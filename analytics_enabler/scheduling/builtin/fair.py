@@ -63,7 +63,7 @@ def spread(jobs: Sequence[Job], fog: Fog, current: Placement) -> dict[str, NodeB
             for task in job.tasks:
                 if task.id in nodes[job.id]:
                     free.release(task, nodes[job.id].pop(task.id))
-    _rebalance(prioritized, fog, nodes, free)
+    _rebalance([job for job in prioritized if not job.stays], fog, nodes, free)
     return nodes
 
 

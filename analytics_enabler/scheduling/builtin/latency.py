@@ -22,10 +22,10 @@ from analytics_enabler.scheduling.builtin.fair import (
     retain_running,
     spread,
 )
+from analytics_enabler.scheduling.builtin.settings import settings_of
 from analytics_enabler.scheduling.interface import Decision
 from analytics_enabler.scheduling.model.jobs import Job, Placement, Setting, critical_path_ms
 from analytics_enabler.scheduling.model.snapshot import Fog
-from mistbow.errors import InvalidRequestError
 
 _STEPS = 40_000
 """The maximum number of search steps for all jobs, about 5 µs each.
@@ -34,6 +34,30 @@ A time limit would make the result depend on the load of the machine.
 """
 
 _MARGIN = 0.1
+
+_MIN_GAIN_MS = 5.0
+"""The least gain of a move (ms), about the noise of the measured latencies."""
+
+
+class _Hysteresis(msgspec.Struct, frozen=True):
+    """The least gain for which running tasks move: a share of the critical path, and ms."""
+
+    margin: float
+    min_gain_ms: float
+
+    def is_exceeded(self, better: tuple[int, float], present: tuple[int, float]) -> bool:
+        """Return whether a placement is clearly better than another one.
+
+        ``better``, ``present``: (number of tasks that are not placed, critical path in ms).
+        """
+        if better[0] != present[0]:
+            return better[0] < present[0]
+        limit = min((1 - self.margin) * present[1], present[1] - self.min_gain_ms)
+        return better[1] < present[1] and better[1] <= limit
+
+
+_ANY_GAIN = _Hysteresis(0.0, 0.0)
+_NO_GAIN = _Hysteresis(0.0, math.inf)
 
 
 class LatencySettings(msgspec.Struct, frozen=True):
@@ -48,6 +72,12 @@ class LatencySettings(msgspec.Struct, frozen=True):
             "from 0 to below 1",
         ),
     ] = _MARGIN
+    min_gain_ms: Annotated[
+        float,
+        msgspec.Meta(
+            ge=0, description="the least number of ms by which the path must shrink for a move"
+        ),
+    ] = _MIN_GAIN_MS
 
 
 class Latency:
@@ -56,16 +86,12 @@ class Latency:
     Settings = LatencySettings
 
     def __init__(self) -> None:
-        self._margin = _MARGIN
+        self._hysteresis = _Hysteresis(_MARGIN, _MIN_GAIN_MS)
 
     def prepare(self, settings: Mapping[str, Setting]) -> None:
-        """Store the settings; raises ``InvalidRequestError`` if ``margin`` is out of range."""
-        try:
-            self._margin = msgspec.convert(dict(settings), LatencySettings, strict=False).margin
-        except msgspec.ValidationError:
-            raise InvalidRequestError(
-                f"margin must be at least 0 and below 1 (got {settings['margin']!r})"
-            ) from None
+        """Store the settings; raises ``InvalidRequestError`` if a setting is out of range."""
+        chosen = settings_of(LatencySettings, settings)
+        self._hysteresis = _Hysteresis(chosen.margin, chosen.min_gain_ms)
 
     def schedule(self, jobs: tuple[Job, ...], fog: Fog, current: Placement) -> Decision:
         """Place the jobs one by one, each in the capacity that earlier jobs leave free.
@@ -74,16 +100,20 @@ class Latency:
         this spread.
         """
         jobs = tuple(by_priority(jobs, current))
-        margin = self._margin if current.of(jobs).assignments else 0.0
-        placement = _place_jobs(jobs, fog, current, margin)
+        hysteresis = self._hysteresis if current.of(jobs).assignments else _ANY_GAIN
+        placement = _place_jobs(jobs, fog, current, hysteresis)
+        if any(job.stays for job in jobs):
+            return Decision(placement, tuple(refusals(jobs, fog, placement)))
         # The first job may take capacity that others need more; then start from an even spread.
         even = as_placement(spread(jobs, fog, current))
-        if _clearly_less(_cost(jobs, fog, even), _cost(jobs, fog, placement), margin):
-            placement = _place_jobs(jobs, fog, even, 0.0)
+        if hysteresis.is_exceeded(_cost(jobs, fog, even), _cost(jobs, fog, placement)):
+            placement = _place_jobs(jobs, fog, even, _ANY_GAIN)
         return Decision(placement, tuple(refusals(jobs, fog, placement)))
 
 
-def _place_jobs(jobs: Sequence[Job], fog: Fog, start: Placement, margin: float) -> Placement:
+def _place_jobs(
+    jobs: Sequence[Job], fog: Fog, start: Placement, hysteresis: _Hysteresis
+) -> Placement:
     free = FreeCapacity(fog)
     nodes = {job.id: retain_running(job, fog, start, free) for job in jobs}
     for job in jobs:
@@ -91,7 +121,8 @@ def _place_jobs(jobs: Sequence[Job], fog: Fog, start: Placement, margin: float) 
         for task in job.tasks:
             if task.id in current:
                 free.release(task, current[task.id])
-        nodes[job.id] = _place_job(job, fog, free, current, margin, _STEPS // len(jobs))
+        least = _NO_GAIN if job.stays else hysteresis
+        nodes[job.id] = _place_job(job, fog, free, current, least, _STEPS // len(jobs))
         for task in job.tasks:
             if task.id in nodes[job.id]:
                 free.allocate(task, nodes[job.id][task.id])
@@ -99,7 +130,12 @@ def _place_jobs(jobs: Sequence[Job], fog: Fog, start: Placement, margin: float) 
 
 
 def _place_job(
-    job: Job, fog: Fog, free: FreeCapacity, current: NodeByTask, margin: float, steps: int
+    job: Job,
+    fog: Fog,
+    free: FreeCapacity,
+    current: NodeByTask,
+    hysteresis: _Hysteresis,
+    steps: int,
 ) -> NodeByTask:
     eligible = {task.id: eligible_nodes(task, fog) for task in job.tasks}
     if not current:
@@ -107,10 +143,11 @@ def _place_job(
     # Running tasks stay, and only the others are placed, unless moving is clearly better.
     fixed = {**eligible, **{task: [node] for task, node in current.items()}}
     staying, staying_nodes = search(SearchProblem(job, fog, fixed, current), free, steps)
-    if staying[0] == 0 and not _clearly_less((0, _shortest_ms(job, fog)), staying[:2], margin):
+    least = (0, _shortest_ms(job, fog))
+    if staying[0] == 0 and not hysteresis.is_exceeded(least, staying[:2]):
         return staying_nodes
     best, nodes = search(SearchProblem(job, fog, eligible, current), free, steps)
-    if staying != INFEASIBLE and not _clearly_less(best[:2], staying[:2], margin):
+    if staying != INFEASIBLE and not hysteresis.is_exceeded(best[:2], staying[:2]):
         return staying_nodes
     return nodes
 
@@ -127,10 +164,6 @@ def _shortest_ms(job: Job, fog: Fog) -> float:
     ]
     nearest = (min(fog.latency_ms(site, job.sink) for site in sites) for sites in sources)
     return max((latency for latency in nearest if latency < math.inf), default=0.0)
-
-
-def _clearly_less(one: tuple[int, float], other: tuple[int, float], margin: float) -> bool:
-    return one[0] < other[0] or (one[0] == other[0] and one[1] < (1 - margin) * other[1])
 
 
 def _cost(jobs: Sequence[Job], fog: Fog, placement: Placement) -> tuple[int, float]:

@@ -18,6 +18,12 @@ REFRESH_MS = 60_000
 Changes of reliability, and small changes of the fog's figures, cause no decision.
 """
 
+MIN_STAY_MS = 60_000
+"""The time (ms) for which a job that was moved is not moved again, unless it must be."""
+
+RETRY_MS = 2_000
+"""The pause (ms) after the first failure of a scheduling request; it doubles at each failure."""
+
 NodesByJob = Mapping[str, Mapping[str, str]]
 """Job id -> task -> node, for placed tasks."""
 
@@ -25,6 +31,15 @@ SchedulerSettings = Mapping[str, Mapping[str, str]]
 """Scheduler -> setting -> value."""
 
 _NO_SETTINGS: SchedulerSettings = {}
+
+
+class _Failure(msgspec.Struct, frozen=True):
+    """A failed scheduling request, and when (ms) it is sent again, unless its jobs change."""
+
+    jobs: tuple[Job, ...]
+    problem: str
+    pause_ms: int
+    retry_at: int
 
 
 class PlacementDriver:
@@ -36,47 +51,69 @@ class PlacementDriver:
         self._fog = Fog(())
         self._decided: tuple[tuple[Job, ...], Fog] | None = None
         self._decided_at = 0
-        self._failed: dict[str, tuple[object, str]] = {}
+        self._failures: dict[str, _Failure] = {}
+        self._moved_at: dict[str, int] = {}
+        """Job id -> when (ms) a scheduler last moved a task of the job between live nodes."""
         self.outcome = Outcome(Decision(Placement()), {})
 
     async def place(self, jobs: Sequence[Job], fog: Fog, current: NodesByJob) -> NodesByJob:
         """Return the placement of the jobs: job id -> task -> node.
 
-        A new decision is requested if the jobs or the fog have changed since the last decision, or
-        ``REFRESH_MS`` after the last decision. Small changes of the fog's figures are ignored.
-        ``current``: the nodes that run the tasks now.
+        A new decision is requested if the jobs or the fog have changed since the last decision,
+        ``REFRESH_MS`` after the last decision, or when a failed request is due again. Small changes
+        of the fog's figures are ignored. ``current``: the nodes that run the tasks now.
         """
         self._fog = fog = stabilize(fog, self._fog)
         fog_state = _comparable(fog)
-        decided = (tuple(jobs), fog_state)
         now = self._clock()
-        if decided == self._decided and now - self._decided_at < REFRESH_MS:
+        jobs = self._with_stays(jobs, now)
+        is_fresh = now - self._decided_at < REFRESH_MS
+        is_due = any(failure.retry_at <= now for failure in self._failures.values())
+        if (jobs, fog_state) == self._decided and is_fresh and not is_due:
             return nodes_by_job(self.outcome.decision.placement)
-        if now - self._decided_at >= REFRESH_MS:
-            self._failed.clear()
-        # A request that failed with the same input would fail again, and delay the others.
+        # A request that failed would fail again, and delay the others.
         suspended = {
-            name: problem
-            for name, (failed, problem) in self._failed.items()
-            if failed == (_jobs_of(name, jobs), fog_state)
+            name: failure.problem
+            for name, failure in self._failures.items()
+            if failure.retry_at > now and failure.jobs == _jobs_of(name, jobs)
         }
         self.outcome = await asyncio.to_thread(
             decide, jobs, fog, _placement(current), self._settings, suspended=suspended
         )
-        self._failed = {
-            name: ((_jobs_of(name, jobs), fog_state), problem)
+        self._failures = {
+            name: self._failures[name]
+            if name in suspended
+            else self._failure(name, problem, _jobs_of(name, jobs))
             for name, problem in self.outcome.problems.items()
         }
-        if not suspended:
-            self._decided_at = now
-        self._decided = decided
-        return nodes_by_job(self.outcome.decision.placement)
+        placement = nodes_by_job(self.outcome.decision.placement)
+        for job in _moved_jobs(current, placement, fog):
+            self._moved_at[job] = now
+        self._decided_at = now
+        self._decided = self._with_stays(jobs, now), fog_state
+        return placement
 
     async def preview(self, jobs: Sequence[Job], fog: Fog, current: NodesByJob) -> Outcome:
         """Return the decision that would be made about the jobs, without putting it in force."""
-        suspended = {name: problem for name, (_, problem) in self._failed.items()}
+        suspended = {name: failure.problem for name, failure in self._failures.items()}
+        jobs = self._with_stays(jobs, self._clock())
         return await asyncio.to_thread(
             decide, jobs, fog, _placement(current), self._settings, suspended=suspended
+        )
+
+    def _failure(self, name: str, problem: str, jobs: tuple[Job, ...]) -> _Failure:
+        """Return the record of a failed request; its pause doubles with each failure in a row."""
+        former = self._failures.get(name)
+        repeated = former is not None and former.jobs == jobs
+        pause_ms = min(former.pause_ms * 2, REFRESH_MS) if repeated and former else RETRY_MS
+        return _Failure(jobs, problem, pause_ms, self._clock() + pause_ms)
+
+    def _with_stays(self, jobs: Sequence[Job], now: int) -> tuple[Job, ...]:
+        """Return the jobs, marked if they were moved less than ``MIN_STAY_MS`` ago."""
+        self._moved_at = {job: at for job, at in self._moved_at.items() if now - at < MIN_STAY_MS}
+        return tuple(
+            msgspec.structs.replace(job, stays=True) if job.id in self._moved_at else job
+            for job in jobs
         )
 
     def refusals(self, job: str) -> list[Refusal]:
@@ -113,3 +150,13 @@ def _comparable(fog: Fog) -> Fog:
     """Return a fog that differs if a change of the fog requires a new decision."""
     nodes = [msgspec.structs.replace(node, reliability=1.0) for node in fog.nodes]
     return msgspec.structs.replace(fog, nodes=tuple(nodes))
+
+
+def _moved_jobs(current: NodesByJob, placement: NodesByJob, fog: Fog) -> set[str]:
+    """Return the ids of the jobs with a task that moves away from a node that is alive."""
+    return {
+        job
+        for job, tasks in placement.items()
+        for task, node in tasks.items()
+        if current.get(job, {}).get(task, node) != node and current[job][task] in fog.by_name
+    }

@@ -88,7 +88,8 @@ class TaskStream(msgspec.Struct, frozen=True, kw_only=True):
 class Job(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Tasks that a scheduler places together; the site ``sink`` receives the results of the job.
 
-    ``settings``: the scheduler's settings for this job. A job with a constraint (``confined``) or a
+    ``settings``: the scheduler's settings for this job. ``stays``: whether running tasks move only
+    if they must, because the job was moved recently. A job with a constraint (``confined``) or a
     cost cap (``cap``) has a scheduling request of its own.
 
     Raises ``ValueError`` if two tasks have the same id, if a stream names an unknown task, or if
@@ -103,6 +104,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     sink: str
     confined: Constraint | None = None
     cap: CostCap | None = None
+    stays: bool = False
 
     def __post_init__(self) -> None:
         task_ids = {task.id for task in self.tasks}

@@ -1,10 +1,12 @@
-"""The program of the sandbox that runs one scheduler: reads a request, and writes a decision.
+"""The program of the sandbox that runs one scheduler: reads requests, and writes decisions.
 
-``python -m analytics_enabler.scheduling.sandbox.child NAME SECONDS`` reads JSON from stdin and
-writes JSON to stdout.
+``python -m analytics_enabler.scheduling.sandbox.child NAME`` loads the scheduler, writes ``READY``,
+and then answers requests from stdin until stdin ends. Requests and answers are JSON behind a
+header.
 """
 
 import signal
+import struct
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -16,6 +18,18 @@ from analytics_enabler.scheduling.model.jobs import Job, Placement, Setting
 from analytics_enabler.scheduling.model.snapshot import Fog
 from analytics_enabler.scheduling.registry import load_scheduler
 
+START_S = 60
+"""The time (s) after which a process that is not ready ends itself."""
+
+READY = b"\n"
+"""The message of a process that has loaded its scheduler."""
+
+REQUEST_HEADER = struct.Struct("<II")
+"""The header of a request: the number of its bytes, and the time limit (s)."""
+
+ANSWER_HEADER = struct.Struct("<I")
+"""The header of an answer: the number of its bytes."""
+
 
 class SchedulingRequest(msgspec.Struct, frozen=True):
     """The arguments of ``Scheduler.prepare`` and ``Scheduler.schedule``."""
@@ -26,23 +40,37 @@ class SchedulingRequest(msgspec.Struct, frozen=True):
     current: Placement
 
 
-def main(name: str, seconds: int) -> None:
-    """Read a request from stdin, and write the answer of the scheduler ``name`` to stdout.
+def main(name: str) -> None:
+    """Answer requests to the scheduler ``name``; an exception ends the process with a traceback.
 
-    If the request is ``null``, the answer contains the settings that the scheduler declares. An
-    exception ends the process with a traceback. After ``seconds``, the process ends itself.
+    A process that exceeds the time limit of a request ends itself.
     """
     # If the parent dies, nobody else kills a scheduler that hangs.
-    signal.alarm(seconds)
-    with answers() as answer:
-        request = msgspec.json.decode(sys.stdin.buffer.read(), type=SchedulingRequest | None)
-        scheduler = load_scheduler(name)
-        if request is None:
-            answer.write(msgspec.json.encode(declared_settings(scheduler)))
-            return
-        scheduler.prepare(request.settings)
-        decision = scheduler.schedule(request.jobs, request.fog, request.current)
-        answer.write(msgspec.json.encode(decision))
+    signal.alarm(START_S)
+    with answers() as output:
+        load_scheduler(name)
+        signal.alarm(0)
+        output.write(READY)
+        output.flush()
+        while header := sys.stdin.buffer.read(REQUEST_HEADER.size):
+            length, seconds = REQUEST_HEADER.unpack(header)
+            request = sys.stdin.buffer.read(length)
+            signal.alarm(seconds)
+            answer = _answer(name, request)
+            signal.alarm(0)
+            output.write(ANSWER_HEADER.pack(len(answer)) + answer)
+            output.flush()
+
+
+def _answer(name: str, request: bytes) -> bytes:
+    """Return the decision; if the request is ``null``, return the settings of the scheduler."""
+    # A new scheduler for each request, because a scheduler has no state between requests.
+    scheduler = load_scheduler(name)
+    asked = msgspec.json.decode(request, type=SchedulingRequest | None)
+    if asked is None:
+        return msgspec.json.encode(declared_settings(scheduler))
+    scheduler.prepare(asked.settings)
+    return msgspec.json.encode(scheduler.schedule(asked.jobs, asked.fog, asked.current))
 
 
 def declared_settings(scheduler: object) -> dict[str, dict[str, Any]]:
@@ -56,4 +84,4 @@ def declared_settings(scheduler: object) -> dict[str, dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1])

@@ -1,11 +1,10 @@
 """Calls schedulers in a sandbox; if a scheduler fails, no task is moved."""
 
-import math
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from analytics.sandbox import SandboxError, run
+from analytics.sandbox import SandboxError
 from analytics_enabler.scheduling.builtin.capacity import FreeCapacity
 from analytics_enabler.scheduling.builtin.eligibility import (
     candidate_nodes,
@@ -16,13 +15,13 @@ from analytics_enabler.scheduling.cost_model import cheapest_nodes, cost_per_hou
 from analytics_enabler.scheduling.interface import Decision
 from analytics_enabler.scheduling.model.jobs import Job, Placement, Refusal
 from analytics_enabler.scheduling.model.snapshot import Fog
-from analytics_enabler.scheduling.sandbox import child
 from analytics_enabler.scheduling.sandbox.child import SchedulingRequest
+from analytics_enabler.scheduling.sandbox.processes import PROCESSES
 from analytics_enabler.scheduling.sandbox.validation import violations
 from mistbow.telemetry import get_logger
 
 LIMIT_S = 5.0
-"""The time limit (s) of one call of a scheduler, including the start of its process."""
+"""The time limit (s) of one call of a scheduler, without the start of its process."""
 
 _NO_SETTINGS: Mapping[str, Mapping[str, str]] = {}
 _NONE_SUSPENDED: Mapping[str, str] = {}
@@ -162,7 +161,7 @@ def _merge(decisions: Sequence[Decision]) -> Decision:
 
 def _send_request(name: str, request: SchedulingRequest, limit_s: float) -> Decision:
     try:
-        answer = run_scheduler(name, msgspec.json.encode(request), limit_s)
+        answer = PROCESSES.call(name, msgspec.json.encode(request), limit_s)
         decision = msgspec.json.decode(answer, type=Decision)
     except SandboxError as error:
         raise SchedulerFailedError(str(error)) from error
@@ -172,11 +171,3 @@ def _send_request(name: str, request: SchedulingRequest, limit_s: float) -> Deci
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         raise SchedulerFailedError(f"the scheduler returned an invalid placement: {found[0]}{more}")
     return decision
-
-
-def run_scheduler(name: str, request: bytes, limit_s: float) -> bytes:
-    """Return the answer of a scheduler, run in a sandbox, to a request in JSON.
-
-    Raises ``SandboxError`` if the process fails or exceeds ``limit_s``.
-    """
-    return run(child.__name__, [name, str(math.ceil(limit_s) + 1)], request, limit_s)

@@ -160,7 +160,7 @@ def test_settings_of_query_replace_those_of_enabler() -> None:
     outcome = decide(jobs, fog(), Placement(), {"latency": {"margin": "wide"}}, LIMIT_S)
     assert outcome.problems == {
         "latency": "mistbow.errors.InvalidRequestError: "
-        "margin must be at least 0 and below 1 (got 'wide')"
+        "margin: Expected `float`, got `str` (got 'wide')"
     }
     assert nodes(outcome).keys() == {"q"}
 

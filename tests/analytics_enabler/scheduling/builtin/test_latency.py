@@ -1,5 +1,6 @@
 import time
 
+import msgspec
 import pytest
 
 from analytics_enabler.scheduling.builtin.fair import Fair
@@ -13,11 +14,9 @@ from mistbow.errors import InvalidRequestError
 from tests.analytics_enabler.scheduling import build
 
 
-def decide(
-    fog: Fog, *jobs: Job, current: Placement | None = None, margin: str | None = None
-) -> Decision:
+def decide(fog: Fog, *jobs: Job, current: Placement | None = None, **settings: str) -> Decision:
     scheduler = Latency()
-    scheduler.prepare({} if margin is None else {"margin": margin})
+    scheduler.prepare(settings)
     return scheduler.schedule(jobs, fog, current or Placement())
 
 
@@ -61,21 +60,31 @@ BESIDE = build.job(
 
 
 @pytest.mark.parametrize(
-    ("to_b", "margin", "merge"),
+    ("to_b", "settings", "merge"),
     [
-        (19, None, "a"),
-        (17, None, "b"),
-        (19, "0", "b"),
-        (17, "0.5", "a"),
-        (20, "0", "a"),
+        (19, {}, "a"),
+        (17, {}, "b"),
+        (17, {"min_gain_ms": "7"}, "a"),
+        (19, {"margin": "0"}, "a"),
+        (19, {"margin": "0", "min_gain_ms": "2"}, "b"),
+        (17, {"margin": "0.5"}, "a"),
+        (20, {"margin": "0", "min_gain_ms": "0"}, "a"),
     ],
 )
-def test_running_task_moves_only_for_gain_above_margin(
-    to_b: float, margin: str | None, merge: str
+def test_running_task_moves_only_for_gain_above_both_bounds(
+    to_b: float, settings: dict[str, str], merge: str
 ) -> None:
     current = build.placed(q_data="edge", q_merge="a")
-    decision = decide(star(20, to_b), BESIDE, current=current, margin=margin)
+    decision = decide(star(20, to_b), BESIDE, current=current, **settings)
     assert nodes(decision)["merge"] == merge
+
+
+def test_job_that_stays_moves_only_if_it_must() -> None:
+    job = msgspec.structs.replace(BESIDE, stays=True)
+    current = build.placed(q_data="edge", q_merge="a")
+    assert nodes(decide(star(90, 1), job, current=current))["merge"] == "a"
+    lost = build.placed(q_data="edge", q_merge="lost")
+    assert nodes(decide(star(90, 1), job, current=lost))["merge"] == "b"
 
 
 def test_lost_node_moves_only_its_tasks() -> None:

@@ -9,7 +9,12 @@ from analytics.plan.nodes import Pane
 from analytics_enabler.catalogue import SeriesLocation
 from analytics_enabler.execution.rate_meter import RateMeter
 from analytics_enabler.optimizer import optimize
-from analytics_enabler.scheduling.driver.driver import PlacementDriver
+from analytics_enabler.scheduling.driver.driver import (
+    MIN_STAY_MS,
+    RETRY_MS,
+    NodesByJob,
+    PlacementDriver,
+)
 from analytics_enabler.scheduling.driver.hysteresis import stabilize
 from analytics_enabler.scheduling.driver.snapshot import fog_of
 from analytics_enabler.scheduling.driver.traffic import (
@@ -242,8 +247,62 @@ async def test_driver_passes_settings_to_scheduler() -> None:
     placement_driver = PlacementDriver(Now(), {"latency": {"margin": "wide"}})
     jobs = [build.over_sites("q", scheduler="latency")]
     await placement_driver.place(jobs, build.city(), {})
-    assert "margin must be" in placement_driver.outcome.problems["latency"]
+    assert "margin: Expected" in placement_driver.outcome.problems["latency"]
     outcome = await PlacementDriver(Now(), {"latency": {"margin": "wide"}}).preview(
         jobs, build.city(), {}
     )
-    assert "margin must be" in outcome.problems["latency"]
+    assert "margin: Expected" in outcome.problems["latency"]
+
+
+@pytest.mark.usefixtures("third_party")
+async def test_driver_retries_failed_request_with_back_off() -> None:
+    now = Now()
+    placement_driver = PlacementDriver(now)
+    jobs = [build.over_sites("q", scheduler="raising"), build.over_sites("r", scheduler="fair")]
+    calls = []
+    places: NodesByJob = {}
+    former = placement_driver.outcome
+    for now.ms in range(0, 20_000, 500):
+        places = await placement_driver.place(jobs, build.city(), places)
+        if placement_driver.outcome is not former:
+            former = placement_driver.outcome
+            calls.append(now.ms)
+    assert calls == [0, RETRY_MS, 3 * RETRY_MS, 7 * RETRY_MS]
+    assert "the stars stand badly" in former.problems["raising"]
+    assert set(places["r"]) == {"at-edge1", "at-edge2", "merge"}
+    # Other jobs are another request.
+    other = [build.over_sites("s", scheduler="raising")]
+    await placement_driver.place(other, build.city(), places)
+    assert placement_driver.outcome is not former
+
+
+def beside(to_a: float, to_b: float) -> Fog:
+    """Return a fog of a small node ``edge``, and two nodes a and b at these latencies (ms)."""
+    small = build.node("edge", cores=1)
+    links = {("edge", "a"): to_a, ("edge", "b"): to_b}
+    return build.fog(small, build.node("a"), build.node("b"), links=links)
+
+
+@pytest.mark.usefixtures("processes")
+async def test_moved_job_stays_unless_its_node_is_lost() -> None:
+    now = Now()
+    placement_driver = PlacementDriver(now)
+    data, merge = build.task("data", "edge"), build.task("merge")
+    job = build.job("q", data, merge, streams="data>merge", sink="edge", scheduler="latency")
+    places: NodesByJob = {}
+
+    async def merge_after(ms: int, fog: Fog) -> str:
+        nonlocal places
+        now.ms = ms
+        places = await placement_driver.place([job], fog, places)
+        return places["q"]["merge"]
+
+    assert await merge_after(0, beside(10, 60)) == "a"
+    # The first placement is no move.
+    assert await merge_after(1_000, beside(60, 10)) == "b"
+    assert await merge_after(2_000, beside(10, 60)) == "b"
+    assert await merge_after(MIN_STAY_MS, beside(10, 60)) == "b"
+    assert await merge_after(1_000 + MIN_STAY_MS, beside(10, 60)) == "a"
+    lost = beside(10, 60)
+    without_a = msgspec.structs.replace(lost, nodes=(lost.nodes[0], lost.nodes[2]))
+    assert await merge_after(2_000 + MIN_STAY_MS, without_a) == "b"

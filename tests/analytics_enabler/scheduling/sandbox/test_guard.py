@@ -1,5 +1,6 @@
 """Schedulers of another package, installed by pip: valid schedulers, and schedulers that fail."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from analytics_enabler.scheduling.model.snapshot import Fog
 from analytics_enabler.scheduling.registry import load_scheduler, scheduler_names
 from analytics_enabler.scheduling.sandbox import child
 from analytics_enabler.scheduling.sandbox.guard import Outcome, decide
+from analytics_enabler.scheduling.sandbox.processes import PROCESSES
 from mistbow.errors import InvalidRequestError
 from tests.analytics_enabler.scheduling import build
 from tests.support.conditions import eventually
@@ -69,7 +71,7 @@ def test_scheduler_receives_its_settings() -> None:
     [
         ("raising", {}, "ValueError: the stars stand badly"),
         ("dying", {}, "signal 9 ended the process"),
-        ("silent", {}, "the scheduler returned no decision: Input data was truncated"),
+        ("silent", {}, "the process exited with code 0"),
         ("absurd", {}, "the scheduler returned no decision: Expected `object`, got `null`"),
         (
             "roomiest",
@@ -77,7 +79,7 @@ def test_scheduler_receives_its_settings() -> None:
             "invalid placement: q/at-edge1 on moon: there is no such node",
         ),
         ("roomiest", {}, "q/at-edge1 on cloud2: the task's data is at edge1 (and 1 more)"),
-        ("latency", {"margin": "wide"}, "margin must be at least 0 and below 1 (got 'wide')"),
+        ("latency", {"margin": "wide"}, "margin: Expected `float`, got `str` (got 'wide')"),
         ("unheard-of", {}, "there is no scheduler 'unheard-of'; installed: "),
     ],
 )
@@ -99,9 +101,10 @@ def test_hanging_scheduler_is_killed_with_its_children(tmp_path: Path) -> None:
 
 
 def test_hanging_scheduler_ends_without_parent() -> None:
-    question = child.SchedulingRequest({}, (), build.city(), Placement())
-    argv = [sys.executable, "-m", child.__name__, "endless", "1"]
-    done = subprocess.run(argv, input=msgspec.json.encode(question), timeout=LIMIT_S)
+    question = msgspec.json.encode(child.SchedulingRequest({}, (), build.city(), Placement()))
+    argv = [sys.executable, "-m", child.__name__, "endless"]
+    message = child.REQUEST_HEADER.pack(len(question), 1) + question
+    done = subprocess.run(argv, input=message, timeout=LIMIT_S)
     assert done.returncode == -signal.SIGALRM
 
 
@@ -152,3 +155,34 @@ def test_suspended_request_is_not_sent() -> None:
     )
     assert nodes(outcome) == GOOD
     assert outcome.problems == {"endless": "it hung"}
+
+
+def test_process_of_scheduler_stays_for_later_calls() -> None:
+    job = build.job("r", build.task("t"), scheduler="roomiest")
+    decide([job], build.city(), Placement(), limit_s=LIMIT_S)
+    pid = PROCESSES.pid("roomiest")
+    assert pid is not None
+    # A new scheduler answers each call, with the settings of this call only.
+    settings = {"roomiest": {"prefer": "edge1"}}
+    assert nodes(decide([job], build.city(), Placement(), settings, LIMIT_S)) == {"r_t": "edge1"}
+    assert nodes(decide([job], build.city(), Placement(), {}, LIMIT_S)) == {"r_t": "cloud2"}
+    assert PROCESSES.pid("roomiest") == pid
+
+
+def test_start_of_process_is_not_time_of_call() -> None:
+    # The module of the scheduler takes 3 s to load.
+    job = build.job("r", build.task("t"), scheduler="slow")
+    outcome = decide([job], build.city(), Placement(), limit_s=2.5)
+    assert (outcome.problems, nodes(outcome)) == ({}, {"r_t": "cloud2"})
+
+
+def test_process_is_replaced_after_its_death() -> None:
+    job = build.job("r", build.task("t"), scheduler="roomiest")
+    decide([job], build.city(), Placement(), limit_s=LIMIT_S)
+    killed = PROCESSES.pid("roomiest")
+    assert killed is not None
+    os.kill(killed, signal.SIGKILL)
+    eventually(lambda: not _runs(killed), what="the process is gone")
+    outcome = decide([job], build.city(), Placement(), limit_s=LIMIT_S)
+    assert (outcome.problems, nodes(outcome)) == ({}, {"r_t": "cloud2"})
+    assert PROCESSES.pid("roomiest") != killed
