@@ -203,7 +203,6 @@ class Fog(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def _shortest_paths(self) -> tuple[dict[str, int], NDArray[np.float64]]:
         """Return (site or linked node -> index, matrix of the latencies in ms by index)."""
-        # Floyd-Warshall in NumPy takes three lines, so no graph library is needed.
         vertices = {node.site for node in self.nodes}
         vertices.update(end for link in self.links for end in (link.source, link.target))
         indices = {vertex: index for index, vertex in enumerate(sorted(vertices))}
@@ -212,8 +211,18 @@ class Fog(msgspec.Struct, frozen=True, dict=True):
         sources = [indices[link.source] for link in self.links]
         targets = [indices[link.target] for link in self.links]
         np.minimum.at(latencies, (sources, targets), [link.latency_ms for link in self.links])
-        through = np.empty_like(latencies)
-        for via in range(len(indices)):
-            np.add(latencies[:, via, None], latencies[via], out=through)
-            np.minimum(latencies, through, out=latencies)
-        return indices, latencies
+        return indices, _all_pairs(latencies)
+
+
+def _all_pairs(latencies: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the shortest paths between all vertices of a graph; ``inf``: no edge, or no path."""
+    # The import takes 0.3 s, and most processes need no path.
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import shortest_path
+
+    edges = np.nonzero(np.isfinite(latencies))
+    # In a dense matrix, SciPy takes a latency of 0 for a missing edge.
+    paths: NDArray[np.float64] = shortest_path(
+        csr_array((latencies[edges], edges), shape=latencies.shape)
+    )
+    return paths
