@@ -1,6 +1,6 @@
 """Calls schedulers in a sandbox; if a scheduler fails, no task is moved."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -44,6 +44,24 @@ class SchedulerFailedError(Exception):
     """The error that a scheduler returned no valid decision."""
 
 
+CallScheduler = Callable[[str, SchedulingRequest, float], Decision]
+"""Returns the decision of the scheduler with this name about a request, within a time limit (s).
+
+The function raises ``SchedulerFailedError`` if the scheduler returns no decision.
+"""
+
+
+def call_in_sandbox(name: str, request: SchedulingRequest, limit_s: float) -> Decision:
+    """Call a scheduler in a process of its own; see ``CallScheduler``."""
+    try:
+        answer = PROCESSES.call(name, msgspec.json.encode(request), limit_s)
+        return msgspec.json.decode(answer, type=Decision)
+    except SandboxError as error:
+        raise SchedulerFailedError(str(error)) from error
+    except msgspec.MsgspecError as error:
+        raise SchedulerFailedError(f"the scheduler returned no decision: {error}") from error
+
+
 def decide(
     jobs: Sequence[Job],
     fog: Fog,
@@ -51,6 +69,7 @@ def decide(
     settings: Mapping[str, Mapping[str, str]] = _NO_SETTINGS,
     limit_s: float = LIMIT_S,
     suspended: Mapping[str, str] = _NONE_SUSPENDED,
+    call: CallScheduler = call_in_sandbox,
 ) -> Outcome:
     """Return the decision about all jobs; each job is placed by the scheduler that it names.
 
@@ -85,7 +104,7 @@ def decide(
         try:
             if name in suspended:
                 raise SchedulerFailedError(suspended[name])
-            decisions[name] = _decide_request(request, fog, limit_s)
+            decisions[name] = _decide_request(request, fog, limit_s, call)
         except SchedulerFailedError as error:
             problems[name] = str(error)
             decisions[name] = _retain(group, fogs[name], current, f"scheduler {name}: {error}")
@@ -99,11 +118,13 @@ def decide(
     return Outcome(_merge(list(decisions.values())), problems, costs)
 
 
-def _decide_request(request: SchedulingRequest, fog: Fog, limit_s: float) -> Decision:
+def _decide_request(
+    request: SchedulingRequest, fog: Fog, limit_s: float, call: CallScheduler
+) -> Decision:
     first = request.jobs[0]
     if not request.fog.nodes and first.confined is not None:
         return _refuse(first, no_candidate_reason(first, fog))
-    decision = _send_request(first.scheduler, request, limit_s)
+    decision = _valid_decision(request, limit_s, call)
     excess = _excess_cost(first, decision, request.fog)
     if excess is None:
         return decision
@@ -111,7 +132,7 @@ def _decide_request(request: SchedulingRequest, fog: Fog, limit_s: float) -> Dec
     cheap = restrict(request.fog, cheapest_nodes(first, request.fog))
     if cheap.nodes != request.fog.nodes and not (first.confined and first.confined.dedicated):
         cheap_request = msgspec.structs.replace(request, fog=cheap)
-        second = _send_request(first.scheduler, cheap_request, limit_s)
+        second = _valid_decision(cheap_request, limit_s, call)
         if _excess_cost(first, second, cheap) is None:
             return second
     return _refuse(first, excess)
@@ -159,14 +180,8 @@ def _merge(decisions: Sequence[Decision]) -> Decision:
     return Decision(Placement(tuple(assignments)), tuple(refused))
 
 
-def _send_request(name: str, request: SchedulingRequest, limit_s: float) -> Decision:
-    try:
-        answer = PROCESSES.call(name, msgspec.json.encode(request), limit_s)
-        decision = msgspec.json.decode(answer, type=Decision)
-    except SandboxError as error:
-        raise SchedulerFailedError(str(error)) from error
-    except msgspec.MsgspecError as error:
-        raise SchedulerFailedError(f"the scheduler returned no decision: {error}") from error
+def _valid_decision(request: SchedulingRequest, limit_s: float, call: CallScheduler) -> Decision:
+    decision = call(request.jobs[0].scheduler, request, limit_s)
     if found := violations(decision, request.jobs, request.fog):
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         raise SchedulerFailedError(f"the scheduler returned an invalid placement: {found[0]}{more}")
