@@ -26,6 +26,19 @@ from analytics_worker.spark.spark_home import spark_home
 
 _WARM_UP_TIMEOUT_S = 30.0
 
+_FAILURE_LOGGERS = (
+    "org.apache.spark.executor.Executor",
+    "org.apache.spark.scheduler.TaskSetManager",
+    "org.apache.spark.sql.execution.datasources.v2.DataWritingSparkTask",
+    "org.apache.spark.sql.execution.datasources.v2.WriteToDataSourceV2Exec",
+    "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution",
+    "org.apache.spark.util.Utils",
+)
+"""The loggers that print the stack trace of a failed query, each of them once more.
+
+The runner of the fragment logs the failure in one line; a handover ends a query in this way.
+"""
+
 _JAVA_OPTIONS = (
     "-Xss16m",  # deep plans overflow the JVM's default stack
     "-XX:+UseSerialGC",
@@ -98,10 +111,18 @@ def start_session(
     for name, value in settings.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
+    _silence_failures(session)
     session.dataSource.register(MistbowSource)
     session.dataSource.register(PanesSource)
     session.dataSource.register(MistbowSink)
     return session
+
+
+def _silence_failures(session: SparkSession) -> None:
+    jvm: Any = session._jvm
+    log4j = jvm.org.apache.logging.log4j
+    for name in _FAILURE_LOGGERS:
+        log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)
 
 
 def adopt_thread(session: SparkSession) -> None:
