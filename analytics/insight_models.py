@@ -54,16 +54,14 @@ class MissingSite(BaseModel):
 class RemoteRead(BaseModel):
     """The reading of the points of ``site`` by the worker ``worker`` at another site.
 
-    ``reason``: why no worker of the site reads the points. ``read_at``: the site from which they
-    are read: the site itself, or a site with a replica. ``latency_ms``: the latency (ms) from there
-    to the worker; None: unknown.
+    ``reason``: why no worker of the site reads the points. ``latency_ms``: the latency (ms) from
+    the site to the worker; None: unknown.
     """
 
     site: str
     reason: str
     worker: str
     worker_site: str
-    read_at: str
     latency_ms: float | None = None
 
     @property
@@ -71,9 +69,8 @@ class RemoteRead(BaseModel):
         """The read in a human-readable format."""
         why = self.reason.replace("the site", f"the site {self.site}")
         reader = f"the worker {self.worker} at {self.worker_site}"
-        where = "" if self.read_at == self.site else f" from the replica at {self.read_at}"
         away = "" if self.latency_ms is None else f" ({self.latency_ms:.0f} ms away)"
-        return f"{why}; {reader} reads its points{where}{away}"
+        return f"{why}; {reader} reads its points{away}"
 
 
 class InsightStatus(BaseModel):

@@ -47,18 +47,6 @@ class PartialsVersion(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class SiteAccess(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a group reads the points of sites, and where the panes of these points are stored.
-
-    ``sources``: site -> the replica from which its points are read; the points of other sites are
-    read at their sites. ``panes``: site -> the site that stores its panes, since the site itself
-    has no worker; other sites store their own panes.
-    """
-
-    sources: Mapping[str, StreamLocation] = {}
-    panes: Mapping[str, str] = {}
-
-
 def plans_of(generations: Iterable[Generation]) -> dict[Group, Plan]:
     """Return group -> optimized plan; only insights of the same group share windows."""
     members: dict[Group, list[Generation]] = defaultdict(list)
@@ -105,16 +93,18 @@ def over_sites(
     sites: Sequence[str],
     own_site: str,
     patience_ms: int,
-    access: SiteAccess | None = None,
+    pane_sites: Mapping[str, str] = {},
 ) -> Tasks:
     """Return the tasks of a group that reads several sites: task name -> fragment.
 
     ``own_site``: the site that stores the results. ``patience_ms``: the time for which the merge
-    waits for a silent site. ``access``: where points are read and panes are written; None: all at
-    their sites.
+    waits for a silent site. ``pane_sites``: site -> the site that stores its panes; other sites
+    store their own panes.
     """
-    access = access or SiteAccess()
-    partials = {partial_task(site): _partial(group, version, site, access) for site in sites}
+    partials = {
+        partial_task(site): _partial(group, version, site, pane_sites.get(site, site))
+        for site in sites
+    }
     merge = Merge(
         id=group.id,
         sources=tuple(partial.target for partial in partials.values()),
@@ -134,7 +124,7 @@ def result_task(tasks: Tasks) -> str:
 
 def data_site(fragment: Fragment) -> str | None:
     """Return the site whose points a fragment reads; None: the fragment is a merge."""
-    return None if isinstance(fragment, Merge) else fragment.source.data_site
+    return None if isinstance(fragment, Merge) else fragment.source.site
 
 
 def partial_task(site: str) -> str:
@@ -142,12 +132,11 @@ def partial_task(site: str) -> str:
     return f"at-{site}"
 
 
-def _partial(group: Group, version: PartialsVersion, site: str, access: SiteAccess) -> Partial:
+def _partial(group: Group, version: PartialsVersion, site: str, panes_site: str) -> Partial:
     name = f"{group.id}.{version.name}.{slug(site)}"
-    panes_site = access.panes.get(site, site)
     return Partial(
         id=name,
-        source=access.sources.get(site, StreamLocation(site, RAW)),
+        source=StreamLocation(site, RAW),
         target=StreamLocation(
             panes_site, panes_stream(name), origin=UNSET if panes_site == site else site
         ),

@@ -13,8 +13,8 @@ class StreamLocation(msgspec.Struct, frozen=True):
     """A stream at a site.
 
     ``feed``: the roles of the stream's columns; unset for the stream of raw points and for streams
-    that fragments write. ``origin``: the site whose points the stream contains, as a replica or as
-    panes; unset if this is ``site``.
+    that fragments write. ``origin``: the site from whose points the stream was computed; unset if
+    this is ``site``.
     """
 
     site: str
@@ -26,7 +26,7 @@ class StreamLocation(msgspec.Struct, frozen=True):
     def data_site(self) -> str:
         """The site whose points the stream contains, or from whose points it was computed.
 
-        >>> StreamLocation("cloud", "replicas/edge/raw", origin="edge").data_site
+        >>> StreamLocation("cloud", "panes/all.fair.1f.edge", origin="edge").data_site
         'edge'
         """
         return self.site if self.origin is msgspec.UNSET else self.origin

@@ -100,7 +100,6 @@ _FIELDS: Mapping[str, str] = {
     "remote_reads": "The sites whose points a worker at another site reads.",
     "reason": "Why no worker of the site reads its points.",
     "worker_site": "The site of the worker.",
-    "read_at": "The site at which the points are read.",
     "latency_ms": "The latency (ms) from there to the worker; null: unknown.",
     "RemoteRead.site": "The site whose points are read.",
     "RemoteRead.worker": "The worker that reads the points.",

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from analytics_enabler.fragments import PartialsVersion, SiteAccess
+from analytics_enabler.fragments import PartialsVersion
 from analytics_enabler.groups import Group
 from analytics_enabler.journal import EventJournal
 from mistbow.clock import Clock
@@ -19,14 +19,15 @@ class GroupPlacement(msgspec.Struct, frozen=True, kw_only=True):
     ``nodes``: task -> node. ``since``: task -> the time (ms) of its placement on this node; an
     enabler of an earlier version stored none. ``version``: the version of the group's partial
     fragments; None: the group runs as a single fragment at the only site that the group reads.
-    ``access``: where the points of sites are read, and where their panes are stored.
+    ``pane_sites``: site -> the site that stores its panes, since the site itself has no worker;
+    other sites store their own panes.
     """
 
     group: Group
     version: PartialsVersion | None = None
     sites: tuple[str, ...]
     nodes: Mapping[str, str] = {}
-    access: SiteAccess = SiteAccess()
+    pane_sites: Mapping[str, str] = {}
     since: Mapping[str, int] = {}
 
     def placed_on(self, nodes: Mapping[str, str], now: int) -> "GroupPlacement":

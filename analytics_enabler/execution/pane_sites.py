@@ -9,11 +9,10 @@ from analytics_enabler.fabric_view import WorkerlessSites
 def must_move_panes(placement: GroupPlacement, own_site: str, workerless: WorkerlessSites) -> bool:
     """Return whether a group needs a new version of its partials, with panes at other sites.
 
-    This is so if a site has had no worker for long but stores its own panes, since a replica could
-    not be read while the site is unreachable; and if the site of the results has changed.
-    ``own_site``: the site of the results.
+    This is so if a site has had no worker for long but stores its own panes, or if the site of the
+    results has changed. ``own_site``: the site of the results.
     """
-    moved = placement.access.panes
+    moved = placement.pane_sites
     stuck = {site for site in workerless.long if site in placement.sites and site != own_site}
     return bool(stuck - moved.keys()) or any(site != own_site for site in moved.values())
 
@@ -29,7 +28,7 @@ def pane_sites(
     ``former``: the placement with the same version of the partials, whose panes stay where they
     are; None: the version is new.
     """
-    retained = {} if former is None else former.access.panes
+    retained = {} if former is None else former.pane_sites
     planned = () if former is None else former.sites
     new = {site for site in workerless.now if site not in planned and site != own_site}
     return {site: retained.get(site, own_site) for site in sites if site in {*retained, *new}}

@@ -85,8 +85,7 @@ class Planner:
         version = await self._version(group, plan, running)
         former = old if version == running else None
         panes = pane_sites(former, sites, own_site, workerless)
-        access = msgspec.structs.replace(old.access, panes=panes)
-        return msgspec.structs.replace(old, version=version, sites=sites, access=access)
+        return msgspec.structs.replace(old, version=version, sites=sites, pane_sites=panes)
 
     async def _version(
         self, group: Group, plan: Plan, running: PartialsVersion | None
@@ -108,5 +107,5 @@ class Planner:
             placement.sites,
             own_site,
             self._patience_ms,
-            placement.access,
+            placement.pane_sites,
         )

@@ -5,8 +5,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-import msgspec
-
 from analytics.plan.fragments import Fragment
 from analytics.plan.nodes import Plan
 from analytics.plan.orders import PartialOwner
@@ -17,7 +15,7 @@ from analytics_enabler.execution.history import ExecutionHistory, ObservedWorker
 from analytics_enabler.execution.outages import Outage, failed_reconciliation
 from analytics_enabler.execution.placement_preview import PlacementPreview
 from analytics_enabler.execution.planner import Planner
-from analytics_enabler.execution.point_access import PointAccess, sources_of
+from analytics_enabler.execution.point_access import PointAccess
 from analytics_enabler.execution.status import ExecutionStatus
 from analytics_enabler.execution.worker_reconcilers import (
     Connect,
@@ -96,8 +94,8 @@ class Reconciler:
         None: plan again.
         """
         self._jobs: list[Job] = []
-        self._readable: tuple[object, list[Job]] | None = None
-        """(what can be read, the jobs as they can be placed then); None: the jobs have changed."""
+        self._readable: tuple[frozenset[str], list[Job]] | None = None
+        """(readable sites, the jobs as they can be placed then); None: the jobs have changed."""
         deployments.on_change(self._task.wake)
 
     async def run(self) -> None:
@@ -120,14 +118,14 @@ class Reconciler:
     ) -> PlacementPreview:
         """Return the decision that the schedulers would make if the groups had these tasks."""
         all_tasks = {**self._planner.tasks, **tasks}
-        access = PointAccess(fabric, self.fog(fabric))
+        access = PointAccess(fabric)
         jobs = [
-            access.readable(job_of(group, each, fabric.site, series), each)
+            access.readable(job_of(group, each, fabric.site, series))
             for group, each in all_tasks.items()
         ]
-        current = self._placements.nodes()
-        outcome = await self._driver.preview(jobs, access.fog, current)
-        return PlacementPreview(outcome, {job.id: job for job in jobs}, access.fog, current)
+        fog, current = self.fog(fabric), self._placements.nodes()
+        outcome = await self._driver.preview(jobs, fog, current)
+        return PlacementPreview(outcome, {job.id: job for job in jobs}, fog, current)
 
     def fog(self, fabric: Fabric) -> Fog:
         """Return the snapshot of a fabric that the schedulers receive."""
@@ -207,8 +205,8 @@ class Reconciler:
     async def _apply_placement(self, fabric: Fabric) -> None:
         fog = self.fog(fabric)
         suspected = {node.name for node in fog.nodes if node.suspected}
-        access = PointAccess(fabric, fog)
-        nodes = await self._driver.place(self._readable_jobs(access), fog, self._placements.nodes())
+        jobs = self._readable_jobs(PointAccess(fabric))
+        nodes = await self._driver.place(jobs, fog, self._placements.nodes())
         unreachable = {site.name for site in fabric.sites if not site.reachable}
         for group, tasks in self._planner.tasks.items():
             placement = self._placements.get(group)
@@ -227,18 +225,11 @@ class Reconciler:
                 if task in tasks and node in suspected
             }
             placed = {**retained, **nodes.get(group.id, {}), **waiting}
-            located = access.locate(tasks, placed)
-            read = sources_of(located, placement.access)
-            placement = msgspec.structs.replace(placement, access=read)
             await self._placements.store(placement.placed_on(placed, self._clock()))
-            self._planner.tasks[group] = located
 
     def _readable_jobs(self, access: PointAccess) -> list[Job]:
-        """Return the jobs with the sites at which their tasks can read points now."""
         if self._readable is None or self._readable[0] != access.readable_sites:
-            planned = zip(self._jobs, self._planner.tasks.values(), strict=True)
-            jobs = [access.readable(job, tasks) for job, tasks in planned]
-            self._readable = access.readable_sites, jobs
+            self._readable = access.readable_sites, [access.readable(job) for job in self._jobs]
         return self._readable[1]
 
     def _set_desired(self) -> None:

@@ -301,7 +301,7 @@ class ExecutionStatus:
                 yield from self._outages_of_unplaced(group, task, fragment, reasons)
             return
         status = self.fragment(group, task)
-        site = fragment.source.data_site
+        site = fragment.source.site
         is_cut = self._fabric_view.unreachable_since(site) is not None
         if status is None or status.state != "running" or is_cut:
             yield from self._outages_on(node, fragment)
@@ -328,7 +328,7 @@ class ExecutionStatus:
         if site is not None and self._fabric_view.unreachable_since(site) is not None:
             is_elsewhere = self._fabric_view.site_of_worker.get(node, site) != site
             if is_elsewhere and not isinstance(fragment, Merge):
-                yield self._cut_from_reader(fragment, node)
+                yield self._cut_from_reader(fragment)
             else:
                 yield self._cut(site, fragment, node)
             return
@@ -389,15 +389,10 @@ class ExecutionStatus:
         since = self._fabric_view.unreachable_since(site)
         return unreachable_site(site, since, own_site, consequence)
 
-    def _cut_from_reader(self, fragment: Whole | Partial, worker: str) -> Outage:
+    def _cut_from_reader(self, fragment: Whole | Partial) -> Outage:
         """Return the outage of an unreachable site whose points a worker elsewhere reads."""
-        site, read_at = fragment.source.data_site, fragment.source.site
-        if read_at != site:
-            consequence = (
-                f"The worker {worker} reads the replica at {read_at}; later points follow, and "
-                "results are corrected, when the site is back"
-            )
-        elif isinstance(fragment, Partial):
+        site = fragment.source.site
+        if isinstance(fragment, Partial):
             consequence = "Results lack its later points, and are corrected when it is back"
         else:
             consequence = "The insights of this site continue when it is back"

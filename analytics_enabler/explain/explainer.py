@@ -42,7 +42,6 @@ from mistbow.client.agent import AsyncAgentClient
 from mistbow.domains import DEFAULT_DOMAIN
 from mistbow.errors import MistbowError
 from mistbow.fabric import Fabric
-from mistbow.streams.schemas import RAW
 
 PATIENCE_S = 2.0
 RATE_PERIOD_MS = 60_000
@@ -131,9 +130,7 @@ class Explainer:
         series = await self._catalogue.series() or ()
         tasks = {g: await self._reconciler.preview_tasks(g, plan) for g, plan in plans.items()}
         placement = await self._reconciler.preview_placement(tasks, fabric, series)
-        nodes, access = placement.nodes, PointAccess(fabric)
-        located = {g: access.locate(each, nodes.get(g.id, {})) for g, each in tasks.items()}
-        return _Preview(located, placement, series)
+        return _Preview(tasks, placement, series)
 
     async def _groups(
         self, plans: Mapping[Group, Plan], preview: _Preview, fabric: Fabric
@@ -209,15 +206,13 @@ class Explainer:
         }
 
     async def _point_rate(self, location: StreamLocation) -> float | None:
-        # A replica has the rate of its source, but no frontier of its own.
-        stream = location.stream if location.site == location.data_site else RAW
-        agent = self._agent.at(location.data_site)
+        agent = self._agent.at(location.site)
         try:
             async with asyncio.timeout(PATIENCE_S):
-                info = await agent.info(stream)
+                info = await agent.info(location.stream)
                 if info.frontier < RATE_PERIOD_MS:
                     return None
-                before = await agent.seek(stream, info.frontier - RATE_PERIOD_MS)
+                before = await agent.seek(location.stream, info.frontier - RATE_PERIOD_MS)
         except (MistbowError, TimeoutError):
             return None
         return (info.head - before) * 1000 / RATE_PERIOD_MS

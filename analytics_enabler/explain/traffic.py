@@ -94,7 +94,7 @@ class TrafficEstimates:
         # The series of feeds are not catalogued.
         series = None
         if all(location.feed is UNSET for location in sources):
-            sites = {location.data_site for location in sources}
+            sites = {location.site for location in sources}
             series = [one for one in self.series if one.site in sites]
         points = sum(measured) if len(measured) == len(read) else None
         results = estimate_results(plan, series, points)
@@ -118,7 +118,7 @@ class TrafficEstimates:
             return rate * (
                 1 if location.feed.metric else len({pane.source.metric for pane in panes})
             )
-        here = self._series_at(location.data_site)
+        here = self._series_at(location.site)
         return rate * len(matching_series(panes, here)) / max(len(here), 1)
 
     def points_sampled(self, location: StreamLocation, pane: Pane) -> float | None:
@@ -129,7 +129,7 @@ class TrafficEstimates:
         rate = self._series_rate(location)
         if rate is None:
             return None
-        return estimate_sampled_points(pane, self._series_at(location.data_site), rate)
+        return estimate_sampled_points(pane, self._series_at(location.site), rate)
 
     def _series_rate(self, location: StreamLocation) -> float | None:
         """Return the mean points per second of one series of a stream.
@@ -139,7 +139,7 @@ class TrafficEstimates:
         rate = self.rates.get(location)
         if rate is None or location.feed is not UNSET:
             return None
-        return rate / max(len(self._series_at(location.data_site)), 1)
+        return rate / max(len(self._series_at(location.site)), 1)
 
     def _series_at(self, site: str) -> list[SeriesLocation]:
         return [one for one in self.series if one.site == site]

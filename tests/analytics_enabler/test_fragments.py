@@ -6,7 +6,6 @@ from analytics.plan.fragments import Merge, Partial, StreamLocation
 from analytics.plan.nodes import Plan
 from analytics_enabler.deployments.model import Generation
 from analytics_enabler.fragments import (
-    SiteAccess,
     data_site,
     over_sites,
     plans_of,
@@ -92,13 +91,11 @@ def test_group_over_several_sites_has_partials_and_merge() -> None:
 def test_panes_of_a_site_without_a_worker_are_stored_elsewhere() -> None:
     plan = planned(LONG, 0)
     version = required_version(plan, 0, ())
-    replica = StreamLocation("depot", "replicas/edge/raw", origin="edge")
-    access = SiteAccess(panes={"edge": "cloud"}, sources={"edge": replica})
-    tasks = over_sites(ALL, plan, version, ("edge", "cloud"), "cloud", 5_000, access)
+    tasks = over_sites(ALL, plan, version, ("edge", "cloud"), "cloud", 5_000, {"edge": "cloud"})
     partial, merge = tasks["at-edge"], tasks["merge"]
     assert isinstance(partial, Partial)
     assert isinstance(merge, Merge)
-    assert (partial.source, data_site(partial)) == (replica, "edge")
+    assert (partial.source, data_site(partial)) == (StreamLocation("edge", "raw"), "edge")
     assert (partial.target.site, partial.target.data_site) == ("cloud", "edge")
     assert [source.data_site for source in merge.sources] == ["edge", "cloud"]
     # Without it, fragments are the same as those of the version before.

@@ -117,7 +117,7 @@ def refusals(jobs: Iterable[Job], fog: Fog, placement: Placement) -> Iterator[Re
 
 
 def _no_eligible_node(task: Task) -> str:
-    conditions = [] if task.pinned is None or task.read_at else [f"site={task.pinned}"]
+    conditions = [] if task.pinned is None or task.remotely_readable else [f"site={task.pinned}"]
     conditions += [f"{label}={value}" for label, value in sorted(task.labels.items())]
     conditions += [f"the operator {operator}" for operator in task.operators]
     conditions += [f"{task.clock_mhz:g} MHz"] if task.clock_mhz else []

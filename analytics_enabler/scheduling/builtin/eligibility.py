@@ -12,7 +12,7 @@ _SAME_LATENCY_MS = 1.0
 def ineligibility(task: Task, node: Node, fog: Fog) -> str | None:
     """Return why a node may not run a task, regardless of capacity; None: the node is eligible."""
     if task.pinned is not None and node.site != task.pinned:
-        if not task.read_at:
+        if not task.remotely_readable:
             return f"the task's data is at {task.pinned}"
         own = _own_nodes(task, fog)
         if own:
@@ -23,7 +23,7 @@ def ineligibility(task: Task, node: Node, fog: Fog) -> str | None:
 def eligible_nodes(task: Task, fog: Fog) -> list[str]:
     """Return the names of the nodes that may run a task if their capacity suffices."""
     own = _own_nodes(task, fog)
-    if own or (task.pinned is not None and not task.read_at):
+    if own or (task.pinned is not None and not task.remotely_readable):
         return own
     if not (task.labels or task.operators or task.clock_mhz):
         return list(fog.by_name)

@@ -157,13 +157,10 @@ def _shortest_ms(job: Job, fog: Fog) -> float:
 
     A path through nodes is at least as long as the direct path from the data to the sink.
     """
-    sources = [
-        [task.pinned, *task.read_at] if task.read_at else [task.pinned]
-        for task in job.tasks
-        if task.pinned is not None
+    direct = [
+        fog.latency_ms(task.pinned, job.sink) for task in job.tasks if task.pinned is not None
     ]
-    nearest = (min(fog.latency_ms(site, job.sink) for site in sites) for sites in sources)
-    return max((latency for latency in nearest if latency < math.inf), default=0.0)
+    return max((latency for latency in direct if latency < math.inf), default=0.0)
 
 
 def _cost(jobs: Sequence[Job], fog: Fog, placement: Placement) -> tuple[int, float]:

@@ -8,7 +8,7 @@ from analytics.plan.demand import demand_of
 from analytics.plan.fragments import Fragment, Merge, Partial
 from analytics.plan.logical_operators import user_operators_of
 from analytics_enabler.catalogue import SeriesLocation
-from analytics_enabler.fragments import Tasks
+from analytics_enabler.fragments import Tasks, data_site
 from analytics_enabler.groups import Group
 from analytics_enabler.scheduling.driver.traffic import estimate_pane_bytes
 from analytics_enabler.scheduling.model.jobs import Job, Task, TaskStream
@@ -54,11 +54,5 @@ def request_name_of(group: Group) -> str:
 
 def _task(name: str, fragment: Fragment) -> Task:
     demand = demand_of(fragment)
-    match fragment:
-        case Merge():
-            pinned = None
-        case Partial(source=source):
-            pinned = source.data_site
-        case _:
-            pinned = fragment.source.site
-    return Task(id=name, cores=demand.cores, memory_mb=demand.memory_mb, pinned=pinned)
+    site = data_site(fragment)
+    return Task(id=name, cores=demand.cores, memory_mb=demand.memory_mb, pinned=site)

@@ -59,7 +59,7 @@ def estimate_pane_bytes(
 
     ``points_per_s``: the rate of each series.
     """
-    here = [one for one in series if one.site == partial.source.data_site]
+    here = [one for one in series if one.site == partial.source.site]
     return sum(_pane_bytes(pane, here, points_per_s) for pane in partial.panes)
 
 

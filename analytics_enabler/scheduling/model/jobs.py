@@ -24,9 +24,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
     ``pinned``: the site that stores the data of the task; None: the task reads no site's data. If
     a fitting node is at this site, only the fitting nodes there are eligible. Otherwise, every
-    fitting node is eligible, and reads the data over the network at one of the sites ``read_at``:
-    at present the site itself. If ``read_at`` is empty, only nodes at the site can
-    read the data.
+    fitting node is eligible, and reads the data over the network, if the task is
+    ``remotely_readable``.
 
     ``points_per_s``: the points per second that the task reads; 0: unknown. ``check_core_s``: the
     CPU time (s) of one core to check the quality of one point. The checks of a share ``checked`` of
@@ -40,7 +39,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     labels: Mapping[str, str] = {}
     operators: tuple[str, ...] = ()
     pinned: str | None = None
-    read_at: tuple[str, ...] = ()
+    remotely_readable: bool = False
     points_per_s: float = 0.0
     check_core_s: float = 0.0
 
@@ -63,15 +62,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def data_latency_ms(task: Task, node: str, fog: Fog) -> float:
-    """Return the latency in ms from the data of a task to a node; 0 for a task without data.
-
-    A node at another site reads the data at the nearest of the sites ``read_at``.
-    """
-    if task.pinned is None:
-        return 0.0
-    if fog.site_of(node) == task.pinned or not task.read_at:
-        return fog.latency_ms(task.pinned, node)
-    return min(fog.latency_ms(site, node) for site in task.read_at)
+    """Return the latency in ms from the data of a task to a node; 0 for a task without data."""
+    return 0.0 if task.pinned is None else fog.latency_ms(task.pinned, node)
 
 
 class TaskStream(msgspec.Struct, frozen=True, kw_only=True):

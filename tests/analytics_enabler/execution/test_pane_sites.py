@@ -5,7 +5,6 @@ import pytest
 from analytics_enabler.execution.group_placements import GroupPlacement
 from analytics_enabler.execution.pane_sites import must_move_panes, pane_sites
 from analytics_enabler.fabric_view import WorkerlessSites
-from analytics_enabler.fragments import SiteAccess
 from analytics_enabler.groups import Group
 
 SITES = ("cloud", "edge", "tram")
@@ -13,7 +12,7 @@ SITES = ("cloud", "edge", "tram")
 
 def placement(**panes: str) -> GroupPlacement:
     group = Group(scope=None, scheduler="fair")
-    return GroupPlacement(group=group, sites=SITES, access=SiteAccess(panes=panes))
+    return GroupPlacement(group=group, sites=SITES, pane_sites=panes)
 
 
 def without(*sites: str, long: tuple[str, ...] = ()) -> WorkerlessSites:

@@ -10,7 +10,7 @@ from analytics_enabler.explain import explanation_text
 from analytics_enabler.explain.explanation import added_by, explain, new_part, plans_with
 from analytics_enabler.explain.savings import savings_of
 from analytics_enabler.explain.traffic import TrafficEstimates
-from analytics_enabler.fragments import MERGE, SiteAccess, over_sites, required_version, whole
+from analytics_enabler.fragments import MERGE, over_sites, required_version, whole
 from analytics_enabler.groups import Group
 from analytics_enabler.optimizer import optimize
 from analytics_enabler.scheduling.driver.traffic import POINT_BYTES
@@ -194,9 +194,8 @@ def test_explanation_text_has_heading_for_each_part() -> None:
 def test_traffic_of_points_read_elsewhere_is_estimated() -> None:
     group = Group(scope=None, scheduler="fair")
     plan = optimize(plan_of("a = COMPUTE AVG(cpu, 10 s) EVERY 5 s")).plan
-    access = SiteAccess(panes={"edge": "cloud"})
     version = required_version(plan, 0, ())
-    tasks = over_sites(group, plan, version, ["edge", "cloud"], "cloud", 1000, access)
+    tasks = over_sites(group, plan, version, ["edge", "cloud"], "cloud", 1000, {"edge": "cloud"})
     rates = {StreamLocation(site, "raw"): 10.0 for site in ("edge", "cloud")}
     series = [SeriesLocation(site, "cpu", "a") for site in ("edge", "cloud")]
     edges = TrafficEstimates(series, rates, lambda _: "cloud", lambda _: None).edges(tasks)
@@ -207,12 +206,10 @@ def test_traffic_of_points_read_elsewhere_is_estimated() -> None:
 
 def test_explanation_text_names_where_points_are_read() -> None:
     reads = [
-        RemoteRead(
-            site=site, reason=reason, worker="w1", worker_site="cloud", read_at=at, latency_ms=ms
-        )
-        for site, reason, at, ms in (
-            ("edge", "the site has no worker", "edge", 12.4),
-            ("tram", "the site is unreachable", "depot", None),
+        RemoteRead(site=site, reason=reason, worker="w1", worker_site="cloud", latency_ms=ms)
+        for site, reason, ms in (
+            ("edge", "the site has no worker", 12.4),
+            ("tram", "the site is unreachable", None),
         )
     ]
     fragment = ExplainedFragment(
@@ -231,6 +228,5 @@ def test_explanation_text_names_where_points_are_read() -> None:
         "    pane p\n"
         "  the site edge has no worker; the worker w1 at cloud reads its points"
         " (12 ms away)\n"
-        "  the site tram is unreachable; the worker w1 at cloud reads its points from the"
-        " replica at depot\n"
+        "  the site tram is unreachable; the worker w1 at cloud reads its points\n"
     )

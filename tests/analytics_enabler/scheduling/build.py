@@ -115,7 +115,7 @@ def jobs(draw: st.DrawFn, name: str) -> Job:
             memory_mb=draw(st.sampled_from([0.0, 256.0, 1024.0])),
             labels=draw(st.sampled_from([{}, {}, {}, {"rack": "7"}])),
             clock_mhz=draw(st.sampled_from([0, 0, 0, 1000])),
-            read_at=draw(st.sampled_from([(), (), ("a",), ("b", "c")])),
+            remotely_readable=draw(st.booleans()),
         )
         for number in range(draw(st.integers(1, 4)))
     ]

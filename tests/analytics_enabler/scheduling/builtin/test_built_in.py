@@ -136,9 +136,9 @@ def test_of_two_equal_nodes_the_one_with_fewer_failures_is_preferred(name: str) 
     assert decide(name, (job,), fog, before).placement == before
 
 
-def remote(*read_at: str, sink: str = "edge2", cores: float = 0.1) -> Job:
+def remote(sink: str = "edge2", cores: float = 0.1, readable: bool = True) -> Job:
     """Return a job whose partial reads the points of the site ``far``, which has no node."""
-    partial = build.task("at-far", "far", read_at=read_at, cores=cores)
+    partial = build.task("at-far", "far", remotely_readable=readable, cores=cores)
     merge = build.task("merge", cores=0.1)
     return build.job("q", partial, merge, streams="at-far>merge", sink=sink)
 
@@ -159,7 +159,7 @@ def at_far(decision: Decision) -> str | None:
 @pytest.mark.parametrize("name", SCHEDULERS)
 def test_nearest_node_reads_the_points_of_a_site_without_a_node(name: str) -> None:
     for near in ("edge1", "edge2"):
-        fog, job = far_from_city(near), remote("far", sink=near)
+        fog, job = far_from_city(near), remote(sink=near)
         decision = decide(name, (job,), fog)
         assert violations(decision, (job,), fog) == []
         assert at_far(decision) == near
@@ -172,14 +172,14 @@ def test_next_nearest_node_reads_if_the_nearest_is_full(name: str) -> None:
         build.node("edge2", cores=2, cores_free=0) if node.name == "edge2" else node
         for node in fog.nodes
     ]
-    decision = decide(name, (remote("far", cores=1),), Fog(tuple(full), fog.links))
+    decision = decide(name, (remote(cores=1),), Fog(tuple(full), fog.links))
     assert at_far(decision) not in (None, "edge2")
     assert ("at-far", "edge2") in {(each.task, each.node) for each in decision.refusals}
 
 
 @pytest.mark.parametrize("name", SCHEDULERS)
 def test_node_at_the_site_takes_over(name: str) -> None:
-    city, job = far_from_city(), remote("far")
+    city, job = far_from_city(), remote()
     running = decide(name, (job,), city).placement
     fog = Fog((*city.nodes, build.node("own", "far", cores=1)), city.links)
     decision = decide(name, (job,), fog, running)
@@ -194,18 +194,9 @@ def test_node_at_the_site_takes_over(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SCHEDULERS)
-def test_site_of_a_replica_counts_for_the_distance(name: str) -> None:
-    city = far_from_city("edge2")
-    # The site itself is cut off: its links are not measured.
-    links = tuple(link for link in city.links if "far" not in (link.source, link.target))
-    decision = decide(name, (remote("edge1", sink="edge1"),), Fog(city.nodes, links))
-    assert at_far(decision) == "edge1"
-
-
-@pytest.mark.parametrize("name", SCHEDULERS)
 def test_points_that_nobody_can_read_are_refused_with_the_reason(name: str) -> None:
     fog = far_from_city()
-    other = build.task("at-cloud", "cloud", read_at=("cloud",))
+    other = build.task("at-cloud", "cloud", remotely_readable=True)
     merge = build.task("merge")
 
     def decided(**more: object) -> Decision:
@@ -216,7 +207,7 @@ def test_points_that_nobody_can_read_are_refused_with_the_reason(name: str) -> N
         assert found.placement.by_task["q", "at-cloud"]
         return found
 
-    cut, confined = decided(), decided(read_at=("far",), labels={"rack": "9"})
+    cut, confined = decided(), decided(remotely_readable=True, labels={"rack": "9"})
     for decision, reason in ((cut, "no node with site=far"), (confined, "no node with rack=9")):
         reasons = {each.reason for each in decision.refusals if each.task == "at-far"}
         assert reasons == {reason}
@@ -230,6 +221,6 @@ def test_assignment_away_from_the_data_is_valid_only_if_they_can_be_read_there()
             for task, node in (("at-far", "cloud1"), ("merge", "edge1"))
         )
     )
-    assert violations(Decision(placement), (remote("far"),), fog) == []
-    strict = violations(Decision(placement), (remote(),), fog)
+    assert violations(Decision(placement), (remote(),), fog) == []
+    strict = violations(Decision(placement), (remote(readable=False),), fog)
     assert strict == ["q/at-far on cloud1: the task's data is at far"]
