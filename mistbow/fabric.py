@@ -174,27 +174,13 @@ class SiteLink(msgspec.Struct, frozen=True, kw_only=True):
     bandwidth_mbps: float | None = None
 
 
-class PointReplica(msgspec.Struct, frozen=True, kw_only=True):
-    """A complete replica of points of the site ``source``: the stream ``stream`` at ``site``.
-
-    ``metrics``: the metrics of the points; empty: all points.
-    """
-
-    source: str
-    site: str
-    stream: str
-    metrics: tuple[str, ...] = ()
-
-
 class Fabric(msgspec.Struct, frozen=True, kw_only=True):
     """The sites and the working links that the agent of ``site`` knows, including ``site`` itself.
 
-    ``forgotten``: the sites that users removed, and that have not returned. ``replicas``: the
-    replicas at reachable sites from which insights can read the points of another site.
+    ``forgotten``: the sites that users removed, and that have not returned.
     """
 
     site: str
     sites: tuple[Site, ...]
     links: tuple[SiteLink, ...] = ()
     forgotten: tuple[str, ...] = ()
-    replicas: tuple[PointReplica, ...] = ()

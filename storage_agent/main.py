@@ -76,10 +76,7 @@ def create_app(
     app.include_router(ingest_routes(agent, settings, clock))
     app.include_router(promql_routes(agent, settings, clock))
     app.include_router(replication_routes(agent))
-    replication = agent.replication
-    app.include_router(
-        fabric_routes(agent.membership, replication.check_unused, replication.point_replicas)
-    )
+    app.include_router(fabric_routes(agent.membership, agent.replication.check_unused))
     app.include_router(config_routes(agent))
     return app
 

@@ -8,7 +8,6 @@ from analytics_worker.lifecycle.load_shedding import FragmentLoad, LoadShedder
 from analytics_worker.lifecycle.runner import FragmentRunner
 from analytics_worker.lifecycle.runner_state import LoadStatus
 from analytics_worker.merge.merge_frontier import MAX_LAG_PATIENCES
-from analytics_worker.panes.replica_frontier import is_replica, replica_frontier
 from mistbow.client.agent import AgentClient
 from mistbow.clock import system_clock
 from mistbow.errors import MistbowError
@@ -108,10 +107,9 @@ class FrontierPoller:
 
     def _read(self, location: StreamLocation) -> int | None:
         try:
-            info = self._agent.at(location.site).info(location.stream)
+            return self._agent.at(location.site).info(location.stream).frontier
         except MistbowError:
             return None
-        return replica_frontier(info) if is_replica(location) else info.frontier
 
 
 def sources_of(fragment: Fragment) -> Sequence[StreamLocation]:

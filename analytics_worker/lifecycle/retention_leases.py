@@ -11,7 +11,7 @@ from analytics_worker.stateful.accumulators import accumulators_of
 from analytics_worker.stateful.state_stream import snapshot_ms
 from mistbow.client.agent import AgentClient
 from mistbow.errors import MistbowError
-from mistbow.streams.schemas import RAW, states_stream
+from mistbow.streams.schemas import states_stream
 from mistbow.telemetry import get_logger
 
 log = get_logger(__name__)
@@ -103,11 +103,6 @@ def retention_needs(fragment: Fragment) -> Iterator[tuple[StreamLocation, int]]:
                 yield source, plan.lookback_ms + _SPARE_MS
         case Partial():
             yield fragment.source, fragment.lookback_ms + _SPARE_MS
-            if fragment.source.site != fragment.source.data_site:
-                # By this lease, the source knows that its replica is needed, and has the rows if
-                # the replica is lost.
-                origin = StreamLocation(fragment.source.data_site, RAW)
-                yield origin, fragment.lookback_ms + _SPARE_MS
         case _:
             yield fragment.source, fragment.plan.lookback_ms + _SPARE_MS
 

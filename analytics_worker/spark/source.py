@@ -28,7 +28,6 @@ from analytics.plan.feeds import Feed
 from analytics.plan.nodes import Pane
 from analytics_worker.agent_clients import agent_client
 from analytics_worker.panes.batching import BATCHED, batch_points
-from analytics_worker.panes.replica_frontier import replica_offset
 from analytics_worker.panes.routing import COLUMNS, metrics_needed, route, select_metrics
 from analytics_worker.panes.stream_points import to_points
 from analytics_worker.spark.feed_frontier import FeedFrontier
@@ -37,7 +36,6 @@ from mistbow.client.agent import AgentClient
 from mistbow.streams.models import (
     Offset,
 )
-from mistbow.streams.schemas import is_point_replica
 
 FRONTIER = pa.field("frontier", pa.timestamp("us", tz="UTC"))
 BATCHED_WITH_FRONTIER = BATCHED.append(FRONTIER)
@@ -187,8 +185,6 @@ class StreamReader(DataSourceStreamReader):
 
     def _offset_within(self, start: int, rows: int) -> Offset:
         agent, stream = self._options.agent, self._options.stream
-        if is_point_replica(stream):
-            return replica_offset(agent, stream, start, rows)
         offset = agent.offset(stream, start, rows)
         if self._feed_frontier is None:
             return offset

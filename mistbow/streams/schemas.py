@@ -163,19 +163,6 @@ def results_stream(group: str) -> str:
     return f"results/{group}"
 
 
-def is_point_replica(stream: str) -> bool:
-    """Return whether a stream is a replica of points of another site.
-
-    >>> [is_point_replica(name) for name in ("replicas/edge/raw", "replicas/edge/raw/4f", "raw")]
-    [True, True, False]
-    """
-    match stream.split("/"):
-        case ["replicas", _, name, *_]:
-            return name == RAW
-        case _:
-            return False
-
-
 def panes_stream(fragment_id: str) -> str:
     """Return the name of the stream with the panes that a partial fragment writes."""
     return f"panes/{fragment_id}"

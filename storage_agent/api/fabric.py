@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 
 from mistbow.auth.rules import requires
 from mistbow.errors import ConflictError, NotFoundError
-from mistbow.fabric import Enabler, PointReplica, Worker
+from mistbow.fabric import Enabler, Worker
 from mistbow.openapi import raises
 from storage_agent.http.decode import decode_body
 from storage_agent.http.openapi import json_body
@@ -50,27 +50,22 @@ _PROBE_BODY = {
 }
 
 
-def fabric_routes(
-    membership: FabricMembership,
-    check_unused: Callable[[str], None],
-    replicas: Callable[[], tuple[PointReplica, ...]],
-) -> APIRouter:
+def fabric_routes(membership: FabricMembership, check_unused: Callable[[str], None]) -> APIRouter:
     """Return the routes for the fabric's sites, for heartbeats, and for workers' announcements.
 
     ``check_unused``: a function that raises ``ConflictError`` if copies or replicas still use a
-    site. ``replicas``: a function that returns the replicas from which insights can read.
+    site.
     """
     routes = APIRouter(tags=["fabric"])
 
     @routes.get("/fabric", summary="All sites, their workers, and the links")
     @requires("read")
     async def fabric() -> Response:
-        """Return all sites with their workers, the links, and the complete replicas of points.
+        """Return all sites with their workers, and the links.
 
         The data of an unreachable site dates from the last contact with this site.
         """
-        fabric = msgspec.structs.replace(membership.fabric(), replicas=replicas())
-        return json_response(msgspec.json.encode(fabric))
+        return json_response(msgspec.json.encode(membership.fabric()))
 
     @routes.post(
         "/fabric/greet",

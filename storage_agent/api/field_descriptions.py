@@ -252,11 +252,6 @@ _OPERATIONS: Mapping[str, str] = {
     "bandwidth_mbps": "The data rate to the target in Mbit/s; null: not measured yet.",
     "SiteLink.target": "The site at which the link ends.",
     "forgotten": "The sites that users removed.",
-    "Fabric.replicas": "The complete replicas of points, from which insights can read.",
-    "PointReplica.source": "The site of the points.",
-    "PointReplica.site": "The site that stores the replica.",
-    "PointReplica.stream": "The stream in which the replica is stored.",
-    "PointReplica.metrics": "The metrics of the points; empty: all points.",
 }
 _QUERIES: Mapping[str, str] = {
     "query": "The query.",

@@ -88,8 +88,7 @@ def _add_state_routes(routes: APIRouter, agent: Agent) -> None:
     @requires("read")
     @raises(NotFoundError)
     async def info(name: str) -> Response:
-        stream = await agent.streams.get(name)
-        return _json(agent.replication.follower.describe(stream))
+        return _json((await agent.streams.get(name)).info())
 
     @routes.post("/{name:path}/claim", summary="Become the only writer of a stream")
     @requires("admin")

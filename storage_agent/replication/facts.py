@@ -5,8 +5,6 @@ import hashlib
 import msgspec
 
 from mistbow.client.operation_model import Copy, ReplicaFact, Restriction
-from mistbow.fabric import PointReplica
-from mistbow.streams.schemas import RAW
 from storage_agent.membership.facts import Facts
 from storage_agent.replication.filters import canonical_text, covers
 from storage_agent.streams.streams import REPLICA_PREFIX
@@ -96,17 +94,3 @@ def replica_stream_name(site: str, copy: Copy) -> str:
     """
     whole = copy.filter.all and not copy.withheld and not copy.incarnation
     return f"{REPLICA_PREFIX}{site}/{copy.stream}" + ("" if whole else f"/{copy.id}")
-
-
-def point_replica_at(site: str, replica: ReplicaFact) -> PointReplica | None:
-    """Return the replica as one from which insights can read; None: they cannot.
-
-    ``site``: the site that stores the replica. Insights need all points of a metric, so the replica
-    must be complete, and its copy must select nothing but metrics.
-    """
-    wanted = replica.filter
-    selects_others = wanted.entity or wanted.group or wanted.labels or replica.withheld
-    if replica.stream != RAW or not replica.complete or selects_others:
-        return None
-    name = f"{REPLICA_PREFIX}{replica.source}/{RAW}" + (f"/{replica.id}" if wanted.metric else "")
-    return PointReplica(source=replica.source, site=site, stream=name, metrics=wanted.metric)

@@ -6,21 +6,15 @@ from typing import Any
 
 from mistbow.clock import Clock
 from mistbow.errors import ConflictError
-from mistbow.fabric import PointReplica
 from mistbow.runtime.tasks import cancel_and_wait
 from storage_agent.http.points import GetBody, QueryBody
 from storage_agent.http.streams import RetentionLeaseBody
 from storage_agent.membership.fabric_membership import FabricMembership
 from storage_agent.membership.proxy import REQUESTING_SITE
 from storage_agent.membership.scatter_gather import SiteFailover
-from storage_agent.replication.facts import (
-    copies_of,
-    point_replica_at,
-    replica_facts,
-)
+from storage_agent.replication.facts import copies_of, replica_facts
 from storage_agent.replication.failover.failover import FailoverReader, GetFailover, QueryFailover
 from storage_agent.replication.follower.follower import Follower
-from storage_agent.replication.follower.replica import FOLLOWING
 from storage_agent.replication.follower.replica_server import ReplicaServer
 from storage_agent.replication.offload.offloaded_points import OffloadedPoints
 from storage_agent.replication.offload.offloader import Offloader
@@ -134,17 +128,6 @@ class Replication:
                         hint=f"DELETE /replication/copies/{copy.id}?site={at}&target={site}"
                         "&force=true withdraws the copy.",
                     )
-
-    def point_replicas(self) -> tuple[PointReplica, ...]:
-        """Return the replicas, here and at reachable sites, from which insights can read points."""
-        own, peers = self.membership.site, self.membership.peers
-        found = (
-            point_replica_at(site, replica)
-            for site in (own, *(peer.site for peer in peers if peers.reachable(peer.site)))
-            for replica in replica_facts(self.membership.facts_of(site))
-            if replica.state == FOLLOWING
-        )
-        return tuple(replica for replica in found if replica is not None)
 
     async def count_read(self, body: GetBody) -> None:
         """Count a read of this site's points by the site that sent the present request.

@@ -24,8 +24,7 @@ class PendingAppend:
     """Rows that wait to be stored, and the future that receives the result.
 
     ``series``: metadata of series that are new or changed. ``frontier``: the stream's new frontier,
-    which is stored atomically with the rows. ``frontier_before``: the frontier that decides which
-    of the rows are late; None: the present frontier of the stream.
+    which is stored atomically with the rows.
     """
 
     rows: pa.RecordBatch | Columns
@@ -34,7 +33,6 @@ class PendingAppend:
     done: Future[AppendResult]
     series: Sequence[dict[str, Any]] = field(default=())
     frontier: int = 0
-    frontier_before: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +63,6 @@ def build_segment(
     future_points = empty_batch(context.schema)
     counts = [part.num_rows for part in parts]
     context = replace(context, frontier=max(context.frontier, *(one.frontier for one in appends)))
-    given = [one.frontier_before for one in appends if one.frontier_before is not None]
-    if given:
-        context = replace(context, frontier_before=given[0])
     limit = context.limit
     if limit is not None and rows.num_rows and time_range(rows)[1] > limit:
         counts = [_up_to(as_batch([part]), limit).num_rows for part in parts]

@@ -93,15 +93,6 @@ class Stream:
         return self.writer.lateness_ms is not None
 
     @property
-    def replicates_points(self) -> bool:
-        """Whether the stream is a replica of points.
-
-        A reader that selects the column ``horizon`` gets the frontier of the source for each row,
-        as from the source itself.
-        """
-        return self.name.startswith(REPLICA_PREFIX) and bool(self.log.schema.equals(POINTS))
-
-    @property
     def read_schema(self) -> pa.Schema:
         """The schema of the rows that a subscriber receives.
 

@@ -75,8 +75,7 @@ class RowSelector:
 
     def __init__(self, stream: Stream, selection: RowSelection) -> None:
         self._stored = stream.log.schema
-        asked = stream.replicates_points and ROW_FRONTIER.name in selection.columns
-        self._timed = stream.timed or asked
+        self._timed = stream.timed
         self._selection = selection
         # A set, made once: a stream may have thousands of columns.
         stored = frozenset(self._stored.names)

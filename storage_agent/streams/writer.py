@@ -105,16 +105,16 @@ class Writer:
         key: str | None = None,
         series: Sequence[dict[str, Any]] = (),
         frontier: int = 0,
-        frontier_before: int | None = None,
     ) -> AppendResult:
         """Store rows and ``frontier`` atomically, and return the positions of the rows.
 
         ``epoch``: the epoch with which the caller has claimed the stream; None: the stream was
         never claimed. ``key``: the idempotency key; an append with a repeated key changes nothing,
-        and returns the result of the first append. ``series``, ``frontier``, ``frontier_before``:
-        see ``PendingAppend``. Raises ``FencedError`` for an older epoch, ``StorageFullError`` while
-        the streams exceed the storage limit, and ``UnavailableError`` while Ignite is unavailable.
-        After an ``UnavailableError``, the rows may have been stored nevertheless.
+        and returns the result of the first append. ``series``: metadata of series that are new or
+        changed. ``frontier``: the new frontier of the stream, if greater. Raises ``FencedError``
+        for an older epoch, ``StorageFullError`` while the streams exceed the storage limit, and
+        ``UnavailableError`` while Ignite is unavailable. After an ``UnavailableError``, the rows
+        may have been stored nevertheless.
         """
         self._check_open()
         self.check_capacity()
@@ -126,7 +126,7 @@ class Writer:
             )
         done: asyncio.Future[AppendResult] = asyncio.get_running_loop().create_future()
         self._queued_rows += rows.num_rows
-        self._queue.append(PendingAppend(rows, epoch, key, done, series, frontier, frontier_before))
+        self._queue.append(PendingAppend(rows, epoch, key, done, series, frontier))
         self._log.activity.work.set()
         return await done
 

@@ -8,7 +8,6 @@ from contextlib import aclosing
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
-import msgspec
 import pyarrow as pa
 
 from mistbow.client.operation_model import Copy, ReplicaFact
@@ -34,7 +33,6 @@ from storage_agent.membership.network import PeerRequest
 from storage_agent.membership.peer_streams import fetch, follow_chunks, follow_while_reachable
 from storage_agent.replication.facts import REPLICAS_KEY, copies_of, replaces, replica_stream_name
 from storage_agent.replication.follower.replica import (
-    COMPLETE_TO,
     FOLLOWING,
     WAITING,
     Replica,
@@ -42,7 +40,7 @@ from storage_agent.replication.follower.replica import (
     open_replica,
 )
 from storage_agent.replication.policy.read_counts import HALF_LIFE_MS
-from storage_agent.streams.streams import Stream, Streams
+from storage_agent.streams.streams import Streams
 
 log = get_logger(__name__)
 
@@ -116,19 +114,6 @@ class Follower:
             )
             for replica in self.replicas()
         )
-
-    def describe(self, stream: Stream) -> StreamInfo:
-        """Return the description of a stream of this site.
-
-        The attribute ``complete_to`` of a replica is the present value, and not the value that was
-        stored last.
-        """
-        info = stream.info()
-        for replica in self._replicas.values():
-            if replica.stream is stream:
-                attributes = {**info.attributes, COMPLETE_TO: replica.complete_to}
-                return msgspec.structs.replace(info, attributes=attributes)
-        return info
 
     def check(self, replica: Replica) -> None:
         """Raise ``LostDataError`` if Ignite has lost rows of a replica."""

@@ -1,9 +1,7 @@
 """A replica: the stored rows of another site's stream, and the position reached in that stream.
 
 The frontier of the replica's own stream is not a time, but the position reached in the source. The
-rows and this frontier are stored together, so they agree after any crash. The field
-``frontier_before`` of a segment is the time up to which the source was complete before the rows of
-the segment, so that readers know which points are late. If the source numbers its
+rows and this frontier are stored together, so they agree after any crash. If the source numbers its
 rows again, because it lost its store or its last rows, the stored rows remain: the attribute
 ``base`` is then the difference between the frontier and the position in the source.
 """
@@ -34,7 +32,7 @@ SOURCE = "of"
 COPY = "copy"
 _BASE = "base"
 _COMPLETE = "complete"
-COMPLETE_TO = "complete_to"
+_COMPLETE_TO = "complete_to"
 _DELETED = "deleted"
 _MISSED_DELETIONS = "missed"
 _INSTANCE = "made"
@@ -58,7 +56,7 @@ class Replica:
         self.state = WAITING
         self._stream = stream
         self._clock = clock
-        self._complete_to = int(self._attribute(COMPLETE_TO, 0))
+        self._complete_to = int(self._attribute(_COMPLETE_TO, 0))
         self._saved = time.monotonic()
         self._received = self.position
         self._goal: int | None = None
@@ -173,11 +171,7 @@ class Replica:
             # If an append was stored although it seemed to fail, this key finds it, however many
             # rows it had: then the log's frontier is the position to go on from.
             key = f"replica-{log.frontier}"
-            # The source splits chunks of points so that this frontier holds for all of their rows.
-            before = self._complete_to if self._stream.replicates_points else None
-            await self._stream.writer.append(
-                chunk.rows, epoch=log.epoch, key=key, frontier=reached, frontier_before=before
-            )
+            await self._stream.writer.append(chunk.rows, epoch=log.epoch, key=key, frontier=reached)
             if log.frontier != reached:
                 raise UnavailableError(
                     "an append that had timed out was stored; the later rows are requested again"
@@ -196,7 +190,7 @@ class Replica:
         ``complete``: whether the replica has become complete.
         """
         self._saved = time.monotonic()
-        changes: dict[str, Any] = {COMPLETE_TO: self._complete_to}
+        changes: dict[str, Any] = {_COMPLETE_TO: self._complete_to}
         if complete:
             changes[_COMPLETE] = True
         await self._set_attributes(changes, reached)

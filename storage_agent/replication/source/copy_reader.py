@@ -14,7 +14,6 @@ from mistbow.streams.wire import Chunk
 from storage_agent.replication.filters import match_points
 from storage_agent.replication.source.copies import Copies
 from storage_agent.replication.source.deletions import interleave_deletions
-from storage_agent.replication.source.seconds import chunks_by_second
 from storage_agent.streams import subscription
 from storage_agent.streams.read_access import check_readable
 from storage_agent.streams.streams import Streams
@@ -55,9 +54,7 @@ class CopyReader:
         stream = await self._streams.get(copy.stream)
         log = stream.log
         found = subscription.follow(log, RowSelector(stream, RowSelection()), start)
-        rows = (
-            chunks_by_second(found, log) if stream.timed else (each.chunk async for each in found)
-        )
+        rows = (each.chunk async for each in found)
         chunks = interleave_deletions(
             rows, lambda: log.manifest.current, log.schema, start, deleted
         )

@@ -2,24 +2,21 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
-from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
 from mistbow.client.operation_model import Copy
 from mistbow.errors import UnavailableError
-from mistbow.streams.schemas import POINTS, RAW
 from storage_agent.replication.follower.replica import Replica, record_loss
 from storage_agent.replication.source.deletions import interleave_deletions
-from storage_agent.replication.source.seconds import chunks_by_second
 from storage_agent.streams import compaction, maintenance, subscription
 from storage_agent.streams.maintenance import Maintenance, StorageLimit
 from storage_agent.streams.manifest import Tombstone
 from storage_agent.streams.streams import Stream, Streams
 from storage_agent.streams.subscription import RowSelection, RowSelector
 from tests.storage_agent.conftest import ManualClock
-from tests.storage_agent.streams.opener import FixedPolicy, points
+from tests.storage_agent.streams.opener import FixedPolicy
 
 SCHEMA = pa.schema([pa.field("ts", pa.int64(), nullable=False)])
 
@@ -186,42 +183,3 @@ async def test_archive_stays_when_its_source_dropped_tombstones(
     assert replica.missed_deletions
     assert not replica.complete
     assert await times(replica.stream) == list(range(50))
-
-
-async def test_replica_of_points_has_the_frontier_of_each_row(
-    streams: Streams, clock: ManualClock
-) -> None:
-    await streams.create(RAW, POINTS)
-    await streams.create("replicas/a/raw", POINTS)
-    raw, stream = await streams.get(RAW), await streams.get("replicas/a/raw")
-    replica = Replica("a", Copy(id="1", target="b", why="", since=0), stream, clock)
-    epoch = await raw.writer.claim_timed()
-    for number in range(60):
-        clock.now += 170
-        # Each seventh point is late, by up to three seconds.
-        age = 1_500 + 250 * (number % 9) if number % 7 == 0 else number % 900
-        await raw.writer.append(points(clock.now - age, clock.now - age - 1), epoch=epoch)
-    log = raw.log
-    await replica.begin("store", log.first, log.head)
-    found = subscription.follow(log, RowSelector(raw, RowSelection()), replica.position)
-    async with aclosing(chunks_by_second(found, log)) as chunks:
-        async for chunk in chunks:
-            await replica.add(replace(chunk, rows=chunk.rows.select(POINTS.names)))
-            if replica.position >= log.head:
-                break
-    assert await due_times(stream) == await due_times(raw)
-    await keep(stream, clock)
-    assert stream.log.index[0].blocks, "it is compacted"
-    assert await due_times(stream) == await due_times(raw)
-
-
-async def due_times(stream: Stream) -> list[tuple[int, int]]:
-    """Return (ts, due time) of each row, if windows close each second."""
-    selector = RowSelector(stream, RowSelection(columns=["ts", "horizon"]))
-    rows = [
-        row
-        async for each in subscription.read(stream.log, selector, 0)
-        for row in each.rows.to_pylist()
-    ]
-    assert any(row["ts"] <= row["horizon"] for row in rows), "some are late"
-    return [(row["ts"], -(-max(row["ts"], row["horizon"] + 1) // 1000) * 1000) for row in rows]
