@@ -10,8 +10,8 @@ from fastapi import Depends, FastAPI, Request, Response
 from analytics.client.worker import AsyncWorkerClient
 from analytics_enabler.api import descriptions
 from analytics_enabler.api.decisions import decisions_router
+from analytics_enabler.api.dependencies import proxied_by_standby
 from analytics_enabler.api.insights import insights_router
-from analytics_enabler.api.passing import answered_by_active
 from analytics_enabler.api.placements import placements_router
 from analytics_enabler.api.results import results_router
 from analytics_enabler.catalogue import DataCatalogue
@@ -21,7 +21,7 @@ from analytics_enabler.deployments.service import Deployments
 from analytics_enabler.domains.announcer import EnablerAnnouncer
 from analytics_enabler.domains.directory import DomainDirectory
 from analytics_enabler.domains.escalation import Escalation
-from analytics_enabler.domains.forwarding import Forwarder, PassedOn
+from analytics_enabler.domains.proxy import DomainProxy, Proxied
 from analytics_enabler.domains.role import DomainRole
 from analytics_enabler.domains.standby import StandbyCopy
 from analytics_enabler.execution import Reconciler
@@ -96,8 +96,8 @@ def create_app(
     driver = PlacementDriver(clock, settings.scheduler_settings)
     history = ExecutionHistory(decisions, driver, fabric_view)
     directory = DomainDirectory(domain, settings.selector, fabric_view)
-    forwarder = Forwarder(directory, settings)
-    copy = StandbyCopy(domain, agent, deployments, placements, forwarder)
+    proxy = DomainProxy(directory, settings)
+    copy = StandbyCopy(domain, agent, deployments, placements, proxy)
     role = DomainRole(directory, fabric_view, copy)
     reconciler = Reconciler(
         deployments, fabric_view, placements, planner, driver, catalogue, history, connect, clock,
@@ -114,7 +114,7 @@ def create_app(
         lambda: deployments.held if role.is_known else None,
         lambda: role.is_active,
     )
-    escalation = Escalation(directory, forwarder, deployments, reconciler.status, role, clock)
+    escalation = Escalation(directory, proxy, deployments, reconciler.status, role, clock)
 
     async def readiness() -> list[str]:
         return await _unready_reasons(deployments, reconciler, settings.agent_url)
@@ -128,7 +128,7 @@ def create_app(
         running = [asyncio.create_task(each.run()) for each in tasks]
         yield
         await cancel_and_wait(running)
-        await forwarder.close()
+        await proxy.close()
         for client in (followed, agent):
             await client.close()
 
@@ -141,18 +141,18 @@ def create_app(
         description=DESCRIPTION,
         api=descriptions.DESCRIPTION,
     )
-    app.add_exception_handler(PassedOn, _passed_on)
-    by_active = [Depends(answered_by_active(role, forwarder))]
+    app.add_exception_handler(Proxied, _proxied)
+    by_standby = [Depends(proxied_by_standby(role, proxy))]
     reader, limit = ResultReader(ResultStreams(agent), clock), FollowerLimit(max_followers)
     times = Timestamps(settings.timestamp_unit)
     streams = ResultStreams(followed)
     for router in (
-        insights_router(deployments, reconciler.status, explainer, decisions, forwarder),
-        decisions_router(deployments, decisions, forwarder),
-        placements_router(deployments, reconciler, explainer, fabric_view, forwarder),
-        results_router(deployments, reader, streams, limit, times, forwarder),
+        insights_router(deployments, reconciler.status, explainer, decisions, proxy),
+        decisions_router(deployments, decisions, proxy),
+        placements_router(deployments, reconciler, explainer, fabric_view, proxy),
+        results_router(deployments, reader, streams, limit, times, proxy),
     ):
-        app.include_router(router, dependencies=by_active)
+        app.include_router(router, dependencies=by_standby)
     return app
 
 
@@ -171,8 +171,8 @@ def missing_scheduler(name: str) -> list[str]:
     return [f"MISTBOW_SCHEDULER: there is no scheduler {name!r}; installed: {names}"]
 
 
-async def _passed_on(_: Request, answered: Exception) -> Response:
-    return cast("PassedOn", answered).response
+async def _proxied(_: Request, answered: Exception) -> Response:
+    return cast("Proxied", answered).response
 
 
 async def _unready_reasons(

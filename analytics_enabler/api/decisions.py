@@ -5,11 +5,11 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query
 
 from analytics.insight_models import Decisions
-from analytics_enabler.api.passing import answered_elsewhere
+from analytics_enabler.api.dependencies import proxied_to_owner
 from analytics_enabler.api.views import decisions_of
 from analytics_enabler.decision_log import MAX_DECISIONS, DecisionLog
 from analytics_enabler.deployments.service import Deployments
-from analytics_enabler.domains.forwarding import Forwarder
+from analytics_enabler.domains.proxy import DomainProxy
 from mistbow.auth.rules import requires
 from mistbow.client.fields import MAX_TIMESTAMP_MS
 from mistbow.errors import NotFoundError
@@ -31,14 +31,14 @@ _DEFAULT_LIMIT = 100
 
 
 def decisions_router(
-    deployments: Deployments, decisions: DecisionLog, forwarder: Forwarder
+    deployments: Deployments, decisions: DecisionLog, proxy: DomainProxy
 ) -> APIRouter:
     """Return the routes ``/api/decisions`` and ``/api/insights/{id}/decisions``.
 
-    ``forwarder``: passes on requests for deployments of other domains.
+    ``proxy``: proxies requests for deployments of other domains.
     """
     router = APIRouter(prefix="/api", tags=["decisions"])
-    passes_on = [Depends(answered_elsewhere(deployments, forwarder))]
+    proxied = [Depends(proxied_to_owner(deployments, proxy))]
 
     @router.get("/decisions")
     @requires("read")
@@ -52,7 +52,7 @@ def decisions_router(
         subjects = None if insight is None else _subjects(deployments, insight)
         return Decisions(decisions=decisions_of(decisions, limit, since, subjects))
 
-    @router.get("/insights/{deployment_id}/decisions", dependencies=passes_on)
+    @router.get("/insights/{deployment_id}/decisions", dependencies=proxied)
     @requires("read")
     @raises(NotFoundError)
     async def list_of_deployment(

@@ -18,11 +18,11 @@ from analytics_enabler.api.bodies import (
     ReadSubmission,
     read_deployment,
 )
-from analytics_enabler.api.passing import answered_elsewhere
+from analytics_enabler.api.dependencies import proxied_to_owner
 from analytics_enabler.api.views import accepted, details_of, status_of
 from analytics_enabler.decision_log import DecisionLog
 from analytics_enabler.deployments.service import Deployments
-from analytics_enabler.domains.forwarding import Forwarder, is_passed_on
+from analytics_enabler.domains.proxy import DomainProxy, is_proxied
 from analytics_enabler.execution import ExecutionStatus
 from analytics_enabler.explain import Explainer, explanation_text
 from analytics_enabler.metrics import SUBMISSIONS
@@ -43,15 +43,15 @@ def insights_router(
     execution: ExecutionStatus,
     explainer: Explainer,
     decisions: DecisionLog,
-    forwarder: Forwarder,
+    proxy: DomainProxy,
 ) -> APIRouter:
     """Return the routes under ``/api/insights``, except the routes of results.
 
-    ``forwarder``: passes on what belongs to another domain.
+    ``proxy``: proxies requests for deployments of other domains.
     """
     router = APIRouter(prefix="/api/insights", tags=["insights"])
-    passes_on = [Depends(answered_elsewhere(deployments, forwarder))]
-    _add_check_and_explain(router, deployments, explainer, forwarder)
+    proxied = [Depends(proxied_to_owner(deployments, proxy))]
+    _add_check_and_explain(router, deployments, explainer, proxy)
 
     @router.post("", status_code=201, openapi_extra=BODY_DOCUMENTATION)
     @requires("admin")
@@ -67,10 +67,10 @@ def insights_router(
         deployment. Insights that read sites outside the domain of this enabler are passed on to
         the smallest domain that has all of these sites.
         """
-        if not is_passed_on(request.headers) and not forwarder.directory.is_alone:
+        if not is_proxied(request.headers) and not proxy.directory.is_alone:
             checked = await deployments.check(submission.queries)
             if checked.ok:
-                await forwarder.submit(request, checked.definitions)
+                await proxy.submit(request, checked.definitions)
         key = None if idempotency_key is None else current_caller().scoped_key(idempotency_key)
         deployment = await deployments.submit(submission.queries, submission.name, key)
         SUBMISSIONS.labels("submitted").inc()
@@ -84,13 +84,13 @@ def insights_router(
         The domains whose enablers do not answer are in `missing_domains`.
         """
         statuses = [status_of(deployment, execution) for deployment in deployments.all()]
-        if is_passed_on(request.headers):
+        if is_proxied(request.headers):
             return DeploymentList(deployments=statuses)
-        others, missing = await forwarder.deployments()
+        others, missing = await proxy.deployments()
         statuses = sorted([*statuses, *others], key=lambda each: each.created_at)
         return DeploymentList(deployments=statuses, missing_domains=missing or None)
 
-    @router.get("/{deployment_id}", dependencies=passes_on)
+    @router.get("/{deployment_id}", dependencies=proxied)
     @requires("read")
     @raises(NotFoundError)
     async def show(deployment_id: str) -> DeploymentStatus:
@@ -100,20 +100,20 @@ def insights_router(
         """
         return details_of(deployments.find(deployment_id), execution, decisions)
 
-    @router.put("/{deployment_id}", openapi_extra=BODY_DOCUMENTATION, dependencies=passes_on)
+    @router.put("/{deployment_id}", openapi_extra=BODY_DOCUMENTATION, dependencies=proxied)
     @requires("admin")
     @raises(ConflictError, FencedError, InvalidQueryError, NotFoundError)
     async def amend(deployment_id: str, submission: ReadSubmission) -> Accepted:
         """Replace the insights of a deployment; insights with an unchanged meaning keep running."""
-        if not forwarder.directory.is_alone:
+        if not proxy.directory.is_alone:
             checked = await deployments.check(submission.queries, amended=deployment_id)
             if checked.ok:
-                forwarder.directory.check_owned(checked.definitions)
+                proxy.directory.check_owned(checked.definitions)
         deployment = await deployments.amend(deployment_id, submission.queries, submission.name)
         SUBMISSIONS.labels("amended").inc()
         return accepted(deployment, await explainer.warnings(deployment, deployments.running()))
 
-    @router.post("/{deployment_id}/pause", dependencies=passes_on)
+    @router.post("/{deployment_id}/pause", dependencies=proxied)
     @requires("admin")
     @raises(FencedError, NotFoundError)
     async def pause(deployment_id: str) -> DeploymentStatus:
@@ -125,7 +125,7 @@ def insights_router(
         SUBMISSIONS.labels("paused").inc()
         return details_of(deployment, execution, decisions)
 
-    @router.post("/{deployment_id}/resume", dependencies=passes_on)
+    @router.post("/{deployment_id}/resume", dependencies=proxied)
     @requires("admin")
     @raises(FencedError, NotFoundError)
     async def resume(deployment_id: str) -> DeploymentStatus:
@@ -150,7 +150,7 @@ def insights_router(
             raise InvalidRequestError("the path and the body name different deployments")
         await deployments.adopt(deployment)
 
-    @router.delete("/{deployment_id}", status_code=204, dependencies=passes_on)
+    @router.delete("/{deployment_id}", status_code=204, dependencies=proxied)
     @requires("admin")
     @raises(FencedError, NotFoundError)
     async def delete(deployment_id: str) -> None:
@@ -165,7 +165,7 @@ def insights_router(
 
 
 def _add_check_and_explain(
-    router: APIRouter, deployments: Deployments, explainer: Explainer, forwarder: Forwarder
+    router: APIRouter, deployments: Deployments, explainer: Explainer, proxy: DomainProxy
 ) -> None:
     @router.post("/check", openapi_extra=BODY_DOCUMENTATION)
     @requires("read")
@@ -184,8 +184,8 @@ def _add_check_and_explain(
         The answer also contains the windows and panes that the insights would share.
         """
         checked = await deployments.check(submission.queries)
-        if checked.ok and not is_passed_on(request.headers):
-            await forwarder.submit(request, checked.definitions)
+        if checked.ok and not is_proxied(request.headers):
+            await proxy.submit(request, checked.definitions)
         explanation = await explainer.explain(checked, deployments.running())
         if format == "json":
             return explanation

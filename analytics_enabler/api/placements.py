@@ -10,7 +10,7 @@ from analytics.fog_models import FogLink, FogNode, FogSnapshot, FogSource
 from analytics.insight_models import PlacementPlan
 from analytics_enabler.api.bodies import BODY_DOCUMENTATION, ReadSubmission
 from analytics_enabler.deployments.service import Deployments
-from analytics_enabler.domains.forwarding import Forwarder, is_passed_on
+from analytics_enabler.domains.proxy import DomainProxy, is_proxied
 from analytics_enabler.execution import Reconciler
 from analytics_enabler.explain import Explainer
 from analytics_enabler.fabric_view import FabricView
@@ -31,11 +31,11 @@ def placements_router(
     reconciler: Reconciler,
     explainer: Explainer,
     fabric_view: FabricView,
-    forwarder: Forwarder,
+    proxy: DomainProxy,
 ) -> APIRouter:
     """Return the routes ``/api/fog`` and ``/api/placements/plan``.
 
-    ``forwarder``: passes on texts that belong to another domain.
+    ``proxy``: proxies texts that belong to another domain.
     """
     router = APIRouter(prefix="/api", tags=["placements"])
 
@@ -68,8 +68,8 @@ def placements_router(
         price. The running fragments that would move are in `moves`.
         """
         checked = await deployments.check(submission.queries)
-        if checked.ok and not is_passed_on(request.headers):
-            await forwarder.submit(request, checked.definitions)
+        if checked.ok and not is_proxied(request.headers):
+            await proxy.submit(request, checked.definitions)
         if scheduler is not None:
             checked = _placed_by(checked, scheduler)
         return await explainer.plan(checked, deployments.running())

@@ -8,9 +8,9 @@ from fastapi import APIRouter, Depends, Header, Query, Response
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from analytics.insight_models import Results
-from analytics_enabler.api.passing import answered_elsewhere
+from analytics_enabler.api.dependencies import proxied_to_owner
 from analytics_enabler.deployments.service import Deployments
-from analytics_enabler.domains.forwarding import Forwarder
+from analytics_enabler.domains.proxy import DomainProxy
 from analytics_enabler.limits import MAX_RESULTS
 from analytics_enabler.results.cursor import Start, decode_cursor, encode_cursor
 from analytics_enabler.results.follower import ResultFollower
@@ -37,18 +37,18 @@ def results_router(
     followed: ResultStreams,
     limit: FollowerLimit,
     times: Timestamps,
-    forwarder: Forwarder,
+    proxy: DomainProxy,
 ) -> APIRouter:
     """Return the routes under ``/api/insights/{id}/results``.
 
     ``followed``: the streams of results that clients follow. These streams are read with a separate
     client of the storage agent, so that open streams do not block other requests. ``times``: reads
-    the times of requests. ``forwarder``: passes on requests for deployments of other domains.
+    the times of requests. ``proxy``: proxies requests for deployments of other domains.
     """
     router = APIRouter(
         prefix="/api/insights/{deployment_id}/results",
         tags=["results"],
-        dependencies=[Depends(answered_elsewhere(deployments, forwarder))],
+        dependencies=[Depends(proxied_to_owner(deployments, proxy))],
     )
 
     @router.get("", response_model=Results)

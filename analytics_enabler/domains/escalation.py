@@ -4,7 +4,7 @@ import msgspec
 
 from analytics_enabler.deployments.service import Deployments
 from analytics_enabler.domains.directory import DomainDirectory
-from analytics_enabler.domains.forwarding import Forwarder
+from analytics_enabler.domains.proxy import DomainProxy
 from analytics_enabler.domains.role import DomainRole
 from analytics_enabler.execution import ExecutionStatus
 from mistbow.clock import Clock
@@ -27,14 +27,14 @@ class Escalation:
     def __init__(
         self,
         directory: DomainDirectory,
-        forwarder: Forwarder,
+        proxy: DomainProxy,
         deployments: Deployments,
         status: ExecutionStatus,
         role: DomainRole,
         clock: Clock,
     ) -> None:
         self._directory = directory
-        self._forwarder = forwarder
+        self._proxy = proxy
         self._deployments = deployments
         self._status = status
         self._role = role
@@ -57,7 +57,7 @@ class Escalation:
             if unplaced is None or self._clock() - (unplaced.since or 0) < PATIENCE_MS:
                 continue
             moved = msgspec.structs.replace(deployment, updated_at=self._clock())
-            await self._forwarder.adopt(larger, moved)
+            await self._proxy.adopt(larger, moved)
             reason = str(unplaced)
             await self._deployments.release(deployment.id, domain, reason)
             log.warning(

@@ -4,7 +4,7 @@ from analytics.plan.orders import Lease
 from analytics_enabler.deployments.model import Deployment, DeploymentSaved, Event, event_from_json
 from analytics_enabler.deployments.service import Deployments
 from analytics_enabler.domains.directory import KnownEnabler
-from analytics_enabler.domains.forwarding import Forwarder
+from analytics_enabler.domains.proxy import DomainProxy
 from analytics_enabler.execution.group_placements import (
     GroupPlacements,
     group_placement_from_json,
@@ -31,13 +31,13 @@ class StandbyCopy:
         agent: AsyncAgentClient,
         deployments: Deployments,
         placements: GroupPlacements,
-        forwarder: Forwarder,
+        proxy: DomainProxy,
     ) -> None:
         self._domain = domain
         self._agent = agent
         self._deployments = deployments
         self._placements = placements
-        self._forwarder = forwarder
+        self._proxy = proxy
         self._of: tuple[str, int] | None = None
         self._positions: dict[str, int] = {}
 
@@ -93,7 +93,7 @@ class StandbyCopy:
             if event is not None and not _is_newer(deployment, event):
                 continue
             try:
-                await self._forwarder.adopt(active, deployment)
+                await self._proxy.adopt(active, deployment)
             except UnavailableError as error:
                 # It remains stored here, and is sent again when the active enabler changes.
                 log.error("resubmission_failed", deployment=deployment.id, reason=error.message)

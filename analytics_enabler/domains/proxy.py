@@ -1,4 +1,4 @@
-"""Requests that an enabler passes on to the enabler of another domain."""
+"""The proxy of requests to the enablers of other domains, and to the active enabler."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -24,11 +24,11 @@ from mistbow.trust_settings import TokenSettings
 
 log = get_logger(__name__)
 
-PASSED_ON = "Mistbow-Domain"
-"""The header of a request that was passed on: the domain whose enabler is to answer it."""
+PROXIED_TO = "Mistbow-Domain"
+"""The header of a proxied request: the domain whose enabler should answer it."""
 
 _BY_STANDBY = "Mistbow-Standby"
-"""The header of a request that a standby passed on to the active enabler of its domain."""
+"""The header of a request that a standby proxied to the active enabler of its domain."""
 
 _HEADERS = ("accept", "content-type", "idempotency-key", "last-event-id")
 _ANSWER_HEADERS = ("content-type", "cache-control")
@@ -38,11 +38,11 @@ _FOLLOW_TIMEOUT = httpx.Timeout(45.0, connect=2.0)
 _LIMITS = httpx.Limits(max_connections=200, max_keepalive_connections=20)
 
 
-class PassedOn(Exception):  # noqa: N818 - not an error: it ends a request with another's answer
+class Proxied(Exception):  # noqa: N818 - not an error: it ends a request with another's answer
     """Ends the handling of a request with the answer of another enabler."""
 
     def __init__(self, response: Response) -> None:
-        super().__init__("the request was passed on")
+        super().__init__("the request was proxied")
         self.response = response
 
 
@@ -50,10 +50,10 @@ class EnablerUnreachableError(UnavailableError):
     """Another enabler is unreachable, and has received nothing of a request."""
 
 
-class Forwarder:
+class DomainProxy:
     """Sends requests to other enablers with the rights of their callers.
 
-    The caller's scope was checked already. A request is passed on at most once.
+    The scope of the caller was checked already. A request is proxied to at most one domain.
     """
 
     def __init__(self, directory: DomainDirectory, trust: TokenSettings) -> None:
@@ -68,16 +68,16 @@ class Forwarder:
             await client.aclose()
 
     async def send(self, request: Request, to: KnownEnabler) -> Response:
-        """Return the answer of another enabler to a request, also to one that follows results.
+        """Return the answer of another enabler to a request, such as a stream of results.
 
         Raises ``UnavailableError`` if the enabler does not answer.
         """
-        return _response(await self._send(request, to, {PASSED_ON: to.enabler.domain}))
+        return _response(await self._send(request, to, {PROXIED_TO: to.enabler.domain}))
 
     async def send_to_active(self, request: Request) -> Response:
         """Return the answer of the active enabler of this domain to a request to its standby.
 
-        The active enabler passes the request on if it belongs to another domain. Raises
+        The active enabler proxies the request if it belongs to another domain. Raises
         ``UnavailableError`` if there is no active enabler.
         """
         domain = self.directory.domain
@@ -88,15 +88,15 @@ class Forwarder:
                 hint="Try again in some seconds: a standby takes over.",
             )
         marks = {_BY_STANDBY: domain}
-        if is_passed_on(request.headers):
-            marks[PASSED_ON] = domain
+        if is_proxied(request.headers):
+            marks[PROXIED_TO] = domain
         return _response(await self._send(request, active, marks))
 
     async def find(self, request: Request) -> Response:
         """Return the answer of the enabler that has the deployment of a request.
 
-        Raises ``NotFoundError`` if no enabler has it, and ``UnavailableError`` if none of those
-        that answer has it.
+        Raises ``NotFoundError`` if no enabler has the deployment, and ``UnavailableError`` if an
+        enabler that may have it does not answer.
         """
         silent: list[str] = []
         for domain in self.directory.other_domains():
@@ -104,7 +104,7 @@ class Forwarder:
             try:
                 if enabler is None:
                     raise UnavailableError(f"the domain {domain} has no reachable enabler")
-                answer = await self._send(request, enabler, {PASSED_ON: domain})
+                answer = await self._send(request, enabler, {PROXIED_TO: domain})
             except UnavailableError:
                 silent.append(domain)
                 continue
@@ -130,11 +130,11 @@ class Forwarder:
         return found, [name for name, each in zip(domains, answers, strict=True) if each is None]
 
     async def submit(self, request: Request, definitions: Sequence[Definition]) -> None:
-        """Pass a text on to the smallest domain that has all sources, unless it is this domain.
+        """Proxy a text to the smallest domain that has all sources, unless it is this domain.
 
-        A domain whose enabler is unreachable is represented by the next larger one. Raises
-        ``PassedOn`` with the answer, and ``UnavailableError`` if no domain with all sources is
-        reachable.
+        If the enabler of the smallest domain is unreachable, the next larger domain takes its
+        place. Raises ``Proxied`` with the answer, and ``UnavailableError`` if no domain with all
+        sources is reachable.
         """
         owners = self.directory.owners(definitions)
         for domain in owners:
@@ -144,7 +144,7 @@ class Forwarder:
             if enabler is None:
                 continue
             try:
-                raise PassedOn(await self.send(request, enabler))
+                raise Proxied(await self.send(request, enabler))
             except EnablerUnreachableError:
                 continue
         raise UnavailableError(
@@ -154,13 +154,13 @@ class Forwarder:
         )
 
     async def adopt(self, to: KnownEnabler, deployment: Deployment) -> None:
-        """Submit a deployment of this enabler to another enabler, by its id.
+        """Submit a deployment of this enabler to another enabler under the same id.
 
-        Raises ``UnavailableError`` if that enabler does not accept it.
+        Raises ``UnavailableError`` if that enabler does not accept the deployment.
         """
         body = msgspec.json.encode(deployment)
         path = f"/api/insights/{quote(deployment.id, safe='')}/adopt"
-        headers = {PASSED_ON: to.enabler.domain, "Content-Type": "application/json"}
+        headers = {PROXIED_TO: to.enabler.domain, "Content-Type": "application/json"}
         client = self._client(to.enabler.url)
         try:
             answer = await client.post(path, content=body, headers=headers, timeout=_TIMEOUT)
@@ -173,7 +173,7 @@ class Forwarder:
         if enabler is None:
             return None
         client = self._client(enabler.enabler.url)
-        headers = {**caller_headers(current_caller()), PASSED_ON: domain}
+        headers = {**caller_headers(current_caller()), PROXIED_TO: domain}
         try:
             answer = await client.get("/api/insights", headers=headers, timeout=_LIST_TIMEOUT)
             answer.raise_for_status()
@@ -185,7 +185,7 @@ class Forwarder:
     async def _send(
         self, request: Request, to: KnownEnabler, marks: Mapping[str, str]
     ) -> httpx.Response:
-        """Send a request to another enabler; ``marks``: the headers that say who passed it on."""
+        """Send a request to another enabler; ``marks``: the headers of a proxied request."""
         client = self._client(to.enabler.url)
         headers = {name: value for name, value in request.headers.items() if name in _HEADERS}
         is_feed = request.url.path.endswith("/follow")
@@ -233,9 +233,9 @@ async def _body(answer: httpx.Response) -> AsyncIterator[bytes]:
         await answer.aclose()
 
 
-def is_passed_on(headers: Mapping[str, str]) -> bool:
-    """Return whether another enabler has passed a request on."""
-    return PASSED_ON in headers
+def is_proxied(headers: Mapping[str, str]) -> bool:
+    """Return whether another enabler has proxied a request."""
+    return PROXIED_TO in headers
 
 
 def _silent(to: KnownEnabler, error: Exception) -> str:
