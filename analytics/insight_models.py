@@ -44,7 +44,7 @@ class Lifecycle(BaseModel):
 
 
 class MissingSite(BaseModel):
-    """A site whose points are missing in the results, since when, and why."""
+    """A site whose points are missing in the results: since when, and why."""
 
     site: str
     since: int | None
@@ -116,7 +116,7 @@ class EndedInsight(BaseModel):
 
 
 class PlacedFragment(BaseModel):
-    """A fragment of a group, and where it is placed since when.
+    """The placement of a fragment of a group on a worker since the time ``since``.
 
     ``node`` and ``site``: the worker, and its site; None: no worker can run the fragment.
     ``state``: the state that the worker reports; None: it reports nothing.

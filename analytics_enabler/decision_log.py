@@ -26,7 +26,7 @@ RETRY_S = 1.0
 MAX_RETRY_S = 30.0
 
 ENABLER = "enabler"
-"""The author of what the enabler itself finds."""
+"""The author of decisions that no request and no scheduler causes."""
 
 
 class DecisionKind(StrEnum):
@@ -130,7 +130,7 @@ class DecisionLog:
         await self._task.run()
 
     def record(self, kind: DecisionKind, subject: str, *, what: str, why: str, by: str) -> None:
-        """Record a decision of now; see ``Decision`` for the arguments."""
+        """Record a decision at the present time; see ``Decision`` for the arguments."""
         decision = Decision(at=self._clock(), kind=kind, subject=subject, what=what, why=why, by=by)
         log.info("decision_recorded", kind=kind, subject=subject, what=what, why=why, by=by)
         self._waiting.append(decision)
@@ -138,7 +138,7 @@ class DecisionLog:
         self._task.wake()
 
     def latest_kind(self, family: str, subject: str) -> DecisionKind | None:
-        """Return the kind of the latest decision about a subject; None: there is none."""
+        """Return the kind of the latest decision about a subject; None: no decision."""
         return self._latest.get((family, subject))
 
     def newest(

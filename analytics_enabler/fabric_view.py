@@ -23,13 +23,12 @@ def has_site(selector: Selector, site: Site) -> bool:
 
 
 LONG_MS = 30_000
-"""The time (ms) after which a site without a worker counts as one that will not have a worker soon.
-"""
+"""The time (ms) without a worker from which on no worker of a site is expected soon."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerlessSites:
-    """The sites without a worker: all of them (``now``), and those without one for ``LONG_MS``."""
+    """All sites without a worker (``now``), and the sites without a worker for ``LONG_MS``."""
 
     now: frozenset[str] = frozenset()
     long: frozenset[str] = frozenset()

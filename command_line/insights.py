@@ -221,7 +221,7 @@ def decisions(
     token: Token = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the newest decisions of the enabler: what, why, and by whom; in the order of time."""
+    """Print the newest decisions of the enabler in the order of time, with reason and author."""
     with enabler_client(url, token) as client:
         found = client.decisions(insight, since=since, limit=limit)
     for decision in found:

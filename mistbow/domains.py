@@ -1,4 +1,4 @@
-"""Domains: sets of sites, of which each is planned by one enabler at a time."""
+"""Domains: each is a set of sites that one enabler at a time plans."""
 
 import re
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import msgspec
 
 DEFAULT_DOMAIN = "all"
-"""The domain of an enabler, and of fragments, without a domain of their own."""
+"""The domain of enablers and fragments whose domain is not set."""
 
 _NAME = re.compile("[a-z0-9][a-z0-9-]{0,23}")
 

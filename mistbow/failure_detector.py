@@ -63,7 +63,7 @@ class Liveness(Enum):
 class RunningTime:
     """A clock (s) that stands still while this process is paused.
 
-    A paused process receives no heartbeats, so their absence says nothing. Call the clock several
+    A paused process receives no heartbeats, so their absence is no evidence. Call the clock several
     times a second: between two calls, it advances by one second at most.
     """
 

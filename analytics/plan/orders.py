@@ -14,8 +14,8 @@ PartialOwner = tuple[str, str]
 def partial_owner(fragment_id: str) -> PartialOwner | None:
     """Return the owner in the id of a partial fragment; None if the id has too few parts.
 
-    The ids of other fragments are those of groups. Some begin with the id of another group too, and
-    then have an owner that no partial fragment has.
+    Other fragments have the ids of their groups. For such an id, the result is None, or an owner
+    that no partial fragment has.
 
     >>> partial_owner("all.fair.0123abcd.edge"), partial_owner("all.fair")
     (('all.fair', 'edge'), None)
@@ -47,10 +47,10 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
     The worker starts missing fragments, replaces outdated versions, restarts fenced fragments, and
     stops the other fragments of the domain. ``fragments``: fragment id -> JSON; the worker decodes
-    each one separately, so that one that it cannot decode delays no other. ``retained``: the owners
-    of partial fragments that the worker does not stop, whatever their version. ``moving``: the ids
-    of fragments that other workers should run, but do not run yet. The worker does not stop them,
-    nor does it restart them if they are fenced.
+    each fragment separately, so an invalid fragment does not delay the others. ``retained``: the
+    owners of partial fragments that the worker does not stop, whatever their version. ``moving``:
+    the ids of fragments that other workers should run, but do not run yet. The worker neither stops
+    these fragments, nor restarts them if they are fenced.
     """
 
     generation: int

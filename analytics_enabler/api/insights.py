@@ -141,9 +141,10 @@ def insights_router(
     @requires("admin", services_only=True)
     @raises(ConflictError, FencedError)
     async def adopt(deployment_id: str, request: Request) -> None:
-        """Deploy what another enabler of this domain accepted while it was cut off.
+        """Deploy a deployment that another enabler of this domain accepted while it was cut off.
 
-        Its id, its insights and the times of its results remain. A newer version is not replaced.
+        The id, the insights and the times of the results remain. A newer version of the deployment
+        is not replaced.
         """
         deployment = read_deployment(await request.body())
         if deployment.id != deployment_id:

@@ -211,7 +211,7 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _ended(generation: Generation, since: int) -> Generation:
-    """Return a generation that an amendment ends at the time ``since`` (ms), if it runs now."""
+    """Return the ended form of a generation; one that runs now ends at ``since`` (ms)."""
     if generation.paused:
         return msgspec.structs.replace(generation, paused=False)
     until = since if generation.definition.feed is None else 0
@@ -219,7 +219,7 @@ def _ended(generation: Generation, since: int) -> Generation:
 
 
 def _paused(generation: Generation, until: int) -> Generation:
-    """Return a generation that a pause ends at the time ``until`` (ms)."""
+    """Return the paused form of a generation, which ends at the time ``until`` (ms)."""
     is_empty = until <= generation.since
     return msgspec.structs.replace(
         generation, until=max(until, generation.since), paused=True, settled=is_empty

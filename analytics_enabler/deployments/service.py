@@ -265,7 +265,7 @@ class Deployments:
                 await self._append(deployment_id, event)
 
     async def adopt(self, deployment: Deployment) -> None:
-        """Deploy what another enabler accepted, unless a newer version is deployed already."""
+        """Deploy a deployment that another enabler accepted, unless a newer version runs."""
         async with self._lock:
             await self._refresh()
             present = self._by_id.get(deployment.id)

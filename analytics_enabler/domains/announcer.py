@@ -20,8 +20,8 @@ _PERIOD_S = 1.0
 class EnablerAnnouncer:
     """Announces the enabler while it has a lease, and reports when it stops.
 
-    ``lease``: returns the lease of the enabler on its domain; None: it has none, because it is
-    starting or fenced. ``is_active``: returns whether the enabler rules its domain.
+    ``lease``: returns the lease of the enabler on its domain; None while the enabler starts, or is
+    fenced. ``is_active``: returns whether the enabler rules its domain.
     """
 
     def __init__(

@@ -15,7 +15,7 @@ from mistbow.fabric import Enabler, Fabric
 class KnownEnabler:
     """An enabler of the fabric, and its site.
 
-    ``is_reachable``: whether the agent of this site reaches that site.
+    ``is_reachable``: whether the agent of the reading enabler reaches the site.
     """
 
     site: str
@@ -60,9 +60,9 @@ class DomainDirectory:
         return [each for each in self.others() if each.enabler.domain == self.domain]
 
     def active(self, domain: str) -> KnownEnabler | None:
-        """Return the reachable enabler that rules another domain, or this one in place of this one.
+        """Return the reachable enabler that rules a domain, except this enabler.
 
-        None: there is none.
+        None: no such enabler is reachable.
         """
         found = [
             each
@@ -76,9 +76,10 @@ class DomainDirectory:
         return sorted({each.enabler.domain for each in self.others()} - {self.domain})
 
     def larger(self) -> KnownEnabler | None:
-        """Return the reachable enabler of the smallest domain that contains this domain and more.
+        """Return the enabler of the smallest larger domain with a reachable enabler.
 
-        None: there is none.
+        A larger domain has all sites of this domain, and further ones. None: no larger domain has a
+        reachable enabler.
         """
         fabric = self._fabric_view.whole
         if fabric is None:
@@ -101,7 +102,7 @@ class DomainDirectory:
     def owners(self, definitions: Iterable[Definition]) -> list[str]:
         """Return the domains that have all sources of a deployment, the smallest first.
 
-        Raises ``ConflictError`` if there is none.
+        Raises ``ConflictError`` if no domain has all sources.
         """
         fabric = self._fabric_view.whole
         if fabric is None:

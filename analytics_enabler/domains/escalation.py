@@ -19,7 +19,7 @@ PATIENCE_MS = 30_000
 
 
 class Escalation:
-    """Passes deployments whose tasks no worker of the domain can run to the next larger domain.
+    """Moves deployments that no worker of the domain can run to the next larger domain.
 
     The insights, and the times of their results, remain.
     """

@@ -42,7 +42,7 @@ def sources_of(definition: Definition, sites: Sites) -> frozenset[str] | None:
 
 
 def _named(condition: Expression | None, sites: Sites) -> frozenset[str] | None:
-    """Return the existing sites to which a condition limits points; None: it does not."""
+    """Return the existing sites to which a condition limits points; None: all sites."""
     found: frozenset[str] | None = None
     for term in () if condition is None else conjuncts(fold(condition)):
         match term:

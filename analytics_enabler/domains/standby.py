@@ -19,10 +19,10 @@ log = get_logger(__name__)
 
 
 class StandbyCopy:
-    """Copies the streams of deployments and placements of a domain into those at this site.
+    """Copies the deployments and placements of the active enabler to the streams at this site.
 
-    Deployments that only this site has were accepted here while the sites could not reach each
-    other: the active enabler receives them.
+    Deployments that exist only at this site were accepted during a split, and are sent to the
+    active enabler.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class StandbyCopy:
     async def promote(self, above: int | None) -> None:
         """Claim the streams of this site, with a generation greater than ``above``.
 
-        ``above``: the greatest generation of the other enablers of the domain; None: there is none.
+        ``above``: the greatest generation of the other enablers of the domain; None: no others.
         """
         self._of = None
         await self._deployments.refresh()
@@ -63,7 +63,7 @@ class StandbyCopy:
         try:
             await self._update(active)
         except BaseException:
-            # The next call begins again, because events that were read may not be copied.
+            # The next call reads all events again: some of those read now may not be copied.
             self._of = None
             raise
 
@@ -87,7 +87,7 @@ class StandbyCopy:
         self._of = (active.site, active.enabler.generation)
 
     async def _resubmit(self, active: KnownEnabler, known: dict[str, Event]) -> None:
-        """Send the active enabler the deployments that it has never had, or only in part."""
+        """Send the active enabler the deployments that it lacks, or has in an older version."""
         for deployment in self._deployments.all():
             event = known.get(deployment.id)
             if event is not None and not _is_newer(deployment, event):
@@ -95,7 +95,7 @@ class StandbyCopy:
             try:
                 await self._proxy.adopt(active, deployment)
             except UnavailableError as error:
-                # It remains stored here, and is sent again when the active enabler changes.
+                # The deployment remains stored here, and is sent again to the next active enabler.
                 log.error("resubmission_failed", deployment=deployment.id, reason=error.message)
             else:
                 log.info("deployment_resubmitted", deployment=deployment.id, site=active.site)

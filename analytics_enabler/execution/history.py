@@ -24,7 +24,7 @@ Nodes = Mapping[Group, Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class ObservedWorkers:
-    """The ``available`` workers (worker -> site), and which are ``dead`` or ``suspected``."""
+    """The ``available`` workers (worker -> site), and the ``dead`` and ``suspected`` workers."""
 
     available: Mapping[str, str]
     dead: Collection[str] = ()
@@ -50,7 +50,7 @@ class ExecutionHistory:
             self._nodes = nodes
 
     def observe(self, nodes: Nodes, workers: ObservedWorkers) -> None:
-        """Record what has changed since the last observation; ``nodes``: of the placements now."""
+        """Record what has changed since the last observation; ``nodes``: the present placements."""
         self._observe_placements(nodes, workers)
         if not self._decisions.is_loaded:
             return

@@ -67,7 +67,7 @@ def unreachable_site(site: str, since: int | None, own_site: str, consequence: s
 def site_without_worker(
     site: str, since: int | None, former: Sequence[str], others: Sequence[str] = ()
 ) -> Outage:
-    """Return the outage of a reachable site that has no worker, and that no other worker reads.
+    """Return the outage of a reachable site without a worker, whose points no worker reads.
 
     ``former``: its last workers. ``others``: why workers at other sites do not read its points.
     """

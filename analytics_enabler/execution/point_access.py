@@ -14,7 +14,7 @@ from mistbow.fabric import Fabric
 
 
 class PointAccess:
-    """Which workers can read the points of which sites, according to a snapshot of the fabric."""
+    """The sites whose points can be read from other sites, and the reads of these points."""
 
     def __init__(self, fabric: Fabric) -> None:
         self._fabric = fabric

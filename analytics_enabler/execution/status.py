@@ -83,7 +83,7 @@ class ExecutionStatus:
     def observe(self, deployments: Iterable[Deployment]) -> None:
         """Record which tasks are not placed, which schedulers fail, and the states of insights.
 
-        The records are for the times at which outages and states began.
+        Reports take the beginnings of outages and states from these records.
         """
         self._unplaced.update(
             (group.id, task)
@@ -294,7 +294,7 @@ class ExecutionStatus:
                 yield MissingSite(site, reported[site] or None, why)
 
     def _partial_outages(self, group: Group, task: str, fragment: Partial) -> Iterator[Outage]:
-        """Yield the outages because of which a partial fragment sends no panes."""
+        """Yield the outages that stop a partial fragment from sending panes."""
         node = self.node(group, task)
         if node is None:
             if reasons := self._refusals(group, task):
@@ -348,7 +348,7 @@ class ExecutionStatus:
     def _outages_of_unplaced(
         self, group: Group, task: str, fragment: Fragment, reasons: Sequence[str]
     ) -> Iterator[Outage]:
-        """Yield the outages because of which no worker runs a task."""
+        """Yield the outages that leave a task without a worker."""
         site = data_site(fragment)
         if site is not None and self._fabric_view.unreachable_since(site) is not None:
             yield self._cut(site, fragment, None)
@@ -367,7 +367,7 @@ class ExecutionStatus:
             yield unplaced_task(group.id, task, self._unplaced.get((group.id, task)), reasons)
 
     def _killed(self, nodes: Collection[str | None]) -> Iterator[Outage]:
-        """Yield the outages of those nodes that were killed for lack of memory."""
+        """Yield the outages of the nodes whose workers were killed for lack of memory."""
         fabric = self._fabric_view.fabric
         for site in () if fabric is None else fabric.sites:
             for worker in site.workers:

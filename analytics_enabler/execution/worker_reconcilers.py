@@ -39,7 +39,7 @@ log = get_logger(__name__)
 
 INTERVAL_S = 0.5
 _RETRY_S = 0.1
-"""The time (s) after which a failed request is first repeated, so that a death is soon certain."""
+"""The delay (s) of the first retry of a failed request: short, to detect a death soon."""
 
 PATIENCE_S = 4.0
 MAX_REFUSALS = 2
@@ -61,11 +61,10 @@ _CHECK_S = 0.25
 class DesiredFragments:
     """The fragments that a worker should run; ``fragments``: fragment id -> fragment.
 
-    A running fragment that is not desired is stopped, unless ``retained`` contains the owner (group
-    id, site) of this partial fragment: of any version, since former merges read former versions.
-    ``moving``: the ids of the fragments that other workers should run, but do not run yet. If this
-    worker runs such a fragment, the fragment is neither stopped nor started again: the worker to
-    which it moves takes over.
+    Other running fragments are stopped, with two exceptions. ``retained``: the owners of partial
+    fragments that run on in any version, since former merges read former versions. ``moving``: the
+    ids of the fragments that other workers should run, but do not run yet. This worker neither
+    stops nor restarts a moving fragment, until the other worker takes over.
     """
 
     fragments: Mapping[str, Fragment] = field(default_factory=dict)
@@ -121,7 +120,7 @@ class WorkerReconciler:
 
         ``on_change``: called when the worker is suspected, dead or alive again. ``is_known``:
         whether the worker may have fragments already. Any other worker is considered dead until it
-        answers, so that no fragment moves to an address at which no worker is.
+        answers, so that no fragment moves to an address without a worker.
         """
         self.worker = worker
         self.desired: DesiredFragments | None = None

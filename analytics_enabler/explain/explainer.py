@@ -109,7 +109,7 @@ class Explainer:
     async def warnings(
         self, deployment: Deployment, running: Sequence[Generation]
     ) -> list[Diagnostic]:
-        """Return a warning for each site whose points a worker elsewhere reads, or no worker.
+        """Return a warning for each site whose points are read from elsewhere, or not at all.
 
         ``running``: the generations of all running insights. While the fabric or the placement is
         unknown, there are no warnings.

@@ -1,4 +1,4 @@
-"""Warnings about sites whose points a worker at another site reads, or no worker."""
+"""Warnings about sites whose points are read from another site, or not at all."""
 
 from collections.abc import Iterator, Mapping
 

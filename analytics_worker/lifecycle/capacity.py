@@ -28,7 +28,7 @@ def cores(groups: Path = ROOT) -> float:
 
 
 def node_memory(groups: Path = ROOT) -> NodeMemory:
-    """Return the memory of the machine, or of the control group with the least, and what is free.
+    """Return the total and the free memory of the machine, or of the tightest control group.
 
     File cache that the kernel can reclaim is free. ``groups``: the folder of the control groups.
     """

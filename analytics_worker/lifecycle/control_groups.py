@@ -29,7 +29,7 @@ class MemoryGroup:
 
 
 def memory_groups(root: Path = ROOT) -> list[MemoryGroup]:
-    """Return the memory limits that apply to this process: of its control group and those above.
+    """Return the memory limits of this process: of its control group and of all groups above.
 
     ``root``: the folder of all control groups.
     """
@@ -49,7 +49,7 @@ def cpu_limits(root: Path = ROOT) -> list[float]:
 
 
 def oom_kills(root: Path = ROOT) -> int | None:
-    """Return how many processes of this process's control group the kernel has killed for memory.
+    """Return how many processes of the control group the kernel has killed for lack of memory.
 
     None: no control group has this number.
     """
@@ -63,7 +63,7 @@ def oom_kills(root: Path = ROOT) -> int | None:
 def _folders(root: Path, controller: str) -> Iterator[Path]:
     """Yield the folders of a controller for this process, the innermost first.
 
-    A container may see the path of its group on the host, but as folder only the group itself.
+    In a container, the path can be the one on the host, while the root is the container's group.
     """
     paths = dict(_memberships())
     for base, path in ((root / controller, paths.get(controller)), (root, paths.get(""))):

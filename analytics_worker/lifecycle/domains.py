@@ -6,7 +6,7 @@ from mistbow.errors import ConflictError, FencedError
 
 
 class Domains:
-    """Which domain each fragment belongs to, and under which lease each domain was ordered last.
+    """The domain of each fragment, and the lease of the newest order of each domain.
 
     Both are in memory only: after a restart of the worker, no fragment runs.
     """

@@ -39,7 +39,7 @@ class Kill(msgspec.Struct, frozen=True):
         return STEP_MS << min(self.repeats, _MAX_DOUBLINGS)
 
     def limit(self, now: int) -> FragmentLimit | None:
-        """Return the limit at a time (ms): one fragment less, later as many; None: no limit."""
+        """Return the limit at a time (ms): at first ``fragments`` - 1; None: no limit."""
         steps = max(now - self.at, 0) // self.step_ms
         if steps >= 2:
             return None

@@ -115,13 +115,13 @@ class MemoryBudget:
         if reading.demand_mb == 0:
             self._update_idle(reading.own_mb)
         elif reading.demand_mb >= self._excess_demand_mb:
-            # With fewer fragments, Java keeps memory of the former ones.
+            # With fewer fragments, Java does not return all of their memory.
             used = (reading.own_mb - self._idle_mb - FIRST_FRAGMENT_MB) / reading.demand_mb
             self._excess = min(max(used, 1.0), MAX_EXCESS)
             self._excess_demand_mb = reading.demand_mb
 
     def _update_idle(self, own_mb: float) -> None:
-        # Java keeps memory of former fragments, which new ones can use: so the least counts.
+        # New fragments can use memory that Java did not return: so the minimum counts.
         self._idle_mb = min(self._idle_mb, own_mb) if self._is_idle_measured else own_mb
         self._is_idle_measured = True
         self._settled_own_mb = self._idle_mb + FIRST_FRAGMENT_MB

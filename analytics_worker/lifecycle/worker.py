@@ -136,10 +136,10 @@ class AnalyticsWorker:
         return [] if self._announcer.refusal is None else [self._announcer.refusal]
 
     def obey(self, domain: str, order: Order) -> OrderAnswer:
-        """Make the fragments of a domain those of an order; leave those of other domains alone.
+        """Run the fragments of an order, and stop the other fragments of its domain.
 
-        A fragment that is refused delays no other. Raises ``FencedError`` if an order under a
-        greater lease was obeyed before, and ``UnavailableError`` while the library starts.
+        A refused fragment does not delay the others. Raises ``FencedError`` if the worker has
+        obeyed an order under a greater lease, and ``UnavailableError`` while the library starts.
         """
         self._started_library()
         refused: dict[str, str] = {}

@@ -50,7 +50,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault and the insight that it stops; ``end`` ends it; None: it ends by itself."""
+    """A fault, the insight that it stops, and its ``end``; None: the fault ends by itself."""
 
     name: str
     insight: str
@@ -106,7 +106,7 @@ class _Watch:
         self._insight = insight
 
     def newest(self) -> tuple[int, bool]:
-        """Return (newest tick in ms, whether it lacks no site); (0, False): none."""
+        """Return (newest tick in ms, whether it lacks no site); (0, False): no result."""
         try:
             rows = self._client.results(self._deployment, insight=self._insight, limit=1).results
         except MistbowError:

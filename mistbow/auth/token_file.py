@@ -150,9 +150,10 @@ def read_token_file(path: Path) -> TokenFile:
 
 @contextlib.contextmanager
 def token_file_lock(path: Path) -> Iterator[None]:
-    """Wait until no other process changes a token file, and let none do so in this context.
+    """Lock a token file against changes by other processes within the ``with``.
 
-    Otherwise, of two simultaneous changes one would be lost, and a revoked token could return.
+    Without the lock, one of two simultaneous changes would be lost, and a revoked token could
+    return.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     # The lock of the folder: the file itself is replaced by each change.

@@ -158,7 +158,7 @@ def fabric_routes(membership: FabricMembership, check_unused: Callable[[str], No
     @routes.delete("/enablers/{domain}", status_code=204, summary="Remove an enabler that leaves")
     @requires("admin")
     async def remove_enabler(domain: str) -> None:
-        """Remove the enabler of a domain; the status is 204 even if there is none."""
+        """Remove the enabler of a domain; the status is 204 also for an unknown enabler."""
         membership.remove_enabler(domain)
 
     return routes

@@ -40,7 +40,7 @@ _NEAR_MISSES = {
 """Wrong names of fields, in lower case -> the name of the field that a client may mean."""
 
 _READS_ONLY = ("nodes", "latest", "max_stale_ms")
-"""Fields that a deletion refuses, so that no hint names them."""
+"""Fields that no hint names, because deletions refuse them."""
 
 _PARAMETERS = ("site", "dry_run")
 _FALSE = ("0", "false", "no", "off")

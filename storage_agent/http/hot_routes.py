@@ -127,7 +127,7 @@ class HotRoutes:
 
 
 def _by_name(pairs: Sequence[tuple[bytes, bytes]]) -> Headers:
-    """Return headers by their names; of several equal names the last one, but ``Accept`` joined.
+    """Return headers by name: the last value of each name, but all values of ``Accept``.
 
     >>> _by_name([(b"accept", b"text/html"), (b"accept", b"*/*"), (b"x", b"1"), (b"x", b"2")])
     {b'accept': b'text/html, */*', b'x': b'2'}

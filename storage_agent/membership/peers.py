@@ -208,7 +208,7 @@ class Peers:
         return len(self._peers) <= MAX_TARGETS or peer.site in self._linked
 
     def _select_linked(self) -> None:
-        """Select the linked peers: of these alone, this agent stores the sites that they reach."""
+        """Select the linked peers, and forget which sites the other peers reach."""
         if len(self._peers) <= MAX_TARGETS:
             return
         latencies = {peer.site: peer.latency_ms for peer in self._peers.values()}

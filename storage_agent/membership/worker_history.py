@@ -8,8 +8,8 @@ from storage_agent.decay import DecayingCount, stability
 HALF_LIFE_MS = 3_600_000
 DEATH = 1.0
 SUSPICION = 0.25
-"""``DEATH`` and ``SUSPICION``: the amounts that a death (or a restart without a farewell) and a
-suspicion add to the instability of a worker.
+"""The amounts by which a death (or a restart without a farewell) and a suspicion increase the
+instability of a worker.
 """
 
 _MAX_WORKERS = 1000

@@ -1,4 +1,4 @@
-"""The deployments of a storm, with the generations of their insights, as a user knows them."""
+"""The deployments of a storm, with the generations of their insights."""
 
 import random
 import threading
@@ -156,7 +156,7 @@ class Deployments:
             self._paused.clear()
 
     def refresh(self) -> None:
-        """Learn the generations of all deployments."""
+        """Read the generations of all deployments."""
         with self._lock:
             for deployment in self._current.values():
                 deployment.learn(self._insist(lambda client, each=deployment: client.show(each.id)))  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Six sites, of which one has a worker: results over all six equal the oracle's."""
+"""Six sites with one worker in all: results over all six equal the oracle's."""
 
 import json
 import time

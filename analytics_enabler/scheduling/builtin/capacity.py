@@ -12,7 +12,7 @@ from analytics_enabler.scheduling.model.snapshot import Fog
 _TOLERANCE = 1e-6
 
 _UNRELIABILITY_COST = 0.2
-"""The load that a node of reliability 0 seems to have in addition, when nodes are compared."""
+"""The load that is added to a node of reliability 0 when nodes are compared."""
 
 _SUSPECTED = "the node may have failed: it does not answer at present"
 

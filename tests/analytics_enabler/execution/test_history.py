@@ -23,7 +23,7 @@ BOTH = ObservedWorkers({"a": "cloud", "b": "edge"})
 
 
 class Sites:
-    """An agent whose fabric a test sets: two sites, of which ``edge`` may be unreachable."""
+    """An agent with a fabric of two sites; ``edge`` may be unreachable."""
 
     def __init__(self) -> None:
         self.edge_is_reachable = True
@@ -70,13 +70,13 @@ def scene() -> Scene:
     return made
 
 
-def told(decisions: list[Decision]) -> list[tuple[str, str, str]]:
+def as_texts(decisions: list[Decision]) -> list[tuple[str, str, str]]:
     return [(each.what, each.why, each.by) for each in decisions]
 
 
 def test_placements_of_one_reason_are_one_decision(scene: Scene) -> None:
     nodes = {ALL: {"merge": "a", "at-cloud": "a", "at-edge": "b"}}
-    assert told(scene.observe(nodes)) == [
+    assert as_texts(scene.observe(nodes)) == [
         (
             "fragments of all.fair are placed: at-cloud on a, at-edge on b, merge on a",
             "insights need it",
@@ -84,7 +84,7 @@ def test_placements_of_one_reason_are_one_decision(scene: Scene) -> None:
         )
     ]
     assert scene.observe(nodes) == []
-    assert told(scene.observe({})) == [
+    assert as_texts(scene.observe({})) == [
         (
             "fragments of all.fair are stopped: at-cloud on a, at-edge on b, merge on a",
             "no insight needs it",
@@ -100,14 +100,14 @@ def test_move_and_stop_name_the_lost_worker_or_the_refusal(scene: Scene) -> None
     scene.observe({ALL: {"merge": "a"}})
     dead = ObservedWorkers(BOTH.available, {"a"})
     moved, lost = scene.observe({ALL: {"merge": "b"}}, dead)
-    assert told([moved]) == [
+    assert as_texts([moved]) == [
         (
             "fragments of all.fair are moved: merge from a to b",
             "the worker a does not answer",
             "scheduler fair",
         )
     ]
-    assert told([lost]) == [("the worker a is dead", "the worker a does not answer", "enabler")]
+    assert as_texts([lost]) == [("the worker a is dead", "the worker a does not answer", "enabler")]
     (back,) = scene.observe({ALL: {"merge": "b"}})
     assert back.kind == "worker_returned"
     refusal = Refusal(job="all.fair", task="merge", node="b", reason="too little memory.")
@@ -120,7 +120,7 @@ def test_suspected_worker_is_recorded_before_it_is_dead_or_back(scene: Scene) ->
     scene.observe({ALL: {}})
     suspected = ObservedWorkers(BOTH.available, suspected={"a"})
     (found,) = scene.observe({ALL: {}}, suspected)
-    assert told([found]) == [
+    assert as_texts([found]) == [
         ("the worker a is suspected", "it has been silent for longer than usual", "enabler")
     ]
     assert scene.observe({ALL: {}}, suspected) == []

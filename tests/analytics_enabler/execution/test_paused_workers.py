@@ -1,4 +1,4 @@
-"""Two real workers at one site, of which one is paused: for seconds, and for longer."""
+"""Two real workers at one site; one is paused for seconds, and then for longer."""
 
 import os
 import signal
@@ -53,7 +53,7 @@ class TwoWorkers:
         return next((each.reliability for each in site.workers if each.name == name), 2.0)
 
     def newest(self, deployment: str) -> int:
-        """Return the time (ms) of the newest result; 0: there is none."""
+        """Return the time (ms) of the newest result; 0: no result."""
         return max((row.ts for row in self.enabler.results(deployment).results), default=0)
 
     @contextmanager

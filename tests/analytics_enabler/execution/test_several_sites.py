@@ -374,8 +374,8 @@ def test_points_of_site_without_worker_are_read_by_worker_elsewhere(fog: TwoSite
         eventually(lambda: "at cloud reads its points" in enabler.explain_text(MEAN))
         accepted = enabler.submit(f"{MEAN}; {HERE}")
         (warning,) = about_sites(accepted)
-        said = r"the site edge has no worker; the worker cloud-. at cloud reads its points"
-        assert re.fullmatch(said + r" \(\d+ ms away\)", warning)
+        pattern = r"the site edge has no worker; the worker cloud-. at cloud reads its points"
+        assert re.fullmatch(pattern + r" \(\d+ ms away\)", warning)
         eventually(lambda: len(fog.partials()) == 2)
         assert sorted(at.split()[1] for at in fog.partials().values()) == ["cloud", "edge"]
         _, merge = fog.merge()
@@ -391,7 +391,7 @@ def test_points_of_site_without_worker_are_read_by_worker_elsewhere(fog: TwoSite
             (read,) = insight.remote_reads
             assert (read.site, read.worker_site) == ("edge", "cloud")
             assert read.reason == "the site has no worker"
-        assert re.search(said, enabler.explain_text(PEAK))
+        assert re.search(pattern, enabler.explain_text(PEAK))
         edges = {e.source: e for e in enabler.explain(PEAK).groups[0].edges}
         assert not edges["edge/raw"].is_local
         before = fog.partials()
@@ -438,7 +438,7 @@ def test_site_that_is_cut_off_from_its_reader_is_named(fog: TwoSites) -> None:
         )
         (missing,) = shown.insights[0].missing_sites
         assert (missing.site, missing.since is None) == ("edge", False)
-        # Once the site is no longer only suspected, a new deployment says so at once.
+        # Once the site is no longer only suspected, a new deployment has a warning at once.
         eventually(lambda: "reads its points" not in enabler.explain_text(PEAK))
         (warning,) = about_sites(enabler.submit(PEAK))
         assert warning == ("no worker reads the points of the site edge: the site is unreachable")
