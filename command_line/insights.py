@@ -195,8 +195,7 @@ def pause(
 ) -> None:
     """Pause a deployment: its results end now, and are retained."""
     with enabler_client(url, token) as client:
-        deployment = client.pause(deployment_id)
-    _print_change(deployment, "paused", as_json)
+        _print_change(client.pause(deployment_id), "paused", as_json)
 
 
 @app.command()
@@ -205,8 +204,7 @@ def resume(
 ) -> None:
     """Resume a paused deployment; the pause remains a gap in its results."""
     with enabler_client(url, token) as client:
-        deployment = client.resume(deployment_id)
-    _print_change(deployment, "resumed", as_json)
+        _print_change(client.resume(deployment_id), "resumed", as_json)
 
 
 @app.command()

@@ -94,14 +94,7 @@ def decisions_of(
 ) -> list[Decision]:
     """Return the newest decisions; see ``DecisionLog.newest``."""
     return [
-        Decision(
-            at=each.at,
-            kind=each.kind,
-            subject=each.subject,
-            what=each.what,
-            why=each.why,
-            by=each.by,
-        )
+        Decision.model_validate(each, from_attributes=True)
         for each in decisions.newest(limit, since=since, subjects=subjects)
     ]
 

@@ -31,11 +31,26 @@ def logs_kept_off_stdout() -> None:
     structlog.configure(logger_factory=structlog.stdlib.LoggerFactory())
 
 
+@contextmanager
+def _running_ignite(folders: pytest.TempPathFactory) -> Iterator[IgniteServer]:
+    with IgniteServer(folders.mktemp("ignite"), durability="log") as server:
+        yield server
+
+
 @pytest.fixture(scope="session")
 def ignite_server(
     processes: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[IgniteServer]:
-    with IgniteServer(tmp_path_factory.mktemp("ignite"), durability="log") as server:
+    with _running_ignite(tmp_path_factory) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def other_ignite(
+    processes: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[IgniteServer]:
+    """The Ignite of a second site."""
+    with _running_ignite(tmp_path_factory) as server:
         yield server
 
 

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pytest
@@ -15,16 +14,14 @@ from analytics.plan.nodes import Insight, Pane, Plan, Window
 from analytics_worker.lifecycle.runner import FragmentRunner
 from analytics_worker.lifecycle.start_slot import StartSlot
 from analytics_worker.spark.library import SparkLibrary
-from ignite_server.ports import free_ports
-from ignite_server.server import IgniteServer
 from mistbow.client.agent import AgentClient
 from mistbow.streams.results import current_results
 from mistbow.streams.schemas import RAW, decisions_stream, panes_stream, results_stream
+from tests.analytics_worker.edge_and_cloud import EdgeAndCloud, edge_and_cloud
 from tests.analytics_worker.runner_context import running
 from tests.analytics_worker.ticks import at_ticks
 from tests.support.conditions import eventually
 from tests.support.sender import Sender
-from tests.support.services import Service, storage_agent
 from tests.support.traffic import Traffic
 
 PANES = (
@@ -38,56 +35,28 @@ WINDOWS = (
 REACH_MS = 60_000
 
 
-@dataclass(frozen=True)
-class EdgeAndCloud:
-    """The sites ``cloud`` and ``edge``, each with an agent; ``cloud`` stores the results."""
-
-    cloud: AgentClient
-    edge: AgentClient
-    edge_agent: Service
-
-    def stored(self) -> pa.Table:
-        """Return the points of both sites as one table."""
-        return pa.Table.from_pylist(
-            [
-                {"metric": series.metric, "entity": series.entity, "ts": v.ts, "value": v.value}
-                for agent in self.both
-                for node in agent.get(latest=False)
-                for series in node.data
-                for v in series.values
-            ]
-        )
-
-    @property
-    def both(self) -> tuple[AgentClient, AgentClient]:
-        """The clients of both agents."""
-        return self.cloud, self.edge
-
-    def frontier(self) -> int:
-        """Return the smaller of the two sites' frontiers (ms)."""
-        return min(agent.info(RAW).frontier for agent in self.both)
-
-
 @pytest.fixture(scope="module")
 def sites(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EdgeAndCloud]:
-    with ExitStack() as stack:
-        clients = []
-        ports = free_ports(2)
-        for name, port, peer in zip(("cloud", "edge"), ports, reversed(ports), strict=True):
-            home = tmp_path_factory.mktemp(name)
-            ignite = stack.enter_context(IgniteServer(home))
-            settings = {"node": name, "site": name, "peers": f"http://127.0.0.1:{peer}"}
-            service = stack.enter_context(storage_agent(home, ignite.port, port=port, **settings))
-            clients.append(AgentClient(service.url))
-            stack.callback(clients[-1].close)
-        eventually(
-            lambda: all(
-                {site.name for site in client.fabric().sites if site.reachable} == {"cloud", "edge"}
-                for client in clients
-            ),
-            what="both sites are members",
-        )
-        yield EdgeAndCloud(*clients, edge_agent=service)
+    with edge_and_cloud(tmp_path_factory) as sites:
+        yield sites
+
+
+def stored(sites: EdgeAndCloud) -> pa.Table:
+    """Return the points of both sites as one table."""
+    return pa.Table.from_pylist(
+        [
+            {"metric": series.metric, "entity": series.entity, "ts": v.ts, "value": v.value}
+            for agent in sites.both
+            for node in agent.get(latest=False)
+            for series in node.data
+            for v in series.values
+        ]
+    )
+
+
+def frontier(sites: EdgeAndCloud) -> int:
+    """Return the smaller of the two sites' frontiers (ms)."""
+    return min(agent.info(RAW).frontier for agent in sites.both)
 
 
 def plan(since: int, *, both: bool) -> Plan:
@@ -149,7 +118,7 @@ def results_equal_the_oracle(sites: EdgeAndCloud, group: str, since: int, until:
         found = {
             (r["insight"], r["key"], r["ts"]): r["value"] for r in rows if since < r["ts"] <= until
         }
-        points = sites.stored()
+        points = stored(sites)
         right = expected(points, since, until)
         assert found.keys() == right.keys(), (
             sorted(found.keys() - right.keys())[:5],
@@ -167,7 +136,7 @@ def test_results_equal_the_oracle_through_late_points_silence_and_restarts(
     spark: SparkSession, sites: EdgeAndCloud
 ) -> None:
     group = "all.fair"
-    since = sites.frontier()
+    since = frontier(sites)
     small, whole = (plan(since, both=both) for both in (False, True))
     begin = since - REACH_MS
     batches = Traffic().batches(500)
@@ -228,7 +197,7 @@ def test_results_equal_the_oracle_through_late_points_silence_and_restarts(
 @pytest.mark.timeout(600)
 def test_moved_merge_equals_the_oracle(spark: SparkSession, sites: EdgeAndCloud) -> None:
     group = "moved.fair"
-    since = sites.frontier()
+    since = frontier(sites)
     of = plan(since, both=True)
     partials = tuple(partial(of, site, group, "v1", since - REACH_MS) for site in ("cloud", "edge"))
     fragment = merge(of, group, *partials)

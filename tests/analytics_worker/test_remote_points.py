@@ -2,8 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass
 
 import msgspec
 import pytest
@@ -13,46 +11,20 @@ from analytics.plan.expressions import Source
 from analytics.plan.fragments import Partial, StreamLocation
 from analytics.plan.nodes import Pane
 from analytics_worker.lifecycle.runner import FragmentRunner
-from ignite_server.ports import free_ports
-from ignite_server.server import IgniteServer
-from mistbow.client.agent import AgentClient
 from mistbow.streams.schemas import RAW, panes_stream
+from tests.analytics_worker.edge_and_cloud import EdgeAndCloud, edge_and_cloud
 from tests.analytics_worker.runner_context import running
 from tests.support.conditions import eventually
-from tests.support.services import Service, storage_agent
 from tests.support.traffic import Traffic
 
 PANE = Pane(id="cpu", source=Source("cpu"), by=("entityID",), width_ms=1000)
 NAME = "all.fair.v1.edge"
 
 
-@dataclass(frozen=True)
-class EdgeAndCloud:
-    """The sites ``cloud`` and ``edge``."""
-
-    cloud: AgentClient
-    edge: AgentClient
-    edge_agent: Service
-
-
 @pytest.fixture
 def sites(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EdgeAndCloud]:
-    with ExitStack() as stack:
-        clients = []
-        ports = free_ports(2)
-        for name, port, peer in zip(("cloud", "edge"), ports, reversed(ports), strict=True):
-            home = tmp_path_factory.mktemp(name)
-            ignite = stack.enter_context(IgniteServer(home))
-            settings = {"node": name, "site": name, "peers": f"http://127.0.0.1:{peer}"}
-            service = stack.enter_context(storage_agent(home, ignite.port, port=port, **settings))
-            clients.append(AgentClient(service.url))
-            stack.callback(clients[-1].close)
-        cloud, edge = clients
-        eventually(
-            lambda: sum(site.reachable for site in cloud.fabric().sites) == 2,
-            what="both sites are members",
-        )
-        yield EdgeAndCloud(cloud, edge, edge_agent=service)
+    with edge_and_cloud(tmp_path_factory) as sites:
+        yield sites
 
 
 def panes(sites: EdgeAndCloud) -> Counter[tuple[str, int]]:

@@ -24,14 +24,6 @@ from tests.support.http_server import served
 from tests.support.ignite import empty
 
 
-@pytest.fixture(scope="session")
-def other_ignite(
-    processes: None, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[IgniteServer]:
-    with IgniteServer(tmp_path_factory.mktemp("other"), durability="log") as server:
-        yield server
-
-
 @dataclass
 class DomainSite:
     """A site with an agent, and with a worker that records what it receives."""

@@ -31,14 +31,6 @@ LONG = "long = COMPUTE AVG(cpu, 1 MINUTE) BY region EVERY 5 s"
 HERE = "here = COMPUTE AVG(cpu, 10 s) WHEN site == 'edge' EVERY 5 s"
 
 
-@pytest.fixture(scope="session")
-def edge_ignite(
-    processes: None, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[IgniteServer]:
-    with IgniteServer(tmp_path_factory.mktemp("edge"), durability="log") as server:
-        yield server
-
-
 @dataclass
 class TwoSites:
     """Two sites: ``cloud`` with an enabler and two workers, ``edge`` with one worker."""
@@ -110,12 +102,12 @@ def _waited(probe):  # type: ignore[no-untyped-def]
 def fog(
     agent_settings: AgentSettings,
     ignite_server: IgniteServer,
-    edge_ignite: IgniteServer,
+    other_ignite: IgniteServer,
     tmp_path: Path,
 ) -> Iterator[TwoSites]:
     cloud_port, edge_port = free_ports(2)
     urls = [f"http://127.0.0.1:{port}" for port in (cloud_port, edge_port)]
-    empty(edge_ignite)
+    empty(other_ignite)
 
     def agent(site: str, url: str, ignite: int, peers: str) -> AgentSettings:
         return AgentSettings(
@@ -128,7 +120,7 @@ def fog(
         )
 
     cloud = agent("cloud", urls[0], ignite_server.port, urls[1])
-    edge = agent("edge", urls[1], edge_ignite.port, urls[0])
+    edge = agent("edge", urls[1], other_ignite.port, urls[0])
     workers = {name: RecordingWorker(name) for name in ("cloud-a", "cloud-b", "edge-a")}
     with ExitStack() as stack:
         stack.enter_context(served(create_app(cloud), cloud_port))

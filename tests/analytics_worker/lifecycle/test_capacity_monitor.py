@@ -6,9 +6,7 @@ from pathlib import Path
 import pytest
 
 from analytics.plan.demand import MAX_MEMORY_MB, PARTIAL
-from analytics.plan.expressions import Source
-from analytics.plan.fragments import Fragment, Partial, StreamLocation
-from analytics.plan.nodes import Pane
+from analytics.plan.fragments import Fragment
 from analytics_worker.lifecycle.capacity import NodeMemory
 from analytics_worker.lifecycle.capacity_monitor import CapacityMonitor, Measures
 from analytics_worker.lifecycle.kill_record import KillRecord
@@ -19,17 +17,9 @@ from analytics_worker.lifecycle.memory_budget import (
 )
 from mistbow.errors import CapacityError
 from mistbow.fabric import Worker
+from tests.analytics_worker.lifecycle.fragments import partial
 
 WORKER = Worker(name="w", url="http://w", cores=1, memory_mb=1, cores_free=1, memory_free_mb=1)
-
-
-def partial(number: int) -> Partial:
-    place = StreamLocation("x", "raw")
-    pane = Pane(id="p", source=Source("cpu"), by=(), width_ms=1000)
-    return Partial(
-        id=f"g.at-x.{number}", source=place, target=place, panes=(pane,), grain_ms=1000,
-        lookback_ms=1000, begin=0,
-    )  # fmt: skip
 
 
 class Node:
@@ -65,7 +55,7 @@ class Node:
 
     def run_many(self, numbers: Iterable[int]) -> None:
         for number in numbers:
-            self.run(partial(number))
+            self.run(partial(f"g.at-x.{number}"))
 
     @property
     def announced(self) -> Worker:
@@ -92,7 +82,7 @@ def test_fragments_are_admitted_until_memory_is_used_up(node: Node) -> None:
     capacity_mb = node.announced.memory_free_mb
     fitting = int(capacity_mb // PARTIAL.memory_mb)
     for number in range(fitting):
-        node.run(partial(number))
+        node.run(partial(f"g.at-x.{number}"))
     assert node.announced.memory_free_mb == capacity_mb  # used by fragments, or free
     assert node.monitor.announced(WORKER).memory_mb == node.limit_mb
     with pytest.raises(CapacityError) as refused:
@@ -130,12 +120,12 @@ def test_fragments_are_not_refused_for_noise(node: Node) -> None:
     while node.announced.memory_free_mb >= (len(node.fragments) + 1) * PARTIAL.memory_mb:
         node.others_mb = 75.0
         node.monitor.measure()
-        node.run(partial(len(node.fragments)))
+        node.run(partial(f"g.at-x.{len(node.fragments)}"))
 
 
 def test_handover_lowers_no_budget_and_a_second_one_waits_for_memory(node: Node) -> None:
     for number in range(int(node.announced.memory_free_mb // PARTIAL.memory_mb)):
-        node.run(partial(number))
+        node.run(partial(f"g.at-x.{number}"))
     node.settle()
     node.others_mb += node.announced.memory_free_mb % PARTIAL.memory_mb  # now it is full
     node.monitor.measure()
@@ -150,13 +140,13 @@ def test_handover_lowers_no_budget_and_a_second_one_waits_for_memory(node: Node)
 def test_restarted_worker_refuses_the_load_under_which_it_was_killed(tmp_path: Path) -> None:
     killed = Node(tmp_path)
     for number in range(3):
-        killed.run(partial(number))
+        killed.run(partial(f"g.at-x.{number}"))
     killed.others_mb = 1900 - IDLE_MB - FIRST_FRAGMENT_MB - 3 * PARTIAL.memory_mb - 10
     killed.monitor.measure()
     node = Node(tmp_path)
     assert node.announced.limit is not None
     assert node.announced.memory_free_mb == 2 * MAX_MEMORY_MB
-    node.run(partial(0))
-    node.run(partial(1))
+    node.run(partial("g.at-x.0"))
+    node.run(partial("g.at-x.1"))
     with pytest.raises(CapacityError, match="at most 2 fragments after it was killed"):
-        node.run(partial(2))
+        node.run(partial("g.at-x.2"))

@@ -9,9 +9,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from analytics.plan.expressions import Source
-from analytics.plan.fragments import Partial, StreamLocation
-from analytics.plan.nodes import Pane
+from analytics.plan.fragments import Partial
 from analytics_worker.evaluate.operator_failures import OperatorFailure
 from analytics_worker.lifecycle import runner
 from analytics_worker.lifecycle.runner import FragmentRunner
@@ -23,17 +21,10 @@ from mistbow.client.agent import AgentClient
 from mistbow.clock import system_clock
 from mistbow.errors import FencedError
 from mistbow.streams.models import StreamInfo, WriterState
+from tests.analytics_worker.lifecycle.fragments import partial
 from tests.support.conditions import eventually
 
-FIRST = Partial(
-    id="f",
-    source=StreamLocation("n1", "raw"),
-    target=StreamLocation("n1", "panes"),
-    panes=(Pane(id="p", source=Source("x"), by=(), width_ms=1000),),
-    grain_ms=1000,
-    lookback_ms=5000,
-    begin=0,
-)
+FIRST = partial("f")
 SECOND = msgspec.structs.replace(FIRST, lookback_ms=9000)
 THIRD = msgspec.structs.replace(FIRST, lookback_ms=7000)
 

@@ -10,9 +10,6 @@ import msgspec
 import pytest
 from fastapi import FastAPI, Request
 
-from analytics.plan.expressions import Source
-from analytics.plan.fragments import Partial, StreamLocation
-from analytics.plan.nodes import Pane
 from analytics.plan.orders import Lease, order_of
 from analytics_worker.lifecycle.kill_record import STEP_MS
 from analytics_worker.lifecycle.worker import AnalyticsWorker
@@ -22,18 +19,11 @@ from mistbow.clock import system_clock
 from mistbow.domains import DEFAULT_DOMAIN
 from mistbow.errors import CapacityError
 from mistbow.fabric import Worker
+from tests.analytics_worker.lifecycle.fragments import partial
 from tests.support.conditions import eventually
 from tests.support.http_server import served
 
-PARTIAL = Partial(
-    id="g.0123abcd.n1",
-    source=StreamLocation("n1", "raw"),
-    target=StreamLocation("n1", "panes"),
-    panes=(Pane(id="p", source=Source("x"), by=(), width_ms=1000),),
-    grain_ms=1000,
-    lookback_ms=5000,
-    begin=0,
-)
+PARTIAL = partial("g.0123abcd.n1")
 
 
 @dataclass
