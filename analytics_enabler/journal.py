@@ -110,8 +110,8 @@ class EventJournal(Generic[Event]):
         return self._lease
 
     @property
-    def held(self) -> Lease | None:
-        """The lease of this enabler, as far as known; None: not claimed yet, or fenced."""
+    def current_lease(self) -> Lease | None:
+        """The lease of this enabler; None: not claimed yet, or fenced."""
         return None if self.fenced else self._lease
 
     @property

@@ -111,7 +111,7 @@ def create_app(
     announcer = EnablerAnnouncer(
         agent,
         announced,
-        lambda: deployments.held if role.is_known else None,
+        lambda: deployments.current_lease if role.is_known else None,
         lambda: role.is_active,
     )
     escalation = Escalation(directory, proxy, deployments, reconciler.status, role, clock)

@@ -9,7 +9,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Onsets(Generic[K]):
-    """The conditions that hold now, each with the time (ms) at which it was first observed.
+    """The present conditions, each with the time (ms) at which it was first observed.
 
     >>> times = iter([10, 20])
     >>> onsets = Onsets[str](lambda: next(times))
@@ -24,7 +24,7 @@ class Onsets(Generic[K]):
         self._times: dict[K, int] = {}
 
     def update(self, present: Iterable[K]) -> None:
-        """Replace the conditions; those that held before keep their times."""
+        """Replace the conditions; those that remain have the same times as before."""
         now = self._clock()
         self._times = {condition: self._times.get(condition, now) for condition in present}
 
@@ -33,5 +33,5 @@ class Onsets(Generic[K]):
         return self._times.setdefault(condition, self._clock())
 
     def get(self, condition: K) -> int | None:
-        """Return the time (ms) at which a condition began; None: the condition does not hold."""
+        """Return the time (ms) at which a condition began; None: the condition is false."""
         return self._times.get(condition)

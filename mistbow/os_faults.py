@@ -21,7 +21,7 @@ _HINTS = {
 
 @dataclass(frozen=True, slots=True)
 class OsFault:
-    """An expected fault: ``message`` says what failed and where, ``hint`` what to do."""
+    """An expected fault. ``message``: what failed, and where. ``hint``: what to do."""
 
     message: str
     hint: str

@@ -25,7 +25,7 @@ SERVICES: dict[str, Callable[[Path], FastAPI]] = {
     "monitor": lambda home: monitor(MonitorSettings(home=home)),
 }
 
-# They show what the API is, to anyone whose token is known at all.
+# They describe the API to anyone with a valid token.
 DOCUMENTS = DOCUMENTATION_PATHS
 
 

@@ -278,9 +278,9 @@ class Deployments:
                 self._record(DecisionKind.DEPLOYMENT_SUBMITTED, deployment, what, why, ENABLER)
 
     @property
-    def held(self) -> Lease | None:
-        """The lease of this enabler, as far as known; None: not claimed yet, or fenced."""
-        return self._journal.held
+    def current_lease(self) -> Lease | None:
+        """The lease of this enabler; None: not claimed yet, or fenced."""
+        return self._journal.current_lease
 
     @property
     def fenced(self) -> bool:

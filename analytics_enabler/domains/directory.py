@@ -72,7 +72,7 @@ class DomainDirectory:
         return max(found, key=lambda each: each.rank, default=None)
 
     def other_domains(self) -> list[str]:
-        """Return the names of the other domains that are known, whether reachable or not."""
+        """Return the names of the other domains, whether reachable or not."""
         return sorted({each.enabler.domain for each in self.others()} - {self.domain})
 
     def larger(self) -> KnownEnabler | None:
@@ -93,7 +93,7 @@ class DomainDirectory:
         return self.active(min(found)[1]) if found else None
 
     def _selectors(self) -> dict[str, Selector]:
-        """Return domain -> sites, for all known domains."""
+        """Return domain -> sites, for this domain and all others."""
         domains = {self.domain: self._selector}
         for each in self.others():
             domains.setdefault(each.enabler.domain, each.enabler.sites)

@@ -44,7 +44,7 @@ class StandbyCopy:
     @property
     def lease(self) -> Lease | None:
         """The lease of this enabler; None: not claimed yet, or fenced."""
-        return self._deployments.held
+        return self._deployments.current_lease
 
     async def promote(self, above: int | None) -> None:
         """Claim the streams of this site, with a generation greater than ``above``.

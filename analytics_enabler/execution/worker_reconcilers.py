@@ -253,7 +253,7 @@ class WorkerReconciler:
         except MistbowError as error:
             self.observed = {}
             match error.__cause__:
-                # Nothing was refused: a name that does not resolve says nothing about the worker.
+                # Nothing was refused: a name that does not resolve is no evidence about the worker.
                 case httpx.TimeoutException() | UnresolvedNameError():
                     self._note_contact(_Contact.TIMEOUT)
                 case httpx.RequestError():

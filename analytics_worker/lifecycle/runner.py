@@ -8,7 +8,7 @@ the other query does not read.
 
 If the first query runs on another worker, the second query starts without epochs of its own
 (``QueryLease``). When it has caught up, its runner claims the streams, and this fences the first
-query. A runner cannot know whether its fragment still runs elsewhere, so each query that finds
+query. A runner cannot find out whether its fragment runs elsewhere, so each query that finds
 results, but no other query of its runner, starts like this.
 """
 

@@ -50,10 +50,9 @@ class TargetWriter:
 
 
 def read_positions(query: EngineQuery) -> dict[str, Any]:
-    """Return the attribute ``read`` for the target: stream -> the position where a query may
-    resume.
+    """Return the attribute ``read`` of the target: stream -> position at which a query can resume.
 
-    The result is empty if no position is known or needed.
+    The result is empty for a whole fragment, and while a partial fragment has no such position.
     """
     fragment = query.fragment
     match fragment:

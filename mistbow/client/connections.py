@@ -137,7 +137,7 @@ async def _connect_first(
                     winner = task
                     return task.result()
                 failed = task.exception()
-        # The last failure: a timeout says more than a refusal before it.
+        # The last failure: a timeout is more informative than a refusal before it.
         assert failed is not None  # noqa: S101 - there is at least one address
         raise failed
     finally:

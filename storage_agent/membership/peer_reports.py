@@ -16,7 +16,7 @@ class PeerReports:
         _, before = self._reports.get(report.site, (0, None))
         if before is None or _key(before) != _key(report):
             self.version += 1
-            # The newest reports are last, so that ``since`` ends at the first known report.
+            # The newest reports are last, so that ``since`` can stop at the first older report.
             self._reports.pop(report.site, None)
             self._reports[report.site] = self.version, report
 

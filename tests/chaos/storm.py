@@ -74,7 +74,7 @@ class Storm:
         )
 
     def _inject(self, step: Step) -> int | None:
-        """Return the time at which a fault was injected; None: its precondition did not hold."""
+        """Return the time at which a fault was injected; None: its precondition was false."""
         fault = _BY_NAME[step.fault]
         at = system_clock()
         try:

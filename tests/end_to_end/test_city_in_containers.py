@@ -162,5 +162,5 @@ def test_results_equal_the_oracle_s_through_deaths_and_cuts(city: EmulatedCity) 
         )
         assert after - died < 6 * GOAL_MS
     agent.close()
-    # The cut was felt, and told: a merge that began after it need not have felt it.
+    # Results report the cut, except those of a merge that began after it.
     assert "edge-north" in missing

@@ -153,7 +153,7 @@ class HandoverFog:
     def await_writer(
         self, what: str, condition: Callable[[str, FragmentStatus], bool]
     ) -> tuple[str, FragmentStatus]:
-        """Wait until one worker runs the fragment with the results, and a condition holds."""
+        """Wait until one worker runs the fragment with the results, and a condition is true."""
 
         def found() -> tuple[str, FragmentStatus] | None:
             writer = self.writer()

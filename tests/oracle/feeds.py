@@ -209,7 +209,7 @@ def _texts(draw: st.DrawFn, fed: Fed) -> str:
     by = draw(st.lists(st.sampled_from(_ATTRIBUTES), max_size=2, unique=True))
     attribute = draw(st.sampled_from([None, None, *_ATTRIBUTES]))
     if attribute and "metric" in fed.definition and canonical(attribute) not in fed.attributes:
-        by.append(attribute)  # else it may be a metric: which there are is not known
+        by.append(attribute)  # without BY, the name might be a metric's
     keys = f" BY {', '.join(by)}" if by else ""
     if attribute:
         chosen_metric = draw(metrics)

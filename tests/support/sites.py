@@ -62,7 +62,7 @@ class AgentSite:
 def site_of(client: AgentClient, name: str) -> Site:
     """Return a site as an agent describes it.
 
-    Raises ``AssertionError`` while the agent does not know the site.
+    Raises ``AssertionError`` while the agent does not list the site.
     """
     found = {site.name: site for site in client.fabric().sites}
     assert name in found, f"{name} is not among {sorted(found)}"

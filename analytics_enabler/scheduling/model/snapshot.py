@@ -34,7 +34,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     ``operators``: the installed operators from other packages. ``clock_mhz``: the clock speed; 0:
     unknown. The free capacity includes the capacity that tasks of the same scheduling request
     already use, because these tasks are placed again. ``suspected``: whether the node may have
-    failed; it keeps its tasks, but gets no further tasks. ``reliability``: from 0 to 1; each recent
+    failed; its tasks stay there, but it gets no others. ``reliability``: from 0 to 1; each recent
     failure of the node lowers it.
 
     The other facts are None if they are unknown. ``price_per_core_hour``: the price of one core for

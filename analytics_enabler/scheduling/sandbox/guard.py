@@ -128,7 +128,7 @@ def _decide_request(
     excess = _excess_cost(first, decision, request.fog)
     if excess is None:
         return decision
-    # A scheduler need not know prices: it has a second try, on the cheapest nodes alone.
+    # A scheduler may ignore prices: it has a second try, on the cheapest nodes alone.
     cheap = restrict(request.fog, cheapest_nodes(first, request.fog))
     if cheap.nodes != request.fog.nodes and not (first.confined and first.confined.dedicated):
         cheap_request = msgspec.structs.replace(request, fog=cheap)

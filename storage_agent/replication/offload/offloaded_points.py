@@ -65,7 +65,7 @@ class OffloadedPoints:
     """
 
     def __init__(self, membership: FabricMembership) -> None:
-        # Held from a decision that depends on the offloads and the copies until it is stored.
+        # Locked from a decision that depends on the offloads and the copies until it is stored.
         self.changing = asyncio.Lock()
         self._membership = membership
         self._streams: Streams | None = None

@@ -87,7 +87,7 @@ def test_one_that_fails_leaves_its_answer_open_and_the_others_theirs() -> None:
         values_of("DYING", 1, 2)
         == [(None, f"the operator's process ended before it answered (exit code 7){rests}")] * 2
     )
-    # Its pipe closes before it ends, and its code is told all the same.
+    # Its pipe closes before it ends, and its exit code is reported all the same.
     assert values_of("CLOSING", 1) == [
         (None, f"the operator's process ended before it answered (exit code 5){rests}")
     ]

@@ -118,7 +118,7 @@ class StateScene:
             for row in composed
         }
 
-    def say(self, given: Values) -> dict[tuple[str, int], float]:
+    def run(self, given: Values) -> dict[tuple[str, int], float]:
         """Store points, and compute the insight; return (entity, tick number) -> value."""
         self.arrive(given)
         return self.compose(given)
@@ -167,10 +167,10 @@ def scene(agent: AgentClient, tmp_path: Path) -> StateScene:
 
 
 def test_query_continues_from_the_states_before_its_batch(scene: StateScene) -> None:
-    assert scene.say([(1, "a", 5.0), (2, "a", 6.0), (2, "b", 1.0)]) == {
+    assert scene.run([(1, "a", 5.0), (2, "a", 6.0), (2, "b", 1.0)]) == {
         ("a", 1): 1, ("a", 2): 2, ("b", 2): 1
     }  # fmt: skip
-    third = scene.say([(3, "a", 7.0)])
+    third = scene.run([(3, "a", 7.0)])
     assert third == {("a", 3): 3}
     # It comes again: to the same process, to another one, and to another query.
     assert scene.compose([(3, "a", 7.0)]) == third
@@ -184,9 +184,9 @@ def test_query_continues_from_the_states_before_its_batch(scene: StateScene) -> 
 def test_states_are_read_back_to_a_snapshot_with_idle_keys(
     scene: StateScene,
 ) -> None:
-    scene.say([(1, "idle", 1.0), (1, "a", 1.0)])
+    scene.run([(1, "idle", 1.0), (1, "a", 1.0)])
     for start in range(2, 300, 50):
-        scene.say([(at, "a", 1.0) for at in range(start, start + 50)])
+        scene.run([(at, "a", 1.0) for at in range(start, start + 50)])
     first = scene.begin + 302 * SECOND
     known = read_back(
         scene.agent, scene.access.location.stream, accumulators_of(scene.plan), first
@@ -196,22 +196,22 @@ def test_states_are_read_back_to_a_snapshot_with_idle_keys(
     assert known.before(accumulator.id, '{"entityID":"idle"}', first) is not None
     assert {len(entries) for entries in entry_by_key.values()} == {1}
     state_stream._cached.clear()
-    assert scene.say([(302, "idle", 1.0), (302, "a", 1.0)]) == {("idle", 302): 2, ("a", 302): 302}
+    assert scene.run([(302, "idle", 1.0), (302, "a", 1.0)]) == {("idle", 302): 2, ("a", 302): 302}
 
 
 def test_query_continues_from_states_corrected_for_late_points(scene: StateScene) -> None:
-    scene.say([(at, "a", 1.0) for at in range(1, 70)])
-    scene.say([(70, "a", 1.0), (70, "b", 1.0)])
+    scene.run([(at, "a", 1.0) for at in range(1, 70)])
+    scene.run([(70, "a", 1.0), (70, "b", 1.0)])
     # Also one of a key that there was not, before the snapshot at 69.
     scene.arrive([(3, "a", 2.0), (3, "c", 2.0)])
     assert scene.correct(3, frontier=70) == 70
-    assert scene.say([(71, "a", 1.0), (71, "c", 1.0)]) == {("a", 71): 72, ("c", 71): 2}
+    assert scene.run([(71, "a", 1.0), (71, "c", 1.0)]) == {("a", 71): 72, ("c", 71): 2}
     assert scene.counts() == scene.right()
     head = scene.agent.info(scene.access.location.stream).head
     scene.correct(3, frontier=71)
     assert scene.agent.info(scene.access.location.stream).head == head  # nothing differs
     state_stream._cached.clear()
-    assert scene.say([(200, "c", 1.0)]) == {("c", 200): 3}
+    assert scene.run([(200, "c", 1.0)]) == {("c", 200): 3}
 
 
 class CountingClient(AgentClient):
@@ -235,7 +235,7 @@ def test_states_are_corrected_where_days_end_at_a_time_of_day(
 ) -> None:
     days = Ticks(DAY_MS, TimeOfDay(23 * 3_600_000, "-03:30"))
     scene = StateScene(agent, tmp_path, days, early_ms=DAY_MS - 1)
-    scene.say([(at, entity, 1.0) for at in range(1, 5) for entity in "ab"])
+    scene.run([(at, entity, 1.0) for at in range(1, 5) for entity in "ab"])
     scene.arrive([(2, "a", 5.0), (3, "c", 5.0)])
     scene.agent = counting = CountingClient(agent.url)
     assert scene.correct(2, frontier=4) == 4
@@ -243,7 +243,7 @@ def test_states_are_corrected_where_days_end_at_a_time_of_day(
     scene.agent = agent
     assert len(counting.reads) <= 3, "a day is not read again for each of its minutes"
     assert scene.counts() == scene.right()
-    assert scene.say([(5, "a", 1.0)]) == {("a", 5): 6}
+    assert scene.run([(5, "a", 1.0)]) == {("a", 5): 6}
 
 
 def test_frequent_insight_is_corrected_apart_from_a_daily_one(
@@ -251,8 +251,8 @@ def test_frequent_insight_is_corrected_apart_from_a_daily_one(
 ) -> None:
     days, seconds = StateScene(agent, tmp_path, Ticks(DAY_MS)), StateScene(agent, tmp_path)
     days.access = seconds.access
-    days.say([(at, "a", 1.0) for at in range(1, 5)])
-    seconds.say([(at, "a", 1.0) for at in range(1, 71)])
+    days.run([(at, "a", 1.0) for at in range(1, 5)])
+    seconds.run([(at, "a", 1.0) for at in range(1, 71)])
     days.arrive([(4, "a", 5.0)])
     seconds.arrive([(3, "a", 5.0)])
     plans = days.plan, seconds.plan
@@ -280,7 +280,7 @@ def test_frequent_insight_is_corrected_apart_from_a_daily_one(
 
 
 def test_batch_during_a_correction_is_corrected_too(scene: StateScene) -> None:
-    scene.say([(1, "a", 1.0), (2, "a", 1.0)])
+    scene.run([(1, "a", 1.0), (2, "a", 1.0)])
     scene.arrive([(1, "a", 9.0), (3, "a", 1.0)])
     row = Row(metric=scene.metric, ts=scene.begin + 3 * SECOND)
     windows = windows_of(points([row]), scene.plan)
@@ -296,7 +296,7 @@ def test_batch_during_a_correction_is_corrected_too(scene: StateScene) -> None:
     assert stale["value"] == 3.0
     assert last == [3]  # so the batch's results are corrected as well
     assert scene.counts() == scene.right()
-    assert scene.say([(4, "a", 1.0)]) == {("a", 4): 5}
+    assert scene.run([(4, "a", 1.0)]) == {("a", 4): 5}
 
 
 def plan_of(scene: StateScene, *nodes: str) -> Plan:

@@ -64,7 +64,7 @@ class Load:
     ``points``: the number of threads that send points by /put; ``streams``: the number of threads
     that append rows, each to its own stream; ``most``: the maximum size of a body. After an error,
     a thread repeats the body, or abandons it with the probability 1 / ``patience`` (0: never). The
-    test cannot know whether an abandoned body is stored.
+    test cannot determine whether an abandoned body is stored.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A site's storage on a full disk: no secret and no traceback in logs, and each line says why."""
+"""A site's storage on a full disk: no secret and no traceback in logs; each line has a reason."""
 
 import json
 import os

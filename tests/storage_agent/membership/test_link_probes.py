@@ -60,7 +60,7 @@ def url(other: OtherSite) -> Iterator[str]:
 
 
 async def probed(url: str, is_done: Callable[[Peer], bool], interval_s: float = 3600) -> Peer:
-    """Probe the link to a site with a latency of 1 ms until a condition holds; return the peer."""
+    """Probe the link to a site, with a latency of 1 ms, until ``is_done``; return the peer."""
     own = Heartbeat(site="a", node="a", url="http://127.0.0.1:1", instance="a")
     peers = Peers(own, (), lambda: 0)
     peers.record_answer(url, Heartbeat(site="b", node="b", url=url, instance="b"), 2.0)
