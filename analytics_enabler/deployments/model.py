@@ -1,6 +1,6 @@
 """Deployments and their history as immutable data, stored as JSON."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -21,7 +21,7 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
     """One definition of an insight, in force for the ticks in ``(since, until]``.
 
     ``scope``: the only site that the insight reads; None: all sites. The scope never changes.
-    ``settled``: the generation has ended, and the results for all its ticks are written.
+    ``settled``: the generation has ended, and the results for all its ticks are final.
     ``paused``: the generation has ended because its deployment was paused, and still defines its
     insight; the resumption starts the next generation.
     ``domain``: the domain whose enabler runs the insight.
@@ -177,15 +177,15 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
         )
         return msgspec.structs.replace(self, generations=generations, domain=domain)
 
-    def settled_to(self, frontiers: Mapping[Group, int]) -> "Deployment":
-        """Return the deployment after settling ended generations whose results are complete.
+    def settled(self, is_complete: Callable[[Generation], bool]) -> "Deployment":
+        """Return the deployment after settling the ended generations whose results are complete.
 
-        The results are complete once the frontier of the group has reached the generation's end.
-        ``frontiers``: group -> the frontier of the group's results (ms since the epoch).
+        ``is_complete``: returns whether all results of an ended generation are stored, and are not
+        corrected any more.
         """
         generations = tuple(
             msgspec.structs.replace(g, settled=True)
-            if not g.settled and g.until is not None and g.until <= frontiers.get(g.group, -1)
+            if not g.settled and g.until is not None and is_complete(g)
             else g
             for g in self.generations
         )

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import secrets
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import asdict
 
 import msgspec
@@ -223,15 +223,14 @@ class Deployments:
             what = f"passed on to the domain {domain}"
             self._record(DecisionKind.DEPLOYMENT_DELETED, passed_on, what, why, ENABLER)
 
-    async def settle(self, frontiers: Mapping[Group, int]) -> None:
+    async def settle(self, is_complete: Callable[[Generation], bool]) -> None:
         """Settle and store the ended generations whose results are complete.
 
-        The results are complete once the frontier of the group has reached the generation's end.
-        ``frontiers``: group -> the frontier of the group's results (ms since the epoch).
+        ``is_complete``: see ``Deployment.settled``.
         """
         async with self._lock:
             for deployment in self.all():
-                settled = deployment.settled_to(frontiers)
+                settled = deployment.settled(is_complete)
                 if settled is not deployment:
                     await self._append(deployment.id, DeploymentSaved(settled))
 

@@ -186,7 +186,7 @@ class Reconciler:
         workers = ObservedWorkers(available, self._workers.dead, self._workers.suspected)
         self._history.observe(self._placements.by_group(), workers)
         self._set_desired()
-        await self._deployments.settle(dict(self.status.frontiers()))
+        await self._deployments.settle(self.status.is_complete)
 
     async def _plan(self, fabric: Fabric) -> None:
         """Plan all tasks if the deployments or sites have changed, or the last plan failed."""

@@ -48,6 +48,9 @@ from analytics_enabler.scheduling.driver.jobs import request_name_of
 from analytics_enabler.scheduling.sandbox.guard import Outcome
 from mistbow.clock import Clock
 
+LATE_MS = 10_000
+"""The time (ms) after the end of an insight during which late points correct its results."""
+
 
 class ExecutionStatus:
     """Reads the status of insights, groups and fragments.
@@ -231,19 +234,25 @@ class ExecutionStatus:
         status = self.fragment(group, task)
         return status is not None and status.active == self._planner.tasks[group][task].fingerprint
 
-    def frontiers(self) -> Iterator[tuple[Group, int]]:
-        """Yield (group, frontier of the group's results in ms) for each group that lacks no data.
+    def is_complete(self, generation: Generation) -> bool:
+        """Return whether the results of an ended generation are final.
 
-        In such a group, the desired version of the fragment that writes the results runs, and no
-        site is missing. Results that lack a site are corrected later, by the same fragment.
+        They are final when the desired version of the fragment that writes them is ``LATE_MS``
+        beyond the end, corrects none of them, and no site is missing.
         """
-        for group, tasks in self._planner.tasks.items():
-            task = result_task(tasks)
-            status = self.fragment(group, task)
-            if status is None or not runs(status, tasks[task]):
-                continue
-            if next(self._missing_sites(group), None) is None:
-                yield group, status.frontier
+        group, until = generation.group, generation.until
+        tasks = self._planner.tasks.get(group)
+        if tasks is None or until is None:
+            return False
+        task = result_task(tasks)
+        status = self.fragment(group, task)
+        return (
+            status is not None
+            and runs(status, tasks[task])
+            and status.frontier >= until + LATE_MS
+            and generation.uid not in status.correcting
+            and next(self._missing_sites(group), None) is None
+        )
 
     def _facts(self, group: Group) -> GroupFacts:
         """Return the desired and the observed state of a group."""

@@ -96,7 +96,10 @@ class Corrector:
 
     @property
     def correcting(self) -> Mapping[str, int]:
-        """Insight uid -> the time (ms) since which late data change results of the insight."""
+        """Insight uid -> the time (ms) since which late data change results of the insight.
+
+        All late data that has arrived is processed when it is empty.
+        """
         return self._correcting
 
     @property
@@ -181,7 +184,7 @@ class Corrector:
         uids = {insight.uid for insight in task.fragment.plan.insights}
         spans = {uid: each for uid, each in touched.items() if uid in uids}
         now = system_clock()
-        self._correcting = {uid: self._correcting.get(uid, now) for uid in spans}
+        self._correcting = {**dict.fromkeys(spans, now), **self._correcting}
         spans = self._correct_states(task, spans, frontier)
         for cluster in cluster_spans(spans, task.fragment.plan):
             for piece in self._split_by_rows(task, cluster):

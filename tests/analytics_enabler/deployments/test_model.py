@@ -67,10 +67,10 @@ def test_insight_over_feed_starts_at_first_row_and_ends_at_once() -> None:
 def test_ended_generation_runs_until_settled() -> None:
     amended = deployment(OLD).defined_by(definitions(NEW), since=99)
     assert len(amended.running) == 5
-    assert amended.settled_to({ALL: 98}) is amended
-    settled = amended.settled_to({ALL: 99})
+    assert amended.settled(lambda _: False) is amended
+    settled = amended.settled(lambda _: True)
     assert [generation.uid for generation in settled.running] == uids(amended)
-    assert settled.settled_to({ALL: 100}) is settled
+    assert settled.settled(lambda _: True) is settled
 
 
 def test_ended_generations_are_bounded() -> None:
@@ -93,7 +93,7 @@ def test_paused_deployment_ends_at_the_frontier_and_resumes_with_new_generations
     assert [(g.since, g.until, g.settled) for g in paused.live] == [(10, 99, False)] * 3
     assert (paused.paused_at, paused.ended) == (1000, ())
     assert len(paused.running) == 3
-    settled = paused.settled_to({ALL: 99})
+    settled = paused.settled(lambda _: True)
     assert settled.running == ()
     resumed = settled.resumed(1500, 500)
     assert uids(resumed) == ["d-1/a/2", "d-1/b/2", "d-1/c/2"]
@@ -103,7 +103,7 @@ def test_paused_deployment_ends_at_the_frontier_and_resumes_with_new_generations
 
 
 def test_amended_paused_deployment_stays_paused() -> None:
-    paused = deployment(OLD, since=10).paused(1000, lambda _: 99).settled_to({ALL: 99})
+    paused = deployment(OLD, since=10).paused(1000, lambda _: 99).settled(lambda _: True)
     amended = paused.defined_by(definitions(NEW), since=200)
     assert uids(amended) == ["d-1/b/1", "d-1/c/2", "d-1/d/1"]
     assert amended.paused_at == 1000
