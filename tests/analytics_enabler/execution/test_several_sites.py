@@ -245,7 +245,7 @@ def test_failing_third_party_scheduler_changes_no_placement(fog: TwoSites) -> No
         at, merge = fog.merge()
         for scheduler, problem in (
             ("raising", "the stars stand badly"),
-            ("silent", "no decision"),
+            ("silent", "the process exited with code 0"),
             ("endless", "no answer within 5 s"),
         ):
             failing = enabler.submit(f"{PEAK} WITH SCHEDULER={scheduler}").deployment_id
