@@ -1,6 +1,7 @@
 """Handovers under load, by an enabler, between two workers with Spark, against the oracle.
 
-``MISTBOW_HANDOVERS`` is the number of handovers of a test; ``make handovers`` runs 50.
+``MISTBOW_HANDOVERS`` is the number of handovers of a test; ``make handovers`` runs 50, and also the
+test with faults.
 """
 
 import itertools
@@ -38,7 +39,7 @@ The goal is 2 s on a machine that runs nothing else; tests also run on busy mach
 """
 
 pytestmark = [
-    pytest.mark.soak,
+    pytest.mark.alone,
     pytest.mark.timeout(240 + 60 * HANDOVERS),
     pytest.mark.usefixtures("processes"),
 ]
@@ -226,6 +227,7 @@ def test_handovers_of_a_merge_between_sites(tmp_path: Path, packages: Packages) 
         _hand_over(_scene(fog, packages), KINDS, HANDOVERS)
 
 
+@pytest.mark.soak
 def test_handovers_with_faults_in_the_middle(tmp_path: Path, packages: Packages) -> None:
     sites: Mapping[str, tuple[str, ...]] = {"n1": ("w1", "w2")}
     with handover_fog(tmp_path / "fog", sites) as fog:
