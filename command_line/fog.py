@@ -1,4 +1,4 @@
-"""``mistbow fog``: the fog as schedulers see it, and an emulated fog of containers.
+"""``mistbow fog``: the fog as schedulers see it, simulated fogs, and emulated fogs of containers.
 
 Each command imports its modules only when it runs, since every service starts through this package.
 """
@@ -23,7 +23,7 @@ from command_line.enabler import (
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Show the fog, plan placements, and emulate a fog in containers on this machine.",
+    help="Show the fog, plan placements, simulate schedulers, and emulate a fog in containers.",
 )
 
 _out = Console()
@@ -75,6 +75,46 @@ def plan(
             _out.print(part, highlight=False)
     if any(problem.severity == "error" for problem in planned.problems):
         raise typer.Exit(1)
+
+
+@app.command()
+def simulate(
+    topology: Annotated[
+        str, typer.Option(help="tiers, matrix:PATH (a CSV of round-trip times), or a file of show.")
+    ] = "tiers",
+    nodes: Annotated[int, typer.Option(min=1, help="The number of generated nodes.")] = 1000,
+    insights: Annotated[int, typer.Option(min=1, help="The number of insights.")] = 200,
+    scheduler: Annotated[
+        list[str] | None,
+        typer.Option(help="A scheduler, random, or greedy; repeat it to compare several."),
+    ] = None,
+    hours: Annotated[float, typer.Option(min=0.01, help="The simulated hours.")] = 24.0,
+    seed: Annotated[int, typer.Option(min=0, help="Equal seeds give equal results.")] = 1,
+    out: Annotated[
+        Path | None, typer.Option(file_okay=False, help="Write results and a plot to this folder.")
+    ] = None,
+) -> None:
+    """Simulate schedulers on a large fog: latency, energy, cost, moves; see docs/simulator.md."""
+    from analytics_enabler.simulation.engine import Scenario
+    from analytics_enabler.simulation.engine import simulate as run_simulation
+    from analytics_enabler.simulation.report import table, write
+
+    simulations = [
+        run_simulation(
+            Scenario(
+                topology=topology,
+                scheduler=name,
+                nodes=nodes,
+                insights=insights,
+                hours=hours,
+                seed=seed,
+            )
+        )
+        for name in scheduler or ["fair", "latency"]
+    ]
+    _out.print(table(simulations))
+    for path in write(simulations, out) if out is not None else ():
+        _out.print(str(path), highlight=False, markup=False, soft_wrap=True)
 
 
 @app.command()

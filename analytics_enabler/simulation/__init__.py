@@ -1,0 +1,1 @@
+"""The simulator: runs schedulers on simulated fogs, over simulated hours."""
