@@ -248,6 +248,8 @@ def _improve(
     while cost != before and steps > 0:
         before = cost
         for task in tasks:
+            if steps <= 0:
+                break
             free.release(task, nodes[task.id])
             fitting = [n for n in problem.eligible[task.id] if free.shortage(task, n) is None]
             # The cost of a whole placement takes one step for each of its tasks.
