@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import control_plane, fog, live, many_series, salience, sampling
+from benchmarks import control_plane, fog, live, many_series, salience, sampling, schedulers
 from benchmarks.ingestion.run import run as ingestion
 from benchmarks.insights.run import run as insights
 from benchmarks.recovery.run import run as recovery
@@ -24,6 +24,7 @@ _STANDALONE: dict[str, Callable[[], Report]] = {
     "fog": fog.run,
     "control_plane": control_plane.run,
     "sampling": sampling.run,
+    "schedulers": schedulers.run,
     "recovery": recovery,
 }
 _NAMES = (*_WITH_SUITE, *_STANDALONE)
