@@ -9,6 +9,7 @@ from xml.sax.saxutils import escape
 from ignite_server.ports import LOOPBACK
 from mistbow.settings import Durability
 from storage_agent.ignite.client import CACHE_GROUP
+from storage_agent.ignite.folder_id import ATTRIBUTE, ensure_folder_id
 from storage_agent.ignite.tls import ServerTls
 
 _WAL_MODES: dict[Durability, str] = {"fsync": "FSYNC", "log": "LOG_ONLY", "memory": "NONE"}
@@ -94,6 +95,8 @@ class IgniteConfig:
             template.substitute(
                 work=escape(str(self.folder.absolute())),
                 node=escape(self.node),
+                folder_attribute=ATTRIBUTE,
+                folder_id=ensure_folder_id(self.folder),
                 address=escape(self.address),
                 nodes="".join(
                     f"<value>{escape(node)}</value>"

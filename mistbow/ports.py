@@ -31,7 +31,7 @@ def check_ports(ports: Mapping[str, int], host: str) -> None:
     taken = {name: port for name, port in ports.items() if port and is_taken(port, host)}
     if taken:
         names = ", ".join(
-            f"port {port} (MISTBOW_{name.upper()}) by {_holder(port)}"
+            f"port {port} (MISTBOW_{name.upper()}) by {user_of(port)}"
             for name, port in taken.items()
         )
         raise ConflictError(
@@ -40,21 +40,8 @@ def check_ports(ports: Mapping[str, int], host: str) -> None:
         )
 
 
-def _is_in_use(family: int, address: tuple[object, ...]) -> bool:
-    with socket.socket(family) as probe:
-        # As servers do, so that a connection in TIME_WAIT does not count as use.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        try:
-            probe.bind(address)
-        except OSError as error:
-            return error.errno == errno.EADDRINUSE
-        return False
-
-
-def _holder(port: int) -> str:
-    """Return a description of the process that uses a port, for error messages.
+def user_of(port: int) -> str:
+    """Return a description of the process that uses a port of this machine, for error messages.
 
     A process that listens on the port is preferred to a process that only has a connection.
     """
@@ -71,3 +58,16 @@ def _holder(port: int) -> str:
         return f"process {pid} ({psutil.Process(pid).name()})"
     except psutil.Error:  # it has just ended, or is hidden
         return f"process {pid}"
+
+
+def _is_in_use(family: int, address: tuple[object, ...]) -> bool:
+    with socket.socket(family) as probe:
+        # As servers do, so that a connection in TIME_WAIT does not count as use.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        try:
+            probe.bind(address)
+        except OSError as error:
+            return error.errno == errno.EADDRINUSE
+        return False

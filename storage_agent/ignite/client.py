@@ -38,11 +38,14 @@ from pyignite.exceptions import (
 )
 
 from mistbow.errors import ConflictError, MistbowError, TooLargeError, UnavailableError
+from mistbow.loopback import is_loopback
+from mistbow.ports import user_of
 from mistbow.runtime.periodic import PeriodicTask, Schedule
 from mistbow.telemetry import get_logger
 from storage_agent import metrics
 from storage_agent.ignite import values
 from storage_agent.ignite.cache_descriptions import sync_descriptions
+from storage_agent.ignite.folder_id import NODE_FOLDERS, folder_id_file, read_folder_id
 from storage_agent.ignite.tls import client_tls
 
 log = get_logger(__name__)
@@ -125,7 +128,7 @@ class IgniteClient:
     may happen later. Keys are text. Values are bytes; only values that ``replace`` changes are
     text. ``addresses``: the client connects to the first address that accepts a connection. ``ca``:
     the file with the CA certificates for TLS; None: TLS is off. ``folder``: Ignite's directory, if
-    Ignite runs on this machine.
+    Ignite runs on this machine. The client then rejects an Ignite with another directory.
     """
 
     def __init__(
@@ -348,6 +351,7 @@ class IgniteClient:
                 for node in client._nodes:
                     # A lost connection would reconnect by itself, beside this client.
                     node._reconnect = _do_not_reconnect
+                await self._check_folder(client, address)
                 await self._check(client)
                 existing = await client.get_cache_names()
                 caches = {name: await self._open_cache(client, name, existing) for name in _CACHES}
@@ -357,6 +361,28 @@ class IgniteClient:
             await _close(client)
             raise
         return _Connection(client, caches)
+
+    async def _check_folder(self, client: AioClient, address: tuple[str, int]) -> None:
+        """Raise ``ConflictError`` if Ignite runs in another directory than ``folder``.
+
+        If no Ignite was ever started in ``folder``, the settings name the Ignite of this site.
+        """
+        # If there are several nodes, the node of this machine may be the one that is away.
+        if self._folder is None or self.has_several_nodes:
+            return
+        own = await asyncio.to_thread(read_folder_id, self._folder)
+        if own is None:
+            return
+        async with client.sql(NODE_FOLDERS) as rows:
+            found = [folder async for [folder] in rows]
+        if own not in found:
+            host, port = address
+            user = f" ({await asyncio.to_thread(user_of, port)})" if is_loopback(host) else ""
+            raise ConflictError(
+                f"port {port} belongs to another Ignite{user} than that of {self._folder}. Stop "
+                "the other Ignite, or start this site with another MISTBOW_IGNITE_PORT. To use "
+                f"the other Ignite, remove {folder_id_file(self._folder)}"
+            )
 
     async def _check(self, client: AioClient) -> None:
         # An Ignite that is still loading its caches from the disk is refused until it has them.
