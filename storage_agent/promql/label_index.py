@@ -22,6 +22,7 @@ from storage_agent.promql.querier import Querier, Sources
 from storage_agent.series import Metadata, Series
 from storage_agent.settings import AgentSettings
 from storage_agent.streams import subscription
+from storage_agent.streams.manifest import Manifest
 from storage_agent.streams.streams import Stream
 from storage_agent.timeseries.points import node_attributes
 from storage_agent.timeseries.selection import SeriesSelection
@@ -31,6 +32,9 @@ _MAX_SCANNED_ROWS = 200_000
 
 _MAX_LABEL_SETS = 200_000
 """The maximum number of label sets in the cache of a stream; a larger cache is cleared."""
+
+_Pair = tuple[str, str]
+"""The values of a row in the two columns that determine the labels."""
 
 
 class _Attributes(msgspec.Struct, rename={"entity": "entityID"}):
@@ -67,6 +71,8 @@ class LabelIndex:
             return await asyncio.to_thread(self._labels_of_site, unreachable.site)
         await self._points.update(await self._sources.streams.get(RAW))
         found: list[Labels] = []
+        existing = {stream.name for stream in self._sources.streams.all()}
+        self._results = {n: each for n, each in self._results.items() if n in existing}
         for stream in self._querier.result_streams():
             cache = self._results.setdefault(
                 stream.name, _LabelCache(("insight", "key"), result_labels)
@@ -81,7 +87,7 @@ class LabelIndex:
         self,
         series: SeriesSelection,
         since: int,
-        of_points: Sequence[tuple[tuple[str, str], Labels]],
+        of_points: Sequence[tuple[_Pair, Labels]],
         of_results: Sequence[Labels],
     ) -> list[Labels]:
         """Return the sorted label sets of results, and of the series with points since ``since``
@@ -141,39 +147,65 @@ class _LabelCache:
     """Caches the labels of each distinct pair of values in two columns of a stream.
 
     ``columns``: the names of the two columns. ``make``: returns the labels of a pair of values.
+    After a deletion of rows, all labels are read again: a row does not show which others had its
+    labels.
     """
 
     def __init__(self, columns: Sequence[str], make: Callable[[str, str], Labels]) -> None:
-        self.labels: dict[tuple[str, str], Labels] = {}
+        self.labels: dict[_Pair, Labels] = {}
         self._columns = columns
         self._make = make
+        self._key = ""
+        self._tombstone = 0
+        self._first = 0
         self._next = 0
+        # Pair -> the end of the last part of the stream that has rows with the pair.
+        self._last: dict[_Pair, int] = {}
         self._updating = asyncio.Lock()
 
     async def update(self, stream: Stream) -> None:
-        """Add the labels of the rows that were appended to the stream since the last update."""
+        """Add the labels of new rows of the stream, and remove those that only removed rows had."""
         async with self._updating:
             await self._update(stream)
 
     async def _update(self, stream: Stream) -> None:
-        head = stream.log.head
-        if head < self._next or len(self.labels) > _MAX_LABEL_SETS:
-            self.labels.clear()
-            self._next = 0
+        log = stream.log
+        head, first, manifest = log.head, log.first, log.manifest.current
+        replaced = log.key != self._key or head < self._next
+        if replaced or self._misses_rows(manifest) or len(self.labels) > _MAX_LABEL_SETS:
+            self.labels, self._last, self._next = {}, {}, 0
+        elif first > self._first:
+            await asyncio.to_thread(self._drop_evicted, first)
+        self._key, self._first, self._tombstone = log.key, first, manifest.last_tombstone
         begin = max(self._next, head - _MAX_SCANNED_ROWS)
         selector = subscription.RowSelector(
             stream, subscription.RowSelection(columns=self._columns)
         )
-        async for chunk in subscription.read(stream.log, selector, begin, head):
-            self.labels |= await asyncio.to_thread(self._new_labels, chunk.rows)
+        async for chunk in subscription.read(log, selector, begin, head):
+            pairs, new = await asyncio.to_thread(self._read, chunk.rows)
+            self.labels |= new
+            self._last |= dict.fromkeys(pairs, chunk.position.next)
         self._next = head
 
-    def _new_labels(self, rows: pa.RecordBatch) -> dict[tuple[str, str], Labels]:
+    def _misses_rows(self, manifest: Manifest) -> bool:
+        """Return whether rows were deleted since the last update, other than by an offload."""
+        deletions = manifest.last_tombstone - self._tombstone
+        new = [each for each in manifest.tombstones if each.id > self._tombstone]
+        # Compaction has removed the tombstones that are missing.
+        return len(new) < deletions or not all(each.local for each in new)
+
+    def _drop_evicted(self, first: int) -> None:
+        """Remove the labels that no row at the position ``first`` or after it has."""
+        self._last = {pair: end for pair, end in self._last.items() if end > first}
+        self.labels = {pair: self.labels[pair] for pair in self._last}
+
+    def _read(self, rows: pa.RecordBatch) -> tuple[list[_Pair], dict[_Pair, Labels]]:
+        """Return the pairs in rows, and the labels of those pairs that are new."""
         pairs = _pairs(rows, self._columns)
-        return {pair: self._make(*pair) for pair in pairs if pair not in self.labels}
+        return pairs, {pair: self._make(*pair) for pair in pairs if pair not in self.labels}
 
 
-def _pairs(rows: pa.RecordBatch, columns: Sequence[str]) -> list[tuple[str, str]]:
+def _pairs(rows: pa.RecordBatch, columns: Sequence[str]) -> list[_Pair]:
     """Return the distinct pairs of values in two text columns."""
     first, second = (_dictionary_encode(rows[name]) for name in columns)
     if not rows.num_rows:

@@ -3,13 +3,13 @@
 from typing import Any
 
 import httpx
-import pyarrow as pa
 import pytest
 
 from mistbow.client import AgentClient, Point
 from mistbow.client.agent_model import Container, Pod
 from mistbow.streams.schemas import RESULT_ROWS, results_stream
 from tests.storage_agent.promql.fleet import END, MINUTE
+from tests.storage_agent.promql.results import result_table
 from tests.support.conditions import eventually
 
 COMMON = {"node": "n1", "site": "n1", "region": "r1", "rack": "7"}
@@ -28,25 +28,15 @@ def _filled(client: AgentClient) -> None:
             Point("gone", "b", END - 60 * MINUTE, 1),
         ]
     )
-    rows = [
+    client.create_stream(results_stream("all.fair"), RESULT_ROWS)
+    rows = (
         ("d1/mean load/1", '{"rack":"7","x":null}', END - 2000, 10.0, 0),
         ("d1/mean load/1", '{"rack":"7","x":null}', END - 1000, 11.0, 0),
         ("d1/mean load/1", '{"rack":"7","x":null}', END - 1000, 12.0, 1),
         ("d1/mean load/1", '{"rack":"8"}', END - 1000, 20.0, 0),
         ("d1/mean load/1", '{"rack":"8"}', END - 1000, None, 1),
-    ]
-    columns = dict(
-        zip(("insight", "key", "ts", "value", "revision"), zip(*rows, strict=True), strict=True)
     )
-    count = len(rows)
-    others: dict[str, list[Any]] = {
-        name: [None] * count for name in ("low", "high", "missing", "values", "text")
-    }
-    table = pa.table(
-        {**columns, **others, "confidence": [None] * count, "computed_at": [END] * count}
-    )
-    client.create_stream(results_stream("all.fair"), RESULT_ROWS)
-    client.append(results_stream("all.fair"), table.select(RESULT_ROWS.names).cast(RESULT_ROWS))
+    client.append(results_stream("all.fair"), result_table(*rows))
 
 
 def asked(api: httpx.Client, query: str) -> dict[Any, str]:
