@@ -20,6 +20,8 @@ from analytics_worker.evaluate.operator_failures import OperatorFailure
 from analytics_worker.query_lease import QueryLease
 from analytics_worker.stateful.state_stream import StateAccess
 
+_MAX_ERROR_LENGTH = 500
+
 
 @dataclass(frozen=True, slots=True)
 class Counts:
@@ -43,7 +45,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class QueryFailure:
-    """The failure that ended a query: the error as a text for the log, and its kind.
+    """The failure that ended a query: the engine's text of the error, and its kind.
 
     ``is_fenced``: whether the query was refused because a newer writer has claimed a stream.
     ``summary``: the error in one line, for people.
@@ -52,6 +54,12 @@ class QueryFailure:
     reason: str
     is_fenced: bool = False
     summary: str = ""
+
+    @property
+    def error(self) -> str:
+        """The error in one line: the summary, or the beginning of the reason."""
+        line = (self.summary or self.reason).strip().partition("\n")[0]
+        return line[:_MAX_ERROR_LENGTH] or "the engine gave no reason"
 
 
 class EngineQuery(Protocol):

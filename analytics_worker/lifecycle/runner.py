@@ -431,12 +431,11 @@ class FragmentRunner:
             self._progress = replace(self._progress.without_error(), failures=0)
 
     def _fail(self, failure: QueryFailure) -> None:
-        error = (failure.summary or failure.reason).strip().partition("\n")[0][:500]
         failures, since = self._progress.failures, self._progress.error_since
         self._retry_at = time.monotonic() + _RETRY_PAUSES_S[min(failures, len(_RETRY_PAUSES_S) - 1)]
         self._progress = replace(
             self._progress,
-            error=error or "the engine gave no reason",
+            error=failure.error,
             error_since=system_clock() if since is None else since,
             failures=failures + 1,
         )
@@ -447,7 +446,8 @@ class FragmentRunner:
             self._slot.release(self)
             self._end_queries(RunnerState.FENCED)
         else:
-            log.warning("fragment_failed", fragment=fragment.id, reason=failure.reason[:2000])
+            log.warning("fragment_failed", fragment=fragment.id, reason=failure.error)
+            log.debug("fragment_failure_traced", fragment=fragment.id, trace=failure.reason)
 
     def _end(self, query: EngineQuery) -> None:
         progress = self._progress
@@ -492,6 +492,7 @@ class FragmentRunner:
         try:
             query.stop()
         except Exception as error:
-            log.warning("query_stop_failed", fragment=query.fragment.id, reason=str(error)[:2000])
-            return self._library.failure_of(error)
+            failure = self._library.failure_of(error)
+            log.warning("query_stop_failed", fragment=query.fragment.id, reason=failure.error)
+            return failure
         return None

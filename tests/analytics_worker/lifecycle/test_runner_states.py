@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from analytics.plan.fragments import Partial
 from analytics_worker.evaluate.operator_failures import OperatorFailure
@@ -271,6 +272,36 @@ def test_failed_candidate_is_retried_while_the_active_query_goes_on(scene: Runne
     scene.library.queries[2].failure = QueryFailure("no disk")
     eventually(lambda: scene.runner.status().error == "no disk", timeout=10, what="the error")
     assert scene.runner.status().error_since == since
+
+
+def test_failure_is_logged_in_the_one_line_of_the_status_and_its_trace_for_debugging(
+    scene: RunnerScene,
+) -> None:
+    query = _run(scene)
+    trace = "Traceback (most recent call last):\n  at Spark\nMemoryError: no memory"
+    with capture_logs() as logs:
+        query.failure = QueryFailure(trace, summary="MemoryError: no memory")
+        scene.has_queries(2)
+    error = scene.runner.status().error
+    assert error == "MemoryError: no memory"
+    logged = [each for each in logs if "fail" in each["event"]]
+    assert logged == [
+        {"event": "fragment_failed", "log_level": "warning", "fragment": "f", "reason": error},
+        {"event": "fragment_failure_traced", "log_level": "debug", "fragment": "f", "trace": trace},
+    ]
+
+
+def test_failed_stop_is_logged_in_one_line(scene: RunnerScene) -> None:
+    query = _run(scene)
+    query.stop_error = RuntimeError("no answer\n  at Spark")
+    with capture_logs() as logs:
+        scene.runner.set_load(LoadStatus(shed_since=5))
+        scene.stops(query)
+        scene.reaches(RunnerState.SHED)
+        eventually(
+            lambda: any(each["event"] == "query_stop_failed" for each in logs), what="the event"
+        )
+    assert {each["reason"] for each in logs if "reason" in each} == {"no answer"}
 
 
 def test_failed_active_query_leaves_the_candidate_which_decides(scene: RunnerScene) -> None:
