@@ -118,7 +118,6 @@ def _fields(series: _Series, entity: EntityLabel) -> dict[str, Any]:
     return {
         "metricID": metric,
         "entityID": entity.take(labels),
-        "group": labels.get("job"),
         "desc": series.desc,
         "units": series.units,
         "labels": labels or None,

@@ -108,7 +108,7 @@ class PointLabels:
 
         Attributes that adaptive sampling adds are omitted, since they describe single points; these
         attributes are numbers. ``entityID`` is omitted if a label of the sender states the entity,
-        ``group`` if its value equals the label ``job``.
+        ``group`` if its value equals the label ``job``, from which the agent takes a group.
 
         >>> labels_of = PointLabels(frozenset({"instance"}))
         >>> labels_of("m", '{"entityID": "e", "every_ms": 1000, "holds_ms": 3000}')

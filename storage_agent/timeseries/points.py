@@ -157,16 +157,16 @@ class PointEncoder:
         own = {
             "entityID": point.entity,
             "entityType": point.entity_type,
-            "group": point.group,
+            "group": _group_of(point),
             **_prefixed("pod", point.pod),
             **_prefixed("container", point.container),
         }
         given = {name: value for name, value in own.items() if value is not None}
-        sent = point.labels or {}
-        if "group" not in given and "group" in sent and sent["group"] == sent.get("job"):
-            # Readers take a group that equals the job for one that the agent has added.
-            given["group"] = sent["group"]
-        merged = merge_labels({**self._fixed, **given}, sent)
+        merged = merge_labels({**self._fixed, **given}, point.labels or {})
+        if point.group is not None and point.group == merged.get("job"):
+            # Readers take a group that equals the job for one that the agent has added, and remove
+            # it: the sender's own group is stored below it.
+            merged = merge_labels({"group": point.group}, merged)
         return msgspec.json.encode({**self._overridable, **merged}, order="sorted")
 
 
@@ -180,6 +180,12 @@ def node_attributes(settings: AgentSettings) -> tuple[dict[str, str], dict[str, 
     return {**parse_labels(settings.labels), **region}, node
 
 
+def _group_of(point: Point) -> str | None:
+    """Return the group of a point: the field ``group``, or else the label ``job``."""
+    job = (point.labels or {}).get("job")
+    return job if point.group is None and isinstance(job, str) and job else point.group
+
+
 def metadata_of(point: Point) -> Metadata:
     """Return the metadata of the series in a point, without the fields that the point omits."""
     fields: Mapping[str, Any] = {
@@ -189,7 +195,7 @@ def metadata_of(point: Point) -> Metadata:
         "name": point.name,
         "units": point.units,
         "desc": point.desc,
-        "group": point.group,
+        "group": _group_of(point),
         "minVal": point.min_val,
         "maxVal": point.max_val,
         "higherIsBetter": point.higher_is_better,

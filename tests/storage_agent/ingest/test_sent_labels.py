@@ -82,6 +82,33 @@ def test_series_that_differ_in_an_own_label_stay_two(
     assert answer["data"]["result"][0]["value"][1] == "2"
 
 
+def test_group_that_equals_the_job_makes_another_series_than_the_job_alone(
+    url: str, client: AgentClient
+) -> None:
+    grouped = Point("job_group", "h", NOW, 1.0, group="x", labels={"instance": "h", "job": "x"})
+    client.put([grouped], idempotency_key="grouped")
+    labels = {"__name__": "job_group", "instance": "h", "job": "x"}
+    assert send(url, v1.Request(timeseries=[series(labels, (2, NOW))])).is_success
+    query = {"query": 'job_group{job="x"}', "time": str(NOW / 1000)}
+    answer = httpx.get(f"{url}/api/v1/query", params=query).json()
+    found = {row["metric"].get("group"): row["value"][1] for row in answer["data"]["result"]}
+    assert found == {"x": "1", None: "2"}
+
+
+def test_job_is_the_group_of_a_point_without_group_in_each_protocol(
+    url: str, client: AgentClient
+) -> None:
+    client.put([Point("job_as_group", "put", NOW, 1.0, labels={"job": "x"})])
+    line = f"job_as_group,host=line,job=x value=1 {NOW}000000"
+    assert httpx.post(f"{url}/write", content=line).is_success
+    labels = {"__name__": "job_as_group", "instance": "remote", "job": "x"}
+    assert send(url, v1.Request(timeseries=[series(labels, (1, NOW))])).is_success
+    stored = client.get("job_as_group", group="x")[0].data
+    assert {each.entity for each in stored} == {"put", "line", "remote"}
+    rows = client.read(RAW, match={"metric": "job_as_group"}).table["attributes"].to_pylist()
+    assert [json.loads(each)["group"] for each in rows] == ["x"] * 3
+
+
 def labels_in_promql(url: str, metric: str) -> dict[str, str]:
     query = {"query": metric, "time": str(NOW / 1000)}
     [row] = httpx.get(f"{url}/api/v1/query", params=query).json()["data"]["result"]
