@@ -24,6 +24,7 @@ _MAX_PARSED_URL_BYTES = 2**16 - 1
 _MAX_COALESCED_BYTES = 8 * 2**10
 _HEAD_TIMEOUT_S = 20.0
 _READER_TIMEOUT_S = 30.0
+_HALF_CLOSED_TIMEOUT_S = 3.0
 
 _TOO_LARGE = HeadTooLargeError(
     f"the request line and the headers are larger than {_MAX_HEAD_BYTES} bytes",
@@ -83,16 +84,22 @@ class BoundedProtocol(HttpToolsProtocol):
     A client stalls if, for ``reader_seconds``, the client reads nothing of an answer. Without this
     limit, the request would occupy memory, and count towards the limit of concurrent requests, for
     ever.
+
+    A client may close its sending side after a request, and still read the answer. A client that
+    has gone looks the same until the server writes to it, so the answer must end within
+    ``half_closed_seconds``.
     """
 
     head_seconds = _HEAD_TIMEOUT_S
     reader_seconds = _READER_TIMEOUT_S
+    half_closed_seconds = _HALF_CLOSED_TIMEOUT_S
 
     _head_bytes = 0
     _head_is_open = True
     _head_timer: asyncio.TimerHandle | None = None
     _unread_bytes = 0
     _reader_timer: asyncio.TimerHandle | None = None
+    _half_closed_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -102,7 +109,28 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._close_head()
         self._cancel_reader_timer()
+        if self._half_closed_timer is not None:
+            self._half_closed_timer.cancel()
         super().connection_lost(exc)
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Return whether the connection remains open after the client has closed its sending side.
+
+        The connection remains open if the client awaits answers.
+        """
+        # TLS has no half-closed connections.
+        if self._has_answered() or self.transport.get_extra_info("sslcontext") is not None:
+            return False
+        if self._half_closed_timer is None:
+            self._half_closed_timer = self.loop.call_later(
+                self.half_closed_seconds, self.transport.close
+            )
+        return True
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._half_closed_timer is not None and self._has_answered():
+            self.transport.close()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -143,6 +171,11 @@ class BoundedProtocol(HttpToolsProtocol):
     def _parsed_head_bytes(self) -> int:
         # Four bytes separate and end a header: ": " and CRLF.
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+
+    def _has_answered(self) -> bool:
+        """Return whether no request that was received completely awaits its answer."""
+        cycle = self.cycle
+        return cycle is None or cycle.response_complete or cycle.more_body
 
     def _open_head(self) -> None:
         self._close_head()
