@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from analytics.insight_models import (
@@ -137,14 +137,14 @@ def list_all(url: Url = URL, token: Token = None, as_json: AsJson = False) -> No
     if as_json:
         print_json(f"[{','.join(d.model_dump_json() for d in deployments)}]")
         return
-    table = Table("deployment", "name", "state", "insights")
+    table = _table("deployment", "name", "insights")
     for deployment in deployments:
         names = ", ".join(insight.name for insight in deployment.insights)
         table.add_row(
             deployment.deployment_id,
             Text(visible(deployment.name or "")),
-            _colored(*_state_of(deployment)),
             names,
+            _colored(*_state_of(deployment), between="\n"),
         )
     out.print(table)
 
@@ -256,16 +256,17 @@ def _print_deployment(deployment: DeploymentStatus) -> None:
     out.print(f"state: {_colored(state, since)}")
     if deployment.error is not None:
         out.print(deployment.error, style="yellow", highlight=False, markup=False)
-    table = Table("insight", "state", "lag", "missing sites", "text")
+    table = _table("insight", "lag", "missing sites")
     for insight in deployment.insights:
         table.add_row(
             insight.name,
-            _colored(*_state_of(insight)),
             "" if insight.lag_ms is None else f"{insight.lag_ms / 1000:g} s",
             ", ".join(site.site for site in insight.missing_sites),
-            Text(insight.text),
+            _colored(*_state_of(insight), between="\n"),
         )
     out.print(table)
+    for insight in deployment.insights:
+        print_plain(f"{visible(insight.text)}\n")
     if deployment.placement:
         out.print(_placement_table(deployment.placement))
     print_problems(deployment.warnings, deployment.queries)
@@ -274,12 +275,18 @@ def _print_deployment(deployment: DeploymentStatus) -> None:
 
 
 def _placement_table(placement: list[PlacedFragment]) -> Table:
-    table = Table("fragment", "kind", "worker", "site", "since", "state")
+    table = _table("fragment", "kind", "worker, site")
     for each in placement:
-        since = "" if each.since is None else _time(each.since)
-        place = (each.node or "-", each.site or "-")
-        table.add_row(each.fragment, each.kind, *place, since, each.state or "-")
+        since = "" if each.since is None else f"\nsince {_time(each.since)}"
+        place = f"{each.node or '-'}\n{each.site or '-'}"
+        table.add_row(each.fragment, each.kind, place, f"{each.state or '-'}{since}")
     return table
+
+
+def _table(*columns: str) -> Table:
+    """Return a table with columns whose texts may be broken, and a column ``state`` with times."""
+    names = [Column(name, overflow="fold") for name in columns]
+    return Table(*names, Column("state", no_wrap=True))
 
 
 def _print_decision(decision: Decision) -> None:
@@ -303,9 +310,9 @@ def _state_of(status: DeploymentStatus | InsightStatus) -> tuple[str, int | None
     return status.state, status.state_since
 
 
-def _colored(status: str, since: int | None) -> str:
+def _colored(status: str, since: int | None, between: str = " ") -> str:
     colors = {"running": "green", "failed": "red"}
-    period = "" if since is None else f" since {_time(since)}"
+    period = "" if since is None else f"{between}since {_time(since)}"
     return f"[{colors.get(status, 'yellow')}]{status}{period}[/]"
 
 

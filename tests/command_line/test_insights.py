@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse, PlainTextResponse
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
+from command_line import insights
 from command_line.insights import app
 from tests.support.http_server import served
 
@@ -104,3 +106,58 @@ def test_explain_exits_with_1_if_the_text_has_errors(is_correct: bool) -> None:
         explained = CliRunner().invoke(app, ["explain", "a = b", "--url", url])
     assert "the plan" in explained.stdout
     assert explained.exit_code == (0 if is_correct else 1)
+
+
+def deployment_of_a_fog() -> dict[str, object]:
+    """Return a deployment whose names, times and texts are as long as those of a real fog."""
+    lagging = {"state": "lagging", "since": 1_795_262_400_123}
+    insight = {
+        "name": "mean_delay_of_all_trams_by_line", "uid": "d-12345678/mean/1", "every_ms": 1000,
+        "text": "mean_delay_of_all_trams_by_line = COMPUTE ARITHMETIC_MEAN(delay, 1 HOUR) BY line "
+        "EVERY 10 SECONDS;", "since": 0, "first_tick": 0, "state": "running", "lifecycle": lagging,
+        "lag_ms": 12_345, "missing_sites": [{"site": "tram-depot-north", "since": None, "why": ""}],
+    }  # fmt: skip
+    fragment = {
+        "group": "all.fair.89d5ee48", "fragment": "all.fair.89d5ee48.tram-depot-north",
+        "kind": "partial", "node": "worker-of-tram-depot-north", "site": "tram-depot-north",
+        "since": 1_795_262_401_456, "state": "handing_over",
+    }  # fmt: skip
+    return {
+        "deployment_id": "d-12345678", "name": "delays", "queries": "", "status": "running",
+        "error": None, "lifecycle": lagging, "created_at": 0, "updated_at": 0, "warnings": [],
+        "insights": [insight], "placement": [fragment],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+def test_show_cuts_no_time_and_no_name(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(insights, "out", Console(width=width))
+    service = FastAPI()
+
+    @service.get("/api/insights/d-12345678")
+    def show() -> JSONResponse:
+        return JSONResponse(deployment_of_a_fog())
+
+    with served(service) as url:
+        shown = CliRunner().invoke(app, ["show", "d-12345678", "--url", url])
+    assert shown.exit_code == 0, shown.output
+    assert "\N{HORIZONTAL ELLIPSIS}" not in shown.stdout
+    assert shown.stdout.count("since 2026-11-21T12:00:00.123+00:00") == 2
+    assert "2026-11-21T12:00:01.456+00:00" in shown.stdout
+    assert "COMPUTE ARITHMETIC_MEAN(delay, 1 HOUR) BY line EVERY 10 SECONDS;" in shown.stdout
+    assert "handing_over" in shown.stdout
+
+
+def test_list_cuts_no_time_and_no_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(insights, "out", Console(width=80))
+    service = FastAPI()
+
+    @service.get("/api/insights")
+    def list_all() -> JSONResponse:
+        return JSONResponse({"deployments": [deployment_of_a_fog()]})
+
+    with served(service) as url:
+        listed = CliRunner().invoke(app, ["list", "--url", url])
+    assert "\N{HORIZONTAL ELLIPSIS}" not in listed.stdout
+    assert "d-12345678" in listed.stdout
+    assert "since 2026-11-21T12:00:00.123+00:00" in listed.stdout
