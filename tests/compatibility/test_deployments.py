@@ -63,6 +63,7 @@ messages. Since 0.1.0, errors have the additional field ``result``.
 ADDED_FIELDS = frozenset(
     {"lifecycle", "group", "lag_ms", "missing_sites", "placement", "ended", "decisions"}
     | {"missing", "correcting", "domain", "remote_reads"}
+    | {"cores", "memory_mb", "data_latency_ms", "latency_ms"}
 )
 """The fields that later versions add to answers."""
 
