@@ -9,6 +9,7 @@ from urllib.parse import quote, unquote
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from mistbow.auth.answer_key import AnswerKey, answering_with
 from mistbow.auth.callers import FOG, Caller, on_behalf_of
 from mistbow.auth.keyring import Keyring
 from mistbow.auth.service_key import CHALLENGE_PATH, SCHEME, parse_signature
@@ -60,11 +61,13 @@ class Authentication:
         headers = dict(scope["headers"])
         scheme, _, value = headers.get(b"authorization", b"").partition(b" ")
         caller: Caller | None = None
+        answer_key: AnswerKey | None = None
         if scheme == _SERVICE_SCHEME:
-            body = self._signed_body(value, scope)
-            if body is None:
+            signed = self._accept(value, scope)
+            if signed is None:
                 await _reject_signature(scope, receive, send)
                 return
+            body, answer_key = signed
             caller, receive = FOG, _checked_body(receive, body)
         elif scheme.lower() in _TOKEN_SCHEMES:
             caller = self._keyring.find(value.strip())
@@ -76,17 +79,20 @@ class Authentication:
         else:
             # These headers are accepted from agents only.
             scope["headers"] = [each for each in scope["headers"] if not _is_own_header(each[0])]
-        with on_behalf_of(caller):
+        with on_behalf_of(caller), answering_with(answer_key):
             await self._app(scope, receive, send)
 
-    def _signed_body(self, value: bytes, scope: Scope) -> str | None:
-        """Return the SHA-256 of the body that a valid signature covers; None: it is invalid."""
+    def _accept(self, value: bytes, scope: Scope) -> tuple[str, AnswerKey] | None:
+        """Return the SHA-256 of the body that a valid signature covers, and the key for the answer.
+
+        None: the signature is not valid.
+        """
         signature = parse_signature(value)
         if signature is None:
             return None
         target = scope["raw_path"] + b"?" + scope["query_string"]
-        accepted = self._sessions.accept(signature, scope["method"], target, scope["headers"])
-        return signature.body if accepted else None
+        key = self._sessions.accept(signature, scope["method"], target, scope["headers"])
+        return None if key is None else (signature.body, key)
 
 
 def caller_headers(caller: Caller) -> dict[str, str]:

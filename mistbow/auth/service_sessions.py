@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from cachetools import TTLCache
 
+from mistbow.auth.answer_key import AnswerKey
 from mistbow.auth.audiences import LocalEnd, OwnAddresses
 from mistbow.auth.service_key import (
     Challenge,
@@ -102,15 +103,18 @@ class ServiceSessions:
 
     def accept(
         self, signature: RequestSignature, method: str, target: bytes, headers: RawHeaders
-    ) -> bool:
-        """Return whether a request is from a service of the fog, unaltered, and not a repetition.
+    ) -> AnswerKey | None:
+        """Return the key for the answer to a request; None: the request is not accepted.
 
-        The caller of this method compares the body with ``signature.body``.
+        It is accepted if it is from a service of the fog, unaltered, and not a repetition. The
+        caller of this method compares the body with ``signature.body``.
         """
         session = self._sessions.get(signature.session)
         if session is None:
-            return False
+            return None
         expected = sign_request(
             session.key, signature.number, method, target, signature.body, headers
         )
-        return hmac.compare_digest(expected, signature.mac) and session.use(signature.number)
+        if not hmac.compare_digest(expected, signature.mac) or not session.use(signature.number):
+            return None
+        return AnswerKey(session.key, signature.number)

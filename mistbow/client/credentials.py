@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import httpx
 import msgspec
 
+from mistbow.auth.answer_key import AnswerKey
 from mistbow.auth.audiences import audience_of
 from mistbow.auth.service_key import (
     CHALLENGE_PATH,
@@ -31,6 +32,7 @@ from mistbow.errors import from_body
 
 _TIMEOUT_S = 3.0
 _MAX_ANSWER_BYTES = 4096
+_ANSWER_KEY = "mistbow_answer_key"
 _RENEWAL = 0.9
 """The part of a session's lifetime after which the client begins another session."""
 
@@ -168,6 +170,7 @@ class ServiceCredentials(httpx.Auth):
         mac = sign_request(session.key, number, request.method, target, body, request.headers.raw)
         signature = RequestSignature(session.id, number, body, mac)
         request.headers["Authorization"] = signature.header()
+        request.extensions[_ANSWER_KEY] = AnswerKey(session.key, number)
 
 
 def service_credentials(url: str, token: str | None) -> ServiceCredentials | None:
@@ -176,6 +179,17 @@ def service_credentials(url: str, token: str | None) -> ServiceCredentials | Non
     ``token``: the fog's token; None: the fog has no token, and requests need no credentials.
     """
     return None if token is None else ServiceCredentials(url, token)
+
+
+def check_answer(response: httpx.Response) -> None:
+    """Raise ``UnverifiedServiceError`` if a service did not sign its answer to a signed request.
+
+    ``response``: a response whose body is read. A service signs only the answers for which its
+    route says so.
+    """
+    key: AnswerKey | None = response.request.extensions.get(_ANSWER_KEY)
+    if key is not None and not key.is_valid(response.content, response.headers):
+        raise UnverifiedServiceError("the answer is not signed", request=response.request)
 
 
 def _check_size(response: httpx.Response) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import msgspec
 from fastapi import APIRouter, Request, Response
 
+from mistbow.auth.answer_key import answer_headers
 from mistbow.auth.rules import requires
 from mistbow.errors import ConflictError, NotFoundError
 from mistbow.fabric import Enabler, Worker
@@ -86,7 +87,7 @@ def fabric_routes(membership: FabricMembership, check_unused: Callable[[str], No
         if heartbeat.site != membership.site:
             count_bytes(heartbeat.site, "received", "heartbeat", len(body))
             count_bytes(heartbeat.site, "sent", "heartbeat", len(answer))
-        return json_response(answer)
+        return json_response(answer, headers=answer_headers(answer))
 
     @routes.post(
         "/fabric/probe",

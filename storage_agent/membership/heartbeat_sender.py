@@ -8,7 +8,7 @@ from collections.abc import Callable
 import httpx
 import msgspec
 
-from mistbow.client.credentials import UnverifiedServiceError
+from mistbow.client.credentials import UnverifiedServiceError, check_answer
 from mistbow.errors import ConflictError, MistbowError
 from mistbow.name_resolver import UnresolvedNameError
 from mistbow.runtime.periodic import PeriodicTask, Schedule
@@ -94,6 +94,8 @@ class HeartbeatSender:
         )
         if not response.is_success:
             raise decode_error(response.status_code, response.content)
+        if self._network.has_token:
+            check_answer(response)
         try:
             answer = HEARTBEAT.decode(response.content)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

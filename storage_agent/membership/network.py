@@ -101,6 +101,11 @@ class PeerNetwork:
         self._tls = client_context(ca)
         self._clients: dict[str, httpx.AsyncClient] = {}
 
+    @property
+    def has_token(self) -> bool:
+        """Whether the fog has a token, so that agents sign requests and answers."""
+        return bool(self._token)
+
     def client(self, address: str) -> httpx.AsyncClient:
         """Return the HTTP client for an address; the first call creates the client."""
         if address not in self._clients:

@@ -26,6 +26,9 @@ log = get_logger(__name__)
 HEARTBEAT_INTERVAL_S = 1.0
 """The interval (s) at which an agent sends heartbeats to a peer."""
 
+MAX_SITES = 5000
+"""The maximum number of sites that other agents may report."""
+
 _SAMPLES = 5
 _LOSS_WINDOW = 60
 """The number of heartbeats over which the loss of a link is measured."""
@@ -122,6 +125,7 @@ class Peers:
         self._seeds_tried: dict[str, int] = {}
         self._round = 0
         self._linked: frozenset[str] = frozenset()
+        self._is_full = False
 
     def __iter__(self) -> Iterator[Peer]:
         yield from [self._peers[site] for site in sorted(self._peers)]
@@ -420,12 +424,19 @@ class Peers:
             # A sender that does not reach a site may report an old address of it, or a site that
             # was forgotten meanwhile.
             is_new = report.site not in self._peers and report.site not in self._forgotten
-            if report.reached or is_new:
+            if is_new and len(self._peers) >= MAX_SITES:
+                self._ignore(report.site)
+            elif report.reached or is_new:
                 self.add(report.site, report.node, report.url)
             peer = self._peers.get(report.site)
             if peer is not None and report.reached is (peer.address is None):
                 # This agent disagrees: the site is contacted soon.
                 self._suspects.add(report.site)
+
+    def _ignore(self, site: str) -> None:
+        if not self._is_full:
+            self._is_full = True
+            log.error("sites_ignored", first=site, sites=MAX_SITES)
 
     def _is_awaited(self, heartbeat: Heartbeat) -> bool:
         """Return whether a heartbeat names a known address from which no agent answers at present.

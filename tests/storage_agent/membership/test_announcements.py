@@ -14,6 +14,7 @@ from mistbow.errors import ConflictError
 from mistbow.fabric import Worker
 from mistbow.failure_detector import Liveness
 from mistbow.streams.schemas import METADATA
+from storage_agent.membership import peers
 from storage_agent.membership.heartbeat import Heartbeat, PeerReport
 from storage_agent.membership.peers import Peers
 from storage_agent.membership.worker_history import WorkerHistory
@@ -369,6 +370,16 @@ def test_next_hops_prefer_the_direct_link() -> None:
     known.record_failure("http://seed")
     assert [each.site for each in known.next_hops("c")] == ["c"]
     assert known.begin_round() == {"http://seed", "http://b", "http://c", "http://d"}
+
+
+def test_number_of_reported_sites_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers, "MAX_SITES", 3)
+    known = _peers("http://seed")
+    known.record_answer("http://seed", _from("b", *((f"c{n}", True) for n in range(9))), 4.0)
+    assert [each.site for each in known] == ["b", "c0", "c1"]
+    # Other sites than those that are only reported are always added.
+    known.record_answer("http://d", _from("d"), 4.0)
+    assert known.reachable("d")
 
 
 def test_latency_is_the_median_of_half_round_trips() -> None:

@@ -1,9 +1,13 @@
 """Addresses that requests name: who is contacted, and what is sent there."""
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 import httpx
+import msgspec
+from fastapi import FastAPI, Request, Response
 
+from ignite_server.ports import free_ports
 from mistbow.client import AgentClient, Point
 from mistbow.clock import system_clock
 from storage_agent.main import create_app
@@ -128,6 +132,49 @@ def test_relay_between_sites_is_not_a_peer(places: list[AgentSite]) -> None:
         eventually(lambda: len(relay.requests()) > 1, what="it is contacted twice")
         assert set(relay.requests()) == {CHALLENGE}
         assert [site.name for site in at_a.fabric().sites] == ["a"]
+
+
+@contextmanager
+def altering_relay(target: str, port: int) -> Iterator[list[str]]:
+    """Pass requests on to an agent, and add a site to its answers to heartbeats.
+
+    Yield the paths of the altered answers.
+    """
+    altered: list[str] = []
+    app = FastAPI()
+
+    @app.api_route("/{path:path}", methods=["GET", "POST", "PUT", "DELETE"])
+    async def pass_on(path: str, request: Request) -> Response:
+        async with httpx.AsyncClient(base_url=target) as client:
+            answer = await client.request(
+                request.method, request.url.path, content=await request.body(),
+                params=request.query_params, headers=request.headers.raw,
+            )  # fmt: skip
+        content, headers = answer.content, dict(answer.headers)
+        if path == "fabric/greet" and answer.is_success:
+            known = answer.json()
+            known["peers"] = [{"site": "false", "node": "n", "url": target, "reached": True}]
+            content = msgspec.json.encode(known)
+            headers["content-length"] = str(len(content))
+            altered.append(path)
+        return Response(content, answer.status_code, headers)
+
+    with served(app, port):
+        yield altered
+
+
+def test_altered_answer_to_a_heartbeat_is_ignored(places: list[AgentSite]) -> None:
+    a, b, _ = places
+    [port] = free_ports(1)
+    relay = f"http://127.0.0.1:{port}"
+    with (
+        b.agent(own_urls=relay),
+        altering_relay(b.url, port) as altered,
+        a.agent(peers=relay) as at_a,
+    ):
+        eventually(lambda: len(altered) > 2, what="answers are altered")
+        wait_until_reached(at_a, "b")  # which has sent a heartbeat of its own
+        assert [site.name for site in at_a.fabric().sites] == ["a", "b"]
 
 
 def test_agent_is_reached_at_a_further_address_of_its_settings(places: list[AgentSite]) -> None:
