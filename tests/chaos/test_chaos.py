@@ -31,7 +31,7 @@ _VERDICT_S = 240
 
 pytestmark = [
     needs_namespaces,
-    pytest.mark.soak,
+    pytest.mark.alone,
     pytest.mark.timeout(SECONDS + _START_S + 2 * _VERDICT_S),
 ]
 
