@@ -26,7 +26,7 @@ from mistbow.client.agent_model import (
     QueryAnswer,
 )
 from mistbow.client.methods import Page, PagedCall
-from mistbow.client.transport import Call, json_of, no_answer, send_json, without_none
+from mistbow.client.transport import Call, acknowledged, json_of, send_json, without_none
 from mistbow.errors import UnavailableError
 from mistbow.streams.json_numbers import from_json, to_json
 from mistbow.streams.wire import MEDIA_TYPE
@@ -63,7 +63,7 @@ def put(points: Sequence[Point], idempotency_key: str | None = None) -> Call[Non
     """
     key = idempotency_key or str(uuid.uuid4())
     body = {"monitoring": [_sendable(point) for point in points]}
-    return send_json("POST", "/put", body, no_answer, key=key)
+    return send_json("POST", "/put", body, acknowledged, key=key)
 
 
 def get(

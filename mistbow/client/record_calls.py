@@ -19,6 +19,7 @@ from mistbow.client.record_model import (
 )
 from mistbow.client.transport import (
     Call,
+    acknowledged,
     get_json,
     json_of,
     no_answer,
@@ -54,7 +55,7 @@ def put(kind: Kind, records: Sequence[Record], idempotency_key: str | None = Non
     A request with the idempotency key of an earlier request changes nothing.
     """
     key = idempotency_key or str(uuid.uuid4())
-    return send_json("POST", f"{_path(kind)}/put", {kind: records}, no_answer, key=key)
+    return send_json("POST", f"{_path(kind)}/put", {kind: records}, acknowledged, key=key)
 
 
 def get(
@@ -137,7 +138,7 @@ def delete_schema(name: str) -> Call[None]:
 def put_routes(tables: Sequence[RoutingTable]) -> Call[None]:
     """Store routing tables atomically: if one table cannot be stored, no table is stored."""
     key = str(uuid.uuid4())
-    return send_json("POST", "/routing/put", {"routing": tables}, no_answer, key=key)
+    return send_json("POST", "/routing/put", {"routing": tables}, acknowledged, key=key)
 
 
 def routes(nodes: Names | None = None) -> Call[RoutingTables]:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import httpx
 import msgspec
@@ -116,6 +116,24 @@ def json_of(kind: type[T]) -> Callable[[httpx.Response], T]:
 
 def no_answer(_: httpx.Response) -> None:
     """Ignore the content of an answer."""
+
+
+class _Acknowledgement(msgspec.Struct, frozen=True):
+    result: Literal["OK"]
+
+
+def acknowledged(response: httpx.Response) -> None:
+    """Check that an answer acknowledges stored data.
+
+    Raises ``UnavailableError`` for another answer, for example of another service at the address.
+    """
+    try:
+        msgspec.json.decode(response.content, type=_Acknowledgement)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        raise UnavailableError(
+            f"{response.url} acknowledges nothing: the answer is not that of a storage agent",
+            hint="Check the address of the storage agent.",
+        ) from None
 
 
 def without_none(values: Mapping[str, Any]) -> dict[str, Any]:
