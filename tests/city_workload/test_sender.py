@@ -24,8 +24,9 @@ class Receiver:
         self.app = FastAPI()
         self.app.post("/put")(self._put)
 
-    async def _put(self, request: Request) -> None:
+    async def _put(self, request: Request) -> dict[str, str]:
         self.points += (await request.json())["monitoring"]
+        return {"result": "OK"}
 
 
 class FakeTime:
