@@ -126,6 +126,7 @@ class Peers:
         self._round = 0
         self._linked: frozenset[str] = frozenset()
         self._is_full = False
+        self._reachable: frozenset[str] | None = None
 
     def __iter__(self) -> Iterator[Peer]:
         yield from [self._peers[site] for site in sorted(self._peers)]
@@ -226,7 +227,11 @@ class Peers:
 
     def reachable(self, site: str) -> bool:
         """Return whether requests can reach a site, directly or through another site."""
-        return bool(self.next_hops(site))
+        if self._reachable is None:
+            answering = [peer for peer in self._peers.values() if peer.address is not None]
+            through = (peer.reaches for peer in answering)
+            self._reachable = frozenset(peer.site for peer in answering).union(*through)
+        return site in self._reachable
 
     def next_hops(self, site: str) -> list[Peer]:
         """Return the peers to which a request for a site can be sent, the best peer first."""
@@ -465,5 +470,6 @@ class Peers:
         )
 
     def _signal_change(self) -> None:
+        self._reachable = None
         self._changed.set()
         self._changed = asyncio.Event()

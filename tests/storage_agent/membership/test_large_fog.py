@@ -54,6 +54,20 @@ def test_lost_site_is_lost_everywhere_soon_and_comes_back(fog: SimulatedFog) -> 
     assert rounds <= 40
 
 
+def test_sites_are_reachable_exactly_if_they_have_a_next_hop(fog: SimulatedFog) -> None:
+    everything = set(fog.sites)
+    for change in (lambda: fog.cut("site-3"), lambda: fog.heal("site-3")):
+        change()
+        for _ in range(15):
+            fog.run(1)
+            for site in fog.sites[:5]:
+                known = fog.peers_of(site)
+                others = everything - {site}
+                assert {one for one in others if known.reachable(one)} == {
+                    one for one in others if known.next_hops(one)
+                }
+
+
 def test_restarted_site_gets_all_reports_again(fog: SimulatedFog) -> None:
     fog.restart("site-9")
     everything = set(fog.sites)
