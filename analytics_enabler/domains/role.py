@@ -63,6 +63,7 @@ class DomainRole:
         self._copy = copy
         self._timer = timer
         self._since = timer()
+        self._greatest_rival: int | None = None
         self.state = RoleState.STARTING
 
     @property
@@ -81,6 +82,7 @@ class DomainRole:
         A standby copies the state of the active enabler.
         """
         await self._fabric_view.refresh()
+        self._note_rivals()
         active = self._directory.active(self._directory.domain)
         match self.state:
             case RoleState.ACTIVE if active is not None and active.rank > self._rank():
@@ -116,9 +118,15 @@ class DomainRole:
         except MistbowError as error:
             log.info("standby_copy_failed", site=active.site, reason=error.message)
 
-    async def _take_over(self) -> None:
+    def _note_rivals(self) -> None:
+        """Record the greatest generation of other enablers: one that ends withdraws itself."""
         generations = [each.enabler.generation for each in self._directory.rivals()]
-        await self._copy.promote(max(generations, default=None))
+        if self._greatest_rival is not None:
+            generations.append(self._greatest_rival)
+        self._greatest_rival = max(generations, default=None)
+
+    async def _take_over(self) -> None:
+        await self._copy.promote(self._greatest_rival)
         self._enter(RoleState.ACTIVE, None)
 
     def _waited(self, seconds: float) -> bool:

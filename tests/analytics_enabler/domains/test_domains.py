@@ -221,3 +221,21 @@ def test_lone_region_refuses_what_it_cannot_read(fog: DomainFog) -> None:
     with pytest.raises(ConflictError, match="no domain has all sites"):
         region.submit(MEAN)
     assert region.show(region.submit(AT_B).deployment_id).domain == "north"
+
+
+def test_standby_takes_over_from_an_enabler_that_ends(fog: DomainFog) -> None:
+    """An enabler that ends withdraws its announcement, and the workers still know its lease."""
+    with fog.b.enabler():
+        fog.wait_for(fog.a, {("b", "all"): True})  # so the stream at b is older than the one at a
+    with fog.a.enabler() as first:
+        mean = first.submit(MEAN).deployment_id
+        fog.wait_for(fog.b, {("a", "all"): True})
+        second = fog.b.start_enabler()
+        fog.wait_for(fog.b, {("a", "all"): True, ("b", "all"): False})
+        eventually(lambda: mean in ids(second))
+        former = fog.enablers(fog.b)["a", "all"]
+    fog.wait_for(fog.b, {("b", "all"): True})
+    assert fog.enablers(fog.b)["b", "all"].generation > former.generation
+    low = second.submit(LOW).deployment_id
+    wait_for_deployments(second, mean, low)
+    eventually(lambda: insights(fog.a) | insights(fog.b) == {"mean", "low"})

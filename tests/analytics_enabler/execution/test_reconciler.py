@@ -9,6 +9,7 @@ import pytest
 
 from analytics.client.enabler import EnablerClient
 from analytics.plan.fragments import StreamLocation, Whole
+from analytics_enabler.execution.status import LATE_MS
 from analytics_enabler.main import create_app
 from analytics_enabler.settings import EnablerSettings
 from ignite_server.ports import free_ports
@@ -181,7 +182,7 @@ def test_amended_insight_runs_until_results_are_complete(
     assert [insight.uid for insight in insights] == [now, new]
     # The frontier of the running version is not that of the version before its handover.
     worker.active["all.fair"] = "former"
-    worker.frontier = insights[1].first_tick
+    worker.frontier = insights[1].first_tick + LATE_MS
     added = enabler.submit(NOW).deployment_id
     eventually(lambda: worker.insights == {now, old, new, f"{added}/cpu_now/1"})
     assert {each.state for each in enabler.show(deployment_id).insights} == {"starting"}

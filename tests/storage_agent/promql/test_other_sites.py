@@ -1,13 +1,17 @@
 """PromQL queries of another site: a slow site, and an unreachable site whose replicas answer."""
 
+import json
 from contextlib import ExitStack
 from time import sleep
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 
 from ignite_server.ports import free_ports
+from mistbow.auth.answer_key import answer_headers
 from mistbow.auth.audiences import OwnAddresses
+from mistbow.auth.authentication import Authentication
+from mistbow.auth.keyring import Keyring
 from mistbow.auth.service_key import ServiceKey
 from mistbow.auth.service_sessions import ServiceSessions
 from mistbow.clock import system_clock
@@ -68,12 +72,16 @@ def test_replicas_answer_for_unreachable_site(
 
 def test_labels_of_slow_site_are_awaited(places: list[AgentSite]) -> None:
     app = FastAPI()
-    add_challenge(app, ServiceSessions(ServiceKey(TOKEN), OwnAddresses([])))
+    sessions = ServiceSessions(ServiceKey(TOKEN), OwnAddresses([]))
+    add_challenge(app, sessions)
+    app.add_middleware(Authentication, keyring=Keyring(TOKEN, None), sessions=sessions)
 
     @app.post("/fabric/greet")
-    def greet(request: Request) -> Any:
+    def greet(request: Request) -> Response:
         url = str(request.base_url).rstrip("/")
-        return {"site": "slow", "node": "slow", "url": url, "instance": "1"}
+        heartbeat = {"site": "slow", "node": "slow", "url": url, "instance": "1"}
+        body = json.dumps(heartbeat).encode()
+        return Response(body, headers=answer_headers(body), media_type="application/json")
 
     @app.get("/api/v1/labels")
     def labels() -> Any:
