@@ -22,10 +22,14 @@ class Decision(msgspec.Struct, frozen=True):
     - The shares of the nodes that run a task add up to 1.
     - Each node is eligible for its tasks (see ``Task``), and has enough free capacity for their
       demand.
+
+    ``gaps``: job id -> the relative excess of the job's objective over a lower bound of the
+    optimum; 0: the placement of the job is optimal. A scheduler may report them or not.
     """
 
     placement: Placement
     refusals: tuple[Refusal, ...] = ()
+    gaps: Mapping[str, float] = {}
 
     def placed(self, jobs: Iterable[Job]) -> list[Job]:
         """Return those ``jobs`` that this decision places."""

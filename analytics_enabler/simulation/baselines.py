@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from analytics_enabler.scheduling.builtin.capacity import FreeCapacity, refusals
-from analytics_enabler.scheduling.builtin.eligibility import by_priority, eligible_nodes
-from analytics_enabler.scheduling.builtin.fair import (
+from analytics_enabler.scheduling.builtin.eligibility import (
     NodeByTask,
-    as_placement,
+    by_priority,
+    eligible_nodes,
     reads_no_data,
-    retain_running,
 )
+from analytics_enabler.scheduling.builtin.fair import as_placement, retain_running
 from analytics_enabler.scheduling.interface import Decision, Scheduler
 from analytics_enabler.scheduling.model.jobs import (
     Job,

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from analytics_enabler.scheduling.builtin.capacity import FreeCapacity
-from analytics_enabler.scheduling.builtin.fair import NodeByTask, reads_no_data
+from analytics_enabler.scheduling.builtin.eligibility import NodeByTask, reads_no_data
 from analytics_enabler.scheduling.model.jobs import Job, Task, data_latency_ms
 from analytics_enabler.scheduling.model.snapshot import Fog
 

@@ -11,7 +11,7 @@ from analytics_enabler.scheduling.model.snapshot import Fog
 # Capacity is added and subtracted in floating point.
 _TOLERANCE = 1e-6
 
-_UNRELIABILITY_COST = 0.2
+UNRELIABILITY_COST = 0.2
 """The load that is added to a node of reliability 0 when nodes are compared."""
 
 _SUSPECTED = "the node may have failed: it does not answer at present"
@@ -32,6 +32,14 @@ class FreeCapacity:
         """
         self._cores[node] -= share * (task.cores + checked * task.check_cores)
         self._memory[node] -= share * task.memory_mb
+
+    def cores(self, node: str) -> float:
+        """Return the free cores of a node."""
+        return self._cores[node]
+
+    def allocate_checks(self, task: Task, node: str, checked: float) -> None:
+        """Subtract the cores that the checks of a share of a task's points need."""
+        self._cores[node] -= checked * task.check_cores
 
     def release(self, task: Task, node: str) -> None:
         """Return the demand of a task to the free capacity of a node."""
@@ -78,7 +86,7 @@ class FreeCapacity:
     def cost(self, node: str, task: Task) -> float:
         """Return the load of a node with a task, plus a cost for the node's recent failures."""
         unreliability = 1.0 - self._fog.by_name[node].reliability
-        return self.load(node, task) + _UNRELIABILITY_COST * unreliability
+        return self.load(node, task) + UNRELIABILITY_COST * unreliability
 
     def snapshot(self) -> Fog:
         """Return the fog with the remaining free capacity of each node."""

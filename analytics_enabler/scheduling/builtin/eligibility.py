@@ -5,6 +5,9 @@ from collections.abc import Collection, Iterable, Sequence
 from analytics_enabler.scheduling.model.jobs import Job, Placement, Task, data_latency_ms
 from analytics_enabler.scheduling.model.snapshot import Fog, Node
 
+NodeByTask = dict[str, str]
+"""Task -> node, for the placed tasks of a job."""
+
 _SAME_LATENCY_MS = 1.0
 """The difference (ms) up to which two latencies count as equal."""
 
@@ -59,6 +62,15 @@ def _misfit(task: Task, node: Node) -> str | None:
     if node.clock_mhz < task.clock_mhz:
         return f"{task.clock_mhz:g} MHz needed, it has {node.clock_mhz:g}"
     return None
+
+
+def reads_no_data(job: Job, nodes: NodeByTask) -> bool:
+    """Return whether a job reads no data, because none of its pinned tasks is placed.
+
+    A job without pinned tasks always reads data.
+    """
+    pinned = [task.id for task in job.tasks if task.pinned is not None]
+    return bool(pinned) and not any(task in nodes for task in pinned)
 
 
 def by_priority(jobs: Iterable[Job], current: Placement) -> list[Job]:

@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
+from analytics_enabler.scheduling.builtin.branch_and_bound import SearchProblem, search
 from analytics_enabler.scheduling.builtin.capacity import FreeCapacity, refusals
 from analytics_enabler.scheduling.builtin.eligibility import (
+    NodeByTask,
     by_priority,
     eligible_nodes,
     nearest_nodes,
+    reads_no_data,
 )
 from analytics_enabler.scheduling.interface import Decision
 from analytics_enabler.scheduling.model.jobs import Assignment, Job, Placement, Setting, Task
@@ -19,8 +22,9 @@ A task moves only if the load of its node is greater, by more than this value, t
 other node would be after the move.
 """
 
-NodeByTask = dict[str, str]
-"""Task -> node, for the placed tasks of a job."""
+_MAX_OPTIONS = 200
+_STEPS = 2_000
+"""The maximum number of steps to find a placement with more tasks, and of options for nodes."""
 
 
 class Fair:
@@ -60,9 +64,9 @@ def spread(jobs: Sequence[Job], fog: Fog, current: Placement) -> dict[str, NodeB
     nodes = {job.id: retain_running(job, fog, current, free) for job in prioritized}
     for job in prioritized:
         if not _place_missing(job, fog, nodes[job.id], free):
-            for task in job.tasks:
-                if task.id in nodes[job.id]:
-                    free.release(task, nodes[job.id].pop(task.id))
+            _release(job, nodes[job.id], free)
+        if len(nodes[job.id]) < len(job.tasks):
+            nodes[job.id] = _place_more(job, fog, nodes[job.id], free)
     _rebalance([job for job in prioritized if not job.stays], fog, nodes, free)
     return nodes
 
@@ -84,15 +88,6 @@ def retain_running(job: Job, fog: Fog, current: Placement, free: FreeCapacity) -
     return retained
 
 
-def reads_no_data(job: Job, nodes: NodeByTask) -> bool:
-    """Return whether a job reads no data, because none of its pinned tasks is placed.
-
-    A job without pinned tasks always reads data.
-    """
-    pinned = [task.id for task in job.tasks if task.pinned is not None]
-    return bool(pinned) and not any(task in nodes for task in pinned)
-
-
 def _place_missing(job: Job, fog: Fog, nodes: NodeByTask, free: FreeCapacity) -> bool:
     """Place the tasks of a job that are not in ``nodes``; return whether the job can run."""
     # Pinned tasks have the fewest nodes to choose from, so they go first; then the largest.
@@ -105,6 +100,27 @@ def _place_missing(job: Job, fog: Fog, nodes: NodeByTask, free: FreeCapacity) ->
         elif task.pinned is None:
             return False
     return not reads_no_data(job, nodes)
+
+
+def _place_more(job: Job, fog: Fog, nodes: NodeByTask, free: FreeCapacity) -> NodeByTask:
+    """Return a placement with more tasks of a small job than ``nodes`` has, if there is one."""
+    eligible = {task.id: eligible_nodes(task, fog) for task in job.tasks}
+    if sum(map(len, eligible.values())) > _MAX_OPTIONS:
+        return nodes
+    retained = dict(nodes)
+    _release(job, nodes, free)
+    _, found = search(SearchProblem(job, fog, eligible, retained), free, _STEPS)
+    best = found if len(found) > len(retained) else retained
+    for task in job.tasks:
+        if task.id in best:
+            free.allocate(task, best[task.id])
+    return best
+
+
+def _release(job: Job, nodes: NodeByTask, free: FreeCapacity) -> None:
+    for task in job.tasks:
+        if task.id in nodes:
+            free.release(task, nodes.pop(task.id))
 
 
 def _rebalance(

@@ -15,13 +15,12 @@ from analytics_enabler.scheduling.builtin.branch_and_bound import (
     search,
 )
 from analytics_enabler.scheduling.builtin.capacity import FreeCapacity, refusals
-from analytics_enabler.scheduling.builtin.eligibility import by_priority, eligible_nodes
-from analytics_enabler.scheduling.builtin.fair import (
+from analytics_enabler.scheduling.builtin.eligibility import (
     NodeByTask,
-    as_placement,
-    retain_running,
-    spread,
+    by_priority,
+    eligible_nodes,
 )
+from analytics_enabler.scheduling.builtin.fair import as_placement, retain_running, spread
 from analytics_enabler.scheduling.builtin.settings import settings_of
 from analytics_enabler.scheduling.interface import Decision
 from analytics_enabler.scheduling.model.jobs import Job, Placement, Setting, critical_path_ms

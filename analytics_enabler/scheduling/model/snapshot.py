@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 import msgspec
@@ -195,6 +195,24 @@ class Fog(msgspec.Struct, frozen=True, dict=True):
         if start not in indices or end not in indices:
             return math.inf
         return float(latencies[indices[start], indices[end]])
+
+    def latencies_ms(self, sources: Sequence[str], targets: Sequence[str]) -> NDArray[np.float64]:
+        """Return ``latency_ms`` for all pairs of nodes or sites, with a row for each source.
+
+        >>> edge = Node(name="e", site="edge", cores=1, cores_free=1, memory_mb=9, memory_free_mb=9)
+        >>> fog = Fog((edge,), (Link(source="edge", target="cloud", latency_ms=20),))
+        >>> fog.latencies_ms(["e", "far"], ["edge", "cloud", "far"]).tolist()
+        [[0.0, 20.0, inf], [inf, inf, 0.0]]
+        """
+        indices, latencies = self._shortest_paths
+        ends = [[self._vertex(name) for name in names] for names in (sources, targets)]
+        rows, columns = (np.array([indices.get(end, -1) for end in each], int) for each in ends)
+        pairs: NDArray[np.float64] = latencies[np.ix_(rows, columns)]
+        pairs[rows < 0, :] = math.inf
+        pairs[:, columns < 0] = math.inf
+        for row in np.flatnonzero(rows < 0):
+            pairs[row, [end == ends[0][row] for end in ends[1]]] = 0.0
+        return pairs
 
     def _vertex(self, name: str) -> str:
         node = self.by_name.get(name)

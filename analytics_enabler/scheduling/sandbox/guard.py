@@ -177,7 +177,8 @@ def _merge(decisions: Sequence[Decision]) -> Decision:
     assignments = [at for decision in decisions for at in decision.placement.assignments]
     refused = [refusal for decision in decisions for refusal in decision.refusals]
     assignments.sort(key=lambda at: (at.job, at.task, at.node))
-    return Decision(Placement(tuple(assignments)), tuple(refused))
+    gaps = {job: gap for decision in decisions for job, gap in decision.gaps.items()}
+    return Decision(Placement(tuple(assignments)), tuple(refused), gaps)
 
 
 def _valid_decision(request: SchedulingRequest, limit_s: float, call: CallScheduler) -> Decision:

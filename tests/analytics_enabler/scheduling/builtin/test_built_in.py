@@ -7,8 +7,11 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 
+from analytics_enabler.scheduling.builtin.cost import Cost
+from analytics_enabler.scheduling.builtin.energy import Energy
 from analytics_enabler.scheduling.builtin.fair import Fair
 from analytics_enabler.scheduling.builtin.latency import Latency
+from analytics_enabler.scheduling.builtin.quality import Quality
 from analytics_enabler.scheduling.interface import Decision, Scheduler
 from analytics_enabler.scheduling.model.jobs import Assignment, Job, Placement, critical_path_ms
 from analytics_enabler.scheduling.model.snapshot import Fog
@@ -18,7 +21,13 @@ from tests.analytics_enabler.scheduling import build
 NOWHERE = Placement()
 
 
-SCHEDULERS: dict[str, Callable[[], Scheduler]] = {"fair": Fair, "latency": Latency}
+SCHEDULERS: dict[str, Callable[[], Scheduler]] = {
+    "fair": Fair,
+    "latency": Latency,
+    "energy": Energy,
+    "cost": Cost,
+    "quality": Quality,
+}
 
 
 def decide(name: str, jobs: tuple[Job, ...], fog: Fog, current: Placement = NOWHERE) -> Decision:

@@ -1,0 +1,163 @@
+"""The placement of jobs one after the other, where a migration must pay for itself.
+
+The source is the specification, 4.2.4: schedulers run periodically. A migration has a cost of its
+own, since a fragment runs twice during the handover (Heinze et al., "Latency-aware elastic scaling
+for distributed data stream processing systems", DEBS 2014).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated
+
+import msgspec
+
+from analytics_enabler.scheduling.builtin.capacity import refusals
+from analytics_enabler.scheduling.builtin.eligibility import NodeByTask, by_priority
+from analytics_enabler.scheduling.builtin.fair import as_placement, spread
+from analytics_enabler.scheduling.builtin.job_model import NOWHERE, Amounts, JobModel, Numbers
+from analytics_enabler.scheduling.builtin.nodes_table import NodesTable
+from analytics_enabler.scheduling.builtin.objective import Found, Objective, find
+from analytics_enabler.scheduling.interface import Decision
+from analytics_enabler.scheduling.model.jobs import Job, Placement
+from analytics_enabler.scheduling.model.snapshot import Fog
+
+_MOVE_S = 60.0
+"""What the migration of a task costs, as a duration (s) of the objective of its job."""
+
+_MAX_ROUNDS = 3
+"""The maximum number of rounds in which jobs are placed again, besides the others."""
+
+_TOLERANCE = 1e-9
+
+HorizonS = Annotated[
+    float,
+    msgspec.Meta(gt=0, description="the duration (s) within which a migration must pay for itself"),
+]
+DEFAULT_HORIZON_S = 600.0
+
+Heuristic = Callable[[JobModel, Numbers], Numbers | None]
+
+
+class Method(msgspec.Struct, frozen=True):
+    """How a scheduler places a job.
+
+    ``objective``, ``amounts``: of a job. ``horizon_s``: the duration (s) in which a migration must
+    pay for itself. ``heuristics``: see ``find``.
+    """
+
+    objective: Callable[[Job], Objective]
+    amounts: Callable[[NodesTable], Amounts]
+    horizon_s: float = DEFAULT_HORIZON_S
+    heuristics: tuple[Heuristic, ...] = ()
+
+
+def place(jobs: Sequence[Job], fog: Fog, current: Placement, method: Method) -> Decision:
+    """Return the decision about the jobs; each has the capacity that earlier jobs leave free.
+
+    If an even spread of the tasks places more tasks, the jobs are placed again, starting from it.
+    """
+    jobs = by_priority(jobs, current)
+    found = _place_jobs(jobs, fog, current, method, starts_new=False)
+    even = as_placement(spread(jobs, fog, current))
+    if len(even.by_task) > sum(_placed(each) for each in found.values() if each is not None):
+        found = _place_jobs(jobs, fog, even, method, starts_new=True)
+    placement = _placement(jobs, fog, found)
+    rounds = _MAX_ROUNDS if len(jobs) > 1 and len(current.by_task) < len(placement.by_task) else 0
+    for _ in range(rounds):
+        # The first jobs were placed without the load of the later ones.
+        found = _place_jobs(jobs, fog, placement, method, starts_new=False)
+        former, placement = placement, _placement(jobs, fog, found)
+        if placement == former:
+            break
+    gaps = {job: each.gap for job, each in found.items() if each and each.gap is not None}
+    return Decision(placement, tuple(refusals(jobs, fog, placement)), gaps)
+
+
+def _placement(jobs: Sequence[Job], fog: Fog, found: Mapping[str, Found | None]) -> Placement:
+    names = list(fog.by_name)
+    nodes: dict[str, NodeByTask] = {
+        job.id: {
+            task.id: names[node]
+            for task, node in zip(job.in_order, each.nodes, strict=True)
+            if node != NOWHERE
+        }
+        for job in jobs
+        if (each := found[job.id]) is not None
+    }
+    return as_placement(nodes)
+
+
+def _placed(found: Found) -> int:
+    return sum(node != NOWHERE for node in found.nodes)
+
+
+def _place_jobs(
+    jobs: Sequence[Job], fog: Fog, start: Placement, method: Method, *, starts_new: bool
+) -> dict[str, Found | None]:
+    """Return job id -> its placement.
+
+    ``starts_new``: whether ``start`` is only a proposal, whose tasks do not run yet.
+    """
+    table = NodesTable(fog, jobs)
+    amounts = method.amounts(table)
+    running = {job.id: _running(job, start, table) for job in jobs}
+    found: dict[str, Found | None] = {}
+    for job in jobs:
+        for task in job.tasks:
+            if task.id in running[job.id]:
+                table.release(task, table.index[running[job.id][task.id]])
+        model = JobModel(job, table, amounts, running[job.id])
+        found[job.id] = each = _place_job(model, method, starts_new=starts_new)
+        if each is not None:
+            model.allocate(each.nodes)
+    return found
+
+
+def _running(job: Job, start: Placement, table: NodesTable) -> NodeByTask:
+    """Return task -> node for the running tasks that fit on their nodes, and allocate them."""
+    nodes: NodeByTask = {}
+    for task in job.in_order:
+        match start.by_task.get((job.id, task.id), ()):
+            case (at,) if at.node in table.index:
+                node = table.index[at.node]
+                model_nodes = table.nodes_of(task)
+                if (
+                    node in model_nodes
+                    and table.fits(task, model_nodes, node)[model_nodes == node][0]
+                ):
+                    table.allocate(task, node)
+                    nodes[task.id] = at.node
+    return nodes
+
+
+def _place_job(model: JobModel, method: Method, *, starts_new: bool) -> Found | None:
+    objective = method.objective(model.job)
+    current = model.current
+    if starts_new or all(node == NOWHERE for node in current):
+        return find(objective, model, None, method.heuristics)
+    staying = find(objective, model, current, method.heuristics)
+    if staying is not None and model.job.stays and staying.value.missing == 0:
+        return staying
+    if staying is not None and staying.value.missing == 0 and staying.value.excess == 0:
+        # No placement is better than the bound, and a migration moves at least one task.
+        least = objective.least(model)
+        if not _pays(staying.value.objective, least, 1, method.horizon_s):
+            return staying
+    best = find(objective, model, None, method.heuristics)
+    if best is None or staying is None:
+        return staying if best is None else best
+    kept, value = staying.value, best.value
+    if (value.missing, value.excess) < (kept.missing, kept.excess - _TOLERANCE):
+        return best
+    moved = sum(
+        node not in (NOWHERE, other) for node, other in zip(current, best.nodes, strict=True)
+    )
+    if moved and not model.job.stays:
+        is_better = value.missing <= kept.missing and value.excess <= kept.excess + _TOLERANCE
+        if is_better and _pays(kept.objective, value.objective, moved, method.horizon_s):
+            return best
+    return staying
+
+
+def _pays(present: float, better: float, moved: int, horizon_s: float) -> bool:
+    """Return whether the gain within the horizon exceeds the cost of the migrations."""
+    return (present - better) * horizon_s > moved * _MOVE_S * present
