@@ -161,8 +161,9 @@ def missing_scheduler(name: str) -> list[str]:
 
     >>> missing_scheduler("fair")
     []
-    >>> missing_scheduler("nope")
-    ["MISTBOW_SCHEDULER: there is no scheduler 'nope'; installed: fair, latency"]
+    >>> [warning] = missing_scheduler("nope")
+    >>> warning.partition(";")[0]
+    "MISTBOW_SCHEDULER: there is no scheduler 'nope'"
     """
     installed = scheduler_names()
     if name in installed:

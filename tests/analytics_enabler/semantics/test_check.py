@@ -151,7 +151,7 @@ ERRORS = [
     (
         "AVG(cpu) EVERY 1 s WITH SCHEDULER=zzz",
         "no scheduler `zzz`",
-        "The schedulers are fair, latency",
+        "The schedulers are cost, energy, fair, latency, quality.",
     ),
     ("AVG(cpu) BY a WHEN a == 1 OR b == 1 EVERY 1 s", "`b` is an attribute", "joined by AND"),
 ]
