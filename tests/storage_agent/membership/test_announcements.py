@@ -403,12 +403,18 @@ def test_address_of_this_agent_or_of_another_site_is_recognized() -> None:
     assert known.reachable("c")
 
 
-def test_late_answer_does_not_make_a_peer_unreachable() -> None:
-    seconds = ManualSeconds()
+def _peers_with_b(seconds: ManualSeconds) -> Peers:
+    """Return peers with the time ``seconds``; b has answered, and a new round has begun."""
     own = Heartbeat(site="a", node="a", url="http://a", instance="1")
     known = Peers(own, (), system_clock, seconds)
     known.record_answer("http://b", _from("b"), 1.0)
     known.begin_round()
+    return known
+
+
+def test_late_answer_does_not_make_a_peer_unreachable() -> None:
+    seconds = ManualSeconds()
+    known = _peers_with_b(seconds)
     for _ in range(8):
         seconds.now += 0.25
         known.check_silence()
@@ -421,10 +427,7 @@ def test_late_answer_does_not_make_a_peer_unreachable() -> None:
 
 def test_silent_peer_is_suspected_and_later_dead() -> None:
     seconds = ManualSeconds()
-    own = Heartbeat(site="a", node="a", url="http://a", instance="1")
-    known = Peers(own, (), system_clock, seconds)
-    known.record_answer("http://b", _from("b"), 1.0)
-    known.begin_round()
+    known = _peers_with_b(seconds)
     found = {}
     for quarter in range(1, 40):
         seconds.now += 0.25
