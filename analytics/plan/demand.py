@@ -18,7 +18,7 @@ RESULT = Demand(cores=0.1, memory_mb=290.0)
 """The demand of a whole fragment or a merge, which also have windows in memory.
 
 A fragment took 240 to 290 MB while it started: docs/operations.md, "Memory of a worker". Most of
-the memory belongs to Python processes, one of which reads the source of the query.
+the memory belongs to Python processes. One of these processes reads the source of the query.
 """
 
 MAX_MEMORY_MB = max(PARTIAL.memory_mb, RESULT.memory_mb)

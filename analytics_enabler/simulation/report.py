@@ -40,7 +40,7 @@ def table(simulations: Sequence[Simulation]) -> Table:
         ("refused (fragment-hours)", [f"{t.refused_fragment_hours:.1f}" for t in totals]),
         ("migrations", [f"{t.migrations}" for t in totals]),
         ("displaced by lost nodes", [f"{t.displaced}" for t in totals]),
-        ("decisions, of which failed", [f"{t.decisions}, {t.failures}" for t in totals]),
+        ("decisions, failed decisions", [f"{t.decisions}, {t.failures}" for t in totals]),
         ("CPU time p50, max (s)", [_times(each.seconds) for each in simulations]),
     ):
         made.add_row(label, *values)

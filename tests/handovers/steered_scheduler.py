@@ -13,7 +13,7 @@ class Steered:
     """
 
     def prepare(self, settings):
-        """Receive the settings: there are none."""
+        """Accept the settings, and use none of them."""
 
     def schedule(self, jobs, fog, current):
         """Place all tasks, or refuse jobs with a task that no node may run."""

@@ -114,9 +114,9 @@ class JobProgram:
         self._max_missing: int | None = None
 
     def solve(self, weights: Weights, limits: Limits = Limits()) -> Solution | None:
-        """Return the optimum among the placements with the most tasks; None: there is none.
+        """Return the optimum among the placements with the most tasks.
 
-        The limits reduce no number of tasks.
+        None: no placement satisfies the constraints. The limits never reduce the number of tasks.
         """
         if self._max_missing is None:
             everything = self._run(weights, limits, 0)

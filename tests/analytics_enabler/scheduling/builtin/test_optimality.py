@@ -50,7 +50,7 @@ def ratio(job: Job, placement: Placement, fog: Fog) -> float:
 class Case:
     """A scheduler, its objective for a placement, and for all placements of a brute force.
 
-    ``limit``: returns the fog of which the brute force may use the free capacity.
+    ``limit``: returns the fog whose free capacity the brute force may use.
     """
 
     scheduler: Callable[[], Scheduler]
