@@ -46,7 +46,7 @@ crash: .venv/stamp ## kill, freeze, fill up and cut the power of storage as ofte
 	MISTBOW_ROUNDS=10 $(BIN)/pytest -rA tests/storage_agent/cluster
 	MISTBOW_ROUNDS=20 $(BIN)/pytest -rA tests/storage_agent/replication
 	$(BIN)/pytest -rA -m soak tests/storage_agent/test_openapi.py
-	$(BIN)/pytest -rA -m soak tests/analytics_enabler/domains
+	$(BIN)/pytest -rA -m soak tests/analytics_enabler/domains tests/storage_agent/membership
 	$(BIN)/pytest -rA -m soak tests/mistbow tests/analytics_worker --ignore=tests/analytics_worker/spark
 
 handovers: .venv/stamp ## hand fragments over 50 times under load, between workers and with kills, and print the pauses
@@ -94,6 +94,8 @@ down: .venv/stamp ## remove it; IMAGES=1: the image too
 .venv/stamp: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Mistbow needs Python 3.11 or newer; set PYTHON=...")'
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --disable-pip-version-check --require-hashes -r requirements.lock
+	# Without --no-deps, pip tries a newer release than the locked one for a dependency with an extra.
+	$(BIN)/pip install --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
 	$(BIN)/pip install --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(BIN)/pip check --disable-pip-version-check
 	touch $@

@@ -84,6 +84,8 @@ class InsightStatus(BaseModel):
     id of the group that computes the insight. ``lag_ms``: how long the oldest missing result has
     been due; None: no worker reports it. ``missing_sites``: the sites without which the results
     are computed now. ``remote_reads``: the sites whose points a worker at another site reads.
+    ``corrections_due``: the number of ticks whose results lack late points. ``silent``: why the
+    insight had no value in its last three intervals; None: it had one, or has just started.
     """
 
     name: str
@@ -100,12 +102,15 @@ class InsightStatus(BaseModel):
     lag_ms: int | None = None
     missing_sites: list[MissingSite] = []
     remote_reads: list[RemoteRead] = []
+    corrections_due: int = 0
+    silent: str | None = None
 
 
 class EndedInsight(BaseModel):
     """A former definition of an insight, in force for the ticks in ``(since, until]``.
 
-    ``state``: ``stopped`` once all its results are stored.
+    ``state``: ``stopped`` once all its results are stored. ``missing_sites``: the sites that are
+    missing in its final results.
     """
 
     name: str
@@ -113,6 +118,7 @@ class EndedInsight(BaseModel):
     since: int
     until: int
     state: str
+    missing_sites: list[str] = []
 
 
 class PlacedFragment(BaseModel):
@@ -234,12 +240,16 @@ class Results(BaseModel):
     """Results in the order of time.
 
     ``next``: the cursor from which a client can follow later results. ``missing_sites``: the
-    unreachable sites, whose results are not included.
+    unreachable sites, whose results are not included. ``settled``: whether the results up to the
+    requested time are complete and include all points that were stored at the time of the request;
+    ``unsettled``: why not; None: the request did not ask for it.
     """
 
     results: list[Result]
     next: str
     missing_sites: list[str] = []
+    settled: bool | None = None
+    unsettled: list[str] = []
 
 
 class ExplainedStep(BaseModel):
@@ -255,6 +265,20 @@ class ExplainedStep(BaseModel):
     plan: list[str]
 
 
+class FragmentCostModel(BaseModel):
+    """What a fragment takes: CPU seconds per second, memory, and rows and bytes per second.
+
+    ``points_per_s``: the points, or the panes of a merge, that the fragment reads.
+    ``check_core_s``: the CPU time of the check of one point; None: no points can be checked.
+    """
+
+    cores: float | None = None
+    memory_mb: float | None = None
+    points_per_s: float | None = None
+    bytes_per_s: float | None = None
+    check_core_s: float | None = None
+
+
 class ExplainedFragment(BaseModel):
     """A fragment of the plan of a text.
 
@@ -262,8 +286,11 @@ class ExplainedFragment(BaseModel):
     ``worker`` and ``site``: the worker that would run the fragment, and the site of this worker;
     None: no worker can run the fragment. ``running``: whether a worker runs the fragment now.
     ``plan``: the plan of the fragment as text, with one line for each node of the plan. ``cores``
-    and ``memory_mb``: the estimated demand. ``data_latency_ms``: the latency from the points that
-    the fragment reads to the worker; None: unknown, or the fragment reads no points.
+    and ``memory_mb``: the demand that the schedulers assume. ``estimated`` and ``measured``: what
+    the cost model estimates for the fragment, and what it takes; None: unknown.
+    ``data_latency_ms``: the latency from the points that the fragment reads to the worker; None:
+    unknown, or the fragment reads no points. ``checked``: the share of the points whose quality the
+    worker would check.
     """
 
     id: str
@@ -276,7 +303,10 @@ class ExplainedFragment(BaseModel):
     plan: list[str]
     cores: float | None = None
     memory_mb: float | None = None
+    estimated: FragmentCostModel | None = None
+    measured: FragmentCostModel | None = None
     data_latency_ms: float | None = None
+    checked: float = 0.0
 
 
 class ExplainedEdge(BaseModel):
@@ -350,9 +380,13 @@ class Shared(BaseModel):
 
 
 class Explanation(BaseModel):
-    """The explanation of a text. If the text has errors, only ``problems`` is set."""
+    """The explanation of a text. If the text has errors, only ``problems`` is set.
+
+    ``summary``: lines that describe the insights, their traffic and their workers, for people.
+    """
 
     problems: list[Diagnostic]
+    summary: list[str] = []
     ast: list[dict[str, Any]] = []
     plan: list[str] = []
     steps: list[ExplainedStep] = []

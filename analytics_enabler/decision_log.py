@@ -47,6 +47,8 @@ class DecisionKind(StrEnum):
     WORKER_SUSPECTED = "worker_suspected"
     WORKER_DEAD = "worker_dead"
     WORKER_RETURNED = "worker_returned"
+    HOTSPOT_FOUND = "hotspot_found"
+    HOTSPOT_ENDED = "hotspot_ended"
 
     @property
     def family(self) -> str:

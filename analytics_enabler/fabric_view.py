@@ -22,8 +22,11 @@ def has_site(selector: Selector, site: Site) -> bool:
     return selector.selects(site.name, {"region": site.region, **site.labels})
 
 
-LONG_MS = 30_000
-"""The time (ms) without a worker from which on no worker of a site is expected soon."""
+LONG_MS = 120_000
+"""The time (ms) without a worker from which on no worker of a site is expected soon.
+
+A worker that was killed is back within half a minute, and on a busy machine within two.
+"""
 
 
 @dataclass(frozen=True, slots=True)

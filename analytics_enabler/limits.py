@@ -1,7 +1,12 @@
 """Limits of the texts, insights and requests that the enabler accepts."""
 
-MAX_PANES = 1000
+MAX_PANES = 10_000
 """The maximum number of panes in a window; the cost of a result grows with the number of panes."""
+
+PREFERRED_PANES = 1000
+"""The number of panes up to which windows share panes, and up to which the steps of values at
+points are short.
+"""
 
 MAX_INSIGHTS = 2000
 """The maximum number of insights that run at the same time."""
@@ -11,6 +16,9 @@ MAX_CHARACTERS = 1_000_000
 
 MAX_RESULTS = 100_000
 """The maximum number of rows in one response."""
+
+MAX_RESULTS_WAIT_S = 60.0
+"""The maximum time (s) for which a request for results can wait until they are settled."""
 
 MAX_NAME_CHARACTERS = 100
 """The maximum number of characters in an insight's name, which becomes part of requests."""
@@ -27,6 +35,13 @@ MAX_FOLLOWER_CONNECTIONS = 400
 
 This is twice the maximum number of streams. The storage agent allows 500 followers by default; the
 rest is for the workers.
+"""
+
+MAX_EVENT_STREAMS = 250
+"""The maximum number of streams of live events with one token at the same time.
+
+With all tokens together, the maximum is twice as high. All streams share their connections to the
+storage agent.
 """
 
 MAX_PARAMETERS = 100

@@ -3,17 +3,27 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import cast
 
 from fastapi import Depends, FastAPI, Request, Response
+from prometheus_client import REGISTRY
 
 from analytics.client.worker import AsyncWorkerClient
+from analytics_enabler.agent_proxy import AgentProxy
 from analytics_enabler.api import descriptions
 from analytics_enabler.api.decisions import decisions_router
 from analytics_enabler.api.dependencies import proxied_by_standby
+from analytics_enabler.api.editor import VocabularySource, editor_router
+from analytics_enabler.api.events import events_router
 from analytics_enabler.api.insights import insights_router
+from analytics_enabler.api.metrics import metrics_router
 from analytics_enabler.api.placements import placements_router
+from analytics_enabler.api.queries import queries_router
 from analytics_enabler.api.results import results_router
+from analytics_enabler.api.sessions import sessions_router
+from analytics_enabler.api.views import status_of
+from analytics_enabler.attributes import RecentAttributes
 from analytics_enabler.catalogue import DataCatalogue
 from analytics_enabler.decision_log import DecisionLog, decision_from_json
 from analytics_enabler.deployments.model import event_from_json
@@ -25,20 +35,39 @@ from analytics_enabler.domains.proxy import DomainProxy, Proxied
 from analytics_enabler.domains.role import DomainRole
 from analytics_enabler.domains.standby import StandbyCopy
 from analytics_enabler.execution import Reconciler
+from analytics_enabler.execution.demand_metrics import DemandCollector
+from analytics_enabler.execution.fog_metrics import FogCollector
 from analytics_enabler.execution.group_placements import GroupPlacements, group_placement_from_json
 from analytics_enabler.execution.history import ExecutionHistory
 from analytics_enabler.execution.planner import Planner
+from analytics_enabler.execution.point_rates import PointRates
+from analytics_enabler.execution.settled_results import SettledResults
+from analytics_enabler.execution.source_quality import SourceQualities
 from analytics_enabler.explain import Explainer
+from analytics_enabler.explain.previewer import Previewer
 from analytics_enabler.fabric_view import FabricView
 from analytics_enabler.journal import EventJournal
-from analytics_enabler.limits import MAX_FOLLOWER_CONNECTIONS, MAX_FOLLOWERS
+from analytics_enabler.limits import (
+    MAX_EVENT_STREAMS,
+    MAX_FOLLOWER_CONNECTIONS,
+    MAX_FOLLOWERS,
+)
+from analytics_enabler.live.events import CursorClock
+from analytics_enabler.live.fog_history import FogHistory
+from analytics_enabler.live.fog_view import FogView
+from analytics_enabler.live.result_hub import ResultHub
+from analytics_enabler.live.topic_hub import TopicHub
+from analytics_enabler.live.topics import DecisionsTopic, FogTopic, StatesTopic
 from analytics_enabler.results.follower_limit import FollowerLimit
 from analytics_enabler.results.reader import ResultReader
 from analytics_enabler.results.streams import ResultStreams
 from analytics_enabler.sampling_requests import SamplingRequestPublisher
 from analytics_enabler.scheduling.driver.driver import PlacementDriver
+from analytics_enabler.scheduling.model.snapshot import Fog
 from analytics_enabler.scheduling.registry import scheduler_names
 from analytics_enabler.settings import EnablerSettings
+from analytics_enabler.web.pages import Pages, installed_pages, is_public
+from analytics_enabler.web.sessions import BrowserSessions, SessionLogin
 from mistbow.client.agent import AsyncAgentClient
 from mistbow.client.credentials import ServiceCredentials, service_credentials
 from mistbow.clock import Clock, system_clock
@@ -46,7 +75,14 @@ from mistbow.errors import MistbowError
 from mistbow.fabric import Enabler
 from mistbow.runtime.tasks import cancel_and_wait
 from mistbow.service import create_service, serve
-from mistbow.streams.schemas import DECISIONS, DEPLOYMENTS, PLACEMENTS, RAW, domain_stream
+from mistbow.streams.schemas import (
+    DECISIONS,
+    DEPLOYMENTS,
+    FOG_HISTORY,
+    PLACEMENTS,
+    RAW,
+    domain_stream,
+)
 from mistbow.timestamps import Timestamps
 
 DESCRIPTION = "Deploys insights, runs them on workers and serves their results."
@@ -64,6 +100,7 @@ def create_app(
     )
     fabric_view = FabricView(agent, clock, settings.selector)
     catalogue = DataCatalogue(agent, fabric_view, clock)
+    attributes = RecentAttributes(agent, fabric_view, clock)
 
     async def frontier() -> int:
         return (await agent.info(RAW)).frontier
@@ -88,6 +125,7 @@ def create_app(
         clock,
         settings.scheduler,
         domain,
+        attributes,
     )
     stream = domain_stream(PLACEMENTS, domain)
     placed = EventJournal(agent, stream, group_placement_from_json, clock)
@@ -99,9 +137,10 @@ def create_app(
     proxy = DomainProxy(directory, settings)
     copy = StandbyCopy(domain, agent, deployments, placements, proxy)
     role = DomainRole(directory, fabric_view, copy)
+    rates = PointRates(agent)
     reconciler = Reconciler(
         deployments, fabric_view, placements, planner, driver, catalogue, history, connect, clock,
-        role, domain,
+        role, rates, SourceQualities(agent, rates, clock), domain,
     )  # fmt: skip
     sampling_requests = SamplingRequestPublisher(
         agent, fabric_view, deployments, lambda: role.is_active, domain
@@ -122,13 +161,43 @@ def create_app(
     async def warnings() -> list[str]:
         return missing_scheduler(settings.scheduler)
 
+    agent_proxy = AgentProxy(settings.agent_url, settings)
+    reader, cursors = ResultReader(ResultStreams(agent), clock), CursorClock(clock)
+    result_hub = ResultHub(deployments, reader, ResultStreams(followed), cursors)
+    fog_view = FogView(reconciler, fabric_view, catalogue, agent, clock)
+    fog_history = FogHistory(
+        agent, domain_stream(FOG_HISTORY, domain), fog_view, lambda: role.is_active, clock
+    )
+    topic_hub = TopicHub(
+        {
+            "states": StatesTopic(deployments, partial(status_of, execution=reconciler.status)),
+            "fog": FogTopic(fog_view),
+            "decisions": DecisionsTopic(decisions),
+        },
+        cursors,
+    )
+
+    def fog() -> Fog | None:
+        return None if fabric_view.fabric is None else reconciler.fog(fabric_view.fabric)
+
+    collectors = (DemandCollector(reconciler.estimates), FogCollector(fog))
+
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        tasks = (reconciler, sampling_requests, decisions, announcer, escalation)
-        running = [asyncio.create_task(each.run()) for each in tasks]
+        for each in collectors:
+            REGISTRY.register(each)
+        tasks = (
+            *(reconciler, sampling_requests, decisions, announcer, escalation),
+            *(topic_hub, fog_history),
+        )
+        running = [asyncio.create_task(task.run()) for task in tasks]
         yield
+        for each in collectors:
+            REGISTRY.unregister(each)
         await cancel_and_wait(running)
+        await result_hub.close()
         await proxy.close()
+        await agent_proxy.close()
         for client in (followed, agent):
             await client.close()
 
@@ -140,17 +209,32 @@ def create_app(
         lifespan=lifespan,
         description=DESCRIPTION,
         api=descriptions.DESCRIPTION,
+        wrap=partial(Pages, pages=installed_pages()),
+        is_public=is_public,
+    )
+    sessions = BrowserSessions(clock)
+    if settings.secret is not None:
+        # Outside the authentication, to which it passes the token of a session.
+        app.add_middleware(SessionLogin, sessions=sessions)
+    app.include_router(
+        sessions_router(sessions, domain, token_required=settings.secret is not None)
     )
     app.add_exception_handler(Proxied, _proxied)
     by_standby = [Depends(proxied_by_standby(role, proxy))]
-    reader, limit = ResultReader(ResultStreams(agent), clock), FollowerLimit(max_followers)
+    limit, event_limit = FollowerLimit(max_followers), FollowerLimit(MAX_EVENT_STREAMS)
     times = Timestamps(settings.timestamp_unit)
     streams = ResultStreams(followed)
+    vocabulary = VocabularySource(deployments, catalogue, attributes, fabric_view)
+    settled = SettledResults(reconciler.status, agent)
     for router in (
+        editor_router(deployments, vocabulary, Previewer(fabric_view, agent, connect)),
+        metrics_router(catalogue, attributes, fabric_view),
+        queries_router(agent_proxy),
         insights_router(deployments, reconciler.status, explainer, decisions, proxy),
         decisions_router(deployments, decisions, proxy),
-        placements_router(deployments, reconciler, explainer, fabric_view, proxy),
-        results_router(deployments, reader, streams, limit, times, proxy),
+        placements_router(deployments, explainer, fog_view, fog_history, proxy, clock),
+        events_router(result_hub, topic_hub, event_limit, cursors),
+        results_router(deployments, reader, streams, limit, times, proxy, settled),
     ):
         app.include_router(router, dependencies=by_standby)
     return app

@@ -1,12 +1,15 @@
 """The settings of the analytics enabler."""
 
+import re
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, Json
+from pydantic import AfterValidator, Field, Json, field_validator
 
 from mistbow.domains import DEFAULT_DOMAIN, Selector, check_domain
 from mistbow.settings import Labels, ServiceSettings, ServiceUrl, parse_labels
 from mistbow.timestamps import TimestampUnit
+
+_SITE_NAME = re.compile("[a-z0-9][a-z0-9.-]*")
 
 
 class EnablerSettings(ServiceSettings):
@@ -46,8 +49,19 @@ class EnablerSettings(ServiceSettings):
     patience_ms: int = Field(
         default=5000,
         ge=0,
+        le=86_400_000,
         description="Time that results wait for a silent site, milliseconds.",
     )
+
+    @field_validator("domain_sites")
+    @classmethod
+    def _check_sites(cls, names: str) -> str:
+        for name in filter(None, map(str.strip, names.split(","))):
+            if _SITE_NAME.fullmatch(name) is None:
+                raise ValueError(
+                    f"{name!r} is no name of a site: write lower-case letters, digits, . and -"
+                )
+        return names
 
     @property
     def selector(self) -> Selector:

@@ -6,12 +6,20 @@ from fastapi import FastAPI, Request, Response
 
 from analytics.plan.fragments import Fragment, fragment_from_json
 from analytics.plan.orders import Order, order_from_json
-from analytics_worker.api_description import FRAGMENT_BODY, ORDER_BODY
+from analytics.plan.preview import preview_order_from_json
+from analytics_worker.api_description import FRAGMENT_BODY, ORDER_BODY, PREVIEW_BODY
 from analytics_worker.lifecycle.worker import AnalyticsWorker
 from mistbow.auth.rules import requires
 from mistbow.domains import check_domain
-from mistbow.errors import CapacityError, FencedError, InvalidRequestError, NotFoundError
+from mistbow.errors import (
+    CapacityError,
+    FencedError,
+    InvalidRequestError,
+    NotFoundError,
+    TooLargeError,
+)
 from mistbow.openapi import raises
+from mistbow.streams.wire import MEDIA_TYPE, encode_rows
 
 _JSON = "application/json"
 
@@ -59,6 +67,22 @@ def add_routes(app: FastAPI, worker: AnalyticsWorker) -> None:
         order = _read_order(domain, await request.body())
         answer = await anyio.to_thread.run_sync(worker.obey, domain, order)
         return Response(msgspec.json.encode(answer), media_type=_JSON)
+
+    @app.post("/previews", tags=["fragments"], openapi_extra=PREVIEW_BODY)
+    @requires("admin")
+    @raises(CapacityError, TooLargeError)
+    async def preview(request: Request) -> Response:
+        """Compute the results of a plan in a span of the past once, from stored points.
+
+        The answer is an Arrow IPC stream of results. Its metadata has the time (ms) `after` which
+        the results begin.
+        """
+        try:
+            order = preview_order_from_json(await request.body())
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+            raise InvalidRequestError(f"the body is not a valid preview: {error}") from error
+        rows = await anyio.to_thread.run_sync(worker.preview, order)
+        return Response(encode_rows(rows), media_type=MEDIA_TYPE)
 
     @app.get("/fragments", tags=["fragments"])
     @requires("read")

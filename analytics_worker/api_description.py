@@ -16,8 +16,20 @@ FRAGMENT_BODY: dict[str, Any] = {
 }
 """The description of a body with a fragment, which only enablers write."""
 
+PREVIEW_BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "description": "A plan, and the span of its results, as the enabler writes it.",
+        "content": {
+            "application/json": {"schema": {"type": "object"}, "example": {"max_rows": 2000}}
+        },
+    }
+}
+"""The description of a body with a preview, which only enablers write."""
+
 _EXAMPLE_ORDER = {
-    "generation": 1795262400, "epoch": 3, "fragments": {}, "retained": [], "moving": []
+    "generation": 1795262400, "epoch": 3, "fragments": {}, "retained": [], "moving": [],
+    "checked": {},
 }  # fmt: skip
 
 ORDER_BODY: dict[str, Any] = {
@@ -57,9 +69,18 @@ _FIELDS: Mapping[str, str] = {
     "rows_written": "The number of rows that the fragment wrote.",
     "bytes_written": "The number of bytes that the fragment wrote.",
     "spent_ms": "Phase of a micro-batch to the time (ms) spent in it.",
+    "cpu_s": "The CPU time (s) that the fragment took, measured every few seconds.",
+    "rows_read": "The number of points or panes that the fragment read.",
+    "checked": "The share of the points whose quality is checked, also by id of a fragment.",
+    "points_checked": "The number of points whose quality was checked.",
+    "check_cpu_s": "The CPU time (s) of the checks of points.",
+    "memory_mb": "The part of the worker's memory (MB) that belongs to the fragment.",
     "troubles": "Id of an insight to a text about its missing values.",
+    "silent": "Uid of an insight without recent values to the reason.",
     "missing": "Site to the time (ms) after which the merge computes results without it.",
-    "correcting": "Insight uid to the time (ms) since which late data change its results.",
+    "correcting": "Insight uid to the time (ms) since which its results lack late data.",
+    "corrections_due": "Insight uid to the number of ticks whose results lack late data.",
+    "corrected_until": "Points that arrived at an earlier frontier (ms) are in the results.",
 }
 _STATUS = inline_schema(FragmentStatus)
 _EXAMPLE = {"id": "f-1", "fingerprint": "1f", "state": "running", "frontier": 1795262400000}
@@ -70,6 +91,8 @@ def _json(schema: dict[str, Any], example: Any, *statuses: int) -> AnswerDescrip
     return AnswerDescription(content, statuses)
 
 
+_BINARY = {"type": "string", "format": "binary"}
+
 DESCRIPTION = ApiDescription(
     _FIELDS,
     {
@@ -78,6 +101,9 @@ DESCRIPTION = ApiDescription(
         ),
         "put_fragments_fragment_id": _json(_STATUS, _EXAMPLE, 202),
         "get_fragments_fragment_id": _json(_STATUS, _EXAMPLE, 200),
+        "post_previews": AnswerDescription(
+            {"application/vnd.apache.arrow.stream": {"schema": _BINARY}}
+        ),
         "get_fragments": _json({"type": "array", "items": _STATUS}, [_EXAMPLE], 200),
     },
 )

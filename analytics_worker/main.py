@@ -7,30 +7,38 @@ from contextlib import asynccontextmanager
 
 import anyio.to_thread
 from fastapi import FastAPI
-from prometheus_client import REGISTRY
+from prometheus_client import REGISTRY, CollectorRegistry
 
 from analytics_worker.api import add_routes
 from analytics_worker.api_description import DESCRIPTION
-from analytics_worker.lifecycle.worker import AnalyticsWorker
+from analytics_worker.lifecycle.worker import AnalyticsWorker, StartLibrary
 from analytics_worker.metrics import FragmentCollector
 from analytics_worker.settings import WorkerSettings
 from analytics_worker.spark.library import SparkLibrary
 from mistbow.service import create_service, serve
 
 
-def create_app(settings: WorkerSettings) -> FastAPI:
-    """Return the worker's web application, which starts Spark in a background thread at startup."""
-    worker = AnalyticsWorker(settings, SparkLibrary.start)
+def create_app(
+    settings: WorkerSettings,
+    start_library: StartLibrary = SparkLibrary.start,
+    registry: CollectorRegistry = REGISTRY,
+) -> FastAPI:
+    """Return the worker's web application, which starts Spark in a background thread at startup.
+
+    ``registry``: contains the metrics of the worker's fragments; two workers of one process need
+    two registries.
+    """
+    worker = AnalyticsWorker(settings, start_library)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         metrics = FragmentCollector(worker.list)
-        REGISTRY.register(metrics)
+        registry.register(metrics)
         starting = threading.Thread(target=worker.start, name="start-spark", daemon=True)
         starting.start()
         yield
         await anyio.to_thread.run_sync(worker.stop)
-        REGISTRY.unregister(metrics)
+        registry.unregister(metrics)
 
     app = create_service(
         "Mistbow analytics worker",

@@ -7,9 +7,9 @@ from typing import Annotated, Self
 from pydantic import Field, field_validator, model_validator
 
 from mistbow.fabric import Position
-from mistbow.settings import Labels, ServiceSettings, ServiceUrl
+from mistbow.settings import Labels, NodeName, Region, ServiceSettings, ServiceUrl
 
-_Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+_Amount = Annotated[float, Field(ge=0, le=1e12)]
 
 
 class WorkerSettings(ServiceSettings):
@@ -27,14 +27,18 @@ class WorkerSettings(ServiceSettings):
     worker_url: ServiceUrl = Field(
         default="http://127.0.0.1:8100", description="This worker's address as others reach it."
     )
-    node: str = Field(default_factory=socket.gethostname, description="This node's name.")
-    region: str = Field(default="", description="Region of this node.")
+    node: NodeName = Field(default_factory=socket.gethostname, description="This node's name.")
+    region: Region = Field(default="", description="Region of this node.")
     labels: Labels = Field(default="", description="Labels of this node: key=value,key=value.")
+    node_cores_free: _Amount | None = Field(
+        default=None,
+        description="Cores of this node that are free for fragments; without it, all cores.",
+    )
     node_idle_w: _Amount = Field(default=0.0, description="Power of this node without load (W).")
     node_full_w: _Amount | None = Field(
         default=None, description="Power of this node with full load (W)."
     )
-    node_battery_wh: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+    node_battery_wh: Annotated[float, Field(gt=0, le=1e12)] | None = Field(
         default=None, description="Capacity of this node's battery (Wh)."
     )
     node_charge_wh: _Amount | None = Field(
@@ -57,7 +61,11 @@ class WorkerSettings(ServiceSettings):
         default="", description="Position of this node in degrees: LATITUDE,LONGITUDE."
     )
     spark_master: str = Field(default="local[*]", description="Spark master.")
-    driver_memory: str = Field(default="768m", description="Heap of Spark's driver.")
+    driver_memory: str = Field(
+        default="768m",
+        pattern=r"^[1-9][0-9]{0,6}[kmgtKMGT]$",
+        description="Heap of Spark's driver, with its unit, such as 768m or 2g.",
+    )
 
     @property
     def position(self) -> Position | None:

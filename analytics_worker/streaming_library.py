@@ -29,17 +29,23 @@ class Counts:
 
     ``batches``: the number of micro-batches. ``rows_dropped``: the number of rows that the engine
     dropped as late. ``spent_ms``: phase of a micro-batch -> the time (ms) spent in this phase.
+    ``cpu_s``: the CPU time (s) of the queries. ``rows_read``: the number of points or panes that
+    the sources have read. These two are measured every few seconds.
     """
 
     batches: int = 0
     rows_dropped: int = 0
     spent_ms: Counter[str] = field(default_factory=Counter)
+    cpu_s: float = 0.0
+    rows_read: int = 0
 
     def __add__(self, other: "Counts") -> "Counts":
         return Counts(
             self.batches + other.batches,
             self.rows_dropped + other.rows_dropped,
             self.spent_ms + other.spent_ms,
+            self.cpu_s + other.cpu_s,
+            self.rows_read + other.rows_read,
         )
 
 
@@ -234,6 +240,7 @@ class StreamingLibrary(Protocol):
         after: Mapping[str, int],
         times: tuple[int, int],
         access: StateAccess | None,
+        limit: int | None = None,
     ) -> pa.Table:
         """Return a plan's results (``RESULT_ROWS``), recomputed from stored points.
 
@@ -241,7 +248,8 @@ class StreamingLibrary(Protocol):
         which the window's ticks begin. ``times``: the first and the last time (ms) of the points to
         read. States are read, not written. If an operator of another package gave no answer, the
         insight that calls the operator has an additional row, with neither a value nor a text,
-        whose ``missing`` contains the reason.
+        whose ``missing`` contains the reason. ``limit``: only the latest results up to the last
+        time are returned, at most this number; None: all results.
         """
         ...
 

@@ -7,16 +7,21 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import control_plane, fog, live, many_series, salience, sampling, schedulers
+from benchmarks import control_plane, cost_model, fog, live, many_series, salience, sampling
 from benchmarks.ingestion.run import run as ingestion
 from benchmarks.insights.run import run as insights
 from benchmarks.recovery.run import run as recovery
-from benchmarks.report import Report
+from benchmarks.report import Goals, Report
+from benchmarks.schedulers.run import run as schedulers
 from benchmarks.storage.run import run as storage
 from tests.support.suite import Suite, running_suite
 
-_WITH_SUITE: dict[str, Callable[[Suite], Report]] = {"live": live.run, "salience": salience.run}
-_STANDALONE: dict[str, Callable[[], Report]] = {
+_WITH_SUITE: dict[str, Callable[[Suite], Report]] = {
+    "live": live.run,
+    "salience": salience.run,
+    "cost_model": cost_model.run,
+}
+_STANDALONE: dict[str, Callable[[], Report | Goals]] = {
     "ingestion": ingestion,
     "storage": storage,
     "many_series": many_series.run,
@@ -24,7 +29,7 @@ _STANDALONE: dict[str, Callable[[], Report]] = {
     "fog": fog.run,
     "control_plane": control_plane.run,
     "sampling": sampling.run,
-    "schedulers": schedulers.run,
+    "schedulers": schedulers,
     "recovery": recovery,
 }
 _NAMES = (*_WITH_SUITE, *_STANDALONE)
@@ -51,7 +56,7 @@ def main(names: list[str]) -> None:
         sys.exit(f"goals missed: {'; '.join(missed)}")
 
 
-def _reports(names: list[str]) -> Iterator[tuple[str, Report]]:
+def _reports(names: list[str]) -> Iterator[tuple[str, Report | Goals]]:
     with_suite = [name for name in names if name in _WITH_SUITE]
     if with_suite:
         with (

@@ -60,6 +60,34 @@ class Report:
         return "\n".join([f"# {self.title}", "", self.how, "", *lines, ""])
 
 
+@dataclass(frozen=True)
+class Goals:
+    """The report of a benchmark in rows of its own; ``figures``: its goals, which are not shown."""
+
+    title: str
+    how: str
+    figures: Sequence[Figure]
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def table(self) -> Table:
+        """Return the report as a table for a terminal."""
+        table = Table(*self.head, title=self.title, caption=self.how)
+        for row in self.rows:
+            table.add_row(*row)
+        return table
+
+    def markdown(self) -> str:
+        """Return the report as a Markdown page, with the missed goals."""
+        rows = [self.head, ("---",) * len(self.head), *self.rows]
+        lines = [f"| {' | '.join(row)} |" for row in rows]
+        missed = [
+            f"- {figure.what}: {figure.runs[0]:.4g}" for figure in self.figures if figure.missed
+        ]
+        verdict = ["Missed goals:", "", *missed] if missed else ["All goals are met."]
+        return "\n".join([f"# {self.title}", "", self.how, "", *lines, "", *verdict, ""])
+
+
 def _number(value: float) -> str:
     if value >= 100 or value == 0:
         return f"{value:,.0f}"

@@ -11,11 +11,14 @@ from stamina.instrumentation import set_on_retry_hooks
 
 from analytics_enabler.settings import EnablerSettings
 from analytics_worker.settings import WorkerSettings
+from command_line.backup import backup, restore_command
 from command_line.city import city
+from command_line.fabric import app as fabric
 from command_line.fog import app as fog
 from command_line.insights import app as insights
 from command_line.storage import app as storage
 from command_line.token import app as token
+from command_line.top import top
 from ignite_server.settings import IgniteSettings
 from mistbow.flags import command_of, exit_on_errors
 from monitoring_agent.settings import MonitorSettings
@@ -67,9 +70,13 @@ app.command("setup", help="Fetch Ignite's jars, and prepare fast starts of the s
     command_of(IgniteSettings, _set_up)
 )
 app.command("city")(city)
+app.command("backup")(backup)
+app.command("restore")(restore_command())
+app.command("top")(top)
 app.add_typer(insights, name="insights")
 app.add_typer(token, name="token")
 app.add_typer(fog, name="fog")
+app.add_typer(fabric, name="fabric")
 app.add_typer(storage, name="storage")
 
 

@@ -134,6 +134,23 @@ def run(file: File, scenario: Scenario) -> None:
         raise typer.Exit(1)
 
 
+@app.command("list")
+def list_fogs() -> None:
+    """List the emulated fogs on this machine, with the number of their nodes."""
+    from fog_emulation import operations
+
+    operations.show_fogs(_out)
+
+
+@app.command()
+def status(file: File) -> None:
+    """Show the nodes of a running fog; exit with 1 unless all of them run."""
+    from fog_emulation import operations
+
+    if not operations.show_status(file, _out):
+        raise typer.Exit(1)
+
+
 @app.command()
 def down(file: File) -> None:
     """Remove the fog of a file with its data."""

@@ -11,10 +11,12 @@ from analytics.insight_models import ExplainedGroup, PlacementPlan
 
 
 def fog_tables(fog: FogSnapshot) -> Iterator[Table]:
-    """Yield the tables of a fog: its workers, and its links."""
+    """Yield the tables of a fog: its workers, its links, and the quality of its points."""
     yield _workers(fog)
     if fog.links:
         yield _links(fog)
+    if fog.sources:
+        yield _sources(fog)
 
 
 def _workers(fog: FogSnapshot) -> Table:
@@ -47,6 +49,16 @@ def _links(fog: FogSnapshot) -> Table:
     return table
 
 
+def _sources(fog: FogSnapshot) -> Table:
+    table = Table("points of", "complete", "timely", "accurate")
+    for source in fog.sources:
+        figures = (source.completeness, source.timeliness, source.accuracy)
+        table.add_row(
+            Text(source.site), *("" if each is None else f"{each:.1%}" for each in figures)
+        )
+    return table
+
+
 def plan_parts(plan: PlacementPlan) -> Iterator[RenderableType]:
     """Yield the parts of a plan: each group with its fragments, and the moves."""
     for group in plan.groups:
@@ -59,7 +71,17 @@ def plan_parts(plan: PlacementPlan) -> Iterator[RenderableType]:
 
 def _fragments(group: ExplainedGroup) -> Table:
     table = Table(
-        *("fragment", "kind", "worker", "site", "cores", "memory", "from its points"),
+        *(
+            "fragment",
+            "kind",
+            "worker",
+            "site",
+            "cores",
+            "measured",
+            "memory",
+            "from its points",
+            "checked",
+        ),
         title=Text(f"{group.id}, placed by {group.scheduler}"),
     )
     for each in group.fragments:
@@ -69,8 +91,12 @@ def _fragments(group: ExplainedGroup) -> Table:
             Text(each.worker or "-"),
             Text(each.site or "-"),
             "" if each.cores is None else f"{each.cores:.3g}",
+            ""
+            if each.measured is None or each.measured.cores is None
+            else f"{each.measured.cores:.3g}",
             "" if each.memory_mb is None else f"{each.memory_mb:.0f} MB",
             "" if each.data_latency_ms is None else f"{each.data_latency_ms:.3g} ms",
+            f"{each.checked:.0%}" if each.checked else "",
         )
     return table
 

@@ -32,6 +32,7 @@ from command_line.enabler import (
     visible,
 )
 from grammar import ParseError, format_text
+from mistbow.clock import system_clock
 
 app = typer.Typer(no_args_is_help=True, help="Deploy insights and read their results.")
 
@@ -147,6 +148,8 @@ def list_all(url: Url = URL, token: Token = None, as_json: AsJson = False) -> No
             _colored(*_state_of(deployment), between="\n"),
         )
     out.print(table)
+    for deployment in deployments:
+        _print_silent(deployment)
 
 
 @app.command()
@@ -172,18 +175,44 @@ def results(
         int, typer.Option(min=1, help="Maximum number of results, the latest first.")
     ] = 20,
     follow: Annotated[bool, typer.Option(help="Follow new results.")] = False,
+    wait: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            max=60,
+            help="Wait for at most this time (s) until the results up to --to, or up to now, are "
+            "complete and include all stored points; exit with 1 if they are not.",
+        ),
+    ] = None,
     url: Url = URL,
     token: Token = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the latest results in the order of time, one result per line."""
+    """Print the latest results in the order of time, one result per line.
+
+    --wait: with points that arrive late, compare results only after this wait.
+    """
+    settled_until = None if wait is None else end if end is not None else system_clock()
     with enabler_client(url, token) as client:
-        latest = client.results(deployment_id, insight=insight, start=start, end=end, limit=limit)
+        latest = client.results(
+            deployment_id,
+            insight=insight,
+            start=start,
+            end=end,
+            limit=limit,
+            settled_until=settled_until,
+            wait_s=wait,
+        )
         for result in latest.results:
             _print_result(result, as_json)
         if latest.missing_sites:
             away = ", ".join(latest.missing_sites)
             err.print(f"unreachable sites: {away}", style="yellow", highlight=False, markup=False)
+        for reason in latest.unsettled:
+            text = f"not settled: {visible(reason)}"
+            err.print(text, style="yellow", highlight=False, markup=False)
+        if latest.settled is False and not follow:
+            raise typer.Exit(1)
         if follow:
             for result in client.follow(deployment_id, insight=insight, after=latest.next):
                 _print_result(result, as_json)
@@ -265,6 +294,7 @@ def _print_deployment(deployment: DeploymentStatus) -> None:
             _colored(*_state_of(insight), between="\n"),
         )
     out.print(table)
+    _print_silent(deployment)
     for insight in deployment.insights:
         print_plain(f"{visible(insight.text)}\n")
     if deployment.placement:
@@ -272,6 +302,14 @@ def _print_deployment(deployment: DeploymentStatus) -> None:
     print_problems(deployment.warnings, deployment.queries)
     for decision in deployment.decisions:
         _print_decision(decision)
+
+
+def _print_silent(deployment: DeploymentStatus) -> None:
+    """Print why insights of a deployment have no value."""
+    for insight in deployment.insights:
+        if insight.silent is not None:
+            text = f"{deployment.deployment_id} {insight.name} has no value: {insight.silent}"
+            out.print(visible(text), style="yellow", highlight=False, markup=False)
 
 
 def _placement_table(placement: list[PlacedFragment]) -> Table:

@@ -17,12 +17,20 @@ from rich.console import Console
 from analytics.client.enabler import EnablerClient
 from analytics.insight_models import DeploymentStatus
 from deploy import image
+from deploy.curls import Curls
 from mistbow.errors import MistbowError, UnavailableError
 from suite.example_insights import deploy
 from suite.results_table import result_line
 
 PROJECT = os.environ.get("COMPOSE_PROJECT_NAME", "mistbow")
 PORT = int(os.environ.get("MISTBOW_ENABLER_PORT", "8000"))
+AGENT_PORTS = {
+    "cloud": int(os.environ.get("MISTBOW_CLOUD_PORT", "8310")),
+    "edge-north": int(os.environ.get("MISTBOW_EDGE_NORTH_PORT", "8311")),
+    "edge-south": int(os.environ.get("MISTBOW_EDGE_SOUTH_PORT", "8312")),
+}
+"""Site -> the published port of its agent."""
+
 TOKEN = image.ROOT / ".mistbow" / "compose" / "token"
 INSIGHTS = image.ROOT / "examples" / "city.insights"
 
@@ -66,8 +74,8 @@ def up(base: str, console: Console) -> None:
     began = time.monotonic()
     _compose(tool, "up", "--detach")
     _wait_until_healthy(engine, report)
-    _show_first_results(report)
-    console.print(_where_to_look(), markup=False, highlight=False, soft_wrap=True)
+    deployment = _show_first_results(report)
+    console.print(_where_to_look(deployment), markup=False, highlight=False, soft_wrap=True)
 
 
 def down(*, images: bool, console: Console) -> None:
@@ -183,8 +191,10 @@ def _give_up(engine: Any, unhealthy: list[str], report: Report) -> None:
     )
 
 
-def _show_first_results(report: Report) -> None:
+def _show_first_results(report: Report) -> str:
     """Deploy the insights once; show each insight's first result that covers all sites.
+
+    Returns the id of the deployment.
 
     Changes that a user makes to the deployment in the meantime are kept.
     """
@@ -204,7 +214,7 @@ def _show_first_results(report: Report) -> None:
                         seen.add(result.insight)
                         report(result_line(result))
                 if seen >= {insight.name for insight in status.insights}:
-                    return
+                    return deployment_id
             time.sleep(_PAUSE_S)
     finally:
         enabler.close()
@@ -215,10 +225,16 @@ def _show_first_results(report: Report) -> None:
     )
 
 
-def _where_to_look() -> str:
+def _where_to_look(deployment: str) -> str:
     token = TOKEN.relative_to(image.ROOT)
     url = f"http://127.0.0.1:{PORT}"
+    agents = {site: f"http://127.0.0.1:{port}" for site, port in AGENT_PORTS.items()}
+    curls = Curls(agents["edge-north"], url, str(token))
     return f"""
+Send a point to the edge in the north, and follow the insight that reads it:
+  {curls.post("delay", 4000)}
+  {curls.follow(deployment, "worst_delay")}
+The agents serve at {", ".join(f"{at} ({site})" for site, at in agents.items())}.
 The enabler serves at {url} (API: {url}/docs) with the token in {token}:
   export MISTBOW_TOKEN_FILE={token} MISTBOW_ENABLER_URL={url}
   .venv/bin/mistbow insights list

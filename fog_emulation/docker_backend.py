@@ -28,8 +28,12 @@ from fog_emulation.timetable import LimitNode, ScenarioStep, StartNode, shaped_d
 from fog_emulation.topology import Direction, EmulatedNode, FogPlan
 from mistbow.errors import InvalidRequestError, NotFoundError, UnavailableError
 
-_LABEL = "mistbow.fog"
-_NODE = "mistbow.fog.node"
+FOG_LABEL = "mistbow.fog"
+"""The label of containers and networks; its value is the name of the fog."""
+
+NODE_LABEL = "mistbow.fog.node"
+"""The label of containers; its value is the name of the node."""
+
 _PERIOD_US = 100_000
 
 # Joins the control groups before "--", then executes the command after it.
@@ -58,7 +62,7 @@ class DockerBackend:
         self._kernel: KernelFeatures | None = None
         self._cables = Cables(self._docker_name("cables"))
         self._delayed_networks = {each.network for each in fog.directions if each.shape.delay_ms}
-        with _docker_errors():
+        with docker_errors():
             self._docker = docker.from_env()
 
     def refusals(self, steps: Sequence[ScenarioStep] = ()) -> tuple[str, ...]:
@@ -77,11 +81,11 @@ class DockerBackend:
 
     def up(self) -> None:
         """Create the fog, except for the settings that this machine does not support."""
-        with _docker_errors():
+        with docker_errors():
             for network in self.fog.networks:
                 # The host reaches internal networks too; their nodes reach nothing outside the fog.
                 self._docker.networks.create(
-                    self._docker_name(network), internal=True, labels={_LABEL: self.name}
+                    self._docker_name(network), internal=True, labels={FOG_LABEL: self.name}
                 )
             for node in self.fog.nodes:
                 self._create_node(node)
@@ -92,8 +96,8 @@ class DockerBackend:
         """Remove all objects that were created under the name of this fog."""
         for node in list(self._stress_processes):
             self._stop_stress(node)
-        ours = {"label": f"{_LABEL}={self.name}"}
-        with _docker_errors():
+        ours = {"label": f"{FOG_LABEL}={self.name}"}
+        with docker_errors():
             for container in self._docker.containers.list(all=True, filters=ours):
                 container.remove(force=True, v=True)
             # The outer end of a delay line is on the bridge of a network, so it goes first.
@@ -110,7 +114,7 @@ class DockerBackend:
 
     def limit(self, node: str, cores: float, memory_bytes: int) -> None:
         """Change the CPU and memory limits of a node."""
-        with _docker_errors():
+        with docker_errors():
             self._container(node).update(**_limits(cores, memory_bytes))
 
     def stress(self, node: str, cores: float, duration_ms: float) -> None:
@@ -126,7 +130,7 @@ class DockerBackend:
 
     def run(self, node: str, command_line: str) -> None:
         """Run a command in a node's shell; raises ``UnavailableError`` if it fails."""
-        with _docker_errors():
+        with docker_errors():
             ended = self._container(node).exec_run(["sh", "-c", command_line])
         if ended.exit_code != 0:
             output = ended.output.decode(errors="replace").strip()
@@ -138,7 +142,7 @@ class DockerBackend:
     def start(self, node: EmulatedNode, directions: Sequence[Direction]) -> None:
         """Start a node and add it to the fog."""
         self._directions[node.name] = _by_key(directions)
-        with _docker_errors():
+        with docker_errors():
             self._create_node(node)
         self._shape_node(node.name)
         # A restarted node may have another address: the rules of its peers name it.
@@ -149,7 +153,7 @@ class DockerBackend:
     def stop(self, node: str) -> None:
         """Kill and remove the container of a node."""
         self._stop_stress(node)
-        with _docker_errors():
+        with docker_errors():
             self._container(node).remove(force=True, v=True)
         for network in self._networks_with_delay_lines(node):
             self._cables.cut(node, network)
@@ -177,7 +181,7 @@ class DockerBackend:
             environment=service.environment,
             name=self._docker_name(node.name),
             hostname=node.name,
-            labels={_LABEL: self.name, _NODE: node.name},
+            labels={FOG_LABEL: self.name, NODE_LABEL: node.name},
             network=self._docker_name(first),
             networking_config={self._docker_name(first): endpoint},
             shm_size=service.shm_size,
@@ -300,7 +304,7 @@ class DockerBackend:
                 )
 
     def _capacity_refusals(self, steps: Sequence[ScenarioStep]) -> Iterator[str]:
-        with _docker_errors():
+        with docker_errors():
             info = self._docker.info()
         effects = [effect for step in steps for effect in step.effects]
         nodes = [*self.fog.nodes, *(each.node for each in effects if isinstance(each, StartNode))]
@@ -314,16 +318,16 @@ class DockerBackend:
                 yield f"{name}: {memory} bytes: the limit of this machine is {info['MemTotal']}"
 
     def _container(self, node: str) -> Any:
-        with _docker_errors():
+        with docker_errors():
             try:
                 return self._docker.containers.get(self._docker_name(node))
             except NotFound as error:
                 raise NotFoundError(f"there is no node called {node}") from error
 
     def _running_nodes(self) -> set[str]:
-        ours = {"label": f"{_LABEL}={self.name}"}
-        with _docker_errors():
-            return {each.labels[_NODE] for each in self._docker.containers.list(filters=ours)}
+        ours = {"label": f"{FOG_LABEL}={self.name}"}
+        with docker_errors():
+            return {each.labels[NODE_LABEL] for each in self._docker.containers.list(filters=ours)}
 
     def _pid(self, node: str) -> int:
         pid = int(self._container(node).attrs["State"]["Pid"])
@@ -377,7 +381,8 @@ def _by_key(directions: Iterable[Direction]) -> dict[_Key, Direction]:
 
 
 @contextmanager
-def _docker_errors() -> Iterator[None]:
+def docker_errors() -> Iterator[None]:
+    """Raise ``UnavailableError`` in place of an error of Docker."""
     try:
         yield
     except DockerException as error:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 import yaml
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -44,10 +45,14 @@ class Processor(_ModelPart):
 
 
 class Capabilities(_ModelPart):
-    """The hardware of a kind of node; ``memory`` in bytes."""
+    """The hardware of a kind of node; ``memory`` and ``disk`` in bytes.
+
+    ``disk`` has no effect, as in Fogify.
+    """
 
     processor: Processor
     memory: Memory
+    disk: Memory | None = None
 
 
 class NodeKind(_ModelPart):
@@ -131,22 +136,45 @@ class LabelLink(_ModelPart):
 
 
 class Network(Ways):
-    """A network that connects instances."""
+    """A network that connects instances.
+
+    ``capacity``: the number of connected devices; it has no effect, as in Fogify.
+    """
 
     name: Name
+    capacity: PositiveInt | None = None
     links: list[LabelLink] = []
+
+
+class Membership(_ModelPart):
+    """A network of a label; ``ip`` has no effect: nodes find each other by their names."""
+
+    name: Name
+    ip: Annotated[str, AfterValidator(units.ip_address)] | None = None
+
+
+def _membership(network: object) -> object:
+    return {"name": network} if isinstance(network, str) else network
 
 
 class Blueprint(_ModelPart):
     """A part of the topology: ``replicas`` instances of a service on nodes of one kind, in
     networks.
+
+    ``memberships``: the networks; Fogify's files name it ``networks``, and write a name for a
+    network without further fields.
     """
 
     node: Name
     service: Name
     label: Name
     replicas: PositiveInt = 1
-    networks: list[Name]
+    memberships: list[Annotated[Membership, BeforeValidator(_membership)]] = Field(alias="networks")
+
+    @property
+    def networks(self) -> list[str]:
+        """The names of the networks."""
+        return [each.name for each in self.memberships]
 
 
 class NetworkParameters(Ways):
@@ -231,6 +259,17 @@ class CommandAction(_ModelPart):
     parameters: CommandParameters
 
 
+class NoAction(_ModelPart):
+    """No action: a pause before the next action, or before the end of the scenario."""
+
+    type: Literal["noop"]
+
+
+def _no_action(action: object) -> object:
+    """Return Fogify's text ``NOOP`` as an object of the same form as other actions."""
+    return {"type": "noop"} if action == "NOOP" else action
+
+
 class Action(_ModelPart):
     """An action on some instances of a label, ``time`` seconds after the previous action."""
 
@@ -239,8 +278,9 @@ class Action(_ModelPart):
     instance_type: Name
     instances: PositiveInt
     action: Annotated[
-        NetworkAction | StressAction | VerticalAction | HorizontalAction | CommandAction,
+        NetworkAction | StressAction | VerticalAction | HorizontalAction | CommandAction | NoAction,
         Field(discriminator="type"),
+        BeforeValidator(_no_action),
     ]
 
 

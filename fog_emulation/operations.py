@@ -1,4 +1,4 @@
-"""The operations of ``mistbow fog``: start a fog from a file, run a scenario, remove the fog."""
+"""The operations of ``mistbow fog``: start, run a scenario, list, show, and remove a fog."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,6 +8,7 @@ from rich.console import Console
 from fog_emulation import measure, model
 from fog_emulation.backend import start_fog
 from fog_emulation.docker_backend import DockerBackend
+from fog_emulation.docker_status import fogs, list_table, nodes_of, status_table
 from fog_emulation.plan import plan
 from fog_emulation.scenario import EffectOutcome, run_scenario
 from fog_emulation.services import load_services
@@ -46,6 +47,21 @@ def remove(file: Path) -> None:
     _backend(file).down()
 
 
+def show_fogs(console: Console) -> None:
+    """Print the fogs on this machine."""
+    console.print(list_table(fogs()))
+
+
+def show_status(file: Path, console: Console) -> bool:
+    """Print the nodes of the fog that a file describes; return whether all of them run."""
+    nodes = nodes_of(_name(file), plan(model.load(file)))
+    console.print(status_table(nodes))
+    return all(node.state == "running" for node in nodes)
+
+
+def _name(file: Path) -> str:
+    return file.stem.lower().replace("_", "-")
+
+
 def _backend(file: Path) -> DockerBackend:
-    name = file.stem.lower().replace("_", "-")
-    return DockerBackend(name, plan(model.load(file)), load_services(file))
+    return DockerBackend(_name(file), plan(model.load(file)), load_services(file))

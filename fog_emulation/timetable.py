@@ -107,6 +107,8 @@ def _effects(
     reference_mhz: int,
 ) -> tuple[Effect, ...]:
     definition = action.action
+    if isinstance(definition, model.NoAction):
+        return ()
     if isinstance(definition, model.HorizontalAction) and definition.parameters.type == "up":
         return _start_effects(fog, start, action, alive, reference_mhz)
     running = [node for node in alive.values() if node.label == action.instance_type]

@@ -1,5 +1,6 @@
 """The quantities of a Fogify model as numbers: bytes, bits/s, milliseconds, fractions of 1."""
 
+import ipaddress
 import re
 
 _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z%]+)")
@@ -47,6 +48,16 @@ def probability(text: object) -> float:
     if share > 1:
         raise ValueError(f"{text} is more than 100%: write at most 100%")
     return share
+
+
+def ip_address(text: str) -> str:
+    """Return an IP address unchanged; raises ``ValueError`` if it is not one.
+
+    >>> ip_address("10.15.0.3")
+    '10.15.0.3'
+    """
+    ipaddress.ip_address(text)
+    return text
 
 
 def percent_change(text: object) -> float:

@@ -5,16 +5,18 @@ grammar Insights;
 options { caseInsensitive = true; }
 
 // Words that are keywords only where a name cannot stand, so that they remain usable as names:
-// grammar/words.py makes these tokens of IDs. UNIT is a word behind a number: "s", "MINUTES", "K";
-// JOINT is an AND between two options.
+// grammar/keywords.py makes these tokens of IDs. UNIT is a word behind a number: "s", "MINUTES", "K";
+// JOINT is an AND between two options; KEYED is a BY that belongs to the operand before it, not to
+// the whole expression.
 tokens {
     ADAM, ALGORITHM, ALLOW, AT, AWARENESS, CONFIDENCE, COST_CAP, DEDICATED, FUNCTION, INSIGHT,
-    JOINT, K, MAX_ERROR, ON, PER, PLACEMENT_ON, R, SALIENCE, SAMPLE, SCHEDULER, SIGNATURE, STREAM,
+    JOINT, K, KEYED, MAX_ERROR, ON, PER, PLACEMENT_ON, R, SALIENCE, SAMPLE, SCHEDULER, SIGNATURE, STREAM,
     UNIT
 }
 
 statement
-    : ( FUNCTION name=ID LPAR takes+=ID (COMMA takes+=ID)* RPAR LBRACE body=scope RBRACE
+    : ( FUNCTION name=ID LPAR takes+=ID (COMMA takes+=ID)* RPAR LBRACE
+        (body=scope | listed=members) RBRACE
       | name=ID ( COLON STREAM FROM provider=ID given=settings
                 | ASSIGN COMPUTE value=term by=grouping? (WHEN when=term)? (EVERY every=rhythm)?
                   (WITH chosen+=option (JOINT chosen+=option)*)?
@@ -31,8 +33,8 @@ scope
     : value=term by=grouping? (WHEN when=term)?
     ;
 
-// Values and conditions are one rule: a parser that told "(a + b) > c" from "(a > b) AND c" by
-// looking ahead would be slow, and its messages poor. grammar/terms.py tells them apart.
+// Values and conditions are one rule: a parser that distinguished "(a + b) > c" from "(a > b) AND c"
+// by looking ahead would be slow, and its messages poor. grammar/expressions.py distinguishes them.
 term
     : LPAR inner=scope RPAR                                                         # Group
     | INSIGHT name=ID                                                               # Reference
@@ -41,13 +43,15 @@ term
     | word=STRING (FROM from_=entities)?                                            # Quoted
     | value=NUMBER unit=UNIT?                                                       # Amount
     | value=(TRUE | FALSE)                                                          # Truth
+    | operand=term KEYED attributes+=(ID | STRING)
+        (COMMA attributes+=(ID | STRING))*                                          # Keyed
     | MINUS operand=term                                                            # Negation
     | left=term operator=(STAR | SLASH) right=term                                  # Arithmetic
     | left=term operator=(PLUS | MINUS) right=term                                  # Arithmetic
     | left=term operator=(GT | GE | LT | LE | EQ | NE | ASSIGN) right=term          # Comparison
     | operator=(GT | GE | LT | LE | EQ | NE | ASSIGN) right=term                    # ElidedComparison
-    | operand=term negated=NOT? IN choices=members                                  # Choice
-    | IN choices=members                                                            # ElidedChoice
+    | operand=term negated=NOT? IN choices=listing                                  # Choice
+    | IN choices=listing                                                            # ElidedChoice
     | NOT operand=term                                                              # Denial
     | left=term AND right=term                                                      # Conjunction
     | left=term OR right=term                                                       # Disjunction
@@ -63,7 +67,7 @@ parameter
     ;
 
 // What stands between the commas of a call: an argument, a stretch of time, or one more attribute
-// of a BY. Which, grammar/terms.py says: a parser would have to look ahead to the end.
+// of a BY. Which, grammar/expressions.py says: a parser would have to look ahead to the end.
 piece
     : value=term (BY by=(ID | STRING))? (WHEN when=term)?
     ;
@@ -72,13 +76,19 @@ entities
     : LPAR names+=(ID | STRING) (COMMA names+=(ID | STRING))* RPAR
     ;
 
+// The values after IN: a list, or a call of a FUNCTION that stands for a list.
+listing
+    : listed=members
+    | word=ID LPAR pieces+=piece (COMMA pieces+=piece)* RPAR
+    ;
+
 members
     : LPAR values+=member (COMMA values+=member)* RPAR
     ;
 
 member
     : amount=number
-    | value=(STRING | TRUE | FALSE)
+    | value=(STRING | ID | TRUE | FALSE)
     ;
 
 interval
@@ -101,7 +111,7 @@ setting
     : key=(ID | STRING) ASSIGN (value=member | values=members)
     ;
 
-// CONFIDENCE, K and R belong to the option before them.
+// CONFIDENCE belongs to MAX_ERROR or ADAM, K and R belong to ALGORITHM, in any order.
 option
     : SALIENCE level=number                                                         # Salience
     | SAMPLE amount=number                                                          # Sample
@@ -116,7 +126,7 @@ option
     | COST_CAP amount=number PER per=interval                                       # CostCap
     | PLACEMENT_ON key=(ID | STRING) ASSIGN value=member count=number? own=DEDICATED?  # PlacementOn
     | ALLOW WHEN when=term                                                          # Allow
-    | SIGNATURE name=STRING                                                         # Signature
+    | SIGNATURE name=(ID | STRING)                                                        # Signature
     ;
 
 AND     : 'and' ;

@@ -183,11 +183,15 @@ class Compare(SyntaxNode):
 
 @dataclass(frozen=True, slots=True)
 class ListMembership(SyntaxNode):
-    """``operand [NOT] IN (members)``; the operand may be Elided."""
+    """``operand [NOT] IN (members)``; the operand may be Elided.
+
+    ``called``: the call of a FUNCTION that stands for the list; None if the text lists ``members``.
+    """
 
     operand: "Expression"
     members: "tuple[Value, ...]"
     negated: bool = False
+    called: FunctionCall | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,15 +384,23 @@ class StreamDefinition(SyntaxNode):
 
 
 @dataclass(frozen=True, slots=True)
+class ValueList(SyntaxNode):
+    """``(value, …)``: the body of a FUNCTION that stands for a list; at least one value."""
+
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class FunctionDefinition(SyntaxNode):
     """``FUNCTION name(parameters) { body }``.
 
-    ``name``: in upper case. ``parameters``: at least one.
+    ``name``: in upper case. ``parameters``: at least one. ``body``: an expression, or a list of
+    values, for the right side of IN.
     """
 
     name: str
     parameters: tuple[str, ...]
-    body: Expression
+    body: "Expression | ValueList"
 
 
 Statement = InsightStatement | StreamDefinition | FunctionDefinition

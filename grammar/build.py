@@ -2,7 +2,14 @@
 
 from collections.abc import Callable, Collection
 
-from grammar.ast import FunctionDefinition, InsightStatement, Statement, StreamDefinition
+from grammar.ast import (
+    Expression,
+    FunctionDefinition,
+    InsightStatement,
+    Statement,
+    StreamDefinition,
+    ValueList,
+)
 from grammar.diagnostics import Diagnostic
 from grammar.expressions import ExpressionBuilder
 from grammar.literals import Context, LiteralBuilder, span_of
@@ -22,7 +29,7 @@ class StatementBuilder:
 
     def statement(self, tree: Context) -> Statement:
         """Return the statement that a parse tree of the rule ``statement`` represents."""
-        if tree.body is not None:
+        if tree.takes:
             return self._function(tree)
         return self._stream(tree) if tree.provider is not None else self._insight(tree)
 
@@ -49,6 +56,11 @@ class StatementBuilder:
         return FunctionDefinition(
             name=tree.name.text.upper(),
             parameters=tuple(each.text for each in tree.takes),
-            body=self._terms.scoped(tree.body),
+            body=self._body(tree),
             span=span_of(tree),
         )
+
+    def _body(self, tree: Context) -> Expression | ValueList:
+        if tree.listed is None:
+            return self._terms.scoped(tree.body)
+        return ValueList(self._literals.members(tree.listed), span=span_of(tree.listed))

@@ -3,6 +3,8 @@
 The grammar has one rule, ``term``, for both expressions and conditions.
 """
 
+import re
+from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 
@@ -27,12 +29,12 @@ from grammar.ast import (
     Parameter,
     Scoped,
     Span,
-    Value,
 )
 from grammar.diagnostics import clip
-from grammar.functions import OPERATORS, SCALAR, function_named
+from grammar.functions import OPERATORS, SCALAR, WITH_PARAMETER, function_named
 from grammar.generated.InsightsParser import InsightsParser as Tree
 from grammar.literals import Context, LiteralBuilder, span_of
+from grammar.other_languages import CONDITIONAL, CONDITIONAL_HINT, function_hint
 from grammar.scanner import LexicalToken
 from grammar.units import MILLIS
 
@@ -46,6 +48,7 @@ _COMPARATORS: dict[str, Comparator] = {
     "!=": "!=",
     "<>": "!=",
 }
+_QUOTED_INTERVAL = re.compile(r"\d+ ?[a-zA-Z]+")
 _CHAINED = "Comparisons do not chain: write `1 < x AND x < 5`."
 _IN_COMPUTE = "Write conditions after WHEN."
 _IN_CALL = "Write a condition on a metric after WHEN: `metric WHEN > 3`."
@@ -128,6 +131,9 @@ class ExpressionBuilder:
                 return self._truth(tree.value)
             case Tree.NegationContext():
                 return self._negation(tree)
+            case Tree.KeyedContext():
+                by = self._literals.names(tree.attributes)
+                return self._scope(tree.operand, by, None, span_of(tree))
             case Tree.ArithmeticContext():
                 left, right = self.expression(tree.left), self.expression(tree.right)
                 return Binary(tree.operator.text, left, right, span=span_of(tree))
@@ -149,18 +155,25 @@ class ExpressionBuilder:
                 elided, right = _elided(tree), self._compared(tree.right)
                 return Compare(_COMPARATORS[tree.operator.text], elided, right, span=span_of(tree))
             case Tree.ChoiceContext():
-                operand, members = self._compared(tree.operand), self._members(tree)
-                return ListMembership(
-                    operand, members, tree.negated is not None, span=span_of(tree)
-                )
+                operand, negated = self._compared(tree.operand), tree.negated is not None
+                return self._membership(operand, tree, negated, span_of(tree))
             case _:
-                return ListMembership(_elided(tree), self._members(tree), span=span_of(tree))
+                return self._membership(_elided(tree), tree, False, span_of(tree))
 
     def _compared(self, tree: Context) -> Expression:
         return self.expression(tree, _CHAINED)
 
-    def _members(self, tree: Context) -> tuple[Value, ...]:
-        return self._literals.members(tree.choices)
+    def _membership(
+        self, operand: Expression, tree: Context, negated: bool, span: Span
+    ) -> ListMembership:
+        listing = tree.choices
+        if listing.listed is not None:
+            return ListMembership(
+                operand, self._literals.members(listing.listed), negated, span=span
+            )
+        arguments = tuple(self._arguments(list(listing.pieces)))
+        called = FunctionCall(listing.word.text.upper(), arguments, span=span_of(listing))
+        return ListMembership(operand, (), negated, called, span=span)
 
     def _chain(
         self, tree: Context, kind: type[AndCondition] | type[OrCondition]
@@ -179,8 +192,7 @@ class ExpressionBuilder:
 
     def _denial(self, tree: Context) -> Condition:
         if isinstance(tree.operand, Tree.ElidedChoiceContext):
-            members = self._members(tree.operand)
-            return ListMembership(_elided(tree), members, negated=True, span=span_of(tree))
+            return self._membership(_elided(tree), tree.operand, True, span_of(tree))
         return NotCondition(self.condition(tree.operand), span=span_of(tree))
 
     def _negation(self, tree: Context) -> Expression:
@@ -223,12 +235,22 @@ class ExpressionBuilder:
 
     def _call(self, tree: Context) -> Expression:
         function = function_named(tree.word.text)
+        if function in CONDITIONAL and function not in self._defined():
+            message = f"there is no function `{clip(tree.word.text)}`"
+            self._literals.report(tree.word.span, message, CONDITIONAL_HINT)
+            return Elided()
+        if self._misplaces_parameter(tree, function):
+            return Elided()
         pieces = list(tree.pieces)
         intervals = self._intervals(pieces)
         arguments = tuple(self._arguments(pieces))
         if function in OPERATORS:
             return self._operation(tree, function, arguments)
-        if not arguments:
+        foreign = function_hint(function)
+        if not arguments and foreign is not None and function not in self._defined():
+            message = f"there is no function `{clip(tree.word.text)}`"
+            self._literals.report(tree.word.span, message, foreign)
+        elif not arguments:
             word = clip(tree.word.text)
             self._literals.report(
                 tree.word.span,
@@ -246,7 +268,40 @@ class ExpressionBuilder:
         return FunctionCall(function, arguments, parameters, window, offset, span=span_of(tree))
 
     def _takes_a_window(self, function: str) -> bool:
-        return function not in SCALAR and function not in self._defined()
+        foreign = function_hint(function) is not None
+        return function not in SCALAR and function not in self._defined() and not foreign
+
+    def _misplaces_parameter(self, tree: Context, function: str) -> bool:
+        """Report a parameter that stands in parentheses, or a name without its quotes."""
+        if function in self._defined() or function in SCALAR or function in OPERATORS:
+            return False
+        numbers = [piece for piece in tree.pieces if _is_number(piece) and not _is_interval(piece)]
+        others = [piece for piece in tree.pieces if _bare(piece) is not None]
+        if function in WITH_PARAMETER and not tree.in_ and len(numbers) == len(others) == 1:
+            number, metric = numbers[0].value.value.text, clip(others[0].value.word.text)
+            self._literals.report(
+                span_of(numbers[0]),
+                f"the parameter of {function} stands in brackets",
+                f"Write `{function}[{number}]({metric})`.",
+            )
+            return True
+        last = tree.pieces[-1].value
+        if len(tree.pieces) > 1 and isinstance(last, Tree.QuotedContext) and last.from_ is None:
+            length = last.word.text.strip("\"'")
+            if _QUOTED_INTERVAL.fullmatch(length) is not None:
+                message = "a window stands without quotes"
+                self._literals.report(span_of(tree.pieces[-1]), message, f"Write `{length}`.")
+                return True
+        for piece in tree.pieces:
+            name = _subtraction(piece.value)
+            if name is not None:
+                self._literals.report(
+                    span_of(piece),
+                    f"`{clip(name)}` is a subtraction here, and a function takes a metric",
+                    f'If it is a name, write it in quotes: `"{clip(name)}"`.',
+                )
+                return True
+        return False
 
     def _operation(
         self, tree: Context, function: str, arguments: tuple[Expression, ...]
@@ -284,22 +339,19 @@ class ExpressionBuilder:
     def _arguments(self, pieces: list[Context]) -> Iterator[Expression]:
         """Yield the arguments of a call.
 
-        All names after a BY, up to a WHEN or the end of the arguments, are attributes of this BY.
+        All names after a BY, up to a WHEN or to an argument that is not only a name, are attributes
+        of this BY.
         """
-        rest = iter(pieces)
-        for piece in rest:
+        rest = deque(pieces)
+        while rest:
+            piece = rest.popleft()
             attributes, last = [piece.by] if piece.by else [], piece
-            while attributes and last.when is None and (following := next(rest, None)):
-                attribute = _bare(following)
+            while attributes and last.when is None and rest:
+                attribute = _bare(rest[0])
                 if attribute is None:
-                    self._literals.report(
-                        span_of(following),
-                        "an attribute is expected here, because this continues the list after BY",
-                        "Put the argument with the BY into parentheses: `f((x BY a), y)`.",
-                    )
                     break
                 attributes.append(attribute)
-                last = following
+                last = rest.popleft()
             first, end = span_of(piece), span_of(last)
             span = replace(first, length=end.offset + end.length - first.offset)
             yield self._scope(piece.value, self._literals.names(attributes), last.when, span)
@@ -322,6 +374,25 @@ def _is_interval(piece: Context) -> bool:
         value = value.operand
     alone = piece.by is None and piece.when is None
     return alone and isinstance(value, Tree.AmountContext) and value.unit is not None
+
+
+def _subtraction(tree: Context) -> str | None:
+    """Return the text of names that a `-` or `/` joins without spaces; otherwise None."""
+    if not isinstance(tree, Tree.ArithmeticContext) or tree.operator.text not in "-/":
+        return None
+    left, right = _joined_name(tree.left), _joined_name(tree.right)
+    if left is None or right is None:
+        return None
+    sign, after = tree.operator, tree.right.start
+    before = tree.left.stop
+    adjacent = before.offset + len(before.text) == sign.offset and after.offset == sign.offset + 1
+    return f"{left}{sign.text}{right}" if adjacent else None
+
+
+def _joined_name(tree: Context) -> str | None:
+    if isinstance(tree, Tree.WordContext):
+        return None if tree.pieces or tree.from_ else str(tree.word.text)
+    return _subtraction(tree)
 
 
 def _is_number(piece: Context) -> bool:

@@ -46,6 +46,8 @@ from grammar.ast import (
     Statement,
     StreamDefinition,
     Text,
+    Value,
+    ValueList,
 )
 from grammar.generated.InsightsParser import InsightsParser as Tree
 from grammar.mismatch import KEYWORDS
@@ -75,9 +77,13 @@ def clauses_of(statement: Statement) -> list[str]:
         case StreamDefinition(name, provider, settings):
             return [f"{name}: STREAM FROM {provider}({', '.join(map(_setting, settings))})"]
         case FunctionDefinition(name, parameters, body):
-            return [f"FUNCTION {name}({', '.join(parameters)}) {{ {_expression(body)} }}"]
+            return [f"FUNCTION {name}({', '.join(parameters)}) {{ {_body(body)} }}"]
         case _:
             assert_never(statement)
+
+
+def _body(body: Expression | ValueList) -> str:
+    return f"({_values(body.values)})" if isinstance(body, ValueList) else _expression(body)
 
 
 def format_node(node: Expression | Condition | Interval) -> str:
@@ -118,8 +124,12 @@ def _rhythm(rhythm: Rhythm) -> str:
             assert_never(rhythm)
 
 
+def _values(values: Iterable[Value]) -> str:
+    return ", ".join(map(_expression, values))
+
+
 def _setting(setting: Setting) -> str:
-    values = ", ".join(map(_expression, setting.values))
+    values = _values(setting.values)
     return f"{_name(setting.key)}={_enclosed(values, len(setting.values) > 1)}"
 
 
@@ -238,8 +248,9 @@ def _condition(node: Condition) -> str:
     match node:
         case Compare(operator, left, right):
             return f"{_compared(left)} {operator} {_compared(right)}".lstrip()
-        case ListMembership(operand, members, negated):
-            choice = f"{'NOT ' if negated else ''}IN ({', '.join(map(_expression, members))})"
+        case ListMembership(operand, members, negated, called):
+            listed = f"({_values(members)})" if called is None else _call(called)
+            choice = f"{'NOT ' if negated else ''}IN {listed}"
             return f"{_compared(operand)} {choice}".lstrip()
         case AndCondition(terms):
             return " AND ".join(

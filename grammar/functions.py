@@ -8,6 +8,9 @@ SCALAR = frozenset({"SQRT", "ABS", "SQR", "LOG", "EXP", "GEOHASH"})
 OPERATORS: dict[str, Operator] = {"ADD": "+", "SUB": "-", "MUL": "*", "DIV": "/"}
 """Name as a function -> arithmetic operator."""
 
+WITH_PARAMETER = frozenset({"PERCENTILE", "TOP_K", "HISTOGRAM", "FORECAST", "EWMA", "PEWMA"})
+"""The functions with a parameter in brackets."""
+
 ALIASES = {
     "ARITHMETIC_MEAN": "AVG",
     "MEAN": "AVG",

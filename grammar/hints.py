@@ -10,6 +10,7 @@ from grammar.diagnostics import clip
 from grammar.generated.InsightsParser import InsightsParser as Tree
 from grammar.keywords import OPTION_WORDS, OPTIONS
 from grammar.mismatch import ARITHMETIC, CLAUSES, KEYWORDS, Mismatch
+from grammar.other_languages import WORDS
 from grammar.units import MILLIS, is_unit, nearest_unit
 
 _SHAPE = "`name = COMPUTE AVG(metric, 10 SECONDS) EVERY 5 SECONDS`"
@@ -66,6 +67,88 @@ def _example(mismatch: Mismatch) -> str:
     return f"An insight looks like this: {_SHAPE}."
 
 
+def _other_language(mismatch: Mismatch) -> str | None:
+    """Return a hint for a word or a form of another query language."""
+    if mismatch.found.type == Tree.ID and mismatch.expected != {Tree.ASSIGN, Tree.COLON}:
+        before = mismatch.tokens[max(mismatch.index - 1, 0)].text.upper()
+        return WORDS.get(mismatch.word) or (WORDS["DISTINCT"] if before == "DISTINCT" else None)
+    if mismatch.found.type == Tree.NUMBER:
+        before = mismatch.tokens[mismatch.index - 1].text.upper()
+        return (
+            "Write the interval alone: `5 MINUTES`." if before == "INTERVAL" else WORDS.get(before)
+        )
+    if mismatch.found.type == Tree.LBRACE:
+        return 'Write conditions on attributes after WHEN: `x WHEN node == "a"`.'
+    if mismatch.found.type == Tree.STAR and mismatch.kind(-1) == Tree.LPAR:
+        return "Name a metric: `COUNT(metric, 1 MINUTE)` counts its points."
+    if mismatch.found.type == Tree.STAR and mismatch.kind(-1) == Tree.STAR:
+        return "There is no power: `SQR(x)` is the square."
+    unit_before = mismatch.kind(-1) == Tree.RBRACKET and mismatch.kind(-2) == Tree.UNIT
+    if unit_before and Tree.LPAR in mismatch.expected:
+        return "Write the window after the metric: `AVG(x, 5 MINUTES)` instead of `AVG(x[5m])`."
+    return None
+
+
+def _digit(mismatch: Mismatch) -> str | None:
+    if mismatch.found.type != Tree.ID or mismatch.kind(-1) != Tree.NUMBER:
+        return None
+    before = mismatch.tokens[mismatch.index - 1]
+    name = before.text + mismatch.found.text
+    adjacent = before.offset + len(before.text) == mismatch.found.offset
+    if adjacent and not before.text.count(".") and nearest_unit(mismatch.found.text) is None:
+        return f'A name that begins with a digit needs quotes: `"{clip(name)}"`.'
+    return None
+
+
+def _attributes(mismatch: Mismatch) -> str | None:
+    """Return a hint for the attributes after a BY."""
+    found, last = mismatch.found.type, mismatch.kind(-1)
+    if last in (Tree.BY, Tree.KEYED):
+        if found in CLAUSES or found == Tree.EOF:
+            return "Name an attribute after BY, as in `BY node`, or remove BY."
+        if found == Tree.LPAR:
+            return "Write the attributes after BY without parentheses: `BY node, site`."
+    after_name = last in (Tree.ID, Tree.STRING) and mismatch.kind(-2) in (
+        Tree.BY,
+        Tree.KEYED,
+        Tree.COMMA,
+    )
+    # Only what can go on has EOF here: these are the attributes of the insight's BY.
+    if after_name and Tree.EOF in mismatch.expected:
+        if found == Tree.BY:
+            return "Write one BY, with commas between the attributes: `BY a, b`."
+        named = found == Tree.ID and mismatch.kind(1) in (Tree.EOF, *CLAUSES)
+        if found == Tree.AND or named:
+            return "Write commas between the attributes: `BY node, site`."
+    return None
+
+
+def _lists(mismatch: Mismatch) -> str | None:
+    if mismatch.kind(-1) == Tree.IN and mismatch.found.type not in KEYWORDS | {Tree.COMMA}:
+        return 'Write the list after IN in parentheses: `IN ("a", "b")`.'
+    if mismatch.found.type == Tree.COMMA and mismatch.after_value:
+        clauses = [token.type for token in mismatch.tokens[: mismatch.index]]
+        if Tree.WHEN in clauses and Tree.WITH not in clauses:
+            return "Write several values as a list: `node IN (a, b)`."
+    return None
+
+
+def _placement_of_clause(mismatch: Mismatch) -> str | None:
+    if mismatch.found.type == Tree.FROM and mismatch.after_value:
+        return "Write FROM in the function: `AVG(metric FROM (entity))`."
+    if mismatch.found.type == Tree.COMMA and Tree.WITH in mismatch.expected:
+        following = mismatch.tokens[min(mismatch.index + 1, len(mismatch.tokens) - 1)]
+        if following.text.upper() in OPTIONS:
+            return "Write WITH before the first option."
+    if mismatch.word == "PER" and mismatch.after_value:
+        return "Write BY instead of PER."
+    if mismatch.found.type == Tree.ID and mismatch.kind(-1) == Tree.ID and mismatch.after_value:
+        before = mismatch.tokens[mismatch.index - 1].text.upper()
+        if before in ("AVG", "SUM", "COUNT", "MIN", "MAX", "MEAN", "MEDIAN", "SDEV", "RATE"):
+            return f"Write the argument in parentheses: `{before}({clip(mismatch.found.text)})`."
+    return None
+
+
 def _time(mismatch: Mismatch) -> str | None:
     before = {token.type for token in mismatch.tokens[max(0, mismatch.index - 5) : mismatch.index]}
     if Tree.AT in before and mismatch.found.type not in CLAUSES and not _near(mismatch):
@@ -92,6 +175,8 @@ def _separator(mismatch: Mismatch) -> str | None:
 def _definition(mismatch: Mismatch) -> str | None:
     first, second = mismatch.tokens[0], mismatch.tokens[min(1, len(mismatch.tokens) - 1)]
     if second.type == Tree.COLON:
+        if mismatch.found.type == Tree.ASSIGN and mismatch.index == 2:
+            return "Write a single `=` between the name and COMPUTE."
         if mismatch.found.type == Tree.COMPUTE:
             return "Write `=` to define an insight, and `:` to define a stream."
         return 'A stream looks like this: `name: STREAM FROM storage(region="north")`.'
@@ -226,6 +311,11 @@ _HINTS: tuple[Callable[[Mismatch], str | None], ...] = (
     _definition,
     _header,
     _time,
+    _other_language,
+    _digit,
+    _attributes,
+    _lists,
+    _placement_of_clause,
     _unit,
     _clause_order,
     _parenthesis,

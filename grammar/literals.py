@@ -89,6 +89,8 @@ class LiteralBuilder:
             return self.amount(tree.amount)
         if tree.value.type == Tree.STRING:
             return self.text(tree.value)
+        if tree.value.type == Tree.ID:
+            return Text(tree.value.text, span=tree.value.span)
         return Boolean(tree.value.type == Tree.TRUE, span=tree.value.span)
 
     def settings(self, tree: Context | None) -> tuple[Setting, ...]:
@@ -206,7 +208,25 @@ def _hours(tree: Context, half: str) -> str:
     return f"Write `AT {int(hour) % 12 + 12 * (half == 'PM')}:{minute}`."
 
 
+_LONG_UNITS = {
+    "WEEK": "A week is `7 DAYS`.",
+    "WEEKS": "A week is `7 DAYS`.",
+    "W": "A week is `7 DAYS`.",
+    "MONTH": "Months differ in length: write, for example, `30 DAYS`.",
+    "MONTHS": "Months differ in length: write, for example, `30 DAYS`.",
+    "YEAR": "Years differ in length: write, for example, `365 DAYS`.",
+    "YEARS": "Years differ in length: write, for example, `365 DAYS`.",
+}
+_COMPOUND = re.compile(r"([dhm])(\d+)([hms])")
+
+
 def _unit_hint(word: str) -> str:
+    if word == "M":
+        return "Write `m` or MINUTES for minutes; `M` is a million points."
+    if word.upper() in _LONG_UNITS:
+        return _LONG_UNITS[word.upper()]
+    if _COMPOUND.fullmatch(word) is not None:
+        return "Write the interval in one unit: `90 MINUTES` instead of `1h30m`."
     if points_per(word) is not None:
         return "A number of points is allowed only after EVERY."
     near = nearest_unit(word)

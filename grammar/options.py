@@ -40,13 +40,16 @@ class OptionBuilder:
 
     def build(self, trees: Iterable[Context]) -> tuple[Option, ...]:
         """Return the options in the order of the text."""
+        completing: list[Context] = []
         for tree in trees:
             if isinstance(
                 tree, Tree.ConfidenceContext | Tree.NeighboursContext | Tree.RangeContext
             ):
-                self._complete(tree)
+                completing.append(tree)
             else:
                 self._built.append(self._option(tree))
+        for tree in completing:
+            self._complete(tree)
         return tuple(self._built)
 
     def _option(self, tree: Context) -> Option:
@@ -77,34 +80,44 @@ class OptionBuilder:
                 return Signature(self._literals.name(tree.name), span=span)
 
     def _complete(self, tree: Context) -> None:
-        """Merge a completing option, such as CONFIDENCE, into the preceding option."""
-        match tree, self._built[-1] if self._built else None:
-            case Tree.ConfidenceContext(), Accuracy() | AdamOption() as option:
-                taken = option.confidence is not None
-                whole: Option = replace(option, confidence=self._share(tree.share, "a confidence"))
-            case Tree.NeighboursContext(), Outliers() as option:
-                taken = option.k is not None
-                whole = replace(option, k=self._whole(tree.count, least=1))
-            case Tree.RangeContext(), Outliers() as option:
-                taken = option.r is not None
-                whole = replace(option, r=self._distance(tree.range_))
+        """Merge a completing option, such as CONFIDENCE, into the option that it belongs to."""
+        confident = isinstance(tree, Tree.ConfidenceContext)
+        owners = Accuracy | AdamOption if confident else Outliers
+        found = [index for index, each in enumerate(self._built) if isinstance(each, owners)]
+        if not found:
+            self._refuse_alone(tree)
+            return
+        field = "confidence" if confident else "k"
+        field = "r" if isinstance(tree, Tree.RangeContext) else field
+        lacking = [index for index in found if getattr(self._built[index], field) is None]
+        match tree:
+            case Tree.ConfidenceContext():
+                value: float = self._share(tree.share, "a confidence")
+            case Tree.NeighboursContext():
+                value = self._whole(tree.count, least=1)
             case _:
-                self._refuse_alone(tree)
-                return
-        if taken:
+                value = self._distance(tree.range_)
+        if not lacking:
             word = tree.start.text.upper()
             self._literals.report(
                 tree.start.span, f"{word} is given twice", f"Write only one {word}."
             )
-        length = span_of(tree).offset + span_of(tree).length - option.span.offset
-        self._built[-1] = replace(whole, span=replace(option.span, length=length))
+            return
+        # The nearest one before it, or else the first one after it.
+        where = tree.start.offset
+        before = [index for index in lacking if self._built[index].span.offset < where]
+        chosen = before[-1] if before else lacking[0]
+        option = self._built[chosen]
+        end = max(option.span.offset + option.span.length, _end(tree))
+        span = replace(option.span, length=end - option.span.offset)
+        self._built[chosen] = replace(option, **{field: value}, span=span)  # type: ignore[arg-type]
 
     def _refuse_alone(self, tree: Context) -> None:
         confident = isinstance(tree, Tree.ConfidenceContext)
         owner = "MAX_ERROR or ADAM" if confident else "ALGORITHM"
         self._literals.report(
             tree.start.span,
-            f"{tree.start.text.upper()} is allowed only after {owner}",
+            f"{tree.start.text.upper()} needs {owner}",
             "Write, for example, `MAX_ERROR 0.05 AND CONFIDENCE 0.95`."
             if confident
             else "Write, for example, `ALGORITHM pmcod AND K=50 AND R=0.5`.",
@@ -177,3 +190,8 @@ class OptionBuilder:
                 number.span, "a distance must be more than 0", "Write, for example, `R=0.5`."
             )
         return number.value
+
+
+def _end(tree: Context) -> int:
+    span = span_of(tree)
+    return span.offset + span.length

@@ -26,6 +26,9 @@ MAX_PROBLEMS = 100
 
 _OPERATORS = ARITHMETIC | COMPARATORS | {Tree.NOT, Tree.IN}
 _LEVELLING = CLAUSES | {Tree.COMMA, Tree.AND, Tree.OR}
+_ENDING = frozenset("~|")
+"""Invalid signs after which a statement is in another language."""
+
 _DEEPENING = frozenset({*OPERATORS, "ALLOW"})
 
 
@@ -138,7 +141,7 @@ def _built(
         problems.append(_too_deep(deep.span))
         return None
     # The canonical text of some statements is deeper, and must parse too.
-    deeper = next((token for token in tokens if token.text.upper() in _DEEPENING), None)
+    deeper = next((token for token in tokens if _deepens(token)), None)
     if deeper is not None and len(problems) == known:
         canonical = [*scan(format_statement(statement))]
         if _first_too_deep(canonical) is not None:
@@ -147,14 +150,21 @@ def _built(
     return statement
 
 
+def _deepens(token: LexicalToken) -> bool:
+    return token.type == Tree.KEYED or token.text.upper() in _DEEPENING
+
+
 def _unreadable(tokens: list[LexicalToken]) -> Iterator[Diagnostic]:
-    end = -1
-    for token in tokens:
-        problem = diagnose_token(token)
-        if (
-            problem is not None and token.offset != end
-        ):  # one diagnostic for adjacent invalid tokens
+    end, seen = -1, set()
+    for token, following in pairwise([*tokens, tokens[-1]]):
+        problem = diagnose_token(token, following)
+        # One diagnostic for adjacent invalid tokens, and for the same sign again.
+        if problem is not None and token.offset != end and token.text not in seen:
             yield problem
+            if token.text in _ENDING:
+                return
+        if problem is not None:
+            seen.add(token.text)
         end = -1 if problem is None else token.offset + len(token.text)
 
 

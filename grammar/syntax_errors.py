@@ -17,6 +17,7 @@ _NAMED = {
     Tree.RULE_parameter: "a parameter",
     Tree.RULE_piece: "an attribute",
     Tree.RULE_grouping: "an attribute",
+    Tree.RULE_listing: "the name of a FUNCTION",
     Tree.RULE_entities: "an entity",
     Tree.RULE_settings: "a key",
     Tree.RULE_setting: "a key",
@@ -49,10 +50,17 @@ _MEANT = {
     "|": "Write OR.",
     "!": "Write NOT.",
     "#": "Comments start with `//`.",
-    "%": "Write a share as a number: 0.2 is 20 percent.",
+    "%": "There is no remainder; write a share as a number: 0.2 is 20 percent.",
+    "^": "There is no power: `SQR(x)` is the square.",
+    "~": 'Texts are compared as a whole: write `==`, or `IN ("a", "b")`.',
+    ".": "A name neither begins nor ends with a dot.",
+    "?": "There is no choice by `?`: write an insight with a WHEN for each case.",
+    "@": "Write an offset as the second interval of a function: `AVG(x, 5 MINUTES, 1 HOURS)`.",
+    "$": "Texts have no variables: write the name or the number itself.",
 }
 _MEANT |= dict.fromkeys("“”„‘’`´", 'Use straight quotes: `"`.')
 _MEANT |= dict.fromkeys("‐‑‒–—−", "Use a plain minus: `-`.")
+_PIPE = "There are no pipes: write one expression, as in `AVG(x, 5 MINUTES) BY node WHEN > 5`."
 _STRAY = "Remove it, or put the name or the text that contains it in quotes."
 _FOREIGN = "Names consist of a-z, 0-9, `_` and `.`; put other names of metrics in quotes."
 
@@ -64,8 +72,11 @@ def diagnose(mismatch: Mismatch) -> Diagnostic:
     return diagnostic_at(found.span, message, hint_for(mismatch))
 
 
-def diagnose_token(token: LexicalToken) -> Diagnostic | None:
-    """Return the diagnostic of an invalid token; None: the token is valid."""
+def diagnose_token(token: LexicalToken, following: LexicalToken) -> Diagnostic | None:
+    """Return the diagnostic of an invalid token; None: the token is valid.
+
+    ``following``: the next token.
+    """
     if token.type == Tree.UNCLOSED_COMMENT:
         return diagnostic_at(token.span, "this comment has no end", "End it with `*/`.")
     if token.type == Tree.UNCLOSED_STRING:
@@ -75,6 +86,8 @@ def diagnose_token(token: LexicalToken) -> Diagnostic | None:
         char = token.text
         shown = char if char.isprintable() else f"U+{ord(char):04X}"
         hint = _MEANT.get(char, _STRAY if char.isascii() else _FOREIGN)
+        if char == "|" and (following.text != "|" or following.offset != token.offset + 1):
+            hint = _PIPE
         return diagnostic_at(token.span, f"the character `{shown}` has no meaning here", hint)
     return None
 

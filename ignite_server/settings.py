@@ -3,12 +3,12 @@
 from pathlib import Path
 
 from pydantic import Field, SecretStr, ValidationInfo, field_validator
-from pydantic_settings import BaseSettings
 
 from ignite_server.ports import LOOPBACK
-from mistbow.settings import IGNITE_TLS_CA, Durability, parse_addresses
+from mistbow.setting_values import CheckedSettings
+from mistbow.settings import IGNITE_TLS_CA, Durability, Host, parse_addresses
 from mistbow.tls import check_readable
-from mistbow.trust_settings import AuthoritiesFile, TokenSettings
+from mistbow.trust_settings import AuthoritiesFile
 from storage_agent.ignite.tls import ServerTls
 
 # All default ports are below the ephemeral range (32768 to 60999 on Linux): otherwise an outgoing
@@ -16,10 +16,8 @@ from storage_agent.ignite.tls import ServerTls
 _DISCOVERY_PORT = 10900
 
 
-class IgniteSettings(BaseSettings):
+class IgniteSettings(CheckedSettings):
     """The Ignite server of this machine; all its ports are at one address, by default loopback."""
-
-    model_config = TokenSettings.model_config
 
     home: Path = Field(default=Path(".mistbow"), description="Folder of data, logs and downloads.")
     jars: Path | None = Field(
@@ -31,7 +29,7 @@ class IgniteSettings(BaseSettings):
     ignite_communication_port: int = Field(
         default=10700, ge=1, le=65535, description="Port by which Ignite's nodes communicate."
     )
-    ignite_address: str = Field(
+    ignite_address: Host = Field(
         default=LOOPBACK,
         description="Address of this machine that Ignite listens on: one of its site's network.",
     )
@@ -79,7 +77,7 @@ class IgniteSettings(BaseSettings):
             )
         return password
 
-    ignite_heap_mb: int = Field(default=128, ge=64, description="Heap of Ignite, MB.")
+    ignite_heap_mb: int = Field(default=128, ge=64, le=1_048_576, description="Heap of Ignite, MB.")
     ignite_backups: int = Field(
         default=1,
         ge=0,

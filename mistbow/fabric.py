@@ -92,6 +92,8 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     than usual. ``reliability``: from 0 to 1; each recent failure of the worker lowers it. The agent
     of the site sets these two fields.
     ``limit``: the limit of fragments after a kill; None: no limit.
+    ``speed``: the speed of the worker's processor relative to a reference machine, from a
+    calibration at the worker's start; None: the calibration has not ended.
     ``power``, ``battery``, ``position``: of the node; None: unknown. ``price_per_core_hour``,
     ``price_per_gb``: the price of a core for an hour, and of a GB (10^9 bytes) that leaves the
     site; None: the labels contain the prices.
@@ -111,6 +113,7 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     suspected: bool = False
     reliability: float = 1.0
     limit: FragmentLimit | None = None
+    speed: float | None = None
     power: Power | None = None
     battery: Battery | None = None
     price_per_core_hour: float | None = None
@@ -118,6 +121,8 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     position: Position | None = None
 
     def __post_init__(self) -> None:
+        if self.speed is not None and not 0 < self.speed < math.inf:
+            raise ValueError(f"the speed must be finite and above 0 (got {self.speed})")
         for field in ("price_per_core_hour", "price_per_gb"):
             price = getattr(self, field)
             if price is not None and not 0 <= price < math.inf:

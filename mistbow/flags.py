@@ -2,20 +2,21 @@
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, TypeVar
 
 import typer
-from pydantic import SecretStr, ValidationError
+from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings
 from rich.markup import escape
 
 from mistbow.errors import MistbowError
 from mistbow.os_faults import fault_of
-from mistbow.private_files import hide_new_files
+from mistbow.private_files import hide_new_files, home_problem
+from mistbow.setting_values import describe_problems, is_secret
 from mistbow.trust_settings import TokenSettings, TrustSettings
 
 Settings = TypeVar("Settings", bound=BaseSettings)
@@ -34,7 +35,8 @@ def command_of(settings: type[Settings], run: Callable[[Settings], None]) -> Cal
         try:
             chosen = settings(**from_flags)
         except ValidationError as error:
-            raise typer.BadParameter(_describe(error)) from None
+            raise _refusal(describe_problems(error, settings, from_flags)) from None
+        _check_home(chosen, from_flags)
         run(chosen)
 
     parameters = [
@@ -73,7 +75,7 @@ def exit_on_errors() -> Iterator[None]:
         lines = [f"mistbow: {error.message}"]
         if error.hint:
             lines.append(f"  hint: {error.hint}")
-        if error.details:
+        if error.details and not _repeats_message(error):
             lines.append(f"  {error.details}")
         sys.exit("\n".join(lines))
     except OSError as error:
@@ -82,12 +84,21 @@ def exit_on_errors() -> Iterator[None]:
         sys.exit(f"mistbow: {fault.message}\n  hint: {fault.hint}")
 
 
+def _repeats_message(error: MistbowError) -> bool:
+    """Return whether the details of an error are texts that its message contains already."""
+    details = error.details
+    return isinstance(details, list) and all(
+        isinstance(each, str) and each in error.message for each in details
+    )
+
+
 def bearer_token(token: str | None) -> str | None:
     """Return ``token``, or else the token that the environment sets; None: no token is set."""
-    found = token if token is not None else _token_settings().secret
-    if found is not None and not (found.isascii() and found.isprintable()):
+    if token is None:
+        return _token_settings().secret
+    if not (token.isascii() and token.isprintable()):
         raise typer.BadParameter("the token has a line break or a character beyond ASCII")
-    return found
+    return token
 
 
 def ca_file() -> Path | None:
@@ -95,29 +106,37 @@ def ca_file() -> Path | None:
     try:
         return TrustSettings().tls_ca
     except ValidationError as error:
-        raise typer.BadParameter(_describe(error)) from None
+        raise _refusal(describe_problems(error, TrustSettings, {})) from None
 
 
 def _token_settings() -> TokenSettings:
     try:
         return TokenSettings()
     except ValidationError as error:
-        raise typer.BadParameter(_describe(error)) from None
+        raise _refusal(describe_problems(error, TokenSettings, {})) from None
 
 
 def _option(name: str, field: FieldInfo, prefix: str) -> Any:
     default = field.get_default(call_default_factory=True)
     notes = f"[{prefix}{name.upper()}, default: {'none' if default in (None, '') else default}]"
-    is_secret = SecretStr in get_args(field.annotation)
     return typer.Option(
         f"--{name.replace('_', '-')}",
         help=f"{field.description} [dim]{escape(notes)}[/dim]",
         show_default=False,
-        metavar="SECRET" if is_secret else "VALUE",
+        metavar="SECRET" if is_secret(field) else "VALUE",
     )
 
 
-def _describe(error: ValidationError) -> str:
-    # Without values: one of them may be a secret.
-    problems = ((".".join(str(part) for part in p["loc"]), p["msg"]) for p in error.errors())
-    return "; ".join(f"{where.replace('_', '-')}: {what}" for where, what in problems)
+def _check_home(chosen: BaseSettings, flags: Collection[str]) -> None:
+    """End the command if files cannot be created in the home folder, which is created here."""
+    home = getattr(chosen, "home", None)
+    if home is not None and (problem := home_problem(home)) is not None:
+        source = "--home" if "home" in flags else "MISTBOW_HOME"
+        text = f"{source} is {str(home)!r}: it must be a folder in which files can be created"
+        raise _refusal(f"{text}: {problem}")
+
+
+def _refusal(problem: str) -> typer.Exit:
+    """Print why the command does not start, in one line that no frame breaks."""
+    typer.echo(f"mistbow: {problem}", err=True)
+    return typer.Exit(2)

@@ -1,9 +1,13 @@
 """Files that only their owner can use: the umask of a process, and the modes of earlier files."""
 
+import errno
 import os
 import stat
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+
+from mistbow.os_faults import fault_of
 
 _UMASK = 0o077
 _OTHERS = 0o077
@@ -17,6 +21,22 @@ The other folders of a home are those of the image's build, whose files containe
 def hide_new_files() -> None:
     """Let only the owner use the files that this process and its children create from now on."""
     os.umask(_UMASK)
+
+
+def home_problem(home: Path) -> str | None:
+    """Create a home, and return why no files can be created in it; None: files can be created.
+
+    A full disk is no problem here: services start on it, and report it.
+    """
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=home):
+            return None
+    except OSError as error:
+        fault = fault_of(error)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT) and home.is_dir():
+            return None
+        return str(fault) if fault is not None else f"{home}: {error.strerror}"
 
 
 def make_home(home: Path) -> list[str]:

@@ -2,8 +2,9 @@
 JSON, tokens, limits.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 
 import msgspec
 import prometheus_client
@@ -36,6 +37,7 @@ from mistbow.home_lock import home_lock
 from mistbow.http.documentation import DocumentationLogin, add_documentation
 from mistbow.http.error_forms import ErrorForms, ForeignErrors, own_form
 from mistbow.http.limits import BodyLimit, RequestLimit, error_headers
+from mistbow.http.parameters import reject_repeated_parameters
 from mistbow.http.protocol import BoundedProtocol
 from mistbow.http.web_pages import WebPageGuard
 from mistbow.loopback import is_loopback
@@ -44,6 +46,7 @@ from mistbow.openapi import ApiDescription, Service
 from mistbow.os_faults import fault_of
 from mistbow.ports import check_ports
 from mistbow.private_files import make_home
+from mistbow.runtime.loop_errors import log_loop_errors
 from mistbow.settings import ServiceSettings
 from mistbow.telemetry import get_logger, set_up_logging
 from mistbow.trust_settings import TokenSettings
@@ -63,6 +66,10 @@ async def _no_warnings() -> list[str]:
     return []
 
 
+def _is_never_public(_method: str, _path: str) -> bool:
+    return False
+
+
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
 
@@ -77,20 +84,22 @@ def create_service(
     wrap: Callable[[ASGIApp], ASGIApp] | None = None,
     error_forms: ErrorForms | None = None,
     api: ApiDescription | None = None,
+    is_public: Callable[[str, str], bool] | None = None,
 ) -> FastAPI:
     """Return a FastAPI application with the common parts of Mistbow's services.
 
     ``warnings``: returns problems that an operator should see to although the service is ready.
     ``wrap``: adds middleware that may answer requests in place of FastAPI, after authentication and
     limits. ``error_forms``: the forms of errors at paths of other protocols. ``api``: what the
-    service adds to its OpenAPI document.
+    service adds to its OpenAPI document. ``is_public``: whether a request (method, path) is for a
+    public page, which needs no token.
     """
     app = Service(
         title=title,
         version=__version__,
         description=description,
-        lifespan=lifespan,
-        dependencies=[Depends(authorize)],
+        lifespan=_logging_loop_errors(lifespan),
+        dependencies=[Depends(authorize), Depends(reject_repeated_parameters)],
         docs_url=None,
         redoc_url=None,
         # FastAPI would check at each request whether telemetry is configured.
@@ -124,11 +133,26 @@ def create_service(
         app.add_middleware(WebPageGuard, own_names=settings.own_names)
     else:
         keyring = Keyring(settings.secret, settings.tokens_file)
-        app.add_middleware(Authentication, keyring=keyring, sessions=sessions)
+        app.add_middleware(
+            Authentication,
+            keyring=keyring,
+            sessions=sessions,
+            is_public=is_public or _is_never_public,
+        )
         app.add_middleware(DocumentationLogin)
     # Outside all others, whose errors it converts.
     app.add_middleware(ForeignErrors, forms=forms)
     return app
+
+
+def _logging_loop_errors(lifespan: Lifespan | None) -> Lifespan:
+    @asynccontextmanager
+    async def logging_loop_errors(app: FastAPI) -> AsyncIterator[None]:
+        log_loop_errors(asyncio.get_running_loop())
+        async with nullcontext() if lifespan is None else lifespan(app):
+            yield
+
+    return logging_loop_errors
 
 
 def serve(app: FastAPI, name: str, port: int, settings: ServiceSettings) -> None:

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 from mistbow.auth.audiences import audience_of
 from mistbow.auth.token_file import read_token_file
 from mistbow.errors import InvalidRequestError
+from mistbow.setting_values import MAX_NAME_CHARACTERS, check_host, is_host
 from mistbow.trust_settings import TlsSettings
 
 Durability = Literal["fsync", "log", "memory"]
@@ -27,7 +28,9 @@ def parse_addresses(text: str, default_port: int | None = None) -> tuple[tuple[s
         host, colon, port = part.rpartition(":")
         if not colon and default_port is not None:
             host, port = part, str(default_port)
-        if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        # Not longer: Python converts no number of thousands of digits.
+        is_port = port.isascii() and port.isdecimal() and len(port) <= 5 and 0 < int(port) < 65536
+        if not is_port or not is_host(host.strip("[]")):
             raise ValueError(f"{part!r} is not of the form HOST:PORT")
         addresses.append((host, int(port)))
     return tuple(addresses)
@@ -83,15 +86,22 @@ def host_name(address: str) -> str:
 
 def _check_urls(urls: str) -> str:
     for url in parse_urls(urls):
-        audience_of(url)
+        _check_url(url)
     return urls
 
 
 def _check_url(url: str) -> str:
     audience_of(url)
+    if not is_host(host_name(url)):
+        raise ValueError(f"{url} is not an address of the form http://HOST:PORT")
     return url
 
 
+Host = Annotated[str, AfterValidator(check_host)]
+"""An IP address or a host name, without a port."""
+
+NodeName = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARACTERS)]
+Region = Annotated[str, Field(max_length=MAX_NAME_CHARACTERS)]
 ServiceUrl = Annotated[str, AfterValidator(_check_url)]
 ServiceUrls = Annotated[str, AfterValidator(_check_urls)]
 
@@ -106,7 +116,7 @@ class ServiceSettings(TlsSettings):
     """The settings that contain an address of the service itself."""
 
     home: Path = Field(default=Path(".mistbow"), description="Folder of data, logs and downloads.")
-    host: str = Field(default="127.0.0.1", description="Address to listen on.")
+    host: Host = Field(default="127.0.0.1", description="Address to listen on.")
     host_names: str = Field(
         default="",
         description="Further host names under which clients without a token reach the service: "
@@ -116,17 +126,21 @@ class ServiceSettings(TlsSettings):
         default="info", description="Minimum level that is logged."
     )
     max_body_bytes: int = Field(
-        default=8 * 2**20, ge=1024, description="Largest request body, bytes."
+        default=8 * 2**20, ge=1024, le=2**31, description="Largest request body, bytes."
     )
     body_seconds: float = Field(
-        default=60.0, gt=0, description="Longest time to receive a request's body, seconds."
+        default=60.0,
+        gt=0,
+        le=86_400,
+        description="Longest time to receive a request's body, seconds.",
     )
     max_requests: int = Field(
-        default=256, ge=1, description="Limit of concurrent requests of a token."
+        default=256, ge=1, le=1_000_000, description="Limit of concurrent requests of a token."
     )
     max_followers: int = Field(
         default=500,
         ge=1,
+        le=1_000_000,
         description="Limit of concurrent requests of a token that wait or follow.",
     )
     tokens_file: Path | None = Field(
@@ -142,7 +156,7 @@ class ServiceSettings(TlsSettings):
     @classmethod
     def _check_host_names(cls, names: str) -> str:
         for part in names.split(","):
-            if part.strip() and not host_name(part):
+            if part.strip() and not is_host(host_name(part)):
                 raise ValueError(f"{part.strip()!r} is no host name; write NAME,NAME")
         return names
 

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from mistbow.tls import check_ca, check_certificate
+from mistbow.setting_values import CheckedSettings
+from mistbow.tls import check_ca, check_certificate, check_readable
 
 
 def _check_authorities(file: Path | None) -> Path | None:
@@ -19,12 +19,28 @@ AuthoritiesFile = Annotated[Path | None, AfterValidator(_check_authorities)]
 """A file with the certificates of the authorities that sign servers' certificates."""
 
 
-class TrustSettings(BaseSettings):
-    """The certificate authorities that clients trust."""
+def _check_token(token: object) -> object:
+    text = token.get_secret_value() if isinstance(token, SecretStr) else str(token)
+    if not (text.isascii() and text.isprintable()) or any(map(str.isspace, text)):
+        raise ValueError(
+            "the token must consist of ASCII letters, digits and signs, without spaces and line "
+            "breaks, as HTTP headers require"
+        )
+    return token
 
-    model_config = SettingsConfigDict(
-        env_prefix="MISTBOW_", extra="ignore", frozen=True, hide_input_in_errors=True
-    )
+
+def _read_token(file: Path) -> object:
+    try:
+        text = file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeError) as error:
+        raise ValueError(f"the file cannot be read: {error}") from None
+    if not text:
+        raise ValueError("the file is empty; write the token into it")
+    return _check_token(text)
+
+
+class TrustSettings(CheckedSettings):
+    """The certificate authorities that clients trust."""
 
     tls_ca: AuthoritiesFile = Field(
         default=None,
@@ -44,23 +60,22 @@ class TokenSettings(TrustSettings):
         description="Bearer token; required when listening beyond loopback.",
     )
 
+    @field_validator("token_file")
+    @classmethod
+    def _check_token_file(cls, file: Path | None) -> Path | None:
+        if file is not None:
+            _read_token(file)
+        return file
+
     @field_validator("token", mode="before")
     @classmethod
-    def _read_token(cls, token: object, info: ValidationInfo) -> object:
+    def _find_token(cls, token: object, info: ValidationInfo) -> object:
         file: Path | None = info.data.get("token_file")
-        if token == "":
-            raise ValueError("is empty")
         if file is None:
-            return token
+            return token if token is None else _check_token(token)
         if token is not None:
             raise ValueError("MISTBOW_TOKEN and MISTBOW_TOKEN_FILE are both set; set one of them")
-        try:
-            text = file.read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeError) as error:
-            raise ValueError(f"MISTBOW_TOKEN_FILE cannot be read: {error}") from None
-        if not text:
-            raise ValueError(f"MISTBOW_TOKEN_FILE is empty: {file}")
-        return text
+        return _read_token(file)
 
     @property
     def secret(self) -> str | None:
@@ -77,6 +92,13 @@ class TlsSettings(TokenSettings):
     tls_key: Path | None = Field(
         default=None, validate_default=True, description="Private key (PEM) of the certificate."
     )
+
+    @field_validator("tls_cert")
+    @classmethod
+    def _check_certificate(cls, certificate: Path | None) -> Path | None:
+        if certificate is not None:
+            check_readable(certificate)
+        return certificate
 
     @field_validator("tls_key")
     @classmethod

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from mistbow.settings import ServiceSettings, ServiceUrl
+from mistbow.settings import NodeName, ServiceSettings, ServiceUrl
 from monitoring_agent.sampling_requests import parse_confidences
 
 
@@ -28,11 +28,14 @@ class MonitorSettings(ServiceSettings):
     agent_url: ServiceUrl = Field(
         default="http://127.0.0.1:8300", description="Storage agent that stores the points."
     )
-    node: str = Field(default_factory=socket.gethostname, description="This node's name.")
-    interval_ms: int = Field(default=1000, ge=100, description="Time between two collections, ms.")
+    node: NodeName = Field(default_factory=socket.gethostname, description="This node's name.")
+    interval_ms: int = Field(
+        default=1000, ge=100, le=86_400_000, description="Time between two collections, ms."
+    )
     buffer_points: int = Field(
         default=100_000,
         ge=1,
+        le=1_000_000_000,
         description="Points buffered while the storage agent is away; the oldest are dropped.",
     )
     sources: str = Field(
@@ -45,5 +48,5 @@ class MonitorSettings(ServiceSettings):
         "with * for any part of a name.",
     )
     adaptive_longest_ms: int = Field(
-        default=10_000, ge=100, description="Longest period of these metrics, ms."
+        default=10_000, ge=100, le=86_400_000, description="Longest period of these metrics, ms."
     )

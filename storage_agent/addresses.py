@@ -3,6 +3,8 @@
 import re
 from urllib.parse import urlsplit
 
+from mistbow.setting_values import is_host
+
 MAX_SITE_NAME = 40
 _SITE_NAME = re.compile(rf"[a-z0-9][a-z0-9.-]{{0,{MAX_SITE_NAME - 1}}}")
 
@@ -26,4 +28,6 @@ def is_service_url(text: str) -> bool:
     except ValueError:
         return False
     alone = not (parts.query or parts.fragment or parts.username or parts.password)
-    return parts.scheme in ("http", "https") and bool(parts.hostname) and has_port and alone
+    return (
+        parts.scheme in ("http", "https") and is_host(parts.hostname or "") and has_port and alone
+    )

@@ -8,11 +8,12 @@ from fastapi import FastAPI
 
 from mistbow.clock import Clock, system_clock
 from mistbow.openapi import ApiDescription
-from mistbow.runtime.collection import exclude_from_collection
+from mistbow.runtime.collection import exclude_from_collection, slow_collections_excluded
 from mistbow.service import create_service, serve
 from mistbow.timestamps import Timestamps
 from storage_agent.agent.agent import Agent
 from storage_agent.api.answers import ANSWERS
+from storage_agent.api.backups import backups_routes
 from storage_agent.api.cluster import cluster_routes
 from storage_agent.api.config import config_routes
 from storage_agent.api.error_forms import ERROR_FORMS
@@ -78,6 +79,7 @@ def create_app(
     app.include_router(replication_routes(agent))
     app.include_router(fabric_routes(agent.membership, agent.replication.check_unused))
     app.include_router(config_routes(agent))
+    app.include_router(backups_routes(agent))
     return app
 
 
@@ -86,9 +88,6 @@ def main(settings: AgentSettings | None = None) -> None:
     settings = settings or AgentSettings()
     # Threads that work in Python let the event loop run after this time; the default is 5 ms.
     sys.setswitchinterval(_SWITCH_S)
-    serve(
-        create_app(settings, on_recovered=exclude_from_collection),
-        "agent",
-        settings.agent_port,
-        settings,
-    )
+    app = create_app(settings, on_recovered=exclude_from_collection)
+    with slow_collections_excluded():
+        serve(app, "agent", settings.agent_port, settings)

@@ -46,6 +46,13 @@ EVICTED_ROWS = Counter(
     "Rows that expired, or were evicted at the storage limit.",
     ["stream"],
 )
+DISK_FREE = Gauge("mistbow_agent_disk_free_bytes", "Free bytes of the disk with the agent's home.")
+DISK_SIZE = Gauge("mistbow_agent_disk_size_bytes", "Size of the disk with the agent's home.")
+CLOCK_SKEW = Gauge(
+    "mistbow_agent_clock_skew_seconds",
+    "Difference between a peer's clock and this agent's; above 0: the peer's is ahead.",
+    ["site"],
+)
 STORED_BYTES = Gauge("mistbow_agent_stored_bytes", "Bytes of all streams as stored.")
 NODES = Gauge("mistbow_agent_ignite_nodes", "Nodes of this site's Ignite that are running.")
 COPIES = Gauge("mistbow_agent_ignite_copies", "Up-to-date copies of each partition, at least.")

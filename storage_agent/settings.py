@@ -1,5 +1,6 @@
 """The settings of the storage agent."""
 
+import json
 import re
 import socket
 from typing import Literal
@@ -7,10 +8,13 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationInfo, field_validator
 
+from mistbow.setting_values import is_host
 from mistbow.settings import (
     IGNITE_TLS_CA,
     Durability,
     Labels,
+    NodeName,
+    Region,
     ServiceSettings,
     parse_addresses,
     parse_urls,
@@ -24,6 +28,10 @@ from storage_agent.addresses import (
 )
 from storage_agent.mqtt_topics import template_fault
 
+_MAX_SECONDS = 100 * 366 * 86_400
+_MAX_MB = 2**40
+"""The maximum of limits on disk (MB), which is an exabyte."""
+
 
 def is_broker_url(text: str) -> bool:
     """Return whether a text is the URL of an MQTT broker: ``mqtt://HOST`` or ``mqtts://HOST``."""
@@ -33,7 +41,9 @@ def is_broker_url(text: str) -> bool:
     except ValueError:
         return False
     alone = parts.path in ("", "/") and not (parts.query or parts.fragment)
-    return parts.scheme in ("mqtt", "mqtts") and bool(parts.hostname) and has_port and alone
+    return (
+        parts.scheme in ("mqtt", "mqtts") and is_host(parts.hostname or "") and has_port and alone
+    )
 
 
 class AgentSettings(ServiceSettings):
@@ -43,13 +53,13 @@ class AgentSettings(ServiceSettings):
     own_url_settings = ("agent_url",)
 
     agent_port: int = Field(default=8300, ge=0, le=65535, description="Port of the storage agent.")
-    node: str = Field(default_factory=socket.gethostname, description="This node's name.")
+    node: NodeName = Field(default_factory=socket.gethostname, description="This node's name.")
     site: str = Field(
         default="",
         validate_default=True,
         description="Site of this node; by default named after the node.",
     )
-    region: str = Field(default="", description="Region of this node.")
+    region: Region = Field(default="", description="Region of this node.")
     labels: Labels = Field(default="", description="Labels of this node: key=value,key=value.")
     ignite_tls_ca: AuthoritiesFile = Field(default=None, description=IGNITE_TLS_CA)
     ignite_port: int = Field(
@@ -67,16 +77,21 @@ class AgentSettings(ServiceSettings):
         description="The lateness allowed to points, milliseconds.",
     )
     max_points: int = Field(
-        default=100_000, ge=1, description="The maximum number of points in one body."
+        default=100_000,
+        ge=1,
+        le=100_000_000,
+        description="The maximum number of points in one body.",
     )
     retention_s: int | None = Field(
         default=30 * 86_400,
         ge=1,
+        le=_MAX_SECONDS,
         description="The retention of rows after their arrival, seconds; PUT /config changes it.",
     )
     max_disk_mb: int | None = Field(
         default=None,
         ge=1,
+        le=_MAX_MB,
         description="The limit of all streams on disk, MB; PUT /config changes it.",
     )
     when_away: Literal["spool", "refuse"] = Field(
@@ -84,7 +99,9 @@ class AgentSettings(ServiceSettings):
         description="While Ignite is away: spool points on this node's disk (202), "
         "or refuse them (503).",
     )
-    spool_mb: int = Field(default=256, ge=1, description="The limit of spooled points on disk, MB.")
+    spool_mb: int = Field(
+        default=256, ge=1, le=_MAX_MB, description="The limit of spooled points on disk, MB."
+    )
     when_full: Literal["evict", "refuse"] = Field(
         default="evict",
         description="At the limit of all streams: evict the oldest rows, or refuse writes.",
@@ -98,15 +115,16 @@ class AgentSettings(ServiceSettings):
         default=10.0, gt=0, le=600, description="The time limit of an SQL query, seconds."
     )
     sql_memory_mb: int = Field(
-        default=256, ge=16, description="The memory limit of an SQL query, MiB."
+        default=256, ge=16, le=1_048_576, description="The memory limit of an SQL query, MiB."
     )
     sql_max_rows: int = Field(
         default=100_000,
         ge=1,
+        le=100_000_000,
         description="The maximum number of rows in the answer to an SQL query.",
     )
     sql_queries: int = Field(
-        default=2, ge=1, description="The maximum number of concurrent SQL queries."
+        default=2, ge=1, le=1000, description="The maximum number of concurrent SQL queries."
     )
     duplicates: Literal["keep", "replace"] = Field(
         default="keep",
@@ -124,6 +142,7 @@ class AgentSettings(ServiceSettings):
     promql_samples: int = Field(
         default=2_000_000,
         ge=1000,
+        le=1_000_000_000,
         description="The maximum number of samples that a PromQL query may read, and load at once.",
     )
     collect_routes: bool = Field(
@@ -145,18 +164,34 @@ class AgentSettings(ServiceSettings):
     )
     replication_policy: str = Field(
         default="fragile-first",
+        min_length=0,
         description="The replication policy, which decides which copies exist; empty: only "
         "requested copies.",
     )
     replication_every_ms: int = Field(
         default=5000,
         ge=100,
+        le=86_400_000,
         description="The time between two decisions of the policy, milliseconds.",
     )
     replica_free_mb: int = Field(
         default=1024,
         ge=0,
+        le=_MAX_MB,
         description="The free disk space below which replicas store no further rows, MB.",
+    )
+    disk_alarm_mb: int = Field(
+        default=1024,
+        ge=0,
+        le=_MAX_MB,
+        description="The free disk space below which the agent warns, MB; 0: never.",
+    )
+    clock_alarm_ms: int = Field(
+        default=500,
+        ge=10,
+        le=3_600_000,
+        description="The difference between the clocks of two sites above which the agent warns, "
+        "milliseconds.",
     )
     durability: Durability = Field(
         default="fsync",
@@ -164,7 +199,10 @@ class AgentSettings(ServiceSettings):
         "Ignite (log), or nothing (memory); with memory, the site stores no offloaded points.",
     )
     move_after_s: int = Field(
-        default=3600, ge=1, description="The minimum age of points that are offloaded, seconds."
+        default=3600,
+        ge=1,
+        le=_MAX_SECONDS,
+        description="The minimum age of points that are offloaded, seconds.",
     )
     restrictions: str = Field(
         default="",
@@ -174,12 +212,12 @@ class AgentSettings(ServiceSettings):
 
     remote_write_entity: str = Field(
         default="instance",
-        min_length=1,
+        max_length=1024,
         description="The label of Prometheus remote write that becomes the entity.",
     )
     influx_entity: str = Field(
         default="host",
-        min_length=1,
+        max_length=1024,
         description="The tag of line protocol that becomes the entity.",
     )
     mqtt_url: SecretStr | None = Field(
@@ -215,6 +253,17 @@ class AgentSettings(ServiceSettings):
             if not is_service_url(url):
                 raise ValueError(f"{url} is not an address of the form http://HOST:PORT")
         return ",".join(listed)
+
+    @field_validator("restrictions")
+    @classmethod
+    def _check_restrictions(cls, restrictions: str) -> str:
+        try:
+            is_list = not restrictions or isinstance(json.loads(restrictions), list)
+        except (ValueError, RecursionError):
+            is_list = False
+        if not is_list:
+            raise ValueError("it must be a list in JSON, with an object for each restriction")
+        return restrictions
 
     @field_validator("mqtt_url")
     @classmethod

@@ -54,6 +54,17 @@ def follow_results(
                 yield from enabler.follow(deployment_id)
 
 
+def silent_insights(enabler: EnablerClient, insights: Path) -> list[str]:
+    """Return a text about each insight of a file that has no value, from its deployment."""
+    return [
+        f"{insight.name} has no value: {insight.silent}"
+        for deployment in enabler.list()
+        if deployment.name == insights.stem
+        for insight in deployment.insights
+        if insight.silent is not None
+    ]
+
+
 def problem(error: MistbowError) -> str:
     """Return the message, hint and details of an error as text for the terminal."""
     return "\n".join(str(part) for part in (error.message, error.hint, error.details) if part)

@@ -11,8 +11,8 @@ _EVENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 _AWAITED = re.compile(r" SEVERE | Failed to process client request ")
 """An event whose trace waits until it is complete."""
 
-_INACTIVE = "because the cluster is inactive"
-"""The error of a request that comes before Ignite, which accepts connections, is active."""
+_TOO_EARLY = ("because the cluster is inactive", 'Schema "SYS" not found')
+"""The errors of requests that come before Ignite, which accepts connections, is active."""
 
 _DUMP = " Thread dump at "
 _MAX_LINES = 10_000
@@ -54,7 +54,7 @@ class TraceFilter:
         drops, self._drops, self._waits = self._drops, False, False
         if drops:
             return
-        if any(_INACTIVE in line for line in waiting):
+        if any(error in line for line in waiting for error in _TOO_EARLY):
             yield f"Ignite is not active yet (a trace of {len(waiting)} lines is omitted)"
             return
         fault = next(filter(None, map(_fault_in, reversed(waiting))), None)

@@ -1,7 +1,7 @@
 """The display of results on a terminal: a live table, or one line for each result."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 from rich.console import Group, RenderableType
@@ -12,6 +12,7 @@ from analytics.insight_models import Result
 from mistbow.clock import Clock
 
 _MAX_ROWS = 25
+_MAX_SILENT = 5
 _STALE_MS = 20_000
 
 
@@ -22,7 +23,12 @@ class ResultsTable:
         self._urls = urls
         self._clock = clock
         self._newest: dict[tuple[str, str], Result] = {}
+        self._silent: tuple[str, ...] = ()
         self._lock = threading.Lock()
+
+    def set_silent(self, silent: Iterable[str]) -> None:
+        """Show texts about the insights without values, instead of the former texts."""
+        self._silent = tuple(silent)
 
     def update(self, result: Result) -> None:
         """Show a result, unless a newer result of the same insight and key is shown.
@@ -47,9 +53,16 @@ class ResultsTable:
                 result.insight, _key(result), result.value_words(",.3f"), _event_time(result), age
             )
         notes = [f"{name:>8}  {url}/docs" for name, url in self._urls.items()]
+        if "enabler" in self._urls:
+            notes.insert(0, f"{'console':>8}  {self._urls['enabler']}/")
         if len(current) > _MAX_ROWS:
             notes.insert(0, f"and {len(current) - _MAX_ROWS} more")
-        return Group(table, *(Text(note, style="dim") for note in notes), "Ctrl-C stops it all.")
+        return Group(
+            table,
+            *(Text(text, style="yellow") for text in self._silent[:_MAX_SILENT]),
+            *(Text(note, style="dim") for note in notes),
+            "Ctrl-C stops it all.",
+        )
 
     def _current(self) -> list[Result]:
         """Return the results to show, in the order of insights and keys.

@@ -1,7 +1,7 @@
 """``mistbow run``: runs the suite on this machine until Ctrl-C or SIGTERM."""
 
 import threading
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 
 import psutil
 from rich.console import Console
@@ -15,13 +15,15 @@ from mistbow.errors import MistbowError
 from mistbow.home_lock import home_lock
 from mistbow.private_files import make_home
 from suite.child_logs import FileLog
-from suite.example_insights import follow_results, problem
+from suite.example_insights import follow_results, problem, silent_insights
 from suite.preparation import check_all_ports, prepare
 from suite.processes import children, secrets_of, urls
 from suite.results_table import ResultsTable, result_line
 from suite.settings import RunSettings
 from suite.signals import stop_on_signals
 from suite.supervisor import Supervisor
+
+_SILENCE_PERIOD_S = 5.0
 
 
 def run(settings: RunSettings) -> None:
@@ -58,9 +60,22 @@ def _shown_results(
     board = ResultsTable(urls(settings), system_clock)
     arguments = (settings, board, console, output, stopping)
     threading.Thread(target=_follow, args=arguments, daemon=True).start()
+    if console.is_terminal:
+        silence = (settings, board, stopping)
+        threading.Thread(target=_follow_silence, args=silence, daemon=True).start()
     return (
         Live(board, console=console, refresh_per_second=2) if console.is_terminal else nullcontext()
     )
+
+
+def _follow_silence(settings: RunSettings, board: ResultsTable, stopping: threading.Event) -> None:
+    """Show the insights without values in the live table."""
+    url = urls(settings)["enabler"]
+    credentials = service_credentials(url, settings.secret)
+    enabler = EnablerClient(url, credentials, ca=settings.tls_ca)
+    while not stopping.wait(_SILENCE_PERIOD_S):
+        with suppress(MistbowError):
+            board.set_silent(silent_insights(enabler, settings.insights))
 
 
 def _follow(

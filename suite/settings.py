@@ -2,16 +2,17 @@
 
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from ignite_server.settings import IgniteSettings
+from mistbow.settings import Host
 from mistbow.trust_settings import TlsSettings
 
 
 class StorageSettings(IgniteSettings, TlsSettings):
     """A site's storage: Ignite and the storage agent, which has further settings of its own."""
 
-    host: str = Field(default="127.0.0.1", description="Address that the agent listens on.")
+    host: Host = Field(default="127.0.0.1", description="Address that the agent listens on.")
     agent_port: int = Field(default=8300, ge=1, le=65535, description="Port of the storage agent.")
 
 
@@ -29,3 +30,10 @@ class RunSettings(IgniteSettings, TlsSettings):
     insights: Path = Field(
         default=Path("examples/host.insights"), description="Insights to deploy and to show."
     )
+
+    @field_validator("insights")
+    @classmethod
+    def _check_insights(cls, file: Path) -> Path:
+        if not file.is_file():
+            raise ValueError("it must be a file with insights")
+        return file

@@ -5,11 +5,18 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-import httpx
 from httpx_sse import ServerSentEvent
 from pydantic import BaseModel
 
-from analytics.fog_models import FogSnapshot
+from analytics.client import explore_calls
+from analytics.client.explore_calls import model_call as _call
+from analytics.fog_models import (
+    FogChanges,
+    FogSnapshot,
+    PlacementChange,
+    PlacementChanges,
+    Placements,
+)
 from analytics.insight_models import (
     Accepted,
     CheckAnswer,
@@ -94,9 +101,41 @@ def plan(queries: str, *, scheduler: str | None = None) -> Call[PlacementPlan]:
     return _call("POST", path, PlacementPlan, params=params, json=body, repeatable=True)
 
 
-def fog() -> Call[FogSnapshot]:
-    """Return the nodes and links that the schedulers of the enabler receive."""
-    return _call("GET", "/api/fog", FogSnapshot, repeatable=True)
+def fog(at: int | None = None) -> Call[FogSnapshot]:
+    """Return the nodes and links that schedulers receive, and the sites, fragments and flows.
+
+    ``at``: an earlier time (ms since the epoch); None: now.
+    """
+    params = without_none({"at": at})
+    return _call("GET", "/api/fog", FogSnapshot, params=params, repeatable=True)
+
+
+def fog_changes(
+    start: int | None = None, end: int | None = None, *, limit: int | None = None
+) -> Call[FogChanges]:
+    """Return the changes of the fog in a span (ms), by default in the last hour."""
+    params = without_none({"from": start, "to": end, "limit": limit})
+    return _call("GET", "/api/fog/history", FogChanges, params=params, repeatable=True)
+
+
+def placements(at: int | None = None) -> Call[Placements]:
+    """Return where each fragment is placed now, or was placed at an earlier time (ms)."""
+    params = without_none({"at": at})
+    return _call("GET", "/api/placements", Placements, params=params, repeatable=True)
+
+
+def placement_changes(
+    start: int | None = None,
+    end: int | None = None,
+    *,
+    group: str | None = None,
+    limit: int | None = None,
+) -> Call[list[PlacementChange]]:
+    """Return the fragments that were placed, moved or stopped in a span (ms; the last hour)."""
+    params = without_none({"from": start, "to": end, "group": group, "limit": limit})
+    path = "/api/placements/history"
+    call = _call("GET", path, PlacementChanges, params=params, repeatable=True)
+    return call.map(lambda each: each.changes)
 
 
 def list_deployments() -> Call[list[DeploymentStatus]]:
@@ -145,15 +184,21 @@ def results(
     start: int | None = None,
     end: int | None = None,
     limit: int | None = None,
+    settled_until: int | None = None,
+    wait_s: float | None = None,
 ) -> Call[Results]:
     """Return the latest ``limit`` results in the order of time, each in its latest revision.
 
     ``insight``: the only insight whose results are returned; None: all insights of the deployment.
     ``start`` and ``end``: the earliest and the latest time of a result (ms since the epoch); None:
-    no bound.
+    no bound. ``settled_until``: wait until the results up to this time (ms) are complete and
+    include all points that are stored now, at most for ``wait_s``; ``settled`` of the answer is
+    whether they are.
     """
-    params = without_none({"insight": insight, "from": start, "to": end, "limit": limit})
-    return _call("GET", f"{_path(deployment_id)}/results", Results, params=params, repeatable=True)
+    bounds = {"insight": insight, "from": start, "to": end, "limit": limit}
+    params = without_none({**bounds, "settled_until": settled_until, "wait": wait_s})
+    path = f"{_path(deployment_id)}/results"
+    return _call("GET", path, Results, params=params, repeatable=True, wait_s=wait_s or 0.0)
 
 
 @dataclass
@@ -206,13 +251,6 @@ def follow(
     return ResultFeed(deployment_id, insight, after)
 
 
-def _call(method: str, path: str, model: type[Model], **arguments: Any) -> Call[Model]:
-    def parse(response: httpx.Response) -> Model:
-        return model.model_validate_json(response.content)
-
-    return Call(method, path, parse, **arguments)
-
-
 def _path(deployment_id: str) -> str:
     return f"{_ROOT}/{quote(deployment_id, safe='')}"
 
@@ -231,6 +269,9 @@ class EnablerMethods:
     explain_text = Method(explain_text)
     plan = Method(plan)
     fog = Method(fog)
+    fog_changes = Method(fog_changes)
+    placements = Method(placements)
+    placement_changes = Method(placement_changes)
     list = Method(list_deployments)
     show = Method(show)
     delete = Method(delete)
@@ -238,6 +279,15 @@ class EnablerMethods:
     resume = Method(resume)
     decisions = Method(decisions)
     results = Method(results)
+    download = Method(explore_calls.download)
+    format = Method(explore_calls.format_queries)
+    complete = Method(explore_calls.complete)
+    preview = Method(explore_calls.preview)
+    metrics = Method(explore_calls.metrics)
+    series = Method(explore_calls.series)
+    attributes = Method(explore_calls.attributes)
+    sql = Method(explore_calls.sql)
+    promql = Method(explore_calls.promql)
     follow = ResumableMethod(follow)
 
 

@@ -2,8 +2,12 @@
 
 from urllib.parse import quote
 
+import httpx
+import pyarrow as pa
+
 from analytics.plan.fragments import Fragment
 from analytics.plan.orders import Order, OrderAnswer
+from analytics.plan.preview import PreviewOrder
 from analytics.plan.status import FragmentStatus
 from mistbow.client.methods import AsyncClient, Client, Method
 from mistbow.client.transport import Call, get_json, json_of, no_answer, send_json
@@ -37,6 +41,18 @@ def stop(fragment_id: str) -> Call[None]:
     return Call("DELETE", _path(fragment_id), no_answer, repeatable=True)
 
 
+def preview(order: PreviewOrder) -> Call[pa.Table]:
+    """Return the results of a preview (``RESULT_ROWS``), in no particular order.
+
+    The metadata of the table has the time (ms) ``after`` which the results begin.
+    """
+    return send_json("POST", "/previews", order, _table, repeatable=False)
+
+
+def _table(response: httpx.Response) -> pa.Table:
+    return pa.ipc.open_stream(response.content).read_all()
+
+
 def _path(fragment_id: str) -> str:
     return f"/fragments/{quote(fragment_id, safe='')}"
 
@@ -49,6 +65,7 @@ class WorkerMethods:
     show = Method(show)
     list = Method(list_fragments)
     stop = Method(stop)
+    preview = Method(preview)
 
 
 class WorkerClient(WorkerMethods, Client):

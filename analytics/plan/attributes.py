@@ -14,6 +14,15 @@ _SYNONYMS = {
 }
 
 
+_OF_ALL_POINTS = frozenset({"node", "site", "region", ENTITY, "entityType", "group"})
+_PREFIXES = ("pod.", "container.")
+
+
+def is_of_all_points(name: str) -> bool:
+    """Return whether points of any source can have an attribute; ``name``: the canonical name."""
+    return name in _OF_ALL_POINTS or name.startswith(_PREFIXES)
+
+
 def canonical(name: str) -> str:
     """Return the canonical name of an attribute.
 

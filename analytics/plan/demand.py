@@ -13,12 +13,11 @@ class Demand:
     memory_mb: float
 
 
-PARTIAL = Demand(cores=0.1, memory_mb=270.0)
-RESULT = Demand(cores=0.1, memory_mb=290.0)
+PARTIAL = Demand(cores=0.1, memory_mb=110.0)
+RESULT = Demand(cores=0.1, memory_mb=130.0)
 """The demand of a whole fragment or a merge, which also have windows in memory.
 
-A fragment took 240 to 290 MB while it started: docs/operations.md, "Memory of a worker". Most of
-the memory belongs to Python processes. One of these processes reads the source of the query.
+A fragment took 90 to 120 MB: docs/operations.md, "Memory of a worker".
 """
 
 MAX_MEMORY_MB = max(PARTIAL.memory_mb, RESULT.memory_mb)

@@ -4,6 +4,7 @@ All nodes are immutable, are compared by content, and can be encoded as JSON by 
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 from typing import Literal as OneOf
 
 import msgspec
@@ -63,7 +64,9 @@ class Aggregate(msgspec.Struct, frozen=True, tag="aggregate"):
     ``each_point`` is set, there is one value for each point instead of each tick, over the window
     that ends at the point; these values are computed every ``every_ms``. ``at``: the time of day of
     the ticks. An accumulated function reads all points since its insight's ``since``, and has a
-    value for a key only if the key has points since the previous tick.
+    value for a key only if the key has points since the previous tick. ``hold_ms``: if set, the
+    window ends at the last multiple of this interval, so the value of that time is held until the
+    next multiple.
     """
 
     function: AnyFunction
@@ -76,6 +79,7 @@ class Aggregate(msgspec.Struct, frozen=True, tag="aggregate"):
     other: Source | None = None
     each_point: bool = False
     at: At = msgspec.UNSET
+    hold_ms: int | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def ticks(self) -> Ticks:
@@ -105,6 +109,23 @@ class Reduction(msgspec.Struct, frozen=True, tag="reduction"):
     operand: "Expression"
     by: tuple[str, ...] = ()
     parameters: Parameters = ()
+
+
+class TickSeries(msgspec.Struct, frozen=True, tag="ticks"):
+    """A function over the values that an operand has at several ticks, grouped by ``by``.
+
+    ``operands``: the operand, each time with its windows ``step_ms`` further in the past; a value
+    of the n-th operand has the time of the tick minus n * ``step_ms``. ``others``: the same of a
+    second argument; () without one. If ``by`` has fewer attributes than the keys of the operand,
+    the values of several keys are one list.
+    """
+
+    function: AnyFunction
+    operands: "tuple[Expression, ...]"
+    step_ms: int
+    by: tuple[str, ...] = ()
+    parameters: Parameters = ()
+    others: "tuple[Expression, ...]" = ()
 
 
 class Filtered(msgspec.Struct, frozen=True, tag="filtered"):
@@ -221,6 +242,7 @@ Expression = (
     | Aggregate
     | Measure
     | Reduction
+    | TickSeries
     | Filtered
     | Mapped
     | Geohash
@@ -241,6 +263,7 @@ _OPERANDS: dict[type, tuple[str, ...]] = {
     Filtered: ("operand", "condition"),
     Geohash: ("latitude", "longitude"),
     Label: ("latest",),
+    TickSeries: ("operands", "others"),
 }
 """The fields of each kind of node that contain operands; the predicate of a source is not an
 operand.
@@ -249,6 +272,8 @@ operand.
 
 def children(node: Expression) -> tuple[Expression, ...]:
     """Return the operands of a node, in order."""
+    if isinstance(node, TickSeries):
+        return (*node.operands, *node.others)
     return tuple(getattr(node, name) for name in _OPERANDS.get(type(node), ()))
 
 
@@ -306,5 +331,10 @@ def is_text(node: Expression) -> bool:
 def rewrite(node: Expression, change: Callable[[Expression], Expression]) -> Expression:
     """Return the tree after ``change`` was applied to every node, operands before their parents."""
     operands = _OPERANDS.get(type(node), ())
-    changed = {name: rewrite(getattr(node, name), change) for name in operands}
+    if isinstance(node, TickSeries):
+        changed: dict[str, Any] = {
+            name: tuple(rewrite(each, change) for each in getattr(node, name)) for name in operands
+        }
+    else:
+        changed = {name: rewrite(getattr(node, name), change) for name in operands}
     return change(msgspec.structs.replace(node, **changed) if changed else node)

@@ -66,6 +66,7 @@ class ParameterRange:
     """The meaning of a parameter in brackets, its bounds, and an example of a value.
 
     ``whole``: only whole numbers are valid. ``above``: the minimum itself is not valid.
+    ``default``: the value if the text gives none; None: the text must give a value.
 
     >>> 0.5 in GEOHASH_LENGTH, 12.0 in GEOHASH_LENGTH, str(GEOHASH_LENGTH)
     (False, True, 'from 1 to 12')
@@ -77,6 +78,7 @@ class ParameterRange:
     example: float
     whole: bool = False
     above: bool = False
+    default: float | None = None
 
     def __contains__(self, value: float) -> bool:
         enough = value > self.minimum if self.above else value >= self.minimum
@@ -89,10 +91,10 @@ class ParameterRange:
 
 
 _PERCENTAGE = ParameterRange("a percentage", 0, 100, 3)
-_NUMBER_OF_VALUES = ParameterRange("a number of values", 1, MAX_VALUES, 3, whole=True)
+_NUMBER_OF_VALUES = ParameterRange("a number of values", 1, MAX_VALUES, 3, whole=True, default=10)
 _NUMBER_OF_BINS = ParameterRange("a number of bins", 1, MAX_VALUES, 3, whole=True)
 _NUMBER_OF_STEPS = ParameterRange("a number of steps", 1, MAX_STEPS, 6, whole=True)
-_WEIGHT = ParameterRange("the weight of a new value", 0, 1, 0.3, above=True)
+_WEIGHT = ParameterRange("the weight of a new value", 0, 1, 0.3, above=True, default=0.3)
 GEOHASH_LENGTH = ParameterRange("a number of characters", 1, 12, 5, whole=True)
 
 

@@ -6,7 +6,15 @@ Each streaming library declares which of these operators it supports.
 from collections.abc import Iterable, Iterator
 from typing import get_args
 
-from analytics.plan.expressions import Aggregate, Expression, Mapped, Measure, Reduction, Source
+from analytics.plan.expressions import (
+    Aggregate,
+    Expression,
+    Mapped,
+    Measure,
+    Reduction,
+    Source,
+    TickSeries,
+)
 from analytics.plan.fragments import Fragment, Partial
 from analytics.plan.functions import FUNCTIONS, Mathematical, UserOperator
 from analytics.plan.nodes import Pane, Window, expressions_of
@@ -30,7 +38,7 @@ def operators_of(fragment: Fragment) -> Iterator[tuple[str, str]]:
     for insight in fragment.plan.insights:
         for node in expressions_of(insight):
             yield type(node).__name__, insight.uid
-            if isinstance(node, Aggregate | Measure | Reduction | Mapped):
+            if isinstance(node, Aggregate | Measure | Reduction | TickSeries | Mapped):
                 own = isinstance(node.function, UserOperator)
                 yield (UserOperator.__name__ if own else str(node.function)), insight.uid
 
@@ -47,6 +55,6 @@ def user_operators_of(fragment: Fragment) -> dict[UserOperator, str]:
         node.function: insight.uid
         for insight in fragment.plan.insights
         for node in expressions_of(insight)
-        if isinstance(node, Aggregate | Measure | Reduction)
+        if isinstance(node, Aggregate | Measure | Reduction | TickSeries)
         and isinstance(node.function, UserOperator)
     }

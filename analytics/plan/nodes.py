@@ -40,7 +40,8 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
     reads from its panes, in addition to count, sum, minimum and maximum. ``each_point``: the window
     covers all shorter windows that end at the points in ``(t - every_ms, t]``. ``start``: the time
     (ms since the epoch) since which functions accumulate; if set, the window contains only the
-    points since the previous tick.
+    points since the previous tick. ``hold_ms``: if set, the window ends at the last multiple of
+    this interval instead of its tick.
     """
 
     id: str
@@ -52,6 +53,7 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
     each_point: bool = False
     start: int | None = None
     at: At = msgspec.UNSET
+    hold_ms: int | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         if self.size_ms <= 0 or self.every_ms <= 0:
@@ -81,8 +83,13 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def lookback_ms(self) -> int:
-        """The duration (ms) from the beginning of the window to its tick."""
-        return self.span_ms + self.offset_ms
+        """The maximum duration (ms) from the beginning of the window to its tick."""
+        return self.span_ms + self.held_ms + self.offset_ms
+
+    @property
+    def held_ms(self) -> int:
+        """The interval (ms) for which a value is held; 0: the window ends at each tick."""
+        return 0 if self.hold_ms is msgspec.UNSET else self.hold_ms
 
 
 class Counted(msgspec.Struct, frozen=True):
@@ -142,7 +149,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
                 raise ValueError(f"window {window.id} names an unknown pane {window.pane}")
             if any(
                 length % pane.width_ms
-                for length in (window.size_ms, window.ticks.step_ms, window.offset_ms)
+                for length in (
+                    window.size_ms,
+                    window.ticks.step_ms,
+                    window.offset_ms,
+                    window.held_ms,
+                )
             ):
                 raise ValueError(
                     f"window {window.id} is not a multiple of the width of pane {pane.id}"

@@ -1,6 +1,7 @@
 """Orders: the fragments of one domain that a worker should run, as state instead of commands."""
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
+from typing import Annotated
 
 import msgspec
 
@@ -50,7 +51,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     each fragment separately, so an invalid fragment does not delay the others. ``retained``: the
     owners of partial fragments that the worker does not stop, whatever their version. ``moving``:
     the ids of fragments that other workers should run, but do not run yet. The worker neither stops
-    these fragments, nor restarts them if they are fenced.
+    these fragments, nor restarts them if they are fenced. ``checked``: fragment id -> the share
+    (0 to 1) of the points whose quality the worker checks; other fragments check none.
     """
 
     generation: int
@@ -58,6 +60,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     fragments: dict[str, msgspec.Raw] = {}
     retained: frozenset[PartialOwner] = frozenset()
     moving: frozenset[str] = frozenset()
+    checked: dict[str, Annotated[float, msgspec.Meta(ge=0, le=1)]] = {}
 
     @property
     def lease(self) -> Lease:
@@ -70,14 +73,16 @@ def order_of(
     fragments: Iterable[Fragment],
     retained: frozenset[PartialOwner],
     moving: frozenset[str] = frozenset(),
+    checked: Mapping[str, float] = {},
 ) -> Order:
-    """Return the order to run ``fragments``; for ``retained`` and ``moving``, see ``Order``."""
+    """Return the order to run ``fragments``; for the other arguments, see ``Order``."""
     return Order(
         generation=lease.generation,
         epoch=lease.epoch,
         fragments={each.id: msgspec.Raw(msgspec.json.encode(each)) for each in fragments},
         retained=retained,
         moving=moving,
+        checked=dict(checked),
     )
 
 

@@ -28,10 +28,20 @@ class FragmentStatus(msgspec.Struct, frozen=True, kw_only=True):
       since the worker's start. ``rows_dropped``: the rows that Spark's watermark dropped, normally
       0; a merge does not use Spark's watermark. ``spent_ms``: Spark's name of a phase of a
       micro-batch -> the time spent in this phase.
+    - ``cpu_s``, ``rows_read``: the CPU time (s) of the fragment, and the points or panes that it
+      read, since the worker's start; measured every few seconds. ``memory_mb``: the fragment's part
+      of the memory that the worker uses for fragments.
+    - ``checked``: the share of the points whose quality the worker checks. ``points_checked``,
+      ``check_cpu_s``: the points that were checked, and the CPU time (s) of the checks, which
+      ``cpu_s`` does not include, since the worker's start.
     - ``troubles``: insight uid -> a text about values that are missing in the newest results,
       because an operator of another package gave no answer: their number, and the reason.
+    - ``silent``: uid of an insight that had no value in its last intervals -> why it had none.
     - ``missing``: site -> the time after which a merge computes results without this site.
-    - ``correcting``: insight uid -> the time since which late data change results of this insight.
+    - ``correcting``: insight uid -> the time since which results of this insight lack late data.
+      ``corrections_due``: insight uid -> the number of ticks whose results lack late data.
+    - ``corrected_until``: results have all points that arrived while the frontier of the stream of
+      points was earlier, except for missing sites; 0: unknown.
     - ``domain``: the domain whose enabler ordered the fragment.
     """
 
@@ -51,7 +61,16 @@ class FragmentStatus(msgspec.Struct, frozen=True, kw_only=True):
     rows_written: int = 0
     bytes_written: int = 0
     spent_ms: dict[str, int] = msgspec.field(default_factory=dict)
+    cpu_s: float = 0.0
+    rows_read: int = 0
+    memory_mb: float = 0.0
+    checked: float = 0.0
+    points_checked: int = 0
+    check_cpu_s: float = 0.0
     troubles: dict[str, str] = msgspec.field(default_factory=dict)
+    silent: dict[str, str] = msgspec.field(default_factory=dict)
     missing: dict[str, int] = msgspec.field(default_factory=dict)
     correcting: dict[str, int] = msgspec.field(default_factory=dict)
+    corrections_due: dict[str, int] = msgspec.field(default_factory=dict)
+    corrected_until: int = 0
     domain: str = DEFAULT_DOMAIN

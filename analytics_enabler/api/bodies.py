@@ -38,6 +38,11 @@ DEPLOYMENT_BODY: dict[str, Any] = {
 """The description of a body with a deployment, which only enablers write."""
 
 
+def body_example(example: dict[str, Any]) -> dict[str, Any]:
+    """Return the addition to a route's description that contains an example of its JSON body."""
+    return {"requestBody": {"content": {"application/json": {"example": example}}}}
+
+
 def read_deployment(body: bytes) -> Deployment:
     """Return the deployment in a body; raises ``InvalidRequestError`` if the body is invalid."""
     try:

@@ -1,8 +1,8 @@
 """Descriptions of the enabler's parameters, fields and answers, for its OpenAPI document."""
 
 from collections.abc import Mapping
-from typing import Any
 
+from analytics_enabler.api.examples import ANSWERS, json_answer
 from mistbow.openapi import AnswerDescription, ApiDescription
 
 _FIELDS: Mapping[str, str] = {
@@ -11,6 +11,13 @@ _FIELDS: Mapping[str, str] = {
     "from": "The first time, in ms since the epoch, inclusive.",
     "to": "The last time, in ms since the epoch, inclusive.",
     "limit": "The maximum number of results.",
+    "settled_until": "Also answer whether the results up to this time (ms) are settled.",
+    "wait": "The time (s) to wait until they are settled.",
+    "settled": "Whether they are settled; null: the request has no settled_until.",
+    "unsettled": "Why they are not settled, a reason for each insight.",
+    "summary": "What the text computes, its traffic and its workers, for people.",
+    "silent": "Why it had no value in its last three intervals; null: it had one, or just started.",
+    "corrections_due": "The number of ticks whose results lack points that came late.",
     "format": "The form of the answer: JSON, or text for people.",
     "idempotency-key": "A key of your choice by which the enabler recognizes a repeated request.",
     "last-event-id": "The id of the last event, or the next of results: the events after it.",
@@ -18,6 +25,7 @@ _FIELDS: Mapping[str, str] = {
     "warnings": "The warnings about the text.",
     "ok": "Whether the text has no errors.",
     "problems": "The errors and warnings of the text.",
+    "metric": "The metric.",
     "line": "The line in the text, from 1.",
     "column": "The column in the line, from 1.",
     "length": "The number of characters; 0 at the end of the text.",
@@ -35,6 +43,7 @@ _FIELDS: Mapping[str, str] = {
     "Lifecycle.since": "The time (ms) at which the state began; null: unknown.",
     "lifecycle": "The state in the life cycle, since when; a deployment has the worst state.",
     "lag_ms": "How long (ms) the oldest missing result has been due; null: unknown.",
+    "EndedInsight.missing_sites": "The sites that are missing in the final results.",
     "InsightStatus.missing_sites": "The sites without which results are computed now.",
     "MissingSite.since": "The time (ms) since which the points are missing; null: unknown.",
     "why": "The reason, for people.",
@@ -118,8 +127,16 @@ _FIELDS: Mapping[str, str] = {
     "bytes_per_s": "The bytes per second, at most; null: unknown.",
     "measured": "The bytes per second that the fragment writes now; null: unknown.",
     "others": "The ids of the other insights.",
-    "ExplainedFragment.cores": "The estimated demand for cores; null: unknown.",
-    "ExplainedFragment.memory_mb": "The estimated demand for memory (MB); null: unknown.",
+    "ExplainedFragment.cores": "The cores that schedulers assume; null: unknown.",
+    "ExplainedFragment.memory_mb": "The memory (MB) that schedulers assume; null: unknown.",
+    "ExplainedFragment.estimated": "The estimate of the cost model, made before the measurement.",
+    "ExplainedFragment.measured": "What the fragment took in the last minute; null: unknown.",
+    "FragmentCostModel.cores": "The CPU seconds per second; null: unknown.",
+    "FragmentCostModel.memory_mb": "The memory (MB); null: unknown.",
+    "FragmentCostModel.points_per_s": "The points, or panes of a merge, read per second.",
+    "FragmentCostModel.bytes_per_s": "The bytes written per second; null: unknown.",
+    "FragmentCostModel.check_core_s": "The CPU time (s) of the check of a point; null: no checks.",
+    "checked": "The share of the points whose quality the worker would check.",
     "data_latency_ms": "The latency (ms) from the points to the worker; null: unknown.",
     "ExplainedGroup.latency_ms": "The slowest path (ms) from points to results; null: unknown.",
     "PlacementPlan.groups": "The groups that the insights would join; empty: no fabric yet.",
@@ -163,6 +180,7 @@ _FIELDS: Mapping[str, str] = {
     "FogSnapshot.sources": "The known qualities of the points of sites.",
     "FogSource.site": "The site that stores the points.",
     "completeness": "The share of the expected points that were received; null: unknown.",
+    "accuracy": "The share of the points within the declared range; null: unknown.",
     "timeliness": "The share of the received points that were not late; null: unknown.",
 }
 
@@ -183,12 +201,6 @@ _RESULT = {
 }
 
 
-def _json(model: str, example: Any, *statuses: int) -> AnswerDescription:
-    schema = {"$ref": f"#/components/schemas/{model}"}
-    content = {"application/json": {"schema": schema, "example": example}}
-    return AnswerDescription(content, statuses or (200,))
-
-
 _EVENT = {"schema": {"type": "string"}, "example": "event: result\nid: all.fair=9\ndata: {}\n\n"}
 _PLAN = {"schema": {"type": "string"}, "example": "Syntax\n  Insight name=a\n"}
 _ID = "_api_insights_deployment_id"
@@ -206,24 +218,28 @@ _LINK = {
 DESCRIPTION = ApiDescription(
     _FIELDS,
     {
-        "post_api_insights": _json("Accepted", _ACCEPTED, 201),
-        f"put{_ID}": _json("Accepted", _ACCEPTED),
-        "get_api_insights": _json("DeploymentList", {"deployments": [_STATUS]}),
-        f"get{_ID}": _json("DeploymentStatus", _STATUS),
-        "post_api_insights_check": _json("CheckAnswer", {"ok": True, "problems": []}),
+        **ANSWERS,
+        "post_api_insights": json_answer("Accepted", _ACCEPTED, 201),
+        f"put{_ID}": json_answer("Accepted", _ACCEPTED),
+        "get_api_insights": json_answer("DeploymentList", {"deployments": [_STATUS]}),
+        f"get{_ID}": json_answer("DeploymentStatus", _STATUS),
+        "post_api_insights_check": json_answer("CheckAnswer", {"ok": True, "problems": []}),
         "post_api_insights_explain": AnswerDescription(
-            {**_json("Explanation", {"problems": [], "plan": ["…"]}).content, "text/plain": _PLAN}
+            {
+                **json_answer("Explanation", {"problems": [], "plan": ["…"]}).content,
+                "text/plain": _PLAN,
+            }
         ),
-        "post_api_placements_plan": _json("PlacementPlan", {"problems": [], "groups": []}),
-        "get_api_fog": _json(
+        "post_api_placements_plan": json_answer("PlacementPlan", {"problems": [], "groups": []}),
+        "get_api_fog": json_answer(
             "FogSnapshot",
             {"sites": ["cloud", "edge-1"], "nodes": [_NODE], "links": [_LINK], "sources": []},
         ),
-        f"post{_ID}_pause": _json("DeploymentStatus", {**_STATUS, "status": "paused"}),
-        f"post{_ID}_resume": _json("DeploymentStatus", _STATUS),
-        f"get{_ID}_decisions": _json("Decisions", {"decisions": [_DECISION]}),
-        "get_api_decisions": _json("Decisions", {"decisions": [_DECISION]}),
-        f"get{_ID}_results": _json("Results", {"results": [_RESULT], "next": "all.fair=9"}),
+        f"post{_ID}_pause": json_answer("DeploymentStatus", {**_STATUS, "status": "paused"}),
+        f"post{_ID}_resume": json_answer("DeploymentStatus", _STATUS),
+        f"get{_ID}_decisions": json_answer("Decisions", {"decisions": [_DECISION]}),
+        "get_api_decisions": json_answer("Decisions", {"decisions": [_DECISION]}),
+        f"get{_ID}_results": json_answer("Results", {"results": [_RESULT], "next": "all.fair=9"}),
         f"get{_ID}_results_follow": AnswerDescription({"text/event-stream": _EVENT}),
     },
 )

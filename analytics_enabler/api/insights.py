@@ -143,8 +143,8 @@ def insights_router(
     async def adopt(deployment_id: str, request: Request) -> None:
         """Deploy a deployment that another enabler of this domain accepted while it was cut off.
 
-        The id, the insights and the times of the results remain. A newer version of the deployment
-        is not replaced.
+        The id, the insights and the times of the results remain. If both enablers have changed the
+        deployment, both changes apply, in the order of their times.
         """
         deployment = read_deployment(await request.body())
         if deployment.id != deployment_id:

@@ -6,18 +6,20 @@ from typing import Annotated
 import msgspec
 from fastapi import APIRouter, Query, Request
 
-from analytics.fog_models import FogLink, FogNode, FogSnapshot, FogSource
+from analytics.fog_models import FogChanges, FogSnapshot, PlacementChanges, Placements
 from analytics.insight_models import PlacementPlan
 from analytics_enabler.api.bodies import BODY_DOCUMENTATION, ReadSubmission
 from analytics_enabler.deployments.service import Deployments
 from analytics_enabler.domains.proxy import DomainProxy, is_proxied
-from analytics_enabler.execution import Reconciler
 from analytics_enabler.explain import Explainer
-from analytics_enabler.fabric_view import FabricView
+from analytics_enabler.live.fog_history import FogHistory
+from analytics_enabler.live.fog_view import FogView
 from analytics_enabler.scheduling.registry import scheduler_names
 from analytics_enabler.semantics import Checked
 from mistbow.auth.rules import requires
-from mistbow.errors import InvalidRequestError, UnavailableError
+from mistbow.client.fields import MAX_TIMESTAMP_MS
+from mistbow.clock import Clock
+from mistbow.errors import InvalidRequestError, NotFoundError, UnavailableError
 from mistbow.openapi import raises
 
 SchedulerName = Annotated[
@@ -26,14 +28,41 @@ SchedulerName = Annotated[
 ]
 
 
+Time = Annotated[int | None, Query(ge=0, le=MAX_TIMESTAMP_MS)]
+At = Annotated[
+    int | None,
+    Query(ge=0, le=MAX_TIMESTAMP_MS, description="An earlier time, in ms since the epoch."),
+]
+Start = Annotated[Time, Query(alias="from")]
+End = Annotated[Time, Query(alias="to")]
+Group = Annotated[str | None, Query(description="Only the fragments of this group.")]
+Limit = Annotated[int, Query(ge=1, le=10_000, description="The maximum number of changes.")]
+
+MAX_SPAN_MS = 24 * 3_600_000
+"""The maximum length (ms) of a span of the history that one request reads."""
+
+
+def _span(start: int | None, end: int | None, now: int) -> tuple[int, int]:
+    """Return (first, last) time of a span, by default of the last hour."""
+    end = now if end is None else end
+    start = max(0, end - 3_600_000) if start is None else start
+    if not 0 <= end - start <= MAX_SPAN_MS:
+        raise InvalidRequestError(
+            f"from {start} to {end}: the span must have from 0 to {MAX_SPAN_MS} ms",
+            hint="Read the history in spans of at most a day.",
+        )
+    return start, end
+
+
 def placements_router(
     deployments: Deployments,
-    reconciler: Reconciler,
     explainer: Explainer,
-    fabric_view: FabricView,
+    fog_view: FogView,
+    history: FogHistory,
     proxy: DomainProxy,
+    clock: Clock,
 ) -> APIRouter:
-    """Return the routes ``/api/fog`` and ``/api/placements/plan``.
+    """Return the routes ``/api/fog`` and ``/api/placements``.
 
     ``proxy``: proxies texts that belong to another domain.
     """
@@ -41,21 +70,45 @@ def placements_router(
 
     @router.get("/fog")
     @requires("read")
-    @raises(UnavailableError)
-    async def show_fog() -> FogSnapshot:
-        """Return the nodes and links of the domain that the schedulers receive."""
-        fabric = fabric_view.fabric
-        if fabric is None:
-            raise UnavailableError(
-                "the enabler has not read the fabric yet", hint="Try again in some seconds."
-            )
-        fog = reconciler.fog(fabric)
-        return FogSnapshot(
-            sites=sorted(site.name for site in fabric.sites),
-            nodes=[FogNode.model_validate(msgspec.to_builtins(node)) for node in fog.nodes],
-            links=[FogLink.model_validate(msgspec.to_builtins(link)) for link in fog.links],
-            sources=[FogSource.model_validate(msgspec.to_builtins(each)) for each in fog.sources],
-        )
+    @raises(NotFoundError, UnavailableError)
+    async def show_fog(at: At = None) -> FogSnapshot:
+        """Return the nodes and links of the domain that the schedulers receive.
+
+        The answer also has the states of sites, the fragments, and what flows between sites. With
+        `at`, the view is that of an earlier time, with rounded figures and without `sources`.
+        """
+        if at is not None:
+            return await history.at(at)
+        await fog_view.refresh()
+        return fog_view.snapshot()
+
+    @router.get("/fog/history")
+    @requires("read")
+    async def list_changes(start: Start = None, end: End = None, limit: Limit = 1000) -> FogChanges:
+        """List the changes of the fog in a span, by default the last hour, and its stored times."""
+        span = _span(start, end, clock())
+        return await history.changes(*span, limit)
+
+    @router.get("/placements")
+    @requires("read")
+    @raises(NotFoundError)
+    async def list_placements(at: At = None) -> Placements:
+        """List the placements of the fragments of all groups, now or at an earlier time."""
+        if at is not None:
+            return await history.placements_at(at)
+        return Placements(at=clock(), placements=fog_view.placements())
+
+    @router.get("/placements/history")
+    @requires("read")
+    async def list_placement_changes(
+        start: Start = None, end: End = None, group: Group = None, limit: Limit = 1000
+    ) -> PlacementChanges:
+        """List the fragments that were placed, moved and stopped in a span.
+
+        The default span is the last hour.
+        """
+        span = _span(start, end, clock())
+        return PlacementChanges(changes=await history.placement_changes(*span, group, limit))
 
     @router.post("/placements/plan", openapi_extra=BODY_DOCUMENTATION)
     @requires("read")

@@ -1,7 +1,9 @@
 """Routes for the latest results of a deployment, and for following new results."""
 
-from collections.abc import AsyncIterator
-from typing import Annotated
+import asyncio
+from collections.abc import AsyncIterator, Collection
+from typing import Annotated, Any
+from urllib.parse import quote
 
 import msgspec
 from fastapi import APIRouter, Depends, Header, Query, Response
@@ -9,10 +11,13 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from analytics.insight_models import Results
 from analytics_enabler.api.dependencies import proxied_to_owner
+from analytics_enabler.deployments.model import Generation
 from analytics_enabler.deployments.service import Deployments
 from analytics_enabler.domains.proxy import DomainProxy
-from analytics_enabler.limits import MAX_RESULTS
+from analytics_enabler.execution.settled_results import SettledResults
+from analytics_enabler.limits import MAX_RESULTS, MAX_RESULTS_WAIT_S
 from analytics_enabler.results.cursor import Start, decode_cursor, encode_cursor
+from analytics_enabler.results.export import MEDIA_TYPES, FileFormat, export
 from analytics_enabler.results.follower import ResultFollower
 from analytics_enabler.results.follower_limit import FollowerLimit
 from analytics_enabler.results.reader import ResultReader
@@ -38,12 +43,14 @@ def results_router(
     limit: FollowerLimit,
     times: Timestamps,
     proxy: DomainProxy,
+    settled_results: SettledResults,
 ) -> APIRouter:
     """Return the routes under ``/api/insights/{id}/results``.
 
     ``followed``: the streams of results that clients follow. These streams are read with a separate
     client of the storage agent, so that open streams do not block other requests. ``times``: reads
     the times of requests. ``proxy``: proxies requests for deployments of other domains.
+    ``settled_results``: waits for settled results.
     """
     router = APIRouter(
         prefix="/api/insights/{deployment_id}/results",
@@ -60,29 +67,71 @@ def results_router(
         start: Annotated[Time, Query(alias="from")] = None,
         end: Annotated[Time, Query(alias="to")] = None,
         limit: Annotated[int, Query(ge=1, le=MAX_RESULTS)] = 1000,
+        settled_until: Time = None,
+        wait: Annotated[float, Query(ge=0, le=MAX_RESULTS_WAIT_S)] = 0.0,
     ) -> Response:
         """Return the latest results in time order, each in its latest revision.
 
         `from` and `to` are inclusive. Reading the results of a signed insight requires a token with
-        the signature of the insight.
+        the signature of the insight. `settled_until` asks whether the results up to this time are
+        complete and include all points that are stored, and `wait` is the time (s) to wait for it.
         """
-        start, end = (_read_time(times, *each) for each in ((start, "from"), (end, "to")))
-        if start is not None and end is not None and start > end:
+        start, end = _read_span(times, start, end)
+        settled_until = _read_time(times, settled_until, "settled_until")
+        if wait and settled_until is None:
             raise InvalidRequestError(
-                f"from ({start}) is after to ({end})",
-                hint="Send a from that is at most to, both in ms since the epoch.",
+                "wait has no effect without settled_until",
+                hint="Send settled_until, the time (ms) up to which results are to be settled.",
             )
-        selection = select(deployments.find(deployment_id), insight, current_caller())
+        caller = current_caller()
+        selection = select(deployments.find(deployment_id), insight, caller)
+        unsettled: list[str] = []
+        if settled_until is not None:
+
+            def selected() -> Collection[Generation]:
+                chosen = select(deployments.find(deployment_id), insight, caller)
+                return chosen.generations.values()
+
+            unsettled = await settled_results.wait(selected, settled_until, wait)
+            selection = select(deployments.find(deployment_id), insight, caller)
         # Before the results are read, so that a follower misses none in between.
         starts = await reader.starts(selection)
         latest = await reader.latest(selection, start=start, end=end, limit=limit)
-        answer = {
+        answer: dict[str, Any] = {
             "results": latest.rows,
             "next": encode_cursor(starts),
             "missing_sites": latest.missing_sites,
         }
+        if settled_until is not None:
+            is_settled = not unsettled and not latest.missing_sites
+            answer = {**answer, "settled": is_settled, "unsettled": unsettled}
         # Validation of the rows would take longer than reading them.
         return Response(msgspec.json.encode(answer), media_type="application/json")
+
+    @router.get("/download")
+    @requires("read")
+    @raises(NotFoundError)
+    async def download(
+        deployment_id: str,
+        format: Annotated[FileFormat, Query(description="The format of the file.")] = "csv",
+        insight: str | None = None,
+        start: Annotated[Time, Query(alias="from")] = None,
+        end: Annotated[Time, Query(alias="to")] = None,
+        limit: Annotated[int, Query(ge=1, le=MAX_RESULTS)] = MAX_RESULTS,
+    ) -> Response:
+        """Return the latest results as a file, each in its latest revision.
+
+        The columns are the fields of a result. The column `key` is JSON, as are lists in CSV.
+        """
+        start, end = _read_span(times, start, end)
+        selection = select(deployments.find(deployment_id), insight, current_caller())
+        latest = await reader.latest(selection, start=start, end=end, limit=limit)
+        content = await asyncio.to_thread(export, latest.rows, format)
+        name = f"{deployment_id}{'' if insight is None else f'-{insight}'}.{format}"
+        headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}"}
+        if latest.missing_sites:
+            headers["Mistbow-Missing-Sites"] = ",".join(latest.missing_sites)
+        return Response(content, media_type=MEDIA_TYPES[format], headers=headers)
 
     @router.get(
         "/follow", response_class=EventSourceResponse, dependencies=[Depends(limit.follower)]
@@ -113,6 +162,18 @@ def results_router(
         return EventSourceResponse(_events(follower), ping=PING_S)
 
     return router
+
+
+def _read_span(
+    times: Timestamps, start: int | None, end: int | None
+) -> tuple[int | None, int | None]:
+    start, end = (_read_time(times, *each) for each in ((start, "from"), (end, "to")))
+    if start is not None and end is not None and start > end:
+        raise InvalidRequestError(
+            f"from ({start}) is after to ({end})",
+            hint="Send a from that is at most to, both in ms since the epoch.",
+        )
+    return start, end
 
 
 def _read_time(times: Timestamps, time: int | None, path: str) -> int | None:

@@ -81,6 +81,7 @@ def details_of(
                     since=each.since,
                     until=each.since if each.until is None else each.until,
                     state=states[each.uid].state,
+                    missing_sites=list(each.missing_sites),
                 )
                 for each in deployment.ended
             ],
@@ -117,6 +118,8 @@ def _insight_status(
         lag_ms=report.lag_ms,
         missing_sites=[MissingSite.model_validate(asdict(each)) for each in report.missing],
         remote_reads=remote_reads,
+        corrections_due=report.corrections_due,
+        silent=report.silent,
     )
 
 

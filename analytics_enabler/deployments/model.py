@@ -22,6 +22,7 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
 
     ``scope``: the only site that the insight reads; None: all sites. The scope never changes.
     ``settled``: the generation has ended, and the results for all its ticks are final.
+    ``missing_sites``: the sites that are missing in the final results.
     ``paused``: the generation has ended because its deployment was paused, and still defines its
     insight; the resumption starts the next generation.
     ``domain``: the domain whose enabler runs the insight.
@@ -32,6 +33,7 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
     since: int
     until: int | None = None
     settled: bool = False
+    missing_sites: tuple[str, ...] = ()
     scope: str | None = None
     paused: bool = False
     domain: str = DEFAULT_DOMAIN
@@ -70,11 +72,19 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
         return self.definition.deployed(self.uid, self.since)
 
 
+Settlement = Callable[[Generation], Sequence[str] | None]
+"""A function that returns the sites that are missing in the final results of an ended generation.
+
+None: not all results are stored, or some of them are still corrected.
+"""
+
+
 class Deployment(msgspec.Struct, frozen=True, kw_only=True):
     """Insights that were submitted together; times are in ms since the epoch.
 
-    ``paused_at``: the time of the pause; None: the deployment is not paused.
-    ``domain``: the domain to which new generations belong.
+    ``paused_at``: the time of the pause; None: the deployment is not paused. ``domain``: the domain
+    to which new generations belong. ``amended_at``: the time of the last amendment.
+    ``switched_at``: the time of the last pause or resumption.
     """
 
     id: str
@@ -86,6 +96,8 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
     generations: tuple[Generation, ...] = ()
     paused_at: int | None = None
     domain: str = DEFAULT_DOMAIN
+    amended_at: int | None = None
+    switched_at: int | None = None
 
     @property
     def live(self) -> tuple[Generation, ...]:
@@ -151,7 +163,7 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
         """
         current = [_paused(generation, frontiers(generation)) for generation in self.live]
         paused = self._with_generations(self.ended, current)
-        return msgspec.structs.replace(paused, paused_at=now, updated_at=now)
+        return msgspec.structs.replace(paused, paused_at=now, updated_at=now, switched_at=now)
 
     def resumed(self, now: int, since: int) -> "Deployment":
         """Return the deployment resumed at the time ``now``.
@@ -168,7 +180,7 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
             start = max(since, until) if old.definition.feed is None else until
             current.append(self._next_generation(old.definition, start, old.scope))
         resumed = self._with_generations(ended, current)
-        return msgspec.structs.replace(resumed, paused_at=None, updated_at=now)
+        return msgspec.structs.replace(resumed, paused_at=None, updated_at=now, switched_at=now)
 
     def in_domain(self, domain: str) -> "Deployment":
         """Return the deployment as a domain runs it, with the same insights and times."""
@@ -177,18 +189,9 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
         )
         return msgspec.structs.replace(self, generations=generations, domain=domain)
 
-    def settled(self, is_complete: Callable[[Generation], bool]) -> "Deployment":
-        """Return the deployment after settling the ended generations whose results are complete.
-
-        ``is_complete``: returns whether all results of an ended generation are stored, and are not
-        corrected any more.
-        """
-        generations = tuple(
-            msgspec.structs.replace(g, settled=True)
-            if not g.settled and g.until is not None and is_complete(g)
-            else g
-            for g in self.generations
-        )
+    def settled(self, settlement: Settlement) -> "Deployment":
+        """Return the deployment after settling the ended generations whose results are final."""
+        generations = tuple(_settled(each, settlement) for each in self.generations)
         if generations == self.generations:
             return self
         return msgspec.structs.replace(self, generations=generations)
@@ -208,6 +211,15 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
         old = [each for each in ended[:-MAX_ENDED] if newest[each.name] == each.uid]
         ended = [*(each for each in old if each.name in retained), *ended[-MAX_ENDED:]]
         return msgspec.structs.replace(self, generations=(*ended, *current))
+
+
+def _settled(generation: Generation, settlement: Settlement) -> Generation:
+    if generation.settled or generation.until is None:
+        return generation
+    missing = settlement(generation)
+    if missing is None:
+        return generation
+    return msgspec.structs.replace(generation, settled=True, missing_sites=tuple(missing))
 
 
 def _ended(generation: Generation, since: int) -> Generation:
@@ -233,7 +245,12 @@ class DeploymentSaved(msgspec.Struct, frozen=True, tag="saved"):
 
 
 class DeploymentDeleted(msgspec.Struct, frozen=True, tag="deleted"):
-    """The event that a deployment was deleted."""
+    """The event that a deployment was deleted at the time ``at`` (ms).
+
+    0: an enabler of an earlier version stored the event.
+    """
+
+    at: int = 0
 
 
 Event = DeploymentSaved | DeploymentDeleted

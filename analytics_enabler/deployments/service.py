@@ -10,14 +10,17 @@ from dataclasses import asdict
 import msgspec
 
 from analytics.plan.orders import Lease
+from analytics_enabler.attributes import RecentAttributes
 from analytics_enabler.catalogue import DataCatalogue
 from analytics_enabler.decision_log import ENABLER, DecisionKind, DecisionLog, token_author
+from analytics_enabler.deployments.merge import merge
 from analytics_enabler.deployments.model import (
     Deployment,
     DeploymentDeleted,
     DeploymentSaved,
     Event,
     Generation,
+    Settlement,
 )
 from analytics_enabler.fabric_view import FabricView
 from analytics_enabler.groups import Group
@@ -53,6 +56,9 @@ ResultsFrontier = Callable[[Group], Awaitable[int]]
 """
 
 
+MAX_DELETED = 10_000
+"""The maximum number of deletions that an enabler retains to compare with another enabler's."""
+
 MAX_LISTED = 10
 """The maximum number of insights that the text of a decision lists."""
 
@@ -71,8 +77,11 @@ class Deployments:
         clock: Clock,
         scheduler: str = DEFAULT_SCHEDULER,
         domain: str = DEFAULT_DOMAIN,
+        recent: RecentAttributes | None = None,
     ) -> None:
+        """``recent``: the attributes of recent points, for warnings."""
         self._journal = journal
+        self._recent = recent
         self._catalogue = catalogue
         self._fabric_view = fabric_view
         self._scheduler = scheduler
@@ -83,6 +92,8 @@ class Deployments:
         self._clock = clock
         self._lock = asyncio.Lock()
         self._by_id: dict[str, Deployment] = {}
+        self._deleted: dict[str, int] = {}
+        """The newest deletions: id -> time (ms), oldest first."""
         self._is_current = False
         self._observers: list[Callable[[], None]] = []
         self.version = 0
@@ -107,11 +118,14 @@ class Deployments:
         metrics = await self._catalogue.metrics()
         parsed = await asyncio.to_thread(parse_text, queries)
         schemas = await self._catalogue.schemas(parsed.feed_streams)
+        attributes = await self._catalogue.attributes() if parsed.has_bare_names else None
+        has_texts = parsed.has_bare_names or any(quote in queries for quote in "\"'")
+        values = await self._recent.texts() if self._recent is not None and has_texts else None
         fabric = self._fabric_view.whole
         sites = None if fabric is None else sites_of(fabric)
         deployed = self._definitions(but=amended) if self.is_loaded else None
         return await asyncio.to_thread(
-            check, parsed, metrics, sites, self._scheduler, deployed, schemas
+            check, parsed, metrics, sites, self._scheduler, deployed, schemas, attributes, values
         )
 
     async def submit(self, queries: str, name: str | None, key: str | None = None) -> Deployment:
@@ -154,12 +168,14 @@ class Deployments:
             await self._refresh()
             old = self.find(deployment_id)
             self._check_limit(checked.definitions, old)
+            now = self._clock()
             amended = msgspec.structs.replace(
                 old.defined_by(checked.definitions, await self._frontier(), await self._scopes()),
                 name=old.name if name is None else name,
                 queries=queries,
                 warnings=checked.problems,
-                updated_at=self._clock(),
+                updated_at=now,
+                amended_at=now,
             )
             await self._append(deployment_id, DeploymentSaved(amended))
             changes = _changes(old, amended)
@@ -211,7 +227,7 @@ class Deployments:
         async with self._lock:
             await self._refresh()
             deleted = self.find(deployment_id)
-            await self._append(deployment_id, DeploymentDeleted())
+            await self._append(deployment_id, DeploymentDeleted(self._clock()))
             self._record(DecisionKind.DEPLOYMENT_DELETED, deleted, "deleted")
 
     async def release(self, deployment_id: str, domain: str, why: str) -> None:
@@ -219,18 +235,15 @@ class Deployments:
         async with self._lock:
             await self._refresh()
             passed_on = self.find(deployment_id)
-            await self._append(deployment_id, DeploymentDeleted())
+            await self._append(deployment_id, DeploymentDeleted(self._clock()))
             what = f"passed on to the domain {domain}"
             self._record(DecisionKind.DEPLOYMENT_DELETED, passed_on, what, why, ENABLER)
 
-    async def settle(self, is_complete: Callable[[Generation], bool]) -> None:
-        """Settle and store the ended generations whose results are complete.
-
-        ``is_complete``: see ``Deployment.settled``.
-        """
+    async def settle(self, settlement: Settlement) -> None:
+        """Settle and store the ended generations whose results are final."""
         async with self._lock:
             for deployment in self.all():
-                settled = deployment.settled(is_complete)
+                settled = deployment.settled(settlement)
                 if settled is not deployment:
                     await self._append(deployment.id, DeploymentSaved(settled))
 
@@ -260,21 +273,45 @@ class Deployments:
         async with self._lock:
             await self._refresh()
             present = self._by_id.get(deployment_id)
-            if present != (event.deployment if isinstance(event, DeploymentSaved) else None):
+            if isinstance(event, DeploymentSaved):
+                is_known = present == event.deployment
+            else:
+                is_known = present is None and self.deleted_at(deployment_id) >= event.at
+            if not is_known:
                 await self._append(deployment_id, event)
 
     async def adopt(self, deployment: Deployment) -> None:
-        """Deploy a deployment that another enabler accepted, unless a newer version runs."""
+        """Deploy a deployment that another enabler accepted, or add its changes to it.
+
+        A deployment that was deleted here after the last of these changes remains deleted.
+        """
         async with self._lock:
             await self._refresh()
             present = self._by_id.get(deployment.id)
-            if present is None or present.updated_at < deployment.updated_at:
-                definitions = tuple(each.definition for each in deployment.live)
-                self._check_limit(definitions, present)
-                saved = DeploymentSaved(deployment.in_domain(self._domain))
-                await self._append(deployment.id, saved)
-                what, why = "adopted", "another enabler had accepted it"
-                self._record(DecisionKind.DEPLOYMENT_SUBMITTED, deployment, what, why, ENABLER)
+            if present is None:
+                if self.deleted_at(deployment.id) > deployment.updated_at:
+                    return
+                adopted = deployment.in_domain(self._domain)
+            else:
+                adopted = merge(present, deployment, await self._frontier())
+            if adopted is present:
+                return
+            self._check_limit(tuple(each.definition for each in adopted.live), present)
+            await self._append(deployment.id, DeploymentSaved(adopted))
+            what, why = "adopted", "another enabler had accepted it"
+            if present is None:
+                self._record(DecisionKind.DEPLOYMENT_SUBMITTED, adopted, what, why, ENABLER)
+            else:
+                what, why = f"amended: {_changes(present, adopted)}", f"{why} during a split"
+                self._record(DecisionKind.DEPLOYMENT_AMENDED, adopted, what, why, ENABLER)
+
+    def deleted_at(self, deployment_id: str) -> int:
+        """Return the time (ms) of the deletion of a deployment; 0: not deleted, or long ago."""
+        return self._deleted.get(deployment_id, 0)
+
+    def deleted(self) -> list[str]:
+        """Return the ids of the deployments that were deleted lately."""
+        return list(self._deleted)
 
     @property
     def current_lease(self) -> Lease | None:
@@ -377,8 +414,12 @@ class Deployments:
         match event:
             case DeploymentSaved(deployment):
                 self._by_id[deployment_id] = deployment
-            case DeploymentDeleted():
+                self._deleted.pop(deployment_id, None)
+            case DeploymentDeleted(at):
                 self._by_id.pop(deployment_id, None)
+                self._deleted[deployment_id] = at
+                if len(self._deleted) > MAX_DELETED:
+                    del self._deleted[next(iter(self._deleted))]
 
     def _check_limit(self, added: tuple[Definition, ...], replaced: Deployment | None) -> None:
         others = sum(len(d.live) for d in self.all() if d is not replaced)

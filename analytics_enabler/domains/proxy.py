@@ -12,6 +12,7 @@ from fastapi.responses import Response, StreamingResponse
 from analytics.insight_models import DeploymentList, DeploymentStatus
 from analytics_enabler.deployments.model import Deployment
 from analytics_enabler.domains.directory import DomainDirectory, KnownEnabler
+from analytics_enabler.limits import MAX_RESULTS_WAIT_S
 from analytics_enabler.semantics import Definition
 from mistbow.auth.authentication import caller_headers
 from mistbow.auth.callers import current_caller
@@ -31,8 +32,12 @@ _BY_STANDBY = "Mistbow-Standby"
 """The header of a request that a standby proxied to the active enabler of its domain."""
 
 _HEADERS = ("accept", "content-type", "idempotency-key", "last-event-id")
-_ANSWER_HEADERS = ("content-type", "cache-control")
+_ANSWER_HEADERS = (
+    *("content-type", "cache-control"),
+    *("content-disposition", "mistbow-missing-sites"),
+)
 _TIMEOUT = httpx.Timeout(30.0, connect=2.0)
+_RESULTS_TIMEOUT = httpx.Timeout(30.0 + MAX_RESULTS_WAIT_S, connect=2.0)
 _LIST_TIMEOUT = httpx.Timeout(3.0, connect=1.0)
 _FOLLOW_TIMEOUT = httpx.Timeout(45.0, connect=2.0)
 _LIMITS = httpx.Limits(max_connections=200, max_keepalive_connections=20)
@@ -168,6 +173,22 @@ class DomainProxy:
         except httpx.HTTPError as error:
             raise UnavailableError(_silent(to, error)) from error
 
+    async def delete(self, to: KnownEnabler, deployment_id: str) -> None:
+        """Delete a deployment at another enabler, unless it is deleted there.
+
+        Raises ``UnavailableError`` if that enabler does not delete the deployment.
+        """
+        path = f"/api/insights/{quote(deployment_id, safe='')}"
+        headers = {PROXIED_TO: to.enabler.domain}
+        try:
+            answer = await self._client(to.enabler.url).delete(
+                path, headers=headers, timeout=_TIMEOUT
+            )
+            if answer.status_code != NotFoundError.status:
+                answer.raise_for_status()
+        except httpx.HTTPError as error:
+            raise UnavailableError(_silent(to, error)) from error
+
     async def _deployments_of(self, domain: str) -> list[DeploymentStatus] | None:
         enabler = self.directory.active(domain)
         if enabler is None:
@@ -189,6 +210,7 @@ class DomainProxy:
         client = self._client(to.enabler.url)
         headers = {name: value for name, value in request.headers.items() if name in _HEADERS}
         is_feed = request.url.path.endswith("/follow")
+        is_read = request.url.path.endswith("/results")
         sent = client.build_request(
             request.method,
             request.url.path,
@@ -200,7 +222,7 @@ class DomainProxy:
                 "Accept-Encoding": "identity",
             },
             content=await request.body(),
-            timeout=_FOLLOW_TIMEOUT if is_feed else _TIMEOUT,
+            timeout=_FOLLOW_TIMEOUT if is_feed else _RESULTS_TIMEOUT if is_read else _TIMEOUT,
         )
         try:
             return await client.send(sent, stream=True)

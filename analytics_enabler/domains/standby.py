@@ -1,7 +1,15 @@
 """The copy of an active enabler's state at the site of its standby."""
 
+from collections.abc import Collection, Mapping
+
 from analytics.plan.orders import Lease
-from analytics_enabler.deployments.model import Deployment, DeploymentSaved, Event, event_from_json
+from analytics_enabler.deployments.merge import merge
+from analytics_enabler.deployments.model import (
+    DeploymentDeleted,
+    DeploymentSaved,
+    Event,
+    event_from_json,
+)
 from analytics_enabler.deployments.service import Deployments
 from analytics_enabler.domains.directory import KnownEnabler
 from analytics_enabler.domains.proxy import DomainProxy
@@ -21,8 +29,8 @@ log = get_logger(__name__)
 class StandbyCopy:
     """Copies the deployments and placements of the active enabler to the streams at this site.
 
-    Deployments that exist only at this site were accepted during a split, and are sent to the
-    active enabler.
+    Changes of deployments that exist only at this site were accepted during a split, and are sent
+    to the active enabler first.
     """
 
     def __init__(
@@ -40,6 +48,7 @@ class StandbyCopy:
         self._proxy = proxy
         self._of: tuple[str, int] | None = None
         self._positions: dict[str, int] = {}
+        self._refused: set[str] = set()
 
     @property
     def lease(self) -> Lease | None:
@@ -78,27 +87,57 @@ class StandbyCopy:
         for group, text in placements.items():
             await self._placements.copy(group, group_placement_from_json(text))
         copied: dict[str, Event] = {key: event_from_json(text) for key, text in deployments.items()}
+        changes: set[str] = set()
         if is_first:
-            await self._resubmit(active, copied)
             for group in {each.group.id for each in self._placements.all()} - placements.keys():
                 await self._placements.copy(group, None)
+            changes = self._changes(copied)
+            await self._resubmit(active, changes)
         for deployment, event in copied.items():
-            await self._deployments.copy(deployment, event)
-        self._of = (active.site, active.enabler.generation)
+            if deployment not in changes:
+                await self._deployments.copy(deployment, event)
+        # The changes are retained here until the active enabler has stored them.
+        self._of = None if changes else (active.site, active.enabler.generation)
 
-    async def _resubmit(self, active: KnownEnabler, known: dict[str, Event]) -> None:
-        """Send the active enabler the deployments that it lacks, or has in an older version."""
+    def _changes(self, known: Mapping[str, Event]) -> set[str]:
+        """Return the ids of the deployments whose changes here the active enabler lacks."""
+        changed = set()
         for deployment in self._deployments.all():
-            event = known.get(deployment.id)
-            if event is not None and not _is_newer(deployment, event):
-                continue
+            match known.get(deployment.id):
+                case DeploymentSaved(theirs):
+                    is_changed = merge(theirs, deployment, 0) is not theirs
+                case DeploymentDeleted(at):
+                    is_changed = deployment.updated_at > at > 0
+                case _:
+                    is_changed = True
+            if is_changed:
+                changed.add(deployment.id)
+        for deleted in self._deployments.deleted():
+            event = known.get(deleted)
+            if isinstance(event, DeploymentSaved):
+                at = self._deployments.deleted_at(deleted)
+                if at > event.deployment.updated_at:
+                    changed.add(deleted)
+        return changed
+
+    async def _resubmit(self, active: KnownEnabler, changes: Collection[str]) -> None:
+        """Send the active enabler the changes that it lacks.
+
+        A change that it refuses remains stored here, and is sent again at the next update.
+        """
+        for deployment in sorted(changes):
             try:
-                await self._proxy.adopt(active, deployment)
+                if self._deployments.has(deployment):
+                    await self._proxy.adopt(active, self._deployments.find(deployment))
+                else:
+                    await self._proxy.delete(active, deployment)
             except UnavailableError as error:
-                # The deployment remains stored here, and is sent again to the next active enabler.
-                log.error("resubmission_failed", deployment=deployment.id, reason=error.message)
+                if deployment not in self._refused:
+                    log.error("resubmission_failed", deployment=deployment, reason=error.message)
+                self._refused.add(deployment)
             else:
-                log.info("deployment_resubmitted", deployment=deployment.id, site=active.site)
+                self._refused.discard(deployment)
+                log.info("deployment_resubmitted", deployment=deployment, site=active.site)
 
     async def _events(self, site: str, kind: str) -> dict[str, str]:
         """Return key -> newest event of a stream, since the last call."""
@@ -106,9 +145,3 @@ class StandbyCopy:
         rows = await self._agent.at(site).read(stream, self._positions.get(stream, 0))
         self._positions[stream] = rows.position.next
         return {key: event for _, key, event in events_of(rows.table)}
-
-
-def _is_newer(deployment: Deployment, event: Event) -> bool:
-    return (
-        isinstance(event, DeploymentSaved) and deployment.updated_at > event.deployment.updated_at
-    )

@@ -12,6 +12,9 @@ from analytics_enabler.groups import Group
 from analytics_enabler.journal import EventJournal
 from mistbow.clock import Clock
 
+CHECKED_STEP = 0.1
+"""The smallest change of a share of checked points that is ordered."""
+
 
 class GroupPlacement(msgspec.Struct, frozen=True, kw_only=True):
     """The sites that a group reads, and the nodes that run its tasks.
@@ -20,7 +23,8 @@ class GroupPlacement(msgspec.Struct, frozen=True, kw_only=True):
     enabler of an earlier version stored none. ``version``: the version of the group's partial
     fragments; None: the group runs as a single fragment at the only site that the group reads.
     ``pane_sites``: site -> the site that stores its panes, since the site itself has no worker;
-    other sites store their own panes.
+    other sites store their own panes. ``checked``: task -> the share of its points whose quality is
+    checked; other tasks check none.
     """
 
     group: Group
@@ -29,13 +33,29 @@ class GroupPlacement(msgspec.Struct, frozen=True, kw_only=True):
     nodes: Mapping[str, str] = {}
     pane_sites: Mapping[str, str] = {}
     since: Mapping[str, int] = {}
+    checked: Mapping[str, float] = {}
 
-    def placed_on(self, nodes: Mapping[str, str], now: int) -> "GroupPlacement":
-        """Return the placement with other nodes; ``now``: the time (ms) for the changed tasks."""
+    def placed_on(
+        self, nodes: Mapping[str, str], now: int, checked: Mapping[str, float] = {}
+    ) -> "GroupPlacement":
+        """Return the placement with other nodes; ``now``: the time (ms) for the changed tasks.
+
+        ``checked``: the shares of checked points; small changes of a share are ignored.
+        """
+        shares = {
+            task: self.checked[task] if _is_near(share, self.checked.get(task)) else share
+            for task, share in checked.items()
+            if task in nodes
+        }
         stayed = {task for task, node in nodes.items() if self.nodes.get(task) == node}
         since = {task: at for task, at in self.since.items() if task in stayed}
         since |= dict.fromkeys(nodes.keys() - stayed, now)
-        return msgspec.structs.replace(self, nodes=nodes, since=since)
+        return msgspec.structs.replace(self, nodes=nodes, since=since, checked=shares)
+
+
+def _is_near(share: float, former: float | None) -> bool:
+    """Return whether the change of a share is too small for an order; 0 and 1 are exact."""
+    return former is not None and abs(share - former) < CHECKED_STEP and 0 < share < 1
 
 
 def group_placement_from_json(text: str) -> GroupPlacement | None:
@@ -74,6 +94,11 @@ class GroupPlacements:
     def all(self) -> list[GroupPlacement]:
         """Return the placements of all groups."""
         return list(self._by_id.values())
+
+    def checked(self, group: Group) -> Mapping[str, float]:
+        """Return task -> the share of its points whose quality is checked, for a group's tasks."""
+        placement = self.get(group)
+        return {} if placement is None else placement.checked
 
     def nodes(self) -> dict[str, Mapping[str, str]]:
         """Return the nodes of all tasks: group id -> task -> node."""

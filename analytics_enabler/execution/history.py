@@ -6,13 +6,14 @@ condition that lasts is recorded once, also across a restart of the enabler.
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from analytics_enabler.decision_log import ENABLER, DecisionKind, DecisionLog
 from analytics_enabler.execution.outages import one_line
 from analytics_enabler.fabric_view import FabricView
 from analytics_enabler.groups import Group
 from analytics_enabler.scheduling.driver.driver import PlacementDriver
+from analytics_enabler.scheduling.driver.elasticity import HotSpot
 from analytics_enabler.scheduling.driver.jobs import request_name_of
 
 MAX_LISTED = 10
@@ -29,6 +30,20 @@ class ObservedWorkers:
     available: Mapping[str, str]
     dead: Collection[str] = ()
     suspected: Collection[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LoadReasons:
+    """The ``hot_spots`` (worker -> its load), and why tasks leave them or return.
+
+    ``moves``: (group id, task) -> the reason.
+    """
+
+    hot_spots: Mapping[str, HotSpot] = field(default_factory=dict)
+    moves: Mapping[tuple[str, str], str] = field(default_factory=dict)
+
+
+_NO_LOAD = LoadReasons()
 
 
 class ExecutionHistory:
@@ -49,16 +64,19 @@ class ExecutionHistory:
         if self._nodes is None:
             self._nodes = nodes
 
-    def observe(self, nodes: Nodes, workers: ObservedWorkers) -> None:
+    def observe(self, nodes: Nodes, workers: ObservedWorkers, load: LoadReasons = _NO_LOAD) -> None:
         """Record what has changed since the last observation; ``nodes``: the present placements."""
-        self._observe_placements(nodes, workers)
+        self._observe_placements(nodes, workers, load)
         if not self._decisions.is_loaded:
             return
         self._observe_schedulers({request_name_of(group) for group in nodes})
         self._observe_sites()
         self._observe_workers(workers)
+        self._observe_load(load)
 
-    def _observe_placements(self, nodes: Nodes, workers: ObservedWorkers) -> None:
+    def _observe_placements(
+        self, nodes: Nodes, workers: ObservedWorkers, load: LoadReasons
+    ) -> None:
         former, self._nodes = self._nodes or {}, nodes
         for group in sorted({*former, *nodes}, key=lambda each: each.id):
             before, after = former.get(group, {}), nodes.get(group, {})
@@ -74,7 +92,11 @@ class ExecutionHistory:
                     why = self._reason_of_stop(group, task, old, workers)
                     changes[DecisionKind.FRAGMENT_STOPPED, why].append(f"{task} on {old}")
                 elif old is not None and old != new:
-                    why = _loss(old, workers) or "insights, workers or their load have changed"
+                    why = (
+                        _loss(old, workers)
+                        or load.moves.get((group.id, task))
+                        or "insights, workers or their load have changed"
+                    )
                     moved = f"{task} from {old} to {new}"
                     changes[DecisionKind.FRAGMENT_MOVED, why].append(moved)
             for (kind, why), fragments in changes.items():
@@ -135,6 +157,16 @@ class ExecutionHistory:
                 self._note_worker(DecisionKind.WORKER_RETURNED, name, "back", "it answers")
         alive = {name: at for name, at in workers.available.items() if name not in workers.dead}
         self._seen = {**{name: cut[name] for name in cut.keys() & self._seen.keys()}, **alive}
+
+    def _observe_load(self, load: LoadReasons) -> None:
+        for name, spot in load.hot_spots.items():
+            what = f"the worker {name} is a hot spot"
+            why = f"its fragments need {spot.demanded:.2f} cores, and {spot.free:.2f} are free"
+            self._note(DecisionKind.HOTSPOT_FOUND, name, what, why, is_problem=True)
+        for name in self._seen.keys() - load.hot_spots.keys():
+            what = f"the worker {name} is no hot spot any more"
+            why = "its free cores suffice for all fragments that have left"
+            self._note(DecisionKind.HOTSPOT_ENDED, name, what, why, is_problem=False)
 
     def _note_worker(self, kind: DecisionKind, name: str, state: str, why: str) -> None:
         is_problem = kind is not DecisionKind.WORKER_RETURNED

@@ -11,6 +11,12 @@ from analytics.plan.fragments import Fragment
 from analytics.plan.status import FragmentStatus
 from analytics_enabler.deployments.model import Generation
 
+LATE_MS = 10_000
+"""The time (ms) after the end of an insight during which late points correct its results."""
+
+MAX_ABSENCE_MS = 86_400_000
+"""The time (ms) for which an ended insight waits for a site whose points are missing."""
+
 
 class State(StrEnum):
     """The states of an insight."""
@@ -64,9 +70,15 @@ STATES: tuple[StateDefinition, ...] = (
         "running",
     ),
     StateDefinition(
-        State.CORRECTING, "Results go on while late data change earlier results.", "running"
+        State.CORRECTING,
+        "Results go on, and earlier results lack points that came late.",
+        "running",
     ),
-    StateDefinition(State.RUNNING, "Its results are complete and in time.", "running"),
+    StateDefinition(
+        State.RUNNING,
+        "Its results are complete and in time, and no correction is due.",
+        "running",
+    ),
     StateDefinition(State.PAUSED, "A request has paused its deployment.", "paused"),
     StateDefinition(State.STOPPED, "It has ended, and all its results are stored.", "stopped"),
 )
@@ -114,7 +126,8 @@ class GroupFacts:
     ``status``: what its worker reports; None: nothing. ``former``: the status of a version that
     still computes the insights ``former_uids``, and will be replaced; None: no such version.
     ``overload``: the states of shed and lagging fragments. ``missing``: the sites without which the
-    results are computed.
+    results are computed. ``unreachable``: the only site that the results are computed from, while
+    it cannot be reached.
     """
 
     is_placed: bool = False
@@ -126,6 +139,7 @@ class GroupFacts:
     former_uids: frozenset[str] = frozenset()
     overload: tuple[StateReport, ...] = ()
     missing: tuple[MissingSite, ...] = ()
+    unreachable: MissingSite | None = None
 
 
 def state_of(generation: Generation, paused_at: int | None, facts: GroupFacts) -> StateReport:
@@ -140,6 +154,38 @@ def state_of(generation: Generation, paused_at: int | None, facts: GroupFacts) -
     return worst([*_states_of_computation(generation, facts), *facts.overload])
 
 
+def settlement(generation: Generation, facts: GroupFacts, now: int) -> tuple[str, ...] | None:
+    """Return the sites that are missing in the final results of an ended generation.
+
+    None: its results are not final. They are final when the desired version of the fragment that
+    writes them is ``LATE_MS`` beyond the end, corrects none of them, and no site is missing, or
+    only sites that have been missing for ``MAX_ABSENCE_MS`` since the end.
+    """
+    if generation.until is None:
+        return None
+    status = facts.status
+    is_computed = (
+        facts.desired is not None
+        and status is not None
+        and runs(status, facts.desired)
+        and status.frontier >= generation.until + LATE_MS
+        and generation.uid not in status.correcting
+    )
+    if is_computed:
+        return _given_up(facts.missing, generation.until, now)
+    if facts.unreachable is not None:
+        return _given_up([facts.unreachable], generation.until, now)
+    return None
+
+
+def _given_up(missing: Iterable[MissingSite], until: int, now: int) -> tuple[str, ...] | None:
+    """Return the names of missing sites; None: the wait for one of them is not over."""
+    since = {each.site: max(until, each.since or until) for each in missing}
+    if any(now - begin < MAX_ABSENCE_MS for begin in since.values()):
+        return None
+    return tuple(sorted(since))
+
+
 def _states_of_computation(generation: Generation, facts: GroupFacts) -> Iterator[StateReport]:
     if facts.desired is None or not facts.is_placed:
         yield StateReport(State.PLACING if facts.is_refused else State.SUBMITTED)
@@ -151,18 +197,29 @@ def _states_of_computation(generation: Generation, facts: GroupFacts) -> Iterato
     if status is not None and status.state == "failed":
         yield StateReport(State.FAILED)
         return
-    is_current = status is not None and runs(status, facts.desired)
-    former = facts.former if generation.uid in facts.former_uids else None
-    computing = status if is_current else former
+    computing = computing_status(generation, facts)
     if computing is None or computing.frontier < generation.first_tick:
         yield StateReport(State.STARTING)
         return
+    is_current = status is not None and runs(status, facts.desired)
     yield StateReport(State.RUNNING if is_current else State.ADAPTING)
     if facts.missing:
         known = [each.since for each in facts.missing if each.since is not None]
         yield StateReport(State.DEGRADED, min(known, default=None))
     if generation.uid in computing.correcting:
         yield StateReport(State.CORRECTING, computing.correcting[generation.uid])
+
+
+def computing_status(generation: Generation, facts: GroupFacts) -> FragmentStatus | None:
+    """Return the status of the fragment that computes the results of a generation.
+
+    This is the desired version, or a former version while the desired version starts. None: no
+    fragment computes them.
+    """
+    desired, status = facts.desired, facts.status
+    if desired is not None and status is not None and runs(status, desired):
+        return status
+    return facts.former if generation.uid in facts.former_uids else None
 
 
 def runs(status: FragmentStatus, desired: Fragment) -> bool:

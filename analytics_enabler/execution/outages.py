@@ -26,7 +26,7 @@ class Outage:
     next: str
 
     def __str__(self) -> str:
-        since = "" if self.since is None else f" since {_time(self.since)}"
+        since = "" if self.since is None else f" since {time_words(self.since)}"
         return f"{self.what}{since}: {one_line(self.why)}. {self.next}."
 
 
@@ -152,7 +152,7 @@ def killed_worker(name: str, limit: FragmentLimit) -> Outage:
         f"the worker {name} runs at most {limit.fragments} fragments",
         limit.killed_at,
         f"the kernel killed it for lack of memory while it ran {limit.ran}",
-        f"The worker accepts one more at {_time(limit.until)}: give it more memory, remove "
+        f"The worker accepts one more at {time_words(limit.until)}: give it more memory, remove "
         "insights, or add a worker",
     )
 
@@ -219,5 +219,5 @@ def failed_reconciliation(since: int | None, error: Exception) -> Outage:
     return Outage(what, since, describe_error(error), consequence)
 
 
-def _time(ms: int) -> str:
+def time_words(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

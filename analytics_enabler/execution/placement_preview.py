@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from analytics_enabler.scheduling.driver.driver import NodesByJob, nodes_by_job
+from analytics_enabler.scheduling.driver.driver import NodesByJob, checked_by_job, nodes_by_job
 from analytics_enabler.scheduling.model.jobs import (
     Job,
     Task,
@@ -32,6 +32,11 @@ class PlacementPreview:
     def nodes(self) -> NodesByJob:
         """The nodes of the placed tasks: job id -> task -> node."""
         return nodes_by_job(self.outcome.decision.placement)
+
+    @property
+    def checked(self) -> Mapping[str, Mapping[str, float]]:
+        """The shares of checked points: job id -> task -> share, if above 0."""
+        return checked_by_job(self.outcome.decision.placement)
 
     def task(self, job: str, name: str) -> Task:
         """Return the task ``name`` of a job."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import msgspec
 
@@ -23,6 +24,19 @@ from mistbow.client.agent import AsyncAgentClient
 from mistbow.errors import NotFoundError
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedSites:
+    """The sites for which tasks are planned.
+
+    ``names``: the sites that a group reads if its ``scope`` names no site. ``own``: the site that
+    stores the results of a group that reads several sites, and the panes of sites without a worker.
+    """
+
+    names: tuple[str, ...]
+    own: str
+    workerless: WorkerlessSites
+
+
 class Planner:
     """Plans the tasks of all groups; ``tasks`` contains the result of the last call of ``plan``."""
 
@@ -34,58 +48,33 @@ class Planner:
         self._patience_ms = patience_ms
         self.tasks: dict[Group, Tasks] = {}
 
-    async def plan(
-        self,
-        generations: Sequence[Generation],
-        sites: tuple[str, ...],
-        own_site: str,
-        workerless: WorkerlessSites,
-    ) -> None:
-        """Plan the tasks of all running generations, and store the result in ``tasks``.
-
-        ``sites``: the sites that a group reads if its ``scope`` names no site. ``own_site``: the
-        site that stores the results of a group that reads several sites, and the panes of sites
-        without a worker.
-        """
+    async def plan(self, generations: Sequence[Generation], sites: PlannedSites) -> None:
+        """Plan the tasks of all running generations, and store the result in ``tasks``."""
         plans = await asyncio.to_thread(plans_of, generations)
         await self._placements.retain(plans)
         tasks: dict[Group, Tasks] = {}
         for group, plan in plans.items():
-            placement = await self._placement(group, plan, sites, own_site, workerless)
+            placement = await self._placement(group, plan, sites)
             await self._placements.store(placement)
-            tasks[group] = self._tasks(placement, plan, own_site)
+            tasks[group] = self._tasks(placement, plan, sites.own)
         self.tasks = tasks
 
-    async def preview(
-        self,
-        group: Group,
-        plan: Plan,
-        sites: tuple[str, ...],
-        own_site: str,
-        workerless: WorkerlessSites,
-    ) -> Tasks:
+    async def preview(self, group: Group, plan: Plan, sites: PlannedSites) -> Tasks:
         """Return the tasks that a group would have with this plan, without storing a change."""
-        placement = await self._placement(group, plan, sites, own_site, workerless)
-        return self._tasks(placement, plan, own_site)
+        placement = await self._placement(group, plan, sites)
+        return self._tasks(placement, plan, sites.own)
 
-    async def _placement(
-        self,
-        group: Group,
-        plan: Plan,
-        sites: tuple[str, ...],
-        own_site: str,
-        workerless: WorkerlessSites,
-    ) -> GroupPlacement:
+    async def _placement(self, group: Group, plan: Plan, sites: PlannedSites) -> GroupPlacement:
         old = self._placements.get(group) or GroupPlacement(group=group, sites=())
         if group.scope is not None:
             return msgspec.structs.replace(old, sites=(group.scope,))
-        if len(sites) == 1:
-            return msgspec.structs.replace(old, sites=sites)
-        running = None if must_move_panes(old, own_site, workerless) else old.version
+        if len(sites.names) == 1:
+            return msgspec.structs.replace(old, sites=sites.names)
+        running = None if must_move_panes(old, sites.own, sites.workerless) else old.version
         version = await self._version(group, plan, running)
         former = old if version == running else None
-        panes = pane_sites(former, sites, own_site, workerless)
-        return msgspec.structs.replace(old, version=version, sites=sites, pane_sites=panes)
+        panes = pane_sites(former, sites.names, sites.own, sites.workerless)
+        return msgspec.structs.replace(old, version=version, sites=sites.names, pane_sites=panes)
 
     async def _version(
         self, group: Group, plan: Plan, running: PartialsVersion | None

@@ -1,18 +1,23 @@
-"""The measurement of a counter's rate."""
+"""The measurement of counters' rates."""
 
 from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from analytics.plan.status import FragmentStatus
 
 READINGS = 13
 STEP_S = 5.0
+_TOLERANCE = 0.25
 
 
 class RateMeter:
     """Measures a counter's rate over the last minute; stores one reading per ``STEP_S`` seconds."""
 
     def __init__(self) -> None:
-        self._readings: deque[tuple[float, int]] = deque(maxlen=READINGS)
+        self._readings: deque[tuple[float, float]] = deque(maxlen=READINGS)
 
-    def read(self, now: float, count: int) -> None:
+    def read(self, now: float, count: float) -> None:
         """Add a reading of the counter at the time ``now`` (s).
 
         A count below the previous reading means that the counter was restarted: the earlier
@@ -30,3 +35,70 @@ class RateMeter:
             return None
         (start, first), (end, last) = self._readings[0], self._readings[-1]
         return (last - first) / (end - start)
+
+    @property
+    def span_s(self) -> float:
+        """The time (s) between the first and the last reading."""
+        return self._readings[-1][0] - self._readings[0][0] if self._readings else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentRates:
+    """What a fragment does per second, over the last ``span_s``.
+
+    ``progress``: the event time (s) that its results have advanced.
+    """
+
+    span_s: float
+    cores: float
+    rows: float
+    written_bytes: float
+    batches: float
+    progress: float
+
+    def is_on_time(self, grain_ms: int) -> bool:
+        """Return whether the results advance as time does: the fragment neither waits nor replays.
+
+        ``grain_ms``: the steps in which the results advance.
+        """
+        return abs(self.progress - 1) <= _TOLERANCE + grain_ms / 1000 / self.span_s
+
+
+class FragmentMeter:
+    """Measures what one fragment takes: the bytes always, the rest while one version runs alone."""
+
+    def __init__(self) -> None:
+        self.written_bytes = RateMeter()
+        self.version: str | None = None
+        """The fingerprint of the version that runs alone; None: there is none."""
+        self._meters: tuple[RateMeter, ...] = ()
+
+    def read(self, now: float, status: FragmentStatus) -> None:
+        """Add a reading of a fragment's status at the time ``now`` (s)."""
+        self.written_bytes.read(now, status.bytes_written)
+        is_alone = status.state == "running" and status.queries == 1
+        version = status.active if is_alone and status.active == status.fingerprint else None
+        counters = tuple(_counters(status))
+        if version != self.version:
+            self.version, self._meters = version, tuple(RateMeter() for _ in counters)
+        if version is not None:
+            for meter, count in zip(self._meters, counters, strict=True):
+                meter.read(now, count)
+
+    def rates(self, min_span_s: float) -> FragmentRates | None:
+        """Return what the version that runs alone does.
+
+        None: it has run alone for less than ``min_span_s``, or a counter was restarted since.
+        """
+        if self.version is None:
+            return None
+        span_s = min(meter.span_s for meter in self._meters)
+        if span_s < max(min_span_s, STEP_S):
+            return None
+        return FragmentRates(span_s, *(meter.rate or 0.0 for meter in self._meters))
+
+
+def _counters(status: FragmentStatus) -> Iterator[float]:
+    """Yield the counters of a fragment, in the order of ``FragmentRates``."""
+    yield from (status.cpu_s, status.rows_read, status.bytes_written, status.batches)
+    yield status.frontier / 1000

@@ -8,14 +8,18 @@ from typing import Protocol
 from analytics.plan.fragments import Fragment
 from analytics.plan.nodes import Plan
 from analytics.plan.orders import PartialOwner
-from analytics_enabler.catalogue import DataCatalogue, SeriesLocation
+from analytics_enabler.catalogue import DataCatalogue, SeriesIndex
+from analytics_enabler.deployments.model import Generation
 from analytics_enabler.deployments.service import Deployments
+from analytics_enabler.execution.demand_estimates import DemandEstimates
 from analytics_enabler.execution.group_placements import GroupPlacements
-from analytics_enabler.execution.history import ExecutionHistory, ObservedWorkers
+from analytics_enabler.execution.history import ExecutionHistory, LoadReasons, ObservedWorkers
 from analytics_enabler.execution.outages import Outage, failed_reconciliation
 from analytics_enabler.execution.placement_preview import PlacementPreview
-from analytics_enabler.execution.planner import Planner
+from analytics_enabler.execution.planner import PlannedSites, Planner
 from analytics_enabler.execution.point_access import PointAccess
+from analytics_enabler.execution.point_rates import PointRates
+from analytics_enabler.execution.source_quality import SourceQualities
 from analytics_enabler.execution.status import ExecutionStatus
 from analytics_enabler.execution.worker_reconcilers import (
     Connect,
@@ -26,7 +30,13 @@ from analytics_enabler.fabric_view import FabricView
 from analytics_enabler.fragments import Tasks, data_site, result_task
 from analytics_enabler.groups import Group, slug
 from analytics_enabler.metrics import INSIGHTS, RECONCILE_ERRORS
-from analytics_enabler.scheduling.driver.driver import PlacementDriver
+from analytics_enabler.scheduling.driver.capacity import fit_running
+from analytics_enabler.scheduling.driver.driver import (
+    NodesByJob,
+    PlacementDriver,
+    checked_by_job,
+)
+from analytics_enabler.scheduling.driver.elasticity import Elasticity
 from analytics_enabler.scheduling.driver.jobs import job_of
 from analytics_enabler.scheduling.driver.snapshot import available_workers, fog_of
 from analytics_enabler.scheduling.model.jobs import Job
@@ -69,6 +79,8 @@ class Reconciler:
         connect: Connect,
         clock: Clock,
         role: Role,
+        rates: PointRates,
+        qualities: SourceQualities,
         domain: str = DEFAULT_DOMAIN,
     ) -> None:
         self._deployments = deployments
@@ -85,52 +97,70 @@ class Reconciler:
         self._workers = WorkerReconcilers(
             connect, domain, deployments.lease, self._task.wake, clock
         )
+        self._qualities = qualities
+        self.estimates = DemandEstimates(
+            planner, self._workers, catalogue, rates, qualities, self._task.wake
+        )
         self.status = ExecutionStatus(
             planner, placements, driver, self._workers, fabric_view, self.outage, clock
         )
+        self._elasticity = Elasticity(clock)
         self._planned_for: tuple[int, tuple[str, ...], frozenset[str]] | None = None
         """(version of the deployments, sites, sites without a worker for long) of the last plan.
 
         None: plan again.
         """
         self._jobs: list[Job] = []
+        self._series = SeriesIndex()
+        self._estimated = 0
+        """The version of the estimates that the jobs have."""
         self._readable: tuple[frozenset[str], list[Job]] | None = None
         """(readable sites, the jobs as they can be placed then); None: the jobs have changed."""
         deployments.on_change(self._task.wake)
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
+        self.estimates.task.start()
         try:
             await self._task.run()
         finally:
+            await self.estimates.task.close()
             await self._workers.close()
+
+    def running(self) -> Sequence[Generation]:
+        """Return the generations that workers compute."""
+        return self._deployments.running()
 
     async def preview_tasks(self, group: Group, plan: Plan) -> Tasks:
         """Return the tasks that a group would have with this plan."""
-        sites = self._fabric_view.sites
-        fabric = self._fabric_view.fabric
-        own_site = sites[0] if fabric is None else fabric.site
-        workerless = self._fabric_view.workerless
-        return await self._planner.preview(group, plan, sites, own_site, workerless)
+        return await self._planner.preview(group, plan, self._planned_sites())
 
     async def preview_placement(
-        self, tasks: Mapping[Group, Tasks], fabric: Fabric, series: Sequence[SeriesLocation]
+        self, tasks: Mapping[Group, Tasks], fabric: Fabric, series: SeriesIndex
     ) -> PlacementPreview:
         """Return the decision that the schedulers would make if the groups had these tasks."""
         all_tasks = {**self._planner.tasks, **tasks}
         access = PointAccess(fabric)
         jobs = [
-            access.readable(job_of(group, each, fabric.site, series))
+            access.readable(job_of(group, each, fabric.site, series, self.estimates.demand))
             for group, each in all_tasks.items()
         ]
         fog, current = self.fog(fabric), self._placements.nodes()
+        jobs = fit_running(self._elasticity.apply(jobs), fog, current)
         outcome = await self._driver.preview(jobs, fog, current)
         return PlacementPreview(outcome, {job.id: job for job in jobs}, fog, current)
 
     def fog(self, fabric: Fabric) -> Fog:
         """Return the snapshot of a fabric that the schedulers receive."""
         workers = self._workers
-        return fog_of(fabric, workers.dead, workers.suspected, workers.others_mb, self._clock())
+        return fog_of(
+            fabric,
+            workers.dead,
+            workers.suspected,
+            workers.others_mb,
+            self._clock(),
+            self._qualities.sources,
+        )
 
     async def _attempt(self) -> None:
         try:
@@ -175,7 +205,8 @@ class Reconciler:
         )
         fabric = self._fabric_view.fabric or await self._fabric_view.refresh()
         await self._workers.set_workers(
-            {worker.name: worker for _, worker in available_workers(fabric)}
+            {worker.name: worker for _, worker in available_workers(fabric)},
+            {node for nodes in self._placements.nodes().values() for node in nodes.values()},
         )
         running = [each for each in self._deployments.all() if each.paused_at is None]
         INSIGHTS.set(sum(len(deployment.live) for deployment in running))
@@ -184,29 +215,47 @@ class Reconciler:
         self.status.observe(self._deployments.all())
         available = {worker.name: site.name for site, worker in available_workers(fabric)}
         workers = ObservedWorkers(available, self._workers.dead, self._workers.suspected)
-        self._history.observe(self._placements.by_group(), workers)
+        load = LoadReasons(self._elasticity.hot_spots, self._elasticity.reasons)
+        self._history.observe(self._placements.by_group(), workers, load)
         self._set_desired()
-        await self._deployments.settle(self.status.is_complete)
+        await self._deployments.settle(self.status.settlement)
+
+    def _planned_sites(self) -> PlannedSites:
+        view = self._fabric_view
+        own = view.sites[0] if view.fabric is None else view.fabric.site
+        return PlannedSites(view.sites, own, view.workerless)
 
     async def _plan(self, fabric: Fabric) -> None:
         """Plan all tasks if the deployments or sites have changed, or the last plan failed."""
-        workerless = self._fabric_view.workerless
-        plan_for = self._deployments.version, self._fabric_view.sites, workerless.long
+        sites = self._planned_sites()
+        plan_for = self._deployments.version, sites.names, sites.workerless.long
         if plan_for == self._planned_for:
+            if self._estimated != self.estimates.version:
+                self._set_jobs(fabric)
             return
         self._planned_for = self._readable = None
         generations = self._deployments.running()
-        await self._planner.plan(generations, plan_for[1], fabric.site, workerless)
+        await self._planner.plan(generations, sites)
         tasks = self._planner.tasks
-        series = (await self._catalogue.series() or ()) if tasks else ()
-        self._jobs = [job_of(group, tasks[group], fabric.site, series) for group in tasks]
+        self._series = (await self._catalogue.series() if tasks else None) or SeriesIndex()
+        self._set_jobs(fabric)
         self._planned_for = plan_for
+
+    def _set_jobs(self, fabric: Fabric) -> None:
+        """Set the jobs of all planned tasks, with the present demands."""
+        self._readable, self._estimated = None, self.estimates.version
+        self.estimates.settle()
+        self._jobs = [
+            job_of(group, tasks, fabric.site, self._series, self.estimates.demand)
+            for group, tasks in self._planner.tasks.items()
+        ]
 
     async def _apply_placement(self, fabric: Fabric) -> None:
         fog = self.fog(fabric)
         suspected = {node.name for node in fog.nodes if node.suspected}
-        jobs = self._readable_jobs(PointAccess(fabric))
-        nodes = await self._driver.place(jobs, fog, self._placements.nodes())
+        current = self._placements.nodes()
+        nodes = await self._place(self._readable_jobs(PointAccess(fabric)), fog, current)
+        checked = checked_by_job(self._driver.outcome.decision.placement)
         unreachable = {site.name for site in fabric.sites if not site.reachable}
         for group, tasks in self._planner.tasks.items():
             placement = self._placements.get(group)
@@ -225,7 +274,20 @@ class Reconciler:
                 if task in tasks and node in suspected
             }
             placed = {**retained, **nodes.get(group.id, {}), **waiting}
-            await self._placements.store(placement.placed_on(placed, self._clock()))
+            shares = checked.get(group.id, {})
+            await self._placements.store(placement.placed_on(placed, self._clock(), shares))
+
+    async def _place(self, jobs: Sequence[Job], fog: Fog, current: NodesByJob) -> NodesByJob:
+        """Return the placement of the jobs; tasks leave hot spots if others have room."""
+        if self.estimates.is_calibrated:
+            adapted = fit_running(self._elasticity.adapt(jobs, fog, current), fog, current)
+        else:
+            adapted = fit_running(jobs, fog, current)
+        nodes = await self._driver.place(adapted, fog, current)
+        if not self._elasticity.return_unplaced(nodes):
+            return nodes
+        adapted = fit_running(self._elasticity.apply(jobs), fog, current)
+        return await self._driver.place(adapted, fog, current)
 
     def _readable_jobs(self, access: PointAccess) -> list[Job]:
         if self._readable is None or self._readable[0] != access.readable_sites:
@@ -236,11 +298,15 @@ class Reconciler:
         desired: dict[str, dict[str, Fragment]] = defaultdict(dict)
         retained: set[PartialOwner] = set()
         moving: set[str] = set()
+        checked: dict[str, dict[str, float]] = defaultdict(dict)
         for group, tasks in self._planner.tasks.items():
             for task, fragment in tasks.items():
                 node = self.status.node(group, task)
                 if node is not None:
                     desired[node][fragment.id] = fragment
+                    share = self._placements.checked(group).get(task, 0.0)
+                    if share > 0:
+                        checked[node][fragment.id] = share
                     if not self.status.is_active(group, task):
                         moving.add(fragment.id)
             if not self.status.is_active(group, result_task(tasks)):
@@ -248,4 +314,5 @@ class Reconciler:
         for worker in self._workers.all():
             fragments = desired.get(worker.worker.name, {})
             elsewhere = frozenset(moving - fragments.keys())
-            worker.set_desired(DesiredFragments(fragments, frozenset(retained), elsewhere))
+            shares = checked.get(worker.worker.name, {})
+            worker.set_desired(DesiredFragments(fragments, frozenset(retained), elsewhere, shares))

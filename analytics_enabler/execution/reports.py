@@ -3,8 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from analytics.plan.fragments import Fragment
+from analytics.plan.status import FragmentStatus
 from analytics_enabler.execution.lifecycle import MissingSite, StateReport, worst
 from analytics_enabler.execution.outages import Outage, in_order
+from analytics_enabler.groups import Group
 
 MAX_OUTAGES = 3
 """The maximum number of outages that one text describes."""
@@ -27,11 +30,30 @@ class PlacedFragment:
     state: str | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedTask:
+    """A task of a group with its fragment, its node and site, and what the node reports.
+
+    ``node``: None: no node can run it. ``since``: the time (ms) of the placement. ``status``: None:
+    the node reports nothing.
+    """
+
+    group: Group
+    task: str
+    fragment: Fragment
+    node: str | None
+    site: str | None
+    since: int | None
+    status: FragmentStatus | None
+
+
 @dataclass(frozen=True, slots=True)
 class InsightReport:
     """The state of an insight, its outages, and the problems of its operators.
 
     ``lag_ms``: how long the oldest missing result has been due; None: unknown.
+    ``corrections_due``: the number of ticks whose results lack late points. ``silent``: why the
+    insight had no value in its last intervals; None: it had one, or has just started.
     """
 
     state: StateReport
@@ -39,6 +61,8 @@ class InsightReport:
     problems: tuple[str, ...]
     lag_ms: int | None = None
     missing: tuple[MissingSite, ...] = ()
+    corrections_due: int = 0
+    silent: str | None = None
 
     @property
     def error(self) -> str | None:

@@ -14,8 +14,10 @@ from analytics_enabler.execution.lifecycle import (
     MissingSite,
     State,
     StateReport,
+    computing_status,
     overload,
     runs,
+    settlement,
     state_of,
 )
 from analytics_enabler.execution.outages import (
@@ -37,6 +39,7 @@ from analytics_enabler.execution.reports import (
     DeploymentReport,
     InsightReport,
     PlacedFragment,
+    PlacedTask,
 )
 from analytics_enabler.execution.worker_reconcilers import WorkerReconciler, WorkerReconcilers
 from analytics_enabler.fabric_view import FabricView
@@ -47,9 +50,6 @@ from analytics_enabler.scheduling.driver.driver import PlacementDriver
 from analytics_enabler.scheduling.driver.jobs import request_name_of
 from analytics_enabler.scheduling.sandbox.guard import Outcome
 from mistbow.clock import Clock
-
-LATE_MS = 10_000
-"""The time (ms) after the end of an insight during which late points correct its results."""
 
 
 class ExecutionStatus:
@@ -75,6 +75,7 @@ class ExecutionStatus:
         self._workers = workers
         self._fabric_view = fabric_view
         self._reconciliation_outage = reconciliation_outage
+        self._clock = clock
         self._states = Onsets[tuple[str, State]](clock)
         self._unplaced = Onsets[tuple[str, str]](clock)
         self._failed_schedulers = Onsets[str](clock)
@@ -99,7 +100,7 @@ class ExecutionStatus:
         self._computed = {group: each for group, each in self._computed.items() if group in tasks}
         for group in tasks:
             self._observe_version(group, tasks[group])
-        facts = {group: self._facts(group) for group in tasks}
+        facts = {group: self.facts(group) for group in tasks}
         unplanned = GroupFacts()
         self._states.update(
             (each.uid, state_of(each, deployment.paused_at, facts.get(each.group, unplanned)).state)
@@ -119,7 +120,7 @@ class ExecutionStatus:
     def report(self, deployment: Deployment) -> DeploymentReport:
         """Return the states and the problems of a deployment and its insights."""
         groups = {each.group for each in (*deployment.live, *deployment.ended)}
-        facts = {group: self._facts(group) for group in groups}
+        facts = {group: self.facts(group) for group in groups}
         outages = {group: in_order(self._outages(group)) for group in groups}
         insights = {
             each.uid: self._report(each, deployment.paused_at, facts[each.group], outages)
@@ -137,14 +138,24 @@ class ExecutionStatus:
     ) -> InsightReport:
         state = state_of(generation, paused_at, facts)
         if state.state is State.PAUSED:
-            return InsightReport(state, (), ())
+            given_up = tuple(
+                MissingSite(site, None, "it was not reachable until the results were final")
+                for site in generation.missing_sites
+            )
+            return InsightReport(state, (), (), missing=given_up)
         found = outages[generation.group]
+        computing = computing_status(generation, facts)
+        due, silent = (
+            ({}, {}) if computing is None else (computing.corrections_due, computing.silent)
+        )
         return InsightReport(
             self._with_since(generation, state, found),
             tuple(found),
             tuple(f"{generation.name}: {each}" for each in self._troubles(generation)),
             None if facts.status is None else facts.status.lag_ms,
             facts.missing,
+            due.get(generation.uid, 0),
+            silent.get(generation.uid),
         )
 
     def _with_since(
@@ -157,6 +168,23 @@ class ExecutionStatus:
             first = next((each.since for each in outages), None)
             return replace(report, since=observed if first is None else first)
         return replace(report, since=observed)
+
+    def placed_tasks(self) -> Iterator[PlacedTask]:
+        """Yield the tasks of all groups, where each is placed, and what its worker reports."""
+        sites = self._fabric_view.site_of_worker
+        for group in sorted(self._planner.tasks, key=lambda each: each.id):
+            placement = self._placements.get(group)
+            for task, fragment in self._planner.tasks[group].items():
+                node = self.node(group, task)
+                yield PlacedTask(
+                    group=group,
+                    task=task,
+                    fragment=fragment,
+                    node=node,
+                    site=None if node is None else sites.get(node),
+                    since=None if placement is None else placement.since.get(task),
+                    status=self.fragment(group, task),
+                )
 
     def placement(self, deployment: Deployment) -> Iterator[PlacedFragment]:
         """Yield the fragments of the groups of a deployment, and where each is placed."""
@@ -207,6 +235,16 @@ class ExecutionStatus:
         placement = self._placements.get(group)
         return None if placement is None else placement.nodes.get(task)
 
+    def fragments(self, group: Group) -> Iterator[Fragment]:
+        """Yield the desired fragments of a group."""
+        yield from self._planner.tasks.get(group, {}).values()
+
+    def planned_uids(self, group: Group) -> frozenset[str]:
+        """Return the uids of the insights that the desired fragments of a group compute."""
+        fragments = self.fragments(group)
+        plans = [each.plan for each in fragments if isinstance(each, Whole | Merge)]
+        return frozenset(insight.uid for plan in plans for insight in plan.insights)
+
     def fragment(self, group: Group, task: str) -> FragmentStatus | None:
         """Return the observed status of a task's fragment; None: no worker runs the fragment."""
         worker = self._worker(group, task)
@@ -226,7 +264,7 @@ class ExecutionStatus:
         """
         for worker in self._workers.all():
             if fragment_id in worker.meters:
-                return worker.meters[fragment_id].rate
+                return worker.meters[fragment_id].written_bytes.rate
         return None
 
     def is_active(self, group: Group, task: str) -> bool:
@@ -234,27 +272,14 @@ class ExecutionStatus:
         status = self.fragment(group, task)
         return status is not None and status.active == self._planner.tasks[group][task].fingerprint
 
-    def is_complete(self, generation: Generation) -> bool:
-        """Return whether the results of an ended generation are final.
+    def settlement(self, generation: Generation) -> tuple[str, ...] | None:
+        """Return the sites that are missing in the final results of an ended generation.
 
-        They are final when the desired version of the fragment that writes them is ``LATE_MS``
-        beyond the end, corrects none of them, and no site is missing.
+        None: its results are not final.
         """
-        group, until = generation.group, generation.until
-        tasks = self._planner.tasks.get(group)
-        if tasks is None or until is None:
-            return False
-        task = result_task(tasks)
-        status = self.fragment(group, task)
-        return (
-            status is not None
-            and runs(status, tasks[task])
-            and status.frontier >= until + LATE_MS
-            and generation.uid not in status.correcting
-            and next(self._missing_sites(group), None) is None
-        )
+        return settlement(generation, self.facts(generation.group), self._clock())
 
-    def _facts(self, group: Group) -> GroupFacts:
+    def facts(self, group: Group) -> GroupFacts:
         """Return the desired and the observed state of a group."""
         tasks = self._planner.tasks.get(group)
         if tasks is None:
@@ -280,7 +305,13 @@ class ExecutionStatus:
             former_uids=uids,
             overload=tuple(overload(statuses)),
             missing=tuple(self._missing_sites(group)),
+            unreachable=self._unreachable_source(tasks[task]),
         )
+
+    def _unreachable_source(self, fragment: Fragment) -> MissingSite | None:
+        site = data_site(fragment) if isinstance(fragment, Whole) else None
+        since = None if site is None else self._fabric_view.unreachable_since(site)
+        return None if site is None or since is None else MissingSite(site, since, "unreachable")
 
     def _missing_sites(self, group: Group) -> Iterator[MissingSite]:
         """Yield the sites whose points are missing in the results of a group.

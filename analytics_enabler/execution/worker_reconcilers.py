@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
@@ -20,7 +20,7 @@ from analytics_enabler.execution.outages import (
     silent_worker,
     suspected_worker,
 )
-from analytics_enabler.execution.rate_meter import RateMeter
+from analytics_enabler.execution.rate_meter import FragmentMeter
 from mistbow.clock import Clock
 from mistbow.errors import (
     CapacityError,
@@ -64,12 +64,14 @@ class DesiredFragments:
     Other running fragments are stopped, with two exceptions. ``retained``: the owners of partial
     fragments that run on in any version, since former merges read former versions. ``moving``: the
     ids of the fragments that other workers should run, but do not run yet. This worker neither
-    stops nor restarts a moving fragment, until the other worker takes over.
+    stops nor restarts a moving fragment, until the other worker takes over. ``checked``: fragment
+    id -> the share of its points whose quality is checked.
     """
 
     fragments: Mapping[str, Fragment] = field(default_factory=dict)
     retained: frozenset[PartialOwner] = frozenset()
     moving: frozenset[str] = frozenset()
+    checked: Mapping[str, float] = field(default_factory=dict)
 
     def missing(self, observed: Mapping[str, FragmentStatus]) -> list[Fragment]:
         """Return the desired fragments that the worker lacks: missing, outdated or fenced ones."""
@@ -135,8 +137,10 @@ class WorkerReconciler:
         """
         self.others_mb = 0.0
         """The memory (MB) that the fragments of other domains need on the worker."""
-        self.meters: dict[str, RateMeter] = {}
-        """Fragment id -> the meter of the bytes that the fragment writes."""
+        self.meters: dict[str, FragmentMeter] = {}
+        """Fragment id -> the meter of what the fragment takes."""
+        self._ordered_checks: Mapping[str, float] | None = None
+        """The shares of checked points in the last order; None: it was of a former enabler."""
         self._client = client
         self._domain = domain
         self._lease = lease
@@ -267,18 +271,26 @@ class WorkerReconciler:
         self._note_contact(_Contact.ANSWER)
         self.observed = {each.id: each for each in statuses if each.domain == self._domain}
         self.others_mb = MAX_MEMORY_MB * (len(statuses) - len(self.observed))
-        self.meters = {name: self.meters.get(name, RateMeter()) for name in self.observed}
+        self.meters = {name: self.meters.get(name, FragmentMeter()) for name in self.observed}
         for name, status in self.observed.items():
-            self.meters[name].read(time.monotonic(), status.bytes_written)
+            self.meters[name].read(time.monotonic(), status)
 
     async def _act(self, desired: DesiredFragments) -> None:
         missing, stopped = desired.missing(self.observed), desired.surplus(self.observed)
-        if not missing and not stopped:
+        checked = self._ordered_checks
+        if checked is None:
+            checked = {id: each.checked for id, each in self.observed.items() if each.checked}
+        if not missing and not stopped and desired.checked == checked:
             return
         order = order_of(
-            await self._lease(), desired.fragments.values(), desired.retained, desired.moving
+            await self._lease(),
+            desired.fragments.values(),
+            desired.retained,
+            desired.moving,
+            desired.checked,
         )
         answer = await self._client.obey(self._domain, order)
+        self._ordered_checks = desired.checked
         self.observed = {status.id: status for status in answer.fragments}
         self._log_changes(missing, stopped)
         if answer.refused:
@@ -335,13 +347,14 @@ class WorkerReconcilers:
         self._is_started = False
         self._checks = PeriodicTask(self._check, Schedule("worker_liveness_check", _CHECK_S))
 
-    async def set_workers(self, workers: Mapping[str, Worker]) -> None:
+    async def set_workers(self, workers: Mapping[str, Worker], placed: Collection[str]) -> None:
         """Start a reconciler for each new worker, and close the reconcilers of missing workers.
 
         ``workers``: name -> worker, for all available workers. Those of the first call may run
-        fragments of a former enabler.
+        fragments of a former enabler. ``placed``: the names of the workers with fragments. Such a
+        worker ran on while its site was unreachable.
         """
-        known = set(workers) if self._is_first else set(self._by_name)
+        known = set(workers) if self._is_first else {*self._by_name, *placed}
         self._is_first = False
         if not self._is_started:
             self._is_started = True

@@ -5,22 +5,25 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import msgspec
 from msgspec import UNSET
 
 from analytics.insight_models import (
     ExplainedFragment,
     ExplainedGroup,
     Explanation,
+    FragmentCostModel,
     PlacementPlan,
     PlannedMove,
 )
 from analytics.plan.fragments import Fragment, Merge, Partial, StreamLocation, Whole
 from analytics.plan.nodes import Plan
-from analytics_enabler.catalogue import DataCatalogue, SeriesLocation
+from analytics_enabler.catalogue import DataCatalogue, SeriesIndex
 from analytics_enabler.deployments.model import Deployment, Generation
 from analytics_enabler.execution import Reconciler
 from analytics_enabler.execution.placement_preview import PlacementPreview
 from analytics_enabler.execution.point_access import PointAccess
+from analytics_enabler.execution.point_rates import PointRates
 from analytics_enabler.explain.explanation import (
     added_by,
     explain,
@@ -30,11 +33,13 @@ from analytics_enabler.explain.explanation import (
 )
 from analytics_enabler.explain.placement_warnings import placement_warnings
 from analytics_enabler.explain.savings import savings_of
+from analytics_enabler.explain.summary import placement_summary
 from analytics_enabler.explain.traffic import TrafficEstimates, sources_of, stream_label
 from analytics_enabler.fabric_view import FabricView
 from analytics_enabler.fragments import Tasks, plans_of
 from analytics_enabler.groups import Group
 from analytics_enabler.scheduling.driver.jobs import request_name_of
+from analytics_enabler.scheduling.model.demands import FragmentCost
 from analytics_enabler.scheduling.sandbox.guard import Outcome
 from analytics_enabler.semantics import Checked, Sites, sites_of
 from grammar import Diagnostic
@@ -44,11 +49,6 @@ from mistbow.errors import MistbowError
 from mistbow.fabric import Fabric
 
 PATIENCE_S = 2.0
-RATE_PERIOD_MS = 60_000
-"""The period (ms) over which the rate of a stream is measured.
-
-The period ends at the frontier, which is the time up to which the stream is complete.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class _Preview:
 
     tasks: Mapping[Group, Tasks]
     placement: PlacementPreview
-    series: Sequence[SeriesLocation]
+    series: SeriesIndex
 
 
 class Explainer:
@@ -75,7 +75,7 @@ class Explainer:
         self._domain = domain
         self._fabric_view = fabric_view
         self._catalogue = catalogue
-        self._agent = agent
+        self._rates = PointRates(agent)
 
     async def explain(self, checked: Checked, running: Sequence[Generation]) -> Explanation:
         """Return the explanation of a checked text.
@@ -90,7 +90,8 @@ class Explainer:
         if fabric is None or not plans:
             return explanation
         groups = await self._groups(plans, await self._preview(plans, fabric), fabric)
-        return explanation.model_copy(update={"groups": groups})
+        summary = [*explanation.summary, *placement_summary(groups)]
+        return explanation.model_copy(update={"groups": groups, "summary": summary})
 
     async def plan(self, checked: Checked, running: Sequence[Generation]) -> PlacementPlan:
         """Return the placement of a checked text; see ``explain``."""
@@ -127,8 +128,10 @@ class Explainer:
         return placement_warnings(preview.tasks, preview.placement.outcome, fabric)
 
     async def _preview(self, plans: Mapping[Group, Plan], fabric: Fabric) -> _Preview:
-        series = await self._catalogue.series() or ()
+        series = await self._catalogue.series() or SeriesIndex()
         tasks = {g: await self._reconciler.preview_tasks(g, plan) for g, plan in plans.items()}
+        fragments = [fragment for each in tasks.values() for fragment in each.values()]
+        await self._reconciler.estimates.prepare(fragments)
         placement = await self._reconciler.preview_placement(tasks, fabric, series)
         return _Preview(tasks, placement, series)
 
@@ -171,7 +174,7 @@ class Explainer:
     def _fragment(
         self, fragment: Fragment, node: str | None, plan: Plan, fabric: Fabric
     ) -> ExplainedFragment:
-        part = new_part(plan)
+        part, estimates = new_part(plan), self._reconciler.estimates
         feed = fragment.source.feed if isinstance(fragment, Whole) else UNSET
         feeds = {} if feed is UNSET else {insight.uid: feed for insight in part.insights}
         lines = lines_of(part, feeds)
@@ -184,6 +187,8 @@ class Explainer:
             site=_site_of(node, fabric),
             running=self._reconciler.status.is_running(fragment.id),
             plan=_lines_for(fragment, lines),
+            estimated=_cost(estimates.first_estimate(fragment) or estimates.estimated(fragment)),
+            measured=_cost(estimates.measured_version(fragment.id)),
         )
 
     async def _point_rates(self, tasks: Iterable[Tasks]) -> dict[StreamLocation, float]:
@@ -197,25 +202,7 @@ class Explainer:
             for fragment in each.values()
             if not isinstance(fragment, Merge)
         }
-        locations = list(read)
-        rates = await asyncio.gather(*(self._point_rate(location) for location in locations))
-        return {
-            location: rate
-            for location, rate in zip(locations, rates, strict=True)
-            if rate is not None
-        }
-
-    async def _point_rate(self, location: StreamLocation) -> float | None:
-        agent = self._agent.at(location.site)
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                info = await agent.info(location.stream)
-                if info.frontier < RATE_PERIOD_MS:
-                    return None
-                before = await agent.seek(location.stream, info.frontier - RATE_PERIOD_MS)
-        except (MistbowError, TimeoutError):
-            return None
-        return (info.head - before) * 1000 / RATE_PERIOD_MS
+        return await self._rates.measure(read)
 
 
 def _may_read_remotely(groups: Iterable[Group], fabric: Fabric) -> bool:
@@ -260,7 +247,16 @@ def _demand(placement: PlacementPreview, group: Group, name: str) -> dict[str, A
     task = placement.task(group.id, name)
     node = placement.nodes.get(group.id, {}).get(name)
     latency = placement.data_latency_ms(group.id, name, node)
-    return {"cores": task.cores, "memory_mb": task.memory_mb, "data_latency_ms": latency}
+    return {
+        "cores": task.cores,
+        "memory_mb": task.memory_mb,
+        "data_latency_ms": latency,
+        "checked": placement.checked.get(group.id, {}).get(name, 0.0),
+    }
+
+
+def _cost(cost: FragmentCost | None) -> FragmentCostModel | None:
+    return None if cost is None else FragmentCostModel.model_validate(msgspec.to_builtins(cost))
 
 
 def _moves(placement: PlacementPreview) -> list[PlannedMove]:

@@ -7,12 +7,13 @@ from analytics.insight_models import ExplainedStep, Explanation, Shared
 from analytics.plan.feeds import Feed
 from analytics.plan.nodes import Insight, Plan
 from analytics.plan.resumption import subplan, windows_of
+from analytics.plan.text import plan_text
 from analytics_enabler.deployments.model import Generation
+from analytics_enabler.explain.summary import plan_summary
 from analytics_enabler.explain.tree import tree_of
 from analytics_enabler.fragments import plans_of
 from analytics_enabler.groups import Group
 from analytics_enabler.optimizer import optimize
-from analytics_enabler.plan_text import plan_text
 from analytics_enabler.semantics import Checked, Sites, scope_of
 from mistbow.domains import DEFAULT_DOMAIN
 
@@ -52,12 +53,14 @@ def explain(checked: Checked, added: Sequence[Generation], plans: dict[Group, Pl
         return Explanation(problems=problems)
     plan = Plan(insights=tuple(each.definition.deployed(each.name, 0) for each in added))
     feeds = {each.name: feed for each in added if (feed := each.definition.feed) is not None}
+    shared = [found for each in plans.values() for found in _shared(each)]
     return Explanation(
         problems=problems,
+        summary=plan_summary(optimize(plan).plan, shared),
         ast=[tree_of(statement) for statement in checked.script.statements],
         plan=lines_of(plan, feeds),
         steps=[step for group in plans for step in _steps(group, added, feeds)],
-        shared=[shared for each in plans.values() for shared in _shared(each)],
+        shared=shared,
     )
 
 

@@ -2,7 +2,13 @@
 
 from collections.abc import Iterator
 
-from analytics.insight_models import ExplainedEdge, ExplainedGroup, ExplainedSaving, Explanation
+from analytics.insight_models import (
+    ExplainedEdge,
+    ExplainedGroup,
+    ExplainedSaving,
+    Explanation,
+    FragmentCostModel,
+)
 from analytics_enabler.explain.tree import tree_lines
 from grammar import render
 
@@ -10,6 +16,7 @@ from grammar import render
 def explanation_text(explanation: Explanation, queries: str) -> str:
     """Return an explanation of ``queries`` as text, with a heading above each part."""
     parts = [("Problems", [render(problem, queries) for problem in explanation.problems])]
+    parts.append(("Summary", explanation.summary))
     parts.append(("Syntax", [line for tree in explanation.ast for line in tree_lines(tree)]))
     parts.append(("Plan", explanation.plan))
     several = len({step.group for step in explanation.steps}) > 1
@@ -35,6 +42,11 @@ def _group(group: ExplainedGroup) -> Iterator[str]:
             where = f"{state} on {fragment.worker}, site {fragment.site}"
         yield f"{fragment.kind} {fragment.id}: {where}"
         yield f"  {', '.join(fragment.sources)} -> {fragment.target}"
+        for what, cost in (("estimated", fragment.estimated), ("measured", fragment.measured)):
+            if cost is not None:
+                yield f"  {what}: {_cost_text(cost)}"
+        if fragment.checked:
+            yield f"  checks the quality of {fragment.checked:.0%} of the points"
         # Partials have the same panes, so these are listed once.
         if fragment.plan != last_plan:
             yield from (f"  {line}" for line in fragment.plan)
@@ -50,6 +62,16 @@ def _group(group: ExplainedGroup) -> Iterator[str]:
     if group.refusals:
         yield "refused"
         yield from (f"  {refusal}" for refusal in group.refusals)
+
+
+def _cost_text(cost: FragmentCostModel) -> str:
+    parts = [
+        None if cost.cores is None else f"{cost.cores:.2g} cores",
+        None if cost.memory_mb is None else f"{cost.memory_mb:.0f} MB",
+        None if cost.points_per_s is None else f"reads {cost.points_per_s:.3g} rows/s",
+        None if cost.bytes_per_s is None else f"writes {_bytes(cost.bytes_per_s)}/s",
+    ]
+    return ", ".join(part for part in parts if part is not None)
 
 
 def _cost(group: ExplainedGroup) -> str:

@@ -12,7 +12,7 @@ from msgspec import UNSET
 from analytics.insight_models import ExplainedEdge
 from analytics.plan.fragments import Fragment, Merge, Partial, StreamLocation, Whole
 from analytics.plan.nodes import Pane
-from analytics_enabler.catalogue import SeriesLocation
+from analytics_enabler.catalogue import SeriesIndex
 from analytics_enabler.fragments import MERGE, Tasks, result_task
 from analytics_enabler.scheduling.driver.traffic import (
     POINT_BYTES,
@@ -34,7 +34,7 @@ class TrafficEstimates:
     fragment id -> bytes per second that the fragment writes; None if unknown.
     """
 
-    series: Sequence[SeriesLocation]
+    series: SeriesIndex
     rates: Mapping[StreamLocation, float]
     site_of: Callable[[str], str | None]
     measured: Callable[[str], float | None]
@@ -95,7 +95,7 @@ class TrafficEstimates:
         series = None
         if all(location.feed is UNSET for location in sources):
             sites = {location.site for location in sources}
-            series = [one for one in self.series if one.site in sites]
+            series = self.series.at(sites)
         points = sum(measured) if len(measured) == len(read) else None
         results = estimate_results(plan, series, points)
         return ExplainedEdge(
@@ -119,7 +119,7 @@ class TrafficEstimates:
                 1 if location.feed.metric else len({pane.source.metric for pane in panes})
             )
         here = self._series_at(location.site)
-        return rate * len(matching_series(panes, here)) / max(len(here), 1)
+        return rate * sum(matching_series(panes, here).values()) / max(len(here), 1)
 
     def points_sampled(self, location: StreamLocation, pane: Pane) -> float | None:
         """Return the maximum points per second that a sampled pane draws from a stream.
@@ -141,8 +141,8 @@ class TrafficEstimates:
             return None
         return rate / max(len(self._series_at(location.site)), 1)
 
-    def _series_at(self, site: str) -> list[SeriesLocation]:
-        return [one for one in self.series if one.site == site]
+    def _series_at(self, site: str) -> SeriesIndex:
+        return self.series.at({site})
 
 
 def _point_streams(tasks: Tasks) -> list[StreamLocation]:

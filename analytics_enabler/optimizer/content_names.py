@@ -33,6 +33,7 @@ def window_of(
     each_point: bool = False,
     start: int | None = None,
     at: At = msgspec.UNSET,
+    hold_ms: int | msgspec.UnsetType = msgspec.UNSET,
 ) -> Window:
     """Return the window over a pane.
 
@@ -42,8 +43,9 @@ def window_of(
     """
     shape = (size_ms, every_ms, offset_ms, each_point, *([] if start is None else [start]))
     phase = () if at is msgspec.UNSET else (at,)
+    hold = () if hold_ms is msgspec.UNSET else ("hold", hold_ms)
     return Window(
-        id=f"w-{fingerprint((pane.source, pane.by, *shape, *phase))}",
+        id=f"w-{fingerprint((pane.source, pane.by, *shape, *phase, *hold))}",
         pane=pane.id,
         size_ms=size_ms,
         every_ms=every_ms,
@@ -52,6 +54,7 @@ def window_of(
         each_point=each_point,
         start=start,
         at=at,
+        hold_ms=hold_ms,
     )
 
 

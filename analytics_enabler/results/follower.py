@@ -1,14 +1,14 @@
 """The follower of results: yields new results and revisions as they arrive."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
 from cachetools import FIFOCache
 
-from analytics_enabler.deployments.model import Deployment
+from analytics_enabler.deployments.model import Deployment, Generation
 from analytics_enabler.groups import Group
 from analytics_enabler.results.cursor import Since, Start, encode_cursor
 from analytics_enabler.results.selection import ResultSelection, select
@@ -40,6 +40,15 @@ class LatestRevisions:
         return True
 
 
+@dataclass(frozen=True, slots=True)
+class FollowedResult:
+    """A new result, in the form of the API; ``cursor``: where a follower resumes after it."""
+
+    cursor: str
+    generation: Generation
+    row: dict[str, Any]
+
+
 @dataclass(slots=True)
 class ResultFollower:
     """Follows the results of one deployment, or of one of its insights.
@@ -64,17 +73,22 @@ class ResultFollower:
         the last have the cursor of the chunk's start. Raises an error of a stream if a retry cannot
         resolve the error.
         """
+        async with aclosing(self.followed()) as results:
+            async for each in results:
+                yield each.cursor, each.row
+
+    async def followed(self) -> AsyncGenerator[FollowedResult, None]:
+        """Yield results as they arrive, each with its generation; see ``results``."""
         while True:
             try:
                 deployment = self.find()
             except NotFoundError:
                 return
-            async for cursor, row in self._until_amended(deployment):
-                yield cursor, row
+            async with aclosing(self._until_amended(deployment)) as results:
+                async for each in results:
+                    yield each
 
-    async def _until_amended(
-        self, deployment: Deployment
-    ) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+    async def _until_amended(self, deployment: Deployment) -> AsyncGenerator[FollowedResult, None]:
         selection = select(deployment, self.insight, self.caller)
         chunks: asyncio.Queue[tuple[Group, Chunk]] = asyncio.Queue(MAX_CHUNKS)
         readers = [
@@ -96,8 +110,8 @@ class ResultFollower:
                 if not self._is_current(deployment):
                     # The chunk lacks the rows of insights that were added meanwhile.
                     return
-                for cursor, row in self._new_rows(selection, group, chunk):
-                    yield cursor, row
+                for result in self._new_results(selection, group, chunk):
+                    yield result
                 self.starts[group.id] = chunk.position.next
         finally:
             await cancel_and_wait(readers)
@@ -123,15 +137,19 @@ class ResultFollower:
                 # The agent restarts, its site is unreachable, or the stream has no rows yet.
                 await asyncio.sleep(RETRY_S)
 
-    def _new_rows(
+    def _new_results(
         self, selection: ResultSelection, group: Group, chunk: Chunk
-    ) -> list[tuple[str, dict[str, Any]]]:
+    ) -> list[FollowedResult]:
         rows = [row for row in selection.visible(chunk.rows) if self._is_new(row)]
         # Only the last row advances the cursor, so that a cut within the chunk loses no row.
         before = encode_cursor(self.starts)
         after = encode_cursor({**self.starts, group.id: chunk.position.next})
         return [
-            (after if number == len(rows) else before, selection.shown(row))
+            FollowedResult(
+                after if number == len(rows) else before,
+                selection.generations[row["insight"]],
+                selection.shown(row),
+            )
             for number, row in enumerate(rows, start=1)
         ]
 

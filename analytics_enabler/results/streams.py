@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from analytics_enabler.groups import Group
+from analytics_enabler.results.cursor import Since
 from analytics_enabler.results.selection import ResultSelection
 from mistbow.client.agent import AsyncAgentClient
 from mistbow.errors import NotFoundError, UnavailableError
@@ -80,6 +81,20 @@ class ResultStreams:
                 )
             except NotFoundError:
                 # No result was written yet.
+                return RESULT_ROWS.empty_table()
+            return rows.table
+
+    async def computed_since(
+        self, group: Group, selection: ResultSelection, since: Since
+    ) -> pa.Table:
+        """Return the stored rows that were computed since a time, and possibly earlier rows."""
+        start = await self.since(group, since.time)
+        async with _reaching(group):
+            try:
+                rows = await self._at(group).read(
+                    group.results, start, match=selection.match, min_ts=selection.since + 1
+                )
+            except NotFoundError:
                 return RESULT_ROWS.empty_table()
             return rows.table
 

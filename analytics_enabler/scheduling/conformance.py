@@ -36,8 +36,8 @@ def problems(
     """Return what a scheduler does against the rules, for fixed scenarios; empty: nothing.
 
     ``make``: returns a new instance of the scheduler. Checked are: capacity, pinned tasks, the
-    options PLACEMENT_ON and DEDICATED, suspected nodes, determinism, and stability if nothing or
-    little changes.
+    options PLACEMENT_ON and DEDICATED, suspected and lost nodes, determinism, and stability if
+    nothing or little changes.
     """
     found = []
     for scenario in scenarios():
@@ -102,6 +102,21 @@ def _check(
         for task, nodes in _nodes(first).items():
             if _nodes(again).get(task) != nodes:
                 yield f"{'/'.join(task)} moves, although {change}"
+    yield from _after_a_loss(decide, scenario, first.placement)
+
+
+def _after_a_loss(
+    decide: Callable[[Sequence[Job], Fog, Placement], Decision],
+    scenario: Scenario,
+    current: Placement,
+) -> Iterator[str]:
+    """Yield what is wrong if one of the nodes of a placement is lost."""
+    for lost in sorted({at.node for at in current.assignments}):
+        left = scenario.fog.with_nodes(node for node in scenario.fog.nodes if node.name != lost)
+        again = decide(scenario.jobs, left, current)
+        yield from (
+            f"after the loss of {lost}: {each}" for each in violations(again, scenario.jobs, left)
+        )
 
 
 def _nodes(decision: Decision) -> dict[tuple[str, str], tuple[tuple[str, float], ...]]:

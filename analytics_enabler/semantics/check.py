@@ -21,6 +21,7 @@ from analytics_enabler.semantics.bind.references import (
 )
 from analytics_enabler.semantics.bind.values import Symbols
 from analytics_enabler.semantics.checks import Context, check_insight, check_points
+from analytics_enabler.semantics.checks.context import Values
 from analytics_enabler.semantics.checks.feeds import point_schema
 from analytics_enabler.semantics.definition import DEFAULT_SCHEDULER, Definition
 from analytics_enabler.semantics.diagnostics import (
@@ -31,6 +32,11 @@ from analytics_enabler.semantics.diagnostics import (
     head,
     nearest,
     warning,
+)
+from analytics_enabler.semantics.expand.bare_texts import (
+    KnownNames,
+    has_bare_names,
+    resolve_texts,
 )
 from analytics_enabler.semantics.expand.expansion import ExpandedInsight, expand
 from analytics_enabler.semantics.expand.feeds import Schemas, StreamName, feed_streams, origin
@@ -56,6 +62,11 @@ class ParsedText:
     def feed_streams(self) -> frozenset[StreamName]:
         """The streams that STREAM definitions in the text read as feeds: (site, stream) pairs."""
         return feed_streams(self.statements)
+
+    @property
+    def has_bare_names(self) -> bool:
+        """Whether the attributes of points decide what a bare name in a condition means."""
+        return has_bare_names(self.statements)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +107,8 @@ def check(
     scheduler: str = DEFAULT_SCHEDULER,
     deployed: Deployed | None = None,
     schemas: Schemas | None = None,
+    attributes: frozenset[str] | None = None,
+    values: Values | None = None,
 ) -> Checked:
     """Check a text; return its diagnostics and, if the text has no errors, its definitions.
 
@@ -103,12 +116,15 @@ def check(
     warnings. ``deployed``: the running insights, to which the text may refer. These three arguments
     are None if unknown. ``schemas``: stream -> columns, for the streams that feeds read; streams
     with unknown columns are omitted. ``scheduler``: the scheduler of insights that name no
-    scheduler.
+    scheduler. ``attributes``: the attributes that points have; bare names in comparisons that are
+    neither metrics nor attributes are texts. ``values``: the texts that attributes of recent points
+    have, for warnings.
     """
     try:
         parsed = parse_text(text) if isinstance(text, str) else text
-        context = Context(metrics, schemas or {}, sites, Suggestions())
-        return _Check(parsed, context, scheduler, deployed).run()
+        context = Context(metrics, schemas or {}, sites, Suggestions(), values or {})
+        names = KnownNames(metrics, attributes)
+        return _Check(parsed, context, scheduler, deployed, names).run()
     except RecursionError:  # the bounds on levels failed to predict the depth of the stack
         hint = "Divide this insight into several insights that refer to each other."
         problem = Diagnostic(1, 1, 0, "an insight of this text is nested too deeply", hint)
@@ -123,6 +139,7 @@ class _Check:
     context: Context
     scheduler: str
     deployed: Deployed | None
+    names: KnownNames
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
 
     def run(self) -> Checked:
@@ -147,7 +164,7 @@ class _Check:
 
         ``broken``: the names that statements with syntax errors may define.
         """
-        script = Script(self.parsed.statements)
+        script = resolve_texts(Script(self.parsed.statements), self.names, self.diagnostics)
         self.diagnostics.extend(_check_names(script))
         suggestions = self.context.suggestions
         insights = expand(script, self.context.schemas, self.diagnostics, suggestions, broken)

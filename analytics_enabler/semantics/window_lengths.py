@@ -11,6 +11,9 @@ MAX_MS = 366 * 86_400_000
 CURRENT_MS = 60_000
 """The age (ms) up to which a latest value is current; see ``current_ms``."""
 
+DEFAULT_TICKS = 60
+"""The number of ticks that a function over values of ticks has without a window."""
+
 WITHOUT_WINDOW = ACCUMULATED | {"LATEST"}
 """The functions whose window is determined by the insight's trigger, not by the call."""
 
@@ -25,6 +28,14 @@ They are used for windows that would have too many panes with the intervals of `
 
 _HOUR_MS = MILLIS["HOURS"]
 _ROUND_MS = (*reversed(SHORT_MS), *LONG_MS, 6 * _HOUR_MS, 12 * _HOUR_MS, 24 * _HOUR_MS)
+
+
+def series_ticks(size_ms: int | None, every_ms: int) -> int:
+    """Return the number of ticks in the window of a function over values of ticks.
+
+    ``size_ms``: the length of the window; None: the text gives none.
+    """
+    return DEFAULT_TICKS if size_ms is None else -(-size_ms // every_ms)
 
 
 def current_ms(every_ms: int) -> int:
@@ -50,9 +61,9 @@ def length_error(interval: ast.Interval, what: str) -> Diagnostic | None:
     )
 
 
-def fits(size_ms: int, step_ms: int) -> bool:
-    """Return whether a window consists of at most ``MAX_PANES`` panes of the width ``step_ms``."""
-    return size_ms <= step_ms * MAX_PANES
+def fits(size_ms: int, step_ms: int, panes: int = MAX_PANES) -> bool:
+    """Return whether a window consists of at most ``panes`` panes of the width ``step_ms``."""
+    return size_ms <= step_ms * panes
 
 
 def hint_at_points(size_ms: int) -> str:
@@ -75,7 +86,7 @@ def hint_at_ticks(size_ms: int, every_ms: int) -> str:
         step = _min_step(size_ms)
         window = _rounded_up(size_ms, step)
         return f"Choose, for example, a window of {window} and an EVERY of {in_words(step)}."
-    return f"Choose an EVERY of at least 1/{MAX_PANES} of the window, such as {in_words(step)}."
+    return f"Choose an EVERY of at least 1/{MAX_PANES:,} of the window, such as {in_words(step)}."
 
 
 def hint_at_a_time(size_ms: int) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import msgspec
 import numpy as np
 
-from analytics_enabler.scheduling.model.snapshot import Battery, Fog, Link, Node
+from analytics_enabler.scheduling.model.snapshot import Battery, Fog, Node
 from analytics_enabler.simulation.events import Event
 from analytics_enabler.simulation.topology import Topology
 
@@ -40,7 +40,8 @@ class Environment:
         self._failed: set[str] = set()
         self._empty: set[str] = set()
         self._attached = {name: self._attachment(name, home=True) for name in topology.mobile}
-        self._linked = self._with_links()
+        self._fixed = Fog(topology.nodes, topology.links)
+        self._linked = self._fixed.with_attached(self._attached)
 
     def apply(self, event: Event) -> None:
         """Change the fog by an event."""
@@ -85,7 +86,7 @@ class Environment:
         for name in movers:
             self._attached[name] = self._attachment(name)
         if movers:
-            self._linked = self._with_links()
+            self._linked = self._fixed.with_attached(self._attached)
 
     def _attachment(self, name: str, *, home: bool = False) -> tuple[str, float]:
         """Return (the site to which a mobile node is attached, the latency to it in ms)."""
@@ -94,16 +95,6 @@ class Environment:
         if home:
             region = self._nodes[name].region
         return hubs[region], float(self._rng.uniform(*_MOBILE_LATENCY_MS))
-
-    def _with_links(self) -> Fog:
-        links = list(self._topology.links)
-        for name, (site, latency_ms) in self._attached.items():
-            links.append(Link(source=name, target=site, latency_ms=latency_ms))
-            links.append(Link(source=site, target=name, latency_ms=latency_ms))
-        fog = Fog(self._topology.nodes, tuple(links))
-        # All fogs with these links share the latencies, which this computes.
-        fog.latency_ms(fog.nodes[0].site, fog.nodes[-1].site)
-        return fog
 
     def _at(self, node: Node, at_s: float) -> Node:
         changes: dict[str, object] = {}

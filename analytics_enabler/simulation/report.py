@@ -8,15 +8,7 @@ import numpy as np
 from rich.table import Table
 
 from analytics_enabler.simulation.engine import Simulation
-from analytics_enabler.simulation.metrics import Sample
-from mistbow.errors import InvalidRequestError
-
-_PANELS = (
-    ("latency_p90_ms", "latency p90 (ms)"),
-    ("power_w", "power of the fragments (W)"),
-    ("cost_per_hour", "cost per hour"),
-    ("quality", "checked share of the points"),
-)
+from analytics_enabler.simulation.plot import write_plot
 
 
 def table(simulations: Sequence[Simulation]) -> Table:
@@ -64,32 +56,5 @@ def write(simulations: Sequence[Simulation], folder: Path) -> list[Path]:
     written = [folder / "results.json", folder / "times.json", folder / "plot.svg"]
     for path, content in zip(written, (results, times), strict=False):
         path.write_bytes(msgspec.json.format(msgspec.json.encode(content)) + b"\n")
-    _plot(simulations, written[-1])
+    write_plot(simulations, written[-1])
     return written
-
-
-def _plot(simulations: Sequence[Simulation], path: Path) -> None:
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise InvalidRequestError(
-            "the plot needs matplotlib", hint="Install mistbow[simulation], or omit --out."
-        ) from None
-    figure = Figure(figsize=(10, 7), layout="constrained")
-    for axes, (name, label) in zip(figure.subplots(2, 2).flat, _PANELS, strict=True):
-        for each in simulations:
-            samples: Sequence[Sample] = each.result.samples
-            axes.step(
-                [sample.at_h for sample in samples],
-                [getattr(sample, name) for sample in samples],
-                where="post",
-                label=each.result.scenario.scheduler,
-            )
-        axes.set_xlabel("time (h)")
-        axes.set_ylabel(label)
-        axes.set_ylim(bottom=0)
-        axes.legend()
-    # Without a date and with a fixed salt, equal results give equal files.
-    with matplotlib.rc_context({"svg.hashsalt": "mistbow"}):
-        figure.savefig(path, metadata={"Date": None})

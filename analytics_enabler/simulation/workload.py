@@ -10,6 +10,7 @@ from analytics_enabler.scheduling.model.jobs import Job, Task, TaskStream
 from analytics_enabler.simulation.topology import Topology
 
 _INSIGHTS_PER_GROUP = 4
+_REGIONS_OF_GROUP = 5
 _CORES_PER_POINT = 2e-4
 _CHECK_CORE_S = 1e-4
 _POINTS_PER_S = (10.0, 500.0)
@@ -22,23 +23,28 @@ def simulated_jobs(
 ) -> tuple[Job, ...]:
     """Return the jobs of groups of insights, spread evenly over the regions of a fog.
 
-    Each group reads all sites with data of its region: a partial fragment for each site, and a
-    merge, whose results are stored at the hub of the region.
+    One half of the groups read the sites with data of a region, the other half a site of each of
+    several regions. Each site has a partial fragment, and each group a merge, whose results are
+    stored at the hub of the (first) region.
     """
     regions = sorted(topology.regions)
     groups = max(1, -(-insights // _INSIGHTS_PER_GROUP))
-    sizes = [len(each) for each in np.array_split(np.arange(insights), groups)]
-    return tuple(
-        _job(
-            f"group-{number:03d}",
-            topology.regions[regions[number % len(regions)]],
-            topology.hubs[regions[number % len(regions)]],
-            size,
-            scheduler,
-            rng,
-        )
-        for number, size in enumerate(sizes)
-    )
+    jobs = []
+    for number, each in enumerate(np.array_split(np.arange(insights), groups)):
+        region = regions[number % len(regions)]
+        sites: Sequence[str] = topology.regions[region]
+        if number % 2:
+            sites = _across_regions(topology, region, rng)
+        name, sink = f"group-{number:03d}", topology.hubs[region]
+        jobs.append(_job(name, sites, sink, len(each), scheduler, rng))
+    return tuple(jobs)
+
+
+def _across_regions(topology: Topology, region: str, rng: np.random.Generator) -> list[str]:
+    """Return a site of a region, and one of each of up to four other regions."""
+    others = rng.permutation(sorted(set(topology.regions) - {region}))
+    chosen = [region, *others[: _REGIONS_OF_GROUP - 1].tolist()]
+    return [str(rng.choice(topology.regions[name])) for name in chosen]
 
 
 def _job(

@@ -22,10 +22,11 @@ from analytics.plan.expressions import (
     Not,
     Or,
     Reduction,
+    TickSeries,
 )
 from analytics.plan.functions import UserOperator
 from analytics.plan.nodes import Insight, expressions_of
-from analytics_worker.evaluate.finalize import reduce_values
+from analytics_worker.evaluate.finalize import finalize_points, reduce_values
 from analytics_worker.evaluate.key_expressions import (
     constant,
     is_constant,
@@ -34,7 +35,13 @@ from analytics_worker.evaluate.key_expressions import (
     reads_windows,
     values_of_keys,
 )
-from analytics_worker.evaluate.keyed_values import NUMBER, TEXT, KeyedValues, group_values
+from analytics_worker.evaluate.keyed_values import (
+    NUMBER,
+    TEXT,
+    KeyedValues,
+    group_series,
+    group_values,
+)
 from analytics_worker.evaluate.measures import Measures
 from analytics_worker.evaluate.operator_failures import OperatorFailure, failure_of
 from analytics_worker.operators.geohash import geohash
@@ -65,7 +72,8 @@ class ExpressionEvaluator:
         calls = [
             (str(node.function), values.rows, values.result.problems)
             for node in expressions_of(insight)
-            if isinstance(node, Measure | Reduction) and isinstance(node.function, UserOperator)
+            if isinstance(node, Measure | Reduction | TickSeries)
+            and isinstance(node.function, UserOperator)
             if (values := self._evaluated.get(node)) is not None
         ]
         return failure_of(calls)
@@ -113,6 +121,8 @@ class ExpressionEvaluator:
                 return self._geohash(expression)
             case Reduction():
                 return self._reduction(expression)
+            case TickSeries():
+                return self._tick_series(expression)
             case Filtered():
                 operand = self.evaluate(expression.operand)
                 return operand.filter(self.holds(expression.condition, operand))
@@ -161,6 +171,26 @@ class ExpressionEvaluator:
         rows, lists = group_values(self.evaluate(node.operand), by)
         ticks = rows["tick"].to_pylist()
         return KeyedValues(rows, reduce_values(node.function, lists, node.parameters, ticks), by)
+
+    def _tick_series(self, node: TickSeries) -> KeyedValues:
+        by = frozenset(node.by)
+        given = [each for each in (node.operands, node.others) if each]
+        series = [
+            group_series([self.evaluate(one) for one in operands], node.step_ms, by)
+            for operands in given
+        ]
+        found = sorted(set(series[0]).intersection(*series))
+        windows = [[each[where] for each in series] for where in found]
+        ticks = [tick for tick, _ in found]
+        rows = pa.table(
+            {
+                "tick": pa.array(ticks, pa.int64()),
+                "key": pa.array([key for _, key in found], pa.string()),
+            }
+        )
+        return KeyedValues(
+            rows, finalize_points(node.function, windows, node.parameters, ticks), by
+        )
 
 
 def _floats(values: Any, rows: int) -> Floats:

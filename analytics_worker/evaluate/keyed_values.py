@@ -1,20 +1,23 @@
 """Values for each tick and key, and joins of values whose keys have different attributes."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from analytics.plan.expressions import Scalar
 from analytics_worker.evaluate.finalize import FunctionValues
+from analytics_worker.operators.points import Points
 from analytics_worker.panes.routing import key_of
 
 NUMBER, TEXT = pa.float64(), pa.string()
 
 _TICK_AND_KEY = ["tick", "key"]
+_IN_ORDER = [*_TICK_AND_KEY, "ts", "value"]
 _decoder = msgspec.json.Decoder(dict[str, Scalar | None])
 
 
@@ -90,6 +93,33 @@ def group_values(keyed: KeyedValues, by: Collection[str]) -> tuple[pa.Table, Any
     valid = rows.filter(pc.is_valid(keyed.values))
     groups = valid.group_by(_TICK_AND_KEY, use_threads=False).aggregate([("value", "list")])
     return groups.select(_TICK_AND_KEY), groups["value_list"]
+
+
+def group_series(
+    operands: Sequence[KeyedValues], step_ms: int, by: Collection[str]
+) -> dict[tuple[int, str], Points]:
+    """Return (tick, key) -> the series of the operands' values, sorted by (time, value).
+
+    ``operands``: the values of one expression at several ticks. A value of the n-th operand has the
+    time of its tick minus n * ``step_ms``. Keys have the attributes ``by``; missing values are no
+    points.
+    """
+    parts = []
+    for number, keyed in enumerate(operands):
+        rows = keyed.project(by).append_column("value", keyed.values)
+        rows = rows.append_column("ts", pc.subtract(rows["tick"], number * step_ms))
+        parts.append(rows.filter(pc.is_valid(keyed.values)))
+    found = pa.concat_tables(parts).sort_by([(name, "ascending") for name in _IN_ORDER])
+    groups = found.group_by(_TICK_AND_KEY, use_threads=False).aggregate(
+        [("ts", "list"), ("value", "list")]
+    )
+    columns = (groups[name].to_pylist() for name in ("tick", "key", "ts_list", "value_list"))
+    return {
+        (tick, key): Points(
+            np.array(ts, np.int64), np.array(values, np.float64), np.zeros(len(ts), np.int64)
+        )
+        for tick, key, ts, values in zip(*columns, strict=True)
+    }
 
 
 def attributes_of(keys: pa.DictionaryArray) -> list[dict[str, Scalar | None]]:

@@ -39,8 +39,9 @@ class _SampledWindow:
 
     A row is a sampled point, or represents several points that were not sampled (``values``: NaN).
     ``strata``: the number of the row's stratum. ``levels``: the predicted mean of this stratum; NaN
-    without a prediction. ``chances``: the sampling probabilities. ``lots``: the sampling keys.
-    ``seen``: the number of points that the row represents.
+    without a prediction. ``chances``: the sampling probabilities. ``seen``: the number of points
+    that the row represents. ``lots``: the sampling key of a sampled point; otherwise the greatest
+    value of the represented points, or, if ``seen`` is 0, the least value of those of another row.
     """
 
     ts: Ints
@@ -93,6 +94,8 @@ def _sample(window: _SampledWindow, sampling: ProbabilitySampling) -> Sample:
 
     Strata with few sampled points are merged, since their variance could not be estimated.
     """
+    # What a window over part of a sample leaves out is known: its values are extremes too.
+    extremes = np.where(np.isnan(window.values), window.lots, window.values)
     kept = ~np.isnan(window.values)
     if isinstance(sampling, FixedSize):
         periods = period_ends(window.ts, sampling.period_ms)
@@ -108,6 +111,7 @@ def _sample(window: _SampledWindow, sampling: ProbabilitySampling) -> Sample:
     strata = strata.ravel()
     counts = np.bincount(strata, weights=window.seen).astype(np.int64)
     levels = _levels(window, strata)
+    lows, highs = _extremes(extremes - levels, strata, kept)
     return Sample(
         counts,
         strata[kept],
@@ -115,7 +119,24 @@ def _sample(window: _SampledWindow, sampling: ProbabilitySampling) -> Sample:
         window.chances[kept],
         levels[kept],
         float(levels @ window.seen),
+        lows,
+        highs,
     )
+
+
+def _extremes(deviations: Floats, strata: Ints, kept: Bools) -> tuple[Floats, Floats]:
+    """Return the least and the greatest deviation of the points of each stratum that are not used.
+
+    NaN: unknown, or all points are used. ``deviations``: those of the values or, for rows without a
+    value, those of the extreme value in ``lot``.
+    """
+    size = int(strata.max(initial=-1)) + 1
+    lows, highs = np.full(size, np.inf), np.full(size, -np.inf)
+    np.minimum.at(lows, strata[~kept], deviations[~kept])
+    np.maximum.at(highs, strata[~kept], deviations[~kept])
+    # A row of an earlier version has no extreme: then NaN, which these functions pass on.
+    lows[~np.isfinite(lows)] = highs[~np.isfinite(highs)] = math.nan
+    return lows, highs
 
 
 def _merged_strata(window: _SampledWindow, kept: Bools) -> Ints:

@@ -48,10 +48,22 @@ _POSITION_ATTRIBUTES = {Whole: "corrected", Merge: "decided"}
 class LateDataScanner(Protocol):
     """Scans a stream for late data, in ascending order of positions.
 
-    ``next``: the position before which all rows are processed.
+    ``next``: the position before which all rows are processed. ``due``: insight uid -> the ticks
+    that scanned, unprocessed rows affect.
     """
 
     next: int
+    due: dict[str, list[TickSpan]]
+
+    @property
+    def corrected_until(self) -> int:
+        """The time (ms) such that all rows that arrived at an earlier frontier are processed."""
+        ...
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the stream has rows that the present scan does not reach."""
+        ...
 
     def scan(self, frontier: int) -> tuple[dict[str, list[TickSpan]], int] | None:
         """Return (insight uid -> the ticks that late data affect, the position after the scanned
@@ -93,14 +105,31 @@ class Corrector:
         self._stored_position = 0
         self._stopping = threading.Event()
         self._correcting: Mapping[str, int] = {}
+        self._ticks_due: Mapping[str, int] = {}
 
     @property
     def correcting(self) -> Mapping[str, int]:
-        """Insight uid -> the time (ms) since which late data change results of the insight.
+        """Insight uid -> the time (ms) since which results of the insight lack late data.
 
         All late data that has arrived is processed when it is empty.
         """
         return self._correcting
+
+    @property
+    def ticks_due(self) -> Mapping[str, int]:
+        """Insight uid -> the number of ticks whose results lack late data."""
+        return self._ticks_due
+
+    @property
+    def corrected_until(self) -> int:
+        """The time (ms) such that results have all rows that arrived at an earlier frontier.
+
+        The frontier is the frontier of the stream of the points. Results may still lack rows of
+        ``missing_sites``.
+        """
+        with self._lock:
+            is_complete = self._task is not None and self._former is None
+            return self._task.scanner.corrected_until if self._task and is_complete else 0
 
     @property
     def missing_sites(self) -> dict[str, int]:
@@ -176,15 +205,14 @@ class Corrector:
         # Between two multiples of its grain there is no tick to wait for.
         grain = task.fragment.grain_ms
         found = scanner.scan(frontier // grain * grain + grain - 1)
+        self._report(task, scanner.due)
         if found is None:
-            self._correcting = {}
             return False
         touched, position = found
         # A scanner of the former fragment may find insights that this one does not have.
         uids = {insight.uid for insight in task.fragment.plan.insights}
         spans = {uid: each for uid, each in touched.items() if uid in uids}
-        now = system_clock()
-        self._correcting = {**dict.fromkeys(spans, now), **self._correcting}
+        is_behind = scanner.is_behind
         spans = self._correct_states(task, spans, frontier)
         for cluster in cluster_spans(spans, task.fragment.plan):
             for piece in self._split_by_rows(task, cluster):
@@ -200,7 +228,21 @@ class Corrector:
                 is_far = position >= self._stored_position + _POSITION_STEP
                 if spans or isinstance(task.fragment, Merge) or is_far:
                     self._store_position(task, position)
+        if not is_behind:
+            self._report(task, scanner.due)
         return bool(spans)
+
+    def _report(self, task: _CorrectionTask, due: Mapping[str, list[TickSpan]]) -> None:
+        """Set what ``correcting`` and ``ticks_due`` return; ``due``: the ticks to correct."""
+        periods = {insight.uid: insight.every_ms for insight in task.fragment.plan.insights}
+        counts = {
+            uid: sum((span.last - span.first) // periods[uid] + 1 for span in spans)
+            for uid, spans in due.items()
+            if uid in periods
+        }
+        now, before = system_clock(), self._correcting
+        self._correcting = {uid: before.get(uid, now) for uid in counts}
+        self._ticks_due = counts
 
     def _correct_states(
         self, task: _CorrectionTask, spans: dict[str, list[TickSpan]], frontier: int

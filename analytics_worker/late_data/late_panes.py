@@ -28,7 +28,9 @@ class LatePaneScanner:
 
     Decisions before the position ``next`` are processed. ``presence``: the gaps of sites after the
     processed decisions. ``pending``: the decisions that are read, but not processed. ``head``: the
-    position after the last decision that was read.
+    position after the last decision that was read. ``due``: the ticks that the pending decisions
+    affect. ``later_due``: those of them that cannot be corrected yet. ``complete_until``: the time
+    (ms) up to which results were complete before the last decision was read.
     """
 
     agent: AgentClient
@@ -37,6 +39,22 @@ class LatePaneScanner:
     presence: Presence = field(default_factory=Presence)
     pending: list[SiteDecision] = field(default_factory=list)
     head: int = 0
+    due: dict[str, list[TickSpan]] = field(default_factory=dict)
+    later_due: dict[str, list[TickSpan]] = field(default_factory=dict)
+    complete_until: int = 0
+
+    @property
+    def corrected_until(self) -> int:
+        """The time (ms) before which no pane is due that results lack, except for missing sites.
+
+        The panes of a pending decision were read when the windows up to its time had closed.
+        """
+        return min((self.complete_until, *(each.ts for each in self.pending)))
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether decisions are pending."""
+        return bool(self.pending)
 
     def scan(self, frontier: int) -> tuple[dict[str, list[TickSpan]], int] | None:
         """Return (insight uid -> the ticks that the next decisions affect, the next position to
@@ -45,15 +63,16 @@ class LatePaneScanner:
         Return None if there is no next decision, or if results are not yet complete up to the
         affected ticks. ``frontier``: the time (ms) up to which results are complete.
         """
-        if not self.pending:
-            self._read()
+        self._read()
+        grain = self.fragment.grain_ms
+        self.complete_until = max(self.complete_until, frontier // grain * grain)
         presence = Presence(list(self.presence.gaps))
         of_windows: dict[str, set[TickSpan]] = {}
+        waiting: dict[str, set[TickSpan]] = {}
         ready = 0
-        for decision in self.pending[:_MAX_DECISIONS]:
+        for number, decision in enumerate(self.pending[:_MAX_DECISIONS]):
             gap = presence.open_gap(decision.site)
-            if _ready_at(decision) > frontier:
-                break
+            is_ready = ready == number and _ready_at(decision) <= frontier
             match decision.decision:
                 case Late(spans):
                     found = self._late_windows(spans)
@@ -62,13 +81,16 @@ class LatePaneScanner:
                 case _:
                     found = {}
             for window, some in found.items():
-                of_windows.setdefault(window, set()).update(some)
+                (of_windows if is_ready else waiting).setdefault(window, set()).update(some)
             presence.apply([decision])
-            ready += 1
+            ready += is_ready
+        plan = self.fragment.plan
+        touched = dict(spans_of_insights(plan, of_windows))
+        self.later_due = dict(spans_of_insights(plan, waiting))
+        self.due = {**self.later_due, **touched}
         if not ready:
             return None
-        position = self.head - len(self.pending) + ready
-        return dict(spans_of_insights(self.fragment.plan, of_windows)), position
+        return touched, self.head - len(self.pending) + ready
 
     def move_to(self, position: int) -> None:
         """Continue the scan at a position; the decisions before the position count as processed."""
@@ -76,16 +98,17 @@ class LatePaneScanner:
         self.presence.apply(self.pending[:ready])
         del self.pending[:ready]
         self.next = max(self.next, position)
+        self.due = self.later_due
 
     def _read(self) -> None:
         location = self.fragment.decisions
         rows = self.agent.at(location.site).read(location.stream, self.head)
-        decisions = list(from_rows(rows.table))
+        self.pending += from_rows(rows.table)
         # A claim takes a position but has no row: positions are counted from the end.
         self.head = rows.position.next
-        done = max(0, len(decisions) - max(0, self.head - self.next))
-        self.presence.apply(decisions[:done])
-        self.pending = decisions[done:]
+        done = max(0, len(self.pending) - max(0, self.head - self.next))
+        self.presence.apply(self.pending[:done])
+        del self.pending[:done]
 
     def _late_windows(self, spans: tuple[LateSpan, ...]) -> dict[str, set[TickSpan]]:
         plan = self.fragment.plan
@@ -96,7 +119,7 @@ class LatePaneScanner:
                 # A pane of another version of the plan may be in every window of this one.
                 if span.pane in panes and window.pane != span.pane:
                     continue
-                size = window.span_ms - panes.get(span.pane, 1)
+                size = window.span_ms + window.held_ms - panes.get(span.pane, 1)
                 first, last = span.first + window.offset_ms, span.last + window.offset_ms
                 ticks = closed_ticks(first, last, span.due, size + 1, window.ticks)
                 of_windows.setdefault(window.id, set()).update(ticks)

@@ -1,7 +1,7 @@
 """Finds the late points of one site, and the ticks that these points affect."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 import pyarrow as pa
@@ -33,6 +33,8 @@ class LatePointScanner:
     fragment: Whole
     next: int
     goal: Offset | None = None
+    due: dict[str, list[TickSpan]] = field(default_factory=dict)
+    corrected_until: int = 0
     until: int | None = None
 
     @property
@@ -53,23 +55,35 @@ class LatePointScanner:
         (ms) up to which results are complete.
         """
         source = self.fragment.source
-        site = self.agent.at(source.site)
         if self.goal is None:
-            self.goal = site.offset(source.stream, self.next, _MAX_ROWS)
-        if frontier < self.goal.frontier:
-            return None
-        end = self.goal.next if self.until is None else min(self.goal.next, self.until)
-        if source.feed is not msgspec.UNSET:
-            return {}, end  # agents find late rows in their own points only
-        match = select_metrics(metrics_needed(self.fragment.plan.panes))
-        late = site.read(
-            source.stream, self.next, end, match=match, columns=COLUMNS, late=True
-        ).table
-        return touched_ticks(late, self.fragment.plan), end
+            goal = self.agent.at(source.site).offset(source.stream, self.next, _MAX_ROWS)
+            self.due = self._affected_ticks(self._end(goal))
+            self.goal = goal
+        return None if frontier < self.goal.frontier else (self.due, self._end(self.goal))
 
     def move_to(self, position: int) -> None:
         """Continue the scan at a position; the rows before the position count as processed."""
-        self.next, self.goal = position, None
+        if self.goal is not None and position == self.goal.next:
+            self.corrected_until = self.goal.frontier
+        self.next, self.goal, self.due = position, None, {}
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the stream has rows after the goal of the present scan."""
+        return self.goal is not None and self.goal.next < self.goal.head
+
+    def _end(self, goal: Offset) -> int:
+        return goal.next if self.until is None else min(goal.next, self.until)
+
+    def _affected_ticks(self, end: int) -> dict[str, list[TickSpan]]:
+        source = self.fragment.source
+        if source.feed is not msgspec.UNSET:
+            return {}  # agents find late rows in their own points only
+        match = select_metrics(metrics_needed(self.fragment.plan.panes))
+        late = self.agent.at(source.site).read(
+            source.stream, self.next, end, match=match, columns=COLUMNS, late=True
+        )
+        return touched_ticks(late.table, self.fragment.plan)
 
 
 def touched_ticks(late: pa.Table, plan: Plan) -> dict[str, list[TickSpan]]:
@@ -95,4 +109,4 @@ def touched_ticks(late: pa.Table, plan: Plan) -> dict[str, list[TickSpan]]:
 
 def _closed(window: Window, ts: int, due: int) -> Iterator[TickSpan]:
     shifted = ts + window.offset_ms
-    return closed_ticks(shifted, shifted, due, window.span_ms, window.ticks)
+    return closed_ticks(shifted, shifted, due, window.span_ms + window.held_ms, window.ticks)

@@ -127,10 +127,12 @@ def load_of(runner: FragmentRunner, frontiers: Mapping[StreamLocation, int]) -> 
     frontiers_read = [
         frontiers[location] for location in sources_of(fragment) if location in frontiers
     ]
+    # Of two queries, the second one catches up to replace the first.
+    is_starting = done is None or runner.queries > 1
     if done is None or not frontiers_read:
-        return FragmentLoad(fragment.salience, grain_ms=fragment.grain_ms)
+        return FragmentLoad(fragment.salience, grain_ms=fragment.grain_ms, is_starting=is_starting)
     lag_ms = overdue_ms(fragment, done, frontiers_read)
-    return FragmentLoad(fragment.salience, done, lag_ms, fragment.grain_ms)
+    return FragmentLoad(fragment.salience, done, lag_ms, fragment.grain_ms, is_starting)
 
 
 def overdue_ms(fragment: Fragment, done: int, frontiers: Collection[int]) -> int:

@@ -21,7 +21,9 @@ class SheddingLimits:
     most ``max_grain_ms``). A lagging query catches up if its lag shrinks by at least ``gain``
     seconds per second. Whether a query catches up is decided after ``watch_s``, or after
     ``patience_s`` if no batch has ended. A shed fragment is resumed after ``rest_s`` without a lag;
-    repeated shedding doubles this period, up to ``max_rest_s``.
+    repeated shedding doubles this period, up to ``max_rest_s``. While a query starts, and for
+    ``settle_s`` after that, no fragment is shed: a start takes all cores for a while. The start of
+    a query counts for at most ``start_s``.
     """
 
     lag_ms: int = 3000
@@ -31,6 +33,8 @@ class SheddingLimits:
     gain: float = 0.2
     rest_s: float = 30.0
     max_rest_s: float = 900.0
+    start_s: float = 60.0
+    settle_s: float = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +43,14 @@ class FragmentLoad:
 
     ``done``: the time (ms since the epoch) up to which results are complete. ``lag_ms``: for how
     long the next results have been overdue. ``grain_ms``: the interval at which results can be due.
+    ``is_starting``: whether a query of the fragment starts or catches up.
     """
 
     salience: int
     done: int = 0
     lag_ms: int = 0
     grain_ms: int = 0
+    is_starting: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,8 @@ class LoadShedder:
         self._lagging_since: dict[str, float] = {}
         self._quiet_since = self._clock()
         self._resumed_at: float | None = None
+        self._starting_since: dict[str, float] = {}
+        self._settled_at = self._clock()
         self.floor = 0
 
     def update(self, loads: Mapping[str, FragmentLoad]) -> None:
@@ -82,6 +90,10 @@ class LoadShedder:
             self._resume(now, levels)
             return
         overloaded = self._is_overloaded(now, loads)
+        if self._is_start(now, loads):
+            # What lags now may catch up as soon as the cores are free.
+            self._samples = {}
+            return
         if overloaded and len(running) > 1:
             self._shed(now, running[1])
         elif self.floor and not self._lagging_since and now - self._quiet_since >= self._rest_s:
@@ -95,6 +107,14 @@ class LoadShedder:
         since = self._lagging_since.get(id)
         seconds = 0.0 if since is None else self._clock() - since
         return seconds if seconds >= self._limits.watch_s else None
+
+    def _is_start(self, now: float, loads: Mapping[str, FragmentLoad]) -> bool:
+        """Return whether a query starts, or has started just now."""
+        starting = [id for id, load in loads.items() if load.is_starting]
+        self._starting_since = {id: self._starting_since.get(id, now) for id in starting}
+        if any(now - since < self._limits.start_s for since in self._starting_since.values()):
+            self._settled_at = now + self._limits.settle_s
+        return now < self._settled_at
 
     def _is_overloaded(self, now: float, loads: Mapping[str, FragmentLoad]) -> bool:
         """Return whether a running query lags and does not catch up."""

@@ -75,6 +75,11 @@ class MemoryBudget:
         return self._reading.free_mb - self._error_reserve_mb - self._handover_mb * self._excess
 
     @property
+    def used_mb(self) -> float:
+        """The memory (MB) that the worker uses now beyond that of an idle worker."""
+        return max(self._reading.own_mb - self._idle_mb, 0.0)
+
+    @property
     def has_handover_memory(self) -> bool:
         """Whether a second query can start beside the running query of a fragment."""
         return self.free_mb >= -_HANDOVER_TOLERANCE_MB

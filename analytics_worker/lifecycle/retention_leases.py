@@ -46,6 +46,7 @@ class RetentionLeases:
         self._agent = agent
         self._fragments = fragments
         self._leases: dict[tuple[str, StreamLocation], tuple[_LeaseTerms, float]] = {}
+        self._failures: dict[tuple[str, StreamLocation], str] = {}
 
     def renew(self) -> None:
         """Request missing leases and renew expiring leases; the next call retries failures."""
@@ -56,6 +57,7 @@ class RetentionLeases:
             for location, retain_ms in retention_needs(fragment)
         }
         self._leases = {key: lease for key, lease in self._leases.items() if key in needed}
+        self._failures = {key: why for key, why in self._failures.items() if key in needed}
         for (holder, location), terms in needed.items():
             lease = self._leases.get((holder, location))
             if lease is not None and lease[0] == terms and now - lease[1] < _RENEWAL_S:
@@ -65,12 +67,18 @@ class RetentionLeases:
                     location.stream, holder, terms.retain_ms, _EXPIRY_MS, terms.metrics
                 )
             except MistbowError as error:
-                log.info(
-                    "retention_lease_failed", stream=location.stream, site=location.site,
-                    reason=error.message,
-                )  # fmt: skip
+                self._note_failure(holder, location, error.message)
                 continue
             self._leases[holder, location] = (terms, now)
+            self._failures.pop((holder, location), None)
+
+    def _note_failure(self, holder: str, location: StreamLocation, reason: str) -> None:
+        """Log a failure, unless the last request for this lease has failed for the same reason."""
+        if self._failures.get((holder, location)) != reason:
+            self._failures[holder, location] = reason
+            log.info(
+                "retention_lease_failed", stream=location.stream, site=location.site, reason=reason
+            )
 
 
 def metrics_of(fragment: Fragment) -> tuple[str, ...]:

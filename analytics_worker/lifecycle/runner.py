@@ -1,10 +1,10 @@
 """The runner of a fragment: a state machine that starts, replaces, sheds and resumes a query.
 
 A changed fragment starts as a second query while the first query still runs. The second query
-begins at an earlier position and takes over when it has caught up, so results never pause. The two
-queries write under the same epoch, so the stream may contain a result twice. Readers use the row
-that was written first. The results of the two queries differ only if one query reads a site that
-the other query does not read.
+begins at an earlier position, and takes over when it has caught up and closed a tick (``Trial``),
+so results never pause. The two queries write under the same epoch, so the stream may contain a
+result twice. Readers use the row that was written first. The results of the two queries differ
+only if one query reads a site that the other query does not read.
 
 If the first query runs on another worker, the second query starts without epochs of its own
 (``QueryLease``). When it has caught up, its runner claims the streams, and this fences the first
@@ -32,7 +32,9 @@ from analytics_worker.lifecycle.runner_state import (
     RunnerState,
     Shed,
     Stop,
+    Trial,
 )
+from analytics_worker.lifecycle.silence import SilenceMonitor
 from analytics_worker.lifecycle.start import record_joined_sites, start, state_access_of
 from analytics_worker.lifecycle.start_slot import StartSlot
 from analytics_worker.lifecycle.target_writer import TargetWriter, read_positions
@@ -47,23 +49,20 @@ from mistbow.telemetry import get_logger
 
 log = get_logger(__name__)
 
-_OBSERVE_PERIOD_S = 0.2
 _RETRY_PAUSES_S = (1.0, 2.0, 4.0, 8.0)
 _STOP_PAUSE_S = 1.0
 """The time after which a query is stopped again, if its stop has raised an error."""
-
 _LAST_STOP_PAUSES_S = (0.1, 0.3, 1.0)
 """The times after which a stopped runner tries again to stop a query; then it gives up."""
-
+_TRIAL_S = 10.0
+"""The time after its start in which a candidate must close a tick before it replaces a query."""
 _OUTDATED_PATIENCE_S = 60.0
 """The time in which an outdated candidate may still take over."""
 
 _MIN_CORRECTION_PAUSE_S = 1.0
 _MAX_CORRECTION_PAUSE_S = 10.0
 _FAILURES_REPORTED = 3
-"""The number of consecutive failures after which a fragment is reported as failed, and still
-retried.
-"""
+"""The number of consecutive failures after which a fragment is reported as failed."""
 
 
 class FragmentRunner:
@@ -77,6 +76,7 @@ class FragmentRunner:
         self._slot = slot
         self._target = TargetWriter(agent)
         self._corrector = Corrector(library, agent)
+        self._silence = SilenceMonitor(agent)
         self._accepted = Accept(fragment)
         self._progress = RunnerProgress(self._accepted)
         self._load = LoadStatus()
@@ -84,6 +84,7 @@ class FragmentRunner:
         self._retry_at = 0.0
         self._outdated_patience_s = _OUTDATED_PATIENCE_S
         self._abandon_at = 0.0
+        self._trial = Trial(0, 0.0)
         self._unstopped: list[EngineQuery] = []
         self._stop_again_at = 0.0
         self._commands: SimpleQueue[Command] = SimpleQueue()
@@ -101,6 +102,7 @@ class FragmentRunner:
 
     def start(self) -> None:
         """Start the threads."""
+        self._commands.put(Observe())
         self._thread.start()
         self._corrections.start()
 
@@ -108,6 +110,7 @@ class FragmentRunner:
         """Replace the fragment by a new version; a fenced runner claims the target stream again."""
         self._accepted = Accept(fragment)
         self._commands.put(self._accepted)
+        self._commands.put(Observe())
 
     def set_load(self, load: LoadStatus) -> None:
         """Set the load status; shed or resume the fragment accordingly."""
@@ -146,9 +149,7 @@ class FragmentRunner:
 
     @property
     def done(self) -> int | None:
-        """The time (ms since the epoch) up to which results are complete; None: the fragment is
-        still starting.
-        """
+        """The time (ms) up to which results are complete; None: the fragment is starting."""
         progress = self._progress
         if progress.active is not None:
             return progress.active.frontier
@@ -176,9 +177,14 @@ class FragmentRunner:
             rows_written=self._target.rows,
             bytes_written=self._target.bytes,
             spent_ms=dict(counts.spent_ms),
+            cpu_s=counts.cpu_s,
+            rows_read=counts.rows_read,
             troubles=dict(self._operator_failures()),
+            silent=dict(self._silence.reasons),
             missing=self._corrector.missing_sites,
             correcting=dict(self._corrector.correcting),
+            corrections_due=dict(self._corrector.ticks_due),
+            corrected_until=self._corrector.corrected_until,
         )
 
     def _reported_state(self, progress: RunnerProgress) -> FragmentState:
@@ -210,6 +216,8 @@ class FragmentRunner:
         self._library.set_salience(None)
         with suppress(FencedError):  # the runner notices it too
             self._corrector.step(progress.frontier)
+        with suppress(MistbowError):
+            self._silence.check(progress.active.fragment, progress.frontier)
         seconds = time.monotonic() - began
         return min(max(_MIN_CORRECTION_PAUSE_S, 4 * seconds), _MAX_CORRECTION_PAUSE_S)
 
@@ -229,7 +237,7 @@ class FragmentRunner:
         """Execute commands until the runner is stopped, or the library has died."""
         while self._progress.state is not RunnerState.STOPPED:
             try:
-                command: Command = self._commands.get(timeout=_OBSERVE_PERIOD_S)
+                command: Command = self._commands.get(timeout=self._progress.observe_period_s)
             except Empty:
                 command = Observe()
             try:
@@ -280,9 +288,7 @@ class FragmentRunner:
             self._start_or_hand_over()
 
     def _observe_queries(self) -> None:
-        """Update the progress of both queries; a query that has failed is ended, the other query is
-        not.
-        """
+        """Update the progress of both queries; end a query that has failed, but not the other."""
         for query in self._progress.queries:
             if self._progress.state is RunnerState.FENCED:
                 return
@@ -324,7 +330,9 @@ class FragmentRunner:
             return
         if candidate.lease.epochs is None and self._may_claim(candidate):
             self._claim(candidate.fragment, candidate.lease)
-        if candidate.lease.epochs is not None and self._has_caught_up(candidate):
+        has_passed = progress.active is None or self._trial.is_passed(candidate)
+        is_owner = candidate.lease.epochs is not None
+        if is_owner and has_passed and self._progress.has_caught_up(candidate):
             self._hand_over(candidate)
 
     def _is_accepted(self, query: EngineQuery | None) -> bool:
@@ -353,6 +361,7 @@ class FragmentRunner:
             self._target.renew_leases()
         target = self._target.leases.describe_target(fragment)
         self._progress = replace(self._progress, frontier=max(target.frontier, 0))
+        self._trial = Trial(self._progress.frontier, time.monotonic() + _TRIAL_S)
         self._library.set_salience(fragment.salience)
         lease = QueryLease.create(self._agent.url, fragment.target, scratch_folder())
         try:
@@ -375,10 +384,10 @@ class FragmentRunner:
         """Return whether a query without epochs has caught up, or cannot continue without them."""
         if candidate.lease.is_requested:
             return True
-        if not self._has_caught_up(candidate):
+        if not self._progress.has_caught_up(candidate):
             return False
         self._read_frontier(candidate.fragment)
-        return self._has_caught_up(candidate)
+        return self._progress.has_caught_up(candidate)
 
     def _claim(self, fragment: Fragment, lease: QueryLease) -> None:
         """Claim the streams of a fragment for a query, which fences the query of another runner."""
@@ -392,14 +401,6 @@ class FragmentRunner:
     def _read_frontier(self, fragment: Fragment) -> None:
         target = self._agent.at(fragment.target.site).info(fragment.target.stream)
         self._progress = replace(self._progress, frontier=max(target.frontier, 0))
-
-    def _has_caught_up(self, candidate: EngineQuery) -> bool:
-        """Return whether a query has written all results up to the frontier of the target."""
-        active = self._progress.active
-        frontier = max(0 if active is None else active.frontier, self._progress.frontier)
-        # Other ticks may have moved the frontier further: it closes multiples of its own grain.
-        grain = candidate.fragment.grain_ms
-        return candidate.frontier >= max(frontier // grain * grain, 1)
 
     def _hand_over(self, candidate: EngineQuery) -> None:
         """Make the candidate the active query, and end the query that was active before."""

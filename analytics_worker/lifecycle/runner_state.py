@@ -9,6 +9,7 @@
     any state -> STOPPED        final
 """
 
+import time
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
@@ -28,6 +29,11 @@ class LoadStatus:
     lag_ms: int = 0
     lagging_since: int | None = None
     shed_since: int | None = None
+
+
+_OBSERVE_PERIOD_S = 0.2
+_CATCH_UP_PERIOD_S = 0.05
+"""The period of observations while results may wait for the next observation."""
 
 
 class RunnerState(Enum):
@@ -82,6 +88,23 @@ Command = Accept | Shed | Resume | Observe | Stop
 
 
 @dataclass(frozen=True, slots=True)
+class Trial:
+    """The period after the start of a candidate in which it must close a tick to take over.
+
+    A query that has only read may still fail when it evaluates its first tick. After the period, a
+    candidate takes over without a tick: two queries need too much memory to wait for a long EVERY.
+    ``frontier``: the frontier (ms) at the start. ``until``: the end, on the monotonic clock (s).
+    """
+
+    frontier: int
+    until: float
+
+    def is_passed(self, candidate: EngineQuery) -> bool:
+        """Return whether the candidate has closed a tick, or the period has ended."""
+        return candidate.frontier > self.frontier or time.monotonic() >= self.until
+
+
+@dataclass(frozen=True, slots=True)
 class RunnerProgress:
     """The immutable progress of a runner; only the runner's thread replaces the object.
 
@@ -110,6 +133,20 @@ class RunnerProgress:
     def queries(self) -> list[EngineQuery]:
         """The queries that run now."""
         return [query for query in (self.active, self.candidate) if query is not None]
+
+    @property
+    def observe_period_s(self) -> float:
+        """The time (s) until the next observation: short while a query is to start or catch up."""
+        is_waiting = self.state is RunnerState.WAITING and not self.failures
+        is_urgent = is_waiting or self.candidate is not None
+        return _CATCH_UP_PERIOD_S if is_urgent else _OBSERVE_PERIOD_S
+
+    def has_caught_up(self, candidate: EngineQuery) -> bool:
+        """Return whether a query has written all results up to the frontier of the target."""
+        frontier = max(0 if self.active is None else self.active.frontier, self.frontier)
+        # Other ticks may have moved the frontier further: it closes multiples of its own grain.
+        grain = candidate.fragment.grain_ms
+        return candidate.frontier >= max(frontier // grain * grain, 1)
 
     def with_queries(
         self, active: EngineQuery | None, candidate: EngineQuery | None

@@ -9,20 +9,26 @@ from contextlib import suppress
 from urllib.parse import quote
 
 import msgspec
+import pyarrow as pa
 
 from analytics.operators.registry import installed
-from analytics.plan.fragments import Fragment, Merge, Partial, fragment_from_json
+from analytics.plan.fragments import Fragment, Merge, Partial, Whole, fragment_from_json
 from analytics.plan.logical_operators import operators_of, user_operators_of
 from analytics.plan.orders import Order, OrderAnswer, surplus
+from analytics.plan.preview import PreviewOrder
 from analytics.plan.status import FragmentStatus
 from analytics_worker.lifecycle.announcer import Announcer, announcement
+from analytics_worker.lifecycle.calibration import calibrated_speed
 from analytics_worker.lifecycle.capacity_monitor import CapacityMonitor
 from analytics_worker.lifecycle.control_groups import oom_kills
+from analytics_worker.lifecycle.cpu_accounting import CpuAccounting
 from analytics_worker.lifecycle.domains import Domains
 from analytics_worker.lifecycle.kill_record import KillRecord
 from analytics_worker.lifecycle.lag_monitor import LagMonitor
 from analytics_worker.lifecycle.load_shedding import LoadShedder
-from analytics_worker.lifecycle.node_facts import with_battery
+from analytics_worker.lifecycle.node_facts import NodeFacts, with_battery, with_facts
+from analytics_worker.lifecycle.preview import compute_preview
+from analytics_worker.lifecycle.quality_checks import QualityChecks
 from analytics_worker.lifecycle.retention_leases import RetentionLeases
 from analytics_worker.lifecycle.runner import FragmentRunner
 from analytics_worker.lifecycle.start_slot import StartSlot
@@ -49,6 +55,9 @@ _CHECK_PERIOD_S = 1.0
 _MAX_STOPS = 8
 """The maximum number of fragments of an order that are stopped at the same time."""
 
+_PREVIEW_WAIT_S = 10.0
+"""The maximum time (s) for which a preview waits for another one."""
+
 StartLibrary = Callable[[WorkerSettings], StreamingLibrary]
 """A function that starts the streaming library of a worker; the start takes seconds."""
 
@@ -68,19 +77,24 @@ class AnalyticsWorker:
         self._capacity = CapacityMonitor(
             self._fragments, self._queries, KillRecord(record, oom_kills, system_clock)
         )
+        self._cpu = CpuAccounting(self._measured_cpu_s)
+        self._speed: float | None = None
+        self._facts = NodeFacts(self._agent, settings)
         self._announcer = Announcer(self._agent, announcement(settings), self._with_measures)
         self._retention_leases = RetentionLeases(self._agent, self._fragments)
         self._library: StreamingLibrary | None = None
         self._runners: dict[str, FragmentRunner] = {}
         self._slot = StartSlot(self._capacity.has_handover_memory)
+        self._quality = QualityChecks(self._agent, self._fragments, settings.node)
         self._lag_monitor = LagMonitor(self._agent, self._running, LoadShedder())
         self._lock = threading.Lock()
         self._order_lock = threading.Lock()
+        self._previewing = threading.Lock()
         self._domains = Domains()
         self._checks = PeriodicThread(
             self._watch, Schedule("worker_check", _CHECK_PERIOD_S, delay_s=_CHECK_PERIOD_S)
         )
-        self._threads = (self._announcer, self._lag_monitor, self._checks)
+        self._threads = (self._announcer, self._lag_monitor, self._checks, self._quality)
 
     def start(self) -> None:
         """Start the library and the periodic tasks, then warm up the library while fragments may
@@ -105,13 +119,24 @@ class AnalyticsWorker:
             # The first results only take longer.
             log.warning("spark_warm_up_failed", reason=str(error)[:500])
         self._capacity.note_warm()
+        self._cpu.start()
+        self._calibrate()
+
+    def _calibrate(self) -> None:
+        node = quote(self._settings.node, safe="")
+        try:
+            self._speed = calibrated_speed(self._settings.home / f"calibration-{node}.json")
+        except OSError as error:
+            log.warning("worker_calibration_failed", reason=str(error))
 
     def _with_measures(self, worker: Worker) -> Worker:
-        return with_battery(self._capacity.announced(worker), self._settings, system_clock())
+        measured = msgspec.structs.replace(self._capacity.announced(worker), speed=self._speed)
+        facts = self._facts.current()
+        return with_battery(with_facts(measured, facts), facts, system_clock())
 
     def stop(self) -> None:
         """Stop all fragments and the library."""
-        for thread in (*self._threads, self._capacity):
+        for thread in (*self._threads, self._capacity, self._cpu):
             thread.stop()
         for runner in self._running():
             runner.stop()
@@ -153,6 +178,7 @@ class AnalyticsWorker:
                     refused[fragment_id] = ". ".join(filter(None, (error.message, error.hint)))
                     if isinstance(error, CapacityError):
                         without_capacity.add(fragment_id)
+            self._quality.set_shares(order.fragments, order.checked)
             running = [each.id for each in self.list() if each.domain == domain]
             stopped = surplus(running, order.fragments, order.retained, order.moving)
             with ThreadPoolExecutor(_MAX_STOPS, "stop") as pool:
@@ -208,6 +234,31 @@ class AnalyticsWorker:
             former.stop()
         return self._status(runner)
 
+    def preview(self, order: PreviewOrder) -> pa.Table:
+        """Return the results of a preview; see ``compute_preview``.
+
+        One preview is computed at a time, after the running fragments. Raises ``CapacityError`` if
+        the memory is short, and ``UnavailableError`` if the engine fails or is busy.
+        """
+        library = self._started_library()
+        _check(_as_fragment(order), library)
+        if not self._capacity.has_handover_memory():
+            raise CapacityError("the worker has too little memory for a preview")
+        if not self._previewing.acquire(timeout=_PREVIEW_WAIT_S):
+            raise UnavailableError("the worker computes another preview", hint="Try again.")
+        try:
+            library.adopt_thread()
+            library.set_salience(None)
+            return compute_preview(library, self._agent, order)
+        except MistbowError:
+            raise
+        except Exception as error:
+            reason = library.failure_of(error).error
+            log.warning("preview_failed", reason=reason)
+            raise UnavailableError(f"the preview failed: {reason}") from error
+        finally:
+            self._previewing.release()
+
     def list(self) -> list[FragmentStatus]:
         """Return the status of every fragment."""
         return [self._status(runner) for runner in self._running()]
@@ -228,7 +279,19 @@ class AnalyticsWorker:
 
     def _status(self, runner: FragmentRunner) -> FragmentStatus:
         status = runner.status()
-        return msgspec.structs.replace(status, domain=self._domains.of(status.id))
+        usage = self._quality.usage(status.id)
+        return msgspec.structs.replace(
+            status,
+            checked=self._quality.share(status.id),
+            points_checked=usage.points,
+            check_cpu_s=round(usage.cpu_s, 4),
+            domain=self._domains.of(status.id),
+            cpu_s=self._cpu.cpu_s(status.id),
+            memory_mb=round(self._capacity.used_mb / max(len(self._runners), 1), 1),
+        )
+
+    def _measured_cpu_s(self) -> dict[str, float]:
+        return {runner.fragment.id: runner.status().cpu_s for runner in self._running()}
 
     def _started_library(self) -> StreamingLibrary:
         if self._library is None:
@@ -277,6 +340,14 @@ def _check(fragment: Fragment, library: StreamingLibrary) -> None:
                 "Install its package in the worker's environment; no restart is needed. "
                 f"Installed: {', '.join(available) or 'no operators of other packages'}.",
             )
+
+
+def _as_fragment(order: PreviewOrder) -> Whole:
+    """Return a fragment with the plan of a preview, which needs the same operators."""
+    if not order.locations:
+        raise InvalidRequestError("the preview has no streams to read")
+    location = order.locations[0]
+    return Whole(id="preview", source=location, target=location, plan=order.plan)
 
 
 def _refusal(fragment: Fragment, reason: str, hint: str | None = None) -> InvalidRequestError:

@@ -107,6 +107,20 @@ def allocate_for_share(units: SamplingUnits, share: float) -> Allocation:
     return min(tried, key=lambda each: each[0])[1] if tried else _uniform(units, share)
 
 
+def allocate_between(strata: SamplingUnits, share: float) -> Floats | None:
+    """Return the chances of the strata of several keys that select a ``share`` of all their points.
+
+    Keys whose values vary more have greater chances, so the sum of the variances of all keys is the
+    least. None: the share is too small for ``MIN_STRATUM_POINTS`` in each stratum.
+    """
+    number = share * float(strata.counts.sum())
+    if not np.isfinite(strata.variances).all():
+        return None
+    if float((strata.counts * _floor(strata)).sum()) > number:
+        return None
+    return _max_chances(strata, number)
+
+
 def _uniform(units: SamplingUnits, chance: float) -> Allocation:
     indices = np.zeros(len(units.counts), np.int64)
     return Allocation(indices, np.array([chance]), units.merge(indices, 1).means)

@@ -16,11 +16,19 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from analytics_worker.sampling.sampling_keys import Floats, Ints
+from analytics_worker.sampling.sampling_keys import Bools, Floats, Ints
 from analytics_worker.sampling.student import t_quantile
 
 _MAX_VARIANCE = 1e150
 """The greatest variance for which bounds are computed, since its square does not overflow."""
+
+_MIN_SMOOTH = 10
+_MAX_RANGE = 8.0
+"""The greatest range of a smooth stratum, relative to the standard deviation of its sampled points.
+
+Of 10,000 normally distributed values, the range is 7.7 standard deviations on average. A greater
+range is due to extreme values of which the sample has too few to estimate the variance.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,6 +41,8 @@ class Sample:
       matter.
     - ``levels``: the predicted value of each sampled point; 0 without a prediction.
     - ``predicted``: the sum of predictions over all points, sampled or not.
+    - ``lows``, ``highs``: the least and the greatest deviation from the predictions among the
+      points of each stratum that are not sampled; NaN: unknown, or there is no such point.
     """
 
     counts: Ints
@@ -41,6 +51,8 @@ class Sample:
     chances: Floats
     levels: Floats
     predicted: float
+    lows: Floats | None = None
+    highs: Floats | None = None
 
     @property
     def seen(self) -> int:
@@ -64,7 +76,8 @@ def total(sample: Sample, confidence: float) -> Estimate:
     stratified sampling, with the finite population correction (Cochran, "Sampling Techniques",
     1977, section 5.6) and Satterthwaite's degrees of freedom. With predictions, the estimator is
     the difference estimator (Särndal, Swensson and Wretman, "Model Assisted Survey Sampling", 1992,
-    section 6.3).
+    section 6.3). Where rare, extreme values make this variance unreliable, the bounds follow from
+    the range of the values, and all bounds respect the extremes of the points that are not sampled.
     """
     size, counts, indices = len(sample.counts), sample.counts, sample.indices
     selected = np.bincount(indices, minlength=size)
@@ -83,15 +96,111 @@ def total(sample: Sample, confidence: float) -> Estimate:
             * selected
             / np.maximum(selected - 1, 1)
         )
-    variances = each[partial]
-    # The variance cannot be estimated from a single sampled point of several.
-    if np.any(partial & (selected == 1)) or not variances.sum() < _MAX_VARIANCE:
+    if not float(each[partial].sum()) < _MAX_VARIANCE:
         return Estimate(value, None, None, confidence)
-    off, variance = 0.0, float(variances.sum())
+    spread = _spread(sample, deviations, weights, selected, partial, each)
+    if spread is None:
+        # The variance cannot be estimated from a single sampled point of several.
+        return Estimate(value, None, None, confidence)
+    off = spread.half_width(confidence)
+    return _within(Estimate(value, value - off, value + off, confidence), spread)
+
+
+@dataclass(frozen=True, slots=True)
+class _Spread:
+    """What is known of the error of a total.
+
+    ``variance``, ``freedom``: the estimated variance of the smooth strata, and its degrees of
+    freedom. ``proxy``: the variance proxy of the other strata, whose sampled points may lack rare,
+    extreme values. ``least``, ``greatest``: bounds of the total that are certain.
+    """
+
+    variance: float
+    freedom: int
+    proxy: float
+    least: float
+    greatest: float
+
+    def half_width(self, confidence: float) -> float:
+        """Return half the length of a confidence interval.
+
+        For the strata with a proxy, by Serfling's inequality ("Probability inequalities for the sum
+        in sampling without replacement", 1974), as Bardenet and Maillard state it ("Concentration
+        inequalities for sampling without replacement", 2015, corollary 2.5).
+        """
+        off = 0.0
+        if self.variance > 0:
+            off = t_quantile(confidence, self.freedom) * math.sqrt(self.variance)
+        return off + math.sqrt(2 * math.log(2 / (1 - confidence)) * self.proxy)
+
+
+def _spread(
+    sample: Sample,
+    deviations: Floats,
+    weights: Floats,
+    selected: Ints,
+    partial: Bools,
+    variances: Floats,
+) -> _Spread | None:
+    """Return the spread of the total; None: a stratum with one sampled point has unknown extremes.
+
+    ``variances``: the estimated variance of the total of each stratum.
+    """
+    size, indices = len(selected), sample.indices
+    lowest, highest = np.full(size, np.inf), np.full(size, -np.inf)
+    np.minimum.at(lowest, indices, deviations)
+    np.maximum.at(highest, indices, deviations)
+    unknown = np.full(size, math.nan)
+    lows = unknown if sample.lows is None else sample.lows
+    highs = unknown if sample.highs is None else sample.highs
+    is_known = ~np.isnan(lows) & ~np.isnan(highs)
+    if np.any(partial & ~is_known & (selected == 1)):
+        return None
+    ranges = np.fmax(highest, highs) - np.fmin(lowest, lows)
+    left = np.maximum(sample.counts - selected, 0)
+    sums = np.bincount(indices, weights=deviations, minlength=size)
+    squares = np.bincount(indices, weights=deviations**2, minlength=size)
+    selected_or_1 = np.maximum(selected, 1)
+    deviation = np.sqrt(np.maximum(squares / selected_or_1 - (sums / selected_or_1) ** 2, 0))
+    is_smooth = (selected >= _MIN_SMOOTH) & (ranges <= _MAX_RANGE * deviation)
+    bounded = partial & is_known & ~is_smooth
+    estimated = partial & ~bounded
+    freedom = 1
+    variance = float(variances[estimated].sum())
     if variance > 0:
-        spread = float((variances**2 / (selected[partial] - 1)).sum())
-        off = t_quantile(confidence, max(1, int(variance**2 / spread))) * math.sqrt(variance)
-    return Estimate(value, value - off, value + off, confidence)
+        spread = float((variances[estimated] ** 2 / (selected[estimated] - 1)).sum())
+        freedom = max(1, int(variance**2 / spread))
+    share = selected / np.maximum(sample.counts, 1)
+    fewer = np.minimum(
+        1 - (selected - 1) / np.maximum(sample.counts, 1), (1 - share) * (1 + 1 / selected_or_1)
+    )
+    # With unequal weights, the sample is as large as one of fewer points with equal weights.
+    effective = np.bincount(indices, weights=weights, minlength=size) ** 2 / np.maximum(
+        np.bincount(indices, weights=weights**2, minlength=size), 1e-300
+    )
+    proxies = (sample.counts * ranges) ** 2 * fewer / (4 * np.maximum(effective, 1))
+    certain = sample.predicted + float(sums.sum())
+    is_certain = not np.any(partial & ~is_known)
+    return _Spread(
+        variance,
+        freedom,
+        float(proxies[bounded].sum()),
+        certain + float((left * lows)[partial].sum()) if is_certain else -math.inf,
+        certain + float((left * highs)[partial].sum()) if is_certain else math.inf,
+    )
+
+
+def _within(estimate: Estimate, spread: _Spread) -> Estimate:
+    """Return an estimate within the certain bounds of the total."""
+    if estimate.low is None or estimate.high is None:
+        return estimate
+    least, greatest = spread.least, spread.greatest
+    return Estimate(
+        min(max(estimate.value, least), greatest),
+        min(max(estimate.low, least), greatest),
+        max(min(estimate.high, greatest), least),
+        estimate.confidence,
+    )
 
 
 def _weights(sample: Sample) -> Floats:

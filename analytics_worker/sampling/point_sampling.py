@@ -6,7 +6,8 @@ counted: for each pane and stratum, a row without a value contains their number.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -18,6 +19,7 @@ from analytics.plan.sampling import Bernoulli, FixedSize, NeymanAllocation
 from analytics_worker.sampling.allocation import (
     Allocation,
     SamplingUnits,
+    allocate_between,
     allocate_for_error,
     allocate_for_share,
 )
@@ -31,8 +33,22 @@ from analytics_worker.sampling.sampling_keys import (
 )
 from mistbow.streams.schemas import DRAW
 
-Chances = Mapping[tuple[str, str], tuple[str, float]]
-"""(key, entity) -> (stratum, sampling probability of the points)."""
+
+@dataclass(frozen=True, slots=True)
+class UnitChance:
+    """The stratum and the sampling probability of the points of a key and an entity.
+
+    Points with values below ``low`` or above ``high`` are all selected.
+    """
+
+    stratum: str
+    chance: float
+    low: float = -math.inf
+    high: float = math.inf
+
+
+Chances = Mapping[tuple[str, str], UnitChance]
+"""(key, entity) -> the chance of the points."""
 
 EarlierChances = Callable[[Pane, int], Chances]
 """A function (pane, period) that returns the chances for the period that ends at ``period`` (ms).
@@ -45,6 +61,13 @@ _MARGIN = 0.98
 share.
 """
 _MAX_LEVEL = 1e150
+_UNUSUAL = "unusual"
+_FENCES = 3.0
+_LEAST_SPREAD = 0.01
+"""The least interquartile range, relative to the median: a constant series has no fences at 0."""
+
+_MIN_USUAL = 8
+"""The least number of points from which a usual range is computed."""
 
 
 def no_earlier_chances(_pane: Pane, _period: int) -> Chances:
@@ -104,19 +127,55 @@ def stratum_chances(routed: pa.Table, pane: Pane, period: int) -> Chances:
     keys = routed["key"].combine_chunks().dictionary_encode()
     entities = routed["entity"].combine_chunks().dictionary_encode()
     pairs, units = np.unique(_paired(keys, entities), return_inverse=True)
-    all_units = SamplingUnits.of(units, routed["value"].to_numpy(), len(pairs))
+    values = routed["value"].to_numpy()
+    lows, highs = usual_ranges(units, values, len(pairs))
+    # All unusual values are selected, so the usual ones alone determine the chances.
+    usual = np.clip(values, lows[units], highs[units])
+    all_units = SamplingUnits.of(units, usual, len(pairs))
     names, words = keys.dictionary.to_pylist(), entities.dictionary.to_pylist()
-    of_key = pairs // max(len(words), 1)
-    found: dict[tuple[str, str], tuple[str, float]] = {}
-    for index, key in enumerate(names):
-        mine = np.flatnonzero(of_key == index)
-        mine = mine[np.argsort(all_units.means[mine], kind="stable")]
-        allotment = _allotment(all_units.take(mine), sampling)
+    key_numbers = pairs // max(len(words), 1)
+    of_key = [
+        mine[np.argsort(all_units.means[mine], kind="stable")]
+        for mine in (np.flatnonzero(key_numbers == index) for index in range(len(names)))
+    ]
+    allotments = [_allotment(all_units.take(mine), sampling) for mine in of_key]
+    if sampling.share is not None and sampling.max_error is None:
+        units_of_key = [all_units.take(mine) for mine in of_key]
+        allotments = _divided_between(allotments, units_of_key, sampling.share * _MARGIN)
+    found: dict[tuple[str, str], UnitChance] = {}
+    for key, mine, allotment in zip(names, of_key, allotments, strict=True):
         for unit, stratum in zip(mine.tolist(), allotment.strata.tolist(), strict=True):
             entity = words[pairs[unit] % len(words)]
             name = _stratum_name(period, stratum, float(allotment.levels[stratum]))
-            found[key, entity] = name, float(allotment.chances[stratum])
+            found[key, entity] = UnitChance(
+                name, float(allotment.chances[stratum]), float(lows[unit]), float(highs[unit])
+            )
     return found
+
+
+def _divided_between(
+    allotments: Sequence[Allocation], units: Sequence[SamplingUnits], share: float
+) -> list[Allocation]:
+    """Return the allotments of several keys with more points for the keys that vary more.
+
+    ``units``: the sampling units of each key.
+    """
+    strata = [
+        each.merge(allotment.strata, len(allotment.chances))
+        for each, allotment in zip(units, allotments, strict=True)
+    ]
+    together = SamplingUnits(
+        *(
+            np.concatenate([getattr(each, name) for each in strata])
+            for name in ("counts", "means", "variances")
+        )
+    )
+    chances = allocate_between(together, share)
+    if chances is None:
+        return list(allotments)
+    ends = np.cumsum([len(each.counts) for each in strata])[:-1]
+    parts = np.split(chances, ends)
+    return [replace(each, chances=part) for each, part in zip(allotments, parts, strict=True)]
 
 
 def _stratum_name(period: int, stratum: int, level: float) -> str:
@@ -205,6 +264,7 @@ def _allocated(
     earlier: EarlierChances,
 ) -> tuple[pa.Array, Floats]:
     periods = period_ends(routed["ts"].to_numpy(), sampling.period_ms)
+    values = routed["value"].to_numpy()
     keys = routed["key"].combine_chunks().dictionary_encode()
     entities = rows.column("entity")
     names, words = keys.dictionary.to_pylist(), entities.dictionary.to_pylist()
@@ -214,16 +274,48 @@ def _allocated(
     for period in np.unique(periods).tolist():
         mine = np.flatnonzero(periods == period)
         # Nothing is known of a new entity: a bound needs all of its points.
-        otherwise = f"{period}", 1.0 if sampling.max_error else (sampling.share or 1.0) * _MARGIN
+        otherwise = UnitChance(
+            f"{period}", 1.0 if sampling.max_error else (sampling.share or 1.0) * _MARGIN
+        )
         known = earlier(pane, period)
         used, found = np.unique(pairs[mine], return_inverse=True)
-        drawn_from = [
+        units = [
             known.get((names[pair // len(words)], words[pair % len(words)]), otherwise)
             for pair in used.tolist()
         ]
-        strata[mine] = np.array([stratum for stratum, _ in drawn_from], object)[found]
-        chances[mine] = np.array([chance for _, chance in drawn_from])[found]
+        strata[mine] = np.array([unit.stratum for unit in units], object)[found]
+        chances[mine] = np.array([unit.chance for unit in units])[found]
+        lows, highs = (np.array(each)[found] for each in _bounds(units))
+        unusual = mine[(values[mine] < lows) | (values[mine] > highs)]
+        strata[unusual], chances[unusual] = f"{period}.{_UNUSUAL}", 1.0
     return pa.array(strata, pa.string()), chances
+
+
+def _bounds(units: Sequence[UnitChance]) -> tuple[list[float], list[float]]:
+    return [unit.low for unit in units], [unit.high for unit in units]
+
+
+def usual_ranges(units: Ints, values: Floats, number: int) -> tuple[Floats, Floats]:
+    """Return the least and the greatest usual value of each of ``number`` sampling units.
+
+    ``units``: the unit of each value; each unit has a value. A usual value is within Tukey's outer
+    fences, at most three interquartile ranges outside the quartiles (Tukey, "Exploratory Data
+    Analysis", 1977), but at least ``_LEAST_SPREAD``. Units with few values have no bounds.
+    """
+    counts = np.bincount(units, minlength=number)
+    ordered = values[np.lexsort((values, units))]
+    starts = np.cumsum(counts) - counts
+
+    def quantiles(share: float) -> Floats:
+        found: Floats = ordered[starts + np.floor(share * (counts - 1)).astype(np.int64)]
+        return found
+
+    first, middle, third = quantiles(0.25), quantiles(0.5), quantiles(0.75)
+    reach = _FENCES * np.maximum(third - first, np.abs(middle) * _LEAST_SPREAD)
+    has_range = counts >= _MIN_USUAL
+    lows = np.where(has_range, first - reach, -np.inf)
+    highs = np.where(has_range, third + reach, np.inf)
+    return lows, highs
 
 
 def _paired(one: pa.DictionaryArray, other: pa.DictionaryArray) -> Ints:
@@ -234,9 +326,10 @@ def _paired(one: pa.DictionaryArray, other: pa.DictionaryArray) -> Ints:
 
 
 def _count_left_out(rows: pa.Table, pane: Pane) -> pa.Table:
-    """Return rows with the numbers of unselected points.
+    """Return rows with the numbers and the extreme values of unselected points.
 
-    There is one row for each pane, key, stratum, chance and closing time.
+    There are two rows for each pane, key, stratum, chance and closing time. Of the row with the
+    number (``seen``), ``lot`` is the greatest value; of the row without points, the least value.
     """
     grouped = pa.table(
         {
@@ -248,19 +341,29 @@ def _count_left_out(rows: pa.Table, pane: Pane) -> pa.Table:
             "closing": period_ends(rows["due"].to_numpy(), pane.width_ms),
             "ts": rows["ts"],
             "due": rows["due"],
+            "value": rows["value"],
         }
     )
     by = ["route", "key", "stratum", "chance", "pane", "closing"]
     found = grouped.group_by(by, use_threads=False).aggregate(
-        [("ts", "max"), ("due", "max"), ("ts", "count")]
+        [("ts", "max"), ("due", "max"), ("ts", "count"), ("value", "max"), ("value", "min")]
     )
+    greatest = _left_out(rows, found, found["value_max"], found["ts_count"])
+    nobody = pa.repeat(pa.scalar(0, pa.int64()), found.num_rows)
+    return pa.concat_tables([greatest, _left_out(rows, found, found["value_min"], nobody)])
+
+
+def _left_out(
+    rows: pa.Table, found: pa.Table, extreme: pa.ChunkedArray, seen: pa.Array
+) -> pa.Table:
+    """Return rows that represent ``seen`` unselected points each; ``extreme``: their ``lot``."""
     number = found.num_rows
     draw = pa.StructArray.from_arrays(
         [
             found["stratum"].combine_chunks(),
             found["chance"].combine_chunks(),
-            pa.nulls(number, pa.float64()),
-            found["ts_count"].combine_chunks(),
+            _combined(extreme),
+            _combined(seen),
         ],
         fields=list(DRAW),
     )
@@ -274,6 +377,10 @@ def _count_left_out(rows: pa.Table, pane: Pane) -> pa.Table:
         "draw": draw,
     }
     return pa.table([columns[name] for name in rows.column_names], schema=rows.schema)
+
+
+def _combined(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 def period_ends(times: Ints, width_ms: int | Ints) -> Ints:

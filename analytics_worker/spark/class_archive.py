@@ -13,7 +13,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from analytics_worker.spark.spark_home import share_installation, spark_home
+from analytics_worker.spark.installed_files import (
+    installed_folder,
+    installed_spark,
+    share_installation,
+)
 from mistbow.java import find_java
 
 _TIMEOUT_S = 300
@@ -26,9 +30,9 @@ def class_archive() -> Path:
     The file may not exist yet.
     """
     java = find_java().resolve()
-    facts = f"{java} {java.stat().st_mtime_ns} {version('pyspark')} {spark_home()}"
+    facts = f"{java} {java.stat().st_mtime_ns} {version('pyspark')} {installed_spark()}"
     name = hashlib.sha256(facts.encode()).hexdigest()[:12]
-    return Path(sys.prefix, "share", "mistbow", f"spark-{name}.jsa")
+    return installed_folder() / f"spark-{name}.jsa"
 
 
 def java_options() -> tuple[str, ...]:

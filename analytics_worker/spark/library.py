@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from analytics.plan.fragments import Merge, Partial, StreamLocation, Whole
 from analytics.plan.nodes import Plan
@@ -23,7 +24,7 @@ from analytics_worker.spark.failure_accumulator import failure_reporter
 from analytics_worker.spark.lowering import lower, lower_merge, lower_partial
 from analytics_worker.spark.operator_support import OPERATOR_SUPPORT
 from analytics_worker.spark.panes_options import panes_options
-from analytics_worker.spark.query import FragmentQuery, parse_failure, points_options
+from analytics_worker.spark.query import USAGE, FragmentQuery, parse_failure, points_options
 from analytics_worker.spark.scheduler_pools import CORRECTIONS, pool_of, use_pool
 from analytics_worker.spark.session import adopt_thread, is_alive, start_session, warm_up
 from analytics_worker.stateful.state_stream import StateAccess
@@ -98,32 +99,32 @@ class SparkLibrary:
         access: StateAccess | None,
     ) -> FragmentQuery:
         """Start and return a query that computes results from points."""
-        plan = resumption.plan
+        plan, folder = resumption.plan, _folder()
         points = (
             self._session.readStream.format("mistbow")
             .options(**points_options(self._url, fragment.source, plan.panes, plan.grain_ms))
-            .options(start=start, max_rows=_MAX_ROWS)
+            .options(start=start, max_rows=_MAX_ROWS, usage=str(folder / USAGE))
             .load()
         )
-        folder = _folder()
-        results = lower(points, self._computation(resumption, access, folder))
+        results = lower(points, self._computation(resumption, access, folder), folder / USAGE)
         return FragmentQuery(fragment, results, self._sink(lease), folder, lease)
 
     def run_partial(
         self, fragment: Partial, after: int, start: int, lease: QueryLease
     ) -> FragmentQuery:
         """Start and return a query that computes panes from points."""
+        folder = _folder()
         points = (
             self._session.readStream.format("mistbow")
             .options(
                 **points_options(self._url, fragment.source, fragment.panes, fragment.grain_ms)
             )
-            .options(start=start, max_rows=_MAX_ROWS)
+            .options(start=start, max_rows=_MAX_ROWS, usage=str(folder / USAGE))
             .load()
         )
         panes = lower_partial(points, fragment.panes, after=after)
         sink = {**self._sink(lease), "kind": "panes"}
-        return FragmentQuery(fragment, panes, sink, _folder(), lease)
+        return FragmentQuery(fragment, panes, sink, folder, lease)
 
     def run_merge(
         self,
@@ -134,7 +135,7 @@ class SparkLibrary:
         access: StateAccess | None,
     ) -> FragmentQuery:
         """Start and return a query that computes results from panes."""
-        plan = resumption.plan
+        plan, folder = resumption.plan, _folder()
         panes = (
             self._session.readStream.format("mistbow-panes")
             .options(**panes_options(self._url, fragment.sources, plan))
@@ -150,11 +151,11 @@ class SparkLibrary:
                 since=start.since,
                 after=min(resumption.after.values()),
                 lease=_json(lease),
+                usage=str(folder / USAGE),
             )
             .load()
         )
-        folder = _folder()
-        results = lower_merge(panes, self._computation(resumption, access, folder))
+        results = lower_merge(panes, self._computation(resumption, access, folder), folder / USAGE)
         sink = {**self._sink(lease), "decisions": _json(fragment.decisions)}
         return FragmentQuery(fragment, results, sink, folder, lease, start.decided)
 
@@ -165,8 +166,12 @@ class SparkLibrary:
         after: Mapping[str, int],
         times: tuple[int, int],
         access: StateAccess | None,
+        limit: int | None = None,
     ) -> pa.Table:
-        """Return results that a batch recomputes from stored points."""
+        """Return results that a batch recomputes from stored points, at most the latest ``limit``.
+
+        None: all results.
+        """
         parts = [
             self._session.read.format("mistbow")
             .options(**points_options(self._url, location, plan.panes, plan.grain_ms), start=start)
@@ -175,7 +180,10 @@ class SparkLibrary:
             for location, start in starts.items()
         ]
         computation = Computation(plan=plan, after=after, access=access)
-        return lower(reduce(DataFrame.union, parts), computation).toArrow()
+        results = lower(reduce(DataFrame.union, parts), computation)
+        if limit is not None:
+            results = results.where(F.col("ts") <= times[1]).orderBy(F.desc("ts")).limit(limit)
+        return results.toArrow()
 
     def recompute_from_panes(
         self,

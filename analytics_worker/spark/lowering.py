@@ -7,8 +7,9 @@ and another query computes the results. The functions accept streaming DataFrame
 DataFrames.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -27,6 +28,7 @@ from analytics_worker.spark.pane_columns import (
     numbers_of_points,
     of_points,
 )
+from analytics_worker.spark.task_usage import record_usage
 
 _RESULT_DDL = (
     "insight string, key string, ts bigint, value double, values array<double>, low double, "
@@ -34,14 +36,18 @@ _RESULT_DDL = (
     "missing string"
 )
 _BATCH = "streaming.sql.batchId"
+_Compute = Callable[[Computation, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def lower(points: DataFrame, computation: Computation) -> DataFrame:
-    """Return the results (``RESULT_ROWS``) of a computation over points (``BATCHED``)."""
+def lower(points: DataFrame, computation: Computation, usage: Path | None = None) -> DataFrame:
+    """Return the results (``RESULT_ROWS``) of a computation over points (``BATCHED``).
+
+    ``usage``: the folder in which the computation records its CPU time.
+    """
     panes = to_panes(_with_due(points), computation.plan.panes).withColumn(
         "due", F.unix_millis("due")
     )
-    return lower_merge(panes, computation)
+    return lower_merge(panes, computation, usage)
 
 
 def lower_partial(points: DataFrame, panes: Sequence[Pane], after: int) -> DataFrame:
@@ -65,14 +71,17 @@ def lower_partial(points: DataFrame, panes: Sequence[Pane], after: int) -> DataF
     )
 
 
-def lower_merge(panes: DataFrame, computation: Computation) -> DataFrame:
-    """Return the results (``RESULT_ROWS``) that a computation has for panes (``ROUTED_PANES``)."""
-    compute = _compute_all
+def lower_merge(panes: DataFrame, computation: Computation, usage: Path | None = None) -> DataFrame:
+    """Return the results (``RESULT_ROWS``) that a computation has for panes (``ROUTED_PANES``).
+
+    ``usage``: the folder in which the computation records its CPU time.
+    """
+    compute: _Compute = _compute_all
     if panes.isStreaming:
         assert computation.pane_folder is not None  # noqa: S101 - see there
         # Not by the tasks: one that outlives its query must not create it again.
         computation.pane_folder.mkdir(parents=True, exist_ok=True)
-        compute = _compute_next
+        compute = partial(_compute_next, usage)
     return panes.mapInArrow(partial(compute, computation), _RESULT_DDL)
 
 
@@ -145,13 +154,15 @@ def _round_up(time: Column, step: Column) -> Column:
 
 
 def _compute_next(
-    computation: Computation, batches: Iterator[pa.RecordBatch]
+    usage: Path | None, computation: Computation, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     task = TaskContext.get()
     batch = None if task is None else task.getLocalProperty(_BATCH)
     if batch is None:
         raise RuntimeError(f"Spark did not set {_BATCH}, the number of the micro-batch")
-    yield from computation.next_results(_table(batches), int(batch)).to_batches()
+    results = computation.next_results(_table(batches), int(batch))
+    record_usage(usage)
+    yield from results.to_batches()
 
 
 def _compute_all(

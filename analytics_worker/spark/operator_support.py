@@ -9,7 +9,8 @@ OPERATOR_SUPPORT: Mapping[str, str | None] = {
     "Aggregate": "an aggregate must be lowered to a measure of a window first",
     "Value": "the value of a point exists in predicates over points only",
     **dict.fromkeys((
-        "Source", "Pane", "Window", "Measure", "Reduction", "Mapped", "Geohash", "Label",
+        "Source", "Pane", "Window", "Measure", "Reduction", "TickSeries",
+        "Mapped", "Geohash", "Label",
         "Arithmetic", "Negation", "Literal", "Attribute", "Filtered", "Comparison", "Membership",
         "And", "Or", "Not", "UserOperator", *FUNCTIONS, *MATHEMATICAL,
     )),

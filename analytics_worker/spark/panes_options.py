@@ -31,6 +31,7 @@ class PanesOptions:
     lease: QueryLease | None
     min_ts: int | None
     max_ts: int | None
+    usage: str | None
 
     @classmethod
     def parse(cls, options: MutableMapping[str, str]) -> "PanesOptions":
@@ -66,6 +67,7 @@ class PanesOptions:
             lease=msgspec.json.decode(lease, type=QueryLease) if lease else None,
             min_ts=number("min_ts") if "min_ts" in options else None,
             max_ts=number("max_ts") if "max_ts" in options else None,
+            usage=options.get("usage"),
         )
 
 

@@ -4,12 +4,12 @@ Options: ``url`` (of the agent), ``sources`` and ``decisions`` (JSON of ``Stream
 ``panes`` (JSON of the panes' ids, in the order of the plan), ``starts`` (JSON: the first position
 at each site), ``unsought`` (JSON: the sites that were unreachable; once a site answers, the site's
 rows after the time ``needs``, in ms, are read), ``resumed`` (JSON: the sites whose panes an earlier
-query has read), ``grain`` (ms: how often windows close),
-``patience`` (ms: how long to wait for a silent site), ``since`` (ms: results up to ``since`` are
-stored), ``after`` (ms: only later ticks are written), ``lease`` (JSON of ``QueryLease``),
-``target`` (JSON of ``StreamLocation``) and ``fingerprint`` (the query decides which sites are
-missing only if ``fingerprint`` equals the target's attribute ``decides``). A batch DataFrame has
-``min_ts`` and ``max_ts`` (ms, inclusive) instead of the streaming options.
+query has read), ``usage`` (the folder in which CPU time and rows are recorded), ``grain`` (ms: how
+often windows close), ``patience`` (ms: how long to wait for a silent site), ``since`` (ms: results
+up to ``since`` are stored), ``after`` (ms: only later ticks are written), ``lease`` (JSON of
+``QueryLease``), ``target`` (JSON of ``StreamLocation``) and ``fingerprint`` (the query decides
+which sites are missing only if ``fingerprint`` equals the target's attribute ``decides``). A batch
+DataFrame has ``min_ts`` and ``max_ts`` (ms, inclusive) instead of the streaming options.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,6 +35,7 @@ from analytics_worker.merge.decisions import Late, LateSpan, SiteDecision
 from analytics_worker.spark.pane_columns import PANE_COLUMNS
 from analytics_worker.spark.panes_options import PanesOptions
 from analytics_worker.spark.site_watcher import SiteWatcher, store_decision
+from analytics_worker.spark.task_usage import record_usage
 
 _MAX_WAIT_S = 0.25
 
@@ -101,6 +102,12 @@ class PanesStreamReader(DataSourceStreamReader):
 
     def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:  # noqa: ARG002, N802
         """Return the end offset of the next batch, or ``start`` if it is too early for a batch."""
+        try:
+            return self._next_offset(start)
+        finally:
+            record_usage(self._options.usage)
+
+    def _next_offset(self, start: dict[str, Any]) -> dict[str, Any]:
         if self._watcher is None:
             self._watcher = SiteWatcher(self._options, start["next"])
         watcher, promise = self._watcher, start["promise"]
@@ -137,11 +144,13 @@ class PanesStreamReader(DataSourceStreamReader):
         assert isinstance(partition, PaneRange)  # noqa: S101 - made by partitions()
         options = self._options
         for site, rows in _read_all(options, partition.starts, partition.ends):
+            record_usage(options.usage, rows.num_rows)
             if rows.num_rows:
                 # The ticks after a site has left are corrected anyway once it joins.
                 closed = 0 if site in partition.absent else partition.closed
                 _store_late_panes(options, site, rows, closed)
                 yield from _routed(rows, options.panes, partition.closed)
+        record_usage(options.usage)
         yield pa.RecordBatch.from_pylist([{"due": partition.closing}], ROUTED_PANES)
 
 

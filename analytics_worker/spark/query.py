@@ -16,10 +16,14 @@ from analytics.plan.fragments import Fragment, StreamLocation
 from analytics.plan.nodes import Pane
 from analytics_worker.query_lease import QueryLease
 from analytics_worker.spark.failure_summary import summarize
+from analytics_worker.spark.query_cpu import QueryCpu
 from analytics_worker.streaming_library import Counts, QueryFailure
 from mistbow.errors import FencedError
 
 _MAX_OFFSETS = 1000
+USAGE = "usage"
+"""The name of the folder in which the Python processes of a query record their CPU time."""
+
 _FENCED_LINE = re.compile(
     rf"^{re.escape(f'{FencedError.__module__}.{FencedError.__qualname__}')}(?:: |$)", re.MULTILINE
 )
@@ -46,7 +50,8 @@ class FragmentQuery:
     """The Spark query of a fragment, which the constructor starts.
 
     ``rows``: the DataFrame whose rows are written. ``target``: the options of the sink. ``folder``:
-    the folder for the state of the query. ``lease``: the lease under which the query writes.
+    the folder for the state of the query, with the folder ``USAGE`` of its usage. ``lease``: the
+    lease under which the query writes.
     ``decided``: the position in the stream of decisions at which the decisions of a merge's query
     begin.
     """
@@ -68,14 +73,16 @@ class FragmentQuery:
         self._last_batch = -1
         self._offsets: deque[dict[str, Any]] = deque(maxlen=_MAX_OFFSETS)
         self._folder = folder
+        (folder / USAGE).mkdir(parents=True, exist_ok=True)
         self._query: StreamingQuery = (
             rows.writeStream.format("mistbow-sink")
             .queryName(f"{fragment.id}-{fragment.fingerprint}-{folder.name}")
             .outputMode("append")
-            .options(**target)
+            .options(**target, usage=str(folder / USAGE))
             .option("checkpointLocation", str(folder / "checkpoint"))
             .start()
         )
+        self._cpu = QueryCpu(rows.sparkSession, self._query, folder / USAGE)
 
     def observe(self) -> None:
         """Update ``frontier`` (ms) and ``counts`` from the micro-batches that have ended."""
@@ -96,6 +103,12 @@ class FragmentQuery:
                 rows_dropped=sum(op.numRowsDroppedByWatermark for op in progress.stateOperators),
                 spent_ms=Counter(progress.durationMs),
             )
+        before = self._cpu.usage
+        self._cpu.measure(self.counts.batches)
+        usage = self._cpu.usage
+        self.counts += Counts(
+            cpu_s=usage.cpu_s - before.cpu_s, rows_read=usage.rows_read - before.rows_read
+        )
 
     def read_to(self, frontier: int | None = None) -> Any:
         """Return the source's position (``next``) after the newest micro-batch.

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,12 +16,13 @@ from analytics.plan.expressions import Measure, Source
 from analytics.plan.nodes import Insight, Pane, Plan, Window
 from analytics_worker.evaluate.computation import Computation
 from analytics_worker.scratch_folder import scratch_folder
+from analytics_worker.spark.fork_server.supervision import start_fork_server
+from analytics_worker.spark.installed_files import installed_spark
 from analytics_worker.spark.lowering import lower
 from analytics_worker.spark.panes_source import PanesSource
 from analytics_worker.spark.scheduler_pools import write_pools
 from analytics_worker.spark.sink import MistbowSink
 from analytics_worker.spark.source import BATCHED_WITH_FRONTIER, MistbowSource
-from analytics_worker.spark.spark_home import spark_home
 
 _WARM_UP_TIMEOUT_S = 30.0
 
@@ -57,11 +57,12 @@ def start_session(
     ``master``: the URL of Spark's master. ``driver_memory``: the heap of the JVM, in Java's
     notation. ``java_options``: further options of the JVM.
     """
-    # By default Spark starts the python3 on the PATH, which may lack pyarrow.
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["SPARK_HOME"] = str(spark_home())
-    # The process that Spark forks its Python processes from may have no threads.
+    # A process that is forked may have no threads.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # By default Spark starts the python3 on the PATH, which may lack pyarrow.
+    python = start_fork_server()
+    os.environ["PYSPARK_PYTHON"] = python
+    os.environ["SPARK_HOME"] = str(installed_spark())
     settings = {
         "spark.driver.memory": driver_memory,
         "spark.driver.extraJavaOptions": " ".join((*_JAVA_OPTIONS, *java_options)),
@@ -69,7 +70,7 @@ def start_session(
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.pyspark.python": sys.executable,
+        "spark.pyspark.python": python,
         "spark.sql.adaptive.enabled": "false",
         # Generating code for each micro-batch costs more than it saves on few rows: without it,
         # the JVM needs a sixth of a core less.
@@ -98,8 +99,9 @@ def start_session(
         "spark.sql.streaming.numRecentProgressUpdates": "20",
         "spark.sql.streaming.metricsEnabled": "false",
         # Spark retains these for its user interface, which is disabled: plans as text, for example.
-        "spark.ui.retainedJobs": "20",
-        "spark.ui.retainedStages": "20",
+        # The CPU times of queries are read from the jobs and stages.
+        "spark.ui.retainedJobs": "100",
+        "spark.ui.retainedStages": "200",
         "spark.ui.retainedTasks": "100",
         "spark.sql.ui.retainedExecutions": "20",
         "spark.scheduler.mode": "FAIR",

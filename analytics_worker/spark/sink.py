@@ -2,9 +2,10 @@
 
 Options: ``url`` (of the agent), ``site`` (the site of the stream; default: the agent's own),
 ``stream``, ``epoch`` or ``lease`` (JSON of ``QueryLease``), ``kind`` (``results``, the default, or
-``panes``), and ``decisions`` (JSON of ``StreamLocation``: a stream of decisions, from which each
-result gets its missing sites). A micro-batch may be written twice: rows of results are idempotent
-by (insight, key, ts, revision), and panes that are already stored are omitted.
+``panes``), ``usage`` (the folder in which the CPU time is recorded), and ``decisions`` (JSON of
+``StreamLocation``: a stream of decisions, from which each result gets its missing sites). A
+micro-batch may be written twice: rows of results are idempotent by (insight, key, ts, revision),
+and panes that are already stored are omitted.
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,6 +29,7 @@ from analytics_worker.evaluate.results import append_results
 from analytics_worker.merge.decisions import Presence, read_presence
 from analytics_worker.query_lease import QueryLease
 from analytics_worker.spark.pane_writer import append_panes
+from analytics_worker.spark.task_usage import record_usage
 
 
 class MistbowSink(DataSource):
@@ -61,11 +63,18 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._lease = msgspec.json.decode(lease, type=QueryLease) if lease else None
         self._epoch = int(options.get("epoch", 0))
         self._kind = options.get("kind", "results")
+        self._usage = options.get("usage")
         decisions = options.get("decisions")
         self._decisions = msgspec.json.decode(decisions, type=StreamLocation) if decisions else None
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> RowsWritten:
         """Append the rows of one task, and return the number of rows."""
+        try:
+            return self._write(iterator)
+        finally:
+            record_usage(self._usage)
+
+    def _write(self, iterator: Iterator[pa.RecordBatch]) -> RowsWritten:
         batches = [batch for batch in iterator if batch.num_rows]
         if not batches:
             return RowsWritten(0)

@@ -4,8 +4,9 @@ Options: ``url`` (of the agent), ``site`` (the site of the stream; default: the 
 ``stream``, ``start`` (first position, default 0), ``max_rows`` (of a micro-batch). With ``panes``
 (JSON), the rows are points, which are routed to panes and batched (``analytics_worker.panes``), and
 carry the stream's frontier; ``grain`` (ms) is then the interval at which windows close, and
-``feed`` (JSON) describes how rows of a stream that has no points are converted to points. A batch
-DataFrame also has ``end`` (position), ``min_ts`` and ``max_ts`` (ms, inclusive).
+``feed`` (JSON) describes how rows of a stream that has no points are converted to points, and
+``usage`` is the folder in which CPU time and rows are recorded. A batch DataFrame also has ``end``
+(position), ``min_ts`` and ``max_ts`` (ms, inclusive).
 """
 
 import time
@@ -32,6 +33,7 @@ from analytics_worker.panes.routing import COLUMNS, metrics_needed, route, selec
 from analytics_worker.panes.stream_points import to_points
 from analytics_worker.spark.feed_frontier import FeedFrontier
 from analytics_worker.spark.previous_periods import previous_chances
+from analytics_worker.spark.task_usage import record_usage
 from mistbow.client.agent import AgentClient
 from mistbow.streams.models import (
     Offset,
@@ -63,6 +65,7 @@ class SourceOptions:
     grain_ms: int
     panes: tuple[Pane, ...] | None
     feed: Feed | None = None
+    usage: str | None = None
 
     @classmethod
     def parse(cls, options: MutableMapping[str, str]) -> "SourceOptions":
@@ -87,6 +90,7 @@ class SourceOptions:
             grain_ms=number("grain") or 1000,
             panes=msgspec.json.decode(panes, type=tuple[Pane, ...]) if panes else None,
             feed=msgspec.json.decode(options["feed"], type=Feed) if "feed" in options else None,
+            usage=options.get("usage"),
         )
 
     @property
@@ -159,6 +163,12 @@ class StreamReader(DataSourceStreamReader):
 
     def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:  # noqa: ARG002, N802
         """Return the end offset of the next batch, or ``start`` if it is too early for a batch."""
+        try:
+            return self._next_offset(start)
+        finally:
+            record_usage(self._options.usage)
+
+    def _next_offset(self, start: dict[str, int]) -> dict[str, int]:
         offset = self._offset(start)
         early = self._early_ms(start, offset)
         if early > 0:
@@ -238,6 +248,7 @@ class StreamReader(DataSourceStreamReader):
         yield from _rows(options, partition)
         if options.panes is not None and partition.promise:
             yield _heartbeat(partition.promise)
+        record_usage(options.usage)
 
 
 class BatchReader(DataSourceReader):
@@ -261,6 +272,7 @@ def _rows(options: SourceOptions, range_: Range) -> Iterator[pa.RecordBatch]:
         return
     panes = options.panes
     rows = _points(options, range_) if panes is not None else _read(options, range_, {}, None)
+    record_usage(options.usage, rows.num_rows)
     chances = previous_chances(options.agent, options.site, options.stream, range_.end)
     for batch in rows.unify_dictionaries().to_batches():
         if panes is None:

@@ -3,14 +3,14 @@
 import asyncio
 import hashlib
 import hmac
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from urllib.parse import quote, unquote
 
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mistbow.auth.answer_key import AnswerKey, answering_with
-from mistbow.auth.callers import FOG, Caller, on_behalf_of
+from mistbow.auth.callers import FOG, NOBODY, Caller, on_behalf_of
 from mistbow.auth.keyring import Keyring
 from mistbow.auth.service_key import CHALLENGE_PATH, SCHEME, parse_signature
 from mistbow.auth.service_sessions import ServiceSessions
@@ -43,13 +43,21 @@ class Authentication:
 
     The path ``/healthz``, and the path at which services prove their identity, require neither. The
     schemes of tokens are ``Bearer``, and ``Token``, which Influx collectors send. Services of the
-    fog sign their requests instead, with the scheme ``Mistbow``.
+    fog sign their requests instead, with the scheme ``Mistbow``. ``is_public``: whether a request
+    (method, path) is for a public page; such a request needs no token, and has no rights.
     """
 
-    def __init__(self, app: ASGIApp, keyring: Keyring, sessions: ServiceSessions) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        keyring: Keyring,
+        sessions: ServiceSessions,
+        is_public: Callable[[str, str], bool] = lambda _method, _path: False,
+    ) -> None:
         self._app = app
         self._keyring = keyring
         self._sessions = sessions
+        self._is_public = is_public
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan" or scope.get("path") in OPEN_PATHS:
@@ -57,6 +65,10 @@ class Authentication:
             return
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
+            return
+        if self._is_public(scope["method"], scope["path"]):
+            with on_behalf_of(NOBODY):
+                await self._app(scope, receive, send)
             return
         headers = dict(scope["headers"])
         scheme, _, value = headers.get(b"authorization", b"").partition(b" ")

@@ -93,6 +93,9 @@ FOG = Caller("of the fog", frozenset({"admin"}), signatures=None)
 This is also the caller of code outside of requests, and of requests to a service without tokens.
 """
 
+NOBODY = Caller("nobody", frozenset())
+"""The caller of requests for public pages, which has no rights."""
+
 _current: ContextVar[Caller] = ContextVar("caller", default=FOG)
 
 

@@ -7,6 +7,7 @@ from copy import copy
 from typing import Self
 
 from mistbow.client import (
+    backup_calls,
     fabric_calls,
     operation_calls,
     point_calls,
@@ -39,10 +40,11 @@ class RecordMethods:
 
 
 class OperationMethods:
-    """Methods to operate an agent: configuration, Ignite's nodes, copies and restrictions."""
+    """Methods to operate an agent: configuration, Ignite's nodes, copies, backups, and so on."""
 
     config = Method(operation_calls.config)
     change_config = Method(operation_calls.change_config)
+    status = Method(operation_calls.status)
     cluster = Method(operation_calls.cluster)
     replication = Method(operation_calls.replication)
     request_copy = Method(operation_calls.request_copy)
@@ -51,6 +53,11 @@ class OperationMethods:
     forget_site = Method(operation_calls.forget_site)
     restrictions = Method(operation_calls.restrictions)
     restrict = Method(operation_calls.restrict)
+    begin_backup = Method(backup_calls.begin_backup)
+    backup_part = Method(backup_calls.backup_part)
+    backup_series = Method(backup_calls.backup_series)
+    backup_deletions = Method(backup_calls.backup_deletions)
+    end_backup = Method(backup_calls.end_backup)
 
 
 class AgentMethods:

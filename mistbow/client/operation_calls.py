@@ -14,6 +14,7 @@ from mistbow.client.operation_model import (
     Restriction,
     Restrictions,
     SeriesFilter,
+    SiteStatus,
 )
 from mistbow.client.transport import Call, get_json, json_of, no_answer, send_json
 
@@ -28,6 +29,11 @@ def config() -> Call[Config]:
 def change_config(**change: Unpack[ConfigFields]) -> Call[Config]:
     """Change fields of the configuration, at once and durably; return the new configuration."""
     return send_json("PUT", "/config", ConfigChange(**change), json_of(Config))
+
+
+def status() -> Call[SiteStatus]:
+    """Return the status of the site's agent: its warnings, its disk, and its spool."""
+    return get_json("/status", SiteStatus)
 
 
 def cluster() -> Call[Cluster]:

@@ -95,6 +95,25 @@ class RefusedStream(msgspec.Struct, frozen=True):
     by: str
 
 
+class SiteStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The status of a site's agent, for operators.
+
+    ``waiting_for``: why the agent is not ready; empty: it is. ``warnings``: what an operator should
+    see to nevertheless. ``disk_free_bytes``, ``disk_size_bytes``: of the disk with the agent's
+    home; 0 before the first measurement. ``stored_bytes``: the size of all streams.
+    ``spooled_bodies``: the bodies that wait for Ignite.
+    """
+
+    site: str
+    node: str
+    waiting_for: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    disk_free_bytes: int = 0
+    disk_size_bytes: int = 0
+    stored_bytes: int = 0
+    spooled_bodies: int = 0
+
+
 class Cluster(msgspec.Struct, frozen=True):
     """The state of a site's Ignite.
 

@@ -24,7 +24,9 @@ R = TypeVar("R")
 
 JSON_HEADERS = {"Content-Type": "application/json"}
 
-_TIMEOUT = httpx.Timeout(30.0, connect=3.0)
+_ANSWER_S = 30.0
+_CONNECT_S = 3.0
+_TIMEOUT = httpx.Timeout(_ANSWER_S, connect=_CONNECT_S)
 _RETRIED_STATUSES = (429, 503)
 _MAX_IDLE_CONNECTIONS = 50
 
@@ -42,6 +44,7 @@ class Call(Generic[T]):
 
     ``repeatable``: whether the request is idempotent, so that a retry is safe. ``local``: whether
     the service that receives the request always answers, instead of another site's agent.
+    ``wait_s``: the time (s) for which the request asks the service to wait before it answers.
     """
 
     method: str
@@ -53,12 +56,19 @@ class Call(Generic[T]):
     headers: Mapping[str, str] = field(default_factory=dict)
     repeatable: bool = False
     local: bool = False
+    wait_s: float = 0.0
 
     def arguments(self) -> dict[str, Any]:
         """Return the keyword arguments that httpx takes for this request."""
-        given = {"params": self.params, "content": self.content, "headers": self.headers}
+        given: dict[str, Any] = {
+            "params": self.params,
+            "content": self.content,
+            "headers": self.headers,
+        }
         if self.json is not None:
             given["json"] = self.json
+        if self.wait_s:
+            given["timeout"] = httpx.Timeout(_ANSWER_S + self.wait_s, connect=_CONNECT_S)
         return {name: value for name, value in given.items() if value}
 
     def at(self, site: str | None) -> "Call[T]":
@@ -83,6 +93,7 @@ class Call(Generic[T]):
             self.headers,
             self.repeatable,
             self.local,
+            self.wait_s,
         )
 
 

@@ -20,7 +20,7 @@ _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^:\[\]]+)(:[0-9]*)?")
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 _FORM_TYPES = ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data")
 """The types of bodies that a page may send to other origins without a preflight request."""
-_SAFE_METHODS = ("GET", "HEAD")
+SAFE_METHODS = ("GET", "HEAD")
 _FORM_READS = ("/api/v1/query", "/api/v1/labels", "/api/v1/series")
 """Prefixes of paths that only read, and to which clients of Prometheus send forms."""
 _HEADERS = frozenset(
@@ -57,7 +57,7 @@ class WebPageGuard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            error = refusal(_read_head(scope), self._own_names)
+            error = refusal(read_head(scope), self._own_names)
             if error is not None:
                 # Without close, the server would wait for the body, which nothing reads.
                 headers = {"Connection": "close"}
@@ -80,6 +80,14 @@ def refusal(head: RequestHead, own_names: frozenset[str]) -> ForbiddenError | No
                 hint="Use the address 127.0.0.1, or add the name to MISTBOW_HOST_NAMES of the "
                 "service.",
             )
+    return foreign_page_refusal(head)
+
+
+def foreign_page_refusal(head: RequestHead) -> ForbiddenError | None:
+    """Return the error for a request that a page of another origin may have sent; None: permitted.
+
+    The names in ``Host`` are not checked.
+    """
     if head.origin is not None and not any(
         _is_same_origin(head.origin.lower(), host.lower()) for host in head.hosts
     ):
@@ -96,7 +104,7 @@ def _form_refusal(head: RequestHead) -> ForbiddenError | None:
 
     None: the request reads only, has no body, or has a Content-Type that forms cannot have.
     """
-    if head.method in _SAFE_METHODS or not head.has_body or head.path.startswith(_FORM_READS):
+    if head.method in SAFE_METHODS or not head.has_body or head.path.startswith(_FORM_READS):
         return None
     media_type = (head.content_type or "").partition(";")[0].strip().lower()
     if media_type and media_type not in _FORM_TYPES:
@@ -140,7 +148,8 @@ def _is_same_origin(origin: str, host: str) -> bool:
     return port is not None and address.removesuffix(port) == host.removesuffix(port)
 
 
-def _read_head(scope: Scope) -> RequestHead:
+def read_head(scope: Scope) -> RequestHead:
+    """Return the parts of a request that the policy depends on."""
     hosts = []
     found: dict[bytes, str] = {}
     for name, value in scope["headers"]:

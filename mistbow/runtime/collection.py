@@ -2,11 +2,16 @@
 
 import gc
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 _RELEASED_ITEMS = 2000
+_FULL = 2
+"""The generation of a full collection."""
+
+_SLOW_S = 0.05
 
 _lock = threading.Lock()
 _pauses = 0
@@ -39,6 +44,32 @@ def exclude_from_collection() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+@contextmanager
+def slow_collections_excluded(slow_s: float = _SLOW_S) -> Iterator[None]:
+    """Exclude the survivors of each full collection that takes longer than ``slow_s``.
+
+    A full collection visits all objects that were not excluded, and stops the service meanwhile:
+    about 0.5 s for 100,000 series that arrived after the recovery. Excluded objects are still freed
+    when nothing refers to them; only cycles of them remain.
+    """
+    begun = 0.0
+
+    def observe(phase: str, info: dict[str, int]) -> None:
+        nonlocal begun
+        if info["generation"] < _FULL:
+            return
+        if phase == "start":
+            begun = time.thread_time()
+        elif time.thread_time() - begun > slow_s:
+            gc.freeze()
+
+    gc.callbacks.append(observe)
+    try:
+        yield
+    finally:
+        gc.callbacks.remove(observe)
 
 
 def release(items: list[Any]) -> None:

@@ -7,6 +7,7 @@ from mistbow.domains import DEFAULT_DOMAIN
 RAW = "raw"
 DECISIONS = "decisions"
 DEPLOYMENTS = "deployments"
+FOG_HISTORY = "fog-history"
 METADATA = "metadata"
 PLACEMENTS = "placements"
 SCHEMAS = "schemas"
@@ -55,7 +56,8 @@ DRAW = pa.struct(
         # The stratum: points with the same probability.
         pa.field("stratum", pa.string()),
         pa.field("chance", pa.float64()),
-        # The sampling key, in [0, 1]; a sample of n points has the n lowest.
+        # The sampling key, in [0, 1]; a sample of n points has the n lowest. Of points that were
+        # left out: the greatest of their values or, if ``seen`` is 0, the least.
         pa.field("lot", pa.float64()),
         # 1 for a sampled point, or the number of points that were left out.
         pa.field("seen", pa.int64()),
@@ -152,6 +154,33 @@ RECORDS = pa.schema(
     ]
 )
 """The schema of records; of rows with the same key and time, the last row is valid."""
+
+
+QUALITY = pa.schema(
+    [
+        pa.field("metric", _TEXTS, nullable=False),
+        # The worker that checked the points, and the fragment that reads them.
+        pa.field("node", _TEXTS, nullable=False),
+        pa.field("fragment", _TEXTS, nullable=False),
+        pa.field("ts", pa.int64(), nullable=False),
+        # The points that were checked since the previous row.
+        pa.field("points", pa.int64(), nullable=False),
+        # Shares from 0 to 1; null: unknown.
+        pa.field("completeness", pa.float64()),
+        pa.field("timeliness", pa.float64()),
+        pa.field("accuracy", pa.float64()),
+    ]
+)
+"""The schema of the quality of the points of a site, by metric; ``ts``: the end of a check."""
+
+
+def quality_stream(site: str) -> str:
+    """Return the name of the stream with the quality of the points of a site.
+
+    >>> quality_stream("edge")
+    'quality/edge'
+    """
+    return f"quality/{site}"
 
 
 def results_stream(group: str) -> str:

@@ -5,8 +5,8 @@ Only a token with the signature of an insight may read the results of this insig
 
 import re
 
-SIGNATURE = "[a-z0-9][a-z0-9-]{0,23}"
-SIGNATURE_FORM = "a signature consists of at most 24 lower-case letters, digits and '-'"
+SIGNATURE = "[a-z0-9][a-z0-9_-]{0,23}"
+SIGNATURE_FORM = "a signature consists of at most 24 lower-case letters, digits, '-' and '_'"
 
 _MARK = "signed-"
 _MARKED = re.compile(rf"\.{_MARK}({SIGNATURE})(?=[./]|$)")

@@ -6,15 +6,19 @@ from collections.abc import Callable
 
 from mistbow.auth.callers import current_caller
 from mistbow.client.agent_model import Point
+from mistbow.client.backup_model import BackupCut
+from mistbow.client.operation_model import SiteStatus
 from mistbow.clock import Clock, system_clock
-from mistbow.errors import FencedError, UnavailableError
+from mistbow.errors import FencedError, MistbowError, UnavailableError
 from mistbow.runtime.periodic import PeriodicTask, Schedule
 from mistbow.streams.schemas import METADATA as METADATA_STREAM
 from mistbow.streams.schemas import RAW
 from mistbow.telemetry import get_logger
 from storage_agent import metrics
 from storage_agent.agent.config import ConfigCell
+from storage_agent.agent.disk_alarm import DiskAlarm
 from storage_agent.agent.recovery import RecoveredParts, Recovery, end_process
+from storage_agent.backup.source import Backups
 from storage_agent.cluster.loss_guard import LossGuard
 from storage_agent.cluster.topology import Topology, read_topology
 from storage_agent.http.points import GetBody, ListBody, PagedBody, PutBody, QueryBody
@@ -56,6 +60,7 @@ _CHECKPOINTS = Schedule("checkpoint", interval_s=1.0, delay_s=1.0, expected=_PAS
 _MAINTENANCE = Schedule("maintenance", interval_s=0.5, delay_s=0.5, expected=_PASSING)
 _LEASE_CHECK = Schedule("lease_check", interval_s=1.0, delay_s=1.0, expected=_PASSING)
 _MEMORY_CHECK = Schedule("memory_check", interval_s=0.25, expected=_PASSING)
+_DISK_CHECK = Schedule("disk_check", interval_s=2.0)
 
 
 class Agent:
@@ -79,6 +84,7 @@ class Agent:
         self.replication = Replication(settings, self.membership, clock)
         self.records = RecordStore(settings, self.membership, clock)
         self.sql = SqlService(settings)
+        self.backups = Backups(settings, clock)
         self._ignite = IgniteClient(
             settings.ignite_addresses,
             settings.ignite_tls_ca,
@@ -99,6 +105,8 @@ class Agent:
         self._checkpointing = asyncio.Lock()
         self._parts: RecoveredParts | None = None
         self._draining = PeriodicTask(self._points.drain, _DRAINING)
+        self._disk = DiskAlarm(settings.home, settings.disk_alarm_mb)
+        self._disk_check = PeriodicTask(self._disk.check, _DISK_CHECK)
         self._recovering = PeriodicTask(self._recover, _RECOVERY)
         self._after_recovery = (
             PeriodicTask(self._checkpoint, _CHECKPOINTS),
@@ -114,10 +122,11 @@ class Agent:
         self.membership.start()
         self._recovering.start()
         self._draining.start()
+        self._disk_check.start()
 
     async def close(self) -> None:
         """Stop the agent, and reject the requests that it has not acknowledged."""
-        for task in (self._recovering, *self._after_recovery, self._draining):
+        for task in (self._recovering, *self._after_recovery, self._draining, self._disk_check):
             await task.close()
         await self._points.close()
         await self.records.close()
@@ -135,7 +144,22 @@ class Agent:
 
     async def warnings(self) -> list[str]:
         """Return what an operator should see to although the agent is ready; empty: nothing."""
-        return await self._points.spool_warnings()
+        alarms = [*self._disk.problems, *self.membership.skew.problems]
+        return [*await self._points.spool_warnings(), *alarms]
+
+    async def status(self) -> SiteStatus:
+        """Return the status of this agent for operators."""
+        streams = [] if self._parts is None else self._parts.streams.all()
+        return SiteStatus(
+            site=self._settings.site,
+            node=self._settings.node,
+            waiting_for=tuple(await self.waiting_for()),
+            warnings=tuple(await self.warnings()),
+            disk_free_bytes=self._disk.free,
+            disk_size_bytes=self._disk.size,
+            stored_bytes=sum(stream.log.index.bytes for stream in streams),
+            spooled_bodies=self._points.spooled_bodies,
+        )
 
     async def _missing_parts(self) -> list[str]:
         if not await self._ignite.answers():
@@ -144,7 +168,9 @@ class Agent:
         if self.guard.problems:
             return self.guard.problems
         if self._parts is None:
-            return ["the recovery of the streams"]
+            error = self._recovering.error
+            why = f": {error.message}" if isinstance(error, MistbowError) else ""
+            return [f"the recovery of the streams{why}"]
         if self._fenced:
             return [
                 "nothing: another agent has claimed the points of this site; stop one of the two, "
@@ -236,6 +262,16 @@ class Agent:
             deleted = await parts.remover.delete(select, start, end)
             await self.membership.retract_series(deleted, parts.catalogue.contains)
         return Deletion(counts, dry_run, missing)
+
+    async def begin_backup(self) -> BackupCut:
+        """Begin a backup of this site, and return its cut."""
+        parts = self._require_parts()
+        if self._points.has_spooled:
+            raise UnavailableError(
+                "points wait in the spool; a backup would miss them",
+                hint="Try again when mistbow_agent_spooled_bodies is 0.",
+            )
+        return await self.backups.begin(parts.streams, parts.maintenance, parts.config.changes)
 
     @property
     def config(self) -> ConfigCell:
@@ -334,6 +370,7 @@ class Agent:
     async def maintain_streams(self) -> None:
         """Compact streams, evict expired rows, and remove the rows of deleted streams."""
         parts = self._require_parts()
+        self.backups.end_unused()
         await parts.maintenance.run()
         await parts.streams.finish_deleting()
 

@@ -11,6 +11,7 @@ from mistbow.clock import Clock
 from mistbow.errors import InvalidRequestError
 from mistbow.streams.schemas import DECISIONS, DEPLOYMENTS, METADATA, PLACEMENTS, is_permanent
 from storage_agent.ignite.client import IgniteClient
+from storage_agent.ignite.keys import CONFIG_KEY
 from storage_agent.ignite.text_cell import TextCell
 from storage_agent.settings import AgentSettings
 from storage_agent.streams.index import EARLIEST
@@ -19,7 +20,6 @@ from storage_agent.streams.policy import Permanent, StorageUsage, StreamPolicy
 from storage_agent.streams.state import State
 from storage_agent.streams.streams import is_internal
 
-_KEY = "configuration"
 _STORE_S = 5.0
 
 
@@ -29,7 +29,7 @@ class ConfigCell:
     def __init__(self, settings: AgentSettings, ignite: IgniteClient) -> None:
         self._ignite = ignite
         self._lock = asyncio.Lock()
-        self._cell = TextCell(ignite, _KEY)
+        self._cell = TextCell(ignite, CONFIG_KEY)
         self._changed: dict[str, object] = {}
         self._settings: dict[str, object] = {
             "retention_ms": settings.retention_s and settings.retention_s * 1000,
@@ -38,6 +38,11 @@ class ConfigCell:
             "when_full": settings.when_full,
         }
         self.current = self._merge({})
+
+    @property
+    def changes(self) -> dict[str, object]:
+        """The stored changes of the configuration: field -> value."""
+        return self._changed
 
     async def load(self) -> None:
         """Read the stored changes of the configuration from Ignite."""

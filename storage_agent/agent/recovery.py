@@ -5,6 +5,7 @@ import os
 from dataclasses import dataclass
 
 from mistbow.clock import Clock
+from mistbow.errors import UnavailableError
 from mistbow.streams.schemas import METADATA as METADATA_STREAM
 from mistbow.streams.schemas import RAW, is_permanent
 from storage_agent import metrics
@@ -12,6 +13,7 @@ from storage_agent.agent.config import ConfigCell, ConfiguredPolicies
 from storage_agent.cluster.loss_guard import LossGuard
 from storage_agent.cluster.memory_region import MemoryRegion
 from storage_agent.ignite.client import METADATA, IgniteClient
+from storage_agent.ignite.keys import RESTORING_KEY
 from storage_agent.membership.fabric_membership import FabricMembership
 from storage_agent.membership.facts import published_series, read_facts
 from storage_agent.records.store import RecordStore
@@ -98,6 +100,11 @@ class Recovery:
         self.ignite.expect(streams.expected_keys, end_process)
         try:
             metadata = await self.ignite.scan(METADATA)
+            if RESTORING_KEY in metadata:
+                raise UnavailableError(
+                    f"the restoration of the backup {metadata[RESTORING_KEY]} was interrupted",
+                    hint="Stop the agent, and repeat the command mistbow restore.",
+                )
             await self.guard.identify_store(metadata)
             await streams.recover(metadata)
             await self.guard.inspect(streams, metadata)

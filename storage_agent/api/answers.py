@@ -4,7 +4,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from mistbow.client.agent_model import Missing, ReplicaSource, RowsPage, SeriesPoints
-from mistbow.client.operation_model import Cluster, Config, Copy, ReplicationState, Restrictions
+from mistbow.client.backup_model import BackupCut, StreamDeletions
+from mistbow.client.operation_model import (
+    Cluster,
+    Config,
+    Copy,
+    ReplicationState,
+    Restrictions,
+    SiteStatus,
+)
 from mistbow.client.record_model import Route
 from mistbow.fabric import Fabric
 from mistbow.openapi import AnswerDescription, inline_schema
@@ -221,6 +229,12 @@ _REPLICATION = {
     **{"site": "a", "stability": 1.0, "copies": [_COPY], "replicas": [], "elsewhere": {}},
     **{"sites": [], "reads": []},
 }
+_BACKUP = {"id": "1f", "site": "a", "node": "edge-1", "cut": _TIME, "streams": []}
+_DELETIONS: Schema = {
+    "type": "object",
+    "title": "BackupDeletions",
+    "additionalProperties": inline_schema(StreamDeletions),
+}
 _PROGRESS = {"made": "1f", "store": "2e", "position": 9, "complete": True, "durable": True}
 _CLUSTER = {
     **{"nodes": [{"name": "edge-1", "online": True}], "backups": 0, "partitions": 16, "copies": 1},
@@ -230,12 +244,21 @@ _OPERATIONS: Mapping[str, AnswerDescription] = {
     "get_config": _of(Config, _CONFIG),
     "put_config": _of(Config, _CONFIG),
     "get_cluster": _of(Cluster, _CLUSTER),
+    "get_status": _of(SiteStatus, {"site": "a", "node": "edge-1", "warnings": []}),
     "get_fabric": _of(Fabric, {"site": "a", "sites": [_SITE], "links": [], "forgotten": []}),
     "post_fabric_greet": _of(Heartbeat, _HEARTBEAT),
     "get_replication": _of(ReplicationState, _REPLICATION),
     "put_replication": _of(Copy, _COPY),
     "get_replication_restrictions": _of(Restrictions, {"fixed": [], "declared": []}),
     "put_replication_restrictions": _of(Restrictions, {"fixed": [], "declared": []}),
+    "post_backups": _of(BackupCut, _BACKUP, 201),
+    "get_backups_backup_parts_name": AnswerDescription(
+        {"application/octet-stream": {"schema": _BYTES}}
+    ),
+    "get_backups_backup_series": AnswerDescription(
+        {LINES: {"schema": _TEXT, "example": '{"metricID":"metric1","entityID":"entity1"}\n'}}
+    ),
+    "get_backups_backup_deletions": _json(_DELETIONS, {"raw": {"last": 0, "tombstones": []}}),
     "get_replication_feed": _arrow(),
     "get_replication_held": _of(ReplicaProgress, _PROGRESS),
     "post_replication_points": _arrow(),

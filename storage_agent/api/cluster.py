@@ -17,6 +17,15 @@ def cluster_routes(agent: Agent) -> APIRouter:
     """Return the routes that show the site's Ignite cluster and repair its streams."""
     routes = proxied_router(agent.proxy, "operations")
 
+    @routes.get("/status", summary="The status of this site's agent")
+    @requires("read")
+    async def status() -> Response:
+        """Return why the agent is not ready, its warnings, and its use of the disk.
+
+        Unlike `/readyz`, the request can be forwarded to another site.
+        """
+        return Response(msgspec.json.encode(await agent.status()), media_type="application/json")
+
     @routes.get("/cluster", summary="The nodes of this site's Ignite")
     @requires("read")
     async def cluster() -> Response:

@@ -3,13 +3,13 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Annotated
 
 import pyarrow as pa
 from fastapi import APIRouter, Depends, Header, Query, Response
-from sse_starlette import EventSourceResponse, ServerSentEvent
+from sse_starlette import EventSourceResponse
 
 from mistbow.auth.rules import requires
 from mistbow.errors import ConflictError, InvalidRequestError, MistbowError, NotFoundError
@@ -36,6 +36,11 @@ _SEND_TIMEOUT_S = 30.0
 """The time (s) after which a reader that receives nothing is disconnected."""
 
 _BATCH_ROWS = 500
+"""The number of rows that are encoded and sent at once."""
+
+_READ_ROWS = 10_000
+"""The number of positions to read at once: a run that is not cached is decoded for each read."""
+
 _MAX_SPAN = 50_000
 """The number of positions to scan before other tasks of the event loop may run."""
 
@@ -46,6 +51,7 @@ def rows_routes(agent: Agent, times: Timestamps) -> APIRouter:
     These routes must be added before the routes of ``/streams/{name}``.
     """
     routes = proxied_router(agent.proxy, "streams", prefix="/streams")
+    turn = asyncio.Lock()
 
     @routes.get("/{name:path}/rows", summary="Rows as JSON")
     @requires("read")
@@ -97,7 +103,9 @@ def rows_routes(agent: Agent, times: Timestamps) -> APIRouter:
         # A position beyond the head raises here, while the status can still be set.
         await anext(subscription.read(stream.log, selector, begin, begin))
         return EventSourceResponse(
-            _events(agent, stream, selector, begin), ping=_PING_S, send_timeout=_SEND_TIMEOUT_S
+            _events(agent, stream, selector, begin, turn),
+            ping=_PING_S,
+            send_timeout=_SEND_TIMEOUT_S,
         )
 
     return routes
@@ -140,6 +148,7 @@ async def _page(
     while True:
         stop = page.position.next + span
         near = stop if end is None else min(stop, end)
+        found_before = page.rows
         async for found in subscription.read(log, selector, page.position.next, near):
             left = limit - page.rows
             if found.rows.num_rows > left:
@@ -152,18 +161,27 @@ async def _page(
                 return page
         if near == end or page.position.next >= log.head:
             return page
-        # Scan further at once if few rows are selected.
-        span = min(2 * span, _MAX_SPAN)
+        span = _wider(span, has_rows=page.rows > found_before)
+
+
+def _wider(span: int, *, has_rows: bool) -> int:
+    """Return the number of positions to scan next; without rows, there may be a wide gap.
+
+    A gap is left by a restored backup.
+    """
+    return min(2 * span, _MAX_SPAN) if has_rows else 2 * span
 
 
 async def _events(
-    agent: Agent, stream: Stream, selector: RowSelector, begin: int
+    agent: Agent, stream: Stream, selector: RowSelector, begin: int, turn: asyncio.Lock
 ) -> AsyncIterator[bytes]:
     """Yield encoded server-sent events: `row` events in batches, and `position` events.
 
     Rows are read only as fast as the client receives events, which bounds the memory in use.
+    ``turn``: held while a batch is encoded, so that other requests wait for one batch at a time,
+    however many readers there are.
     """
-    log, position, span = stream.log, Position(begin, 0), _BATCH_ROWS
+    log, position, span = stream.log, Position(begin, 0), _READ_ROWS
     last_sent = time.monotonic()
     with contextlib.suppress(MistbowError):  # the reader reconnects, and gets the error as a status
         while await agent.streams.get(stream.name) is stream:
@@ -172,14 +190,16 @@ async def _events(
             async for found in subscription.read(
                 log, selector, position.next, position.next + span
             ):
-                for text in _row_events(found):
+                for start in range(0, found.rows.num_rows, _BATCH_ROWS):
+                    async with turn:
+                        text = _row_events(found, start)
+                        await asyncio.sleep(0)
                     yield text
-                    await asyncio.sleep(0)  # a fast reader would keep other tasks from running
                     last_sent = time.monotonic()
                 rows += found.rows.num_rows
                 position = found.position
             # Scan further at once if few rows are selected.
-            span = min(2 * span, _MAX_SPAN) if 2 * rows < _BATCH_ROWS else _BATCH_ROWS
+            span = _wider(span, has_rows=rows > 0) if 2 * rows < _BATCH_ROWS else _READ_ROWS
             if time.monotonic() - last_sent >= _POSITION_INTERVAL_S:
                 yield _position_event(position)
                 last_sent = time.monotonic()
@@ -194,17 +214,21 @@ def _position_event(position: Position) -> bytes:
     return _event("position", data, position.next)
 
 
-def _row_events(found: SelectedRows) -> Iterator[bytes]:
-    """Yield encoded `row` events in batches; the id of an event is the position after its row."""
-    after = (found.positions + 1).tolist()
-    for begin in range(0, found.rows.num_rows, _BATCH_ROWS):
-        rows = objects(found.rows.slice(begin, _BATCH_ROWS))
-        events = (_event("row", encode(row), after[at]) for at, row in enumerate(rows, begin))
-        yield b"".join(events)
+def _row_events(found: SelectedRows, start: int) -> bytes:
+    """Return encoded `row` events of a batch; the id of an event is the position after its row.
+
+    ``start``: the index of the first row of the batch.
+    """
+    rows = objects(found.rows.slice(start, _BATCH_ROWS))
+    after = (found.positions[start : start + _BATCH_ROWS] + 1).tolist()
+    return b"".join(
+        _event("row", encode(row), position) for row, position in zip(rows, after, strict=True)
+    )
 
 
 def _event(kind: str, data: bytes, after: int) -> bytes:
-    return ServerSentEvent(data.decode(), event=kind, id=str(after)).encode()
+    # JSON has no line ends, which would have to be divided.
+    return b"id: %d\r\nevent: %b\r\ndata: %b\r\n\r\n" % (after, kind.encode(), data)
 
 
 def _parse_position(text: str) -> int:

@@ -35,6 +35,7 @@ from pyignite.exceptions import (
     NotSupportedByClusterError,
     ParseError,
     ReconnectError,
+    SocketError,
 )
 
 from mistbow.errors import ConflictError, MistbowError, TooLargeError, UnavailableError
@@ -349,8 +350,10 @@ class IgniteClient:
             async with asyncio.timeout(_DIAL_S):
                 await client.connect([address])
                 for node in client._nodes:
-                    # A lost connection would reconnect by itself, beside this client.
+                    # A lost connection would reconnect by itself, beside this client; each call
+                    # that finds it lost would open a further one, and leave it open at its end.
                     node._reconnect = _do_not_reconnect
+                    node.connect = _refuse_connect
                 await self._check_folder(client, address)
                 await self._check(client)
                 existing = await client.get_cache_names()
@@ -435,6 +438,10 @@ def _ignore_loss() -> None:
 
 async def _do_not_reconnect() -> None:
     pass
+
+
+async def _refuse_connect() -> None:
+    raise SocketError("the connection is lost")
 
 
 async def _close(client: AioClient) -> None:

@@ -1,6 +1,7 @@
 """The parsing of MQTT messages.
 
-The payload is a number, an object with the fields of a point in a /put, or a list of such objects.
+The payload is a number, which may be sent as a text, an object with the fields of a point in a
+/put, or a list of such objects.
 """
 
 from collections.abc import Mapping, Sequence
@@ -60,8 +61,8 @@ def parse_message(
         content = msgspec.json.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise BadMessageError("payload", "the payload is not JSON") from None
-    # A bare number is a value.
-    if isinstance(content, int | float) and not isinstance(content, bool):
+    # A bare number or text is a value, as ``val`` of a /put.
+    if isinstance(content, int | float | str) and not isinstance(content, bool):
         content = {"val": content}
     items = content if isinstance(content, list) else [content]
     timed = all(isinstance(item, dict) and "timestamp" in item for item in items)

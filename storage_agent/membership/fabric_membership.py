@@ -18,6 +18,7 @@ from mistbow.runtime.tasks import cancel_and_wait
 from mistbow.settings import parse_labels
 from mistbow.telemetry import get_logger
 from storage_agent.membership import facts
+from storage_agent.membership.clock_skew import ClockSkew
 from storage_agent.membership.enablers import Enablers
 from storage_agent.membership.facts import SiteFact
 from storage_agent.membership.heartbeat import Heartbeat
@@ -71,7 +72,8 @@ class FabricMembership:
         self._links = LinkFacts(
             self.peers, lambda site, fact: self._journal.publish(facts.link_key(site), fact)
         )
-        self._heartbeats = HeartbeatSender(self.peers, self.network, self._links.update)
+        self.skew = ClockSkew(clock, settings.clock_alarm_ms)
+        self._heartbeats = HeartbeatSender(self.peers, self.network, self._links.update, self.skew)
         self._prober = LinkProber(self.peers, self.network, settings.link_probe_s)
         self._clock = clock
         self._forgotten: dict[str, int] = {}
@@ -151,7 +153,7 @@ class FabricMembership:
         """
         if self.peers.receive_heartbeat(heartbeat, is_authenticated=self.has_token):
             self._heartbeats.send(heartbeat.url)
-        return self.peers.answer_to(heartbeat)
+        return msgspec.structs.replace(self.peers.answer_to(heartbeat), now=self._clock())
 
     def publish(self, key: str, value: Any) -> None:
         """Set the fact ``key`` of this site to ``value``; the value None removes the fact."""
@@ -252,6 +254,8 @@ class FabricMembership:
                 forgotten[site] = max(since, forgotten.get(site, 0))
         forgotten.pop(self.site, None)
         self.peers.forget(forgotten)
+        for site in forgotten:
+            self.skew.forget(site)
 
     async def _update_forgotten(self) -> None:
         back = [site for site in self._forgotten if self.peers.get(site) is not None]

@@ -30,7 +30,8 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True, rename={"peers": "kno
     ``instance``: the id of the agent's process. ``version``: the version of the sender's reports
     about its peers. ``since``: ``peers`` lists only reports that changed after this version; 0: all
     reports. ``seen``, ``seen_instance``: the version of the receiver's reports that the sender has,
-    and the instance that sent these reports.
+    and the instance that sent these reports. ``now``: the sender's time (ms), in answers only; 0 in
+    answers of older versions.
     """
 
     site: _Text
@@ -42,6 +43,7 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True, rename={"peers": "kno
     since: Annotated[int, Meta(ge=0)] = 0
     seen: Annotated[int, Meta(ge=0)] = 0
     seen_instance: Annotated[str, Meta(max_length=500)] = ""
+    now: int = 0
 
 
 HEARTBEAT = msgspec.json.Decoder(Heartbeat)

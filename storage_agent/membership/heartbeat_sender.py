@@ -14,6 +14,7 @@ from mistbow.name_resolver import UnresolvedNameError
 from mistbow.runtime.periodic import PeriodicTask, Schedule
 from mistbow.runtime.tasks import cancel_and_wait
 from mistbow.telemetry import get_logger
+from storage_agent.membership.clock_skew import ClockSkew
 from storage_agent.membership.heartbeat import HEARTBEAT, Heartbeat, check_heartbeat
 from storage_agent.membership.network import CONNECT_S, PeerNetwork, count_bytes, decode_error
 from storage_agent.membership.peers import HEARTBEAT_INTERVAL_S, Peers
@@ -26,10 +27,18 @@ _ANSWER_S = 2.0
 class HeartbeatSender:
     """Sends heartbeats, and records the answers in ``peers``.
 
-    ``listener``: called after each answer and after each failure.
+    ``listener``: called after each answer and after each failure. ``skew``: receives the times of
+    the peers.
     """
 
-    def __init__(self, peers: Peers, network: PeerNetwork, listener: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        peers: Peers,
+        network: PeerNetwork,
+        listener: Callable[[], None],
+        skew: ClockSkew,
+    ) -> None:
+        self._skew = skew
         self._peers = peers
         self._network = network
         self._listener = listener
@@ -66,6 +75,8 @@ class HeartbeatSender:
             trip_ms = (time.perf_counter() - begin) * 1000
             self._unverified.discard(address)
             self._peers.record_answer(address, answer, trip_ms if is_connected else None)
+            if is_connected and answer.now and self._peers.get(answer.site) is not None:
+                self._skew.record(answer.site, answer.now, trip_ms)
         except (httpx.HTTPError, RuntimeError, TimeoutError, MistbowError) as error:
             if isinstance(error, ConflictError):
                 log.error("heartbeat_rejected", address=address, error=error.message)

@@ -14,6 +14,7 @@ from starlette.types import Message
 from mistbow.auth.rules import authorize
 from mistbow.errors import MistbowError, UnavailableError
 from mistbow.http.limits import is_true
+from mistbow.http.parameters import reject_repeated_parameters
 from mistbow.telemetry import get_logger
 from storage_agent.http.abandonment import answer_while_connected
 from storage_agent.membership.network import (
@@ -56,7 +57,7 @@ _SLOW_PATHS = (
     *("/get", "/query", "/query/parts", "/app/get", "/app/query", "/analytics/get"),
     *("/replication/get", "/replication/points", "/sql"),
 )
-_SLOW_PREFIX = "/api/v1/"
+_SLOW_PREFIXES = ("/api/v1/", "/backups")
 _UNAVAILABLE_STATUS = (429, 503)
 _MAX_WAIT_S = 60.0
 
@@ -76,6 +77,7 @@ class Proxy:
         ``fails_over``: whether ``local`` answers the request of a client if that site is
         unreachable or overloaded. ``UNREACHABLE`` is then set to the site.
         """
+        await reject_repeated_parameters(request)
         site = request.query_params.get("site")
         via = parse_via(request.headers.get(VIA))
         if site and site != self._network.own:
@@ -220,7 +222,7 @@ def _follows(request: Request) -> bool:
 
 
 def _wait_s(request: Request) -> float:
-    if request.url.path in _SLOW_PATHS or request.url.path.startswith(_SLOW_PREFIX):
+    if request.url.path in _SLOW_PATHS or request.url.path.startswith(_SLOW_PREFIXES):
         return _READ_S
     try:
         wait_s = float(request.query_params.get("wait_ms", 0)) / 1000

@@ -60,7 +60,9 @@ def full_match(pattern: str, texts: Iterable[str]) -> npt.NDArray[np.bool_]:
     Raises ``PromqlError`` for an invalid pattern.
     """
     try:
-        matches = pc.match_substring_regex(pa.array(texts, pa.string()), anchored(pattern))
+        # With a text of its own: Arrow checks no pattern for which there are no texts.
+        checked = pa.array([*texts, ""], pa.string())
+        matches = pc.match_substring_regex(checked, anchored(pattern))[:-1]
     except pa.ArrowInvalid as error:
         raise PromqlError(
             f"{pattern!r} is not a valid regular expression (RE2): {error}"

@@ -68,6 +68,7 @@ def compute(
 
 def _compute(connection: duckdb.DuckDBPyConnection, query: SqlQuery, call: CallAgent) -> bytes:
     select = statement.parse_select(connection, query.text)
+    own = statement.engine_tables(connection)
     for name in statement.table_names(connection, query.text):
         described, schema = call(DescribeTable(name.lower()))
         if isinstance(described, TableDescription):
@@ -78,6 +79,8 @@ def _compute(connection: duckdb.DuckDBPyConnection, query: SqlQuery, call: CallA
                 call,
             )
             connection.register(name, table)
+        else:
+            statement.check_unknown_table(name, own)
     if query.format == "arrow":
         return answers.encode_arrow(
             connection.sql(query.text, params=query.parameters or None), query

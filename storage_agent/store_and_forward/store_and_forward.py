@@ -144,6 +144,11 @@ class StoreAndForward:
         return 0
 
     @property
+    def spooled_bodies(self) -> int:
+        """The number of bodies in the spool."""
+        return self._spool.bodies
+
+    @property
     def has_spooled(self) -> bool:
         """Whether bodies wait in the spool."""
         return self._spool.bodies > 0

@@ -29,6 +29,7 @@ from storage_agent.streams.runs import (
 )
 from storage_agent.streams.segment_store import SegmentStore
 from storage_agent.streams.segments import Segment, empty_batch
+from storage_agent.streams.shared_reads import SharedReads
 from storage_agent.streams.state import RetentionLeases, StateCell
 from storage_agent.streams.tombstones import Tombstones, TombstoneTracker
 
@@ -98,12 +99,15 @@ class StreamLog:
         self.keys = IdempotencyKeys()
         self.future_points = FuturePoints()
         self.runs: dict[tuple[int, int], Run] = {}
+        # The ids of the backups that read the stream: meanwhile it is not compacted.
+        self.backups: set[str] = set()
         self.phase = LogPhase.NEW
         self.epoch = 0
         self.frontier = 0
         self.bytes = 0
         self._tombstones = TombstoneTracker(self.manifest)
         self._consumer: SegmentConsumer | None = None
+        self._run_reads = SharedReads[Extent]()
 
     # The life of the log.
 
@@ -146,6 +150,11 @@ class StreamLog:
         """Stop the compaction and eviction, because another agent now maintains the stream."""
         if self.phase is not LogPhase.REMOVED:
             self.phase = LogPhase.FENCED
+
+    @property
+    def is_removed(self) -> bool:
+        """Whether the stream was deleted."""
+        return self.phase is LogPhase.REMOVED
 
     def mark_removed(self) -> None:
         """Mark the log of a deleted stream as removed, and wake its readers."""
@@ -324,8 +333,11 @@ class StreamLog:
     async def _read_run(self, run: Run) -> Extent:
         visibility = self.visibility(run)
         cached: Extent | None = self.store.cached(f"{self.key}/extent/{run.id}")
-        if cached is not None:
-            return replace(cached, visibility=visibility)
+        if cached is None:
+            cached = await self._run_reads.read(run.id, lambda: self._decode_run(run))
+        return replace(cached, visibility=visibility)
+
+    async def _decode_run(self, run: Run) -> Extent:
         segments, _ = await self.store.segment_table(self.key, run.id)
         if is_sorted(self.schema):
             requested = [(run.id, block) for block in range(run.blocks)]
@@ -334,7 +346,7 @@ class StreamLog:
         else:
             rows, positions = split_position_deltas(await self.store.rows(self.key, run.id))
         future_points = await self._future_points_of(run)
-        extent = Extent(rows, positions, segments, future_points, visibility)
+        extent = Extent(rows, positions, segments, future_points, self.visibility(run))
         self.store.cache(f"{self.key}/extent/{run.id}", extent, extent.size)
         return extent
 

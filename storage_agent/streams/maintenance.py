@@ -4,7 +4,8 @@ A single task maintains the streams one after the other, concurrently with reads
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -109,6 +110,12 @@ class Maintenance:
         self._turn = asyncio.Lock()
         self._doubtful: set[str] = set()
 
+    @contextlib.asynccontextmanager
+    async def suspended(self) -> AsyncIterator[None]:
+        """Wait until no stream is being maintained; none is inside the ``async with`` block."""
+        async with self._turn:
+            yield
+
     async def run(self) -> None:
         """Maintain every stream once.
 
@@ -152,7 +159,7 @@ class Maintenance:
         await self._remove_garbage(each)
         await self._evict(each, min(_count_expired(each), _EVICTION_BATCH))
         for _ in range(_COMPACTIONS_PER_TURN):
-            compaction = self._next_compaction(each)
+            compaction = None if each.backups else self._next_compaction(each)
             if compaction is None:
                 break
             await compact(each, compaction, self._clock)

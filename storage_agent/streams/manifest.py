@@ -115,6 +115,14 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename=_MANIFEST_FIELD
             raise ConflictError(f"position {position} is inside a run; a run cannot be divided")
 
 
+def manifest_key(stream: str) -> str:
+    """Return the key of a manifest in Ignite's cache ``metadata``.
+
+    ``stream``: the key of the stream's log.
+    """
+    return f"manifest/{stream}"
+
+
 class ManifestCell:
     """The manifest of a stream in Ignite; only compare-and-set operations change the manifest.
 
@@ -124,7 +132,7 @@ class ManifestCell:
 
     def __init__(self, ignite: IgniteClient, stream: str, fence: Fence) -> None:
         self._fence = fence
-        self._cell = TextCell(ignite, f"manifest/{stream}")
+        self._cell = TextCell(ignite, manifest_key(stream))
         self._lock = asyncio.Lock()
         self.current = Manifest()
 

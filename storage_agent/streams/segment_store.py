@@ -19,6 +19,7 @@ from storage_agent.streams.segments import (
     decode_segment,
     segment_key,
 )
+from storage_agent.streams.shared_reads import SharedReads
 
 _CACHED_BYTES = 48 * 2**20
 _REMOVAL_BATCH = 500
@@ -41,6 +42,7 @@ class SegmentStore:
         self._cache: LRUCache[str, tuple[Any, int]] = LRUCache(
             _CACHED_BYTES, getsizeof=lambda entry: entry[1]
         )
+        self._reads = SharedReads[dict[str, Any]]()
 
     def cached(self, key: str) -> Any | None:
         """Return a cached value; None: the value is not cached."""
@@ -155,9 +157,19 @@ class SegmentStore:
         missing = [key for key in keys if key not in found]
         if not missing:
             return found
-        read = await _decode(await self.ignite.get_all(HISTORICAL, missing), decode)
-        for key, value in read.items():
-            self.cache(key, value, size(value))
+
+        async def begin() -> dict[str, Any]:
+            read = await _decode(await self.ignite.get_all(HISTORICAL, missing), decode)
+            for key, value in read.items():
+                self.cache(key, value, size(value))
+            return read
+
+        requested = "\0".join(missing)
+        joins = requested in self._reads
+        read = await self._reads.read(requested, begin)
+        if joins and len(read) < len(missing):
+            # Values never change, but one may have been stored after that read began.
+            read = await begin()
         return found | read
 
     async def _load_all(self, keys: Sequence[str], decode: Decode, size: Size) -> list[Any]:

@@ -39,12 +39,20 @@ class State(msgspec.Struct, frozen=True):
         return found
 
 
+def state_key(stream: str) -> str:
+    """Return the key of a state in Ignite's cache ``metadata``.
+
+    ``stream``: the key of the stream's log.
+    """
+    return f"state/{stream}"
+
+
 class StateCell:
     """The state of a stream in Ignite; only compare-and-set operations change the state."""
 
     def __init__(self, ignite: IgniteClient, stream: str) -> None:
         self._ignite = ignite
-        self._cell = TextCell(ignite, f"state/{stream}")
+        self._cell = TextCell(ignite, state_key(stream))
         self.current = State()
 
     @property

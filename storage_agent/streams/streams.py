@@ -28,6 +28,15 @@ from storage_agent.streams.log import StreamLog, remove_data
 from storage_agent.streams.policy import Permanent, StreamPolicy
 from storage_agent.streams.segment_store import SegmentStore
 from storage_agent.streams.segments import empty_batch, segment_key
+from storage_agent.streams.stream_record import (
+    STREAM_PREFIX,
+    StreamRecord,
+    decode_record,
+    encode_record,
+    log_key,
+    new_record,
+    schema_of,
+)
 from storage_agent.streams.writer import Writer
 
 REPLICA_PREFIX = "replicas/"
@@ -40,7 +49,6 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9._/-]{0,99}")
 _LAST_SEGMENTS = 16
 _MAX_DECODED_BYTES = 32 * 2**20
 _RESERVED = ("info", "claim", "seek", "offset", "rows", "events", "hold")
-_PREFIX = "stream/"
 _RETRY_S = 5.0
 
 log = get_logger(__name__)
@@ -53,21 +61,6 @@ PolicyOf = Callable[[str], StreamPolicy]
 def permanent(_: str) -> StreamPolicy:
     """Return the policy of a stream whose rows never expire, whatever the stream's name."""
     return Permanent()
-
-
-class _StreamRecord(msgspec.Struct, frozen=True):
-    """The description of a stream that is stored in Ignite's cache ``metadata``.
-
-    ``schema``: the stream's schema, as an Arrow IPC message. ``incarnation``: the number of earlier
-    streams with the same name. The keys of an earlier stream are never reused, because a write to
-    these keys may still be in progress. ``deleted``: whether the stream is deleted. ``dropped``:
-    whether the rows of the deleted stream have been removed.
-    """
-
-    schema: bytes
-    incarnation: int = 0
-    deleted: bool = False
-    dropped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +134,7 @@ class Streams:
         self._policy_of = policy_of
         self._store = SegmentStore(ignite)
         self._open: dict[str, Stream] = {}
-        self._deleted: dict[str, _StreamRecord] = {}
+        self._deleted: dict[str, StreamRecord] = {}
         self._deletions = 0
         self._removing = asyncio.Lock()
 
@@ -152,9 +145,9 @@ class Streams:
         """
         await self._record(RAW, POINTS)
         records = {
-            key.removeprefix(_PREFIX): _decoded(value)
+            key.removeprefix(STREAM_PREFIX): decode_record(value)
             for key, value in metadata.items()
-            if key.startswith(_PREFIX)
+            if key.startswith(STREAM_PREFIX)
         }
         self._deleted = {
             name: record
@@ -298,36 +291,35 @@ class Streams:
                 await self._drop(name, self._deleted[name])
             self._deleted.pop(name, None)
 
-    async def _drop(self, name: str, record: _StreamRecord) -> None:
+    async def _drop(self, name: str, record: StreamRecord) -> None:
         dropped = self._log(name, record)
         await remove_data(dropped)
         await self._ignite.remove_all(METADATA, [dropped.manifest.key, dropped.state.key])
         await self._replace_record(name, record, dropped=True)
 
-    def _log(self, name: str, record: _StreamRecord) -> StreamLog:
-        key = f"{name}@{record.incarnation}" if record.incarnation else name
-        schema = pa.ipc.read_schema(pa.py_buffer(record.schema))
+    def _log(self, name: str, record: StreamRecord) -> StreamLog:
+        key = log_key(name, record.incarnation)
         policy = self._policy_of(name)
-        return StreamLog(name, schema, self._store, lambda: self._epoch, key, policy)
+        return StreamLog(name, schema_of(record), self._store, lambda: self._epoch, key, policy)
 
-    async def _existing(self, name: str) -> _StreamRecord:
+    async def _existing(self, name: str) -> StreamRecord:
         record = await self._recorded(name)
         if record is None:
             raise NotFoundError(f"there is no stream {name}")
         return record
 
-    async def _recorded(self, name: str) -> _StreamRecord | None:
-        stored = await self._ignite.get(METADATA, _PREFIX + name)
-        return None if stored is None else _decoded(stored)
+    async def _recorded(self, name: str) -> StreamRecord | None:
+        stored = await self._ignite.get(METADATA, STREAM_PREFIX + name)
+        return None if stored is None else decode_record(stored)
 
     async def _record(self, name: str, schema: pa.Schema) -> bool:
         """Store the description of a new stream; return False if the stream already exists.
 
         Raises ``UnavailableError`` if an earlier stream with this name is still being deleted.
         """
-        record = _StreamRecord(schema.remove_metadata().serialize().to_pybytes())
+        record = new_record(schema)
 
-        def changed(now: _StreamRecord | None) -> _StreamRecord:
+        def changed(now: StreamRecord | None) -> StreamRecord:
             if now is None:
                 return record
             if now.deleted and not now.dropped:
@@ -339,8 +331,8 @@ class Streams:
         return await self._change(name, changed)
 
     async def _replace_record(
-        self, name: str, expected: _StreamRecord, **fields: bool
-    ) -> _StreamRecord:
+        self, name: str, expected: StreamRecord, **fields: bool
+    ) -> StreamRecord:
         """Replace the stored description ``expected`` with a changed copy, and return the copy.
 
         ``fields``: the names and values of the changed fields. If Ignite has no description of the
@@ -353,17 +345,17 @@ class Streams:
         return changed
 
     async def _change(
-        self, name: str, change: Callable[[_StreamRecord | None], _StreamRecord]
+        self, name: str, change: Callable[[StreamRecord | None], StreamRecord]
     ) -> bool:
         """Replace the stored description of a stream with the result of ``change``.
 
         Returns whether the description changed. ``change``: receives the stored description, or
         None if Ignite has no description of the stream.
         """
-        cell = TextCell(self._ignite, _PREFIX + name)
+        cell = TextCell(self._ignite, STREAM_PREFIX + name)
         while True:
             stored = await cell.load()
-            changed = _text(change(None if stored is None else _decoded(stored)))
+            changed = encode_record(change(None if stored is None else decode_record(stored)))
             if changed == stored:
                 return False
             if await cell.swap(changed):
@@ -381,14 +373,6 @@ def _being_deleted(name: str) -> UnavailableError:
     return UnavailableError(f"the stream {name} is being deleted", hint="Try again in a moment.")
 
 
-def _decoded(stored: str) -> _StreamRecord:
-    return msgspec.json.decode(stored, type=_StreamRecord)
-
-
-def _text(record: _StreamRecord) -> str:
-    return msgspec.json.encode(record).decode()
-
-
 def is_stream_deleted(metadata: dict[str, Any], key: str) -> bool:
     """Return whether the stream whose log has the key ``key`` is deleted.
 
@@ -396,10 +380,10 @@ def is_stream_deleted(metadata: dict[str, Any], key: str) -> bool:
     as deleted if a newer stream has the same name.
     """
     name, _, incarnation = key.partition("@")
-    stored = metadata.get(_PREFIX + name)
+    stored = metadata.get(STREAM_PREFIX + name)
     if stored is None:
         return False
-    record = _decoded(stored)
+    record = decode_record(stored)
     return record.deleted or record.incarnation > int(incarnation or 0)
 
 

@@ -1,4 +1,4 @@
-"""Enablers with a real storage agent and Ignite; workers with Spark, or that record fragments."""
+"""Enablers with a real storage agent and Ignite, with and without workers with Spark."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -16,11 +16,12 @@ from ignite_server.server import IgniteServer
 from mistbow.client.agent import AgentClient
 from storage_agent.settings import AgentSettings
 from tests.analytics_enabler.live_site import LiveSite, running_live_site
-from tests.analytics_enabler.recording_worker import RecordingWorker
+from tests.analytics_enabler.spark_worker import MakeWorker, SparkWorker, start_shared_session
 from tests.support.agents import running_agent
 from tests.support.conditions import eventually
 from tests.support.http_server import served
 from tests.support.ignite import empty
+from tests.support.operators import install_example_operators
 
 StartEnabler = Callable[[], AbstractContextManager[str]]
 
@@ -73,15 +74,26 @@ def agent(agent_url: str) -> Iterator[AgentClient]:
     client.close()
 
 
-@pytest.fixture
-def worker() -> RecordingWorker:
-    return RecordingWorker()
+@pytest.fixture(scope="session")
+def make_worker(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeWorker]:
+    """Yield a function that makes a worker with a name.
+
+    All workers share a Spark session, since its start takes longer than most tests.
+    """
+    home = tmp_path_factory.mktemp("workers")
+    with pytest.MonkeyPatch.context() as patch:
+        # Spark's processes get the environment that it is started with.
+        install_example_operators(tmp_path_factory.mktemp("operators"), patch)
+        session = start_shared_session()
+    yield lambda name: SparkWorker(session, home, name)
+    session.stop()
 
 
 @pytest.fixture
-def announced(worker: RecordingWorker, agent_url: str) -> Iterator[RecordingWorker]:
-    """Announce the worker to the agent; yield the worker."""
-    with worker.running(agent_url):
+def worker(make_worker: MakeWorker, agent_url: str) -> Iterator[SparkWorker]:
+    """Run the worker of the site; yield the worker."""
+    with make_worker("w1") as worker:
+        worker.start(agent_url)
         yield worker
 
 
@@ -95,8 +107,8 @@ def running_enabler(agent_url: str, home: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def start_enabler(agent_url: str, announced: RecordingWorker, tmp_path: Path) -> StartEnabler:
-    """Return a function that starts an enabler at a site whose worker is announced."""
+def start_enabler(agent_url: str, tmp_path: Path) -> StartEnabler:
+    """Return a function that starts an enabler at the site."""
     return lambda: running_enabler(agent_url, tmp_path)
 
 
@@ -137,12 +149,12 @@ class SharedSite:
 def shared_site(
     ignite_server: IgniteServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SharedSite]:
+    """Yield a site without a worker, whose tests write results themselves."""
     home = tmp_path_factory.mktemp("site")
     empty(ignite_server)
     settings = AgentSettings(home=home, node="n1", ignite_port=ignite_server.port)
     with (
         running_agent(settings) as agent_url,
-        RecordingWorker().running(agent_url),
         running_enabler(agent_url, home) as enabler_url,
     ):
         yield SharedSite(agent_url, enabler_url)

@@ -12,6 +12,11 @@ from tests.analytics_enabler.api.test_insights import QUERY
 from tests.support.conditions import eventually
 
 
+@pytest.fixture
+def enabler_url(live_enabler_url: str) -> str:
+    return live_enabler_url
+
+
 def command(url: str, *arguments: str) -> Result:
     return CliRunner().invoke(app, arguments, env={"MISTBOW_ENABLER_URL": url, "COLUMNS": "200"})
 

@@ -132,6 +132,8 @@ def test_moved_fragment_with_accumulators_equals_the_oracle(
     traffic = Traffic(metrics=(metric,), late_every=61)
     meter = AvailabilityMeter(agent.url, target, "average", SECOND)
     with Sender(agent.url, traffic), moving(spark, agent, fragment) as mover, meter:
+        # A runner claims a stream without results at once.
+        eventually(lambda: agent.info(target).frontier > 0, what="the first results are stored")
         first = agent.info(target).epoch
         for _ in range(2):
             mover.take_over(mover.start())

@@ -1,7 +1,7 @@
 """A fog in a storm of faults: no acknowledged row is lost, and all results equal the oracle's.
 
 ``MISTBOW_CHAOS_S``: the length of the storm (s), 180 by default. ``MISTBOW_SEED``: the seed of its
-timetable, drawn by default; CI has always the same one.
+timetable, drawn by default.
 """
 
 import os
@@ -32,6 +32,8 @@ _VERDICT_S = 240
 pytestmark = [
     needs_namespaces,
     pytest.mark.alone,
+    # Four sites with Spark start on two cores in minutes, which CI does not have: see make chaos.
+    pytest.mark.soak,
     pytest.mark.timeout(SECONDS + _START_S + 2 * _VERDICT_S),
 ]
 
@@ -39,7 +41,7 @@ pytestmark = [
 def _seed() -> int:
     if given := os.environ.get("MISTBOW_SEED"):
         return int(given)
-    return 15 if "CI" in os.environ else random.SystemRandom().randrange(10**6)
+    return random.SystemRandom().randrange(10**6)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from command_line.fog import app
@@ -11,6 +12,8 @@ SAMPLE = Path(__file__).parents[2] / "examples" / "round-trips.csv"
 SMALL = ["--nodes", "20", "--insights", "4", "--hours", "0.5"]
 
 
+# At its first use on a machine, matplotlib lists the fonts by a process.
+@pytest.mark.usefixtures("processes")
 def test_simulate_prints_table_and_writes_results_and_plot(tmp_path: Path) -> None:
     arguments = ["simulate", "--topology", f"matrix:{SAMPLE}", *SMALL, "--out", str(tmp_path)]
     run = CliRunner().invoke(app, [*arguments, "--scheduler", "fair", "--scheduler", "greedy"])

@@ -64,10 +64,13 @@ ADDED_FIELDS = frozenset(
     {"lifecycle", "group", "lag_ms", "missing_sites", "placement", "ended", "decisions"}
     | {"missing", "correcting", "domain", "remote_reads"}
     | {"cores", "memory_mb", "data_latency_ms", "latency_ms"}
+    | {"estimated", "measured", "cpu_s", "rows_read", "speed"}
+    | {"checked", "points_checked", "check_cpu_s", "check_core_s"}
+    | {"corrections_due", "corrected_until", "settled", "unsettled", "silent", "summary"}
 )
 """The fields that later versions add to answers."""
 
-ADDED_STREAMS = frozenset({"decisions"})
+ADDED_STREAMS = frozenset({"decisions", "fog-history"})
 """The streams that later versions add to a site."""
 
 

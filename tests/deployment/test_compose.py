@@ -1,5 +1,6 @@
 """The contents of ``docker-compose.yml``, without starting it."""
 
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -32,12 +33,18 @@ def test_each_site_has_a_storage_and_a_worker() -> None:
     }
 
 
-def test_compose_publishes_only_enabler_on_loopback() -> None:
+def test_compose_publishes_enabler_and_one_agent_of_each_site_on_loopback() -> None:
     published = {name: each["ports"] for name, each in SERVICES.items() if "ports" in each}
-    assert list(published) == ["enabler"]
-    (port,) = published["enabler"]
-    assert port.startswith("127.0.0.1:")
-    assert port.endswith(":8000")
+    assert set(published) == {"enabler", *(f"storage-{site}" for site in SITES)}
+    defaults = {"enabler": (compose.PORT, 8000)}
+    defaults |= {f"storage-{site}": (port, 8300) for site, port in compose.AGENT_PORTS.items()}
+    for name, (port,) in published.items():
+        outside, inside = defaults[name]
+        address, variable, default, own = re.fullmatch(
+            r"(.+):\$\{(MISTBOW_\w+_PORT):-(\d+)\}:(\d+)", port
+        ).groups()
+        assert (address, int(default), int(own)) == ("127.0.0.1", outside, inside)
+        assert variable in Path(compose.__file__).read_text()
 
 
 @each_service
@@ -109,8 +116,14 @@ def test_the_enabler_reaches_every_worker() -> None:
 
 def test_only_network_of_published_port_reaches_outside() -> None:
     outside = {name for name, each in WRITTEN["networks"].items() if not each.get("internal")}
-    assert outside == {"front"}
-    assert [name for name in SERVICES if "front" in _networks(name)] == ["enabler"]
+    assert outside == {"front", *(f"front-{site}" for site in SITES)}
+    # Each has one member only: over them, no service reaches another.
+    for front in outside:
+        members = [name for name in SERVICES if front in _networks(name)]
+        assert members == ["enabler" if front == "front" else front.replace("front", "storage")]
+        if front != "front":
+            options = WRITTEN["networks"][front]["driver_opts"]
+            assert options == {"com.docker.network.bridge.enable_ip_masquerade": "false"}
 
 
 def test_an_edge_names_the_cloud_only() -> None:

@@ -114,7 +114,7 @@ def test_insights_that_do_not_fit_are_refused_with_figures_and_none_is_killed(fo
         later, refused = eventually(all_decided, timeout=60, what="insights run or are refused")
     assert later >= running
     assert fog.group.oom_kills == 0
-    assert 2 <= len(running) < INSIGHTS
+    assert 4 <= len(running) < INSIGHTS
     for error in refused.values():
         assert "MB of memory needed, " in error
         assert " free" in error

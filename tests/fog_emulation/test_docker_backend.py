@@ -31,6 +31,8 @@ from tests.support.conditions import eventually
 
 docker = pytest.importorskip("docker")
 docker_backend = pytest.importorskip("fog_emulation.docker_backend")
+fogs = pytest.importorskip("fog_emulation.docker_status").fogs
+nodes_of = pytest.importorskip("fog_emulation.docker_status").nodes_of
 
 WAYS: tuple[Way, ...] = ("up", "down")
 SLEEP = ["/bin/busybox", "sleep", "600"]
@@ -101,6 +103,25 @@ def test_measured_shape_equals_setting(make: Any) -> None:
         found = measure(backend, fog.directions, "net", *way).found
         assert found.rate_bps == pytest.approx(8_000_000, rel=0.2)
         assert found.loss == pytest.approx(0.2, abs=0.076)
+
+
+def test_status_shows_nodes_with_limits_and_networks_until_the_fog_is_removed(make: Any) -> None:
+    fog = fog_of({})
+    backend = make(fog)
+    with pytest.raises(NotFoundError, match="there is no fog called"):
+        nodes_of(backend.name, fog)
+    start_fog(backend)
+    nodes = nodes_of(backend.name, fog)
+    assert [(node.name, node.state, node.networks) for node in nodes] == [
+        (node.name, "running", node.networks) for node in sorted(fog.nodes, key=lambda n: n.name)
+    ]
+    assert {node.memory_bytes for node in nodes} == {node.memory_bytes for node in fog.nodes}
+    assert {node.cores for node in nodes} == {node.cores for node in fog.nodes}
+    backend.stop("a-1")
+    assert {node.name: node.state for node in nodes_of(backend.name, fog)}["a-1"] != "running"
+    assert backend.name in fogs()
+    backend.down()
+    assert backend.name not in fogs()
 
 
 def test_node_is_disconnected_restored_killed_and_restarted(make: Any) -> None:

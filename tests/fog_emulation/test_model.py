@@ -1,11 +1,16 @@
 """Fogify's model: how models are read, and where their errors are located."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from fog_emulation import model
+from fog_emulation.plan import plan
+from fog_emulation.timetable import timetable
 from mistbow.errors import InvalidRequestError
+from mistbow.flags import exit_on_errors
 from tests.fog_emulation.cities import SMART_CITY, parsed, small_city, with_actions
 
 
@@ -93,3 +98,41 @@ def test_parse_checks_actions(action: tuple[str, str, dict[str, Any]], problem: 
 def test_parse_rejects_file_without_model(text: str) -> None:
     with pytest.raises(InvalidRequestError):
         model.parse(text)
+
+
+def test_fields_of_fogify_s_examples_without_effect_are_read() -> None:
+    compose = small_city()
+    fog = compose["x-fogify"]
+    fog["nodes"][0]["capabilities"]["disk"] = "32G"
+    fog["networks"][0]["capacity"] = None
+    network = fog["topology"][0]["networks"][0]
+    fog["topology"][0]["networks"][0] = {"name": network, "ip": "10.15.0.3"}
+    found = parsed(compose)
+    assert found.nodes[0].capabilities.disk == 32 * 2**30
+    assert found.networks[0].capacity is None
+    assert found.topology[0].networks[0] == network
+    fog["topology"][0]["networks"][0]["ip"] = "10.15.0.300"
+    with pytest.raises(InvalidRequestError, match=r"topology\.0\.networks\.0\.ip: .*10.15.0.300"):
+        parsed(compose)
+
+
+def test_fogify_s_own_example_is_read() -> None:
+    fog = model.load(Path(__file__).parent / "fogify_example.yml")
+    assert [blueprint.label for blueprint in fog.topology][-1] == "car-workload-2"
+    assert fog.topology[-1].networks == ["edge-net-2", "internet"]
+    steps = timetable(fog, plan(fog), "scenario_1")
+    assert [step.at_s for step in steps] == [30, 50, 80]
+    # The last action is NOOP.
+    assert [len(step.effects) for step in steps] == [2, 2, 0]
+
+
+def test_problem_of_a_file_is_printed_once(tmp_path: Path) -> None:
+    compose = small_city()
+    compose["x-fogify"]["nodes"][0]["colour"] = "red"
+    compose["x-fogify"]["topology"][0]["label"] = "a b"
+    file = tmp_path / "fog.yml"
+    file.write_text(yaml.safe_dump(compose))
+    with pytest.raises(SystemExit) as ended, exit_on_errors():
+        model.load(file)
+    text = str(ended.value)
+    assert text.count("Extra inputs") == text.count("String should match") == 1

@@ -44,9 +44,10 @@ from grammar.ast import (
     Signature,
     StreamDefinition,
     Text,
+    ValueList,
 )
 from grammar.format import RESERVED
-from grammar.functions import ALIASES, OPERATORS, SCALAR
+from grammar.functions import ALIASES, OPERATORS, SCALAR, WITH_PARAMETER
 from grammar.keywords import OPTIONS
 from grammar.units import MAX_MILLIS, MAX_POINTS
 
@@ -141,8 +142,12 @@ def _calls(arguments: st.SearchStrategy[Expression]) -> st.SearchStrategy[Functi
 
 
 def _lacks_a_unit(call: FunctionCall) -> bool:
-    windowed = call.function not in SCALAR and len(call.arguments) > 1
-    return windowed and isinstance(call.arguments[-1], Number)
+    if call.function in SCALAR or len(call.arguments) < 2:
+        return False
+    misplaced = call.function in WITH_PARAMETER and not call.parameters
+    return isinstance(call.arguments[-1], Number) or (
+        misplaced and any(isinstance(each, Number) for each in call.arguments)
+    )
 
 
 _simple = numbers | st.builds(Name, names) | st.builds(InsightReference, dotted)
@@ -214,7 +219,8 @@ statements = st.one_of(
         FunctionDefinition,
         dotted.map(str.upper),
         st.lists(dotted, min_size=1, max_size=3).map(tuple),
-        expressions,
+        # A list of one value is an expression in parentheses.
+        expressions | st.builds(ValueList, st.lists(values, min_size=2, max_size=3).map(tuple)),
     ),
 )
 scripts = st.builds(Script, st.lists(statements, min_size=1, max_size=2).map(tuple))

@@ -114,9 +114,14 @@ def test_too_many_statements_are_refused() -> None:
     assert messages(text + "b=COMPUTE 1") == ["there are more than 10,000 statements"]
 
 
-@pytest.mark.parametrize("text", ["@ ", "a b;", "é ", '"\n'])
+@pytest.mark.parametrize("text", ["".join(f"{chr(0x2600 + n)} " for n in range(500)), "a b;" * 500])
 def test_problems_are_bounded(text: str) -> None:
-    assert len(messages(text * 10_000)) == MAX_PROBLEMS
+    assert len(messages(text * 20)) == MAX_PROBLEMS
+
+
+@pytest.mark.parametrize("text", ["@ ", "é ", '"\n'])
+def test_repeated_invalid_sign_is_one_problem(text: str) -> None:
+    assert len(messages(text * 10_000)) == 1
 
 
 @pytest.mark.parametrize("every", ["{}5 s", "{}1 DAYS AT 8:00", "{}7 POINTS"])

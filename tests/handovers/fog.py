@@ -1,10 +1,14 @@
 """A fog whose fragments a test moves: real agents, workers and Spark, and an enabler."""
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+import httpx
+import msgspec
 import pytest
+from fastapi import FastAPI
 
 from analytics.client.enabler import EnablerClient
 from analytics.client.worker import WorkerClient
@@ -15,9 +19,13 @@ from analytics_enabler.scheduling.registry import GROUP as SCHEDULERS
 from analytics_enabler.settings import EnablerSettings
 from ignite_server.ports import free_ports
 from ignite_server.server import IgniteServer
+from mistbow.auth.audiences import OwnAddresses
+from mistbow.auth.service_key import ServiceKey
+from mistbow.auth.service_sessions import ServiceSessions
 from mistbow.client.agent import AgentClient
 from mistbow.errors import MistbowError
-from tests.analytics_enabler.recording_worker import RecordingWorker
+from mistbow.fabric import Worker
+from mistbow.service import add_challenge
 from tests.handovers import steered_scheduler
 from tests.support.conditions import eventually
 from tests.support.http_server import served
@@ -63,6 +71,62 @@ class Packages:
         self._declared.write_text("\n".join([self._schedulers, f"[{OPERATORS}]", *lines, ""]))
 
 
+class Signpost:
+    """A node without fragments, whose announcement names the node of all tasks.
+
+    The scheduler of these tests sees nothing but the fog, so a test steers it by a node.
+    """
+
+    def __init__(self) -> None:
+        self._operators: tuple[str, ...] = ()
+
+    def point_to(self, node: str) -> None:
+        """Let the scheduler place each task on ``node`` that may run there."""
+        self._operators = (f"{node} 1.0",)
+
+    @contextmanager
+    def running(self, agent_url: str) -> Iterator[None]:
+        """Answer the enabler, and announce the node to an agent, within the ``with``."""
+        stopped = threading.Event()
+        with served(_empty_node()) as url:
+
+            def announce() -> None:
+                while True:
+                    node = Worker(
+                        name=steered_scheduler.STEER, url=url, cores=1, memory_mb=1000,
+                        cores_free=1, memory_free_mb=1000, operators=self._operators,
+                    )  # fmt: skip
+                    with suppress(httpx.HTTPError):
+                        httpx.put(
+                            f"{agent_url}/workers/{node.name}", content=msgspec.json.encode(node)
+                        )
+                    if stopped.wait(0.5):
+                        return
+
+            announcing = threading.Thread(target=announce, daemon=True)
+            announcing.start()
+            try:
+                yield
+            finally:
+                stopped.set()
+                announcing.join()
+
+
+def _empty_node() -> FastAPI:
+    app = FastAPI()
+    add_challenge(app, ServiceSessions(ServiceKey(""), OwnAddresses([])))
+
+    @app.get("/fragments")
+    def list_fragments() -> list[str]:
+        return []
+
+    @app.put("/domains/{domain}/order")
+    def obey(domain: str) -> dict[str, list[str]]:
+        return {"fragments": []}
+
+    return app
+
+
 class HandoverFog:
     """A running fog; ``workers``: name -> process, and ``sites``: name -> client of its agent."""
 
@@ -77,9 +141,8 @@ class HandoverFog:
         for site, names in sites.items():
             self._start_site(site, names, ports)
         self.home_agent = next(iter(self.sites.values()))
-        self.steer = RecordingWorker(steered_scheduler.STEER)
-        first = next(iter(self.workers))
-        self.steer.operators = (f"{first} 1.0",)
+        self.steer = Signpost()
+        self.steer.point_to(next(iter(self.workers)))
         stack.enter_context(self.steer.running(self.home_agent.url))
         self._enabler = stack.enter_context(ExitStack())
         self.enabler = self._start_enabler()
@@ -128,7 +191,7 @@ class HandoverFog:
 
     def steer_to(self, worker: str) -> None:
         """Let the scheduler place on ``worker`` each task that may run there."""
-        self.steer.operators = (f"{worker} 1.0",)
+        self.steer.point_to(worker)
 
     def writer(self) -> tuple[str, FragmentStatus] | None:
         """Return the only worker that runs the fragment with the results, and its status.

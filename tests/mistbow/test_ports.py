@@ -66,34 +66,73 @@ def test_discovery_port_is_that_of_the_node_in_the_list_of_nodes():
         port(ignite_nodes="10.0.0.1")
 
 
+def reserve(host, port=0):
+    """Return a socket that reserves a port, so that no other process uses it.
+
+    The port counts as free, and a further socket of this process can listen on it.
+    """
+    reserved = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reserved.bind((host, port))
+    return reserved
+
+
+def reserve_at_both(first, second):
+    """Return two sockets that reserve the same port at two addresses."""
+    for _ in range(100):
+        reserved = reserve(first)
+        try:
+            return reserved, reserve(second, reserved.getsockname()[1])
+        except OSError:
+            reserved.close()
+    raise AssertionError(f"no port is free at both {first} and {second}")
+
+
 @pytest.fixture(params=["127.0.0.1", "::1"])
 def server(request):
-    family = socket.AF_INET6 if ":" in request.param else socket.AF_INET
-    with socket.socket(family) as server:
-        try:
-            server.bind((request.param, 0))
-        except OSError:
-            pytest.skip("this machine has no IPv6")
+    try:
+        reserved = reserve(request.param)
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    port = reserved.getsockname()[1]
+    with reserved, reserve(request.param, port) as server:
         server.listen()
-        yield request.param, server.getsockname()[1], server
+        yield request.param, port, server
+
+
+def test_reserved_port_is_free_until_a_server_listens():
+    with reserve(LOOPBACK) as reserved:
+        port = reserved.getsockname()[1]
+        assert not is_taken(port, LOOPBACK)
+        with reserve(LOOPBACK, port) as server:
+            server.listen()
+            assert is_taken(port, LOOPBACK)
+        assert not is_taken(port, LOOPBACK)
+        found = set()
+        for _ in range(2000):
+            with socket.socket() as other:
+                other.bind((LOOPBACK, 0))
+                found.add(other.getsockname()[1])
+        assert port not in found
 
 
 def test_port_in_use_is_reported_with_its_setting_and_its_process(server):
     host, port, listening = server
-    (free,) = free_ports(1)
     name = psutil.Process().name()
     expected = rf"port {port} \(MISTBOW_ENABLER_PORT\) by process {os.getpid()} \({name}\)$"
-    with pytest.raises(ConflictError, match=expected):
-        check_ports({"agent_port": free, "enabler_port": port}, host)
-    listening.close()
-    check_ports({"agent_port": free, "enabler_port": port}, host)
+    with reserve(host) as reserved:
+        ports = {"agent_port": reserved.getsockname()[1], "enabler_port": port}
+        with pytest.raises(ConflictError, match=expected):
+            check_ports(ports, host)
+        listening.close()
+        check_ports(ports, host)
 
 
 @pytest.mark.parametrize("settings", [RunSettings, StorageSettings])
 def test_port_of_ignite_is_checked_at_its_own_address(settings):
     unchecked = dict.fromkeys(settings().ports, 0)
-    with socket.socket() as server:
-        server.bind(("127.0.0.2", 0))
+    reserved, server = reserve_at_both(LOOPBACK, "127.0.0.2")
+    with reserved, server:
         server.listen()
         port = server.getsockname()[1]
         elsewhere = settings.model_construct(**{**unchecked, "ignite_port": port})

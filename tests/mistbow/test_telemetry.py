@@ -1,7 +1,6 @@
 import asyncio
 import errno
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -9,18 +8,6 @@ import pytest
 
 from mistbow.errors import UnavailableError
 from mistbow.telemetry import get_logger, set_up_logging
-
-
-@pytest.fixture
-def own_handlers() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    for handler in root.handlers:
-        if handler not in handlers:
-            handler.close()
-    root.handlers[:] = handlers
-    root.setLevel(level)
 
 
 def fail(token: str) -> None:

@@ -48,12 +48,12 @@ def test_check_ca_rejects_a_file_without_certificates(authority: Authority, cont
     ("given", "message"),
     [
         ({"tls_cert": "absent.pem", "tls_key": "absent.key"}, "absent.pem cannot be read"),
-        ({"tls_cert": "absent.pem"}, "MISTBOW_TLS_KEY go together"),
-        ({"tls_key": "absent.key"}, "MISTBOW_TLS_KEY go together"),
+        ({"tls_cert": "absent.pem"}, "--tls-cert is 'absent.pem': absent.pem cannot be read"),
+        ({"tls_key": "absent.key"}, "MISTBOW_TLS_CERT and --tls-key go together"),
         ({"tls_ca": "absent.pem"}, "absent.pem cannot be read: No such file"),
         ({"ignite_tls_ca": "absent.pem"}, "absent.pem cannot be read: No such file"),
         ({"labels": "rack:7"}, "'rack:7' is not of the form key=value"),
-        ({"tokens_file": "absent.json"}, "MISTBOW_TOKENS_FILE also needs MISTBOW_TOKEN"),
+        ({"tokens_file": "absent.json"}, "--tokens-file also needs MISTBOW_TOKEN"),
         ({"tokens_file": "absent.json", "token": "t0ken-of-the-fog"}, "mistbow token add"),
     ],
 )

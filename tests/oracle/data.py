@@ -24,6 +24,9 @@ _BATCH_MS = 4000
 
 METRICS = ("x", "y", "z")
 ENTITIES = ("e1", "e2", "e3", "e4")
+ATTRIBUTES = frozenset({"rack", "zone", "spare"})
+"""The attributes of points that are labels."""
+
 Attributes = dict[str, str | float | bool]
 
 

@@ -35,6 +35,11 @@ def _put_in(node: Any, given: _Arguments, functions: Mapping[str, ast.FunctionDe
             arguments = _put_in(node.arguments, given, functions)
             passed = dict(zip(definition.parameters, arguments, strict=True))
             return _put_in(definition.body, passed, functions)
+        case ast.ListMembership(called=ast.FunctionCall(function)) if function in functions:
+            listed = functions[function].body
+            assert isinstance(listed, ast.ValueList), listed
+            operand = _put_in(node.operand, given, functions)
+            return replace(node, operand=operand, members=listed.values, called=None)
         case ast.MetricStream():
             members = tuple(_name(member, given) for member in node.members)
             when = _put_in(node.when, given, functions)
@@ -73,3 +78,41 @@ def _metric(
     conditions = tuple(each for each in (argument.when, when) if each is not None)
     both = ast.AndCondition(conditions) if len(conditions) == 2 else next(iter(conditions), None)
     return ast.MetricStream(argument.metric, argument.members or members, both)
+
+
+def _may_be_text(other: ast.Expression) -> bool:
+    """Return whether a bare name beside ``other`` can be a text."""
+    return isinstance(other, ast.Name | ast.Elided)
+
+
+def with_texts(node: Any, names: frozenset[str], metric: str | None = None) -> Any:
+    """Return a syntax tree in which bare names that mean texts are texts.
+
+    ``names``: the names of metrics and attributes; in a comparison with a name, or with the value
+    of a point, every other name is a text. ``metric``: the metric whose WHEN contains the node; the
+    text of a point is its label with the name of the metric.
+    """
+    match node:
+        case tuple():
+            return tuple(with_texts(part, names, metric) for part in node)
+        case ast.Compare("==" | "!=", left, right):
+            if isinstance(right, ast.Name) and right.name not in names:
+                right = ast.Text(right.name)
+            elif isinstance(left, ast.Name) and left.name not in names and _may_be_text(right):
+                left = ast.Text(left.name)
+            if metric is not None and isinstance(left, ast.Elided) and isinstance(right, ast.Text):
+                left = ast.Name(metric)
+            return replace(node, left=left, right=right)
+        case ast.ListMembership(ast.Elided(), (ast.Text(), *_)) if metric is not None:
+            return replace(node, operand=ast.Name(metric))
+        case ast.MetricStream(inner, _, when):
+            return replace(node, when=with_texts(when, names, inner))
+        case ast.SyntaxNode():
+            parts = {
+                each.name: with_texts(getattr(node, each.name), names, metric)
+                for each in fields(node)
+                if each.name != "span"
+            }
+            return replace(node, **parts)
+        case _:
+            return node

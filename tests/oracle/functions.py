@@ -83,7 +83,7 @@ def _outliers(parameters: _Parameters) -> Formula:
 
 
 def _ewma(parameters: _Parameters) -> Formula:
-    (alpha,) = parameters
+    (alpha,) = parameters or (0.3,)
     step = f"lambda a, x: {alpha} * x + {1 - alpha} * a"
     return Formula(f"list_reduce({_VALUES}, {step})", of_points=True)
 
@@ -98,7 +98,9 @@ ACCUMULATED: dict[str, Callable[[_Parameters], Formula]] = {
         Formula("case when len(p) > 1 then p[-1].value - p[-2].value end", of_points=True)
     ),
     "EWMA": _ewma,
-    "PEWMA": lambda parameters: Formula(f"pewma({_VALUES}, {parameters[0]})", of_points=True),
+    "PEWMA": lambda parameters: Formula(
+        f"pewma({_VALUES}, {(parameters or (0.3,))[0]})", of_points=True
+    ),
 }
 """Name of an accumulator -> function that returns the formula for given parameters."""
 
@@ -119,7 +121,7 @@ FORMULAS: dict[str, Callable[[_Parameters], Formula]] = ACCUMULATED | {
     "PERCENTILE": lambda parameters: Formula(
         f"list_aggregate(l, 'quantile_cont', {parameters[0] / 100})"
     ),
-    "TOP_K": _top_k,
+    "TOP_K": lambda parameters: _top_k(parameters or (10,)),
     "HISTOGRAM": _histogram,
     "OUTLIER_DETECTION": _outliers,
     "TRIMMED_MEAN": _trimmed_mean,

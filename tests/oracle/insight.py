@@ -40,9 +40,11 @@ class Query:
         parts = [*self.reading.times(rows.by), *self.tables.parts]
         return f"with {', '.join(parts)} {selected} where t > {self.reading.since}", rows.by
 
-    def _insight(self, insight: ast.InsightStatement) -> Rows:
+    def _insight(self, insight: ast.InsightStatement, shift_ms: int = 0, hold_ms: int = 0) -> Rows:
         by = tuple(sorted({canonical(name) for name in insight.by}))
-        context = EvaluationContext(by, every_of(insight) or CURRENT_MS)
+        context = EvaluationContext(
+            by, every_of(insight) or CURRENT_MS, shift_ms=shift_ms, hold_ms=hold_ms
+        )
         results: list[ast.Condition] = []
         for option in insight.options:
             match option:
@@ -56,20 +58,35 @@ class Query:
                             context = replace(context, allowed=(*context.allowed, term))
                         else:
                             results.append(term)
-        latest = self._latest_for(insight.expression, insight.when)
+        conditions = [*_terms(insight.when), *results]
+        latest = self._latest_for(insight.expression, conditions or [*context.allowed])
+        if latest is not None:
+            refs = [leaf for each in conditions for leaf in leaves(each)]
+            names = [leaf.name for leaf in refs if isinstance(leaf, ast.InsightReference)]
+            further = {canonical(key) for name in names for key in self.insights[name].by}
+            context = replace(context, by=tuple(sorted({*context.by, *further})))
         return self._filtered_values(insight.expression, insight.when, results, context, latest)
 
     def _latest_for(
-        self, node: ast.Expression, when: ast.Condition | None
+        self, node: ast.Expression, conditions: list[ast.Condition]
     ) -> ast.MetricStream | None:
         """Return the metric from whose latest points an insight takes the value of an attribute.
 
         An insight such as ``COMPUTE rack WHEN x > 0`` computes an attribute instead of a metric.
-        The returned metric is the first metric in WHEN. Returns None for all other insights.
+        The returned metric is the first metric in the conditions, or else the first metric of an
+        insight in the conditions. Returns None for all other insights.
         """
-        if not isinstance(node, ast.Name) or node.name in self.reading.metrics or when is None:
+        if not isinstance(node, ast.Name) or node.name in self.reading.metrics:
             return None
-        return None if ast.Elided() in leaves(when) else next(self._metrics_in(when), None)
+        if any(ast.Elided() in leaves(each) for each in conditions):
+            return None
+        found = [metric for each in conditions for metric in self._metrics_in(each)]
+        if not found:
+            names = [leaf for each in conditions for leaf in leaves(each)]
+            for leaf in names:
+                if isinstance(leaf, ast.InsightReference):
+                    found += self._metrics_in(self.insights[leaf.name].expression)
+        return next(iter(found), None)
 
     def _metrics_in(self, node: ast.Condition | ast.Expression) -> Iterator[ast.MetricStream]:
         for leaf in leaves(node):
@@ -149,7 +166,10 @@ class Query:
                     node.expression, node.when, [], replace(context, by=by)
                 )
             case ast.InsightReference(name):
-                return self._insight(self.insights[name])
+                other = self.insights[name]
+                every, own = every_of(other), self.reading.every_ms
+                hold = every if every and own and own % every else 0
+                return self._insight(other, context.shift_ms, hold or context.hold_ms)
             case ast.Negate(operand):
                 return self.tables.mapped(self._value(operand, context), "-v", "m")
             case ast.Binary():
@@ -185,6 +205,10 @@ class Query:
         parameters = tuple(each.value for each in call.parameters if isinstance(each, ast.Number))
         if call.function == "OUTLIER_DETECTION":
             parameters = context.outliers
+        if len(streams) < len(call.arguments):
+            if call.window or call.function in ("CORRELATION", "FORECAST", "RATE"):
+                return self._over_ticks(call, parameters, context)
+            streams = []
         if call.function == "CORRELATION":
             return self._correlation(call, streams, context)
         if call.function == "GAP":
@@ -199,6 +223,42 @@ class Query:
             f"select t{keys}, list(v order by v) as l, max(m) as mm, count(*) as n "
             f"from {operand.name} group by t{keys}",
             formula,
+            context.by,
+        )
+
+    def _over_ticks(
+        self, call: ast.FunctionCall, parameters: tuple[float, ...], context: EvaluationContext
+    ) -> Rows:
+        """Return the values of a function over the values that its arguments have at ticks."""
+        every = context.span_ms  # of the insight that contains the call
+        count = -(-call.window.millis // every) if call.window else 60
+        first = call.offset.millis if call.offset else 0
+        keys = key_columns(context.by)
+        series = []
+        for argument in call.arguments:
+            parts = []
+            for number in range(count):
+                shift = context.shift_ms + first + number * every
+                rows = self._value(argument, replace(context, shift_ms=shift))
+                assert isinstance(rows, Rows), argument
+                ts = f"t - {number * every} as ts"
+                parts.append(f"select t{keys}, {ts}, v, m from {rows.name}")
+            series.append(" union all ".join(parts))
+        if len(series) > 1:
+            one, other = series
+            mine = "".join(f", a.{key_column(name)}" for name in context.by)
+            values = CORRELATION.replace("a.value", "a.v").replace("b.value", "b.v")
+            return self.tables.made(
+                f"select a.t{mine}, {values} as v, 1 as m, {NO_LISTS} from ({one}) a "
+                f"join ({other}) b on a.ts = b.ts and {met(context.by, 'a', 'b')} "
+                f"group by a.t{mine}",
+                context.by,
+            )
+        packed = "struct_pack(ts := ts, value := v, entity := '')"
+        return self.tables.finished(
+            f"select t{keys}, list(v order by v) as l, max(m) as mm, count(*) as n, "
+            f"list({packed} order by ts, v) as p from ({series[0]}) group by t{keys}",
+            FORMULAS[call.function](parameters),
             context.by,
         )
 

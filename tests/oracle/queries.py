@@ -1,436 +1,84 @@
-"""Strategies of valid texts of the insight language.
-
-In these texts, only *exact* values are used as divisors, compared with each other, or put under a
-root, so rounding never decides whether a result exists. An exact value is equal to the last bit in
-SQL and in the suite. Other values are compared only with numbers that they hardly ever equal.
-"""
-
-from dataclasses import dataclass
-from enum import IntEnum
+"""Strategies of valid texts of the insight language: insights with keys, times and options."""
 
 from hypothesis import strategies as st
 
-from tests.oracle.data import ENTITIES, METRICS
-
-
-class Exactness(IntEnum):
-    """How well the oracle's value of an expression agrees with the suite's value."""
-
-    SUMS = 0
-    """Equal values with few digits, whose sums are exact too."""
-    SAME = 1
-    """Values that are equal to the last bit if they are computed by the same steps."""
-    ROUNDED = 2
-    """Values that are equal except for rounding."""
-
-
-@dataclass(frozen=True)
-class _DrawnExpression:
-    """An expression, and the exactness of its values.
-
-    ``wide``: whether the keys of the values include the attribute ``further`` of the query.
-    """
-
-    text: str
-    exact: Exactness
-    wide: bool = False
-
-
-@dataclass(frozen=True)
-class _QueryContext:
-    """The properties of a whole query.
-
-    ``further``: the attribute that an inner BY may add; ``every_ms``: the interval of EVERY, or
-    None if the values are at points; ``sample``: the sampling option, or None.
-    """
-
-    by: tuple[str, ...]
-    further: str
-    every_ms: int | None
-    sample: "_Sample | None" = None
-
-
-@dataclass(frozen=True)
-class _Sample:
-    """A sampling option, and the functions whose results over the sample are exact."""
-
-    option: str
-    functions: tuple[str, ...]
-
-
-_ATTRIBUTES = ("region", "node", "site", "rack", "zone", "entity", "spare")
-_DEFINITIONS = {
-    "north": 'north: STREAM FROM storage(region="north")',
-    "some": 'some: STREAM FROM storage(node=("n1", "n3"), zone=("a", "b"))',
-    "share": "FUNCTION share(part, whole) { 100 * part / whole }",
-    "above": "FUNCTION above(metric, limit) { COUNT(metric WHEN > limit, 3 SECONDS) }",
-    "of_one": "FUNCTION of_one(metric, host) { AVG(metric FROM (host), 4 s) + ABOVE(metric, 1) }",
-    "best": "FUNCTION best(metric, attribute, k) { TOP_K[k](SUM(metric, 2 s) BY attribute) }",
-    "usual": "FUNCTION usual(metric, k) { RUNNING_MEAN(metric) + k * RUNNING_SDEV(metric) }",
-}
-_CALLS = {"of_one": "above"}
-
-_SUMS = ("SUM", "COUNT", "MIN", "MAX", "MEDIAN", "MODE", "TOP_K[2]", "HISTOGRAM[3]")
-_ROUNDED = ("SDEV", "VARIANCE", "GEOMETRIC_MEAN", "PERCENTILE[90]", "PERCENTILE[12.5]")
-_ROUNDED_OF_POINTS = (*_ROUNDED, "RATE", "RATE")
-_SO_FAR = ("RUNNING_COUNT", "RUNNING_MAX", "RUNNING_MIN", "DIFF")
-_SO_FAR_ROUNDED = ("RUNNING_AVG", "RUNNING_STD", "EWMA[0.3]", "EWMA[1]", "PEWMA[0.2]")
-_SAMPLES = (
-    _Sample("SAMPLE 0.3", ("COUNT",)),
-    _Sample("SAMPLE 100000", ("SUM", "AVG", "COUNT", "MIN", "MAX")),
-    _Sample("MAX_ERROR 0.1 AND CONFIDENCE 0.9", ("SUM", "AVG", "COUNT")),
-    _Sample("MAX_ERROR 0.1 AND AWARENESS ON ACCURACY", ("SUM", "AVG", "COUNT")),
+from tests.oracle.expressions import (
+    ATTRIBUTES,
+    CALLS,
+    DAILY_MS,
+    DEFINITIONS,
+    SAMPLES,
+    SHIFT_MS,
+    DrawnExpression,
+    Exactness,
+    QueryContext,
+    alike,
+    attribute,
+    geohash_calls,
+    joined,
+    of_attributes,
+    of_results,
+    of_values_alone,
+    pieces,
 )
-"""Sampling options, and the functions that are exact with them.
 
-COUNT is always exact. The other functions are exact because the sampling designs select all points
-of a source that has no points of a much earlier time.
-"""
-_SHIFT_MS = 900
-_WINDOWS = ("1 s", "2 SECONDS", "3 s", "5 SECONDS", "7 s", "10 s", "1500 MS")
-_numbers = st.sampled_from(["0", "1", "2", "3.5", "-2", "0.25", "10", "1e1"])
-_odd_numbers = st.sampled_from(["1.3717", "0.0417", "-0.7731", "17.0931", "41.7193"])
-_orders = st.sampled_from([">", ">=", "<", "<=", "!=", "<>", ">", ">=", "<", "==", "="])
-_strict_orders = st.sampled_from([">", "<"])
-_texts = st.sampled_from(['"a"', '"b"', '"r"', '"north"', '"n1"', '"s2"', '"e1"'])
-_lists = st.sampled_from(['("a", "b")', "(1, 2)", '(1, "r")', "(true)", '("n1", "n2")', "(2)"])
-_listing = st.sampled_from(["IN", "NOT IN"])
-
-
-_forms = st.sampled_from([
-    "{}", "{}", "{}", "({} AND {})", "({} OR {})", "NOT ({})", "NOT ({} OR {})",
-    "({} OR NOT ({} AND {}))", "(NOT ({}) AND {})",
-])  # fmt: skip
-
-
-@st.composite
-def _joined(draw: st.DrawFn, conditions: st.SearchStrategy[str]) -> str:
-    form = draw(_forms)
-    return form.format(*(draw(conditions) for _ in range(form.count("{}"))))
-
-
-_LIKELY = {
-    "region": ('region == "north"', 'region != "south"', "region IN ('north', 'south')"),
-    "node": ('node != "n1"', 'node NOT IN ("n2")', "node <> site"),
-    "site": ('site = "s1"', 'site IN ("s1", "s2")', 'NOT site == "s2"'),
-    "rack": ("rack >= 1", "rack NOT IN (2, 3)", "NOT rack == 1", 'rack IN (1, "r")'),
-    "zone": ('zone != "b"', 'zone IN ("a", "r")', "NOT zone == rack"),
-    "entity": ('entity != "e1"', 'entity IN ("e1", "e2", "e3")', 'entityID NOT IN ("e2")'),
-    "spare": ("spare != true", "NOT spare == true", "spare IN (false)"),
-}
-
-
-def _of_attributes(names: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    same = st.sampled_from(["==", "!="])
-    likely = names.flatmap(lambda name: st.sampled_from(_LIKELY[name]))
-    return st.one_of(
-        likely,
-        likely,
-        likely,
-        st.builds("{} {} {}".format, names, same, _texts),
-        st.builds("{} {} {}".format, names, same, st.sampled_from(["true", "false"])),
-        st.builds("{} {} {}".format, names, _orders, st.sampled_from(["1", "2"])),
-        st.builds("{} {} {}".format, names, _listing, _lists),
-        st.builds("{} {} {}".format, names, _orders, names),
-    )
-
-
-_attribute = st.sampled_from(_ATTRIBUTES)
-_of_values = st.one_of(
-    st.builds("{} {}".format, _orders, _numbers), st.builds("{} (1, 2, -3)".format, _listing)
-)
-_of_points = _joined(_of_values | _of_attributes(_attribute))
-_members = st.sampled_from([*ENTITIES, "north", "some", "e1, e3", "north, e2", "some, north"])
-
-
-@st.composite
-def _metrics(draw: st.DrawFn, *, of_function: bool = False) -> str:
-    metric = draw(st.sampled_from(METRICS))
-    if draw(st.integers(0, 5)) == 0 and not of_function:
-        metric += f" FROM ({draw(_members)})"
-    if draw(st.integers(0, 4)) == 0:
-        metric += f" WHEN {draw(_of_points)}"
-    return metric
-
-
-@st.composite
-def _windows(draw: st.DrawFn, frame: _QueryContext) -> str:
-    if frame.every_ms and draw(st.integers(0, 4)) == 0:
-        return ""
-    if frame.every_ms == _DAILY_MS:
-        return draw(st.sampled_from([", 1 DAY", ", 45 s", ", 50 MINUTES"]))
-    window = f", {draw(st.sampled_from(_WINDOWS))}"
-    if draw(st.integers(0, 3)) == 0:
-        window += f", {(frame.every_ms or _SHIFT_MS) * draw(st.integers(1, 3))} MS"
-    return window
-
-
-@st.composite
-def _aggregates(draw: st.DrawFn, frame: _QueryContext) -> _DrawnExpression:
-    kind = draw(st.integers(0, 28))
-    window = draw(_windows(frame))
-    metric = draw(_metrics())
-    if frame.sample:
-        function = draw(st.sampled_from(frame.sample.functions))
-        exact = Exactness.ROUNDED if function in ("SUM", "AVG") else Exactness.SUMS
-        return _DrawnExpression(f"{function}({metric}{window})", exact)
-    if kind == 28 and (frame.every_ms or 0) >= 2000:
-        return _DrawnExpression(f"FORECAST[2]({metric}, 10 s)", Exactness.ROUNDED)
-    kind %= 14
-    if kind == 0:
-        return _DrawnExpression(f"({metric})" if " " in metric else metric, Exactness.SUMS)
-    if kind == 1:
-        return _DrawnExpression(
-            f"CORRELATION({metric}, {draw(_metrics())}{window})", Exactness.ROUNDED
-        )
-    if kind in (2, 3):
-        return _DrawnExpression(f"AVG({metric}{window})", Exactness.SAME)
-    if kind in (4, 5):
-        function = draw(st.sampled_from(_ROUNDED_OF_POINTS))
-        return _DrawnExpression(f"{function}({metric}{window})", Exactness.ROUNDED)
-    if kind == 6:
-        return draw(_own_functions(frame) | _operators(metric, window))
-    if kind == 7:
-        return _DrawnExpression(f"OUTLIER_DETECTION({metric}{window})", Exactness.SUMS)
-    if kind == 8:
-        return _DrawnExpression(f"{draw(st.sampled_from(_SO_FAR))}({metric})", Exactness.SUMS)
-    if kind == 9:
-        return _DrawnExpression(
-            f"{draw(st.sampled_from(_SO_FAR_ROUNDED))}({metric})", Exactness.ROUNDED
-        )
-    return _DrawnExpression(f"{draw(st.sampled_from(_SUMS))}({metric}{window})", Exactness.SUMS)
-
-
-@st.composite
-def _operators(draw: st.DrawFn, metric: str, window: str) -> _DrawnExpression:
-    """Draw a call of an operator of the example package."""
-    if draw(st.integers(0, 2)) == 0:
-        return _DrawnExpression(f"GAP({metric}, {draw(_metrics())}{window})", Exactness.SUMS)
-    share = draw(st.sampled_from(["", "[0.2]", "[0.34]", "[0.5]"]))
-    return _DrawnExpression(f"trimmed_mean{share}({metric}{window})", Exactness.SAME)
-
-
-@st.composite
-def _own_functions(draw: st.DrawFn, frame: _QueryContext) -> _DrawnExpression:
-    metric = draw(_metrics(of_function=True))
-    match draw(st.integers(0, 4 if frame.every_ms else 3)):
-        case 0:
-            return _DrawnExpression(f"ABOVE({metric}, {draw(_numbers)})", Exactness.SUMS)
-        case 1:
-            return _DrawnExpression(
-                f"OF_ONE({metric}, {draw(st.sampled_from(ENTITIES))})", Exactness.SAME
-            )
-        case 2:
-            return _DrawnExpression("share(SUM(x, 5 s), COUNT(y, 5 s))", Exactness.SAME)
-        case 3:
-            return _DrawnExpression(f"usual({metric}, {draw(_odd_numbers)})", Exactness.ROUNDED)
-        case _:
-            return _DrawnExpression(f"best({metric}, {draw(_attribute)}, 2)", Exactness.SUMS)
-
-
-@st.composite
-def _scoped(draw: st.DrawFn, frame: _QueryContext, depth: int) -> _DrawnExpression:
-    """Draw an expression in parentheses with a BY, a WHEN, or both."""
-    inner = draw(_pieces(frame, depth - 1))
-    wide = inner.wide or draw(st.booleans())
-    by = f" BY {frame.further}" if wide and not inner.wide else ""
-    keys = (*frame.by, *([frame.further] if wide else []))
-    when = draw(st.just("") | _of_results(inner, keys, frame).map(" WHEN {}".format))
-    if not by and not when:
-        when = f" WHEN {draw(_elided(inner))}"
-    return _DrawnExpression(f"({inner.text}{by}{when})", inner.exact, wide)
-
-
-@st.composite
-def _reductions(draw: st.DrawFn, frame: _QueryContext, depth: int) -> _DrawnExpression:
-    """Draw an aggregate function of aggregates."""
-    inner = draw(_pieces(frame, depth - 1))
-    by = "" if inner.wide else f" BY {frame.further}"
-    when = draw(st.just("") | _elided(inner).map(" WHEN {}".format))
-    operand = f"({inner.text}){by}{when}" if by or when else inner.text
-    if inner.exact is Exactness.SUMS:
-        if draw(st.integers(0, 4)) == 0:
-            function = draw(st.sampled_from(("AVG", "TRIMMED_MEAN[0.3]", *_ROUNDED)))
-            exact = Exactness.ROUNDED if function in _ROUNDED else Exactness.SAME
-        else:
-            function, exact = draw(st.sampled_from(_SUMS)), Exactness.SUMS
-    elif inner.exact is Exactness.SAME:
-        function = draw(st.sampled_from(["MIN", "MAX", "COUNT", "TOP_K[2]", "MODE"]))
-        exact = Exactness.SUMS if function == "COUNT" else Exactness.SAME
-    else:
-        function = draw(st.sampled_from(["SUM", "AVG", "MIN", "MAX", "MEDIAN", "TOP_K[3]"]))
-        exact = Exactness.ROUNDED
-    return _DrawnExpression(f"{function}({operand})", exact)
-
-
-@st.composite
-def _singles(draw: st.DrawFn, frame: _QueryContext, depth: int) -> _DrawnExpression:
-    inner = draw(_pieces(frame, depth - 1))
-    if inner.exact is Exactness.ROUNDED:
-        return _DrawnExpression(f"ABS({inner.text})", Exactness.ROUNDED, inner.wide)
-    match draw(st.integers(0, 5)):
-        case 0:
-            return _DrawnExpression(f"LOG({inner.text})", Exactness.ROUNDED, inner.wide)
-        case 1:
-            return _DrawnExpression(f"EXP(LOG({inner.text}) / 10)", Exactness.ROUNDED, inner.wide)
-        case 2:
-            return _DrawnExpression(f"SQRT({inner.text})", Exactness.SAME, inner.wide)
-        case 3:
-            return _DrawnExpression(f"SQR({inner.text})", Exactness.SAME, inner.wide)
-        case 4:
-            return _DrawnExpression(f"ABS({inner.text})", inner.exact, inner.wide)
-        case _:
-            return _DrawnExpression(f"-({inner.text})", inner.exact, inner.wide)
-
-
-@st.composite
-def _sums(draw: st.DrawFn, frame: _QueryContext, depth: int) -> _DrawnExpression:
-    left = draw(_pieces(frame, depth - 1))
-    number = draw(st.none() | _numbers)
-    if number is not None:
-        right = _DrawnExpression(number, Exactness.SUMS)
-        if draw(st.booleans()) and number != "0":
-            left, right = right, left
-    else:
-        right = draw(_pieces(frame, depth - 1))
-    operators = "+-*/" if right.exact < Exactness.ROUNDED and right.text != "0" else "+-*"
-    operator = draw(st.sampled_from(operators))
-    exact = max(left.exact, right.exact, Exactness.SAME if operator in "*/" else Exactness.SUMS)
-    wide = left.wide or right.wide
-    if draw(st.integers(0, 5)) == 0:
-        name = {"+": "ADD", "-": "SUB", "*": "MUL", "/": "DIV"}[operator]
-        return _DrawnExpression(f"{name}({left.text}, {right.text})", exact, wide)
-    return _DrawnExpression(f"({left.text} {operator} {right.text})", exact, wide)
-
-
-@st.composite
-def _of_values_alone(draw: st.DrawFn, frame: _QueryContext) -> str:
-    """Draw a condition on values, and sometimes on attributes, in which no side is elided."""
-    values = _aggregates(frame)
-    exact = values.filter(lambda one: one.exact is not Exactness.ROUNDED).map(_text)
-    rounded = values.filter(lambda one: one.exact is Exactness.ROUNDED).map(_text)
-    plain_conditions = st.one_of(
-        st.builds("{} {} {}".format, st.sampled_from(METRICS), _orders, _numbers),
-        st.builds("{} {} {}".format, exact, _orders, _numbers | exact),
-        st.builds("{} {} {}".format, rounded, _strict_orders, _odd_numbers),
-        st.builds("{} {} {}".format, _geohashes, _listing, st.just("('s', 'e')")),
-        st.sampled_from(METRICS).map(lambda metric: f"{metric} > USUAL({metric}, -0.7731)"),
-    )
-    terms = [draw(_joined(plain_conditions))]
-    if draw(st.integers(0, 3)) == 0:
-        terms.insert(draw(st.integers(0, 1)), draw(_joined(_of_attributes(_attribute))))
-    return " AND ".join(terms)
-
-
-@st.composite
-def _geohash_calls(draw: st.DrawFn, frame: _QueryContext) -> _DrawnExpression:
-    """Draw a call of GEOHASH, whose arguments are mostly valid degrees."""
-    exact = _pieces(frame, 1).filter(lambda one: one.exact is not Exactness.ROUNDED)
-    latitude, longitude = draw(exact), draw(exact)
-    text = f"GEOHASH[{draw(st.integers(1, 12))}]({latitude.text} / 4, {longitude.text})"
-    return _DrawnExpression(text, Exactness.ROUNDED, latitude.wide or longitude.wide)
-
-
-_alike = st.sampled_from(['== "s"', 'IN ("s0", "eb", "e")', '!= "7z"', 'NOT IN ("k")'])
-_geohashes = st.sampled_from(["GEOHASH[1](x, y)", "GEOHASH[1](MAX(x, 3 s) / 4, AVG(z, 5 s))"])
-
-
-def _text(piece: _DrawnExpression) -> str:
-    return piece.text
-
-
-def _pieces(frame: _QueryContext, depth: int) -> st.SearchStrategy[_DrawnExpression]:
-    if depth <= 0:
-        return _aggregates(frame)
-    deeper = [_sums(frame, depth), _sums(frame, depth), _singles(frame, depth),
-              _scoped(frame, depth)]  # fmt: skip
-    if frame.every_ms:  # at a point, there is but its own key
-        deeper.append(_reductions(frame, depth))
-    return st.one_of(_aggregates(frame), *deeper)
-
-
-def _elided(piece: _DrawnExpression) -> st.SearchStrategy[str]:
-    if piece.exact is Exactness.ROUNDED:
-        return st.builds("{} {}".format, _strict_orders, _odd_numbers)
-    return st.builds("{} {}".format, _orders, _numbers | _odd_numbers)
-
-
-@st.composite
-def _of_results(
-    draw: st.DrawFn, piece: _DrawnExpression, keys: tuple[str, ...], frame: _QueryContext
-) -> str:
-    """Draw a condition on the results of an expression, on points, or on results and points."""
-    of_results = _elided(piece)
-    if keys:
-        of_results |= _of_attributes(st.sampled_from(keys))
-    if piece.exact is not Exactness.ROUNDED:
-        exact = _aggregates(frame).filter(lambda one: one.exact is not Exactness.ROUNDED)
-        values = exact.map(lambda one: one.text)
-        of_results |= st.builds("{} {}".format, _orders, values)
-        of_results |= st.builds("{} > {}".format, values, values)
-        if not frame.sample:
-            of_results |= st.sampled_from(METRICS).map("> USUAL({}, 1.3717)".format)
-            of_results |= st.builds('{} {} "s"'.format, _geohashes, st.sampled_from(["==", "!="]))
-    terms = [draw(_joined(of_results))] if draw(st.integers(0, 3)) else []
-    others = [name for name in _ATTRIBUTES if name not in keys]
-    if not terms or draw(st.integers(0, 3)) == 0:
-        terms.append(draw(_joined(_of_attributes(st.sampled_from(others)))))
-    return " AND ".join(terms)
-
-
-_DAILY_MS = 60_000
-"""The interval (ms) that stands for EVERY … AT, whose times are one minute after midnight GMT."""
 _daily = st.sampled_from([
     " EVERY 1 DAYS AT 00:01 GMT", ' EVERY 1 DAYS AT 01:01 "Europe/Berlin"',
     " EVERY 3 DAYS AT 00:01 GMT", ' EVERY 2 DAYS AT 01:01 "Europe/Berlin"',
 ])  # fmt: skip
 _counted = st.sampled_from(["", "", " EVERY 1 POINTS", " EVERY 3 POINTS", " EVERY 20 POINTS"])
-_rhythms = st.sampled_from([1000, 1000, 2000, 3000, 500, 7000, _DAILY_MS, None])
+_rhythms = st.sampled_from([1000, 1000, 2000, 3000, 500, 7000, DAILY_MS, None])
 _ALLOWS = (
-    "x > 0", 'zone != "b"', "(x < 5 AND y > -2)", "(x > 1 OR zone == region)",
+    "x > 0", 'zone != "b"', "(x < 5 AND y > -2)", "x < 5 AND y > -2", "(x > 1 OR zone == region)",
     "COUNT(x, 5 s) > 1", '(site == "s1" AND > 0)',
 )  # fmt: skip
 
 
+_OUTLIER_OPTIONS = (
+    "ALGORITHM pmcod AND K=2 AND R=1.5",
+    "K=2 AND ALGORITHM pmcod AND R=1.5",
+    "R=1.5 AND K=2 AND ALGORITHM pmcod",
+)
 _kinds = st.sampled_from([*["value"] * 14, "geohash", "attribute"])
 
 
 @st.composite
 def _insights(draw: st.DrawFn, *, grouped: bool) -> str:
     """Draw the statement of an insight, without the insight's name."""
-    by = draw(st.lists(_attribute, max_size=2, unique=True))
-    further = draw(st.sampled_from([name for name in _ATTRIBUTES if name not in by]))
+    by = draw(st.lists(attribute, max_size=2, unique=True))
+    further = draw(st.sampled_from([name for name in ATTRIBUTES if name not in by]))
     every_ms = draw(_rhythms)
     sampled = every_ms and draw(st.integers(0, 9)) == 0
-    sample = draw(st.sampled_from(_SAMPLES)) if sampled else None
-    frame = _QueryContext(tuple(by), further, every_ms, sample)
+    sample = draw(st.sampled_from(SAMPLES)) if sampled else None
+    frame = QueryContext(tuple(by), further, every_ms, sample)
     kind = draw(_kinds)
     if sample and kind == "attribute":
         kind = "value"
     match kind:
         case "geohash":
-            piece = draw(_geohash_calls(frame))
+            piece = draw(geohash_calls(frame))
         case "attribute":
-            piece = _DrawnExpression(draw(_attribute), Exactness.ROUNDED)
+            piece = DrawnExpression(draw(attribute), Exactness.ROUNDED)
         case _:
-            piece = draw(_pieces(frame, draw(st.integers(0, 3))))
+            piece = draw(pieces(frame, draw(st.integers(0, 3))))
     text = f"COMPUTE {piece.text}"
     text += f" BY {', '.join(by)}" if by else ""
     if kind == "attribute":
-        text += f" WHEN {draw(_of_values_alone(frame))}"
+        text += f" WHEN {draw(of_values_alone(frame))}"
     elif draw(st.integers(0, 2)) == 0:
         keys = (*by, *([further] if piece.wide else []))
         # A text has no order, which most that is drawn of results has.
-        of_texts = _joined(_of_attributes(_attribute) | _alike)
-        text += f" WHEN {draw(of_texts if kind == 'geohash' else _of_results(piece, keys, frame))}"
+        of_texts = joined(of_attributes(attribute) | alike)
+        text += f" WHEN {draw(of_texts if kind == 'geohash' else of_results(piece, keys, frame))}"
     match frame.every_ms:
         case None:
             text += draw(_counted)
-        case _ if frame.every_ms == _DAILY_MS:
+        case _ if frame.every_ms == DAILY_MS:
             text += draw(_daily)
         case every:
             text += f" EVERY {every} MS"
-    options = ["ALGORITHM pmcod AND K=2 AND R=1.5"] if "OUTLIER" in text else []
+    outliers = draw(st.sampled_from(_OUTLIER_OPTIONS)) if "OUTLIER" in text else None
+    options = [outliers] if outliers else []
     options += [frame.sample.option] if frame.sample else []
     options += ["SALIENCE 5"] if grouped and draw(st.integers(0, 7)) == 0 else []
     if draw(st.integers(0, 5)) == 0:
@@ -457,9 +105,9 @@ _REFERRING_ON = ("INSIGHT r", "INSIGHT r - MAX(INSIGHT q)", "ABS(INSIGHT q) + IN
 
 def _defined(insight: str) -> str:
     """Return the definitions that an insight uses; unused definitions would slow down parsing."""
-    used = {name for name in _DEFINITIONS if name in insight.casefold()}
-    used |= {_CALLS[name] for name in used & _CALLS.keys()}
-    return "".join(f"{text};\n" for name, text in _DEFINITIONS.items() if name in used)
+    used = {name for name in DEFINITIONS if name in insight.casefold()}
+    used |= {CALLS[name] for name in used & CALLS.keys()}
+    return "".join(f"{text};\n" for name, text in DEFINITIONS.items() if name in used)
 
 
 @st.composite
@@ -480,7 +128,7 @@ def texts(draw: st.DrawFn, *, grouped: bool) -> str:
             text += f";\ns = COMPUTE {draw(st.sampled_from(_REFERRING_ON))} EVERY {2 * step} MS"
     elif not every:
         # All offsets are multiples of this.
-        moments = draw(st.sampled_from(["", " EVERY 3 POINTS", f" EVERY {_SHIFT_MS} MS"]))
+        moments = draw(st.sampled_from(["", " EVERY 3 POINTS", f" EVERY {SHIFT_MS} MS"]))
         referring = _REFERRING if "MS" in moments else _REFERRING_AT_POINTS
         text += f";\nr = COMPUTE {draw(st.sampled_from(referring))}{moments}"
     return text

@@ -28,7 +28,8 @@ class EvaluationContext:
 
     ``conditions`` apply to all points that the part reads. ``allowed`` are conditions of ALLOW, in
     which a metric's name stands for its value. ``span_ms`` is the length of windows without a
-    length of their own. If ``sampled``, some functions have bounds.
+    length of their own. If ``sampled``, some functions have bounds. ``shift_ms``: how far in the
+    past the values are computed. ``hold_ms``: if not 0, windows end at its last multiple.
     """
 
     by: tuple[str, ...]
@@ -37,6 +38,8 @@ class EvaluationContext:
     allowed: tuple[ast.Condition, ...] = ()
     outliers: tuple[float, ...] = ()
     sampled: bool = False
+    shift_ms: int = 0
+    hold_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,10 @@ class Reading:
         else:
             size = node.window.millis if node.window else size
             offset = node.offset.millis if node.offset else 0
-        within = f"ts > t - {size + offset} and ts <= t - {offset} and t > horizon"
+        offset += context.shift_ms
+        hold = context.hold_ms
+        end = f"(t // {hold} * {hold})" if hold else "t"
+        within = f"ts > {end} - {size + offset} and ts <= {end} - {offset} and t > horizon"
         return self._within(within, stream, context, moments=not offset)
 
     def so_far(self, stream: ast.MetricStream, context: EvaluationContext) -> str:

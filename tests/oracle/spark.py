@@ -31,7 +31,12 @@ def in_a_batch(spark: SparkSession, trials: Sequence[Trial], plans: Sequence[Pla
     rows = [
         row for index, each in enumerate(trials) for row in rename_metrics(each.stream.rows, index)
     ]
-    return pa.concat_tables([_in_a_batch(spark, points(rows), plan) for plan in plans])
+    return in_one_batch(spark, points(rows), plans)
+
+
+def in_one_batch(spark: SparkSession, given: pa.RecordBatch, plans: Sequence[Plan]) -> pa.Table:
+    """Return the results (``RESULT_ROWS``) of plans over points, as one batch."""
+    return pa.concat_tables([_in_a_batch(spark, given, plan) for plan in plans])
 
 
 def _in_a_batch(spark: SparkSession, given: pa.RecordBatch, plan: Plan) -> pa.Table:

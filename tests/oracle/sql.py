@@ -16,7 +16,7 @@ import duckdb
 import pyarrow as pa
 
 from grammar import ast, parse
-from tests.oracle.expansion import insights_of
+from tests.oracle.expansion import insights_of, with_texts
 from tests.oracle.functions import forecast_of_lists, geohash_of, pewma_of_list
 from tests.oracle.insight import Query
 from tests.oracle.readings import Reading
@@ -37,6 +37,10 @@ POINTS = pa.schema(
 A point counts only at ticks after its ``horizon``, which is the frontier that the stream had before
 the point arrived: the windows that end at earlier ticks were closed by then.
 """
+
+_NAMES = ("node_id", "fog_node_id", "entity", "entityID", "entityType", "group", "site", "region",
+          "rack", "zone", "spare")  # fmt: skip
+"""Names of attributes that points always have, or other names of these attributes."""
 
 Identity = tuple[str, str, int]
 """The identity of a result: insight, key as JSON, tick (ms)."""
@@ -96,6 +100,10 @@ def answers(
     found: dict[Identity, Answer] = {}
     known = connection.execute("select distinct metric from points").fetchall()
     metrics = frozenset(name for (name,) in known)
+    stored = connection.execute("select distinct attributes from points").fetchall()
+    labels = {name for (attributes,) in stored for name in json.loads(attributes)}
+    names = frozenset({*metrics, *labels, *_NAMES})
+    insights = {name: with_texts(each, names) for name, each in insights.items()}
     for name, insight in insights.items():
         nth = insight.every.count if isinstance(insight.every, ast.PointCount) else 1
         ticks = ticks_of(insight, since, until)

@@ -17,7 +17,7 @@ from analytics.plan.nodes import Insight, Plan, rewrite_insight
 from analytics_enabler.optimizer import optimize
 from analytics_enabler.semantics import check
 from analytics_enabler.semantics.definition import Options
-from tests.oracle.data import METRICS, UNTIL_MS, Stream, table
+from tests.oracle.data import ATTRIBUTES, METRICS, UNTIL_MS, Stream, table
 from tests.oracle.sql import Answer, Identity, answers, opened
 from tests.support.points import Row
 
@@ -80,7 +80,7 @@ def cases_of(trials: Sequence[Trial]) -> list[Case]:
     cases: list[Case] = []
     for index, trial in enumerate(trials):
         for text in trial.texts:
-            checked = check(text, frozenset(METRICS))
+            checked = check(text, frozenset(METRICS), attributes=ATTRIBUTES)
             errors = [each.message for each in checked.problems if each.severity == "error"]
             assert not errors, f"{errors} in\n{text}"
             number = len(cases)

@@ -1,5 +1,7 @@
 """Traces of expected faults in the output of a process become one line; others stay whole."""
 
+import pytest
+
 from suite.expected_traces import TraceFilter
 
 _AT = "2026-11-23T07:58:19.580"
@@ -37,12 +39,16 @@ def test_dump_of_threads_after_a_full_disk_is_omitted() -> None:
     assert filtered(_DUMP, *_THREADS) == [_DUMP, *_THREADS]
 
 
-def test_trace_of_a_request_before_ignite_is_active_becomes_one_line() -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        "class IgniteException: Can not perform the operation because the cluster is inactive.",
+        'class IgniteSQLException: Failed to parse query. Schema "SYS" not found; SQL statement:',
+    ],
+)
+def test_trace_of_a_request_before_ignite_is_active_becomes_one_line(error: str) -> None:
     event = f"{_AT} WARNING ClientListenerNioListener Failed to process client request [req=1]"
-    inactive = (
-        "class IgniteException: Can not perform the operation because the cluster is inactive."
-    )
-    assert filtered(event, inactive, _OTHER[1], f"{_AT} INFO after") == [
+    assert filtered(event, error, _OTHER[1], f"{_AT} INFO after") == [
         *(event, "Ignite is not active yet (a trace of 2 lines is omitted)", f"{_AT} INFO after")
     ]
     assert filtered(event, *_OTHER) == [event, *_OTHER]

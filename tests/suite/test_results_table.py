@@ -30,6 +30,7 @@ def test_newest_value_of_each_key_is_shown_with_its_age():
     assert "9.000" not in text
     assert "3.5 s" in text
     assert "http://127.0.0.1:8000/docs" in text
+    assert " console  http://127.0.0.1:8000/\n" in text
 
 
 def test_correction_replaces_what_it_corrects():
@@ -48,6 +49,14 @@ def test_key_that_its_insight_has_left_behind_is_not_shown():
     board.update(result(3.0, ts=90_000, entityID="alive"))
     assert "alive" in shown(board)
     assert "ended" not in shown(board)
+
+
+def test_insights_without_values_are_shown_with_the_reason():
+    board = ResultsTable({}, clock=lambda: 60_000)
+    board.set_silent(["cpu_now has no value: no point of `cpu` came in within 15 s"])
+    assert "no point of `cpu` came in" in shown(board)
+    board.set_silent([])
+    assert "no value" not in shown(board)
 
 
 def test_plain_line_is_one_line():

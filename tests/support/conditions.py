@@ -5,7 +5,10 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+import httpx
+
 T = TypeVar("T")
+_NOT_YET = (AssertionError, OSError, httpx.TransportError)
 _PAUSE = 0.02
 
 
@@ -15,8 +18,8 @@ def eventually(
     """Call ``probe`` until it returns a true value, and return this value.
 
     Fails after ``timeout`` seconds, but calls the probe at least once, also with a timeout of 0. An
-    ``AssertionError`` or ``OSError`` of the probe counts as "not yet". ``pause``: the time (s)
-    between two calls, longer for expensive probes.
+    ``AssertionError``, an ``OSError`` or an unanswered request of the probe counts as "not yet".
+    ``pause``: the time (s) between two calls, longer for expensive probes.
     """
     deadline = time.monotonic() + timeout
     last: object = None
@@ -26,7 +29,7 @@ def eventually(
             if value:
                 return value
             last = value
-        except (AssertionError, OSError) as error:
+        except _NOT_YET as error:
             last = error
         if time.monotonic() >= deadline:
             break
@@ -46,7 +49,7 @@ async def aeventually(
             if value:
                 return value
             last = value
-        except (AssertionError, OSError) as error:
+        except _NOT_YET as error:
             last = error
         if time.monotonic() >= deadline:
             break

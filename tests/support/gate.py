@@ -51,7 +51,11 @@ class Gate:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _serve(self, reader: StreamReader, writer: StreamWriter) -> None:
-        back, forth = await asyncio.open_connection("127.0.0.1", self._to)
+        try:
+            back, forth = await asyncio.open_connection("127.0.0.1", self._to)
+        except OSError:
+            writer.transport.abort()
+            return
         try:
             await asyncio.gather(_pass(reader, forth), _pass(back, writer))
         finally:

@@ -47,12 +47,9 @@ class Service:
         def answers() -> bool:
             assert self._process is not None
             assert self._process.poll() is None, f"{self._module} has ended"
-            try:
-                return httpx.get(self.url + path).is_success
-            except httpx.TransportError:
-                return False
+            return httpx.get(self.url + path).is_success
 
-        eventually(answers, timeout=90, what=f"{self._module} is ready")
+        eventually(answers, timeout=180, what=f"{self._module} is ready")
 
     def kill(self) -> None:
         """End the process at once, as a crash would."""

@@ -25,8 +25,11 @@ def windows_of_routed(routed: pa.Table, plan: Plan) -> pa.Table:
                 shifted = row["ts"] + window.offset_ms
                 for phase in window.ticks.phases:
                     first = shifted + (phase - shifted) % window.every_ms
-                    for tick in range(first, shifted + window.span_ms, window.every_ms):
-                        pane_rows[place, tick, row["key"]].append(row)
+                    last = shifted + window.span_ms + window.held_ms
+                    for tick in range(first, last, window.every_ms):
+                        end = tick - tick % window.held_ms if window.held_ms else tick
+                        if shifted <= end < shifted + window.span_ms:
+                            pane_rows[place, tick, row["key"]].append(row)
     return pa.Table.from_pylist(
         [_window(place, rows) for place, rows in pane_rows.items()], WINDOWED
     )

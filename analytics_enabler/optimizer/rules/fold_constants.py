@@ -24,6 +24,7 @@ from analytics.plan.expressions import (
     Or,
     Reduction,
     Source,
+    TickSeries,
     rewrite,
 )
 from analytics.plan.functions import spec_of
@@ -114,7 +115,7 @@ def _has_several_values(node: Expression) -> bool:
         case Aggregate():
             sampled = node.source.sampling is not msgspec.UNSET
             return sampled or spec_of(node.function).several
-        case Reduction():
+        case Reduction() | TickSeries():
             return spec_of(node.function).several
         case Filtered():
             return _has_several_values(node.operand)

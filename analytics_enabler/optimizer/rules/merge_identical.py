@@ -10,6 +10,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import msgspec
+
 from analytics.plan.expressions import Aggregate, Expression, Measure, Source
 from analytics.plan.functions import ACCUMULATED, Content, spec_of
 from analytics.plan.nodes import Insight, Pane, Plan, Window, expressions_of, rewrite_insight
@@ -72,13 +74,14 @@ class _Shape:
     each_point: bool
     start: int | None
     at: At
+    hold_ms: int | msgspec.UnsetType
 
 
 def _shapes(node: Aggregate, since: int) -> Iterator[_Shape]:
     start = since if node.function in ACCUMULATED else None
     lengths = (node.size_ms, node.every_ms, node.offset_ms)
     for source in filter(None, (node.source, node.other)):
-        yield _Shape(source, node.by, *lengths, node.each_point, start, node.at)
+        yield _Shape(source, node.by, *lengths, node.each_point, start, node.at, node.hold_ms)
 
 
 def _needed(node: Aggregate, shape: _Shape) -> set[Content]:
@@ -90,7 +93,8 @@ def _needed(node: Aggregate, shape: _Shape) -> set[Content]:
 
 def _made(shape: _Shape, contents: set[Content]) -> tuple[Pane, Window]:
     ticks = Ticks(shape.every_ms, shape.at)
-    width = math.gcd(shape.size_ms, ticks.step_ms, shape.offset_ms)
+    hold_ms = 0 if shape.hold_ms is msgspec.UNSET else shape.hold_ms
+    width = math.gcd(shape.size_ms, ticks.step_ms, shape.offset_ms, hold_ms)
     pane = pane_of(shape.source, shape.by, width, contents)
     return pane, window_of(
         pane,
@@ -101,6 +105,7 @@ def _made(shape: _Shape, contents: set[Content]) -> tuple[Pane, Window]:
         each_point=shape.each_point,
         start=shape.start,
         at=shape.at,
+        hold_ms=shape.hold_ms,
     )
 
 

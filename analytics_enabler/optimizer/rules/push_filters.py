@@ -25,6 +25,7 @@ from analytics.plan.expressions import (
     Not,
     Or,
     Reduction,
+    TickSeries,
     children,
     conjuncts,
     join_conditions,
@@ -95,7 +96,7 @@ def _measures_in(node: Expression, conditions: Terms) -> Iterator[tuple[Measure,
         case Measure():
             yield node, conditions
             return
-        case Reduction(by=by) | Label(by=by):
+        case Reduction(by=by) | TickSeries(by=by) | Label(by=by):
             # Conditions outside refer to the keys of the reduction, not to those of its operand.
             conditions = _restricted_to(conditions, by)
         case Filtered(condition=condition):

@@ -2,7 +2,7 @@
 
 The width of the pane is the greatest common divisor of the sizes, intervals and offsets of its
 windows. A window does not join a pane if a window of this pane would then consist of more than
-``MAX_PANES`` panes. The order of the conditions on points does not matter.
+``PREFERRED_PANES`` panes. The order of the conditions on points does not matter.
 """
 
 import math
@@ -14,7 +14,7 @@ import msgspec
 from analytics.plan.expressions import Expression, Source, conjuncts
 from analytics.plan.functions import Content
 from analytics.plan.nodes import Pane, Plan, Window
-from analytics_enabler.limits import MAX_PANES
+from analytics_enabler.limits import PREFERRED_PANES
 from analytics_enabler.optimizer.content_names import counted, pane_of
 
 
@@ -66,7 +66,7 @@ class _WindowGroup:
         """
         width = math.gcd(self.width_ms, _step(window))
         longest = max(self.longest_ms, window.span_ms)
-        if self.windows and longest > MAX_PANES * width:
+        if self.windows and longest > PREFERRED_PANES * width:
             return False
         self.width_ms, self.longest_ms = width, longest
         self.contents |= set(window.contents)
@@ -81,7 +81,7 @@ def _points(source: Source) -> tuple[Source, frozenset[Expression]]:
 
 
 def _step(window: Window) -> int:
-    return math.gcd(window.size_ms, window.ticks.step_ms, window.offset_ms)
+    return math.gcd(window.size_ms, window.ticks.step_ms, window.offset_ms, window.held_ms)
 
 
 def _grouped(windows: list[Window]) -> list[_WindowGroup]:

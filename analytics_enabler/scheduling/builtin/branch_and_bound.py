@@ -9,22 +9,18 @@ available for jobs of any size.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 
-from analytics_enabler.scheduling.builtin.capacity import FreeCapacity
-from analytics_enabler.scheduling.builtin.eligibility import NodeByTask, reads_no_data
-from analytics_enabler.scheduling.model.jobs import Job, Task, data_latency_ms
-from analytics_enabler.scheduling.model.snapshot import Fog
+import numpy as np
+
+from analytics_enabler.scheduling.builtin.job_model import NOWHERE, JobModel, Numbers
+from analytics_enabler.scheduling.builtin.nodes_table import Floats, Indices
 
 _MAX_TASKS = 50
 """The maximum number of tasks for the exhaustive search, which recurses once for each task."""
 
-_UNKNOWN_MS = 1e9
-"""The latency (ms) assumed for a path without measurements.
-
-It is greater than all real latencies, so that such a path is chosen last.
-"""
+_DECIMALS = 6
+"""The decimals of a cost: rounding errors must not decide between placements of equal cost."""
 
 Cost = tuple[int, float, int, float]
 """The cost of a placement; costs are compared in lexicographic order.
@@ -38,227 +34,204 @@ ZERO_COST: Cost = (0, 0.0, 0, 0.0)
 INFEASIBLE: Cost = (2**31, math.inf, 0, 0.0)
 
 
-@dataclass(frozen=True)
-class SearchProblem:
-    """The problem of placing one job.
+def search(model: JobModel, candidates: Sequence[Indices], steps: int) -> tuple[Cost, Numbers]:
+    """Return (cost, node of each task) of the cheapest placement that was found for a job.
 
-    ``eligible``: task -> the names of its eligible nodes. ``current``: running task -> its node.
+    ``candidates``: for each task, the nodes that it may have. The placement is optimal if ``steps``
+    suffice and the job has at most ``_MAX_TASKS`` tasks. Otherwise, the placement may be a greedy
+    placement or the current placement, improved task by task. One step compares all nodes for one
+    task.
     """
-
-    job: Job
-    fog: Fog
-    eligible: Mapping[str, Sequence[str]]
-    current: NodeByTask
-    _latencies: dict[tuple[str, str], float] = field(default_factory=dict)
-    _data_latencies: dict[tuple[str, str], float] = field(default_factory=dict)
-
-    def latency_ms(self, source: str, target: str) -> float:
-        """Return the latency in ms from a node or site to another, at most ``_UNKNOWN_MS``."""
-        pair = source, target
-        # Needed at every step, and 20 times faster than the look-up in the snapshot.
-        if pair not in self._latencies:
-            self._latencies[pair] = min(self.fog.latency_ms(source, target), _UNKNOWN_MS)
-        return self._latencies[pair]
-
-    def data_latency_ms(self, task: Task, node: str) -> float:
-        """Return the latency in ms from the data of a task to a node, at most ``_UNKNOWN_MS``."""
-        pair = task.id, node
-        if pair not in self._data_latencies:
-            latency = data_latency_ms(task, node, self.fog)
-            self._data_latencies[pair] = min(latency, _UNKNOWN_MS)
-        return self._data_latencies[pair]
-
-
-@dataclass
-class _PartialPlacement:
-    """The tasks that the search has placed so far, and the free capacity that remains.
-
-    ``nodes``: task -> node. ``ready``: task -> the latency in ms of the slowest path from the data
-    to the task.
-    """
-
-    free: FreeCapacity
-    nodes: NodeByTask = field(default_factory=dict)
-    ready: dict[str, float] = field(default_factory=dict)
-
-    def assign(self, task: Task, node: str, ready: float) -> None:
-        self.free.allocate(task, node)
-        self.nodes[task.id] = node
-        self.ready[task.id] = ready
-
-    def unassign(self, task: Task) -> None:
-        self.free.release(task, self.nodes.pop(task.id))
-        del self.ready[task.id]
-
-
-def search(problem: SearchProblem, free: FreeCapacity, steps: int) -> tuple[Cost, NodeByTask]:
-    """Return (cost, task -> node) of the cheapest placement that was found for a job.
-
-    The placement is optimal if ``steps`` suffice and the job has at most ``_MAX_TASKS`` tasks.
-    Otherwise, the placement may be a greedy placement or the current placement, improved task by
-    task. One step tries one node for one task.
-    """
-    staying = cost_of(problem, problem.current, free), problem.current
-    start = min(_greedy(problem, free), staying, key=lambda solution: solution[0])
-    best = _improve(problem, free, start, steps)
-    if len(problem.job.tasks) <= _MAX_TASKS:
-        branch_and_bound = _BranchAndBound(problem, _PartialPlacement(free), best, steps)
-        branch_and_bound.explore(0, ZERO_COST)
-        best = branch_and_bound.best
-    return best
+    current = list(model.current)
+    starts = [greedy(model, candidates), (cost_of(model, current), current)]
+    cost, nodes = min(starts, key=lambda solution: solution[0])
+    if cost == INFEASIBLE:
+        nodes = [NOWHERE] * len(model.tasks)
+    else:
+        cost, nodes = improve(model, candidates, nodes, steps)
+    if len(model.tasks) > _MAX_TASKS:
+        return cost, nodes
+    exhaustive = _BranchAndBound(model, candidates, (cost, nodes), steps)
+    exhaustive.explore(0, ZERO_COST)
+    return exhaustive.best
 
 
 class _BranchAndBound:
-    """The exhaustive search, which tries each eligible node for each task, in topological order.
+    """The exhaustive search, which tries each candidate for each task, in topological order.
 
     A branch is cut if the cost so far is not below the cost of the best placement found.
     """
 
     def __init__(
         self,
-        problem: SearchProblem,
-        partial: _PartialPlacement,
-        best: tuple[Cost, NodeByTask],
+        model: JobModel,
+        candidates: Sequence[Indices],
+        best: tuple[Cost, Numbers],
         steps: int,
     ) -> None:
         self.best = best
-        self._problem = problem
-        self._partial = partial
+        self._model = model
+        self._candidates = candidates
         self._steps = steps
+        self._nodes = [NOWHERE] * len(model.tasks)
+        self._ready = [0.0] * len(model.tasks)
 
-    def explore(self, number: int, cost: Cost) -> None:
-        """Try all placements of the tasks from index ``number`` to the last task.
+    def explore(self, position: int, cost: Cost) -> None:
+        """Try all placements of the tasks from a position on; ``cost``: that of the tasks before.
 
-        ``cost``: the cost of the earlier tasks, which are placed. ``best`` contains the result.
+        ``best`` contains the result.
         """
-        tasks = self._problem.job.in_order
-        if number == len(tasks):
-            if cost < self.best[0] and not reads_no_data(self._problem.job, self._partial.nodes):
-                self.best = cost, dict(self._partial.nodes)
+        model, nodes = self._model, self._nodes
+        if position == len(nodes):
+            if cost < self.best[0] and model.reads_data(nodes):
+                self.best = cost, list(nodes)
             return
-        task = tasks[number]
-        options = _options(self._problem, self._partial, task, cost)
-        self._steps -= len(self._problem.eligible[task.id])
+        if self._steps <= 0:
+            return
+        self._steps -= 1
+        task = model.tasks[position]
+        options = _options(model, self._candidates, nodes, self._ready, position, cost, self.best)
         for bound, node, ready in options:
             # Each part of the cost only grows, so the cost so far is a lower bound.
             if bound >= self.best[0] or self._steps <= 0:
                 return
-            if node is None:
-                self.explore(number + 1, bound)
-                continue
-            self._partial.assign(task, node, ready)
-            self.explore(number + 1, bound)
-            self._partial.unassign(task)
+            nodes[position], self._ready[position] = node, ready
+            model.table.allocate(task, node)
+            self.explore(position + 1, bound)
+            model.table.release(task, node)
+            nodes[position] = NOWHERE
+        left_out = (cost[0] + 1, *cost[1:])
+        if task.pinned is not None and left_out < self.best[0]:
+            self.explore(position + 1, left_out)
 
 
 def _options(
-    problem: SearchProblem, partial: _PartialPlacement, task: Task, cost: Cost
-) -> list[tuple[Cost, str | None, float]]:
-    """Return the options for a task, cheapest first: (cost, node, latency in ms from the data).
+    model: JobModel,
+    candidates: Sequence[Indices],
+    nodes: Numbers,
+    ready: Sequence[float],
+    position: int,
+    cost: Cost,
+    best: tuple[Cost, Numbers] | None,
+) -> Iterator[tuple[Cost, int, float]]:
+    """Yield the options for a task, cheapest first: (cost, node, latency in ms from the data).
 
-    The cost includes this task and all earlier tasks (``cost``). For a pinned task, the node may be
-    None, which means that the task is not placed.
+    The cost includes this task and all earlier tasks (``cost``), whose ``nodes`` and latencies
+    from the data (``ready``) are given. Options that are worse than ``best`` are omitted.
     """
-    options: list[tuple[Cost, float, str | None, float]] = []
-    for node in problem.eligible[task.id]:
-        if partial.free.shortage(task, node) is None:
-            bound, ready = _add_task(problem, partial, task, node, cost)
-            options.append((bound, partial.free.cost(node, task), node, ready))
-    # Among equal costs, less load and fewer failures come first; the sort is stable, so then the
-    # lower name.
-    options.sort(key=lambda option: option[:2])
-    if task.pinned is not None:
-        options.append(((cost[0] + 1, *cost[1:]), 0.0, None, 0.0))
-    return [(bound, node, ready) for bound, _, node, ready in options]
-
-
-def _add_task(
-    problem: SearchProblem, partial: _PartialPlacement, task: Task, node: str, cost: Cost
-) -> tuple[Cost, float]:
-    """Return (cost with the task on the node, latency in ms from the data to the node).
-
-    ``cost``: the cost of the earlier tasks.
-    """
-    left_out, path, moved, traffic = cost
-    ready = problem.data_latency_ms(task, node)
-    for source, rate in problem.job.inputs[task.id].items():
-        if source in partial.nodes:
-            latency = problem.latency_ms(partial.nodes[source], node)
-            ready = max(ready, partial.ready[source] + latency)
-            traffic += rate * latency
+    task, table = model.tasks[position], model.table
+    options = candidates[position]
+    options = options[table.fits(task, options, model.current[position])]
+    data = model.data[position]
+    at = np.zeros(len(options)) if data is None else data[options]
+    traffic = np.full(len(options), cost[3])
+    for source, rate in model.inputs[position]:
+        if nodes[source] != NOWHERE:
+            latencies = table.latencies_ms(nodes[source], options)
+            at = np.maximum(at, ready[source] + latencies)
+            traffic = traffic + rate * latencies
     # Latencies are those of the fastest paths, so no path through later tasks is shorter.
-    path = max(path, ready + problem.latency_ms(node, problem.job.sink))
-    moved += problem.current.get(task.id, node) != node
-    return (left_out, path, moved, traffic), ready
+    path = _rounded(np.maximum(at + model.to_sink[options], cost[1]))
+    if best is not None and best[0][0] <= cost[0]:
+        kept = path <= best[0][1]
+        options, at, traffic, path = options[kept], at[kept], traffic[kept], path[kept]
+    traffic, moves = _rounded(traffic), _moves(model, position, options)
+    # Among equal costs, less load and fewer failures come first; then the lower name.
+    for number in np.lexsort((options, table.load(options), traffic, moves, path)):
+        option = (
+            cost[0],
+            float(path[number]),
+            cost[2] + int(moves[number]),
+            float(traffic[number]),
+        )
+        yield option, int(options[number]), float(at[number])
 
 
-def cost_of(problem: SearchProblem, nodes: NodeByTask, free: FreeCapacity) -> Cost:
-    """Return the cost of a placement (task -> node) of a job.
+def _moves(model: JobModel, position: int, options: Indices) -> Indices:
+    current = model.current[position]
+    return (options != current).astype(np.intp) if current != NOWHERE else np.zeros_like(options)
+
+
+def _rounded(values: Floats) -> Floats:
+    return np.round(values, _DECIMALS)
+
+
+def cost_of(model: JobModel, nodes: Numbers) -> Cost:
+    """Return the cost of a placement of a job.
 
     The cost is ``INFEASIBLE`` if a task that is not pinned has no node, or if the job reads no
     data.
     """
-    if reads_no_data(problem.job, nodes):
+    tasks = zip(model.tasks, nodes, strict=True)
+    if any(node == NOWHERE and task.pinned is None for task, node in tasks):
         return INFEASIBLE
-    partial = _PartialPlacement(free)
+    if not model.reads_data(nodes):
+        return INFEASIBLE
+    moved = sum(node not in (now, NOWHERE) and now != NOWHERE for node, now in _pairs(model, nodes))
+    path, traffic = np.round([model.path_ms(nodes), model.traffic_ms(nodes)], _DECIMALS)
+    return nodes.count(NOWHERE), float(path), moved, float(traffic)
+
+
+def _pairs(model: JobModel, nodes: Numbers) -> Iterator[tuple[int, int]]:
+    return zip(nodes, model.current, strict=True)
+
+
+def greedy(model: JobModel, candidates: Sequence[Indices]) -> tuple[Cost, Numbers]:
+    """Return (cost, nodes) of the placement in which each task has the best node at its turn."""
+    nodes, ready = [NOWHERE] * len(model.tasks), [0.0] * len(model.tasks)
     cost = ZERO_COST
-    for task in problem.job.in_order:
-        if (node := nodes.get(task.id)) is None:
-            if task.pinned is None:
-                return INFEASIBLE
+    for position, task in enumerate(model.tasks):
+        option = next(_options(model, candidates, nodes, ready, position, cost, None), None)
+        if option is not None:
+            cost, nodes[position], ready[position] = option
+            model.table.allocate(task, nodes[position])
+        elif task.pinned is not None:
             cost = (cost[0] + 1, *cost[1:])
-            continue
-        cost, partial.ready[task.id] = _add_task(problem, partial, task, node, cost)
-        partial.nodes[task.id] = node
-    return cost
-
-
-def _greedy(problem: SearchProblem, free: FreeCapacity) -> tuple[Cost, NodeByTask]:
-    partial = _PartialPlacement(free)
-    cost = ZERO_COST
-    for task in problem.job.in_order:
-        options = _options(problem, partial, task, cost)
-        if not options:
-            cost = INFEASIBLE
+        else:
             break
-        cost, node, ready = options[0]
-        if node is not None:
-            partial.assign(task, node, ready)
-    nodes = dict(partial.nodes)
-    for task in problem.job.tasks:
-        if task.id in nodes:
-            partial.unassign(task)
-    return (INFEASIBLE, {}) if reads_no_data(problem.job, nodes) else (cost, nodes)
+    model.release(nodes)
+    return cost_of(model, nodes), nodes
 
 
-def _improve(
-    problem: SearchProblem, free: FreeCapacity, start: tuple[Cost, NodeByTask], steps: int
-) -> tuple[Cost, NodeByTask]:
-    """Return (cost, task -> node) after moving one task at a time to a cheaper node.
+def improve(
+    model: JobModel, candidates: Sequence[Indices], start: Numbers, steps: int
+) -> tuple[Cost, Numbers]:
+    """Return (cost, nodes) after moving one task at a time to a cheaper node.
 
     The moves end when the cost no longer falls, or after the given number of steps.
     """
-    cost, nodes = start[0], dict(start[1])
-    if cost == INFEASIBLE:
-        return INFEASIBLE, {}
-    tasks = [task for task in problem.job.in_order if task.id in nodes]
-    for task in tasks:
-        free.allocate(task, nodes[task.id])
-    before = None
+    cost, nodes, before = cost_of(model, start), list(start), None
+    model.allocate(nodes)
     while cost != before and steps > 0:
         before = cost
-        for task in tasks:
-            if steps <= 0:
-                break
-            free.release(task, nodes[task.id])
-            fitting = [n for n in problem.eligible[task.id] if free.shortage(task, n) is None]
-            # The cost of a whole placement takes one step for each of its tasks.
-            steps -= len(fitting) * len(tasks)
-            trials = [(cost_of(problem, {**nodes, task.id: n}, free), n) for n in fitting]
-            cheapest = min(trials, default=(cost, ""))
-            if cheapest[0] < cost:
-                cost, nodes[task.id] = cheapest
-            free.allocate(task, nodes[task.id])
-    for task in tasks:
-        free.release(task, nodes[task.id])
+        for position, task in enumerate(model.tasks):
+            if steps <= 0 or nodes[position] == NOWHERE or len(candidates[position]) <= 1:
+                continue
+            steps -= 1
+            model.table.release(task, nodes[position])
+            node = _cheapest(model, nodes, position, candidates[position])
+            trial = [*nodes[:position], node, *nodes[position + 1 :]]
+            if node != NOWHERE and (found := cost_of(model, trial)) < cost:
+                cost, nodes = found, trial
+            model.table.allocate(task, nodes[position])
+    model.release(nodes)
     return cost, nodes
+
+
+def _cheapest(model: JobModel, nodes: Numbers, position: int, candidates: Indices) -> int:
+    """Return the candidate with capacity that gives a job the lowest cost, without its load."""
+    options = candidates[
+        model.table.fits(model.tasks[position], candidates, model.current[position])
+    ]
+    if len(options) == 0:
+        return NOWHERE
+    path = _rounded(model.paths_ms(position, nodes, options))
+    traffic, table = np.zeros(len(options)), model.table
+    for source, rate in model.inputs[position]:
+        if nodes[source] != NOWHERE:
+            traffic = traffic + rate * table.latencies_ms(nodes[source], options)
+    for target, rate in model.outputs[position]:
+        if nodes[target] != NOWHERE:
+            traffic = traffic + rate * table.latencies_ms(options, nodes[target])
+    moves = _moves(model, position, options)
+    return int(options[np.lexsort((options, _rounded(traffic), moves, path))[0]])

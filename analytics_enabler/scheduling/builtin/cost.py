@@ -1,6 +1,6 @@
 """``cost``: minimizes latency under a maximum cost per time frame (the specification, 4.2.4).
 
-The prices are those of ``cost_model``, which also checks COST_CAP.
+The prices are those of ``prices``, which also checks COST_CAP.
 """
 
 import math
@@ -21,14 +21,14 @@ from analytics_enabler.scheduling.builtin.migration import (
 from analytics_enabler.scheduling.builtin.milp import JobProgram, Limits, Weights
 from analytics_enabler.scheduling.builtin.nodes_table import Floats, Indices, NodesTable
 from analytics_enabler.scheduling.builtin.settings import settings_of
-from analytics_enabler.scheduling.cost_model import (
-    cost_per_hour,
-    task_cost_per_hour,
-    traffic_cost_per_hour,
-)
 from analytics_enabler.scheduling.interface import Decision
 from analytics_enabler.scheduling.model.jobs import Job, Placement, Refusal, Setting, Task
 from analytics_enabler.scheduling.model.snapshot import Fog
+from analytics_enabler.scheduling.prices import (
+    cost_per_hour,
+    price_per_hour,
+    traffic_cost_per_hour,
+)
 
 _UNAFFORDABLE = 1e9
 """The amount of an invalid price: programs need finite numbers."""
@@ -93,17 +93,15 @@ def _reason(job: Job, decision: Decision, fog: Fog, cap: float) -> str:
 
 
 def _prices(table: NodesTable) -> Amounts:
+    per_hour: Floats = np.array([price_per_hour(node) for node in table.nodes])
     per_byte = [traffic_cost_per_hour(1.0, node) for node in table.nodes]
 
-    # Most tasks of a fog have one of a few demands.
-    by_demand: dict[tuple[float, float], Floats] = {}
-
     def of_task(task: Task) -> Floats:
-        demand = task.cores, task.memory_mb
-        if demand not in by_demand:
-            costs = [task_cost_per_hour(task, node) for node in table.nodes]
-            by_demand[demand] = np.minimum(costs, _UNAFFORDABLE)
-        return by_demand[demand]
+        """Return ``task_cost_per_hour`` for each node."""
+        part = np.maximum(task.cores / table.cores, task.memory_mb / table.memory)
+        # 0 times infinity would be NaN.
+        costs: Floats = np.multiply(part, per_hour, where=part > 0, out=np.zeros(len(part)))
+        return np.minimum(costs, _UNAFFORDABLE, out=costs)
 
     return Amounts(of_task, np.minimum(per_byte, _UNAFFORDABLE))
 

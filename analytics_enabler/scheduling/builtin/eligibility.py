@@ -18,7 +18,7 @@ def ineligibility(task: Task, node: Node, fog: Fog) -> str | None:
         if not task.remotely_readable:
             return f"the task's data is at {task.pinned}"
         own = _own_nodes(task, fog)
-        if own:
+        if own and node.name != task.remote_reader:
             return f"the task's data is at {task.pinned}, where {own[0]} can run it"
     return _misfit(task, node)
 
@@ -27,8 +27,8 @@ def eligible_nodes(task: Task, fog: Fog) -> list[str]:
     """Return the names of the nodes that may run a task if their capacity suffices."""
     own = _own_nodes(task, fog)
     if own or (task.pinned is not None and not task.remotely_readable):
-        return own
-    if not (task.labels or task.operators or task.clock_mhz):
+        return own + _remote_readers(task, fog)
+    if not (task.labels or task.operators or task.clock_mhz or task.avoided):
         return list(fog.by_name)
     return [node.name for node in fog.by_name.values() if _misfit(task, node) is None]
 
@@ -51,6 +51,14 @@ def _own_nodes(task: Task, fog: Fog) -> list[str]:
     return [node.name for node in here if _misfit(task, node) is None]
 
 
+def _remote_readers(task: Task, fog: Fog) -> list[str]:
+    """Return the node that reads a task's data now, if it is at another site and fits the task."""
+    reader = None if task.remote_reader is None else fog.by_name.get(task.remote_reader)
+    if reader is None or reader.site == task.pinned or not task.remotely_readable:
+        return []
+    return [] if _misfit(task, reader) else [reader.name]
+
+
 def _misfit(task: Task, node: Node) -> str | None:
     """Return why a node does not fit a task, wherever its data is; None: the node fits."""
     for label, value in sorted(task.labels.items()):
@@ -59,6 +67,8 @@ def _misfit(task: Task, node: Node) -> str | None:
     for operator in task.operators:
         if operator not in node.operators:
             return f"the operator {operator} is not installed there"
+    if node.name in task.avoided:
+        return "the task leaves the node, which has too much to do"
     if node.clock_mhz < task.clock_mhz:
         return f"{task.clock_mhz:g} MHz needed, it has {node.clock_mhz:g}"
     return None

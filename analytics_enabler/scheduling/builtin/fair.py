@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from analytics_enabler.scheduling.builtin.branch_and_bound import SearchProblem, search
+from analytics_enabler.scheduling.builtin.branch_and_bound import search
 from analytics_enabler.scheduling.builtin.capacity import FreeCapacity, refusals
 from analytics_enabler.scheduling.builtin.eligibility import (
     NodeByTask,
@@ -11,6 +11,8 @@ from analytics_enabler.scheduling.builtin.eligibility import (
     nearest_nodes,
     reads_no_data,
 )
+from analytics_enabler.scheduling.builtin.job_model import JobModel, no_amounts
+from analytics_enabler.scheduling.builtin.nodes_table import NodesTable
 from analytics_enabler.scheduling.interface import Decision
 from analytics_enabler.scheduling.model.jobs import Assignment, Job, Placement, Setting, Task
 from analytics_enabler.scheduling.model.snapshot import Fog
@@ -23,8 +25,8 @@ other node would be after the move.
 """
 
 _MAX_OPTIONS = 200
-_STEPS = 2_000
-"""The maximum number of steps to find a placement with more tasks, and of options for nodes."""
+_STEPS = 500
+"""The maximum number of options for nodes, and of steps, to find a placement with more tasks."""
 
 
 class Fair:
@@ -104,12 +106,13 @@ def _place_missing(job: Job, fog: Fog, nodes: NodeByTask, free: FreeCapacity) ->
 
 def _place_more(job: Job, fog: Fog, nodes: NodeByTask, free: FreeCapacity) -> NodeByTask:
     """Return a placement with more tasks of a small job than ``nodes`` has, if there is one."""
-    eligible = {task.id: eligible_nodes(task, fog) for task in job.tasks}
-    if sum(map(len, eligible.values())) > _MAX_OPTIONS:
+    if sum(len(eligible_nodes(task, fog)) for task in job.tasks) > _MAX_OPTIONS:
         return nodes
     retained = dict(nodes)
     _release(job, nodes, free)
-    _, found = search(SearchProblem(job, fog, eligible, retained), free, _STEPS)
+    table = NodesTable(free.snapshot(), [job])
+    model = JobModel(job, table, no_amounts(table), retained)
+    found = model.names(search(model, model.candidates, _STEPS)[1])
     best = found if len(found) > len(retained) else retained
     for task in job.tasks:
         if task.id in best:

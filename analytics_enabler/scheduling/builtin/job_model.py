@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from analytics_enabler.scheduling.builtin.eligibility import NodeByTask
 from analytics_enabler.scheduling.builtin.nodes_table import Floats, Indices, NodesTable
-from analytics_enabler.scheduling.model.jobs import Job, Task
+from analytics_enabler.scheduling.model.jobs import Job, Placement, Task
 
 NOWHERE = -1
 """The number of the node of a task that is not placed."""
@@ -25,6 +26,35 @@ class Amounts:
 
     of_task: Callable[[Task], Floats]
     per_byte: Floats | None = None
+
+
+def no_amounts(table: NodesTable) -> Amounts:
+    """Return the amounts of a scheduler that neither limits nor minimizes an amount."""
+    zeros = np.zeros(len(table.names))
+    return Amounts(lambda _: zeros)
+
+
+def retain_running(job: Job, current: Placement, table: NodesTable) -> NodeByTask:
+    """Return task -> node for the running tasks that fit on their nodes, and allocate them."""
+    nodes: NodeByTask = {}
+    for task in job.in_order:
+        match current.by_task.get((job.id, task.id), ()):
+            case (at,) if at.node in table.index:
+                node = table.index[at.node]
+                if node in table.nodes_of(task) and table.fits(task, np.array([node]), node)[0]:
+                    table.allocate(task, node)
+                    nodes[task.id] = at.node
+    return nodes
+
+
+def must_stay(job: Job, current: Placement, running: NodeByTask) -> bool:
+    """Return whether running tasks move only if they must: the job moved recently, or lost a node.
+
+    After a loss, only the lost tasks are placed, and the others may move at the next decision.
+    ``running``: the result of ``retain_running``.
+    """
+    placed = {task.id for task in job.tasks if (job.id, task.id) in current.by_task}
+    return job.stays or bool(running and placed - running.keys())
 
 
 class JobModel:
@@ -62,6 +92,18 @@ class JobModel:
         task, nodes = self.tasks[position], self.table.nodes_of(self.tasks[position])
         return nodes[self.table.fits(task, nodes, self.current[position])]
 
+    def fixed_candidates(self, nodes: Numbers) -> list[Indices]:
+        """Return the candidates of tasks, of which the tasks in ``nodes`` do not move."""
+        return [
+            candidates if node == NOWHERE else candidates[candidates == node]
+            for candidates, node in zip(self.candidates, nodes, strict=True)
+        ]
+
+    def names(self, nodes: Numbers) -> NodeByTask:
+        """Return task -> the name of its node, for the placed tasks."""
+        placed = zip(self.tasks, nodes, strict=True)
+        return {task.id: self.table.names[node] for task, node in placed if node != NOWHERE}
+
     @property
     def least_path_ms(self) -> float:
         """A lower bound of the critical path (ms): the direct path from the data to the sink."""
@@ -83,7 +125,7 @@ class JobModel:
 
     def ready(self, nodes: Numbers) -> list[float]:
         """Return for each placed task the latency (ms) of the slowest path from data to it."""
-        latencies, ready = self.table.latencies, [0.0] * len(nodes)
+        table, ready = self.table, [0.0] * len(nodes)
         for position, node in enumerate(nodes):
             if node == NOWHERE:
                 continue
@@ -91,7 +133,7 @@ class JobModel:
             at = 0.0 if data is None else float(data[node])
             for source, _ in self.inputs[position]:
                 if nodes[source] != NOWHERE:
-                    at = max(at, ready[source] + float(latencies[nodes[source], node]))
+                    at = max(at, ready[source] + table.latency_ms(nodes[source], node))
             ready[position] = at
         return ready
 
@@ -107,18 +149,19 @@ class JobModel:
 
     def paths_ms(self, position: int, nodes: Numbers, options: Indices) -> Floats:
         """Return the critical path (ms) if a task runs on each of the nodes ``options``."""
-        latencies = self.table.latencies
+        table = self.table
         without = [*nodes[:position], NOWHERE, *nodes[position + 1 :]]
         ready, data = self.ready(without), self.data[position]
         before = np.zeros(len(options)) if data is None else data[options]
         for source, _ in self.inputs[position]:
             if nodes[source] != NOWHERE:
-                before = np.maximum(before, ready[source] + latencies[nodes[source], options])
+                latencies = table.latencies_ms(nodes[source], options)
+                before = np.maximum(before, ready[source] + latencies)
         after = self.to_sink[options]
         tails = self._tails(without) if self.outputs[position] else []
         for target, _ in self.outputs[position]:
             if nodes[target] != NOWHERE:
-                through = latencies[options, nodes[target]] + tails[target]
+                through = table.latencies_ms(options, nodes[target]) + tails[target]
                 after = np.maximum(after, through)
         return np.maximum(before + after, self.path_ms(without))
 
@@ -132,7 +175,7 @@ class JobModel:
             tail = float(self.to_sink[node])
             for target, _ in self.outputs[position]:
                 if nodes[target] != NOWHERE:
-                    latency = float(self.table.latencies[node, nodes[target]])
+                    latency = self.table.latency_ms(node, nodes[target])
                     tail = max(tail, latency + tails[target])
             tails[position] = tail
         return tails
@@ -172,6 +215,15 @@ class JobModel:
                 leaves = sites != self.table.sites[nodes[target]]
                 total = total + leaves * rate * self.per_byte[options]
         return total
+
+    def traffic_ms(self, nodes: Numbers) -> float:
+        """Return the sum over the streams of bytes per second times latency (ms)."""
+        return sum(
+            rate * self.table.latency_ms(nodes[source], node)
+            for node, inputs in zip(nodes, self.inputs, strict=True)
+            for source, rate in inputs
+            if node != NOWHERE and nodes[source] != NOWHERE
+        )
 
     def allocate(self, nodes: Numbers) -> None:
         """Subtract the demand of the placed tasks from the free capacity."""

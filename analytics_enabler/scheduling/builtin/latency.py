@@ -9,28 +9,31 @@ from typing import Annotated
 
 import msgspec
 
-from analytics_enabler.scheduling.builtin.branch_and_bound import (
-    INFEASIBLE,
-    SearchProblem,
-    search,
+from analytics_enabler.scheduling.builtin.branch_and_bound import INFEASIBLE, search
+from analytics_enabler.scheduling.builtin.capacity import refusals
+from analytics_enabler.scheduling.builtin.eligibility import NodeByTask, by_priority
+from analytics_enabler.scheduling.builtin.fair import as_placement, spread
+from analytics_enabler.scheduling.builtin.job_model import (
+    NOWHERE,
+    JobModel,
+    Numbers,
+    must_stay,
+    no_amounts,
+    retain_running,
 )
-from analytics_enabler.scheduling.builtin.capacity import FreeCapacity, refusals
-from analytics_enabler.scheduling.builtin.eligibility import (
-    NodeByTask,
-    by_priority,
-    eligible_nodes,
-)
-from analytics_enabler.scheduling.builtin.fair import as_placement, retain_running, spread
+from analytics_enabler.scheduling.builtin.nodes_table import NodesTable
 from analytics_enabler.scheduling.builtin.settings import settings_of
 from analytics_enabler.scheduling.interface import Decision
 from analytics_enabler.scheduling.model.jobs import Job, Placement, Setting, critical_path_ms
 from analytics_enabler.scheduling.model.snapshot import Fog
 
-_STEPS = 40_000
-"""The maximum number of search steps for all jobs, about 5 µs each.
+_STEPS = 4_000
+"""The maximum number of search steps for all jobs, about 0.1 ms each.
 
 A time limit would make the result depend on the load of the machine.
 """
+
+_ROUNDING_MS = 1e-6
 
 _MARGIN = 0.1
 
@@ -101,11 +104,12 @@ class Latency:
         jobs = tuple(by_priority(jobs, current))
         hysteresis = self._hysteresis if current.of(jobs).assignments else _ANY_GAIN
         placement = _place_jobs(jobs, fog, current, hysteresis)
-        if any(job.stays for job in jobs):
+        present, least = _cost(jobs, fog, placement), sum(_least_path_ms(job, fog) for job in jobs)
+        if any(job.stays for job in jobs) or not hysteresis.is_exceeded((0, least), present):
             return Decision(placement, tuple(refusals(jobs, fog, placement)))
         # The first job may take capacity that others need more; then start from an even spread.
         even = as_placement(spread(jobs, fog, current))
-        if hysteresis.is_exceeded(_cost(jobs, fog, even), _cost(jobs, fog, placement)):
+        if hysteresis.is_exceeded(_cost(jobs, fog, even), present):
             placement = _place_jobs(jobs, fog, even, _ANY_GAIN)
         return Decision(placement, tuple(refusals(jobs, fog, placement)))
 
@@ -113,53 +117,45 @@ class Latency:
 def _place_jobs(
     jobs: Sequence[Job], fog: Fog, start: Placement, hysteresis: _Hysteresis
 ) -> Placement:
-    free = FreeCapacity(fog)
-    nodes = {job.id: retain_running(job, fog, start, free) for job in jobs}
+    table = NodesTable(fog, jobs)
+    amounts = no_amounts(table)
+    running = {job.id: retain_running(job, start, table) for job in jobs}
+    nodes: dict[str, NodeByTask] = {}
     for job in jobs:
-        current = nodes[job.id]
         for task in job.tasks:
-            if task.id in current:
-                free.release(task, current[task.id])
-        least = _NO_GAIN if job.stays else hysteresis
-        nodes[job.id] = _place_job(job, fog, free, current, least, _STEPS // len(jobs))
-        for task in job.tasks:
-            if task.id in nodes[job.id]:
-                free.allocate(task, nodes[job.id][task.id])
+            if task.id in running[job.id]:
+                table.release(task, table.index[running[job.id][task.id]])
+        model = JobModel(job, table, amounts, running[job.id])
+        least = _NO_GAIN if must_stay(job, start, running[job.id]) else hysteresis
+        placed = _place_job(model, least, _STEPS // len(jobs))
+        model.allocate(placed)
+        nodes[job.id] = model.names(placed)
     return as_placement(nodes)
 
 
-def _place_job(
-    job: Job,
-    fog: Fog,
-    free: FreeCapacity,
-    current: NodeByTask,
-    hysteresis: _Hysteresis,
-    steps: int,
-) -> NodeByTask:
-    eligible = {task.id: eligible_nodes(task, fog) for task in job.tasks}
-    if not current:
-        return search(SearchProblem(job, fog, eligible, current), free, steps)[1]
+def _place_job(model: JobModel, hysteresis: _Hysteresis, steps: int) -> Numbers:
+    if all(node == NOWHERE for node in model.current):
+        return search(model, model.candidates, steps)[1]
     # Running tasks stay, and only the others are placed, unless moving is clearly better.
-    fixed = {**eligible, **{task: [node] for task, node in current.items()}}
-    staying, staying_nodes = search(SearchProblem(job, fog, fixed, current), free, steps)
-    least = (0, _shortest_ms(job, fog))
-    if staying[0] == 0 and not hysteresis.is_exceeded(least, staying[:2]):
+    fixed = model.fixed_candidates(model.current)
+    staying, staying_nodes = search(model, fixed, steps)
+    # No placement is better than this bound.
+    if staying[0] == 0 and not hysteresis.is_exceeded((0, model.least_path_ms), staying[:2]):
         return staying_nodes
-    best, nodes = search(SearchProblem(job, fog, eligible, current), free, steps)
+    best, nodes = search(model, model.candidates, steps)
     if staying != INFEASIBLE and not hysteresis.is_exceeded(best[:2], staying[:2]):
         return staying_nodes
     return nodes
 
 
-def _shortest_ms(job: Job, fog: Fog) -> float:
-    """Return a lower bound of the critical path (ms) of all placements of a job.
+def _least_path_ms(job: Job, fog: Fog) -> float:
+    """Return a lower bound of the critical path (ms) of a job, up to rounding errors.
 
     A path through nodes is at least as long as the direct path from the data to the sink.
     """
-    direct = [
-        fog.latency_ms(task.pinned, job.sink) for task in job.tasks if task.pinned is not None
-    ]
-    return max((latency for latency in direct if latency < math.inf), default=0.0)
+    sites = {task.pinned for task in job.tasks if task.pinned is not None}
+    direct = [fog.latency_ms(site, job.sink) for site in sites]
+    return max((path for path in direct if path < math.inf), default=0.0) + _ROUNDING_MS
 
 
 def _cost(jobs: Sequence[Job], fog: Fog, placement: Placement) -> tuple[int, float]:

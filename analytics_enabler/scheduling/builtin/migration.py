@@ -13,7 +13,14 @@ import msgspec
 from analytics_enabler.scheduling.builtin.capacity import refusals
 from analytics_enabler.scheduling.builtin.eligibility import NodeByTask, by_priority
 from analytics_enabler.scheduling.builtin.fair import as_placement, spread
-from analytics_enabler.scheduling.builtin.job_model import NOWHERE, Amounts, JobModel, Numbers
+from analytics_enabler.scheduling.builtin.job_model import (
+    NOWHERE,
+    Amounts,
+    JobModel,
+    Numbers,
+    must_stay,
+    retain_running,
+)
 from analytics_enabler.scheduling.builtin.nodes_table import NodesTable
 from analytics_enabler.scheduling.builtin.objective import Found, Objective, find
 from analytics_enabler.scheduling.interface import Decision
@@ -57,10 +64,12 @@ def place(jobs: Sequence[Job], fog: Fog, current: Placement, method: Method) -> 
     """
     jobs = by_priority(jobs, current)
     found = _place_jobs(jobs, fog, current, method, starts_new=False)
-    even = as_placement(spread(jobs, fog, current))
-    if len(even.by_task) > sum(_placed(each) for each in found.values() if each is not None):
-        found = _place_jobs(jobs, fog, even, method, starts_new=True)
     placement = _placement(jobs, fog, found)
+    if _could_place_more(jobs, fog, placement):
+        even = as_placement(spread(jobs, fog, current))
+        if len(even.by_task) > len(placement.by_task):
+            found = _place_jobs(jobs, fog, even, method, starts_new=True)
+            placement = _placement(jobs, fog, found)
     rounds = _MAX_ROUNDS if len(jobs) > 1 and len(current.by_task) < len(placement.by_task) else 0
     for _ in range(rounds):
         # The first jobs were placed without the load of the later ones.
@@ -86,8 +95,11 @@ def _placement(jobs: Sequence[Job], fog: Fog, found: Mapping[str, Found | None])
     return as_placement(nodes)
 
 
-def _placed(found: Found) -> int:
-    return sum(node != NOWHERE for node in found.nodes)
+def _could_place_more(jobs: Sequence[Job], fog: Fog, placement: Placement) -> bool:
+    """Return whether a task without a node would have one if it were alone in the fog."""
+    table = NodesTable(fog, jobs)
+    missing = [t for job in jobs for t in job.tasks if (job.id, t.id) not in placement.by_task]
+    return any(table.fits(task, table.nodes_of(task)).any() for task in missing)
 
 
 def _place_jobs(
@@ -99,45 +111,29 @@ def _place_jobs(
     """
     table = NodesTable(fog, jobs)
     amounts = method.amounts(table)
-    running = {job.id: _running(job, start, table) for job in jobs}
+    running = {job.id: retain_running(job, start, table) for job in jobs}
     found: dict[str, Found | None] = {}
     for job in jobs:
         for task in job.tasks:
             if task.id in running[job.id]:
                 table.release(task, table.index[running[job.id][task.id]])
         model = JobModel(job, table, amounts, running[job.id])
-        found[job.id] = each = _place_job(model, method, starts_new=starts_new)
+        stays = must_stay(job, start, running[job.id])
+        found[job.id] = each = _place_job(model, method, starts_new=starts_new, stays=stays)
         if each is not None:
             model.allocate(each.nodes)
     return found
 
 
-def _running(job: Job, start: Placement, table: NodesTable) -> NodeByTask:
-    """Return task -> node for the running tasks that fit on their nodes, and allocate them."""
-    nodes: NodeByTask = {}
-    for task in job.in_order:
-        match start.by_task.get((job.id, task.id), ()):
-            case (at,) if at.node in table.index:
-                node = table.index[at.node]
-                model_nodes = table.nodes_of(task)
-                if (
-                    node in model_nodes
-                    and table.fits(task, model_nodes, node)[model_nodes == node][0]
-                ):
-                    table.allocate(task, node)
-                    nodes[task.id] = at.node
-    return nodes
-
-
-def _place_job(model: JobModel, method: Method, *, starts_new: bool) -> Found | None:
+def _place_job(model: JobModel, method: Method, *, starts_new: bool, stays: bool) -> Found | None:
     objective = method.objective(model.job)
     current = model.current
     if starts_new or all(node == NOWHERE for node in current):
         return find(objective, model, None, method.heuristics)
     staying = find(objective, model, current, method.heuristics)
-    if staying is not None and model.job.stays and staying.value.missing == 0:
-        return staying
-    if staying is not None and staying.value.missing == 0 and staying.value.excess == 0:
+    if staying is not None and staying.value.missing == 0 and staying.value.excess <= _TOLERANCE:
+        if stays:
+            return staying
         # No placement is better than the bound, and a migration moves at least one task.
         least = objective.least(model)
         if not _pays(staying.value.objective, least, 1, method.horizon_s):
@@ -151,7 +147,7 @@ def _place_job(model: JobModel, method: Method, *, starts_new: bool) -> Found | 
     moved = sum(
         node not in (NOWHERE, other) for node, other in zip(current, best.nodes, strict=True)
     )
-    if moved and not model.job.stays:
+    if moved and not stays:
         is_better = value.missing <= kept.missing and value.excess <= kept.excess + _TOLERANCE
         if is_better and _pays(kept.objective, value.objective, moved, method.horizon_s):
             return best

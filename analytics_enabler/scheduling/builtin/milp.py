@@ -136,7 +136,8 @@ class JobProgram:
 
     def _longest_path(self) -> float:
         """Return an upper bound of the latency (ms) to a task."""
-        latencies = self._model.table.latencies
+        nodes = np.unique(np.concatenate([np.array(each, np.intp) for each in self._candidates]))
+        latencies = self._model.table.latencies_ms(nodes[:, np.newaxis], nodes)
         data = [float(each.max(initial=0.0)) for each in self._model.data if each is not None]
         return max(data, default=0.0) + len(self._at) * float(latencies.max(initial=0.0)) + 1.0
 
@@ -203,7 +204,7 @@ class JobProgram:
             for other, column in columns.items():
                 pair = self._variable(1.0)
                 row[pair] = column[pair] = chosen[pair] = 1.0
-                latency[pair] = -float(model.table.latencies[one, other])
+                latency[pair] = -model.table.latency_ms(one, other)
                 self._add_amount(pair, model.traffic(one, other, rate))
         for each in (*rows.values(), *columns.values()):
             self._rows.add(each, -math.inf, 0.0)

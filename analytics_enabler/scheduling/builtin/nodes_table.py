@@ -1,5 +1,6 @@
 """The nodes of a fog as arrays, with the capacity that remains while jobs are placed."""
 
+import math
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 
@@ -43,15 +44,25 @@ class NodesTable:
         self.reliability: Floats = np.array([node.reliability for node in nodes], float)
         self.suspected: Booleans = np.array([node.suspected for node in nodes], bool)
         self.sites = np.array([node.site for node in nodes], dtype=object)
+        self._vertices, self._paths = fog.paths_between(self.names)
+        self._vertex_of: list[int] = self._vertices.tolist()
         sites = sorted({site for job in jobs for site in _sites_of(job)})
         self._site_index = {site: number for number, site in enumerate(sites)}
         self._from_sites = self._finite(fog.latencies_ms(sites, self.names))
         self._to_sites = self._finite(fog.latencies_ms(self.names, sites))
 
-    @cached_property
-    def latencies(self) -> Floats:
-        """The latencies (ms) between nodes; paths without measurements have a high latency."""
-        return self._finite(self.fog.latencies_ms(self.names, self.names))
+    def latency_ms(self, source: int, target: int) -> float:
+        """Return the latency (ms) from a node to another; see ``latencies_ms``."""
+        latency: float = self._paths.item(self._vertex_of[source], self._vertex_of[target])
+        return latency if latency < math.inf else self._unknown_ms
+
+    def latencies_ms(self, sources: int | Indices, targets: int | Indices) -> Floats:
+        """Return the latencies (ms) between nodes; paths without measurements have a high latency.
+
+        Arrays of nodes are paired as NumPy does, so the matrix of all nodes is never copied.
+        """
+        latencies: Floats = self._paths[self._vertices[sources], self._vertices[targets]]
+        return self._finite(latencies)
 
     def from_site(self, site: str) -> Floats:
         """Return the latency (ms) from a site to each node."""
@@ -104,12 +115,12 @@ class NodesTable:
 
     @cached_property
     def _unknown_ms(self) -> float:
-        measured = [link.latency_ms for link in self.fog.links]
-        # No fastest path is longer than all links together.
-        return _UNKNOWN_FACTOR * max(measured, default=0.0) + _UNKNOWN_MS
+        measured = self._paths[np.isfinite(self._paths)]
+        return _UNKNOWN_FACTOR * float(measured.max(initial=0.0)) + _UNKNOWN_MS
 
     def _finite(self, latencies: Floats) -> Floats:
-        return np.where(np.isfinite(latencies), latencies, self._unknown_ms)
+        finite = np.isfinite(latencies)
+        return latencies if finite.all() else np.where(finite, latencies, self._unknown_ms)
 
 
 def _sites_of(job: Job) -> Iterator[str]:

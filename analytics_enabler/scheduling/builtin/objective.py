@@ -86,7 +86,7 @@ def find(
     ``fixed``: tasks that run on these nodes, and do not move. ``heuristics``: functions that return
     a further placement, if the job is too large for an exact search.
     """
-    candidates = _candidates(model, fixed)
+    candidates = model.candidates if fixed is None else model.fixed_candidates(fixed)
     if any(
         len(nodes) == 0 and task.pinned is None
         for task, nodes in zip(model.tasks, candidates, strict=True)
@@ -177,15 +177,6 @@ def _rounded(values: Floats) -> Floats:
     """Return values without the noise of rounding errors, so that equal values are equal."""
     scale = float(np.abs(values).max(initial=0.0)) * 1e-9
     return np.round(values / scale) if scale > 0 else values
-
-
-def _candidates(model: JobModel, fixed: Numbers | None) -> list[Indices]:
-    if fixed is None:
-        return model.candidates
-    return [
-        nodes if node == NOWHERE else nodes[nodes == node]
-        for nodes, node in zip(model.candidates, fixed, strict=True)
-    ]
 
 
 def _gap(objective: float, least: float) -> float | None:

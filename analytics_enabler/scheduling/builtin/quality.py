@@ -19,7 +19,12 @@ import msgspec
 import numpy as np
 
 from analytics_enabler.scheduling.builtin.capacity import FreeCapacity
-from analytics_enabler.scheduling.builtin.job_model import NOWHERE, Amounts, JobModel, Numbers
+from analytics_enabler.scheduling.builtin.job_model import (
+    NOWHERE,
+    JobModel,
+    Numbers,
+    no_amounts,
+)
 from analytics_enabler.scheduling.builtin.migration import (
     DEFAULT_HORIZON_S,
     HorizonS,
@@ -31,7 +36,6 @@ from analytics_enabler.scheduling.builtin.nodes_table import (
     TOLERANCE,
     Floats,
     Indices,
-    NodesTable,
 )
 from analytics_enabler.scheduling.builtin.settings import settings_of
 from analytics_enabler.scheduling.interface import Decision
@@ -76,7 +80,7 @@ class Quality:
         """Place the jobs one by one; checks have the cores that remain after all tasks."""
         objective = CheckedPath(self._settings.beta)
         method = Method(
-            lambda _: objective, _nothing, self._settings.horizon_s, (spring_relaxation,)
+            lambda _: objective, no_amounts, self._settings.horizon_s, (spring_relaxation,)
         )
         decision = place(jobs, fog, current, method)
         placement = with_checks(jobs, fog, decision.placement)
@@ -88,9 +92,7 @@ def weight(task: Task, fog: Fog) -> float:
     source = fog.quality_by_site.get(task.pinned or "")
     if source is None:
         return task.points_per_s
-    completeness = 1.0 if source.completeness is None else source.completeness
-    timeliness = 1.0 if source.timeliness is None else source.timeliness
-    return task.points_per_s * (2.0 - completeness * timeliness)
+    return task.points_per_s * (2.0 - source.goodness)
 
 
 def with_checks(jobs: Sequence[Job], fog: Fog, placement: Placement) -> Placement:
@@ -164,14 +166,14 @@ def _first(model: JobModel, position: int, start: Numbers) -> int:
 
 
 def _tension(model: JobModel, nodes: Numbers, position: int, options: Indices) -> Floats:
-    latencies, data = model.table.latencies, model.data[position]
+    table, data = model.table, model.data[position]
     energy = np.zeros(len(options)) if data is None else data[options] ** 2
     for source, _ in model.inputs[position]:
         if nodes[source] != NOWHERE:
-            energy = energy + latencies[nodes[source], options] ** 2
+            energy = energy + table.latencies_ms(nodes[source], options) ** 2
     followers = [target for target, _ in model.outputs[position] if nodes[target] != NOWHERE]
     for target in followers:
-        energy = energy + latencies[options, nodes[target]] ** 2
+        energy = energy + table.latencies_ms(options, nodes[target]) ** 2
     return energy if followers else energy + model.to_sink[options] ** 2
 
 
@@ -182,11 +184,6 @@ def _fits(model: JobModel, nodes: Numbers) -> bool:
     fits = all(min(table.cores_free[node], table.memory_free[node]) >= -TOLERANCE for node in used)
     model.release(nodes)
     return fits
-
-
-def _nothing(table: NodesTable) -> Amounts:
-    zeros = np.zeros(len(table.names))
-    return Amounts(lambda _: zeros)
 
 
 def _worth(task: Task, fog: Fog) -> float:

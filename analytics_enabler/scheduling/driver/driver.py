@@ -19,7 +19,10 @@ Changes of reliability, and small changes of the fog's figures, cause no decisio
 """
 
 MIN_STAY_MS = 60_000
-"""The time (ms) for which a job that was moved is not moved again, unless it must be."""
+"""The time (ms) for which a job that was moved is not moved again, unless it must be.
+
+The tasks of a lost worker do not move back at once either: the worker may be lost again.
+"""
 
 RETRY_MS = 2_000
 """The pause (ms) after the first failure of a scheduling request; it doubles at each failure."""
@@ -53,7 +56,7 @@ class PlacementDriver:
         self._decided_at = 0
         self._failures: dict[str, _Failure] = {}
         self._moved_at: dict[str, int] = {}
-        """Job id -> when (ms) a scheduler last moved a task of the job between live nodes."""
+        """Job id -> when (ms) a task of the job was last moved."""
         self.outcome = Outcome(Decision(Placement()), {})
 
     async def place(self, jobs: Sequence[Job], fog: Fog, current: NodesByJob) -> NodesByJob:
@@ -78,7 +81,12 @@ class PlacementDriver:
             if failure.retry_at > now and failure.jobs == _jobs_of(name, jobs)
         }
         self.outcome = await asyncio.to_thread(
-            decide, jobs, fog, _placement(current), self._settings, suspended=suspended
+            decide,
+            _with_readers(jobs, current),
+            fog,
+            _placement(current),
+            self._settings,
+            suspended=suspended,
         )
         self._failures = {
             name: self._failures[name]
@@ -87,7 +95,7 @@ class PlacementDriver:
             for name, problem in self.outcome.problems.items()
         }
         placement = nodes_by_job(self.outcome.decision.placement)
-        for job in _moved_jobs(current, placement, fog):
+        for job in _moved_jobs(current, placement):
             self._moved_at[job] = now
         self._decided_at = now
         self._decided = self._with_stays(jobs, now), fog_state
@@ -96,7 +104,7 @@ class PlacementDriver:
     async def preview(self, jobs: Sequence[Job], fog: Fog, current: NodesByJob) -> Outcome:
         """Return the decision that would be made about the jobs, without putting it in force."""
         suspended = {name: failure.problem for name, failure in self._failures.items()}
-        jobs = self._with_stays(jobs, self._clock())
+        jobs = _with_readers(self._with_stays(jobs, self._clock()), current)
         return await asyncio.to_thread(
             decide, jobs, fog, _placement(current), self._settings, suspended=suspended
         )
@@ -132,6 +140,15 @@ def nodes_by_job(placement: Placement) -> dict[str, dict[str, str]]:
     return nodes
 
 
+def checked_by_job(placement: Placement) -> dict[str, dict[str, float]]:
+    """Return job id -> task -> the share of its points whose quality is checked, if above 0."""
+    checked: dict[str, dict[str, float]] = {}
+    for (job, task), assignments in placement.by_task.items():
+        if assignments[0].checked > 0:
+            checked.setdefault(job, {})[task] = round(assignments[0].checked, 3)
+    return checked
+
+
 def _placement(nodes: NodesByJob) -> Placement:
     return Placement(
         tuple(
@@ -139,6 +156,24 @@ def _placement(nodes: NodesByJob) -> Placement:
             for job, tasks in sorted(nodes.items())
             for task, node in sorted(tasks.items())
         )
+    )
+
+
+def _with_readers(jobs: Sequence[Job], current: NodesByJob) -> tuple[Job, ...]:
+    """Return the jobs; the tasks of those that stay may stay where they read their data now."""
+    return tuple(
+        msgspec.structs.replace(
+            job,
+            tasks=tuple(
+                msgspec.structs.replace(task, remote_reader=current.get(job.id, {}).get(task.id))
+                if task.pinned is not None
+                else task
+                for task in job.tasks
+            ),
+        )
+        if job.stays
+        else job
+        for job in jobs
     )
 
 
@@ -152,11 +187,11 @@ def _comparable(fog: Fog) -> Fog:
     return msgspec.structs.replace(fog, nodes=tuple(nodes))
 
 
-def _moved_jobs(current: NodesByJob, placement: NodesByJob, fog: Fog) -> set[str]:
-    """Return the ids of the jobs with a task that moves away from a node that is alive."""
+def _moved_jobs(current: NodesByJob, placement: NodesByJob) -> set[str]:
+    """Return the ids of the jobs with a task that moves."""
     return {
         job
         for job, tasks in placement.items()
         for task, node in tasks.items()
-        if current.get(job, {}).get(task, node) != node and current[job][task] in fog.by_name
+        if current.get(job, {}).get(task, node) != node
     }

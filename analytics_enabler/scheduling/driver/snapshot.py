@@ -1,10 +1,10 @@
 """The snapshot of the fabric that schedulers receive."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import msgspec
 
-from analytics_enabler.scheduling.model.snapshot import Battery, Fog, Link, Node
+from analytics_enabler.scheduling.model.snapshot import Battery, Fog, Link, Node, SourceQuality
 from mistbow.fabric import Battery as AnnouncedBattery
 from mistbow.fabric import Fabric, Site, SiteLink, Worker
 
@@ -17,14 +17,15 @@ def fog_of(
     suspected: Collection[str] = (),
     others_mb: Mapping[str, float] = _NO_OTHERS,
     now_ms: int = 0,
+    sources: Sequence[SourceQuality] = (),
 ) -> Fog:
     """Return the fog: a node for each available worker, and the measured links.
 
     ``dead``: the names of workers that are considered dead and have no node. ``suspected``: the
     names of workers that are suspected, in addition to those that the fabric suspects.
     ``others_mb``: worker -> the memory (MB) that fragments of other domains need, which is not
-    free. ``now_ms``: the present time. If only one direction of a link was measured, the other one
-    gets the same figures.
+    free. ``now_ms``: the present time. ``sources``: the known qualities of sites' points. If only
+    one direction of a link was measured, the other one gets the same figures.
     """
     nodes = {
         worker.name: _node(worker, site, now_ms, is_suspected=worker.name in suspected)
@@ -38,6 +39,7 @@ def fog_of(
     return Fog(
         tuple(nodes[name] for name in sorted(nodes) if name not in dead),
         tuple(_link(*ends, links[ends]) for ends in sorted(links)),
+        tuple(sources),
     )
 
 

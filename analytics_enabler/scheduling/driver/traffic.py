@@ -1,6 +1,6 @@
 """Estimates of the traffic that plans cause, computed from the series of each site."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import NormalDist
 
 from analytics.plan.expressions import (
@@ -8,6 +8,7 @@ from analytics.plan.expressions import (
     Label,
     Measure,
     Reduction,
+    TickSeries,
     children,
     is_condition,
     walk,
@@ -15,7 +16,7 @@ from analytics.plan.expressions import (
 from analytics.plan.fragments import Partial
 from analytics.plan.nodes import Insight, Pane, Plan
 from analytics.plan.sampling import Bernoulli, FixedSize, NeymanAllocation
-from analytics_enabler.catalogue import SeriesLocation
+from analytics_enabler.catalogue import AnySeries, SeriesIndex, SiteMetric
 
 PANE_BYTES = 56
 """The bytes of the fixed columns of a pane's row.
@@ -45,38 +46,51 @@ _SITE_ATTRIBUTES = {"node", "site", "region"}
 """The attributes that have the same value for all points of a site."""
 
 
-def matching_series(
-    panes: Sequence[Pane], series: Iterable[SeriesLocation]
-) -> list[SeriesLocation]:
-    """Return the series that at least one pane reads; the panes' predicates are ignored."""
-    return [one for one in series if any(_reads(pane, one) for pane in panes)]
+def matching_series(panes: Sequence[Pane], series: AnySeries) -> dict[SiteMetric, int]:
+    """Return the number of series of each site and metric that at least one pane reads.
+
+    The panes' predicates are ignored.
+    """
+    index = SeriesIndex.of(series)
+    entities: dict[str, set[str] | None] = {}
+    for pane in panes:
+        source = pane.source
+        read = entities.setdefault(source.metric, set())
+        if not source.entities:
+            entities[source.metric] = None
+        elif read is not None:
+            read.update(source.entities)
+    found: dict[SiteMetric, int] = {}
+    for metric, read in entities.items():
+        found |= index.count(metric, read or ())
+    return found
 
 
 def estimate_pane_bytes(
-    partial: Partial, series: Iterable[SeriesLocation], points_per_s: float = POINTS_PER_S
+    partial: Partial,
+    series: AnySeries,
+    points_per_s: float = POINTS_PER_S,
 ) -> float:
     """Return the estimated bytes per second of the panes that a partial fragment writes.
 
     ``points_per_s``: the rate of each series.
     """
-    here = [one for one in series if one.site == partial.source.site]
+    here = SeriesIndex.of(series).at({partial.source.site})
     return sum(_pane_bytes(pane, here, points_per_s) for pane in partial.panes)
 
 
-def estimate_sampled_points(
-    pane: Pane, series: Iterable[SeriesLocation], points_per_s: float
-) -> float:
+def estimate_sampled_points(pane: Pane, series: AnySeries, points_per_s: float) -> float:
     """Return the estimated points per second that the sampling of a pane selects.
 
     ``points_per_s``: the rate of each series.
     """
-    read = matching_series([pane], series)
-    points = len(read) * points_per_s
-    return points * _sampled_share(pane, points, _keys(pane, read), points_per_s)
+    index = SeriesIndex.of(series)
+    points = sum(matching_series([pane], index).values()) * points_per_s
+    return points * sampled_share(pane, points, key_count(pane, index), points_per_s)
 
 
 def estimate_results(
-    plan: Plan, series: Sequence[SeriesLocation] | None, points_per_s: float | None
+    plan: Plan, series: SeriesIndex | None, points_per_s: float | None
 ) -> float | None:
     """Return the maximum number of results per second, as an estimate; None: unknown.
 
@@ -91,7 +105,7 @@ def estimate_results(
 def _results(
     insight: Insight,
     plan: Plan,
-    series: Sequence[SeriesLocation] | None,
+    series: SeriesIndex | None,
     points_per_s: float | None,
 ) -> float | None:
     if insight.each_point:
@@ -108,7 +122,8 @@ def _results(
     else:
         measures = (node for node in walk(insight.expression) if isinstance(node, Measure))
         read = matching_series([pane_of[node.window] for node in measures], series)
-        keys = len({one.site for one in read}) if _SITE_ATTRIBUTES.issuperset(by) else len(read)
+        by_site = _SITE_ATTRIBUTES.issuperset(by)
+        keys = len({site for site, _ in read}) if by_site else sum(read.values())
     return keys * 1000 / insight.every_ms
 
 
@@ -117,24 +132,24 @@ def _by(node: Expression, pane_of: Mapping[str, Pane]) -> frozenset[str]:
     match node:
         case Measure(window=window):
             return frozenset(pane_of[window].by)
-        case Reduction(by=by) | Label(by=by):
+        case Reduction(by=by) | TickSeries(by=by) | Label(by=by):
             return frozenset(by)
         case _:
             values = [_by(each, pane_of) for each in children(node) if not is_condition(each)]
             return frozenset[str]().union(*values)
 
 
-def _pane_bytes(pane: Pane, series: Sequence[SeriesLocation], points_per_s: float) -> float:
-    keys = _keys(pane, series)
+def _pane_bytes(pane: Pane, series: SeriesIndex, points_per_s: float) -> float:
+    keys = key_count(pane, series)
     fixed = keys * 1000 / pane.width_ms * PANE_BYTES
     if not {"points", "sample"} & set(pane.contents):
         return fixed
-    read = sum(_reads(pane, one) for one in series) * points_per_s
+    read = sum(matching_series([pane], series).values()) * points_per_s
     point = DRAWN_BYTES * ("sample" in pane.contents) + CARRIED_BYTES * ("points" in pane.contents)
-    return fixed + read * _sampled_share(pane, read, keys, points_per_s) * point
+    return fixed + read * sampled_share(pane, read, keys, points_per_s) * point
 
 
-def _sampled_share(pane: Pane, read: float, keys: int, points_per_s: float) -> float:
+def sampled_share(pane: Pane, read: float, keys: int, points_per_s: float) -> float:
     """Return the share (0 to 1) of a pane's points that the sampling selects.
 
     ``read``: the points read per second. ``keys``: the number of keys of these points.
@@ -169,14 +184,8 @@ def _share_for_error(allotted: NeymanAllocation, points: float) -> float:
     return needed / (needed + points)
 
 
-def _keys(pane: Pane, series: Sequence[SeriesLocation]) -> int:
-    read = len([one for one in series if _reads(pane, one)])
+def key_count(pane: Pane, series: AnySeries) -> int:
+    """Return the maximum number of keys of a pane, as an estimate."""
+    read = sum(matching_series([pane], series).values())
     # An upper bound: other attributes have one value for each series.
     return min(read, 1) if _SITE_ATTRIBUTES.issuperset(pane.by) else read
-
-
-def _reads(pane: Pane, series: SeriesLocation) -> bool:
-    source = pane.source
-    return series.metric == source.metric and (
-        not source.entities or series.entity in source.entities
-    )

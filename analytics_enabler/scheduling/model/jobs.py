@@ -25,7 +25,11 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     ``pinned``: the site that stores the data of the task; None: the task reads no site's data. If
     a fitting node is at this site, only the fitting nodes there are eligible. Otherwise, every
     fitting node is eligible, and reads the data over the network, if the task is
-    ``remotely_readable``.
+    ``remotely_readable``. ``remote_reader``: a node at another site that reads the data now, and is
+    eligible too, since the task was moved there a moment ago.
+
+    ``avoided``: the nodes that do not fit the task, because they have too much to do, and the task
+    leaves them.
 
     ``points_per_s``: the points per second that the task reads; 0: unknown. ``check_core_s``: the
     CPU time (s) of one core to check the quality of one point. The checks of a share ``checked`` of
@@ -40,6 +44,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     operators: tuple[str, ...] = ()
     pinned: str | None = None
     remotely_readable: bool = False
+    remote_reader: str | None = None
+    avoided: tuple[str, ...] = ()
     points_per_s: float = 0.0
     check_core_s: float = 0.0
 

@@ -39,7 +39,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
     The other facts are None if they are unknown. ``price_per_core_hour``: the price of one core for
     an hour. ``price_per_gb``: the price of a GB (10^9 bytes) that leaves the site. Without these
-    prices, the labels contain the prices (see ``cost_model``).
+    prices, the labels contain the prices (see ``prices``).
     """
 
     name: str
@@ -111,20 +111,32 @@ class SourceQuality(msgspec.Struct, frozen=True, kw_only=True):
     """The quality of the points that a site stores, each from 0 to 1; None: unknown.
 
     ``completeness``: the share of the expected points that were received. ``timeliness``: the share
-    of the received points that were not late.
+    of the received points that were not late. ``accuracy``: the share of the points within the
+    declared range of their metric.
     """
 
     site: str
     completeness: float | None = None
     timeliness: float | None = None
+    accuracy: float | None = None
 
     def __post_init__(self) -> None:
-        for dimension in ("completeness", "timeliness"):
+        for dimension in ("completeness", "timeliness", "accuracy"):
             value = getattr(self, dimension)
             if value is not None and not 0 <= value <= 1:
                 raise ValueError(
                     f"site {self.site}: the {dimension} must be from 0 to 1 (got {value})"
                 )
+
+    @property
+    def goodness(self) -> float:
+        """The product of the known figures: 1 if nothing bad is known.
+
+        >>> SourceQuality(site="edge", completeness=0.5, accuracy=0.9).goodness
+        0.45
+        """
+        figures = (self.completeness, self.timeliness, self.accuracy)
+        return math.prod(1.0 if figure is None else figure for figure in figures)
 
 
 class Fog(msgspec.Struct, frozen=True, dict=True):
@@ -178,6 +190,26 @@ class Fog(msgspec.Struct, frozen=True, dict=True):
         """Return the site that a node belongs to; raises ``KeyError`` for an unknown node."""
         return self.by_name[node].site
 
+    def with_attached(self, attached: Mapping[str, tuple[str, float]]) -> "Fog":
+        """Return a fog in which further sites or nodes are each linked to one other.
+
+        ``attached``: a site without links -> (the site to which it is linked, the latency in ms in
+        both directions). Only the paths to and from these sites are computed.
+        """
+        ends = [(name, site, latency) for name, (site, latency) in attached.items()]
+        links = [Link(source=one, target=other, latency_ms=ms) for one, other, ms in ends]
+        links += [Link(source=other, target=one, latency_ms=ms) for one, other, ms in ends]
+        indices, latencies = self._shortest_paths
+        latencies = latencies.copy()
+        for one, other, latency in ends:
+            new, old = indices[one], indices[other]
+            latencies[new] = latencies[old] + latency
+            latencies[:, new] = latencies[:, old] + latency
+            latencies[new, new] = 0.0
+        fog = msgspec.structs.replace(self, links=(*self.links, *links))
+        fog.__dict__["_shortest_paths"] = indices, latencies
+        return fog
+
     def latency_ms(self, source: str, target: str) -> float:
         """Return the latency in ms of the fastest path from a node or site to another.
 
@@ -213,6 +245,14 @@ class Fog(msgspec.Struct, frozen=True, dict=True):
         for row in np.flatnonzero(rows < 0):
             pairs[row, [end == ends[0][row] for end in ends[1]]] = 0.0
         return pairs
+
+    def paths_between(self, nodes: Sequence[str]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """Return (the vertex of each node, the latencies in ms between all vertices).
+
+        ``latencies[vertices[i], vertices[j]]`` is ``latency_ms(nodes[i], nodes[j])``.
+        """
+        indices, latencies = self._shortest_paths
+        return np.array([indices[self._vertex(name)] for name in nodes], np.intp), latencies
 
     def _vertex(self, name: str) -> str:
         node = self.by_name.get(name)

@@ -11,10 +11,10 @@ from analytics_enabler.scheduling.builtin.eligibility import (
     no_candidate_reason,
     restrict,
 )
-from analytics_enabler.scheduling.cost_model import cheapest_nodes, cost_per_hour
 from analytics_enabler.scheduling.interface import Decision
 from analytics_enabler.scheduling.model.jobs import Job, Placement, Refusal
 from analytics_enabler.scheduling.model.snapshot import Fog
+from analytics_enabler.scheduling.prices import cheapest_nodes, cost_per_hour
 from analytics_enabler.scheduling.sandbox.child import SchedulingRequest
 from analytics_enabler.scheduling.sandbox.processes import PROCESSES
 from analytics_enabler.scheduling.sandbox.validation import violations

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from analytics_enabler.scheduling.builtin.capacity import FreeCapacity
 from analytics_enabler.scheduling.builtin.eligibility import ineligibility
 from analytics_enabler.scheduling.interface import Decision
@@ -46,7 +48,9 @@ def _invalid_assignment(assignment: Assignment, task: Task, fog: Fog) -> str | N
         return f"the node's share must be above 0 and at most 1 (got {assignment.share})"
     if not 0 <= assignment.checked <= 1:
         return f"the share of checked points must be from 0 to 1 (got {assignment.checked})"
-    return ineligibility(task, node, fog)
+    # A scheduler may leave a task on a node with too much to do.
+    reason = ineligibility(task, node, fog)
+    return reason and ineligibility(msgspec.structs.replace(task, avoided=()), node, fog)
 
 
 def _of_jobs(decision: Decision, jobs: Sequence[Job]) -> Iterator[str]:

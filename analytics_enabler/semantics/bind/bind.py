@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 
-from analytics.plan.attributes import canonical
+from analytics.plan.attributes import canonical, is_of_all_points
 from analytics.plan.feeds import Feed
 from analytics_enabler.semantics.bind.bound_tree import (
     Allowance,
@@ -36,7 +37,7 @@ from analytics_enabler.semantics.bind.values import (
 from analytics_enabler.semantics.diagnostics import Diagnostics, Suggestions, did_you_mean
 from analytics_enabler.semantics.window_lengths import WITHOUT_WINDOW
 from grammar import ast
-from grammar.trees import terms, walk
+from grammar.trees import references, terms, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,12 @@ def bind(
     value, conditions = _bind_label(insight, binder, scope, points, suggestions) or _bind_value(
         insight, binder, scope, points
     )
+    if isinstance(value, LabelRead):
+        keys = distinct((*keys, *value.by))
     result_terms, point_terms = _allow_terms(insight)
+    if result_terms:
+        named = frozenset(_metrics_with_allow(insight, result_terms, scope))
+        binder = replace(binder, metrics=MetricNames(points.metrics or frozenset(), named))
     for term in result_terms:
         conditions += binder.results(term, value, scope)
     # The keys of an unresolved insight are unknown, so any attribute may be one of a key.
@@ -120,26 +126,42 @@ def _bind_label(
     """Return (label, conditions of WHEN) if COMPUTE has only the name of an attribute of points.
 
     Return None if COMPUTE has anything else, such as the name of a metric. The label is read from
-    the latest point of the first metric in WHEN.
+    the latest point of the first metric in WHEN or ALLOW, or else of the first metric that an
+    INSIGHT there reads. The label has a value for each key of these insights.
     """
-    node, when = insight.expression, insight.when
-    if not isinstance(node, ast.Name) or when is None:
+    node = insight.expression
+    result_terms, point_terms = _allow_terms(insight)
+    on_points = [term for term, _ in point_terms]
+    conditions = [*terms(insight.when), *result_terms, *on_points]
+    if not isinstance(node, ast.Name) or not conditions:
         return None
-    if any(isinstance(leaf, ast.Elided) for leaf in leaves(when)):
+    if any(isinstance(leaf, ast.Elided) for each in conditions for leaf in leaves(each)):
         return None
     name = canonical(node.name)
-    read = frozenset(stream.metric for stream in metrics_in_condition(when))
+    read = frozenset(stream.metric for each in conditions for stream in metrics_in_condition(each))
     metrics = MetricNames(points.metrics or frozenset(), read)
-    is_attribute = name in points.attributes or name in scope.by
+    is_attribute = name in points.attributes or name in scope.by or is_of_all_points(name)
     if node.name in metrics or (points.metrics is None and not is_attribute):
         return None
     found = Diagnostics()
     trial = replace(binder, metrics=metrics, diagnostics=found)
-    bound = trial.results(when, Subject(), scope)
-    source = next(sources(*bound), None)
+    bound = trial.results(insight.when, Subject(), scope)
+    # ALLOW is bound, and its errors are reported, later.
+    silent = replace(trial, diagnostics=Diagnostics())
+    allowed = [each for term in result_terms for each in silent.results(term, Subject(), scope)]
+    named = (name for _, names in point_terms for name in names)
+    source = next(
+        chain(
+            sources(*bound, *allowed),
+            (PointSource(each.name, span=each.span) for each in named if each.name in metrics),
+            _sources_of_references(conditions, binder.symbols),
+        ),
+        None,
+    )
     if source is None:
         return None
-    if not is_attribute:
+    by = distinct((*scope.by, *_keys_of_references(conditions, binder.symbols)))
+    if not is_attribute and name not in by:
         hint = f"If it is a metric, name it in a function, as in `MAX({node.name})`."
         near = suggestions.nearest(node.name, points.metrics or ())
         found.warning(
@@ -149,8 +171,43 @@ def _bind_label(
             did_you_mean(near) if near else hint,
         )
     binder.diagnostics.extend(found.problems)
-    properties = Properties("a text", frozenset(scope.by), reads=True)
-    return LabelRead(name, source, scope.by, span=node.span, properties=properties), bound
+    properties = Properties("a text", frozenset(by), reads=True)
+    return LabelRead(name, source, by, span=node.span, properties=properties), bound
+
+
+def _sources_of_references(
+    conditions: Iterable[ast.Condition], symbols: Mapping[str, InsightSymbol | None]
+) -> Iterator[PointSource]:
+    """Yield the points that the insights in conditions read."""
+    for node in (node for each in conditions for node in references(each)):
+        symbol = symbols[node.name]
+        for part in () if symbol is None else symbol.aggregates:
+            read = part.source
+            yield PointSource(read.metric, read.entities, predicate=read.predicate, span=node.span)
+
+
+def _keys_of_references(
+    conditions: Iterable[ast.Condition], symbols: Mapping[str, InsightSymbol | None]
+) -> Iterator[str]:
+    """Yield the attributes in the keys of the insights in conditions."""
+    for node in (node for each in conditions for node in references(each)):
+        symbol = symbols[node.name]
+        yield from () if symbol is None else symbol.definition.by
+
+
+def _metrics_with_allow(
+    insight: ast.InsightStatement, result_terms: Iterable[ast.Condition], scope: ValueScope
+) -> Iterator[str]:
+    """Yield the names that are metrics in the terms of ALLOW on results.
+
+    A name in such a term that is in no key can only be a metric, whose current value is meant.
+    """
+    yield from (stream.metric for stream in metrics_read(insight))
+    for term in result_terms:
+        yield from (stream.metric for stream in metrics_in_condition(term))
+        for leaf in leaves(term):
+            if isinstance(leaf, ast.Name) and canonical(leaf.name) not in scope.labels:
+                yield leaf.name
 
 
 def _allow_terms(

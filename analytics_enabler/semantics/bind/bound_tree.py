@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from analytics.plan.expressions import ArithmeticOperator, Comparator, Scalar
+from analytics.plan.expressions import ArithmeticOperator, Comparator, Expression, Scalar
 from analytics.plan.feeds import Feed
 from analytics.plan.functions import AnyFunction, Mathematical, Parameters
 from analytics.plan.sampling import Adaptive
@@ -110,12 +110,13 @@ class PointSource(ast.SyntaxNode):
     """The points of a metric that a value reads.
 
     ``entities``: the entities whose points are read; () for all entities. ``terms``: the conditions
-    that the points satisfy.
+    that the points satisfy. ``predicate``: a further condition, of a referenced insight.
     """
 
     metric: str
     entities: tuple[str, ...] = ()
     terms: "tuple[BoundCondition, ...]" = ()
+    predicate: Expression | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +168,21 @@ class BoundReduction(BoundValue):
     """A function over the values of several keys at one tick.
 
     ``by``: the attributes that form the keys of the results. ``call``: the syntax node.
+    """
+
+    function: AnyFunction
+    operands: tuple[BoundValue, ...]
+    by: tuple[str, ...]
+    parameters: Parameters
+    call: ast.FunctionCall = field(kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundTickSeries(BoundValue):
+    """A function over the values that its operands have at several ticks.
+
+    ``by``: the attributes that form the keys of the results. ``call``: the syntax node; its window
+    contains the ticks.
     """
 
     function: AnyFunction

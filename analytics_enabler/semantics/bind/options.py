@@ -190,6 +190,8 @@ def _signature(insight: ast.InsightStatement, diagnostics: Diagnostics) -> str |
 
 def _salience(insight: ast.InsightStatement, diagnostics: Diagnostics) -> int:
     option = _first(insight, ast.Salience)
+    if len(_all(insight, ast.Salience)) > 1:  # one error is enough
+        return 0
     if option is None or option.level <= MAX_SALIENCE:
         return 0 if option is None else option.level
     diagnostics.error(

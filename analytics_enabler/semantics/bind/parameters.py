@@ -21,6 +21,8 @@ def bind_parameters(
         return ()
     what = allowed.meaning
     if not call.parameters:
+        if allowed.default is not None:
+            return (allowed.default,)
         hint = f"Write {what}, {allowed}: `{function}[{allowed.example:g}](…)`."
         diagnostics.error(call.span, f"{function} needs {what} in brackets", hint)
         return ()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from analytics.plan.expressions import Reduction
+from analytics.plan.expressions import Reduction, TickSeries
 from analytics.plan.functions import ACCUMULATED
 from analytics.plan.sampling import ProbabilitySampling
 from analytics.plan.ticks import Ticks
@@ -206,6 +206,8 @@ def _trigger_mismatch(
     if ticks is None:  # an error of the trigger
         return None
     if not definition.each_point and not ticks.are_subset_of(definition.ticks):
+        if _can_be_held(symbol, ticks):
+            return None
         step = _words(definition.ticks)
         return (
             f"`{symbol.name}` has a value every {step}, but `{insight.name}` is computed "
@@ -221,8 +223,28 @@ def _trigger_mismatch(
     return None
 
 
+def _can_be_held(symbol: InsightSymbol, ticks: Ticks) -> bool:
+    """Return whether the last value of an insight is the value at other, more frequent ticks.
+
+    Accumulated values are excluded, since they accumulate from tick to tick; so are samples, whose
+    periods depend on the ticks, and values that are held already.
+    """
+    every = symbol.definition.ticks
+    return (
+        ticks.at is msgspec.UNSET
+        and every.at is msgspec.UNSET
+        and ticks.every_ms < every.every_ms
+        and not any(
+            part.function in ACCUMULATED
+            or isinstance(part.source.sampling, ProbabilitySampling)
+            or part.hold_ms is not msgspec.UNSET
+            for part in symbol.aggregates
+        )
+    )
+
+
 def _mismatch_at_points(symbol: InsightSymbol) -> tuple[str, str] | None:
-    if any(isinstance(node, Reduction) for node in symbol.nodes()):
+    if any(isinstance(node, Reduction | TickSeries) for node in symbol.nodes()):
         reason = f"`{symbol.name}` reduces the values of several keys at a tick"
     elif any(isinstance(part.source.sampling, ProbabilitySampling) for part in symbol.aggregates):
         reason = f"`{symbol.name}` is computed from samples, at ticks"

@@ -12,6 +12,7 @@ from analytics.plan.expressions import (
     Expression,
     Label,
     Reduction,
+    TickSeries,
     children,
     is_condition,
     is_text,
@@ -148,7 +149,7 @@ def _keys_of(expression: Expression) -> frozenset[str]:
     pending = [expression]
     while pending:
         node = pending.pop()
-        if isinstance(node, PlanAggregate | Reduction | Label):
+        if isinstance(node, PlanAggregate | Reduction | TickSeries | Label):
             found.update(node.by)
         else:
             pending += [child for child in children(node) if not is_condition(child)]

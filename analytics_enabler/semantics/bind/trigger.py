@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable
 
 from analytics.plan.ticks import DAY_MS, Ticks, TimeOfDay, is_zone, zones
+from analytics_enabler.limits import PREFERRED_PANES
 from analytics_enabler.semantics.bind.bound_tree import Trigger
 from analytics_enabler.semantics.diagnostics import Diagnostics, Suggestions, did_you_mean
 from analytics_enabler.semantics.window_lengths import (
@@ -117,8 +118,11 @@ def _step(insight: ast.InsightStatement, referred: Iterable[int]) -> int:
     coarse = [step for step in SHORT_MS if common % step == 0]
     fine = [step for step in coarse if step * _STEPS <= longest]
     step = max(fine, default=min(coarse, default=common))
-    if fits(longest, step):
+    if fits(longest, step, PREFERRED_PANES):
         return step
     whole = math.gcd(*lengths)
-    long = [step for step in LONG_MS if whole % step == 0 and fits(longest, step)]
-    return min(long, default=common)
+    long = [step for step in LONG_MS if whole % step == 0]
+    return next(
+        (step for step in long if fits(longest, step, PREFERRED_PANES)),
+        next((each for each in (step, *long) if fits(longest, each)), common),
+    )

@@ -17,6 +17,7 @@ from analytics_enabler.semantics.bind.bound_tree import (
     BoundNegation,
     BoundReduction,
     BoundScope,
+    BoundTickSeries,
     BoundValue,
     Complement,
     Conjunction,
@@ -50,6 +51,7 @@ from analytics_enabler.semantics.bind.symbols import (
 )
 from analytics_enabler.semantics.diagnostics import Diagnostics, did_you_mean, head, nearest
 from grammar import ast
+from grammar.other_languages import function_hint
 from grammar.trees import references, terms
 
 Symbols = Mapping[str, InsightSymbol | None]
@@ -102,12 +104,19 @@ class ValueBinder:
         match node:
             case ast.Compare():
                 word = isinstance(node.left, _Word) or isinstance(node.right, _Word)
-                left = self.value(node.left, scope, beside_word=word)
-                right = self.value(node.right, scope, beside_word=word)
+                text = node.operator in ("==", "!=") and (
+                    isinstance(node.left, ast.Text) or isinstance(node.right, ast.Text)
+                )
+                left = self._operand(node.left, scope, word, text)
+                right = self._operand(node.right, scope, word, text)
                 return BoundComparison(node.operator, left, right, span=node.span)
+            case ast.ListMembership(called=ast.FunctionCall() as called):
+                self._report_unknown_list(called)
+                return self._unresolved_list(node, scope)
             case ast.ListMembership():
                 word = any(isinstance(member, _Word) for member in node.members)
-                operand = self.value(node.operand, scope, beside_word=word)
+                text = all(isinstance(member, ast.Text) for member in node.members)
+                operand = self._operand(node.operand, scope, word, text)
                 return BoundMembership(operand, node.members, node.negated, span=node.span)
             case ast.AndCondition():
                 bound = tuple(self.condition(term, scope) for term in node.terms)
@@ -117,6 +126,20 @@ class ValueBinder:
                 return Disjunction(bound, span=node.span)
             case ast.NotCondition():
                 return Complement(self.condition(node.operand, scope), span=node.span)
+
+    def _operand(
+        self, node: ast.Expression, scope: ResultScope | PointScope, word: bool, text: bool
+    ) -> BoundValue:
+        """Return the bound side of a comparison.
+
+        ``word``, ``text``: whether it is compared with a text or a truth value, or with a text. The
+        text of a point is its label with the name of the metric.
+        """
+        if text and isinstance(scope, PointScope) and scope.own_metric is not None:
+            metric = scope.own_metric
+            if isinstance(node, ast.Elided) or node == ast.Name(metric):
+                return AttributeRead(metric, metric, span=node.span, properties=Properties(None))
+        return self.value(node, scope, beside_word=word)
 
     def results(
         self, when: ast.Condition | None, value: BoundValue, scope: ValueScope
@@ -221,10 +244,10 @@ class ValueBinder:
         parameters = self._parameters(call, symbol)
         if isinstance(symbol, ScalarFunction):
             operands = tuple(self.value(each, scope) for each in call.arguments)
-            kind: Type = "a text" if symbol.function == "GEOHASH" else "a number"
+            value_type: Type = "a text" if symbol.function == "GEOHASH" else "a number"
             return ScalarCall(
                 symbol.function, operands, parameters, call=call, span=call.span,
-                properties=replace(_combined(operands), type=kind),
+                properties=replace(_combined(operands), type=value_type),
             )  # fmt: skip
         function = symbol.function
         properties = Properties(keys=frozenset(scope.by), reads=True)
@@ -241,7 +264,10 @@ class ValueBinder:
             reads=any(each.reads for each in operands),
             resolved=all(each.resolved for each in operands),
         )
-        return BoundReduction(
+        spec = spec_of(function)
+        over_ticks = call.window is not None or not spec.over_values or len(operands) > 1
+        kind = BoundTickSeries if over_ticks and not spec.accumulated else BoundReduction
+        return kind(
             function, operands, scope.by, parameters, call=call, span=call.span,
             properties=properties,
         )  # fmt: skip
@@ -275,11 +301,25 @@ class ValueBinder:
             f"Write `{call.function}({', '.join('xy'[: symbol.arity])})`.",
         )
 
+    def _unresolved_list(
+        self, node: ast.ListMembership, scope: ResultScope | PointScope
+    ) -> Unresolved:
+        operand = self.value(node.operand, scope)
+        return Unresolved((operand,), span=node.span, properties=Properties(None, resolved=False))
+
+    def _report_unknown_list(self, called: ast.FunctionCall) -> None:
+        self.diagnostics.error(
+            head(called.span, len(called.function)),
+            f"there is no FUNCTION `{called.function}` that stands for a list",
+            f"""Define it, as in `FUNCTION {called.function}(x) {{ ("a", "b") }}`.""",
+        )
+
     def _report_unknown(self, call: ast.FunctionCall) -> None:
         found = installed()
         installed_names = BUILT_IN | {operator.name for operator in found.operators}
         near = nearest(call.function, installed_names)
-        hint = did_you_mean(near) if near else f"Functions: {', '.join(sorted(installed_names))}."
+        listed = f"Functions: {', '.join(sorted(installed_names))}."
+        hint = function_hint(call.function) or (did_you_mean(near) if near else listed)
         for entry_point, problem in found.problems.items():
             hint += f" The installed operator {entry_point} cannot be used: {problem}."
         self.diagnostics.error(

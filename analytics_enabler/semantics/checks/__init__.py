@@ -10,6 +10,8 @@ from analytics_enabler.semantics.checks.keys import check_keys
 from analytics_enabler.semantics.checks.reads import check_points, check_reads
 from analytics_enabler.semantics.checks.sampling import check_sampling
 from analytics_enabler.semantics.checks.size import check_size
+from analytics_enabler.semantics.checks.text_values import check_text_values
+from analytics_enabler.semantics.checks.tick_series import check_tick_series
 from analytics_enabler.semantics.checks.types import check_types
 from analytics_enabler.semantics.checks.windows import check_windows
 from grammar import Diagnostic
@@ -21,10 +23,12 @@ CHECKS: tuple[Callable[[BoundInsight, Context], Iterator[Diagnostic]], ...] = (
     check_types,
     check_keys,
     check_windows,
+    check_tick_series,
     check_reads,
     check_sampling,
     check_feed,
     check_attributes,
+    check_text_values,
 )
 
 

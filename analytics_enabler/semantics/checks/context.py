@@ -1,10 +1,14 @@
 """The context of checks: information that the bound tree does not contain."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from analytics_enabler.semantics.diagnostics import Suggestions
 from analytics_enabler.semantics.expand.feeds import Schemas
 from analytics_enabler.semantics.sites import Sites
+
+Values = Mapping[str, Mapping[str, frozenset[str]]]
+"""Metric -> attribute -> the texts that recent points have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,10 +17,12 @@ class Context:
 
     ``metrics``: the names of the metrics that the insight may read. ``schemas``: stream -> columns,
     for the streams that feeds read. ``sites``: the sites in the fabric. ``suggestions``: finds
-    similar names for hints. ``metrics`` and ``sites`` are None if unknown.
+    similar names for hints. ``metrics`` and ``sites`` are None if unknown. ``values``: metric ->
+    attribute -> all texts that recent points have; attributes with too many texts are omitted.
     """
 
     metrics: frozenset[str] | None
     schemas: Schemas
     sites: Sites | None
     suggestions: Suggestions
+    values: Values = field(default_factory=dict)

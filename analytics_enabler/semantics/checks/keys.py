@@ -11,6 +11,7 @@ from analytics_enabler.semantics.bind.bound_tree import (
     BoundInsightReference,
     BoundReduction,
     BoundScope,
+    BoundTickSeries,
     BoundValue,
     CurrentValue,
     LabelRead,
@@ -98,6 +99,7 @@ def _keys_in(node: ast.SyntaxNode) -> Iterator[frozenset[str]]:
             | LabelRead()
             | BoundInsightReference()
             | BoundReduction()
+            | BoundTickSeries()
         ):
             yield node.keys
         case _:

@@ -11,6 +11,7 @@ from analytics_enabler.semantics.bind.bound_tree import (
     BoundMembership,
     BoundNegation,
     BoundReduction,
+    BoundTickSeries,
     BoundValue,
     Constant,
     ScalarCall,
@@ -31,7 +32,9 @@ def check_types(insight: BoundInsight, _context: Context) -> Iterator[Diagnostic
                 yield from _check_number(node.left)
                 yield from _check_number(node.right)
                 yield from _check_divisor(node)
-            case ScalarCall(_, operands) | BoundReduction(_, operands):
+            case (
+                ScalarCall(_, operands) | BoundReduction(_, operands) | BoundTickSeries(_, operands)
+            ):
                 for operand in operands:
                     yield from _check_number(operand)
             case BoundComparison():

@@ -18,6 +18,7 @@ from analytics_enabler.semantics.checks.context import Context
 from analytics_enabler.semantics.diagnostics import error, head
 from analytics_enabler.semantics.window_lengths import (
     MAX_MS,
+    MIN_MS,
     WITHOUT_WINDOW,
     hint_at_a_time,
     hint_at_points,
@@ -86,7 +87,7 @@ def _check_window(node: BoundAggregation, trigger: Trigger) -> Iterator[Diagnost
     problem = length_error(window, "a window")
     if problem is not None:
         yield problem
-    else:
+    elif node.call.offset is None:
         yield from _check_panes(window.millis, window.span, "this window", trigger)
 
 
@@ -113,7 +114,7 @@ def _check_panes(
         hint = hint_at_a_time(size_ms)
     else:
         hint = hint_at_ticks(size_ms, trigger.every_ms)
-    yield error(span, f"{message}, under 1/{MAX_PANES} of the window", hint)
+    yield error(span, f"{message}, under 1/{MAX_PANES:,} of the window", hint)
 
 
 def _check_offset(node: BoundAggregation, trigger: Trigger) -> Iterator[Diagnostic]:
@@ -123,10 +124,14 @@ def _check_offset(node: BoundAggregation, trigger: Trigger) -> Iterator[Diagnost
     problem = length_error(offset, "an offset")
     if problem is not None:
         yield problem
-    every_ms = None if trigger.each_point else trigger.every_ms
-    if every_ms is not None and offset.millis % every_ms:
+    elif offset.millis % MIN_MS:
+        nearest = in_words(max(offset.millis - offset.millis % MIN_MS, MIN_MS))
         yield error(
             offset.span,
-            f"an offset of {in_words(offset.millis)} is not a multiple of EVERY",
-            f"Choose an offset that is a multiple of {in_words(every_ms)}.",
+            f"an offset of {in_words(offset.millis)} is not a multiple of {in_words(MIN_MS)}",
+            f"Choose, for example, {nearest}.",
         )
+    elif node.call.window is None or MIN_MS <= node.call.window.millis <= MAX_MS:
+        size_ms = trigger.every_ms if node.call.window is None else node.call.window.millis
+        if size_ms is not None:
+            yield from _check_panes(size_ms, offset.span, "this window", trigger, offset.millis)

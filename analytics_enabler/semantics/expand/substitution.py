@@ -106,6 +106,8 @@ class _Expansion:
                 return self._call(node, arguments, depth, compared)
             case ast.MetricStream():
                 return self._stream(node, arguments, depth)
+            case ast.ListMembership(called=ast.FunctionCall() as called):
+                return self._list(node, called, arguments, depth)
             case ast.FunctionCall(parameters=given):
                 self._check_parameters(given, arguments)
             case ast.Scoped():
@@ -128,9 +130,41 @@ class _Expansion:
             self.sound = False
             return call
         bound = dict(zip(definition.parameters, given, strict=True))
+        if isinstance(definition.body, ast.ValueList):
+            self._refuse(
+                call,
+                f"`{call.function}` is a list, not a value",
+                f"Write it after IN, as in `WHEN name IN {call.function}(…)`.",
+            )
+            return call
         body = self._expand(definition.body, bound, depth + 1, compared=compared)
         # Errors in arithmetic point at the call; those of a name or a function at the body.
         return replace(body, span=call.span) if isinstance(body, ast.Binary) else body
+
+    def _list(
+        self,
+        node: ast.ListMembership,
+        called: ast.FunctionCall,
+        arguments: Arguments,
+        depth: int,
+    ) -> ast.ListMembership:
+        """Return a condition with IN whose list is the body of the called FUNCTION."""
+        operand = self._expand(node.operand, arguments, depth + 1, compared=True)
+        node = replace(node, operand=operand)
+        definition = self.functions.definitions.get(called.function)
+        if definition is None:
+            return node
+        if called.function not in self.functions.sound or not self._check_call(called, definition):
+            self.sound = False
+        elif isinstance(definition.body, ast.ValueList):
+            return replace(node, members=definition.body.values, called=None)
+        else:
+            self._refuse(
+                called,
+                f"`{called.function}` is a value, but IN needs a list",
+                f"Compare it by `==`, or write `FUNCTION {called.function}(…) {{ (1, 2) }}`.",
+            )
+        return node
 
     def _check_call(self, call: ast.FunctionCall, definition: ast.FunctionDefinition) -> bool:
         """Return whether a call fits the definition of the function; if not, report an error."""

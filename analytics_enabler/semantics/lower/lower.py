@@ -22,6 +22,7 @@ from analytics.plan.expressions import (
     Or,
     Reduction,
     Source,
+    TickSeries,
     Value,
     join_conditions,
     rewrite,
@@ -32,7 +33,7 @@ from analytics_enabler.semantics.bind import bound_tree as bound
 from analytics_enabler.semantics.definition import Definition
 from analytics_enabler.semantics.lower.point_counts import point_counts
 from analytics_enabler.semantics.lower.samples import sample
-from analytics_enabler.semantics.window_lengths import current_ms
+from analytics_enabler.semantics.window_lengths import current_ms, series_ticks
 from grammar import ast
 
 
@@ -110,6 +111,8 @@ class _Lowering:
                 return self._aggregate(node)
             case bound.BoundReduction(function, (operand, *_), by, parameters):
                 return Reduction(function, self.value(operand), by, parameters)
+            case bound.BoundTickSeries():
+                return self._tick_series(node)
             case bound.ScalarCall("GEOHASH", (latitude, longitude), (characters,)):
                 return Geohash(int(characters), self.value(latitude), self.value(longitude))
             case bound.ScalarCall(function, (operand,)) if function != "GEOHASH":
@@ -179,6 +182,22 @@ class _Lowering:
             self.ticks.at,
         )
 
+    def _tick_series(self, node: bound.BoundTickSeries) -> TickSeries:
+        """Return the series of a function over values of ticks.
+
+        The value at an earlier tick is computed from windows with an offset. So a series needs no
+        state, and late points correct it as they correct windows.
+        """
+        call, every_ms = node.call, self.ticks.every_ms
+        count = series_ticks(call.window.millis if call.window else None, every_ms)
+        start_ms = call.offset.millis if call.offset else 0
+        series = [
+            tuple(_shifted(value, start_ms + number * every_ms) for number in range(count))
+            for value in map(self.value, node.operands)
+        ]
+        others = series[1] if len(series) > 1 else ()
+        return TickSeries(node.function, series[0], every_ms, node.by, node.parameters, others)
+
     def _latest(self, source: bound.PointSource, by: tuple[str, ...]) -> Aggregate:
         """Return the aggregate that computes a metric's latest value while the value is current."""
         every_ms, each_point = self.ticks.every_ms, self.insight.trigger.each_point
@@ -195,6 +214,8 @@ class _Lowering:
             if each.metric is None or each.metric == source.metric
         ]
         own = [self.condition(term, Value()) for term in (*source.terms, *allowed)]
+        if source.predicate is not None:
+            own.append(source.predicate)
         predicates = [_all(own)] if own else []
         if self.predicate is not None:
             predicates.append(self.predicate)
@@ -208,14 +229,26 @@ class _Lowering:
             value = Filtered(value, definition.filter)
         each_point = self.insight.trigger.each_point
         other_times = each_point or definition.each_point
-        return rewrite(value, lambda part: _retimed(part, self.ticks, each_point, other_times))
+        held = not other_times and not self.ticks.are_subset_of(definition.ticks)
+        hold_ms = definition.every_ms if held else msgspec.UNSET
+        return rewrite(
+            value, lambda part: _retimed(part, self.ticks, each_point, other_times, hold_ms)
+        )
 
 
-def _retimed(part: Expression, ticks: Ticks, each_point: bool, other_times: bool) -> Expression:
+def _retimed(
+    part: Expression,
+    ticks: Ticks,
+    each_point: bool,
+    other_times: bool,
+    hold_ms: int | msgspec.UnsetType,
+) -> Expression:
     """Return a part of a referenced insight's expression, with other times of evaluation.
 
     ``ticks``, ``each_point``: the times at which the referring insight has values. ``other_times``:
     whether the referring insight or the referenced insight has values at points instead of ticks.
+    ``hold_ms``: the interval for which a value of the referenced insight is held, if it has fewer
+    ticks.
     """
     if not isinstance(part, Aggregate):
         return part
@@ -227,8 +260,24 @@ def _retimed(part: Expression, ticks: Ticks, each_point: bool, other_times: bool
     elif part.function == "LATEST" and other_times:
         size = current_ms(ticks.every_ms)
     return msgspec.structs.replace(
-        part, size_ms=size, every_ms=ticks.every_ms, at=ticks.at, each_point=each_point
+        part,
+        size_ms=size,
+        every_ms=ticks.every_ms,
+        at=ticks.at,
+        each_point=each_point,
+        hold_ms=part.hold_ms if hold_ms is msgspec.UNSET else hold_ms,
     )
+
+
+def _shifted(expression: Expression, by_ms: int) -> Expression:
+    """Return an expression with its windows shifted further into the past."""
+
+    def shift(part: Expression) -> Expression:
+        if not isinstance(part, Aggregate):
+            return part
+        return msgspec.structs.replace(part, offset_ms=part.offset_ms + by_ms)
+
+    return rewrite(expression, shift) if by_ms else expression
 
 
 def _all(conditions: list[Expression]) -> Expression:

@@ -55,7 +55,7 @@ more.
 
 _NO_WINDOW = -1
 
-_Lengths = tuple[int, int, int, int, int]
+_Lengths = tuple[int, int, int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,8 +81,9 @@ class WindowShape:
 
     ``width``: the length of a pane. ``size``: the length of time that the panes of a window cover.
     ``offset``: the time from the end of a window to its tick. ``every``, ``phase``: ticks are the
-    times t with ``t % every == phase``. The windows of a shape read different panes: for each
-    route, ``indices`` contains the index of the window in the plan (-1 without a window), and
+    times t with ``t % every == phase``. ``hold``: if not 0, a window ends at the last multiple of
+    ``hold`` before its tick, minus the offset. The windows of a shape read different panes: for
+    each route, ``indices`` contains the index of the window in the plan (-1 without a window), and
     ``after`` contains the time after which the window's ticks begin.
     """
 
@@ -91,6 +92,7 @@ class WindowShape:
     offset: int
     every: int
     phase: int
+    hold: int
     indices: Integers
     after: Integers
 
@@ -101,6 +103,8 @@ class WindowShape:
         """
         # A pane (e - width, e] is in the window (t - size, t] if e <= t and t <= e - width + size.
         latest = panes.end + (self.offset - self.width + self.size)
+        if self.hold:
+            latest = latest - latest % self.hold + (self.hold - 1)
         last: Integers = latest - (latest - self.phase) % self.every
         return np.where(self.indices[panes.route] == _NO_WINDOW, NEVER, last)
 
@@ -108,7 +112,10 @@ class WindowShape:
         """Return, for each pane, the first tick (ms) after ``closed`` whose window may contain the
         pane.
         """
-        earliest = np.maximum(panes.end + self.offset, panes.due)
+        begin = panes.end + self.offset
+        if self.hold:
+            begin = begin + -begin % self.hold
+        earliest = np.maximum(begin, panes.due)
         earliest = np.maximum(earliest, np.maximum(self.after[panes.route], closed) + 1)
         first: Integers = earliest + (self.phase - earliest) % self.every
         return first
@@ -126,7 +133,8 @@ def shapes_of(plan: Plan, after: Mapping[str, int]) -> list[WindowShape]:
         width = plan.panes[route].width_ms
         # Where clocks change, ``measures`` leaves out windows that end at no tick.
         for phase in window.ticks.phases:
-            groups = alike[width, window.span_ms, window.offset_ms, window.every_ms, phase]
+            lengths = (window.span_ms, window.offset_ms, window.every_ms, phase, window.held_ms)
+            groups = alike[width, *lengths]
             free = next((each for each in groups if route not in each), None)
             if free is None:
                 free = {}

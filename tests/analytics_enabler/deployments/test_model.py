@@ -67,10 +67,19 @@ def test_insight_over_feed_starts_at_first_row_and_ends_at_once() -> None:
 def test_ended_generation_runs_until_settled() -> None:
     amended = deployment(OLD).defined_by(definitions(NEW), since=99)
     assert len(amended.running) == 5
-    assert amended.settled(lambda _: False) is amended
-    settled = amended.settled(lambda _: True)
+    assert amended.settled(lambda _: None) is amended
+    settled = amended.settled(lambda _: ())
     assert [generation.uid for generation in settled.running] == uids(amended)
-    assert settled.settled(lambda _: True) is settled
+    assert settled.settled(lambda _: ()) is settled
+
+
+def test_settled_generation_names_the_sites_missing_in_its_results() -> None:
+    amended = deployment(OLD).defined_by(definitions(NEW), since=99)
+    settled = amended.settled(lambda _: ("edge",))
+    assert {each.missing_sites for each in settled.ended} == {("edge",)}
+    assert {each.missing_sites for each in settled.live} == {()}
+    event = DeploymentSaved(settled)
+    assert msgspec.json.decode(msgspec.json.encode(event), type=Event) == event
 
 
 def test_ended_generations_are_bounded() -> None:
@@ -93,7 +102,7 @@ def test_paused_deployment_ends_at_the_frontier_and_resumes_with_new_generations
     assert [(g.since, g.until, g.settled) for g in paused.live] == [(10, 99, False)] * 3
     assert (paused.paused_at, paused.ended) == (1000, ())
     assert len(paused.running) == 3
-    settled = paused.settled(lambda _: True)
+    settled = paused.settled(lambda _: ())
     assert settled.running == ()
     resumed = settled.resumed(1500, 500)
     assert uids(resumed) == ["d-1/a/2", "d-1/b/2", "d-1/c/2"]
@@ -103,7 +112,7 @@ def test_paused_deployment_ends_at_the_frontier_and_resumes_with_new_generations
 
 
 def test_amended_paused_deployment_stays_paused() -> None:
-    paused = deployment(OLD, since=10).paused(1000, lambda _: 99).settled(lambda _: True)
+    paused = deployment(OLD, since=10).paused(1000, lambda _: 99).settled(lambda _: ())
     amended = paused.defined_by(definitions(NEW), since=200)
     assert uids(amended) == ["d-1/b/1", "d-1/c/2", "d-1/d/1"]
     assert amended.paused_at == 1000

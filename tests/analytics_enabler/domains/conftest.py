@@ -17,7 +17,7 @@ from mistbow.client.agent import AgentClient
 from mistbow.fabric import Enabler
 from storage_agent.main import create_app as create_agent
 from storage_agent.settings import AgentSettings
-from tests.analytics_enabler.recording_worker import RecordingWorker
+from tests.analytics_enabler.spark_worker import MakeWorker, SparkWorker
 from tests.support.conditions import eventually
 from tests.support.gate import Gate
 from tests.support.http_server import served
@@ -26,16 +26,15 @@ from tests.support.ignite import empty
 
 @dataclass
 class DomainSite:
-    """A site with an agent, and with a worker that records what it receives."""
+    """A site with an agent and a worker."""
 
     name: str
     home: Path
     ignite_port: int
     gate: Gate
     port: int
-    worker: RecordingWorker
+    worker: SparkWorker
     running: ExitStack = field(default_factory=ExitStack)
-    working: ExitStack = field(default_factory=ExitStack)
 
     @property
     def url(self) -> str:
@@ -55,17 +54,12 @@ class DomainSite:
         self.running.enter_context(served(create_agent(settings), self.port))
         ready = f"{self.url}/readyz"
         eventually(lambda: httpx.get(ready).is_success, timeout=60, what="the agent is ready")
-        self.working.enter_context(self.worker.running(self.url))
-
-    def stop_worker(self) -> None:
-        """End the worker."""
-        self.working.close()
+        self.worker.start(self.url)
 
     def stop(self) -> None:
         """End the agent, the worker and the enablers of the site."""
+        self.worker.kill()
         self.running.close()
-        self.working.close()
-        self.worker.fragments.clear()
 
     @contextmanager
     def enabler(self, domain: str = "all", sites: str = "") -> Iterator[EnablerClient]:
@@ -135,22 +129,24 @@ class DomainFog:
 
 @pytest.fixture
 def fog(
-    ignite_server: IgniteServer, other_ignite: IgniteServer, tmp_path: Path
+    ignite_server: IgniteServer,
+    other_ignite: IgniteServer,
+    tmp_path: Path,
+    make_worker: MakeWorker,
 ) -> Iterator[DomainFog]:
     ports = free_ports(2)
     empty(ignite_server)
     empty(other_ignite)
     with Gate(ports[0]) as gate_a, Gate(ports[1]) as gate_b, ExitStack() as stack:
         sites = [
-            DomainSite(
-                name, tmp_path / name, server.port, gate, port, RecordingWorker(f"at-{name}")
-            )
+            DomainSite(name, tmp_path / name, server.port, gate, port, make_worker(f"at-{name}"))
             for name, server, gate, port in zip(
                 "ab", (ignite_server, other_ignite), (gate_a, gate_b), ports, strict=True
             )
         ]
         fog = DomainFog(*sites)
         for site, peer in ((fog.a, fog.b), (fog.b, fog.a)):
+            stack.callback(site.worker.stop)
             stack.callback(site.stop)
             site.start(peer)
         for site in sites:

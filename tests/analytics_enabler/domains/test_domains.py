@@ -5,15 +5,23 @@ import time
 import pytest
 
 from analytics.client.enabler import EnablerClient
-from analytics.plan.fragments import Merge, Whole
+from analytics.insight_models import DeploymentStatus
+from analytics.plan.fragments import Merge, Partial, Whole
+from mistbow.client.agent import AgentClient
 from mistbow.errors import ConflictError, InvalidQueryError, NotFoundError, UnavailableError
+from mistbow.streams.events import events_of
+from mistbow.streams.schemas import DEPLOYMENTS, domain_stream
 from tests.analytics_enabler.domains.conftest import DomainFog, DomainSite
-from tests.support.conditions import eventually
+from tests.analytics_enabler.spark_worker import TEST_TIMEOUT_S, eventually
+from tests.support.sender import Sender
+from tests.support.traffic import Traffic
+
+pytestmark = pytest.mark.timeout(TEST_TIMEOUT_S)
 
 MEAN = "mean = COMPUTE AVG(cpu, 10 s) BY region EVERY 5 s"
 PEAK = "peak = COMPUTE MAX(cpu, 10 s) BY region EVERY 5 s"
 LOW = "low = COMPUTE MIN(cpu, 10 s) BY region EVERY 5 s"
-AT_B = "here = COMPUTE AVG(cpu, 10 s) WHEN site == 'b' EVERY 5 s"
+AT_B = "here = COMPUTE AVG(cpu, 2 s) WHEN site == 'b' EVERY 1 s"
 AT_BOTH = "both = COMPUTE AVG(cpu, 10 s) WHEN site IN ('a', 'b') EVERY 5 s"
 
 
@@ -26,6 +34,29 @@ def merges(*sites: DomainSite) -> list[Merge]:
 def insights(site: DomainSite) -> set[str]:
     """Return the names of the insights whose results a site's worker computes."""
     return {uid.split("/")[1] for uid in site.worker.insights}
+
+
+def generations(deployment: DeploymentStatus) -> set[int]:
+    """Return the numbers of all generations of the insights of a deployment."""
+    uids = [each.uid for each in deployment.insights] + [each.uid for each in deployment.ended]
+    return {int(uid.rpartition("/")[2]) for uid in uids}
+
+
+def all_run(fog: DomainFog, number: int) -> bool:
+    """Return whether this number of fragments runs, and no other fragment starts."""
+    statuses = [*fog.a.worker.statuses.values(), *fog.b.worker.statuses.values()]
+    states = [each.state for each in statuses]
+    assert states == ["running"] * number
+    return True
+
+
+def was_restarted(fog: DomainFog) -> bool:
+    """Return whether a worker has started a partial of a site more than once, or stopped it."""
+    for site in (fog.a, fog.b):
+        started = [each.id for each in site.worker.started if isinstance(each, Partial)]
+        if sorted(started) != sorted(each.id for each in site.worker.fragments_of(Partial)):
+            return True
+    return False
 
 
 def ids(enabler: EnablerClient) -> set[str]:
@@ -52,6 +83,26 @@ def submitted(enabler: EnablerClient, text: str, domain: str) -> str:
     return eventually(belongs) or ""
 
 
+def domains(enabler: EnablerClient, *deployments: str) -> list[str]:
+    """Return the domains of deployments; empty while an enabler of a domain does not answer."""
+    try:
+        return [enabler.show(each).domain for each in deployments]
+    except UnavailableError:
+        return []
+
+
+def copied(site: DomainSite) -> set[str]:
+    """Return the ids of the deployments that are stored at a site."""
+    client = AgentClient(site.url)
+    try:
+        events = events_of(client.read(domain_stream(DEPLOYMENTS, "all")).table)
+        return {deployment for _, deployment, _ in events}
+    except NotFoundError:
+        return set()
+    finally:
+        client.close()
+
+
 def wait_for_deployments(enabler: EnablerClient, *expected: str) -> None:
     def listed() -> bool:
         assert ids(enabler) == set(expected)
@@ -63,7 +114,7 @@ def wait_for_deployments(enabler: EnablerClient, *expected: str) -> None:
 def test_second_enabler_of_a_domain_stands_by_and_stops_nothing(fog: DomainFog) -> None:
     first = fog.a.start_enabler()
     mean = first.submit(MEAN).deployment_id
-    eventually(lambda: merges(fog.a, fog.b) and fog.b.worker.fragments)
+    eventually(lambda: all_run(fog, 3), timeout=90, what="all fragments run")
     fog.wait_for(fog.b, {("a", "all"): True})
     second = fog.b.start_enabler()
     fog.wait_for(fog.b, {("a", "all"): True, ("b", "all"): False})
@@ -74,7 +125,7 @@ def test_second_enabler_of_a_domain_stands_by_and_stops_nothing(fog: DomainFog) 
     assert ids(first) == {mean, peak}
     second.delete(peak)
     assert ids(first) == {mean}
-    assert fog.a.worker.stopped == fog.b.worker.stopped == []
+    assert not was_restarted(fog)
     with pytest.raises(NotFoundError):
         second.show("d-unknown")
 
@@ -135,6 +186,44 @@ def test_deployments_of_both_sides_of_a_split_survive(fog: DomainFog) -> None:
     )
 
 
+def test_amendments_and_deletions_of_both_sides_of_a_split_survive(fog: DomainFog) -> None:
+    at_a = fog.a.start_enabler()
+    texts = {name: f"{name} = COMPUTE AVG(cpu, 2 s) EVERY 1 s" for name in ("amended", "paused")}
+    amended, paused = (at_a.submit(text).deployment_id for text in texts.values())
+    gone, revived, both_gone = (at_a.submit(MEAN).deployment_id for _ in range(3))
+    fog.wait_for(fog.b, {("a", "all"): True})
+    at_b = fog.b.start_enabler()
+    fog.wait_for(fog.b, {("a", "all"): True, ("b", "all"): False})
+    eventually(
+        lambda: copied(fog.b) == {amended, paused, gone, revived, both_gone},
+        what="the standby has copied all deployments",
+    )
+    fog.cut()
+    fog.wait_for(fog.b, {("b", "all"): True})
+
+    at_a.amend(amended, texts["amended"].replace("AVG", "MAX"))
+    at_a.pause(paused)
+    at_b.delete(revived)
+    at_b.delete(both_gone)
+    # Everything below is later than everything above.
+    at_b.amend(amended, texts["amended"].replace("AVG", "MIN"))
+    at_b.amend(paused, texts["paused"].replace("AVG", "MIN"))
+    at_a.amend(revived, PEAK)
+    at_a.delete(gone)
+    at_a.delete(both_gone)
+
+    fog.heal()
+    fog.wait_for(fog.a, {("a", "all"): False, ("b", "all"): True})
+    for enabler in (at_b, at_a):
+        wait_for_deployments(enabler, amended, paused, revived)
+        # The earlier amendment has its results up to the later one.
+        eventually(lambda e=enabler: generations(e.show(amended)) == {1, 2, 3})  # type: ignore[misc]
+        eventually(lambda e=enabler: e.show(paused).status == "paused")  # type: ignore[misc]
+        assert "MIN" in enabler.show(amended).queries
+        assert "MIN" in enabler.show(paused).queries
+        assert enabler.show(revived).queries == PEAK
+
+
 def test_deployment_belongs_to_the_smallest_domain_with_all_sources(fog: DomainFog) -> None:
     everywhere = fog.a.start_enabler()
     fog.wait_for(fog.b, {("a", "all"): True})
@@ -145,16 +234,16 @@ def test_deployment_belongs_to_the_smallest_domain_with_all_sources(fog: DomainF
     here = submitted(everywhere, AT_B, "north")
     both = submitted(region, AT_BOTH, "all")
     eventually(lambda: insights(fog.b) | insights(fog.a) == {"here", "both"})
-    fog.a.worker.stopped.clear()
-    fog.b.worker.stopped.clear()
+    eventually(lambda: all_run(fog, 4), timeout=90, what="all fragments run")
+    started = len(fog.a.worker.started), len(fog.b.worker.started)
     for enabler in (everywhere, region, standby):
-        assert enabler.show(here).domain == "north"
-        assert enabler.show(both).domain == "all"
-        assert ids(enabler) == {here, both}
+        eventually(lambda e=enabler: domains(e, here, both) == ["north", "all"])  # type: ignore[misc]
+        wait_for_deployments(enabler, here, both)
         assert enabler.results(here).results == []
     eventually(lambda: insights(fog.b) | insights(fog.a) == {"here", "both"})
-    assert {fog.b.worker.domains[each.id] for each in fog.b.worker.fragments_of(Whole)} == {"north"}
-    assert fog.a.worker.stopped == fog.b.worker.stopped == []
+    wholes = [each.id for each in fog.b.worker.fragments_of(Whole)]
+    assert {fog.b.worker.statuses[each].domain for each in wholes} == {"north"}
+    assert (len(fog.a.worker.started), len(fog.b.worker.started)) == started
     assert everywhere.explain(AT_B).groups[0].fragments[0].worker == "at-b"
     with pytest.raises(ConflictError, match="outside the domain north"):
         region.amend(here, AT_BOTH)
@@ -183,7 +272,10 @@ def test_region_that_is_cut_off_rules_itself(fog: DomainFog, seconds: int) -> No
     fog.wait_for(fog.b, {("b", "north"): True})
     fog.wait_for(fog.a, {("a", "all"): True})
     here = region.submit(AT_B).deployment_id
-    eventually(lambda: "here" in insights(fog.b))
+    with Sender(fog.b.url, Traffic(metrics=("cpu",), rate=10)):
+        eventually(
+            lambda: region.results(here).results, timeout=90, what="the region answers it alone"
+        )
     assert ids(region) == {here}
     with pytest.raises(UnavailableError, match="outside the domain north"):
         region.submit(PEAK)
@@ -194,7 +286,16 @@ def test_region_that_is_cut_off_rules_itself(fog: DomainFog, seconds: int) -> No
     fog.heal()
     wait_for_deployments(everywhere, mean, here)
     wait_for_deployments(region, mean, here)
-    assert not [each for each in fog.b.worker.stopped if each.startswith("site-b")]
+    alone = region.results(here).results
+    eventually(
+        lambda: (
+            [each.ts for each in everywhere.results(here).results] == [each.ts for each in alone]
+        ),
+        what="the enabler of all sites shows the results",
+    )
+    started = [each.id for each in fog.b.worker.started if each.id.startswith("site-b")]
+    assert len(started) == 1
+    assert started[0] in fog.b.worker.fragments
 
 
 def test_deployment_that_no_worker_can_run_passes_to_the_larger_domain(
@@ -209,7 +310,7 @@ def test_deployment_that_no_worker_can_run_passes_to_the_larger_domain(
     here = submitted(region, AT_B, "north")
     former = region.show(here).insights[0]
     eventually(lambda: "here" in insights(fog.b))
-    fog.b.stop_worker()
+    fog.b.worker.stop()
     eventually(lambda: everywhere.show(here).domain == "all")
     for enabler in (everywhere, region):
         wait_for_deployments(enabler, here)

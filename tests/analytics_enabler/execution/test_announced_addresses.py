@@ -3,12 +3,14 @@
 from pathlib import Path
 
 import httpx
+import pytest
 
 from analytics.client.enabler import EnablerClient
 from tests.analytics_enabler.conftest import running_enabler
-from tests.analytics_enabler.recording_worker import RecordingWorker
-from tests.support.conditions import eventually
+from tests.analytics_enabler.spark_worker import TEST_TIMEOUT_S, SparkWorker, eventually
 from tests.support.recorder import Recorder
+
+pytestmark = pytest.mark.timeout(TEST_TIMEOUT_S)
 
 
 def test_listener_announced_as_worker_receives_only_challenges(
@@ -28,7 +30,7 @@ def test_listener_announced_as_worker_receives_only_challenges(
 
 
 def test_fragments_stay_where_they_run_if_a_new_worker_does_not_answer_as_a_worker(
-    enabler: EnablerClient, worker: RecordingWorker, agent_url: str
+    enabler: EnablerClient, worker: SparkWorker, agent_url: str
 ) -> None:
     deployment_id = enabler.submit("a = COMPUTE AVG(x) EVERY 5 s").deployment_id
     eventually(lambda: worker.fragments)
@@ -44,4 +46,4 @@ def test_fragments_stay_where_they_run_if_a_new_worker_does_not_answer_as_a_work
         eventually(contacted_often, what="the enabler has contacted it four times")
         later = enabler.submit("b = COMPUTE MAX(x) EVERY 5 s").deployment_id
         eventually(lambda: f"{later}/b/1" in worker.insights)
-        assert len(worker.accepted) == 2
+        assert len(worker.started) == 2

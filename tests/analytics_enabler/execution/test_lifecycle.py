@@ -10,11 +10,14 @@ from analytics.plan.fragments import Fragment
 from analytics.plan.status import FragmentStatus
 from analytics_enabler.deployments.model import Generation
 from analytics_enabler.execution.lifecycle import (
+    LATE_MS,
+    MAX_ABSENCE_MS,
     STATES,
     GroupFacts,
     MissingSite,
     State,
     StateReport,
+    settlement,
     state_of,
     worst,
 )
@@ -112,3 +115,44 @@ def test_deployment_has_the_worst_state_and_its_earliest_time() -> None:
     assert worst(reports).status == "running"
     assert worst(reports).status_since is None
     assert worst([*reports, StateReport(State.PLACING, 5)]).status_since == 5
+
+
+UNTIL = GENERATION.first_tick + 60_000
+ENDED = msgspec.structs.replace(GENERATION, until=UNTIL)
+COMPUTED = replace(RUNNING, status=status(frontier=UNTIL + LATE_MS))
+AWAY = MissingSite("edge", 7, "it is away")
+LATER = MissingSite("far", UNTIL + 5000, "it is away")
+
+
+@pytest.mark.parametrize(
+    ("facts", "waited_ms", "expected"),
+    [
+        (COMPUTED, LATE_MS, ()),
+        (replace(COMPUTED, status=None), 9 * MAX_ABSENCE_MS, None),
+        (replace(COMPUTED, status=FORMER), 9 * MAX_ABSENCE_MS, None),
+        (replace(COMPUTED, status=status(frontier=UNTIL)), 9 * MAX_ABSENCE_MS, None),
+        (replace(COMPUTED, missing=(AWAY,)), LATE_MS, None),
+        (replace(COMPUTED, missing=(AWAY,)), MAX_ABSENCE_MS - 1, None),
+        (replace(COMPUTED, missing=(AWAY,)), MAX_ABSENCE_MS, ("edge",)),
+        (replace(COMPUTED, missing=(replace(AWAY, since=None),)), MAX_ABSENCE_MS, ("edge",)),
+        (replace(COMPUTED, missing=(LATER, AWAY)), MAX_ABSENCE_MS, None),
+        (replace(COMPUTED, missing=(LATER, AWAY)), MAX_ABSENCE_MS + 5000, ("edge", "far")),
+        # The results of a single site: its query waits for the points.
+        (replace(RUNNING, unreachable=AWAY), MAX_ABSENCE_MS - 1, None),
+        (replace(RUNNING, unreachable=AWAY), MAX_ABSENCE_MS, ("edge",)),
+        (replace(RUNNING, status=None, unreachable=AWAY), MAX_ABSENCE_MS, ("edge",)),
+        (replace(COMPUTED, unreachable=AWAY), LATE_MS, ()),
+        (GroupFacts(), 9 * MAX_ABSENCE_MS, None),
+    ],
+)
+def test_ended_insight_is_final_when_computed_or_its_missing_sites_are_given_up(
+    facts: GroupFacts, waited_ms: int, expected: tuple[str, ...] | None
+) -> None:
+    assert settlement(ENDED, facts, UNTIL + waited_ms) == expected
+    assert settlement(GENERATION, facts, UNTIL + waited_ms) is None
+
+
+def test_late_correction_of_an_ended_insight_is_awaited() -> None:
+    correcting = status(frontier=UNTIL + LATE_MS, correcting={GENERATION.uid: 5})
+    facts = replace(COMPUTED, status=correcting, missing=(AWAY,))
+    assert settlement(ENDED, facts, UNTIL + 9 * MAX_ABSENCE_MS) is None

@@ -9,7 +9,6 @@ import pytest
 
 from analytics.client.enabler import EnablerClient
 from analytics.plan.fragments import StreamLocation, Whole
-from analytics_enabler.execution.status import LATE_MS
 from analytics_enabler.main import create_app
 from analytics_enabler.settings import EnablerSettings
 from ignite_server.ports import free_ports
@@ -17,17 +16,18 @@ from mistbow.errors import FencedError, UnavailableError
 from storage_agent.main import create_app as create_agent
 from storage_agent.settings import AgentSettings
 from tests.analytics_enabler.conftest import StartEnabler, running_enabler
-from tests.analytics_enabler.recording_worker import RecordingWorker
-from tests.support.conditions import eventually
+from tests.analytics_enabler.spark_worker import TEST_TIMEOUT_S, MakeWorker, SparkWorker, eventually
 from tests.support.http_server import served
 from tests.support.operators import install_example_operators
 
-NOW = "cpu_now = COMPUTE AVG(cpu, 10 s) EVERY 5 s"
-HEADROOM = "cpu_headroom = COMPUTE 100 - AVG(cpu, 10 s) EVERY 5 s"
+pytestmark = pytest.mark.timeout(TEST_TIMEOUT_S)
+
+NOW = "cpu_now = COMPUTE AVG(cpu, 2 s) EVERY 1 s"
+HEADROOM = "cpu_headroom = COMPUTE 100 - AVG(cpu, 2 s) EVERY 1 s"
 
 
 def test_deployments_of_one_group_become_one_fragment(
-    enabler: EnablerClient, worker: RecordingWorker
+    enabler: EnablerClient, worker: SparkWorker
 ) -> None:
     first = enabler.submit(NOW).deployment_id
     second = enabler.submit(HEADROOM).deployment_id
@@ -48,7 +48,7 @@ def test_deployments_of_one_group_become_one_fragment(
 
 
 def test_deleted_insight_with_options_stops_beside_an_insight_without_options(
-    enabler: EnablerClient, worker: RecordingWorker
+    enabler: EnablerClient, worker: SparkWorker
 ) -> None:
     enabler.submit(NOW)
     important = enabler.submit(f"{HEADROOM} WITH SALIENCE 5").deployment_id
@@ -58,119 +58,72 @@ def test_deleted_insight_with_options_stops_beside_an_insight_without_options(
 
 
 def test_insight_is_running_while_its_group_is_handed_over(
-    enabler: EnablerClient, worker: RecordingWorker
+    enabler: EnablerClient, worker: SparkWorker
 ) -> None:
     first = enabler.submit(NOW).deployment_id
-    worker.frontier = enabler.show(first).insights[0].first_tick
     eventually(lambda: enabler.show(first).status == "running")
-    worker.active["all.fair"] = worker.fragments["all.fair"].fingerprint
+    worker.hold_queries()
     second = enabler.submit(HEADROOM).deployment_id
-    eventually(lambda: len(worker.insights) == 2 and enabler.show(second).status == "starting")
-    worker.frontier += 60_000
-    eventually(lambda: enabler.show(second).insights[0].first_tick <= worker.frontier)
+    eventually(lambda: len(worker.insights) == 2)
+    first_tick = enabler.show(second).insights[0].first_tick
+    eventually(lambda: worker.statuses["all.fair"].frontier > first_tick)
+    # The frontier of the running version is not that of the version which catches up.
     assert enabler.show(second).status == "starting"
     assert enabler.show(first).status == "running"
-
-
-def test_status_reports_progress_of_insight(
-    enabler: EnablerClient, worker: RecordingWorker
-) -> None:
-    deployment_id = enabler.submit(NOW).deployment_id
-
-    def status() -> str:
-        shown = enabler.show(deployment_id)
-        assert shown.status == shown.insights[0].state
-        return shown.status
-
-    eventually(lambda: worker.insights and status() == "starting")
-    worker.frontier = enabler.show(deployment_id).insights[0].first_tick
-    eventually(lambda: status() == "running")
-    troubles = {f"{deployment_id}/cpu_now/1": "1 value is missing: GAP 1.0: `compute` returned inf"}
-    worker.status_fields["all.fair"] = {"troubles": troubles}
-    lack = "cpu_now: 1 value is missing: GAP 1.0: `compute` returned inf"
-    eventually(lambda: enabler.show(deployment_id).error == lack)
-    assert status() == "running"
-    worker.status_fields.clear()
-    worker.state, worker.error = "failed", "out of memory"
-    eventually(lambda: status() == "failed")
-    shown = enabler.show(deployment_id)
-    failure = "the fragment all.fair on the worker w1 fails: out of memory. "
-    assert (shown.error or "").startswith(failure)
-    assert shown.insights[0].error == shown.error
+    worker.release_queries()
+    eventually(lambda: enabler.show(second).status == "running")
 
 
 def test_insight_waits_for_worker_with_its_operator(
     enabler: EnablerClient,
-    worker: RecordingWorker,
+    worker: SparkWorker,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """The operator is installed where the enabler and the worker run, and then also announced."""
     install_example_operators(tmp_path, monkeypatch)
-    deployment_id = enabler.submit("a = COMPUTE trimmed_mean(x, 10 s) EVERY 5 s").deployment_id
-    lack = "no node with the operator TRIMMED_MEAN 2.0. The enabler places it as soon as"
-    eventually(lambda: lack in (enabler.show(deployment_id).error or ""))
-    assert enabler.show(deployment_id).status == "waiting for a worker"
-    worker.operators = ("TRIMMED_MEAN 1.0", "TRIMMED_MEAN 2.0")
-    eventually(lambda: worker.insights == {f"{deployment_id}/a/1"})
+    deployment_id = enabler.submit("a = COMPUTE trimmed_mean(x, 2 s) EVERY 1 s").deployment_id
+    eventually(lambda: worker.insights == {f"{deployment_id}/a/1"}, timeout=60)
 
 
 def test_error_names_the_silent_worker_and_then_the_site_without_worker(
-    lone_enabler: EnablerClient, agent_url: str
+    enabler: EnablerClient, agent_url: str, make_worker: MakeWorker
 ) -> None:
-    deployment_id = lone_enabler.submit(NOW).deployment_id
+    deployment_id = enabler.submit(NOW).deployment_id
 
     def error() -> str:
-        shown = lone_enabler.show(deployment_id)
+        shown = enabler.show(deployment_id)
         assert shown.insights[0].error == shown.error
         return shown.error or ""
 
     eventually(lambda: error().startswith("the site n1 has no worker since 20"))
-    first = RecordingWorker()
-    with first.running(agent_url):
+    with make_worker("w1") as first:
+        first.start(agent_url)
         eventually(lambda: first.insights and error() == "")
-    eventually(lambda: error().startswith("the worker w1 at http://127.0.0.1:"))
-    assert "does not answer the enabler since 20" in error()
-    eventually(lambda: "the site n1 has no worker" in error())
-    assert ": its worker w1 sent no announcement. " in error()
-    assert lone_enabler.show(deployment_id).status == "waiting for a worker"
+        first.kill()
+        eventually(lambda: error().startswith("the worker w1 at http://127.0.0.1:"))
+        assert "does not answer the enabler since 20" in error()
+        eventually(lambda: "the site n1 has no worker" in error())
+        assert ": its worker w1 sent no announcement. " in error()
+        assert enabler.show(deployment_id).status == "waiting for a worker"
 
 
-def test_status_of_shed_or_lagging_insight_has_since(
-    enabler: EnablerClient, worker: RecordingWorker
-) -> None:
-    deployment_id = enabler.submit(f"{NOW}; {HEADROOM} WITH SALIENCE 5").deployment_id
-    eventually(lambda: len(worker.fragments) == 2)
-    plain = next(name for name, each in worker.fragments.items() if each.salience == 0)
-    worker.frontier = enabler.show(deployment_id).insights[0].first_tick
-    eventually(lambda: enabler.show(deployment_id).status == "running")
-
-    def states() -> list[tuple[str, int | None]]:
-        shown = enabler.show(deployment_id)
-        assert (shown.status, shown.status_since) == (shown.insights[0].state, since)
-        return [(each.state, each.state_since) for each in shown.insights]
-
-    since = 7
-    worker.status_fields[plain] = {"lagging_since": since}
-    eventually(lambda: states() == [("lagging", since), ("running", None)])
-    since = 8
-    worker.status_fields[plain] = {"shed_since": since, "state": "shed"}
-    eventually(lambda: states() == [("shed", since), ("running", None)])
-
-
-def test_worker_that_lost_fragments_receives_them_again(
-    enabler: EnablerClient, worker: RecordingWorker
+def test_restarted_worker_receives_its_fragments_again(
+    enabler: EnablerClient, worker: SparkWorker, agent_url: str
 ) -> None:
     enabler.submit(NOW)
     eventually(lambda: worker.fragments)
-    worker.fragments.clear()
-    eventually(lambda: worker.fragments)
-    first, second = worker.accepted
+    worker.kill()
+    worker.start(agent_url)
+    eventually(lambda: len(worker.started) == 2, timeout=60, what="it starts again")
+    first, second = worker.started
     assert first == second
 
 
 def test_amended_insight_runs_until_results_are_complete(
-    enabler: EnablerClient, worker: RecordingWorker
+    enabler: EnablerClient, worker: SparkWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("analytics_enabler.execution.lifecycle.LATE_MS", 1000)
     deployment_id = enabler.submit(f"{NOW}; {HEADROOM}").deployment_id
     eventually(lambda: worker.insights)
     accepted = enabler.amend(deployment_id, f"{NOW}; {HEADROOM.replace('AVG', 'MAX')}")
@@ -180,19 +133,12 @@ def test_amended_insight_runs_until_results_are_complete(
     eventually(lambda: worker.insights == {now, old, new})
     insights = enabler.show(deployment_id).insights
     assert [insight.uid for insight in insights] == [now, new]
-    # The frontier of the running version is not that of the version before its handover.
-    worker.active["all.fair"] = "former"
-    worker.frontier = insights[1].first_tick + LATE_MS
-    added = enabler.submit(NOW).deployment_id
-    eventually(lambda: worker.insights == {now, old, new, f"{added}/cpu_now/1"})
-    assert {each.state for each in enabler.show(deployment_id).insights} == {"starting"}
-    worker.active.clear()
-    eventually(lambda: worker.insights == {now, new, f"{added}/cpu_now/1"})
-    assert enabler.show(deployment_id).status == "running"
+    eventually(lambda: worker.insights == {now, new}, timeout=60)
+    eventually(lambda: enabler.show(deployment_id).status == "running")
 
 
 def test_restarted_enabler_resumes_deployments(
-    start_enabler: StartEnabler, worker: RecordingWorker
+    start_enabler: StartEnabler, worker: SparkWorker
 ) -> None:
     with start_enabler() as url:
         deployment_id = EnablerClient(url).submit(NOW, name="kept").deployment_id
@@ -200,8 +146,9 @@ def test_restarted_enabler_resumes_deployments(
         EnablerClient(url).delete(gone)
         # The deleted insight may have been sent before.
         eventually(lambda: len(worker.insights) == 1)
+        eventually(lambda: EnablerClient(url).show(deployment_id).status == "running")
         before = EnablerClient(url).show(deployment_id)
-    accepted = len(worker.accepted)
+    started = len(worker.started)
     with start_enabler() as url:
         client = EnablerClient(url)
         eventually(lambda: client.show(deployment_id).status == before.status)
@@ -213,12 +160,10 @@ def test_restarted_enabler_resumes_deployments(
         client.submit(HEADROOM)
         eventually(lambda: len(worker.insights) == 2)
     # The running fragment was not sent again.
-    assert len(worker.accepted) == accepted + 1
+    assert len(worker.started) == started + 1
 
 
-def test_older_of_two_enablers_is_fenced(
-    start_enabler: StartEnabler, worker: RecordingWorker
-) -> None:
+def test_older_of_two_enablers_is_fenced(start_enabler: StartEnabler, worker: SparkWorker) -> None:
     with start_enabler() as old_url, start_enabler() as new_url:
         old, new = EnablerClient(old_url), EnablerClient(new_url)
         deployment_id = new.submit(NOW).deployment_id

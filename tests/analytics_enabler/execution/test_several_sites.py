@@ -343,6 +343,25 @@ def test_ended_insight_is_computed_until_no_site_is_missing(fog: TwoSites) -> No
         eventually(lambda: [each.state for each in enabler.show(mean).ended] == ["stopped"])
 
 
+def test_ended_insight_states_a_site_that_never_returned(
+    fog: TwoSites, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("analytics_enabler.execution.lifecycle.MAX_ABSENCE_MS", 2000)
+    with fog.enabler() as enabler:
+        mean = enabler.submit(MEAN).deployment_id
+        eventually(lambda: len(fog.partials()) == 2)
+        fog.edge_agent.close()
+        eventually(lambda: enabler.show(mean).insights[0].missing_sites)
+        enabler.amend(mean, MEAN.replace("AVG", "MAX"))
+        ended = eventually(lambda: enabler.show(mean).ended)
+        assert ended[0].missing_sites == []
+        for worker in fog.workers.values():
+            worker.frontier = ended[0].until + 60_000
+        eventually(lambda: [each.state for each in enabler.show(mean).ended] == ["stopped"])
+        assert enabler.show(mean).ended[0].missing_sites == ["edge"]
+        assert enabler.show(mean).insights[0].missing_sites[0].site == "edge"
+
+
 def about_sites(accepted: Accepted) -> list[str]:
     """Return the warnings about sites; other warnings are about metrics without points."""
     messages = [warning.message for warning in accepted.warnings]

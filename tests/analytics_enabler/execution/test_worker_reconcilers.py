@@ -11,20 +11,21 @@ from analytics.client.worker import AsyncWorkerClient
 from analytics.plan.fragments import Fragment
 from analytics.plan.orders import Lease
 from analytics.plan.status import FragmentStatus
-from analytics_enabler.execution.worker_reconcilers import DesiredFragments, WorkerReconciler
+from analytics_enabler.execution.worker_reconcilers import (
+    DesiredFragments,
+    WorkerReconciler,
+    WorkerReconcilers,
+)
 from analytics_enabler.fragments import WHOLE, whole
 from analytics_enabler.groups import Group
-from mistbow.client.credentials import ServiceCredentials
 from mistbow.clock import system_clock
 from mistbow.domains import DEFAULT_DOMAIN
 from mistbow.errors import UnavailableError
 from mistbow.fabric import Worker
 from mistbow.failure_detector import Liveness
 from mistbow.name_resolver import UnresolvedNameError
-from tests.analytics_enabler.recording_worker import RecordingWorker
 from tests.analytics_enabler.support import plan_of
 from tests.support.conditions import aeventually
-from tests.support.http_server import served
 
 FRAGMENT = whole(Group(scope="s", scheduler="fair"), plan_of("a = COMPUTE AVG(x) EVERY 1 s"), "s")[
     WHOLE
@@ -92,35 +93,6 @@ class ManualSeconds:
         return self.now
 
 
-@pytest.mark.integration  # it waits for requests of the reconciler
-async def test_reconciler_leaves_fragments_of_other_domains_alone() -> None:
-    recorder = RecordingWorker()
-    foreign = msgspec.structs.replace(FRAGMENT, id="foreign")
-    recorder.fragments = {"foreign": foreign, "stray": msgspec.structs.replace(foreign, id="stray")}
-    recorder.domains["foreign"] = "north"
-    with served(recorder.app()) as url:
-        worker = msgspec.structs.replace(WORKER, url=url)
-        client = AsyncWorkerClient(url, ServiceCredentials(url, ""), attempts=1)
-        reconciler = WorkerReconciler(
-            worker,
-            client,
-            DEFAULT_DOMAIN,
-            lease,
-            lambda: None,
-            system_clock,
-            ManualSeconds(),
-            is_known=True,
-        )
-        reconciler.set_desired(DesiredFragments({FRAGMENT.id: FRAGMENT}))
-
-        async def runs_its_own_fragment() -> bool:
-            return recorder.fragments.keys() == {"foreign", FRAGMENT.id}
-
-        await aeventually(runs_its_own_fragment)
-        assert reconciler.observed.keys() <= {"stray", FRAGMENT.id}
-        await reconciler.close()
-
-
 @contextlib.asynccontextmanager
 async def reconciler_of(
     client: ScriptedWorker, seconds: ManualSeconds
@@ -186,3 +158,19 @@ async def test_silent_worker_is_dead_only_if_it_does_not_announce_itself_either(
         await wait_for_calls(client, 2)
         assert reconciler.liveness is Liveness.ALIVE
         assert reconciler.outage is None
+
+
+@pytest.mark.integration  # it starts reconcilers, which call the worker
+@pytest.mark.parametrize(("placed", "dead"), [([WORKER.name], set()), ([], {WORKER.name})])
+async def test_worker_that_appears_is_alive_if_it_has_fragments(
+    placed: list[str], dead: set[str]
+) -> None:
+    seconds = ManualSeconds()
+    unanswered = ScriptedWorker(httpx.ReadTimeout("slow"))
+    reconcilers = WorkerReconcilers(
+        lambda _: unanswered, DEFAULT_DOMAIN, lease, lambda: None, system_clock, seconds
+    )
+    await reconcilers.set_workers({}, [])
+    await reconcilers.set_workers({WORKER.name: WORKER}, placed)
+    assert reconcilers.dead == dead
+    await reconcilers.close()

@@ -2,13 +2,20 @@
 
 import pytest
 
-from analytics.insight_models import ExplainedFragment, ExplainedGroup, Explanation, RemoteRead
+from analytics.insight_models import (
+    ExplainedEdge,
+    ExplainedFragment,
+    ExplainedGroup,
+    Explanation,
+    RemoteRead,
+)
 from analytics.plan.feeds import Feed
 from analytics.plan.fragments import StreamLocation
-from analytics_enabler.catalogue import SeriesLocation
+from analytics_enabler.catalogue import SeriesIndex, SeriesLocation
 from analytics_enabler.explain import explanation_text
 from analytics_enabler.explain.explanation import added_by, explain, new_part, plans_with
 from analytics_enabler.explain.savings import savings_of
+from analytics_enabler.explain.summary import placement_summary
 from analytics_enabler.explain.traffic import TrafficEstimates
 from analytics_enabler.fragments import MERGE, over_sites, required_version, whole
 from analytics_enabler.groups import Group
@@ -106,7 +113,7 @@ def flows(rates: dict[StreamLocation, float]) -> TrafficEstimates:
     series = [
         SeriesLocation("edge", metric, entity) for metric in ("cpu", "mem") for entity in "ab"
     ]
-    return TrafficEstimates(series, rates, lambda _: "edge", lambda _: None)
+    return TrafficEstimates(SeriesIndex(series), rates, lambda _: "edge", lambda _: None)
 
 
 def test_traffic_of_insight_over_one_site_is_estimated() -> None:
@@ -133,7 +140,7 @@ def test_traffic_between_sites_is_estimated() -> None:
     places = {"at-edge": "edge", "at-cloud": "cloud", MERGE: "cloud"}
     rates = {StreamLocation(site, "raw"): 10.0 for site in ("edge", "cloud")}
     series = [SeriesLocation(site, "cpu", "a") for site in ("edge", "cloud")]
-    flows = TrafficEstimates(series, rates, places.get, lambda _: 9.0)
+    flows = TrafficEstimates(SeriesIndex(series), rates, places.get, lambda _: 9.0)
     edges = flows.edges(tasks)
     assert [edge.carries for edge in edges] == [*["points", "panes"] * 2, "results"]
     (panes,) = (edge for edge in edges if not edge.is_local)
@@ -177,6 +184,46 @@ def test_explanation_of_invalid_text_has_errors_only() -> None:
     assert explanation.plan == []
 
 
+def test_explanation_begins_with_a_summary() -> None:
+    text = f"{HEADROOM}; ratio = COMPUTE (SUM(mem, 1 MINUTE) / COUNT(mem, 1 MINUTE)) BY node"
+    explanation = explained(text)
+    assert explanation.summary == [
+        "2 insights, 3 aggregates, 2 windows, 2 panes; metrics read: cpu, mem",
+        "window of cpu: 10 seconds, every 5 seconds, from panes of 5 seconds",
+        "window of mem: 1 minute for each node, at each point, from panes of 1 second",
+        "shared: 1 window or pane, used by cpu_headroom and by other insights",
+    ]
+    assert explanation_text(explanation, text).startswith("Summary\n  2 insights")
+    assert explained("a = COMPUTE AVG(cpu)").summary == []
+
+
+def test_summary_of_a_placement_names_traffic_and_workers() -> None:
+    points = {"carries": "points", "is_local": True, "per_s": 50.0, "bytes_per_s": 2000.0}
+    results = {"carries": "results", "is_local": False, "per_s": 2.0, "bytes_per_s": 80.0}
+    group = ExplainedGroup(
+        id="all.fair",
+        scheduler="fair",
+        insights=1,
+        fragments=[
+            ExplainedFragment(
+                id="all.fair", kind="whole", sources=["n1/raw"], target="n1/results/all.fair",
+                worker="w1", site="n1", running=False, plan=[],
+            )
+        ],
+        edges=[
+            ExplainedEdge.model_validate({"source": "n1/raw", "target": "all.fair", **points}),
+            ExplainedEdge.model_validate({"source": "all.fair", "target": "n1/results", **results}),
+        ],
+        refusals=[],
+        problem=None,
+    )  # fmt: skip
+    assert placement_summary([group]) == [
+        "reads at most 50 points/s (2.0 kB/s) of n1/raw; writes at most 2 results/s (80 B/s)",
+        "sends 80 B/s from site to site",
+        "computation: would run on the worker w1 at n1",
+    ]
+
+
 def test_explanation_text_has_heading_for_each_part() -> None:
     text = explanation_text(explained(HEADROOM), HEADROOM)
     for heading in (
@@ -198,7 +245,9 @@ def test_traffic_of_points_read_elsewhere_is_estimated() -> None:
     tasks = over_sites(group, plan, version, ["edge", "cloud"], "cloud", 1000, {"edge": "cloud"})
     rates = {StreamLocation(site, "raw"): 10.0 for site in ("edge", "cloud")}
     series = [SeriesLocation(site, "cpu", "a") for site in ("edge", "cloud")]
-    edges = TrafficEstimates(series, rates, lambda _: "cloud", lambda _: None).edges(tasks)
+    edges = TrafficEstimates(SeriesIndex(series), rates, lambda _: "cloud", lambda _: None).edges(
+        tasks
+    )
     (points,) = (edge for edge in edges if not edge.is_local)
     assert (points.source, points.target) == ("edge/raw", tasks["at-edge"].id)
     assert points.bytes_per_s == 10 * POINT_BYTES

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import yaml
 
+from analytics.plan.text import plan_text
 from analytics_enabler.optimizer import optimize
-from analytics_enabler.plan_text import plan_text
 from tests.analytics_enabler.support import plan_of
 
 PLANS = sorted((Path(__file__).parents[2] / "plans").glob("*.yaml"))

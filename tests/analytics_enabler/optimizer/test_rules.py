@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from analytics.plan.expressions import Aggregate, Expression, Literal, Measure, rewrite, walk
 from analytics.plan.nodes import Plan, expressions_of
+from analytics.plan.text import expression_text
 from analytics_enabler.limits import MAX_PANES
 from analytics_enabler.optimizer import optimize
 from analytics_enabler.optimizer.rules import (
@@ -19,7 +20,6 @@ from analytics_enabler.optimizer.rules import (
     push_filters,
     share_panes,
 )
-from analytics_enabler.plan_text import expression_text
 from tests.analytics_enabler.optimizer.strategies import (
     conditions,
     evaluate,

@@ -133,6 +133,9 @@ def test_invalid_parameters_are_rejected(site: DeployedSite, enabler_url: str) -
         "from=2&to=1",
         "to=1e9",
         "to=253402300800000",
+        "wait=5",
+        "settled_until=1000&wait=61",
+        "settled_until=x",
     ):
         answer = httpx.get(f"{enabler_url}/api/insights/{site.id}/results?{query}")
         assert answer.status_code == 400, query

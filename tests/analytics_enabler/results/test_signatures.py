@@ -18,6 +18,7 @@ from mistbow.client.agent import AgentClient
 from mistbow.errors import ForbiddenError
 from mistbow.streams.schemas import RAW, RESULT_ROWS
 from storage_agent.settings import AgentSettings
+from tests.analytics_enabler.live.reader import reading
 from tests.support.conditions import eventually
 from tests.support.http_server import served
 
@@ -85,7 +86,11 @@ def test_signed_results_require_signature(tokens: Tokens, agent: AgentClient) ->
         for reader in (chair, fog):
             found = reader.results(deployment, insight=insight).results
             assert "secret" in {result.insight for result in found}
+    for text in (SIGNED, "c = COMPUTE INSIGHT secret EVERY 1 s WITH SIGNATURE 'board'"):
+        with pytest.raises(ForbiddenError, match="signature board"):
+            operator.preview(text)
     assert next(chair.follow(deployment, insight="secret", after="")).value == 1
+    check_live_events(tokens, agent, deployment)
     # An ended generation ends at the frontier, which has to pass the tick of the stored result.
     last = max(insight.first_tick for insight in operator.show(deployment).insights)
     eventually(lambda: agent.info(RAW).frontier >= last)
@@ -98,6 +103,31 @@ def test_signed_results_require_signature(tokens: Tokens, agent: AgentClient) ->
     assert {r.insight for r in chair.results(deployment).results} == {"open", "secret"}
     for client in (operator, chair, fog):
         client.close()
+
+
+def check_live_events(tokens: Tokens, agent: AgentClient, deployment: str) -> None:
+    """Fail unless live events have signed results for clients with the signature only."""
+    fog = tokens.client("fog")
+    shown = {each.name: each for each in fog.show(deployment).insights}
+    insights = f"{deployment}/secret,{deployment}/open"
+    url, by_name = tokens.url, tokens.by_name
+    with (
+        reading(url, by_name["operator"], insights=insights, topics="states") as operator,
+        reading(url, by_name["chair"], insights=insights, topics="states") as chair,
+    ):
+        assert "signature board" in operator.next("problem")["message"]
+        for reader in (operator, chair):
+            reader.next("state")
+        for number in range(1, 4):
+            for name in ("secret", "open"):
+                one = shown[name]
+                row = {"insight": one.uid, "key": "{}", "ts": one.first_tick + 1000 * number}
+                row |= {"value": 2.0, "revision": 0, "computed_at": one.first_tick}
+                rows = pa.RecordBatch.from_pylist([row], schema=RESULT_ROWS)
+                agent.append(f"results/{one.group}", rows)
+        assert {each["insight"] for each in operator.results(3)} == {"open"}
+        assert {each["insight"] for each in chair.results(6)} == {"open", "secret"}
+    fog.close()
 
 
 def test_idempotency_keys_are_separate_for_each_token(tokens: Tokens) -> None:

@@ -69,6 +69,13 @@ class FirstListed(Wrong):
         return fog.nodes[0].name
 
 
+class Faithful(Wrong):
+    """Keeps all tasks on their node, even if this node is lost."""
+
+    def node(self, fog: Fog, current: Placement) -> str:
+        return current.assignments[0].node if current.assignments else min(fog.by_name)
+
+
 def test_kit_reports_what_a_scheduler_does_wrong() -> None:
     found = problems(Wrong)
     assert "little capacity: cloud1 has not enough cores or memory free for the tasks" in str(found)
@@ -76,6 +83,8 @@ def test_kit_reports_what_a_scheduler_does_wrong() -> None:
     assert "suspected node: cloud1 is suspected, but gets tasks" in found
     assert "no node: the scheduler raised ValueError" in str(found)
     assert "enough capacity: a/merge moves, although nothing changed" in problems(Restless)
+    lost = "after the loss of cloud1: a/merge on cloud1: there is no such node"
+    assert f"enough capacity: {lost}" in problems(Faithful)
     order = "enough capacity: the order of jobs, nodes and links changes the decision"
     assert order in problems(FirstListed)
 

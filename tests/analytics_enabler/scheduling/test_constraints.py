@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from analytics_enabler.scheduling.builtin.eligibility import candidate_nodes
-from analytics_enabler.scheduling.cost_model import cost_per_hour
 from analytics_enabler.scheduling.model.constraints import HOUR_MS, Constraint, CostCap
 from analytics_enabler.scheduling.model.jobs import Job, Placement
+from analytics_enabler.scheduling.prices import cost_per_hour
 from analytics_enabler.scheduling.sandbox.guard import Outcome, decide
 from analytics_enabler.scheduling.scheduler_settings import settings_schema
 from tests.analytics_enabler.scheduling import build

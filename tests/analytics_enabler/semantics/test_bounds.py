@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from analytics.plan.nodes import Plan
+from analytics.plan.text import plan_text
 from analytics_enabler.limits import (
     MAX_NODES_OF_REFERENCES,
     MAX_NODES_OF_STREAMS,
     MAX_PARAMETERS,
 )
 from analytics_enabler.optimizer import optimize
-from analytics_enabler.plan_text import plan_text
 from analytics_enabler.semantics import Checked, check, diagnostics
 from analytics_enabler.semantics.diagnostics import MAX_SEARCHES, nearest
 from tests.analytics_enabler.support import definition

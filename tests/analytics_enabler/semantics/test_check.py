@@ -4,8 +4,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from analytics.plan.expressions import Aggregate, Attribute, Comparison, Literal, Source, Value
+from analytics.plan.text import expression_text, insight_text, pane_text
 from analytics_enabler.optimizer import optimize
-from analytics_enabler.plan_text import expression_text, insight_text, pane_text
 from analytics_enabler.semantics import check
 from analytics_enabler.semantics.diagnostics import did_you_mean, nearest
 from grammar import Script, format_script
@@ -91,12 +91,11 @@ ERRORS = [
     ("AVG(cpu) EVERY 1 d AT 8:00 '+99:00'", "no time zone `+99:00`", "`+02:00`"),
     ("AVG(cpu) EVERY 400 d AT 8:00", "EVERY interval of 400 DAYS is too long", "366 DAYS"),
     ("EWMA[1](cpu) EVERY 1 d AT 8:00 'Europe/Berlin'", "days are not equally long", "23:59 GMT"),
-    ("AVG(cpu, 1001 s) EVERY 1 d AT 8:00 GMT", "EVERY is 1 SECOND", "17 MINUTES"),
-    ("AVG(cpu, 7 DAYS) EVERY 5 m", "EVERY is 5 MINUTES", "such as 15 MINUTES"),
-    ("AVG(cpu, 3601 s) EVERY 1 s", "EVERY is 1 SECOND", "3605 SECONDS and an EVERY"),
-    ("AVG(cpu, 3601 s)", "evaluated in steps of 1 SECOND", "such as 3605 SECONDS"),
-    ("AVG(cpu, 50 DAYS) EVERY 3 K", "at points, this window is evaluated in", "`EVERY 6 HOURS`"),
-    ("AVG(cpu, 30 s) / AVG(cpu, 1 d)", "evaluated in steps of 30 SECONDS", "`EVERY 5 MINUTES`"),
+    ("AVG(cpu, 10001 s) EVERY 1 d AT 8:00 GMT", "EVERY is 1 SECOND", "167 MINUTES"),
+    ("AVG(cpu, 70 DAYS) EVERY 5 m", "EVERY is 5 MINUTES", "such as 15 MINUTES"),
+    ("AVG(cpu, 36001 s) EVERY 1 s", "EVERY is 1 SECOND", "36005 SECONDS and an EVERY"),
+    ("AVG(cpu, 36001 s)", "evaluated in steps of 1 SECOND", "such as 36005 SECONDS"),
+    ("AVG(cpu, 30 s) / AVG(cpu, 9 d)", "evaluated in steps of 30 SECONDS", "`EVERY 5 MINUTES`"),
     ("AVG(cpu, 1 m, 1 h)", "every value has an offset", "remove an offset"),
     (
         "AVG(cpu, 1 m) EVERY 1 K WITH SAMPLE 0.2",
@@ -111,22 +110,26 @@ ERRORS = [
     ("PERCENTILE[101](cpu) EVERY 1 s", "101 is not a percentage", "a number from 0 to 100"),
     ("TOP_K[2.5](cpu) EVERY 1 s", "2.5 is not a number of values", "a whole number from 1"),
     ("HISTOGRAM(cpu) EVERY 1 s", "HISTOGRAM needs a number of bins", "`HISTOGRAM[3](…)`"),
-    ("EWMA(cpu) EVERY 1 s", "EWMA needs the weight of a new value", "`EWMA[0.3](…)`"),
+    ("EWMA[2](cpu) EVERY 1 s", "2 is not the weight of a new value", "at most 1"),
     ("PEWMA[0](cpu) EVERY 1 s", "0 is not the weight", "more than 0 and at most 1"),
     ("RUNNING_MAX[1](cpu) EVERY 1 s", "RUNNING_MAX takes no parameter", "Remove it"),
     ("DIFF(cpu, 1 m)", "accumulates since the insight was deployed", "Remove the"),
     ("EWMA[1](AVG(cpu)) EVERY 1 s", "EWMA takes metrics only", "`EWMA[0.3](cpu.util)`"),
-    ("CORRELATION((x BY node), y) EVERY 1 s", "calculated values have no times", "Name a metric"),
+    (
+        "CORRELATION((x BY node), y) EVERY 1 s",
+        "CORRELATION needs one value at each tick",
+        "(…) BY node",
+    ),
     ("MAX(3) + AVG(x) EVERY 1 s", "MAX needs the values of a metric", "Name a metric"),
     ("AVG(x) + (3 WHEN AVG(y) > 1) EVERY 1 s", "restricts results, but no metric", "Name a"),
     ("COUNT(GEOHASH[3](x, y)) EVERY 1 s", "a text cannot be part of a calculation", "Use a number"),
     ("GEOHASH[13](x, y)", "13 is not a number of characters", "from 1 to 12"),
     ("GEOHASH[3](x, y) WHEN > 'u'", "> cannot compare a text", "Use =="),
     ("SQRT(AVG(cpu), 1 s) EVERY 1 s", "and has no window", "an aggregate inside"),
-    ("MAX(AVG(cpu) BY node, 1 m) EVERY 1 s", "has no window here", "Remove the window"),
-    ("FORECAST[3](AVG(cpu) BY node) EVERY 1 s", "FORECAST takes metrics only", "Name a metric"),
+    ("MAX(AVG(cpu, 1 s) BY node, 1 m)", "MAX of calculated values needs ticks", "Add an EVERY"),
+    ("FORECAST[3](AVG(cpu) BY node) EVERY 1 s", "one value at each tick", "(…) BY node"),
     ("OUTLIER_DETECTION(cpu) EVERY 1 s", "needs the option ALGORITHM", "K=50 AND R=0.5"),
-    ("AVG(cpu, 1 s, 1500 ms) EVERY 1 s", "is not a multiple of EVERY", "multiple of 1 SECOND"),
+    ("AVG(cpu, 1 s, 150 ms) EVERY 1 s", "is not a multiple of 100 MILLIS", "100 MILLIS"),
     (
         "(AVG(x) BY a) + (AVG(x) BY b) EVERY 1 s",
         "values by a and values by b cannot be combined",

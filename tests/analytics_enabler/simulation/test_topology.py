@@ -53,6 +53,17 @@ def test_generated_topology_has_requested_nodes_and_reachable_sites(source: str)
     assert {task.pinned for job in jobs for task in job.tasks} <= {None, *sites}
 
 
+def test_groups_read_sites_of_one_region_or_of_several() -> None:
+    topology = load_topology("tiers", 100, generator())
+    region_of = {node.site: node.region for node in topology.nodes}
+    for number, job in enumerate(simulated_jobs(topology, 40, "fair", generator())):
+        regions = [region_of[task.pinned] for task in job.tasks if task.pinned is not None]
+        home = sorted(topology.hubs)[number]
+        assert job.sink == topology.hubs[home]
+        assert regions[0] == home
+        assert len(set(regions)) == (5 if number % 2 else 1)
+
+
 def test_fog_of_show_is_a_topology(tmp_path: Path) -> None:
     path = tmp_path / "fog.json"
     fog = msgspec.to_builtins(city())

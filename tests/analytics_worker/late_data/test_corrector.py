@@ -42,8 +42,8 @@ class InterruptedClient(AgentClient):
 class UnansweredLibrary(SparkLibrary):
     """A Spark library without values of the insight ``slow``, as if an operator timed out."""
 
-    def recompute_from_points(self, *args: Any) -> pa.Table:
-        rows = super().recompute_from_points(*args)
+    def recompute_from_points(self, *args: Any, limit: int | None = None) -> pa.Table:
+        rows = super().recompute_from_points(*args, limit=limit)
         others = rows.filter(pc.not_equal(rows["insight"], "slow")).cast(RESULT_ROWS)
         empty = {"insight": "slow", "key": "", "ts": 0, "revision": 0, "computed_at": 0}
         unanswered = {**empty, "missing": "MEAN 1.0: the operator gave no answer within 2 s"}
@@ -124,9 +124,30 @@ def test_late_rows_of_a_removed_insight_do_not_block_the_corrections_of_a_merge(
     corrector.begin(merge, epoch)
     assert corrector.step(EVER)
     assert current(agent, target) == {("kept", tick, 2.0)}
-    assert set(corrector.correcting) == {"kept"}
+    assert corrector.correcting == corrector.ticks_due == {}
     assert not corrector.step(EVER)
-    assert corrector.correcting == {}
+
+
+def test_correction_is_due_from_the_arrival_of_a_late_point_until_results_have_it(
+    spark: SparkSession, agent: AgentClient, target: str, epoch: int
+) -> None:
+    tick = system_clock() // 1000 * 1000 - 60_000
+    corrector = begun(
+        SparkLibrary(spark, agent.url), agent, fragment(target, tick - 1, "i", metric="due"), epoch
+    )
+    agent.put([Point(metric="due", entity="a", ts=ts, value=2.0) for ts in (tick, tick + 3000)])
+    arrived = agent.info(RAW).frontier
+    assert not corrector.step(tick), "later results are not computed yet"
+    assert corrector.ticks_due == {"i": 4}
+    assert corrector.correcting.keys() == {"i"}
+    assert corrector.corrected_until <= arrived
+    assert corrector.step(EVER)
+    assert corrector.ticks_due == corrector.correcting == {}
+    eventually(
+        lambda: corrector.step(EVER) or corrector.corrected_until > arrived,
+        what="the frontier moves on",
+    )
+    assert current(agent, target) == {("i", tick, 2.0), ("i", tick + 3000, 2.0)}
 
 
 def test_late_point_of_the_last_hour_is_corrected_before_the_next_tick(

@@ -21,6 +21,7 @@ class World:
         self.names = names or (LOW, MIDDLE, HIGH)
         self.shedding = LoadShedder(lambda: self.now)
         self.lag = dict.fromkeys(SALIENCE, 0.0)
+        self.starting: set[str] = set()
 
     def go(self, seconds: int, pace: dict[str, float] | None = None) -> list[str]:
         """Advance the clock by a number of seconds; return the fragments that are shed afterwards.
@@ -39,7 +40,9 @@ class World:
     def load(self, name: str) -> FragmentLoad:
         """Return the current load of a fragment."""
         lag = self.lag[name]
-        return FragmentLoad(SALIENCE[name], round((self.now - lag) * 1000), round(lag * 1000))
+        done = round((self.now - lag) * 1000)
+        is_starting = name in self.starting
+        return FragmentLoad(SALIENCE[name], done, round(lag * 1000), is_starting=is_starting)
 
     @property
     def shed_names(self) -> list[str]:
@@ -55,6 +58,22 @@ def test_lowest_salience_is_shed_first_and_the_highest_never() -> None:
     assert world.go(12, {HIGH: SLOW}) == [LOW, MIDDLE]
     assert world.go(300, {HIGH: SLOW}) == [LOW, MIDDLE]
     assert world.shedding.lagging_s(HIGH) is not None
+
+
+def test_start_of_a_query_sheds_nothing_but_a_lag_after_it_does() -> None:
+    world = World()
+    world.starting = {HIGH}
+    assert world.go(40, {LOW: SLOW, HIGH: 0.0}) == []
+    world.starting = set()
+    assert world.go(15, {LOW: SLOW, HIGH: SLOW}) == []
+    assert world.go(8, {LOW: SLOW, HIGH: SLOW}) == [LOW]
+
+
+def test_start_that_does_not_end_delays_shedding_for_a_minute_only() -> None:
+    world = World()
+    world.starting = {MIDDLE}
+    assert world.go(60, {LOW: SLOW}) == []
+    assert world.go(40, {LOW: SLOW}) == [LOW]
 
 
 def test_fragments_of_the_only_salience_are_not_shed() -> None:

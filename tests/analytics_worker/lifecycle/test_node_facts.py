@@ -1,5 +1,6 @@
 """The facts of a node that a worker announces: power, battery, prices, position."""
 
+import math
 from datetime import time
 
 import msgspec
@@ -7,7 +8,12 @@ import pytest
 from pydantic import ValidationError
 
 from analytics_worker.lifecycle.announcer import announcement
-from analytics_worker.lifecycle.node_facts import next_time_ms, with_battery
+from analytics_worker.lifecycle.node_facts import (
+    next_time_ms,
+    with_battery,
+    with_facts,
+    with_points,
+)
 from analytics_worker.settings import WorkerSettings
 from mistbow.fabric import Battery, Position, Power, Worker
 
@@ -71,3 +77,31 @@ def test_announcement_with_a_negative_price_is_rejected() -> None:
     plain = {"name": "w", "url": "http://w", "cores": 1, "memory_mb": 1, "price_per_gb": -1}
     with pytest.raises(msgspec.ValidationError, match="price_per_gb"):
         msgspec.convert({**plain, "cores_free": 1, "memory_free_mb": 1}, Worker)
+
+
+@pytest.mark.parametrize(
+    ("points", "expected"),
+    [
+        ({"node_full_w": 5.0}, {"node_idle_w": 2.0, "node_full_w": 5.0}),
+        ({"node_full_w": 1.0}, {"node_idle_w": 2.0, "node_full_w": 8.0}),
+        ({"node_charge_wh": 30.0}, {"node_charge_wh": 20.0}),
+        ({"node_battery_wh": 0.0}, {"node_battery_wh": 20.0}),
+        ({"node_battery_wh": 6.0}, {"node_battery_wh": 6.0, "node_charge_wh": 6.0}),
+        ({"node_price_per_gb": -1.0}, {"node_price_per_gb": 0.5}),
+        ({"node_price_per_gb": math.inf}, {"node_price_per_gb": 0.5}),
+    ],
+)
+def test_points_replace_facts_unless_they_are_impossible(
+    points: dict[str, float], expected: dict[str, float]
+) -> None:
+    settings = WorkerSettings(
+        node_idle_w=2, node_full_w=8, node_battery_wh=20, node_charge_wh=10, node_price_per_gb=0.5
+    )
+    found = with_points(settings, points)
+    assert {name: getattr(found, name) for name in expected} == expected
+
+
+def test_declared_free_cores_are_at_most_the_cores() -> None:
+    worker = Worker(name="w", url="", cores=2, memory_mb=1, cores_free=2, memory_free_mb=1)
+    for free, expected in ((0.5, 0.5), (3.0, 2.0), (None, 2.0)):
+        assert with_facts(worker, WorkerSettings(node_cores_free=free)).cores_free == expected

@@ -1,12 +1,16 @@
 """The retention leases for the sources of a fragment."""
 
+from contextlib import closing
+
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from analytics.plan.fragments import StreamLocation, Whole
 from analytics.plan.nodes import Plan
 from analytics_enabler.optimizer import optimize
-from analytics_worker.lifecycle.retention_leases import retention_needs
+from analytics_worker.lifecycle.retention_leases import RetentionLeases, retention_needs
+from mistbow.client.agent import AgentClient
 from storage_agent.http.streams import RetentionLeaseBody
 from tests.analytics_enabler.support import definitions
 
@@ -41,3 +45,12 @@ def test_agent_accepts_lease_for_the_longest_window_and_offset() -> None:
     ((_, retain_ms),) = retention_needs(_whole("AVG(x, 366 d, 366 d) EVERY 366 d"))
     body = {"holder": "all.fair", "keep_ms": retain_ms, "for_ms": 1}
     assert msgspec.convert(body, RetentionLeaseBody).keep_ms == retain_ms > 2 * 366 * DAY
+
+
+def test_failure_of_a_lease_is_logged_once() -> None:
+    agent = AgentClient("http://127.0.0.1:1", attempts=1)
+    with closing(agent), capture_logs() as logs:
+        leases = RetentionLeases(agent, lambda: [_whole("AVG(x) EVERY 1 m")])
+        for _ in range(3):
+            leases.renew()
+    assert [(each["event"], each["stream"]) for each in logs] == [("retention_lease_failed", "raw")]

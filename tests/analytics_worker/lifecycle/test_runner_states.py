@@ -1,31 +1,24 @@
 """The states of a runner, with a streaming library and a storage agent in memory."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
 
 import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from analytics.plan.fragments import Partial
-from analytics_worker.evaluate.operator_failures import OperatorFailure
-from analytics_worker.lifecycle import runner
-from analytics_worker.lifecycle.runner import FragmentRunner
+from analytics_worker.lifecycle import runner, runner_state
 from analytics_worker.lifecycle.runner_state import LoadStatus, RunnerState
-from analytics_worker.lifecycle.start_slot import StartSlot
-from analytics_worker.query_lease import QueryLease
-from analytics_worker.streaming_library import Counts, QueryFailure, StreamingLibrary
-from mistbow.client.agent import AgentClient
+from analytics_worker.streaming_library import QueryFailure
 from mistbow.clock import system_clock
-from mistbow.errors import FencedError
-from mistbow.streams.models import StreamInfo, WriterState
-from tests.analytics_worker.lifecycle.fragments import partial
+from tests.analytics_worker.lifecycle.runner_scene import (
+    FIRST,
+    RunnerScene,
+    run_first_query,
+    running_scene,
+)
 from tests.support.conditions import eventually
 
-FIRST = partial("f")
 SECOND = msgspec.structs.replace(FIRST, lookback_ms=9000)
 THIRD = msgspec.structs.replace(FIRST, lookback_ms=7000)
 
@@ -34,166 +27,24 @@ THIRD = msgspec.structs.replace(FIRST, lookback_ms=7000)
 def brief_pauses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Shorten the pauses of runners, whose order stays the same."""
     monkeypatch.setattr(runner, "scratch_folder", lambda: tmp_path)
-    monkeypatch.setattr(runner, "_OBSERVE_PERIOD_S", 0.01)
+    monkeypatch.setattr(runner_state, "_OBSERVE_PERIOD_S", 0.01)
+    monkeypatch.setattr(runner_state, "_CATCH_UP_PERIOD_S", 0.01)
     monkeypatch.setattr(runner, "_RETRY_PAUSES_S", (0.1, 0.2, 0.4, 0.8))
     monkeypatch.setattr(runner, "_OUTDATED_PATIENCE_S", 0.2)
     monkeypatch.setattr(runner, "_STOP_PAUSE_S", 0.1)
     monkeypatch.setattr(runner, "_LAST_STOP_PAUSES_S", (0.01, 0.03, 0.1))
 
 
-@dataclass
-class FakeAgent:
-    """An agent in memory with one stream."""
-
-    url: str = "http://127.0.0.1:1"
-    epoch: int = 0
-    frontier: int = -1
-    attributes: dict[str, Any] = field(default_factory=dict)
-
-    def at(self, site: str) -> "FakeAgent":
-        del site
-        return self
-
-    def claim(self, name: str) -> WriterState:
-        del name
-        self.epoch += 1
-        return WriterState(self.epoch, 0, self.frontier, self.attributes)
-
-    def info(self, name: str) -> StreamInfo:
-        return StreamInfo(name, [], 0, 0, self.frontier, self.epoch, self.attributes, 0, None)
-
-    def seek(self, name: str, time: int) -> int:
-        del name, time
-        return 0
-
-    def advance(
-        self, name: str, epoch: int, *, frontier: int | None = None, attributes: dict[str, Any]
-    ) -> WriterState:
-        del name
-        if epoch < self.epoch:
-            raise FencedError(f"epoch {self.epoch} owns the stream")
-        self.frontier = max(self.frontier, -1 if frontier is None else frontier)
-        self.attributes |= attributes
-        return WriterState(epoch, 0, self.frontier, self.attributes)
-
-
-@dataclass(eq=False)
-class FakeQuery:
-    """A query whose progress the test sets."""
-
-    fragment: Partial
-    lease: QueryLease
-    frontier: int = 0
-    failure: QueryFailure | None = None
-    stops: int = 0
-    stop_error: Exception | None = None
-    begun: bool = True
-    decided: int = 0
-    counts: Counts = field(default_factory=lambda: Counts(batches=1))
-
-    def observe(self) -> None:
-        pass
-
-    def read_to(self, frontier: int | None = None) -> Any:
-        return frontier
-
-    @property
-    def stopped(self) -> bool:
-        return self.stops > 0
-
-    def stop(self) -> None:
-        self.stops += 1
-        self.lease.delete()
-        if self.stop_error is not None:
-            raise self.stop_error
-
-
-@dataclass
-class FakeLibrary:
-    """A streaming library that only records its queries."""
-
-    queries: list[FakeQuery] = field(default_factory=list)
-    support: Mapping[str, str | None] = field(default_factory=dict)
-    start_error: Exception | None = None
-
-    def is_alive(self) -> bool:
-        return True
-
-    def adopt_thread(self) -> None:
-        pass
-
-    def set_salience(self, salience: int | None) -> None:
-        del salience
-
-    def failure_of(self, error: Exception) -> QueryFailure:
-        return QueryFailure(str(error), is_fenced="fenced" in str(error))
-
-    def operator_failures(self) -> Mapping[str, OperatorFailure]:
-        return {}
-
-    def run_partial(
-        self, fragment: Partial, after: int, start: int, lease: QueryLease
-    ) -> FakeQuery:
-        del after, start
-        if self.start_error is not None:
-            raise self.start_error
-        self.queries.append(FakeQuery(fragment, lease))
-        return self.queries[-1]
-
-
-@dataclass
-class RunnerScene:
-    """A runner with its library and its agent."""
-
-    library: FakeLibrary
-    agent: FakeAgent
-    runner: FragmentRunner
-
-    def state(self) -> RunnerState:
-        return self.runner._progress.state
-
-    def reaches(self, state: RunnerState) -> None:
-        eventually(lambda: self.state() is state, timeout=10, what=state.name)
-
-    def stops(self, query: FakeQuery) -> None:
-        # The state changes before the queries that it ends are stopped.
-        eventually(lambda: query.stopped, timeout=10, what="the end of the query")
-
-    def has_queries(self, number: int) -> None:
-        eventually(lambda: len(self.library.queries) == number, timeout=10, what="queries")
-
-
 @pytest.fixture
 def scene() -> Iterator[RunnerScene]:
-    with _scene() as scene:
+    with running_scene() as scene:
         yield scene
-
-
-@contextmanager
-def _scene(
-    frontier: int = -1, has_memory: Callable[[], bool] = lambda: True
-) -> Iterator[RunnerScene]:
-    fake_library, fake_agent = FakeLibrary(), FakeAgent(frontier=frontier, attributes={"begin": 0})
-    library, agent = cast("StreamingLibrary", fake_library), cast("AgentClient", fake_agent)
-    runner = FragmentRunner(library, agent, FIRST, StartSlot(has_memory))
-    runner.start()
-    try:
-        yield RunnerScene(fake_library, fake_agent, runner)
-    finally:
-        runner.stop()
-
-
-def _run(scene: RunnerScene) -> FakeQuery:
-    scene.reaches(RunnerState.STARTING)
-    scene.library.queries[-1].frontier = 1000
-    scene.reaches(RunnerState.RUNNING)
-    return scene.library.queries[-1]
 
 
 def test_new_version_waits_for_memory_beside_the_running_version() -> None:
     has_memory = [False]
-    with _scene(has_memory=lambda: has_memory[0]) as scene:
-        query = _run(scene)
+    with running_scene(has_memory=lambda: has_memory[0]) as scene:
+        query = run_first_query(scene)
         scene.runner.accept(SECOND)
         eventually(lambda: scene.runner.status().fingerprint == SECOND.fingerprint)
         query.frontier = 2000
@@ -208,7 +59,7 @@ def test_first_query_runs_once_it_has_caught_up(scene: RunnerScene) -> None:
     scene.reaches(RunnerState.STARTING)
     assert scene.runner.status().state == "starting"
     assert scene.runner.done is None
-    query = _run(scene)
+    query = run_first_query(scene)
     eventually(lambda: scene.runner.status().frontier == 1000, timeout=10, what="the frontier")
     assert scene.runner.status().state == "running"
     assert scene.agent.attributes["read"] == {"raw": 1000 - FIRST.lookback_ms}
@@ -218,22 +69,61 @@ def test_first_query_runs_once_it_has_caught_up(scene: RunnerScene) -> None:
 
 
 def test_changed_fragment_is_handed_over_when_its_query_has_caught_up(scene: RunnerScene) -> None:
-    first = _run(scene)
+    first = run_first_query(scene)
     scene.runner.accept(SECOND)
     assert scene.runner.status().fingerprint == SECOND.fingerprint
     scene.reaches(RunnerState.HANDING_OVER)
     assert scene.runner.status().active == FIRST.fingerprint
     assert scene.runner.status().queries == 2
     assert not first.stopped
-    scene.library.queries[1].frontier = 1000
+    scene.library.queries[1].frontier = 2000
     scene.reaches(RunnerState.RUNNING)
     assert scene.runner.status().active == SECOND.fingerprint
     scene.stops(first)
     assert scene.runner.status().batches == 2
 
 
+def test_query_starts_and_takes_over_without_waiting_for_the_usual_observation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(runner_state, "_OBSERVE_PERIOD_S", 60.0)
+    with running_scene() as scene:
+        run_first_query(scene)
+        scene.runner.accept(SECOND)
+        scene.reaches(RunnerState.HANDING_OVER)
+        scene.library.queries[1].frontier = 2000
+        scene.reaches(RunnerState.RUNNING)
+
+
+def test_candidate_that_fails_at_its_first_tick_never_takes_over(scene: RunnerScene) -> None:
+    first = run_first_query(scene)
+    scene.runner.accept(SECOND)
+    scene.has_queries(2)
+    candidate = scene.library.queries[1]
+    candidate.frontier = 1000
+    observed = candidate.observations
+    eventually(lambda: candidate.observations >= observed + 3, what="decisions of the runner")
+    candidate.failure = QueryFailure("no such measure")
+    scene.has_queries(3)
+    assert not first.stopped
+    assert scene.runner.status().active == FIRST.fingerprint
+
+
+def test_candidate_takes_over_without_a_tick_after_its_trial(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(runner, "_TRIAL_S", 0.0)
+    with running_scene() as scene:
+        first = run_first_query(scene)
+        scene.runner.accept(SECOND)
+        scene.has_queries(2)
+        scene.library.queries[1].frontier = 1000
+        scene.stops(first)
+        assert scene.runner.status().active == SECOND.fingerprint
+
+
 def test_outdated_candidate_that_does_not_catch_up_is_abandoned(scene: RunnerScene) -> None:
-    first = _run(scene)
+    first = run_first_query(scene)
     scene.runner.accept(SECOND)
     scene.has_queries(2)
     scene.runner.accept(THIRD)
@@ -244,7 +134,7 @@ def test_outdated_candidate_that_does_not_catch_up_is_abandoned(scene: RunnerSce
 
 
 def test_candidate_ends_if_the_active_version_is_accepted_again(scene: RunnerScene) -> None:
-    first = _run(scene)
+    first = run_first_query(scene)
     scene.runner.accept(SECOND)
     scene.has_queries(2)
     scene.runner.accept(FIRST)
@@ -255,7 +145,7 @@ def test_candidate_ends_if_the_active_version_is_accepted_again(scene: RunnerSce
 
 
 def test_failed_candidate_is_retried_while_the_active_query_goes_on(scene: RunnerScene) -> None:
-    first = _run(scene)
+    first = run_first_query(scene)
     scene.runner.accept(SECOND)
     scene.reaches(RunnerState.HANDING_OVER)
     assert (scene.runner.status().error, scene.runner.status().error_since) == (None, None)
@@ -277,7 +167,7 @@ def test_failed_candidate_is_retried_while_the_active_query_goes_on(scene: Runne
 def test_failure_is_logged_in_the_one_line_of_the_status_and_its_trace_for_debugging(
     scene: RunnerScene,
 ) -> None:
-    query = _run(scene)
+    query = run_first_query(scene)
     trace = "Traceback (most recent call last):\n  at Spark\nMemoryError: no memory"
     with capture_logs() as logs:
         query.failure = QueryFailure(trace, summary="MemoryError: no memory")
@@ -292,7 +182,7 @@ def test_failure_is_logged_in_the_one_line_of_the_status_and_its_trace_for_debug
 
 
 def test_failed_stop_is_logged_in_one_line(scene: RunnerScene) -> None:
-    query = _run(scene)
+    query = run_first_query(scene)
     query.stop_error = RuntimeError("no answer\n  at Spark")
     with capture_logs() as logs:
         scene.runner.set_load(LoadStatus(shed_since=5))
@@ -305,7 +195,7 @@ def test_failed_stop_is_logged_in_one_line(scene: RunnerScene) -> None:
 
 
 def test_failed_active_query_leaves_the_candidate_which_decides(scene: RunnerScene) -> None:
-    first = _run(scene)
+    first = run_first_query(scene)
     scene.runner.accept(SECOND)
     scene.reaches(RunnerState.HANDING_OVER)
     first.failure = QueryFailure("lost")
@@ -317,7 +207,7 @@ def test_failed_active_query_leaves_the_candidate_which_decides(scene: RunnerSce
 
 
 def test_fenced_fragment_rests_until_it_is_accepted_anew(scene: RunnerScene) -> None:
-    query = _run(scene)
+    query = run_first_query(scene)
     scene.agent.claim("panes")
     query.frontier = 2000
     scene.reaches(RunnerState.FENCED)
@@ -326,12 +216,12 @@ def test_fenced_fragment_rests_until_it_is_accepted_anew(scene: RunnerScene) -> 
     assert scene.runner.status().error == "epoch 2 owns the stream"
     scene.runner.accept(FIRST)
     assert scene.runner.status().state != "fenced"
-    _run(scene)
+    run_first_query(scene)
     assert scene.agent.epoch == 3
 
 
 def test_fence_that_the_engine_reports_stops_all_queries(scene: RunnerScene) -> None:
-    first = _run(scene)
+    first = run_first_query(scene)
     scene.runner.accept(SECOND)
     scene.reaches(RunnerState.HANDING_OVER)
     scene.library.queries[1].failure = QueryFailure("refused", is_fenced=True)
@@ -341,7 +231,7 @@ def test_fence_that_the_engine_reports_stops_all_queries(scene: RunnerScene) -> 
 
 
 def test_shed_fragment_has_no_query_until_it_is_resumed(scene: RunnerScene) -> None:
-    query = _run(scene)
+    query = run_first_query(scene)
     eventually(lambda: scene.runner.status().frontier == 1000, timeout=10, what="the frontier")
     scene.runner.set_load(LoadStatus(shed_since=5))
     scene.reaches(RunnerState.SHED)
@@ -355,14 +245,14 @@ def test_shed_fragment_has_no_query_until_it_is_resumed(scene: RunnerScene) -> N
 
 
 def test_text_of_a_fence_without_its_marker_is_an_ordinary_failure(scene: RunnerScene) -> None:
-    query = _run(scene)
+    query = run_first_query(scene)
     query.failure = QueryFailure("a log line about FencedError")
     scene.has_queries(2)
     scene.reaches(RunnerState.STARTING)
 
 
 def test_stop_ends_both_queries_though_the_first_raises(scene: RunnerScene) -> None:
-    first = _run(scene)
+    first = run_first_query(scene)
     scene.runner.accept(SECOND)
     scene.reaches(RunnerState.HANDING_OVER)
     first.stop_error = RuntimeError("the engine does not answer")
@@ -372,7 +262,7 @@ def test_stop_ends_both_queries_though_the_first_raises(scene: RunnerScene) -> N
 
 
 def test_fence_rests_the_fragment_though_the_query_cannot_be_stopped(scene: RunnerScene) -> None:
-    query = _run(scene)
+    query = run_first_query(scene)
     query.stop_error = RuntimeError("the engine does not answer")
     query.failure = QueryFailure("refused", is_fenced=True)
     scene.reaches(RunnerState.FENCED)
@@ -382,7 +272,7 @@ def test_fence_rests_the_fragment_though_the_query_cannot_be_stopped(scene: Runn
 
 
 def test_fence_that_a_start_raises_rests_the_fragment(scene: RunnerScene) -> None:
-    _run(scene)
+    run_first_query(scene)
     scene.library.start_error = RuntimeError("fenced")
     scene.runner.accept(SECOND)
     scene.reaches(RunnerState.FENCED)
@@ -390,7 +280,7 @@ def test_fence_that_a_start_raises_rests_the_fragment(scene: RunnerScene) -> Non
 
 
 def test_fence_that_a_stop_raises_rests_the_fragment(scene: RunnerScene) -> None:
-    first = _run(scene)
+    first = run_first_query(scene)
     scene.runner.accept(SECOND)
     scene.reaches(RunnerState.HANDING_OVER)
     first.stop_error = RuntimeError("fenced")
@@ -400,7 +290,7 @@ def test_fence_that_a_stop_raises_rests_the_fragment(scene: RunnerScene) -> None
 
 
 def test_query_whose_stop_raises_is_stopped_again_until_it_ends(scene: RunnerScene) -> None:
-    first = _run(scene)
+    first = run_first_query(scene)
     first.stop_error = RuntimeError("the engine does not answer")
     scene.runner.accept(SECOND)
     scene.reaches(RunnerState.HANDING_OVER)
@@ -416,14 +306,14 @@ def test_query_whose_stop_raises_is_stopped_again_until_it_ends(scene: RunnerSce
 
 
 def test_stopped_runner_stops_a_query_again_whose_stop_raises(scene: RunnerScene) -> None:
-    query = _run(scene)
+    query = run_first_query(scene)
     query.stop_error = RuntimeError("the engine does not answer")
     scene.runner.stop()
     assert query.stops > 1
 
 
 def test_query_that_finds_results_claims_the_target_when_it_has_caught_up() -> None:
-    with _scene(frontier=5000) as scene:
+    with running_scene(frontier=5000) as scene:
         scene.has_queries(1)
         (query,) = scene.library.queries
         # Another worker writes results meanwhile.
@@ -439,7 +329,7 @@ def test_query_that_finds_results_claims_the_target_when_it_has_caught_up() -> N
 
 
 def test_query_that_requests_epochs_receives_them_and_runs_once_it_has_caught_up() -> None:
-    with _scene(frontier=5000) as scene:
+    with running_scene(frontier=5000) as scene:
         scene.has_queries(1)
         (query,) = scene.library.queries
         query.lease.request()
@@ -450,7 +340,7 @@ def test_query_that_requests_epochs_receives_them_and_runs_once_it_has_caught_up
 
 
 def test_failed_query_without_epochs_leaves_the_target_to_its_writer() -> None:
-    with _scene(frontier=5000) as scene:
+    with running_scene(frontier=5000) as scene:
         scene.has_queries(1)
         scene.library.queries[0].failure = QueryFailure("lost")
         scene.has_queries(2)
@@ -458,7 +348,7 @@ def test_failed_query_without_epochs_leaves_the_target_to_its_writer() -> None:
 
 
 def test_second_query_of_a_runner_has_the_epochs_of_the_first(scene: RunnerScene) -> None:
-    _run(scene)
+    run_first_query(scene)
     scene.runner.accept(SECOND)
     scene.has_queries(2)
     assert scene.library.queries[1].lease.epochs == {"panes": 1}

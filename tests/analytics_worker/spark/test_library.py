@@ -41,7 +41,8 @@ QUERIES = """
     l = COMPUTE rack WHEN x > 0 EVERY 4 s;
     m = COMPUTE trimmed_mean[0.25](x) + gap(x, y) EVERY 4 s;
     n = COMPUTE trimmed_mean(AVG(x) BY entityID) EVERY 4 s;
-    o = COMPUTE trimmed_mean(x, 2 s)
+    o = COMPUTE trimmed_mean(x, 2 s);
+    p = COMPUTE MEDIAN(AVG(x), 8 s) EVERY 4 s
 """
 ROWS = [
     Row(
@@ -93,7 +94,7 @@ def test_supported_operators_run_and_equal_composition(spark: SparkSession, plan
         lower(frame, Computation(plan=unknown, after=after, report_failure=reporter)).toArrow()
     )
     expected = values_of(compose(windows_of(points(ROWS), plan), plan, StateTable()))
-    assert {uid for uid, _, _ in expected} == set("abcdefghijklmno")
+    assert {uid for uid, _, _ in expected} == set("abcdefghijklmnop")
     (lacking,) = found.keys() - expected.keys()
     assert lacking[0] == "unknown"
     assert found.pop(lacking) == (None, None)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from analytics.plan.fragments import StreamLocation
-from analytics_enabler.semantics import check
+from analytics_enabler.semantics import Checked, check
 from analytics_worker.evaluate.composition import compose
 from analytics_worker.panes.routing import metrics_needed, route
 from analytics_worker.panes.stream_points import to_points
@@ -21,7 +21,7 @@ from mistbow.client.agent import AgentClient
 from mistbow.streams.schemas import STATES
 from tests.analytics_worker.spark.test_lowering import NO_SHRINKING
 from tests.oracle import feeds
-from tests.oracle.data import METRICS, Series, Stream, streams
+from tests.oracle.data import ATTRIBUTES, METRICS, Series, Stream, streams
 from tests.oracle.queries import texts
 from tests.oracle.spark import Breaks, Streamed, in_a_batch
 from tests.oracle.trials import Trial, answers_of, cases_of, differences, plans_of, rename_metrics
@@ -58,8 +58,12 @@ def _drawn(trials: int, accepted: st.SearchStrategy[str]) -> list[Trial]:
     return found
 
 
+def _checked(text: str) -> Checked:
+    return check(text, frozenset(METRICS), attributes=ATTRIBUTES)
+
+
 def _accepted(*, grouped: bool) -> st.SearchStrategy[str]:
-    return texts(grouped=grouped).filter(lambda text: check(text, frozenset(METRICS)).ok)
+    return texts(grouped=grouped).filter(lambda text: _checked(text).ok)
 
 
 @pytest.mark.parametrize(

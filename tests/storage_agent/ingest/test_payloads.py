@@ -35,6 +35,12 @@ def test_number_is_value_of_now() -> None:
     assert not found.timed
 
 
+@pytest.mark.parametrize(("payload", "value"), [('"21.5"', 21.5), ('"-7"', -7), ('"+Inf"', "+Inf")])
+def test_text_that_is_a_number_is_value_of_now(payload: str, value: Any) -> None:
+    point = {"entityID": "oven", "metricID": "heat", "val": value, "timestamp": NOW}
+    assert fields_of(read("sensors/oven/heat", payload)) == [point]
+
+
 def test_object_has_fields_of_point() -> None:
     payload = '{"val": 1, "timestamp": 5, "units": "C", "entityID": "e", "labels": {"a": 1}}'
     found = read("plant/line-1/ignored/heat", payload)

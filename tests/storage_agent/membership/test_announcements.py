@@ -220,7 +220,9 @@ def test_of_two_sites_that_meet_the_first_one_keeps_the_name(places: list[AgentS
             # The worker at b may be accepted before b has the facts of a.
             eventually(lambda: not is_refused(at_a, first) and is_refused(at_b, second))
             eventually(lambda: not is_refused(at_a, first) and site_of(at_b, "b").workers == ())
-            assert site_of(at_a, "a").workers == (first,)
+            # On a busy machine, the worker may have been silent for longer than usual meanwhile.
+            [worker] = site_of(at_a, "a").workers
+            assert msgspec.structs.replace(worker, reliability=1.0, suspected=False) == first
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,8 @@ pytestmark = [
 ]
 
 SLOW_S = 10.0
+MAX_ABSENCE_S = 15.0
+"""The time for which a healthy site may be missing, whatever the links of others do."""
 _MOUNTED = 'mount --bind "$0" /etc/resolv.conf && exec "$@"'
 
 
@@ -87,6 +89,34 @@ def test_site_returns_soon_while_other_names_are_slow(fog: NamedFog) -> None:
         fog.shape("a", Shape())
         eventually(lambda: "a" in fog.reached("b"), timeout=10, what="b reaches a again")
         eventually(lambda: "b" in fog.reached("a"), timeout=10, what="a reaches b again")
+
+
+@pytest.mark.parametrize(
+    "seconds",
+    [
+        pytest.param(2 * SLOW_S, id="short"),
+        pytest.param(300, marks=[pytest.mark.soak, pytest.mark.timeout(600)], id="long"),
+    ],
+)
+def test_healthy_sites_stay_reachable_while_one_of_three_links_is_cut(
+    fog: NamedFog, seconds: float
+) -> None:
+    eventually(lambda: fog.reached("b") == {"a", "b", "c"}, timeout=60, what="b reaches all")
+    fog.shape("a", Shape(loss=1.0))
+    eventually(lambda: "a" not in fog.reached("b"), what="b has noticed")
+    missing_since: dict[str, float] = {}
+    longest = 0.0
+    until = time.monotonic() + seconds
+    while (now := time.monotonic()) < until:
+        for site, other in (("b", "c"), ("c", "b")):
+            if other in fog.reached(site):
+                missing_since.pop(site, None)
+            else:
+                longest = max(longest, now - missing_since.setdefault(site, now))
+    fog.shape("a", Shape())
+    eventually(lambda: fog.reached("b") == {"a", "b", "c"}, timeout=60, what="b reaches all again")
+    print(f"longest absence of a healthy site: {longest:.1f} s")
+    assert longest <= MAX_ABSENCE_S
 
 
 def test_unreachable_site_is_reported_with_its_unresolved_name(fog: NamedFog) -> None:

@@ -233,3 +233,27 @@ def test_assignment_away_from_the_data_is_valid_only_if_they_can_be_read_there()
     assert violations(Decision(placement), (remote(),), fog) == []
     strict = violations(Decision(placement), (remote(readable=False),), fog)
     assert strict == ["q/at-far on cloud1: the task's data is at far"]
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_after_a_loss_only_the_lost_tasks_move(name: str) -> None:
+    job = build.job(
+        "q",
+        build.task("data", "edge", cores=0.5),
+        build.task("one", cores=0.1),
+        build.task("two", cores=0.1),
+        streams="data>one one>two",
+        sink="edge",
+    )
+    # The task "two" would have a much shorter path on the node "near".
+    fog = build.fog(
+        *(build.node(node) for node in ("edge", "far", "near")),
+        links={("edge", "far"): 500, ("edge", "near"): 1},
+    )
+    before = build.placed(q_data="edge", q_one="lost", q_two="far")
+    after = decide(name, (job,), fog, before).placement
+    assert violations(Decision(after), (job,), fog) == []
+    assert after.by_task["q", "two"][0].node == "far"
+    if name != "fair":
+        later = decide(name, (job,), fog, after).placement
+        assert later.by_task["q", "two"][0].node != "far"

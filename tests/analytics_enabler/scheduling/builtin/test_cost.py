@@ -1,5 +1,6 @@
 """``cost``: the shortest path that a job can afford, at present prices."""
 
+import msgspec
 import pytest
 
 from analytics_enabler.scheduling.builtin.cost import Cost
@@ -48,6 +49,13 @@ def test_job_leaves_a_node_whose_price_rises_above_the_cap() -> None:
     current = build.placed(q_data="edge", q_merge="near")
     assert merge_of(decide(fog(price_near=0.9), job(cap=24), current)) == "near"
     assert merge_of(decide(fog(price_near=1.1), job(cap=24), current)) == "far"
+
+
+def test_job_that_moved_recently_leaves_a_node_that_is_too_dear() -> None:
+    current = build.placed(q_data="edge", q_merge="near")
+    stays = msgspec.structs.replace(job(cap=24), stays=True)
+    assert merge_of(decide(fog(price_near=0.9), stays, current)) == "near"
+    assert merge_of(decide(fog(price_near=1.1), stays, current)) == "far"
 
 
 def test_job_that_no_placement_can_afford_is_refused() -> None:

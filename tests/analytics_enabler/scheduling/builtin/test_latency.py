@@ -1,6 +1,7 @@
 import time
 
 import msgspec
+import numpy as np
 import pytest
 
 from analytics_enabler.scheduling.builtin.fair import Fair
@@ -10,6 +11,8 @@ from analytics_enabler.scheduling.model.jobs import Job, Placement, critical_pat
 from analytics_enabler.scheduling.model.snapshot import Fog
 from analytics_enabler.scheduling.sandbox.guard import LIMIT_S
 from analytics_enabler.scheduling.sandbox.validation import violations
+from analytics_enabler.simulation.topology import generated_tiers
+from analytics_enabler.simulation.workload import simulated_jobs
 from mistbow.errors import InvalidRequestError
 from tests.analytics_enabler.scheduling import build
 
@@ -175,3 +178,16 @@ def test_large_job_gets_good_placement_in_time(sites: int) -> None:
     farthest = sites // 2 * 10
     assert critical_path_ms(job, decision.placement, fog) == farthest
     assert critical_path_ms(job, fair.placement, fog) > farthest
+
+
+def test_many_jobs_on_many_nodes_are_placed_in_time() -> None:
+    places, work = (np.random.default_rng([1, part]) for part in range(2))
+    topology = generated_tiers(1000, places)
+    fog = Fog(topology.nodes, topology.links)
+    fog.latency_ms("cloud", "cloud")  # the paths between all sites are not part of the measurement
+    jobs = simulated_jobs(topology, 530, "latency", work)
+    assert sum(len(job.tasks) for job in jobs) > 780
+    begin = time.process_time()
+    decision = decide(fog, *jobs)
+    assert time.process_time() - begin < 2
+    assert violations(decision, jobs, fog) == []

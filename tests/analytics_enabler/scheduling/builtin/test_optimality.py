@@ -14,11 +14,11 @@ from analytics_enabler.scheduling.builtin.energy import Energy, limit_by_batteri
 from analytics_enabler.scheduling.builtin.fair import Fair
 from analytics_enabler.scheduling.builtin.latency import Latency
 from analytics_enabler.scheduling.builtin.quality import Quality, checked_share
-from analytics_enabler.scheduling.cost_model import cost_per_hour
 from analytics_enabler.scheduling.interface import Scheduler
 from analytics_enabler.scheduling.model.constraints import HOUR_MS, CostCap
 from analytics_enabler.scheduling.model.jobs import Job, Placement, critical_path_ms
 from analytics_enabler.scheduling.model.snapshot import Fog
+from analytics_enabler.scheduling.prices import cost_per_hour
 from analytics_enabler.scheduling.sandbox.validation import violations
 from tests.analytics_enabler.scheduling.instances import (
     BruteForce,

@@ -2,11 +2,10 @@
 
 import pytest
 
-from analytics_enabler.scheduling.builtin.job_model import NOWHERE, JobModel
+from analytics_enabler.scheduling.builtin.job_model import NOWHERE, JobModel, no_amounts
 from analytics_enabler.scheduling.builtin.nodes_table import NodesTable
 from analytics_enabler.scheduling.builtin.quality import (
     Quality,
-    _nothing,
     checked_share,
     spring_relaxation,
 )
@@ -99,7 +98,7 @@ def test_spring_relaxation_places_operators_between_their_neighbours() -> None:
         "q", build.task("data", "a"), build.task("merge"), streams="data>merge", sink="b"
     )
     table = NodesTable(fog, [job])
-    model = JobModel(job, table, _nothing(table), {})
+    model = JobModel(job, table, no_amounts(table), {})
     nodes = spring_relaxation(model, [NOWHERE, NOWHERE])
     assert nodes is not None
     assert [table.names[node] for node in nodes] == ["a", "middle"]

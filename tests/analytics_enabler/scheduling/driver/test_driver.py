@@ -23,7 +23,7 @@ from analytics_enabler.scheduling.driver.traffic import (
     PANE_BYTES,
     estimate_pane_bytes,
 )
-from analytics_enabler.scheduling.model.snapshot import Battery, Fog
+from analytics_enabler.scheduling.model.snapshot import Battery, Fog, SourceQuality
 from mistbow.fabric import Battery as AnnouncedBattery
 from mistbow.fabric import Fabric, Position, Power, Site, SiteLink, Worker
 from tests.analytics_enabler.scheduling import build
@@ -84,6 +84,11 @@ def test_memory_of_other_domains_is_not_free() -> None:
     assert (one.memory_free_mb, other.memory_free_mb) == (1024.0, 664.0)
     [full] = fog_of(FABRIC, dead={"w1", "w3"}, others_mb={"w2": 9000.0}).nodes
     assert full.memory_free_mb == 0
+
+
+def test_snapshot_has_measured_timeliness_of_sites() -> None:
+    fog = fog_of(FABRIC, sources=[SourceQuality(site="edge", timeliness=0.9)])
+    assert fog.sources == (SourceQuality(site="edge", timeliness=0.9),)
 
 
 def test_snapshot_has_loss_and_bandwidth_of_links() -> None:
@@ -306,3 +311,48 @@ async def test_moved_job_stays_unless_its_node_is_lost() -> None:
     lost = beside(10, 60)
     without_a = msgspec.structs.replace(lost, nodes=(lost.nodes[0], lost.nodes[2]))
     assert await merge_after(2_000 + MIN_STAY_MS, without_a) == "b"
+
+
+@pytest.mark.usefixtures("processes")
+async def test_job_of_a_lost_node_does_not_move_back_at_once() -> None:
+    now = Now()
+    placement_driver = PlacementDriver(now)
+    job = build.job("q", build.task("data", "edge"), build.task("merge"), streams="data>merge",
+        sink="edge", scheduler="latency")  # fmt: skip
+    near_a = beside(10, 60)
+    without_a = msgspec.structs.replace(near_a, nodes=(near_a.nodes[0], near_a.nodes[2]))
+    places: NodesByJob = {}
+    found = []
+    for now.ms, fog in (
+        (0, near_a),
+        (1_000, without_a),
+        (2_000, near_a),
+        (1_000 + MIN_STAY_MS, near_a),
+    ):
+        places = await placement_driver.place([job], fog, places)
+        found.append(places["q"]["merge"])
+    assert found == ["a", "b", "b", "a"]
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize("scheduler", ["fair", "latency", "energy", "cost", "quality"])
+async def test_reader_of_a_lost_worker_s_site_does_not_move_home_at_once(scheduler: str) -> None:
+    now = Now()
+    placement_driver = PlacementDriver(now)
+    data = build.task("data", "edge", remotely_readable=True)
+    merge = build.task("merge")
+    job = build.job("q", data, merge, streams="data>merge", sink="cloud", scheduler=scheduler)
+    cloud, edge = build.node("c", site="cloud"), build.node("e", site="edge")
+    links = {("cloud", "edge"): 10.0}
+    complete, without = build.fog(cloud, edge, links=links), build.fog(cloud, links=links)
+    places: NodesByJob = {}
+    found = []
+    for now.ms, fog in (
+        (0, complete),
+        (1_000, without),
+        (2_000, complete),
+        (1_000 + MIN_STAY_MS, complete),
+    ):
+        places = await placement_driver.place([job], fog, places)
+        found.append(places["q"]["data"])
+    assert found == ["e", "c", "c", "e"]

@@ -30,6 +30,21 @@ def test_node_with_links_is_reached_by_them() -> None:
     assert fog.latency_ms("server", "edge") == 0
 
 
+def test_attached_nodes_have_the_paths_of_their_links() -> None:
+    city = build.city()
+    nodes = (*city.nodes, build.node("car"), build.node("bus"))
+    attached = Fog(nodes, city.links).with_attached({"car": ("edge1", 3.0), "bus": ("cloud", 4.0)})
+    links = (*city.links, *build.link("car", "edge1", 3.0), *build.link("bus", "cloud", 4.0))
+    names = [*(node.name for node in nodes), "edge1", "cloud"]
+    linked = Fog(nodes, links)
+    assert (
+        attached.latencies_ms(names, names).tolist() == linked.latencies_ms(names, names).tolist()
+    )
+    assert {(each.source, each.target, each.latency_ms) for each in attached.links} == {
+        (each.source, each.target, each.latency_ms) for each in links
+    }
+
+
 def test_name_of_site_and_node_means_site() -> None:
     fog = build.fog(build.node("e", "e"), build.node("f", "e"), links={("e", "cloud"): 9})
     assert fog.latency_ms("e", "f") == 0

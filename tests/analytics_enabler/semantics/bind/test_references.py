@@ -2,7 +2,7 @@
 
 import pytest
 
-from analytics_enabler.plan_text import insight_text
+from analytics.plan.text import insight_text
 from analytics_enabler.semantics import Definition, check
 from tests.analytics_enabler.support import definition, definitions
 
@@ -106,7 +106,7 @@ ERRORS = [
     (
         "AVG(x, 7 s) + INSIGHT long",
         "at points, its window of 1 DAY is evaluated in steps",
-        "EVERY 5 MIN",
+        "EVERY 10 SEC",
     ),
     ("x + INSIGHT part", "`part` is computed from samples", "Add an EVERY"),
     ("INSIGHT now BY region EVERY 5 s", "the values here are not by region", "from BY"),

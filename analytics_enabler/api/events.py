@@ -1,0 +1,142 @@
+"""The route of live events: results, states, the fog and decisions in one stream for a page."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Header, Query
+from fastapi.responses import StreamingResponse
+
+from analytics_enabler.live.events import CursorClock, EventQueue, encode_json
+from analytics_enabler.live.result_hub import ResultHub, ResultSubscriber
+from analytics_enabler.live.topic_hub import TopicHub
+from analytics_enabler.live.topics import topic_names
+from analytics_enabler.results.follower_limit import FollowerLimit
+from mistbow import __version__
+from mistbow.auth.callers import Caller, current_caller
+from mistbow.auth.rules import requires
+from mistbow.errors import ForbiddenError, InvalidRequestError, MistbowError, NotFoundError
+
+PING_S = 15.0
+MAX_FOLLOWED = 50
+"""The maximum number of insights or deployments that one stream follows."""
+
+_MAX_CURSOR = 253_402_300_799_999
+
+
+def events_router(
+    results: ResultHub, hub: TopicHub, limit: FollowerLimit, clock: CursorClock
+) -> APIRouter:
+    """Return the route ``/api/events``."""
+    router = APIRouter(prefix="/api", tags=["events"])
+
+    @router.get("/events", response_class=StreamingResponse, dependencies=[Depends(limit.follower)])
+    @requires("read")
+    async def events(
+        topics: Annotated[
+            str, Query(description="The topics: states, fog, decisions; separated by commas.")
+        ] = "",
+        insights: Annotated[
+            str,
+            Query(description="Deployments (ID) or insights (ID/NAME), separated by commas."),
+        ] = "",
+        after: Annotated[
+            int | None,
+            Query(ge=0, le=_MAX_CURSOR, description="The id of the last event, to resume."),
+        ] = None,
+        last_event_id: Annotated[str | None, Header()] = None,
+    ) -> StreamingResponse:
+        """Send live events in one stream: results of insights, and changes of the topics.
+
+        A topic begins with its present view. To resume, send the id of the last event as
+        `Last-Event-ID` or as `after`: no result is missed, and some results may be repeated. The
+        results of an insight that the caller may not read, or that does not exist, are replaced by
+        an event `problem`.
+        """
+        chosen = _topics(hub, topics)
+        followed = list(dict.fromkeys(topic_names(insights)))
+        if len(followed) > MAX_FOLLOWED:
+            raise InvalidRequestError(
+                f"insights: {len(followed)} are more than the maximum of {MAX_FOLLOWED}",
+                hint="Name deployments instead of insights, or open a second stream.",
+            )
+        cursor = _cursor(last_event_id, after)
+        stream = _Stream(results, hub, clock, current_caller())
+        return StreamingResponse(
+            stream.events(chosen, followed, cursor),
+            media_type="text/event-stream",
+            headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+        )
+
+    return router
+
+
+def _topics(hub: TopicHub, text: str) -> list[str]:
+    chosen = list(dict.fromkeys(topic_names(text)))
+    unknown = [name for name in chosen if name not in hub.names]
+    if unknown:
+        raise InvalidRequestError(
+            f"topics: there is no topic {unknown[0][:50]!r}",
+            hint=f"The topics: {', '.join(hub.names)}.",
+        )
+    return chosen
+
+
+def _cursor(last_event_id: str | None, after: int | None) -> int | None:
+    if not last_event_id:
+        return after
+    if not (last_event_id.isascii() and last_event_id.isdecimal() and len(last_event_id) <= 15):
+        raise InvalidRequestError(
+            f"Last-Event-ID {last_event_id[:50]!r} is not the id of an event",
+            hint="Send the id of the last event received.",
+        )
+    return int(last_event_id)
+
+
+class _Stream:
+    """The events of one client."""
+
+    def __init__(
+        self, results: ResultHub, topics: TopicHub, clock: CursorClock, caller: Caller
+    ) -> None:
+        self._results = results
+        self._topics = topics
+        self._clock = clock
+        self._caller = caller
+        self._queue = EventQueue()
+        self._subscribers: list[ResultSubscriber] = []
+
+    async def events(
+        self, topics: list[str], insights: list[str], after: int | None
+    ) -> AsyncIterator[bytes]:
+        """Yield the encoded events until the client disconnects or is too slow."""
+        try:
+            hello = {"at": self._clock(), "version": __version__, "resumed": after is not None}
+            # Without an id: a client that disconnects now has not resumed yet.
+            yield b"retry: 2000\nevent: hello\ndata: " + _data(hello)
+            for name in insights:
+                await self._subscribe(name, after)
+            await self._topics.subscribe(self._queue, topics, after)
+            self._queue.release()
+            while (events := await self._queue.get(PING_S)) is not None:
+                yield events or b": ping\n\n"
+        finally:
+            self._topics.unsubscribe(self._queue)
+            for subscriber in self._subscribers:
+                self._results.unsubscribe(subscriber)
+
+    async def _subscribe(self, name: str, after: int | None) -> None:
+        deployment_id, _, insight = name.partition("/")
+        subscriber = ResultSubscriber(self._queue, insight or None, self._caller)
+        self._subscribers.append(subscriber)
+        try:
+            await self._results.subscribe(subscriber, deployment_id, after)
+        except (NotFoundError, ForbiddenError) as error:
+            self._report(deployment_id, error)
+
+    def _report(self, deployment_id: str, error: MistbowError) -> None:
+        problem = {"deployment_id": deployment_id, "message": error.message}
+        self._queue.put_first(encode_json("problem", problem, self._clock()))
+
+
+def _data(value: object) -> bytes:
+    return encode_json("", value, 0).partition(b"data: ")[2]

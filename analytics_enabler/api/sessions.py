@@ -1,0 +1,78 @@
+"""Routes by which a browser exchanges a token for a session, whose cookie pages cannot read."""
+
+from fastapi import APIRouter, Request, Response
+
+from analytics.session_models import Session
+from analytics_enabler.web.sessions import SESSION, SESSION_S, BrowserSessions, cookie_name
+from mistbow import __version__
+from mistbow.auth.callers import current_caller
+from mistbow.auth.rules import requires
+from mistbow.errors import InvalidRequestError
+
+_SCHEMES = ("bearer", "token")
+
+
+def sessions_router(sessions: BrowserSessions, domain: str, *, token_required: bool) -> APIRouter:
+    """Return the route ``/api/session``; ``token_required``: whether the service has a token."""
+    router = APIRouter(prefix="/api/session", tags=["sessions"])
+
+    def describe(expires_at: int | None) -> Session:
+        caller = current_caller()
+        return Session(
+            token_required=token_required,
+            name=caller.name,
+            scopes=sorted(caller.scopes),
+            entity_prefix=caller.entity_prefix,
+            signatures=None if caller.signatures is None else sorted(caller.signatures),
+            expires_at=expires_at,
+            domain=domain,
+            version=__version__,
+        )
+
+    def present(request: Request) -> Session:
+        session = sessions.find(request.scope.get(SESSION))
+        return describe(None if session is None else session.expires_at)
+
+    @router.post("")
+    @requires("read", by_entity=True)
+    async def begin(request: Request, response: Response) -> Session:
+        """Begin a session for the token of the request, and set its cookie.
+
+        The cookie is accepted in place of the token, at this enabler. Pages cannot read it, and
+        browsers do not send it for pages of other sites. A request with the cookie of a session
+        does not extend the session. Without a token at the enabler, no cookie is set.
+        """
+        if not token_required or SESSION in request.scope:
+            return present(request)
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() not in _SCHEMES:
+            raise InvalidRequestError(
+                "a session begins with a token", hint="Send 'Authorization: Bearer TOKEN'."
+            )
+        session_id, session = sessions.begin(token.strip())
+        response.set_cookie(
+            cookie_name(request.scope),
+            session_id,
+            max_age=SESSION_S,
+            path="/",
+            secure=request.url.scheme == "https",
+            httponly=True,
+            samesite="strict",
+        )
+        return describe(session.expires_at)
+
+    @router.get("")
+    @requires("read", by_entity=True)
+    async def show(request: Request) -> Session:
+        """Show the rights of the caller, and the end of the caller's session."""
+        return present(request)
+
+    @router.delete("", status_code=204)
+    @requires("read", by_entity=True)
+    async def end(request: Request, response: Response) -> None:
+        """End the session of the cookie; without a session, nothing changes."""
+        if SESSION in request.scope:
+            sessions.end(request.scope[SESSION])
+        response.delete_cookie(cookie_name(request.scope), path="/", samesite="strict")
+
+    return router

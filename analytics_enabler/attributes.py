@@ -1,0 +1,103 @@
+"""The attributes of recent points, for completions and for the search of metrics.
+
+A series has no attributes of its own, so a sample of the newest points of each site is read.
+"""
+
+import asyncio
+import json
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+
+from analytics_enabler.fabric_view import FabricView
+from mistbow.client.agent import AsyncAgentClient
+from mistbow.clock import Clock
+from mistbow.errors import MistbowError
+from mistbow.streams.schemas import RAW
+
+MAX_AGE_MS = 10_000
+SAMPLED_POSITIONS = 20_000
+"""The number of newest positions of a site's stream of points that are read at a time."""
+
+MAX_VALUES = 200
+"""The maximum number of values of an attribute that are remembered."""
+
+MAX_ATTRIBUTES = 2_000
+"""The maximum number of attributes, over all metrics, that are remembered."""
+
+PATIENCE_S = 2.0
+
+Attributes = Mapping[str, Collection[str]]
+"""Attribute -> values."""
+
+
+class RecentAttributes:
+    """The attributes of the newest points of all sites, read at most every ``MAX_AGE_MS``."""
+
+    def __init__(self, agent: AsyncAgentClient, fabric_view: FabricView, clock: Clock) -> None:
+        self._agent = agent
+        self._fabric_view = fabric_view
+        self._clock = clock
+        self._lock = asyncio.Lock()
+        self._read_at: int | None = None
+        self._by_metric: dict[str, dict[str, set[str]]] = {}
+
+    async def of(self, metric: str | None = None) -> Attributes:
+        """Return the attributes of a metric's points; None: of all points."""
+        await self._refresh()
+        if metric is not None:
+            return self._by_metric.get(metric, {})
+        merged: dict[str, set[str]] = defaultdict(set)
+        for attributes in self._by_metric.values():
+            for name, values in attributes.items():
+                merged[name] |= values
+        return merged
+
+    async def texts(self) -> dict[str, dict[str, frozenset[str]]]:
+        """Return metric -> attribute -> all its values; attributes with many values are omitted."""
+        await self._refresh()
+        return {
+            metric: {
+                name: frozenset(values)
+                for name, values in attributes.items()
+                if len(values) < MAX_VALUES
+            }
+            for metric, attributes in self._by_metric.items()
+        }
+
+    async def _refresh(self) -> None:
+        async with self._lock:
+            now = self._clock()
+            if self._read_at is None or now - self._read_at >= MAX_AGE_MS:
+                await self._read()
+                self._read_at = now
+
+    async def _read(self) -> None:
+        fabric = self._fabric_view.fabric
+        sites = [] if fabric is None else [each.name for each in fabric.sites if each.reachable]
+        for rows in await asyncio.gather(*(self._sample(site) for site in sites)):
+            for metric, attributes in rows:
+                self._add(metric, attributes)
+
+    async def _sample(self, site: str) -> set[tuple[str, str]]:
+        """Return (metric, attributes as JSON) of a site's newest points."""
+        agent = self._agent.at(site)
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                head = (await agent.info(RAW)).head
+                start = max(0, head - SAMPLED_POSITIONS)
+                columns = ["metric", "attributes"]
+                rows = await agent.read(RAW, start, head, columns=columns)
+        except (MistbowError, TimeoutError):
+            return set()
+        distinct = rows.table.select(columns).unify_dictionaries().combine_chunks()
+        texts = [distinct[name].cast("string") for name in columns]
+        return set(zip(*(each.to_pylist() for each in texts), strict=True))
+
+    def _add(self, metric: str, attributes: str) -> None:
+        known = self._by_metric.setdefault(metric, {})
+        for name, value in json.loads(attributes).items():
+            if name not in known and sum(map(len, self._by_metric.values())) >= MAX_ATTRIBUTES:
+                continue
+            values = known.setdefault(name, set())
+            if len(values) < MAX_VALUES:
+                values.add(value if isinstance(value, str) else json.dumps(value))

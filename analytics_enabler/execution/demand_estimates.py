@@ -1,0 +1,270 @@
+"""The demands of fragments: estimated by the cost model, and measured once the fragments run."""
+
+import asyncio
+import statistics
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+
+from analytics.plan.demand import demand_of
+from analytics.plan.fragments import Fragment, Merge
+from analytics.plan.status import FragmentStatus
+from analytics_enabler.catalogue import DataCatalogue, SeriesIndex
+from analytics_enabler.execution.planner import Planner
+from analytics_enabler.execution.point_rates import PointRates
+from analytics_enabler.execution.rate_meter import FragmentMeter, FragmentRates
+from analytics_enabler.execution.source_quality import SourceQualities
+from analytics_enabler.execution.worker_reconcilers import WorkerReconcilers
+from analytics_enabler.scheduling.cost_model.hysteresis import stable_cost
+from analytics_enabler.scheduling.cost_model.model import MIN_CHECKED, CostModel, Observation
+from analytics_enabler.scheduling.cost_model.work import SeriesRates, Work, work_of
+from analytics_enabler.scheduling.model.demands import FragmentCost
+from mistbow.runtime.periodic import PeriodicTask, Schedule
+
+PERIOD_S = 5.0
+"""The interval (s) at which the cost model learns."""
+
+MIN_SPAN_S = 45.0
+"""The time (s) after which the measurement of a fragment counts: its start takes more."""
+
+RATES_PERIOD_S = 30.0
+"""The interval (s) at which the series and their rates are measured."""
+
+MAX_FIRST_ESTIMATES = 200
+
+
+class DemandEstimates:
+    """Estimates fragments, and teaches the cost model by the workers' reports."""
+
+    def __init__(
+        self,
+        planner: Planner,
+        workers: WorkerReconcilers,
+        catalogue: DataCatalogue,
+        rates: PointRates,
+        qualities: SourceQualities,
+        on_change: Callable[[], None],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``on_change``: called when the demand of a fragment has changed."""
+        self._planner = planner
+        self._workers = workers
+        self._catalogue = catalogue
+        self._rates = rates
+        self._qualities = qualities
+        self._on_change = on_change
+        self._monotonic = monotonic
+        self._model = CostModel()
+        self._series = SeriesIndex()
+        self._series_rates: SeriesRates = {}
+        self._rates_at: float | None = None
+        self._sites: frozenset[str] = frozenset()
+        self._demands: dict[str, FragmentCost] = {}
+        self._checks: dict[tuple[str, str], tuple[int, float]] = {}
+        """(worker, fragment) -> the checked points so far, and the CPU time (s) of the checks."""
+        self._first: OrderedDict[str, FragmentCost] = OrderedDict()
+        self.version = 0
+        """The number of changes of demands."""
+        self.task = PeriodicTask(self.update, Schedule("demand_estimation", PERIOD_S))
+
+    @property
+    def is_calibrated(self) -> bool:
+        """Whether demands are estimates of the fragments, not constants."""
+        return self._model.is_calibrated
+
+    def demand(self, fragment: Fragment) -> FragmentCost:
+        """Return the demand of a fragment for the schedulers: measured, else estimated.
+
+        Until a worker is calibrated, the demand is the same for all fragments of a kind.
+        """
+        constant = demand_of(fragment)
+        if not self._model.is_calibrated:
+            return FragmentCost(cores=constant.cores, memory_mb=constant.memory_mb)
+        found = self.measured(fragment) or self.estimated(fragment)
+        # A fragment needs this memory again when it starts, whatever it uses later.
+        cost = FragmentCost(
+            cores=found.cores,
+            memory_mb=constant.memory_mb,
+            points_per_s=found.points_per_s,
+            bytes_per_s=found.bytes_per_s,
+            check_core_s=self.estimated(fragment).check_core_s,
+        )
+        return stable_cost(cost, self._demands.get(fragment.id))
+
+    def estimated(self, fragment: Fragment) -> FragmentCost:
+        """Return the estimate of the cost model, whether the fragment runs or not."""
+        worker = self._worker_of(fragment)
+        return self._model.estimate(fragment, self._work(fragment), worker)
+
+    def measured(self, fragment: Fragment) -> FragmentCost | None:
+        """Return what a fragment takes; None: it has not run on time for ``MIN_SPAN_S``.
+
+        A fragment that waits for data, or replays them, takes less or more than it needs.
+        """
+        found = self._rates_of(fragment)
+        return None if found is None else _cost(*found)
+
+    def measured_version(self, fragment_id: str) -> FragmentCost | None:
+        """Return what the running version of a fragment takes, whatever version is planned."""
+        for status, meter in self._meters(fragment_id):
+            rates = meter.rates(MIN_SPAN_S)
+            if rates is not None:
+                return _cost(status, rates)
+        return None
+
+    def _rates_of(self, fragment: Fragment) -> tuple[FragmentStatus, FragmentRates] | None:
+        for status, meter in self._meters(fragment.id):
+            rates = meter.rates(MIN_SPAN_S)
+            if (
+                rates is not None
+                and meter.version == fragment.fingerprint
+                and rates.is_on_time(fragment.grain_ms)
+            ):
+                return status, rates
+        return None
+
+    def _meters(self, fragment_id: str) -> Iterator[tuple[FragmentStatus, FragmentMeter]]:
+        for reconciler in self._workers.all():
+            status = reconciler.observed.get(fragment_id)
+            meter = reconciler.meters.get(fragment_id)
+            if status is not None and meter is not None:
+                yield status, meter
+
+    def first_estimate(self, fragment: Fragment) -> FragmentCost | None:
+        """Return the estimate that was made before the fragment was measured."""
+        return self._first.get(fragment.fingerprint)
+
+    @property
+    def median_errors(self) -> dict[str, float]:
+        """Resource -> the median relative error of the first estimates of running fragments."""
+        errors: dict[str, list[float]] = {"cpu": [], "bytes": []}
+        for fragment in self.fragments():
+            first, measured = self.first_estimate(fragment), self.measured(fragment)
+            if first is None or measured is None:
+                continue
+            for name, (guess, actual) in {
+                "cpu": (first.cores, measured.cores),
+                "bytes": (first.bytes_per_s, measured.bytes_per_s),
+            }.items():
+                if guess is not None and actual:
+                    errors[name].append(abs(guess - actual) / actual)
+        return {name: statistics.median(each) for name, each in errors.items() if each}
+
+    def settle(self) -> None:
+        """Store the demands of the planned fragments, from which later demands differ clearly."""
+        self._demands = {fragment.id: self.demand(fragment) for fragment in self.fragments()}
+
+    async def update(self) -> None:
+        """Learn from the reports of the workers, and report whether a demand has changed."""
+        workers = self._workers.all()
+        speeds = {each.worker.name: each.worker.speed for each in workers}
+        self._model.set_speeds({name: speed for name, speed in speeds.items() if speed})
+        await self.prepare(self.fragments())
+        self._note_first_estimates()
+        for name, observation in self._observations():
+            self._model.observe(name, observation)
+        self._observe_checks()
+        await asyncio.to_thread(self._model.learn, self._monotonic())
+        sites = {site for each in self.fragments() for site in _sites_of(each)}
+        if await self._qualities.refresh(sites):
+            self._on_change()
+        if any(
+            self.demand(fragment) != self._demands.get(fragment.id) for fragment in self.fragments()
+        ):
+            self.version += 1
+            self._on_change()
+
+    def _note_first_estimates(self) -> None:
+        """Store the estimates of the fragments that were not measured yet."""
+        if not self._model.is_calibrated:
+            return
+        for fragment in self.fragments():
+            if fragment.fingerprint not in self._first and self.measured(fragment) is None:
+                self._first[fragment.fingerprint] = self.estimated(fragment)
+        while len(self._first) > MAX_FIRST_ESTIMATES:
+            self._first.popitem(last=False)
+
+    def _observations(self) -> Iterator[tuple[str, Observation]]:
+        now = self._monotonic()
+        for fragment in self.fragments():
+            found, worker = self._rates_of(fragment), self._worker_of(fragment)
+            reconciler = None if worker is None else self._workers.get(worker)
+            if found is None or reconciler is None or not reconciler.worker.speed:
+                continue
+            rates = found[1]
+            work = self._work(fragment).as_measured(rates.rows, rates.batches)
+            observation = Observation(
+                worker=reconciler.worker.name,
+                speed=reconciler.worker.speed,
+                work=work,
+                cores=rates.cores,
+                bytes_per_s=rates.written_bytes,
+                seen_at_s=now,
+            )
+            yield fragment.fingerprint, observation
+
+    def _observe_checks(self) -> None:
+        former, self._checks = self._checks, {}
+        for reconciler in self._workers.all():
+            speed = reconciler.worker.speed
+            for id, status in reconciler.observed.items():
+                key, found = (
+                    (reconciler.worker.name, id),
+                    (status.points_checked, status.check_cpu_s),
+                )
+                before = former.get(key, found)
+                points = found[0] - before[0]
+                # A few points are counted together with the next ones.
+                self._checks[key] = before if 0 <= points < MIN_CHECKED else found
+                if speed:
+                    self._model.observe_checks(points, found[1] - before[1], speed)
+
+    async def prepare(self, fragments: Iterable[Fragment]) -> None:
+        """Measure the rates of the series that fragments read, if it is time or a site is new."""
+        sites = frozenset(site for each in fragments for site in _sites_of(each))
+        now = self._monotonic()
+        is_recent = self._rates_at is not None and now - self._rates_at < RATES_PERIOD_S
+        is_recent = is_recent and len(self._series) > 0
+        if not sites or (is_recent and sites <= self._sites):
+            return
+        sites |= self._sites if is_recent else frozenset()
+        self._rates_at, self._sites = now, sites
+        series = await self._catalogue.series()
+        if series is not None:
+            self._series = series
+        rates = await self._rates.metric_rates(sorted(sites))
+        # A metric without a point among the last ones is rare.
+        measured = {site for site, _ in rates}
+        self._series_rates = {
+            (site, metric): rates.get((site, metric), 0.0) / count
+            for (site, metric), count in self._series.counts.items()
+            if site in measured
+        }
+
+    def _work(self, fragment: Fragment) -> Work:
+        return work_of(fragment, self._series, self._series_rates)
+
+    def _worker_of(self, fragment: Fragment) -> str | None:
+        for reconciler in self._workers.all():
+            if fragment.id in reconciler.observed:
+                return reconciler.worker.name
+        return None
+
+    def fragments(self) -> Iterable[Fragment]:
+        """Return the planned fragments."""
+        return [each for tasks in self._planner.tasks.values() for each in tasks.values()]
+
+
+def _cost(status: FragmentStatus, rates: FragmentRates) -> FragmentCost:
+    return FragmentCost(
+        cores=rates.cores,
+        memory_mb=status.memory_mb,
+        points_per_s=rates.rows,
+        bytes_per_s=rates.written_bytes,
+    )
+
+
+def _sites_of(fragment: Fragment) -> Iterable[str]:
+    if isinstance(fragment, Merge):
+        return [location.data_site for location in fragment.sources]
+    return [fragment.source.site]

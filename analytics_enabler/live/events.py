@@ -1,0 +1,117 @@
+"""Server-sent events, encoded once for all subscribers, and the queue of one subscriber."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from mistbow.clock import Clock, system_clock
+
+MAX_QUEUED_EVENTS = 1_000
+MAX_QUEUED_BYTES = 16 * 2**20
+"""The maximum size of the events that wait for one slow client, which is disconnected then."""
+
+
+def encode_event(name: str, data: bytes, at: int) -> bytes:
+    """Return an event in the form of server-sent events; ``at``: its cursor (ms)."""
+    return b"event: %b\nid: %d\ndata: %b\n\n" % (name.encode(), at, data)
+
+
+def encode_json(name: str, data: Any, at: int) -> bytes:
+    """Return an event whose data is encoded as JSON."""
+    return encode_event(name, msgspec.json.encode(data), at)
+
+
+class EventQueue:
+    """The events that wait for one client; ``close`` ends the client's stream.
+
+    Until ``release``, new events are held back: the events that a client has missed come first, so
+    that the cursor of a later event does not skip them.
+    """
+
+    def __init__(self) -> None:
+        self._events: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._bytes = 0
+        self._held: list[bytes] | None = []
+        self.is_closed = False
+
+    def release(self) -> None:
+        """Add the events that were held back, and hold back no further events."""
+        held, self._held = self._held or [], None
+        for event in held:
+            self.put(event)
+
+    def put(self, event: bytes) -> None:
+        """Add a new event, or hold it back."""
+        if self._held is None:
+            self.put_first(event)
+        elif len(self._held) >= MAX_QUEUED_EVENTS:
+            self.close()
+        else:
+            self._held.append(event)
+
+    def put_first(self, event: bytes) -> None:
+        """Add an event before those that are held back.
+
+        A queue that is too long is closed, and the client resumes by its cursor.
+        """
+        if self.is_closed:
+            return
+        self._bytes += len(event)
+        if self._events.qsize() >= MAX_QUEUED_EVENTS or self._bytes > MAX_QUEUED_BYTES:
+            self.close()
+            return
+        self._events.put_nowait(event)
+
+    def close(self) -> None:
+        """End the stream after the events that wait already."""
+        if not self.is_closed:
+            self.is_closed = True
+            self._events.put_nowait(None)
+
+    async def get(self, timeout_s: float) -> bytes | None:
+        """Return all waiting events as bytes; empty: there was none in time; None: closed."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                first = await self._events.get()
+        except TimeoutError:
+            return b""
+        if first is None:
+            return None
+        parts = [first]
+        while not self._events.empty():
+            following = self._events.get_nowait()
+            if following is None:
+                # The next call finds the end.
+                self._events.put_nowait(None)
+                break
+            parts.append(following)
+        self._bytes -= sum(map(len, parts))
+        return b"".join(parts)
+
+
+class Changes:
+    """Finds the entries of a view that have changed since the last call: key -> JSON."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, bytes] = {}
+
+    def update(self, entries: Mapping[str, bytes]) -> tuple[list[str], list[str]]:
+        """Return (the keys of new and changed entries, the keys of removed entries)."""
+        changed = [key for key, value in entries.items() if self.entries.get(key) != value]
+        removed = [key for key in self.entries if key not in entries]
+        self.entries = dict(entries)
+        return changed, removed
+
+
+class CursorClock:
+    """The clock of cursors, which never goes back within one process."""
+
+    def __init__(self, clock: Clock = system_clock) -> None:
+        self._clock = clock
+        self._latest = 0
+
+    def __call__(self) -> int:
+        self._latest = max(self._latest, self._clock())
+        return self._latest

@@ -1,0 +1,277 @@
+"""The history of the fog: what its view looked like at a time, stored as a stream of changes.
+
+A row of the stream has the key ``PART/NAME`` of an entry and the entry as JSON, or ``null`` if it
+was removed. Every ``CHECKPOINT_MS``, all entries are stored again, in one append with the mark
+``CHECKPOINT``. So a view is read from the last checkpoint before its time.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby, islice
+from typing import Any
+
+import msgspec
+
+from analytics.fog_models import (
+    FogChange,
+    FogChanges,
+    FogSnapshot,
+    Placement,
+    PlacementChange,
+    Placements,
+)
+from analytics_enabler.live.fog_view import MAX_LIVE_LINKS, FogView
+from analytics_enabler.live.topics import FOG_KEYS, rounded
+from mistbow.client.agent import AsyncAgentClient
+from mistbow.clock import Clock
+from mistbow.errors import ConflictError, NotFoundError, UnavailableError
+from mistbow.runtime.periodic import PeriodicTask, Schedule
+from mistbow.streams.events import event_rows, events_of
+from mistbow.streams.schemas import EVENTS
+
+CHECKPOINT = "="
+CHECKPOINT_MS = 30 * 60_000
+INTERVAL_S = 5.0
+FIGURES_MS = 60_000
+"""The interval (ms) at which changes of figures are stored; other changes are stored at once."""
+
+MAX_SILENCE_MS = 2 * FIGURES_MS
+_FIGURES = {
+    "nodes": ("cores_free", "memory_free_mb", "reliability", "battery"),
+    "links": ("latency_ms", "loss", "bandwidth_mbps"),
+    "fragments": ("lag_ms", "bytes_per_s"),
+    "flows": ("bytes_per_s",),
+    "site_states": ("series",),
+}
+_REMOVED = "null"
+
+Rows = Iterable[tuple[int, str, str]]
+"""(time in ms, key, JSON of an entry) of each row, in the order of the stream."""
+
+
+class FogHistory:
+    """Stores the changes of the fog's view, and reads views of the past."""
+
+    def __init__(
+        self,
+        agent: AsyncAgentClient,
+        stream: str,
+        view: FogView,
+        is_active: Callable[[], bool],
+        clock: Clock,
+    ) -> None:
+        """Create the history; ``is_active``: whether this enabler rules its domain."""
+        self._agent = agent
+        self._stream = stream
+        self._view = view
+        self._is_active = is_active
+        self._clock = clock
+        self._entries: dict[str, dict[str, Any]] = {}
+        self._checkpoint_at: int | None = None
+        self._figures_at = 0
+        self._task = PeriodicTask(self.store, Schedule("fog_history", INTERVAL_S))
+
+    async def run(self) -> None:
+        """Store changes until cancelled."""
+        await self._task.run()
+
+    async def store(self) -> None:
+        """Store what has changed since the last call; raises an error of the storage agent."""
+        if not self._is_active():
+            self._checkpoint_at = None
+            return
+        await self._view.refresh()
+        try:
+            entries = entries_of(self._view.snapshot(MAX_LIVE_LINKS))
+        except UnavailableError:
+            return
+        now = self._clock()
+        is_checkpoint = self._checkpoint_at is None or now - self._checkpoint_at >= CHECKPOINT_MS
+        with_figures = now - self._figures_at >= FIGURES_MS
+        if is_checkpoint:
+            rows = {CHECKPOINT: "{}", **{key: _json(each) for key, each in entries.items()}}
+            await self._agent.create_stream(self._stream, EVENTS)
+        else:
+            rows = changed_rows(self._entries, entries, with_figures=with_figures)
+            if with_figures and not rows:
+                # Shows that nothing has changed, in place of a silent enabler.
+                rows = {"alive": "{}"}
+        if rows:
+            await self._agent.append(self._stream, event_rows(now, rows))
+        if is_checkpoint:
+            self._checkpoint_at = now
+        if with_figures or is_checkpoint:
+            self._figures_at, self._entries = now, entries
+        else:
+            self._entries = _without_figures_of(self._entries, entries)
+
+    async def at(self, time: int) -> FogSnapshot:
+        """Return the view at a time (ms); raises ``NotFoundError`` if it is not stored."""
+        return snapshot_of(await self._fold(time), time)
+
+    async def placements_at(self, time: int) -> Placements:
+        """Return the placements at a time (ms); raises ``NotFoundError`` if they are not stored."""
+        fragments = (await self.at(time)).fragments
+        found = [
+            Placement(
+                scheduler=each.group.split(".")[1],
+                **each.model_dump(include={*Placement.model_fields} - {"scheduler"}),
+            )
+            for each in fragments
+        ]
+        return Placements(at=time, placements=found)
+
+    async def changes(self, start: int, end: int, limit: int) -> FogChanges:
+        """Return the first ``limit`` changes in the span (ms), without those of figures."""
+        rows = await self._rows(start - CHECKPOINT_MS, end)
+        found = (each for each in changes_of(rows) if each.at >= start)
+        first = min((at for at, _, _ in rows if at >= start), default=None)
+        last = max((at for at, _, _ in rows), default=None)
+        return FogChanges(first=first, last=last, changes=list(islice(found, limit)))
+
+    async def placement_changes(
+        self, start: int, end: int, group: str | None, limit: int
+    ) -> list[PlacementChange]:
+        """Return the first ``limit`` changes of placements in the span (ms), the oldest first."""
+        found = placement_changes_of(await self._rows(start - CHECKPOINT_MS, end), start, group)
+        return list(islice(found, limit))
+
+    async def _fold(self, time: int) -> "Entries":
+        rows = await self._rows(time - CHECKPOINT_MS - MAX_SILENCE_MS, time)
+        last = max(states(rows), key=lambda each: each[0], default=None)
+        if last is None or last[0] < time - MAX_SILENCE_MS:
+            raise NotFoundError(
+                "the history of the fog has nothing of this time",
+                hint="GET /api/fog/history shows the times that it has.",
+            )
+        return last[2]
+
+    async def _rows(self, start: int, end: int) -> list[tuple[int, str, str]]:
+        try:
+            position = await self._agent.seek(self._stream, max(start, 0))
+            read = await self._agent.read(self._stream, position, min_ts=start, max_ts=end)
+        except (NotFoundError, ConflictError):
+            return []
+        return list(events_of(read.table))
+
+
+def entries_of(snapshot: FogSnapshot) -> dict[str, dict[str, Any]]:
+    """Return key -> entry for all entries of a view, with rounded figures."""
+    whole = rounded(snapshot)
+    return {
+        f"{part}/{_json([entry[name] for name in names])}": entry
+        for part, names in FOG_KEYS.items()
+        for entry in whole[part]
+    }
+
+
+def changed_rows(
+    former: Mapping[str, Any], present: Mapping[str, Any], *, with_figures: bool
+) -> dict[str, str]:
+    """Return key -> JSON of the new, changed and removed entries.
+
+    ``with_figures``: whether an entry of which only figures have changed counts as changed.
+    """
+    rows = dict.fromkeys(former.keys() - present.keys(), _REMOVED)
+    for key, entry in present.items():
+        known = former.get(key)
+        if known == entry:
+            continue
+        if known is None or with_figures or _structure(key, known) != _structure(key, entry):
+            rows[key] = _json(entry)
+    return rows
+
+
+def _without_figures_of(
+    former: Mapping[str, dict[str, Any]], present: Mapping[str, dict[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """Return the entries as they are stored, if changes of figures only are not stored."""
+    return {
+        key: former[key]
+        if key in former and _structure(key, former[key]) == _structure(key, entry)
+        else entry
+        for key, entry in present.items()
+    }
+
+
+def _structure(key: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+    figures = _FIGURES.get(key.partition("/")[0], ())
+    return {name: value for name, value in entry.items() if name not in figures}
+
+
+Entries = dict[str, dict[str, Any]]
+
+
+def states(rows: Rows) -> Iterator[tuple[int, Entries | None, Entries]]:
+    """Yield (time in ms, entries before, entries after) for each append, from a checkpoint on.
+
+    The entries before the first checkpoint are unknown (None).
+    """
+    known: Entries | None = None
+    for at, batch in groupby(rows, key=lambda row: row[0]):
+        found = {key: text for _, key, text in batch}
+        is_checkpoint = CHECKPOINT in found
+        if known is None and not is_checkpoint:
+            continue
+        entries: Entries = {} if is_checkpoint or known is None else dict(known)
+        for key, text in found.items():
+            if text == _REMOVED:
+                entries.pop(key, None)
+            elif "/" in key:
+                entries[key] = msgspec.json.decode(text)
+        yield at, known, entries
+        known = entries
+
+
+def snapshot_of(entries: Entries, at: int) -> FogSnapshot:
+    """Return the view that has these entries."""
+    parts: dict[str, list[Any]] = {part: [] for part in FOG_KEYS}
+    for key, entry in entries.items():
+        parts[key.partition("/")[0]].append(entry)
+    names = sorted(each["name"] for each in parts["site_states"])
+    return FogSnapshot.model_validate({"sites": names, "sources": [], "at": at, **parts})
+
+
+def changes_of(rows: Rows) -> Iterator[FogChange]:
+    """Yield the changes of entries, without those of figures only."""
+    for at, former, present in states(rows):
+        if former is None:
+            continue
+        for key in sorted({*former, *present}):
+            before, after = former.get(key), present.get(key)
+            if before is not None and after is not None:
+                if _structure(key, before) == _structure(key, after):
+                    continue
+                change = "changed"
+            else:
+                change = "added" if before is None else "removed"
+            part, _, names = key.partition("/")
+            shown = [str(name) for name in msgspec.json.decode(names) if name is not None]
+            yield FogChange(at=at, part=part, names=shown, change=change)
+
+
+def placement_changes_of(rows: Rows, start: int, group: str | None) -> Iterator[PlacementChange]:
+    """Yield the changes of the nodes of tasks from a time (ms) on.
+
+    ``group``: only the tasks of this group.
+    """
+    for at, former, present in states(rows):
+        if former is None or at < start:
+            continue
+        before, after = _nodes(former), _nodes(present)
+        for task in sorted({*before, *after}):
+            old, new = before.get(task), after.get(task)
+            if old != new and group in (None, task[0]):
+                yield PlacementChange(at=at, group=task[0], task=task[1], node=new, former=old)
+
+
+def _nodes(entries: Entries) -> dict[tuple[str, str], str | None]:
+    """Return (group, task) -> node."""
+    return {
+        (entry["group"], entry["task"]): entry["node"]
+        for key, entry in entries.items()
+        if key.startswith("fragments/")
+    }
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

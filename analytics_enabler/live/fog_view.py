@@ -1,0 +1,211 @@
+"""The view of the fog for people: sites, workers, links, fragments, and flows between sites."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+
+import msgspec
+
+from analytics.fog_models import (
+    FogFlow,
+    FogFragment,
+    FogLink,
+    FogNode,
+    FogPosition,
+    FogSite,
+    FogSnapshot,
+    FogSource,
+    Placement,
+)
+from analytics.plan.fragments import Merge, Partial, Whole
+from analytics_enabler.catalogue import DataCatalogue
+from analytics_enabler.execution import Reconciler
+from analytics_enabler.execution.reports import PlacedTask
+from analytics_enabler.fabric_view import FabricView
+from mistbow.client.agent import AsyncAgentClient
+from mistbow.client.operation_model import ReplicaFact, ReplicaState
+from mistbow.clock import Clock
+from mistbow.errors import MistbowError, UnavailableError
+from mistbow.fabric import Fabric, Site
+from mistbow.streams.schemas import RAW
+
+REPLICAS_AGE_MS = 15_000
+"""The maximum age (ms) of what is shown of replicas."""
+
+
+PATIENCE_S = 2.0
+MAX_LIVE_LINKS = 2_000
+"""The maximum number of links, those with the least latency, in live events and in the history."""
+
+
+class FogView:
+    """Builds the view of the fog from what the enabler has read already."""
+
+    def __init__(
+        self,
+        reconciler: Reconciler,
+        fabric_view: FabricView,
+        catalogue: DataCatalogue,
+        agent: AsyncAgentClient,
+        clock: Clock,
+    ) -> None:
+        self._reconciler = reconciler
+        self._fabric_view = fabric_view
+        self._catalogue = catalogue
+        self._agent = agent
+        self._clock = clock
+        self._replicas: dict[str, set[str]] = {}
+        self._replicas_at: int | None = None
+
+    async def refresh(self) -> None:
+        """Read the replicas of all sites, unless they were read within ``REPLICAS_AGE_MS``."""
+        now = self._clock()
+        if self._replicas_at is not None and now - self._replicas_at < REPLICAS_AGE_MS:
+            return
+        self._replicas_at = now
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                state = await self._agent.operations.replication()
+        except (MistbowError, TimeoutError):
+            return
+        found: dict[str, set[str]] = {}
+        known: list[tuple[ReplicaState | ReplicaFact, str]]
+        known = [(replica, state.site) for replica in state.replicas]
+        known += [(each, site) for site, facts in state.other_replicas.items() for each in facts]
+        for replica, site in known:
+            if replica.stream == RAW:
+                found.setdefault(replica.source, set()).add(site)
+        self._replicas = found
+
+    def snapshot(self, max_links: int | None = None) -> FogSnapshot:
+        """Return the present view; raises ``UnavailableError`` while the fabric is unknown.
+
+        ``max_links``: the maximum number of links, those with the least latency; None: all links.
+        """
+        fabric = self._fabric_view.fabric
+        if fabric is None:
+            raise UnavailableError(
+                "the enabler has not read the fabric yet", hint="Try again in some seconds."
+            )
+        fog = self._reconciler.fog(fabric)
+        tasks = list(self._reconciler.status.placed_tasks())
+        insights = self._insights()
+        fog_links = fog.links
+        if max_links is not None and len(fog_links) > max_links:
+            order = sorted(fog_links, key=lambda each: (each.latency_ms, each.source, each.target))
+            fog_links = tuple(order[:max_links])
+        return FogSnapshot(
+            sites=sorted(site.name for site in fabric.sites),
+            nodes=[FogNode.model_validate(msgspec.to_builtins(node)) for node in fog.nodes],
+            links=[FogLink.model_validate(msgspec.to_builtins(link)) for link in fog_links],
+            sources=[FogSource.model_validate(msgspec.to_builtins(each)) for each in fog.sources],
+            at=self._clock(),
+            site_states=list(self._sites(fabric)),
+            fragments=[self._fragment(each, insights.get(each.group.id, [])) for each in tasks],
+            flows=[*self._flows(tasks), *self._replica_flows()],
+        )
+
+    def placements(self) -> list[Placement]:
+        """Return the present placements of all fragments."""
+        return [
+            Placement(
+                group=each.group.id,
+                scheduler=each.group.scheduler,
+                task=each.task,
+                fragment=each.fragment.id,
+                kind=_kind(each),
+                node=each.node,
+                site=each.site,
+                since=each.since,
+            )
+            for each in self._reconciler.status.placed_tasks()
+        ]
+
+    def _insights(self) -> dict[str, list[str]]:
+        """Return group id -> the insights (ID/NAME) of the group."""
+        found: dict[str, list[str]] = {}
+        for generation in self._reconciler.running():
+            name = generation.uid.rpartition("/")[0]
+            of_group = found.setdefault(generation.group.id, [])
+            if name not in of_group:
+                of_group.append(name)
+        return found
+
+    def _sites(self, fabric: Fabric) -> Iterator[FogSite]:
+        series = self._catalogue.known_series
+        counts: Counter[str] | None = None if series is None else Counter()
+        if counts is not None and series is not None:
+            for (name, _), number in series.counts.items():
+                counts[name] += number
+        for site in sorted(fabric.sites, key=lambda each: each.name):
+            yield FogSite(
+                name=site.name,
+                node=site.node,
+                region=site.region,
+                labels=dict(site.labels),
+                reachable=site.reachable,
+                suspected=site.suspected,
+                unreachable_since=self._fabric_view.unreachable_since(site.name),
+                position=_position(site),
+                series=None if counts is None else counts[site.name],
+                workers=sorted(worker.name for worker in site.workers),
+                replicas=sorted(self._replicas.get(site.name, ())),
+            )
+
+    def _fragment(self, placed: PlacedTask, insights: list[str]) -> FogFragment:
+        status = placed.status
+        return FogFragment(
+            group=placed.group.id,
+            fragment=placed.fragment.id,
+            task=placed.task,
+            kind=_kind(placed),
+            node=placed.node,
+            site=placed.site,
+            since=placed.since,
+            state=None if status is None else status.state,
+            lag_ms=None if status is None else status.lag_ms,
+            salience=placed.fragment.salience,
+            bytes_per_s=self._reconciler.status.bytes_per_s(placed.fragment.id),
+            insights=insights,
+        )
+
+    def _flows(self, tasks: list[PlacedTask]) -> Iterator[FogFlow]:
+        merged_at = {each.group.id: each.site for each in tasks if isinstance(each.fragment, Merge)}
+        for each in tasks:
+            at, fragment, group = each.site, each.fragment, each.group.id
+            if at is None:
+                continue
+            written = self._reconciler.status.bytes_per_s(fragment.id)
+            if isinstance(fragment, Whole | Partial) and fragment.source.site != at:
+                yield _flow(fragment.source.site, at, "points", group, None)
+            if isinstance(fragment, Partial):
+                merge = merged_at.get(group)
+                if at != fragment.target.site:
+                    yield _flow(at, fragment.target.site, "panes", group, written)
+                if merge is not None and merge != fragment.target.site:
+                    yield _flow(fragment.target.site, merge, "panes", group, written)
+            elif fragment.target.site != at:
+                yield _flow(at, fragment.target.site, "results", group, written)
+
+    def _replica_flows(self) -> Iterator[FogFlow]:
+        for site, replicas in sorted(self._replicas.items()):
+            for replica in sorted(replicas):
+                yield _flow(site, replica, "replica", None, None)
+
+
+def _flow(
+    source: str, target: str, kind: str, group: str | None, bytes_per_s: float | None
+) -> FogFlow:
+    return FogFlow(source=source, target=target, kind=kind, group=group, bytes_per_s=bytes_per_s)
+
+
+def _kind(placed: PlacedTask) -> str:
+    return type(placed.fragment).__name__.lower()
+
+
+def _position(site: Site) -> FogPosition | None:
+    for worker in site.workers:
+        if worker.position is not None:
+            found = worker.position
+            return FogPosition(latitude=found.latitude, longitude=found.longitude)
+    return None

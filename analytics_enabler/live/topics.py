@@ -1,0 +1,211 @@
+"""The topics of live events besides results: the states of deployments, the fog, and decisions."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from analytics.fog_models import FogSnapshot
+from analytics.insight_models import Decision, DeploymentStatus
+from analytics_enabler.decision_log import DecisionLog
+from analytics_enabler.deployments.model import Deployment
+from analytics_enabler.deployments.service import Deployments
+from analytics_enabler.live.events import Changes
+from analytics_enabler.live.fog_view import MAX_LIVE_LINKS, FogView
+from mistbow.errors import UnavailableError
+
+LAG_PERIOD_S = 5.0
+"""The minimum time (s) between two events that only differ in the lag of insights."""
+
+SHOWN_DECISIONS = 20
+"""The number of decisions that a new client receives."""
+
+FOG_KEYS = {
+    "nodes": ("name",),
+    "links": ("source", "target"),
+    "site_states": ("name",),
+    "fragments": ("fragment",),
+    "flows": ("source", "target", "kind", "group"),
+}
+
+"""Part of the view of the fog -> the fields that identify an entry of it."""
+
+Event = tuple[str, Any]
+"""The name of an event, and its data, which are encoded as JSON."""
+
+
+class Topic(Protocol):
+    """A view whose changes are sent to clients; it is computed once for all of them."""
+
+    async def poll(self) -> Sequence[Event]:
+        """Compute the view, and return the events about what has changed since the last call."""
+        ...
+
+    def current(self, after: int | None) -> Sequence[Event]:
+        """Return the events that describe the view at the last ``poll`` to a new client.
+
+        ``after``: the time (ms) up to which the client has seen events; None: it has seen none.
+        """
+        ...
+
+
+class StatesTopic:
+    """The states of the deployments of this enabler; ``status_of``: returns the status of one."""
+
+    def __init__(
+        self, deployments: Deployments, status_of: Callable[[Deployment], DeploymentStatus]
+    ) -> None:
+        self._deployments = deployments
+        self._status_of = status_of
+        self._changes = Changes()
+        self._lags: dict[str, int | None] = {}
+        self._lags_at = -LAG_PERIOD_S
+
+    async def poll(self) -> Sequence[Event]:
+        """Return an event ``state`` for each changed deployment, and ``deleted``."""
+        is_due = time.monotonic() - self._lags_at >= LAG_PERIOD_S
+        if is_due:
+            self._lags_at = time.monotonic()
+        entries, lags = {}, {}
+        for deployment in self._deployments.all():
+            shown = shown_state(self._status_of(deployment))
+            for insight in shown["insights"]:
+                uid = f"{deployment.id}/{insight['name']}"
+                if not is_due and uid in self._lags:
+                    insight["lag_ms"] = self._lags[uid]
+                lags[uid] = insight["lag_ms"]
+            entries[deployment.id] = msgspec.json.encode(shown)
+        self._lags = lags
+        changed, removed = self._changes.update(entries)
+        return [
+            *(("state", msgspec.Raw(entries[each])) for each in changed),
+            *(("deleted", {"deployment_id": each}) for each in removed),
+        ]
+
+    def current(self, after: int | None) -> Sequence[Event]:
+        """Return an event ``state`` for each deployment."""
+        del after  # the states replace those that the client has
+        return [("state", msgspec.Raw(each)) for each in self._changes.entries.values()]
+
+
+def shown_state(status: DeploymentStatus) -> dict[str, Any]:
+    """Return the fields of a deployment's status that change while it runs."""
+    fields = {"deployment_id", "name", "status", "lifecycle", "error", "updated_at", "domain"}
+    shown = status.model_dump(include=fields)
+    of_insight = {"name", "state", "lifecycle", "lag_ms", "missing_sites", "error"}
+    shown["insights"] = [each.model_dump(include=of_insight) for each in status.insights]
+    return shown
+
+
+class FogTopic:
+    """The fog; figures are rounded, so that small changes cause no events."""
+
+    def __init__(self, view: FogView) -> None:
+        self._view = view
+        self._parts = {part: Changes() for part in FOG_KEYS}
+        self._whole: dict[str, Any] | None = None
+
+    async def poll(self) -> Sequence[Event]:
+        """Return the event ``fog_changed`` with the changed entries, or nothing."""
+        await self._view.refresh()
+        try:
+            whole = rounded(self._view.snapshot(MAX_LIVE_LINKS))
+        except UnavailableError:
+            return ()
+        is_first, self._whole = self._whole is None, whole
+        changed: dict[str, Any] = {}
+        removed: dict[str, list[Any]] = {}
+        for part, keys in FOG_KEYS.items():
+            entries = {
+                _encode_key([entry[key] for key in keys]): msgspec.json.encode(entry)
+                for entry in whole[part]
+            }
+            updated, gone = self._parts[part].update(entries)
+            if updated:
+                changed[part] = [msgspec.Raw(entries[key]) for key in updated]
+            if gone:
+                removed[part] = [_decode_key(key) for key in gone]
+        if is_first or not (changed or removed):
+            return ()
+        return [("fog_changed", {"at": whole["at"], **changed, "removed": removed})]
+
+    def current(self, after: int | None) -> Sequence[Event]:
+        """Return the event ``fog`` with the whole view; nothing while it is unknown."""
+        del after  # the view replaces the one that the client has
+        return [] if self._whole is None else [("fog", self._whole)]
+
+
+def _encode_key(values: list[Any]) -> str:
+    return msgspec.json.encode(values).decode()
+
+
+def _decode_key(key: str) -> Any:
+    values = msgspec.json.decode(key)
+    return values[0] if len(values) == 1 else values
+
+
+def rounded(snapshot: FogSnapshot) -> dict[str, Any]:
+    """Return a snapshot as JSON data with rounded figures."""
+    data = snapshot.model_dump()
+    for node in data["nodes"]:
+        node["cores_free"] = round(node["cores_free"], 1)
+        node["memory_free_mb"] = round(node["memory_free_mb"], -1)
+        node["reliability"] = round(node["reliability"], 2)
+        if node["battery"] is not None:
+            node["battery"]["charge_wh"] = round(node["battery"]["charge_wh"])
+            node["battery"]["next_charge_s"] = None
+    for link in data["links"]:
+        link["latency_ms"] = _two_digits(link["latency_ms"])
+        link["loss"] = round(link["loss"], 2)
+        link["bandwidth_mbps"] = _two_digits(link["bandwidth_mbps"])
+    for source in data["sources"]:
+        for name in ("completeness", "timeliness"):
+            source[name] = None if source[name] is None else round(source[name], 2)
+    for each in (*data["fragments"], *data["flows"]):
+        each["bytes_per_s"] = _two_digits(each["bytes_per_s"])
+    for fragment in data["fragments"]:
+        # A fragment without lag reports the small time since its last batch.
+        lag = fragment["lag_ms"]
+        fragment["lag_ms"] = None if lag is None else lag // 5000 * 5000
+    return data
+
+
+def _two_digits(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.2g}")
+
+
+class DecisionsTopic:
+    """The decisions of the enabler."""
+
+    def __init__(self, decisions: DecisionLog) -> None:
+        self._decisions = decisions
+        self._newest: list[Mapping[str, Any]] = []
+        self._is_polled = False
+
+    async def poll(self) -> Sequence[Event]:
+        """Return an event ``decision`` for each new decision."""
+        found = [_shown(each) for each in self._decisions.newest(1000)]
+        known = {_identity(each) for each in self._newest}
+        new = [each for each in found if _identity(each) not in known]
+        self._newest, is_first, self._is_polled = found, not self._is_polled, True
+        return [] if is_first else [("decision", each) for each in new]
+
+    def current(self, after: int | None) -> Sequence[Event]:
+        """Return the newest decisions, or those since the client's last event."""
+        if after is None:
+            return [("decision", each) for each in self._newest[-SHOWN_DECISIONS:]]
+        return [("decision", each) for each in self._newest if each["at"] >= after]
+
+
+def _shown(decision: Any) -> Mapping[str, Any]:
+    return Decision.model_validate(decision, from_attributes=True).model_dump()
+
+
+def _identity(decision: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(decision[key] for key in ("at", "kind", "subject", "what"))
+
+
+def topic_names(text: str) -> Iterator[str]:
+    """Yield the names in a list ``states,fog``."""
+    yield from (name for each in text.split(",") if (name := each.strip()))

@@ -1,0 +1,148 @@
+"""The search for metrics by their metadata, entities and sites, page by page."""
+
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from analytics.metric_models import FoundMetric, FoundSeries, LatestPoint, Metrics, SeriesPage
+from mistbow.client.agent_model import NodeData, Series
+
+MAX_ENTITIES = 20
+"""The maximum number of entities that a found metric lists."""
+
+MAX_LABEL_VALUES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class MetricFilter:
+    """The conditions of a search; an empty condition is satisfied by all metrics.
+
+    ``words``: each must occur in the id, the name, the description, the group or the units, in
+    upper or lower case. ``prefix``: the entity prefix of the caller's token.
+    """
+
+    metric: str | None = None
+    entity: str | None = None
+    site: str | None = None
+    words: tuple[str, ...] = ()
+    prefix: str = ""
+
+    def accepts(self, series: Series, site: str) -> bool:
+        """Return whether a series satisfies the conditions on its metric, entity and site."""
+        return (
+            series.entity.startswith(self.prefix)
+            and self.metric in (None, series.metric)
+            and self.entity in (None, series.entity)
+            and self.site in (None, site)
+        )
+
+
+@dataclass(slots=True)
+class _Found:
+    first: Series
+    entities: set[str] = field(default_factory=set)
+    entity_types: set[str] = field(default_factory=set)
+    sites: set[str] = field(default_factory=set)
+
+
+def find_metrics(
+    nodes: Iterable[NodeData],
+    site_of: Mapping[str, str],
+    wanted: MetricFilter,
+    cursor: str | None,
+    limit: int,
+) -> Metrics:
+    """Return a page of the metrics that satisfy a filter, without their labels.
+
+    ``site_of``: node -> site. ``cursor``: the id after which the page begins; None: the first page.
+    """
+    found: dict[str, _Found] = {}
+    missing = set()
+    for node in nodes:
+        site = site_of.get(node.node, node.node)
+        if node.missing is not None:
+            missing.add(site)
+        for series in node.data:
+            if wanted.accepts(series, site):
+                entry = found.setdefault(series.metric, _Found(series))
+                entry.entities.add(series.entity)
+                entry.sites.add(site)
+                if series.entity_type is not None:
+                    entry.entity_types.add(series.entity_type)
+    matching = sorted(name for name, each in found.items() if _matches(each.first, wanted.words))
+    rest = matching if cursor is None else [name for name in matching if name > cursor]
+    page = rest[:limit]
+    return Metrics(
+        metrics=[_shown(found[name]) for name in page],
+        next=page[-1] if len(rest) > limit else None,
+        total=len(matching),
+        missing_sites=sorted(missing),
+    )
+
+
+def find_series(
+    nodes: Iterable[NodeData],
+    site_of: Mapping[str, str],
+    wanted: MetricFilter,
+    skipped: int,
+    limit: int,
+) -> SeriesPage:
+    """Return a page of series; ``skipped``: the number of series before the page."""
+    found = sorted(_series(nodes, site_of, wanted), key=lambda each: (each.site, each.entity))
+    page = found[skipped : skipped + limit]
+    after = skipped + len(page)
+    return SeriesPage(
+        series=page, next=str(after) if after < len(found) else None, total=len(found)
+    )
+
+
+def some_of(labels: Mapping[str, Collection[str]]) -> dict[str, list[str]]:
+    """Return the attributes, each with the first of its values."""
+    return {name: sorted(labels[name])[:MAX_LABEL_VALUES] for name in sorted(labels)}
+
+
+def _series(
+    nodes: Iterable[NodeData], site_of: Mapping[str, str], wanted: MetricFilter
+) -> Iterator[FoundSeries]:
+    for node in nodes:
+        site = site_of.get(node.node, node.node)
+        for series in node.data:
+            if wanted.accepts(series, site):
+                yield FoundSeries(
+                    entity=series.entity,
+                    entity_type=series.entity_type,
+                    site=site,
+                    node=node.node,
+                    latest=_latest(series),
+                )
+
+
+def _latest(series: Series) -> LatestPoint | None:
+    if not series.values:
+        return None
+    point = series.values[-1]
+    return LatestPoint(ts=point.ts, value=point.value if math.isfinite(point.value) else None)
+
+
+def _matches(series: Series, words: Iterable[str]) -> bool:
+    texts = (series.metric, series.name, series.desc, series.group, series.units)
+    text = "\n".join(filter(None, texts)).casefold()
+    return all(word.casefold() in text for word in words)
+
+
+def _shown(found: _Found) -> FoundMetric:
+    first = found.first
+    return FoundMetric(
+        metric=first.metric,
+        name=first.name,
+        units=first.units,
+        desc=first.desc,
+        group=first.group,
+        min=first.min_val,
+        max=first.max_val,
+        entity_types=sorted(found.entity_types),
+        entities=sorted(found.entities)[:MAX_ENTITIES],
+        entity_count=len(found.entities),
+        sites=sorted(found.sites),
+        labels={},
+    )

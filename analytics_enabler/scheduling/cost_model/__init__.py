@@ -1,0 +1,1 @@
+"""The cost model: estimates the demand of fragments from what running fragments take."""

@@ -1,0 +1,74 @@
+"""The check for comparisons of an attribute with a text that no recent point has."""
+
+from collections.abc import Collection, Iterator, Mapping
+
+from analytics_enabler.semantics.bind.bound_tree import (
+    AttributeRead,
+    BoundComparison,
+    BoundCondition,
+    BoundInsight,
+    BoundMembership,
+    Conjunction,
+    Constant,
+    PointSource,
+)
+from analytics_enabler.semantics.checks.context import Context
+from analytics_enabler.semantics.diagnostics import Suggestions, did_you_mean, warning
+from grammar import Diagnostic, ast
+
+_MAX_SHOWN = 5
+
+
+def check_text_values(insight: BoundInsight, context: Context) -> Iterator[Diagnostic]:
+    """Yield a warning for each condition on points that no recent point of the metric satisfies.
+
+    Only conditions that all points must satisfy are checked, and only attributes that recent points
+    of the metric have.
+    """
+    if insight.feed is not None:
+        return
+    for source in insight.sources:
+        values = context.values.get(source.metric, {})
+        for term in _terms((*source.terms, *insight.when.on_points)):
+            yield from _check_term(source, term, values, context.suggestions)
+
+
+def _terms(conditions: Collection[BoundCondition]) -> Iterator[BoundCondition]:
+    for condition in conditions:
+        if isinstance(condition, Conjunction):
+            yield from _terms(condition.terms)
+        else:
+            yield condition
+
+
+def _check_term(
+    source: PointSource,
+    term: BoundCondition,
+    values: Mapping[str, frozenset[str]],
+    suggestions: Suggestions,
+) -> Iterator[Diagnostic]:
+    match term:
+        case BoundComparison("==", AttributeRead() as attribute, Constant(str() as text)):
+            texts = [text]
+        case BoundComparison("==", Constant(str() as text), AttributeRead() as attribute):
+            texts = [text]
+        case BoundMembership(AttributeRead() as attribute, members, negated=False):
+            texts = [each.value for each in members if isinstance(each, ast.Text)]
+            if len(texts) < len(members):
+                return
+        case _:
+            return
+    # A site that does not exist has a warning of its own.
+    seen = values.get(attribute.name) if attribute.name != "site" else None
+    if not seen or not texts or seen & set(texts):
+        return
+    shown = ", ".join(sorted(seen)[:_MAX_SHOWN])
+    more = f" and {len(seen) - _MAX_SHOWN} more" if len(seen) > _MAX_SHOWN else ""
+    listed = " or ".join(f"`{text}`" for text in texts[:_MAX_SHOWN])
+    near = suggestions.nearest(texts[0], seen)
+    yield warning(
+        term.span,
+        f"no recent point of `{source.metric}` has the {attribute.written} {listed}; "
+        f"values seen: {shown}{more}",
+        did_you_mean(near) if near else "The insight has no values until such points come in.",
+    )

@@ -1,0 +1,154 @@
+"""Bare names in conditions that are texts: ``region == east`` means ``region == "east"``.
+
+What a bare name means is decided here, before names are bound, and the stored text of an insight
+contains the decision. So a metric or an attribute that comes later changes nothing.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Any
+
+from analytics.plan.attributes import canonical, is_of_all_points
+from analytics_enabler.semantics.bind.names import metrics_read
+from analytics_enabler.semantics.diagnostics import Diagnostics
+from grammar import Script, ast
+from grammar.trees import map_children, walk
+
+
+@dataclass(frozen=True, slots=True)
+class KnownNames:
+    """The names of metrics and of attributes that points have; None: unknown."""
+
+    metrics: frozenset[str] | None = None
+    attributes: frozenset[str] | None = None
+
+
+def has_bare_names(statements: Collection[ast.Statement]) -> bool:
+    """Return whether a condition in ``statements`` compares bare names by ``==`` or ``!=``."""
+    return any(
+        isinstance(node, ast.Compare)
+        and node.operator in ("==", "!=")
+        and any(_may_be_text(*sides) for sides in _both_ways(node))
+        for statement in statements
+        for node in walk(statement)
+    )
+
+
+def resolve_texts(script: Script, known: KnownNames, diagnostics: Diagnostics) -> Script:
+    """Return a script in which the bare names that mean texts are texts; report the decisions."""
+    if not has_bare_names(script.statements):
+        return script
+    statements = tuple(
+        _Resolution(known, _local_names(each), diagnostics).of(each, points=False)
+        for each in script.statements
+    )
+    return replace(script, statements=statements)
+
+
+def _local_names(statement: ast.Statement) -> frozenset[str]:
+    """Return the names that a statement itself uses for metrics, attributes or parameters."""
+    names = [name for node in walk(statement) if isinstance(node, ast.Scoped) for name in node.by]
+    match statement:
+        case ast.InsightStatement():
+            names += [*statement.by, *(stream.metric for stream in metrics_read(statement))]
+        case ast.FunctionDefinition():
+            names += statement.parameters
+    return frozenset(map(canonical, names))
+
+
+@dataclass(frozen=True, slots=True)
+class _Resolution:
+    """The resolution of the bare names in one statement; ``local``: names with other meanings."""
+
+    known: KnownNames
+    local: frozenset[str]
+    diagnostics: Diagnostics
+
+    def of(self, node: ast.SyntaxNode, *, points: bool) -> Any:
+        """Return a node with its texts.
+
+        ``points``: whether the node is in a condition whose elided side can be a text.
+        """
+        if isinstance(node, ast.Compare) and node.operator in ("==", "!="):
+            return self._compared(node, points=points)
+        match node:
+            case ast.MetricStream():
+                points = True
+            case ast.InsightStatement(expression=value) | ast.Scoped(expression=value):
+                points = isinstance(value, ast.FunctionCall) and value.function == "GEOHASH"
+        return map_children(node, lambda child: self.of(child, points=points))
+
+    def _compared(self, node: ast.Compare, *, points: bool) -> ast.SyntaxNode:
+        left, right = node.left, node.right
+        if isinstance(right, ast.Name) and _may_be_text(right, left, points=points):
+            if self._is_text(right, left):
+                return replace(node, right=self._text(right))
+            if isinstance(left, ast.Name) and self._is_text(left, right):
+                return replace(node, left=self._text(left))
+            self._report_taken(right, left)
+        elif (
+            isinstance(left, ast.Name)
+            and _may_be_text(left, right, points=points)
+            and self._is_text(left, right)
+        ):
+            return replace(node, left=self._text(left))
+        return map_children(node, lambda child: self.of(child, points=points))
+
+    def _is_text(self, node: ast.Name, other: ast.Expression) -> bool:
+        return not (
+            self._is_metric(node.name)
+            or self._is_attribute(node.name)
+            or (isinstance(other, ast.Name) and self._is_metric(other.name))
+        )
+
+    def _is_metric(self, name: str) -> bool:
+        return name in (self.known.metrics or ())
+
+    def _is_attribute(self, name: str) -> bool:
+        attribute = canonical(name)
+        return (
+            is_of_all_points(attribute)
+            or attribute in self.local
+            or attribute in (self.known.attributes or ())
+        )
+
+    def _text(self, node: ast.Name) -> ast.Text:
+        self.diagnostics.warning(
+            node.span,
+            f"`{node.name}` is read as a text: no metric and no attribute has this name",
+            f'In quotes, it is always a text: `"{node.name}"`.',
+        )
+        return ast.Text(node.name, span=node.span)
+
+    def _report_taken(self, node: ast.Name, other: ast.Expression) -> None:
+        """Report a name that is a metric or an attribute, although it could be meant as a text."""
+        attribute = canonical(node.name)
+        if is_of_all_points(attribute) or attribute in self.local:
+            return
+        if not isinstance(other, ast.Name):
+            return
+        if self._is_metric(other.name):  # numbers are compared
+            return
+        kind = "metric" if self._is_metric(node.name) else "attribute"
+        self.diagnostics.warning(
+            node.span,
+            f"`{node.name}` is read as the {kind} of this name, not as a text",
+            f'If the text is meant, write `"{node.name}"`.',
+        )
+
+
+def _both_ways(node: ast.Compare) -> list[tuple[ast.Expression, ast.Expression]]:
+    return [(node.left, node.right), (node.right, node.left)]
+
+
+def _may_be_text(node: ast.Expression, other: ast.Expression, *, points: bool = True) -> bool:
+    """Return whether a side of a comparison is a bare name, and the other side can be a text."""
+    if not isinstance(node, ast.Name):
+        return False
+    match other:
+        case ast.Name() | ast.FunctionCall("GEOHASH"):
+            return True
+        case ast.Elided():
+            return points
+        case _:
+            return False

@@ -1,0 +1,178 @@
+"""``mistbow fabric status``: the sites, nodes, links and workers, and what is wrong with them."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from command_line.enabler import URL as ENABLER_URL
+from command_line.enabler import AsJson, Token, print_json
+from mistbow.flags import bearer_token, ca_file
+
+if TYPE_CHECKING:
+    from command_line.fabric_problems import FabricReport, Problem
+    from mistbow.client.operation_model import SiteStatus
+
+_URL = "http://127.0.0.1:8300"
+_GIB = 2**30
+_out = Console()
+
+app = typer.Typer(help="The fabric: its sites, nodes, links and workers.", no_args_is_help=True)
+
+
+@app.callback()
+def fabric() -> None:
+    """Show the state of the fabric."""
+
+
+@app.command()
+def status(
+    url: Annotated[
+        str, typer.Option(envvar="MISTBOW_AGENT_URL", help="A storage agent of the fabric.")
+    ] = _URL,
+    enabler_url: Annotated[
+        str, typer.Option(envvar="MISTBOW_ENABLER_URL", help="The analytics enabler.")
+    ] = ENABLER_URL,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the sites, workers, links and lags, what is wrong, and what to do.
+
+    The exit code is 1 if something is wrong.
+    """
+    from command_line.fabric_problems import find_problems
+
+    report = _collect(url, enabler_url, bearer_token(token))
+    problems = find_problems(report)
+    if as_json:
+        print_json(_to_json(report, problems))
+    else:
+        _print(report, problems)
+    if problems:
+        raise typer.Exit(1)
+
+
+def _collect(url: str, enabler_url: str, token: str | None) -> "FabricReport":
+    from analytics.client.enabler import EnablerClient
+    from command_line.fabric_problems import FabricReport
+    from mistbow.client.agent import AgentClient
+    from mistbow.errors import MistbowError
+
+    statuses, clusters, silent = {}, {}, {}
+    agent = AgentClient(url, token=token, ca=ca_file())
+    try:
+        fabric = agent.fabric()
+        for site in fabric.sites:
+            if not site.reachable:
+                continue
+            there = agent.at(site.name).operations
+            try:
+                statuses[site.name] = there.status()
+                clusters[site.name] = there.cluster()
+            except MistbowError as error:
+                silent[site.name] = error.message
+    finally:
+        agent.close()
+    enabler = EnablerClient(enabler_url, token=token, ca=ca_file())
+    deployments, problem = None, ""
+    try:
+        deployments = enabler.list()
+    except MistbowError as error:
+        problem = error.message
+    finally:
+        enabler.close()
+    return FabricReport(fabric, statuses, clusters, silent, deployments, problem)
+
+
+def _to_json(report: "FabricReport", problems: "list[Problem]") -> str:
+    body = {
+        "fabric": report.fabric,
+        "sites": report.statuses,
+        "clusters": report.clusters,
+        "deployments": [each.model_dump(mode="json") for each in report.deployments or ()],
+        "problems": problems,
+    }
+    return msgspec.json.encode(body).decode()
+
+
+def _print(report: "FabricReport", problems: "list[Problem]") -> None:
+    _out.print(_sites(report))
+    _out.print(_workers(report))
+    if report.fabric.links:
+        _out.print(_links(report))
+    if report.deployments:
+        _out.print(_insights(report))
+    if not problems:
+        _out.print("Nothing is wrong.")
+    for each in problems:
+        _out.print(Text.assemble((each.where, "bold red"), ": ", each.what), soft_wrap=True)
+        _out.print(Text(f"  {each.action}"), soft_wrap=True)
+
+
+def _sites(report: "FabricReport") -> Table:
+    table = Table("site", "region", "node", "state", "Ignite nodes", "stored", "disk free")
+    for site in report.fabric.sites:
+        status = report.statuses.get(site.name)
+        cluster = report.clusters.get(site.name)
+        state = "reachable" if site.reachable else "suspected" if site.suspected else "unreachable"
+        if status is not None:
+            state = "not ready" if status.waiting_for else "warns" if status.warnings else "ready"
+        nodes = "" if cluster is None else f"{sum(n.online for n in cluster.nodes)}"
+        table.add_row(
+            *map(Text, (site.name, site.region, site.node, state, nodes)),
+            "" if status is None else f"{status.stored_bytes / 2**20:,.1f} MiB",
+            "" if status is None else _free(status),
+        )
+    return table
+
+
+def _free(status: "SiteStatus") -> str:
+    return f"{status.disk_free_bytes / _GIB:,.1f} of {status.disk_size_bytes / _GIB:,.1f} GiB"
+
+
+def _workers(report: "FabricReport") -> Table:
+    table = Table("site", "worker", "free cores", "free memory", "reliability", "state")
+    for site in report.fabric.sites:
+        for worker in site.workers:
+            table.add_row(
+                Text(site.name),
+                Text(worker.name),
+                f"{worker.cores_free:.3g} of {worker.cores:.3g}",
+                f"{worker.memory_free_mb:.0f} of {worker.memory_mb:.0f} MB",
+                f"{worker.reliability:.2f}",
+                "suspected" if worker.suspected else "alive",
+            )
+        if not site.workers:
+            table.add_row(Text(site.name), "-", "", "", "", "no worker")
+    return table
+
+
+def _links(report: "FabricReport") -> Table:
+    table = Table("from", "to", "latency", "loss", "bandwidth")
+    for link in report.fabric.links:
+        bandwidth = link.bandwidth_mbps
+        table.add_row(
+            Text(link.source),
+            Text(link.target),
+            f"{link.latency_ms:.1f} ms",
+            "" if link.loss is None else f"{link.loss:.1%}",
+            "" if bandwidth is None else f"{bandwidth:.3g} Mbit/s",
+        )
+    return table
+
+
+def _insights(report: "FabricReport") -> Table:
+    table = Table("deployment", "insight", "state", "lag")
+    for deployment in report.deployments or ():
+        for each in deployment.insights:
+            state = each.lifecycle.state if each.lifecycle is not None else each.state
+            table.add_row(
+                Text(deployment.deployment_id),
+                Text(each.name),
+                state,
+                "" if each.lag_ms is None else f"{each.lag_ms / 1000:.1f} s",
+            )
+    return table

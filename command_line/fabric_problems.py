@@ -1,0 +1,128 @@
+"""What is wrong in a fabric, and what an operator can do about it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from analytics.insight_models import DeploymentStatus, InsightStatus
+from mistbow.client.operation_model import Cluster, SiteStatus
+from mistbow.fabric import Fabric, Site, SiteLink, Worker
+
+MAX_LAG_MS = 30_000
+_MAX_LOSS = 0.05
+_STOPPED = ("failed", "placing", "shed")
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """Something that is wrong: where, what, and what to do."""
+
+    where: str
+    what: str
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
+class FabricReport:
+    """What is known about a fabric at one moment.
+
+    ``statuses``, ``clusters``: by site, of the sites that answered. ``silent``: site -> the error
+    of a site that did not answer. ``deployments``: None: no enabler answered, because of
+    ``enabler_error``.
+    """
+
+    fabric: Fabric
+    statuses: Mapping[str, SiteStatus]
+    clusters: Mapping[str, Cluster]
+    silent: Mapping[str, str]
+    deployments: Sequence[DeploymentStatus] | None
+    enabler_error: str = ""
+
+
+def find_problems(report: FabricReport) -> list[Problem]:
+    """Return the problems of a fabric: of sites, workers, links, and insights."""
+    problems: list[Problem] = []
+    for site in report.fabric.sites:
+        problems += _of_site(site, report)
+        for worker in site.workers:
+            problems += _of_worker(site, worker)
+    problems += [each for link in report.fabric.links for each in _of_link(link)]
+    if not any(site.enablers for site in report.fabric.sites):
+        action = "Start one (mistbow enabler); until then, workers continue, and nobody moves work."
+        problems.append(Problem("fabric", "no enabler announces itself", action))
+    if report.deployments is None:
+        action = "Check --enabler-url, and the enabler's log."
+        problems.append(Problem("enabler", report.enabler_error, action))
+    for deployment in report.deployments or ():
+        for insight in deployment.insights:
+            problems += _of_insight(deployment, insight)
+    return problems
+
+
+def _of_site(site: Site, report: FabricReport) -> Iterator[Problem]:
+    where = f"site {site.name}"
+    if not site.reachable:
+        yield Problem(
+            where,
+            "it is suspected: it has just stopped answering"
+            if site.suspected
+            else "it is unreachable",
+            "Check its machine and its link. Replicas answer reads. If it is gone for good: "
+            f"DELETE /fabric/sites/{site.name}.",
+        )
+        return
+    if site.name in report.silent:
+        yield Problem(where, report.silent[site.name], f"Read the log of the agent {site.url}.")
+    if (status := report.statuses.get(site.name)) is not None:
+        for text in status.waiting_for:
+            yield Problem(where, f"its agent waits for {text}", "Read the logs of its storage.")
+        for text in status.warnings:
+            yield Problem(where, text, "See docs/operations.md.")
+    if (cluster := report.clusters.get(site.name)) is not None:
+        yield from _of_cluster(where, cluster)
+
+
+def _of_cluster(where: str, cluster: Cluster) -> Iterator[Problem]:
+    for node in cluster.nodes:
+        if not node.online:
+            yield Problem(where, f"the Ignite node {node.name} is offline", "Start it again.")
+    for stream in cluster.refused:
+        yield Problem(
+            where,
+            f"the stream {stream.stream} lacks rows: it ends at {stream.head}, and {stream.by} "
+            f"remembers {stream.remembered}",
+            f"mistbow storage repair {stream.stream} --from SITE, or --accept-loss.",
+        )
+
+
+def _of_worker(site: Site, worker: Worker) -> Iterator[Problem]:
+    where = f"worker {worker.name} at {site.name}"
+    if worker.suspected:
+        yield Problem(where, "it is suspected: it is silent", "Check its machine and its log.")
+    if worker.limit is not None:
+        yield Problem(
+            where,
+            f"the kernel killed it for lack of memory with {worker.limit.ran} fragments; it runs "
+            f"at most {worker.limit.fragments} now",
+            "Give it more memory, or add a worker.",
+        )
+
+
+def _of_link(link: SiteLink) -> Iterator[Problem]:
+    if link.loss is not None and link.loss > _MAX_LOSS:
+        yield Problem(
+            f"link {link.source} to {link.target}",
+            f"{link.loss:.0%} of the last heartbeats were lost",
+            "Check the network between the two sites.",
+        )
+
+
+def _of_insight(deployment: DeploymentStatus, insight: InsightStatus) -> Iterator[Problem]:
+    where = f"insight {insight.name} of {deployment.deployment_id}"
+    state = insight.lifecycle.state if insight.lifecycle is not None else insight.state
+    if state in _STOPPED or insight.error:
+        action = f"mistbow insights show {deployment.deployment_id}"
+        yield Problem(where, insight.error or f"it is {state}", action)
+    elif insight.lag_ms is not None and insight.lag_ms > MAX_LAG_MS:
+        what = f"its results are {insight.lag_ms / 1000:.0f} s late"
+        yield Problem(where, what, "Add a worker, or delete insights of low salience.")

@@ -1,0 +1,214 @@
+"""``mistbow top``: the state of the fog and of its insights at a glance."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from analytics.client.enabler import EnablerClient
+from analytics.fog_models import FogSnapshot
+from analytics.insight_models import DeploymentStatus, InsightStatus
+from command_line.enabler import URL, AsJson, Token, Url, enabler_client, out, print_json, visible
+from mistbow.clock import system_clock
+from mistbow.errors import MistbowError
+
+_STYLES = {
+    "running": "green",
+    "paused": "dim",
+    "failed": "bold red",
+    "placing": "red",
+    "shed": "red",
+    "lagging": "yellow",
+    "degraded": "yellow",
+}
+_MAX_PROBLEMS = 12
+_HEALTHY = ("running", "adapting", "correcting", "paused", "submitted", "starting")
+"""The states of insights that are no problem."""
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """What an enabler reports at one time (ms)."""
+
+    at: int
+    deployments: Sequence[DeploymentStatus]
+    fog: FogSnapshot
+
+
+def top(
+    url: Url = URL,
+    token: Token = None,
+    interval: Annotated[
+        float, typer.Option(min=0.2, max=3600, help="Seconds between two updates.")
+    ] = 2.0,
+    once: Annotated[bool, typer.Option("--once", help="Print the state once, and exit.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show sites, workers and insights with their states, and what is wrong.
+
+    Without a terminal, the state is printed once.
+    """
+    with enabler_client(url, token) as client:
+        if as_json:
+            glance = read_glance(client)
+            deployments = ",".join(each.model_dump_json() for each in glance.deployments)
+            fog = glance.fog.model_dump_json()
+            print_json(f'{{"at":{glance.at},"fog":{fog},"deployments":[{deployments}]}}')
+        elif once or not out.is_terminal:
+            out.print(view_of(read_glance(client)))
+        else:
+            _follow(client, interval)
+
+
+def _follow(client: EnablerClient, interval: float) -> None:
+    with Live(console=out, screen=True, auto_refresh=False) as live:
+        while True:
+            try:
+                live.update(view_of(read_glance(client)), refresh=True)
+            except MistbowError as error:
+                live.update(Text(visible(error.message), "red"), refresh=True)
+            time.sleep(interval)
+
+
+def read_glance(client: EnablerClient) -> Glance:
+    """Read the deployments and the fog from an enabler."""
+    return Glance(system_clock(), client.list(), client.fog())
+
+
+def view_of(glance: Glance) -> RenderableType:
+    """Return the tables of a glance, and what is wrong."""
+    return Group(_summary(glance), _sites(glance), _insights(glance), _problem_lines(glance))
+
+
+def problems_of(glance: Glance) -> Iterator[str]:
+    """Yield what is wrong, since when, in one line each."""
+    at = glance.at
+    for site in glance.fog.site_states:
+        if not site.reachable:
+            yield f"the site {site.name} is unreachable{_ago(site.unreachable_since, at)}"
+        elif not site.workers:
+            yield f"the site {site.name} has no worker"
+    for node in glance.fog.nodes:
+        if node.suspected:
+            yield f"the worker {node.name} at {node.site} is suspected"
+    seen: set[str] = set()
+    for deployment, insight in _live(glance):
+        state, since = _state(insight)
+        if state in _HEALTHY and insight.error is None:
+            continue
+        # One outage often stops many insights.
+        cause = insight.error or ", ".join(each.site for each in insight.missing_sites)
+        if cause not in seen:
+            name = f"{deployment.deployment_id}/{insight.name}"
+            yield f"{name} is {state}{_ago(since, at)}: {cause}"
+        seen.add(cause)
+
+
+def _summary(glance: Glance) -> Text:
+    insights = list(_live(glance))
+    running = sum(_state(insight)[0] in ("running", "adapting", "correcting")
+                  for _, insight in insights)  # fmt: skip
+    sites = glance.fog.site_states
+    reachable = sum(site.reachable for site in sites)
+    return Text(
+        f"{reachable} of {len(sites)} sites reachable, {len(glance.fog.nodes)} workers, "
+        f"{running} of {len(insights)} insights run",
+        "bold",
+    )
+
+
+def _sites(glance: Glance) -> Table:
+    table = Table("site", "worker", "free cores", "free memory", "fragments", "state")
+    fragments: dict[str, int] = {}
+    for fragment in glance.fog.fragments:
+        if fragment.node is not None:
+            fragments[fragment.node] = fragments.get(fragment.node, 0) + 1
+    nodes = {node.name: node for node in glance.fog.nodes}
+    for site in glance.fog.site_states:
+        state = "" if site.reachable else f"unreachable{_ago(site.unreachable_since, glance.at)}"
+        if not site.workers:
+            table.add_row(_text(site.name), "-", "", "", "", state or "no worker")
+        for name in site.workers:
+            node = nodes.get(name)
+            table.add_row(
+                _text(site.name),
+                _text(name),
+                "" if node is None else f"{node.cores_free:.3g} of {node.cores:.3g}",
+                "" if node is None else f"{node.memory_free_mb:.0f} of {node.memory_mb:.0f} MB",
+                str(fragments.get(name, 0)),
+                state or ("suspected" if node is not None and node.suspected else ""),
+            )
+    return table
+
+
+def _insights(glance: Glance) -> RenderableType:
+    rates = _rates(glance.fog)
+    table = Table("insight", "state", "since", "lag", "every", "rate", "missing")
+    for deployment, insight in _live(glance):
+        state, since = _state(insight)
+        rate = rates.get(insight.group or "")
+        table.add_row(
+            _text(f"{deployment.deployment_id}/{insight.name}"),
+            Text(state, _STYLES.get(state, "")),
+            _ago(since, glance.at).strip(" ()"),
+            "" if insight.lag_ms is None else f"{insight.lag_ms / 1000:.1f} s",
+            f"{insight.every_ms / 1000:g} s",
+            "" if rate is None else f"{rate / 1000:.3g} kB/s",
+            _text(", ".join(each.site for each in insight.missing_sites)),
+        )
+    return table if table.rows else Text("no insights are deployed", "dim")
+
+
+def _rates(fog: FogSnapshot) -> Mapping[str, float]:
+    """Return group -> the bytes per second that its fragments write."""
+    rates: dict[str, float] = {}
+    for fragment in fog.fragments:
+        if fragment.bytes_per_s is not None:
+            rates[fragment.group] = rates.get(fragment.group, 0) + fragment.bytes_per_s
+    return rates
+
+
+def _problem_lines(glance: Glance) -> Text:
+    found = list(problems_of(glance))
+    if not found:
+        return Text("nothing is wrong", "green")
+    more = [f"({len(found) - _MAX_PROBLEMS} more)"] if len(found) > _MAX_PROBLEMS else []
+    return Text("\n".join([*map(visible, found[:_MAX_PROBLEMS]), *more]), "red")
+
+
+def _live(glance: Glance) -> Iterator[tuple[DeploymentStatus, InsightStatus]]:
+    for deployment in glance.deployments:
+        for insight in deployment.insights:
+            yield deployment, insight
+
+
+def _state(insight: InsightStatus) -> tuple[str, int | None]:
+    if insight.lifecycle is None:
+        return insight.state, insight.state_since
+    return insight.lifecycle.state, insight.lifecycle.since
+
+
+def _ago(since: int | None, now: int) -> str:
+    """Return a duration until now in words, in parentheses; empty: unknown.
+
+    >>> _ago(0, 90_500), _ago(0, 7_200_000), _ago(None, 5)
+    (' (for 90 s)', ' (for 120 min)', '')
+    """
+    if since is None:
+        return ""
+    seconds = max(0, now - since) // 1000
+    if seconds < 120:
+        return f" (for {seconds} s)"
+    if seconds < 3 * 3600:
+        return f" (for {seconds // 60} min)"
+    return f" (for {seconds // 3600} h)"
+
+
+def _text(text: str) -> Text:
+    return Text(visible(text))

@@ -1,0 +1,59 @@
+"""The files of the console as web applications, which an enabler serves by an entry point."""
+
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
+from starlette.responses import FileResponse
+from starlette.routing import Mount
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""The Content-Security-Policy of the console: no script and no style but those of its files."""
+
+_HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    # The browser asks whether a file has changed, so an upgrade needs no new names of files.
+    "Cache-Control": "no-cache",
+}
+
+
+def pages() -> Mapping[str, ASGIApp]:
+    """Return path -> application: the start page, and the files below ``/console``."""
+    folder = static_folder()
+    # An application of its own answers 404 for what is no file.
+    served = Starlette(routes=[Mount("/", StaticFiles(directory=folder))])
+    return {"/": _Guarded(_start_page), "/console": _Guarded(served)}
+
+
+def static_folder() -> Path:
+    """Return the folder of the console's files."""
+    return Path(str(files("console") / "static"))
+
+
+async def _start_page(scope: Scope, receive: Receive, send: Send) -> None:
+    await FileResponse(static_folder() / "index.html")(scope, receive, send)
+
+
+class _Guarded:
+    """An application whose answers have the headers that restrict what browsers do with them."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(_HEADERS)
+            await send(message)
+
+        await self._app(scope, receive, send_guarded)

@@ -1,0 +1,89 @@
+// Hooks of several pages: requests that repeat, the present time, stored choices.
+
+import {useCallback, useEffect, useRef, useState} from "../vendor/interface.js";
+
+/**
+ * Call `read(signal)` at once, and again every `ms` while the page is visible (0: once).
+ * Returns {data, error, loading, refresh}; after an error, `data` is what was read before.
+ */
+export function useRequest(read, ms, dependencies) {
+  const [state, setState] = useState({data: null, error: null, loading: true});
+  const refresh = useRef(() => {});
+  useEffect(() => {
+    let timer = 0;
+    let current = null;
+    let ended = false;
+    setState((former) => ({...former, error: null, loading: true}));
+    const run = async () => {
+      clearTimeout(timer);
+      current?.abort();
+      const controller = new AbortController();
+      current = controller;
+      try {
+        const data = await read(controller.signal);
+        if (!ended && current === controller) setState({data, error: null, loading: false});
+      } catch (error) {
+        if (ended || error.name === "AbortError") return;
+        setState((former) => ({data: former.data, error, loading: false}));
+      }
+      if (ms > 0 && !ended && current === controller) timer = setTimeout(unlessHidden, ms);
+    };
+    const unlessHidden = () => {
+      if (document.hidden) timer = setTimeout(unlessHidden, ms);
+      else run();
+    };
+    refresh.current = run;
+    run();
+    return () => {
+      ended = true;
+      clearTimeout(timer);
+      current?.abort();
+    };
+  }, dependencies);
+  return {...state, refresh: useCallback(() => refresh.current(), [])};
+}
+
+/** Return the present time, and render again every `ms`. */
+export function useNow(ms = 1000) {
+  const [now, setNow] = useState(Date.now());
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), ms);
+    return () => clearInterval(timer);
+  }, [ms]);
+  return now;
+}
+
+/** Return a value that this browser stores under a name, and its setter. */
+export function useStored(name, initial) {
+  const [value, setValue] = useState(() => readStored(name) ?? initial);
+  const set = useCallback(
+    (next) => {
+      setValue(next);
+      try {
+        localStorage.setItem(`mistbow.${name}`, JSON.stringify(next));
+      } catch {
+        // A browser without storage forgets the choice.
+      }
+    },
+    [name],
+  );
+  return [value, set];
+}
+
+export function readStored(name) {
+  try {
+    return JSON.parse(localStorage.getItem(`mistbow.${name}`));
+  } catch {
+    return null;
+  }
+}
+
+/** Return a value `ms` after its last change. */
+export function useSettled(value, ms) {
+  const [settled, setSettled] = useState(value);
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(value), ms);
+    return () => clearTimeout(timer);
+  }, [value, ms]);
+  return settled;
+}

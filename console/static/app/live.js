@@ -1,0 +1,202 @@
+// The one stream of events of the page: states, decisions, the fog, and followed results.
+
+import {address, get} from "./api.js";
+import {poll} from "./polling.js";
+import {Store} from "./store.js";
+
+const MAX_DECISIONS = 200;
+const RETRY_MS = 3000;
+const JOIN_MS = 80;
+
+/** "connecting", "open" or "lost". */
+export const connection = new Store("connecting");
+/** Deployment id -> its state. */
+export const states = new Store(new Map());
+/** The newest decisions, the newest first. */
+export const decisions = new Store([]);
+/** Whether the states of deployments have been read. */
+export const isRead = new Store(false);
+/** The answer of /api/fog with all later changes; null: not read yet. */
+export const fog = new Store(null);
+
+/** @type {Map<string, number>} topic -> number of components that need it */
+const topics = new Map([["states", 1], ["decisions", 1]]);
+/** @type {Map<string, Set<object>>} insight (ID or ID/NAME) -> the receivers of its results */
+const followed = new Map();
+let source = null;
+let cursor = "";
+let timer = 0;
+let isRunning = false;
+/** Ends the polling; null: nothing is polled, because the stream is open. */
+let stopPolling = null;
+
+/** Begin to read events. */
+export function start() {
+  isRunning = true;
+  reconnect(0);
+  get("api/decisions", {limit: MAX_DECISIONS})
+    .then((answer) => {
+      decisions.value = [];
+      answer.decisions.forEach(addDecision);
+      decisions.changed();
+    })
+    .catch(() => {});
+}
+
+/** End reading events, and forget what was read. */
+export function stop() {
+  isRunning = false;
+  source?.close();
+  source = null;
+  clearTimeout(timer);
+  stopPolling?.();
+  stopPolling = null;
+  cursor = "";
+  states.set(new Map());
+  isRead.set(false);
+  fog.set(null);
+}
+
+/** Read the events of a topic until the returned function is called. */
+export function need(topic) {
+  topics.set(topic, (topics.get(topic) || 0) + 1);
+  if (topics.get(topic) === 1) reconnect(JOIN_MS);
+  return () => {
+    topics.set(topic, topics.get(topic) - 1);
+    if (topics.get(topic) === 0) topics.delete(topic);
+  };
+}
+
+/**
+ * Follow the results of an insight ("ID" or "ID/NAME") until the returned function is called.
+ * @param {{results: (results: object[]) => void, gap?: (gap: object) => void,
+ *   problem?: (problem: object) => void}} receiver
+ */
+export function follow(insight, receiver) {
+  if (!followed.has(insight)) followed.set(insight, new Set());
+  followed.get(insight).add(receiver);
+  reconnect(JOIN_MS);
+  return () => {
+    followed.get(insight)?.delete(receiver);
+    if (followed.get(insight)?.size === 0) followed.delete(insight);
+  };
+}
+
+function reconnect(ms) {
+  if (!isRunning) return;
+  clearTimeout(timer);
+  timer = setTimeout(connect, ms);
+}
+
+function connect() {
+  source?.close();
+  const query = {topics: [...topics.keys()].join(","), insights: [...followed.keys()].join(",")};
+  source = new EventSource(address("api/events", {...query, after: cursor}));
+  const own = source;
+  const on = (name, handle) =>
+    own.addEventListener(name, (event) => {
+      if (own !== source) return;
+      if (event.lastEventId) cursor = event.lastEventId;
+      handle(JSON.parse(event.data));
+    });
+  on("hello", () => {
+    connection.set("open");
+    // The states follow at once, in the same answer.
+    setTimeout(() => isRead.set(true), 300);
+    stopPolling?.();
+    stopPolling = null;
+  });
+  on("state", (state) => {
+    states.value.set(state.deployment_id, state);
+    states.changed();
+  });
+  on("deleted", ({deployment_id: id}) => {
+    states.value.delete(id);
+    states.changed();
+  });
+  on("decision", (decision) => {
+    addDecision(decision);
+    decisions.changed();
+  });
+  on("fog", (answer) => fog.set(answer));
+  on("fog_changed", (change) => fog.set(applied(fog.value, change)));
+  on("result", (result) => deliver([result]));
+  on("results", ({results}) => deliver(results));
+  on("gap", (gap) => receivers(gap.deployment_id).forEach((each) => each.gap?.(gap)));
+  on("problem", (problem) => receivers(problem.deployment_id).forEach((each) => each.problem?.(problem)));
+  own.onerror = () => {
+    if (own !== source) return;
+    connection.set("lost");
+    stopPolling ??= poll(POLLED);
+    // A closed source does not connect again by itself.
+    if (own.readyState === EventSource.CLOSED) reconnect(RETRY_MS + Math.random() * 1000);
+  };
+}
+
+const POLLED = {
+  topics: () => [...topics.keys()],
+  followed: () => [...followed.keys()],
+  onStates: (found) => {
+    states.set(new Map(found.map((each) => [each.deployment_id, each])));
+    isRead.set(true);
+  },
+  onFog: (answer) => fog.set(answer),
+  onDecisions: (found) => {
+    found.forEach(addDecision);
+    decisions.changed();
+  },
+  onResults: deliver,
+};
+
+function addDecision(decision) {
+  const same = (each) =>
+    each.at === decision.at && each.kind === decision.kind && each.subject === decision.subject;
+  if (decisions.value.some(same)) return;
+  decisions.value = [decision, ...decisions.value].sort((a, b) => b.at - a.at).slice(0, MAX_DECISIONS);
+}
+
+function receivers(deployment, insight) {
+  const found = new Set(followed.get(deployment));
+  for (const [name, them] of followed) {
+    const matches = insight === undefined ? name.startsWith(`${deployment}/`) : name === `${deployment}/${insight}`;
+    if (matches) them.forEach((each) => found.add(each));
+  }
+  return [...found];
+}
+
+function deliver(results) {
+  const groups = new Map();
+  for (const result of results) {
+    const id = JSON.stringify([result.deployment_id, result.insight]);
+    if (!groups.has(id)) groups.set(id, []);
+    groups.get(id).push(result);
+  }
+  for (const group of groups.values()) {
+    receivers(group[0].deployment_id, group[0].insight).forEach((each) => each.results(group));
+  }
+}
+
+const KEYS = {
+  nodes: (each) => each.name,
+  links: (each) => JSON.stringify([each.source, each.target]),
+  site_states: (each) => each.name,
+  fragments: (each) => each.fragment,
+  flows: (each) => JSON.stringify([each.source, each.target, each.kind, each.group]),
+};
+
+/** Return the fog after a change of some of its entries. */
+export function applied(before, change) {
+  if (before === null) return null;
+  const after = {...before, at: change.at ?? before.at};
+  for (const [field, keyOf] of Object.entries(KEYS)) {
+    const removed = (change.removed?.[field] ?? []).map((each) => (Array.isArray(each) ? JSON.stringify(each) : each));
+    const changed = change[field] ?? [];
+    if (!removed.length && !changed.length) continue;
+    const entries = new Map((before[field] ?? []).map((each) => [keyOf(each), each]));
+    removed.forEach((each) => entries.delete(each));
+    changed.forEach((each) => entries.set(keyOf(each), each));
+    after[field] = [...entries.values()];
+  }
+  if (change.sites?.length) after.sites = change.sites;
+  return after;
+}

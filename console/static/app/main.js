@@ -1,0 +1,124 @@
+// The shell: login, navigation, the page of the present address.
+
+import {html, render, useEffect, useState} from "../vendor/interface.js";
+import {onLoginRequired} from "./api.js";
+import {readStored, useStored} from "./hooks.js";
+import * as live from "./live.js";
+import {link, route} from "./route.js";
+import {logOut, readSession, session} from "./session.js";
+import {useStore} from "./store.js";
+import {Empty, ErrorNotice, Icon, Name} from "../parts/ui.js";
+import {LoginPage} from "../pages/login.js";
+
+/** Name of a page -> [title, icon, module, component]; a module is loaded when it is shown. */
+const PAGES = {
+  start: ["Overview", "home", () => import("../pages/start.js"), "StartPage"],
+  insights: ["Insights", "list", () => import("../pages/insights.js"), "InsightsPage"],
+  write: ["Write", "pen", () => import("../pages/write.js"), "WritePage"],
+  fog: ["Fog", "map", () => import("../pages/fog.js"), "FogPage"],
+  explore: ["Explore", "search", () => import("../pages/explore.js"), "ExplorePage"],
+};
+const SHORTCUTS = {o: "start", i: "insights", w: "write", f: "fog", e: "explore"};
+const THEMES = {auto: "System", light: "Light", dark: "Dark"};
+
+function applyTheme(theme) {
+  const root = document.documentElement;
+  if (theme === "auto") delete root.dataset.theme;
+  else root.dataset.theme = theme;
+  dispatchEvent(new Event("mistbow-theme"));
+}
+
+function App() {
+  const user = useStore(session);
+  const [error, setError] = useState(null);
+  const isIn = Boolean(user);
+  useEffect(() => {
+    readSession().catch(setError);
+    return onLoginRequired(() => session.set(null));
+  }, []);
+  useEffect(() => {
+    if (!isIn) return undefined;
+    live.start();
+    return live.stop;
+  }, [isIn]);
+  if (user === null) return html`<${LoginPage} />`;
+  if (error) return html`<main class="login"><${ErrorNotice} error=${error} /></main>`;
+  if (user === undefined) return html`<p class="starting" role="status">Starting the console …</p>`;
+  return html`<${Shell} user=${user} />`;
+}
+
+function Shell({user}) {
+  const current = useStore(route);
+  const page = current.page in PAGES ? current.page : null;
+  useEffect(() => {
+    const onKey = (event) => {
+      if (event.altKey || event.ctrlKey || event.metaKey || isTyping(event)) return;
+      const name = SHORTCUTS[event.key];
+      if (name) location.hash = link(name);
+    };
+    addEventListener("keydown", onKey);
+    return () => removeEventListener("keydown", onKey);
+  }, []);
+  return html`
+    <div class="shell">
+      <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById("main").focus(); }}>Skip to the page</a>
+      <header class="side">
+        <a class="brand" href=${link("start")}><img src="console/icon.svg" alt="" />Mistbow</a>
+        <nav aria-label="Pages">
+          ${Object.entries(PAGES).map(([name, [title, icon]]) => html`
+            <a key=${name} href=${link(name)} aria-current=${name === page ? "page" : undefined}><${Icon} name=${icon} />${title}</a>`)}
+        </nav>
+        <${Foot} user=${user} />
+      </header>
+      <main class="main" id="main" tabindex="-1">
+        ${page ? html`<${Page} key=${page} name=${page} route=${current} />` : html`
+          <${Empty} title="There is no such page"><a class="button" href=${link("start")}>Go to the overview</a><//>`}
+      </main>
+    </div>`;
+}
+
+function isTyping({composedPath, target}) {
+  const inner = composedPath ? target.shadowRoot?.activeElement ?? target : target;
+  return /^(INPUT|TEXTAREA|SELECT)$/.test(inner.tagName) || inner.isContentEditable || target.shadowRoot;
+}
+
+function Page({name, route: current}) {
+  const [component, setComponent] = useState(null);
+  const [error, setError] = useState(null);
+  const [title, , load, part] = PAGES[name];
+  useEffect(() => {
+    document.title = `${title} · Mistbow`;
+    load().then((module) => setComponent(() => module[part]), setError);
+  }, [name]);
+  if (error) return html`<${ErrorNotice} error=${error} />`;
+  if (component === null) return html`<p class="starting" role="status">Loading …</p>`;
+  return html`<${component} route=${current} />`;
+}
+
+function Foot({user}) {
+  const connection = useStore(live.connection);
+  const [theme, setTheme] = useStored("theme", "auto");
+  useEffect(() => applyTheme(theme), [theme]);
+  const scope = user.scopes.includes("admin") ? "" : " (read only)";
+  return html`
+    <div class="foot">
+      <div class="row small dim" role="status">
+        <span class=${`live-dot ${connection === "open" ? "" : "off"}`}></span>
+        ${{open: "Live", lost: "Not live: asking every 5 s", connecting: "Connecting"}[connection]}
+      </div>
+      <label class="field">Theme
+        <select class="input" value=${theme} onChange=${(event) => setTheme(event.target.value)}>
+          ${Object.entries(THEMES).map(([id, text]) => html`<option key=${id} value=${id}>${text}</option>`)}
+        </select>
+      </label>
+      ${user.token_required && html`
+        <div class="small dim">Token <${Name} text=${user.name} />${scope}</div>
+        <button type="button" class="button small" onClick=${logOut}>Log out</button>`}
+      <div class="small dim">Domain <${Name} text=${user.domain} /> · <a href="docs">API</a></div>
+    </div>`;
+}
+
+applyTheme(readStored("theme") ?? "auto");
+const root = document.getElementById("app");
+root.replaceChildren();
+render(html`<${App} />`, root);

@@ -1,0 +1,40 @@
+// Polls what the stream of events brings, while that stream is not available: for example at the
+// limit of followers, or behind a proxy that does not pass on streams.
+
+import {get, path} from "./api.js";
+
+const PERIOD_MS = 5000;
+const OVERLAP_MS = 60_000;
+
+/**
+ * Poll until the returned function is called.
+ * @param {{topics: () => string[], followed: () => string[], onStates: (states: object[]) => void,
+ *   onFog: (fog: object) => void,
+ *   onDecisions: (decisions: object[]) => void, onResults: (results: object[]) => void}} receiver
+ */
+export function poll(receiver) {
+  let timer = 0;
+  let ended = false;
+  const quietly = (promise, use) => promise.then((answer) => ended || use(answer), () => {});
+  const round = async () => {
+    const from = Date.now() - OVERLAP_MS;
+    const requests = [
+      quietly(get("api/insights"), ({deployments}) => receiver.onStates(deployments)),
+      quietly(get("api/decisions", {limit: 20}), ({decisions}) => receiver.onDecisions(decisions)),
+      ...receiver.followed().map((each) => {
+        const [id, ...name] = each.split("/");
+        const query = {insight: name.join("/") || null, from, limit: 5000};
+        return quietly(get(path`api/insights/${id}/results`, query), ({results}) =>
+          receiver.onResults(results.map((result) => ({...result, deployment_id: id}))));
+      }),
+    ];
+    if (receiver.topics().includes("fog")) requests.push(quietly(get("api/fog"), receiver.onFog));
+    await Promise.all(requests);
+    if (!ended) timer = setTimeout(round, PERIOD_MS);
+  };
+  round();
+  return () => {
+    ended = true;
+    clearTimeout(timer);
+  };
+}

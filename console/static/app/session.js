@@ -1,0 +1,28 @@
+// Who uses the console: the session of the browser, and what its token permits.
+
+import {get, send} from "./api.js";
+import {Store} from "./store.js";
+
+/** The answer of /api/session; null: a login is required; undefined: not read yet. */
+export const session = new Store(undefined);
+
+export async function readSession() {
+  try {
+    session.set(await get("api/session"));
+  } catch (error) {
+    if (error.status !== 401) throw error;
+    session.set(null);
+  }
+}
+
+export async function logIn(token) {
+  session.set(await send("POST", "api/session", {headers: {Authorization: `Bearer ${token}`}}));
+}
+
+export async function logOut() {
+  await send("DELETE", "api/session");
+  session.set(null);
+}
+
+/** Return whether the user may change deployments. */
+export const mayChange = () => Boolean(session.value?.scopes?.includes("admin"));

@@ -1,0 +1,147 @@
+// The page of a deployment: its insights, one of them with plot, table, placement and decisions.
+
+import {html, useEffect, useState} from "../vendor/interface.js";
+import {get, path, send} from "../app/api.js";
+import {duration, when} from "../app/format.js";
+import {useRequest} from "../app/hooks.js";
+import {states} from "../app/live.js";
+import {go, link} from "../app/route.js";
+import {mayChange} from "../app/session.js";
+import {useStore} from "../app/store.js";
+import {Card, Empty, ErrorNotice, Name, Question, StateBadge} from "../parts/ui.js";
+import {everyOf} from "./insights.js";
+import {ResultsView} from "./results.js";
+import {DecisionList} from "./start.js";
+import {Ways} from "./ways.js";
+
+export function DeploymentPage({id, name}) {
+  const {data, error, refresh} = useRequest((signal) => get(path`api/insights/${id}`, {}, signal), 5000, [id]);
+  const live = useStore(states).get(id);
+  useEffect(() => {
+    if (live) refresh();
+  }, [live?.updated_at, live?.lifecycle?.state]);
+  if (error?.status === 404) return html`<${Gone} id=${id} />`;
+  if (data === null) return error ? html`<${ErrorNotice} error=${error} />` : html`<p class="starting" role="status">Loading …</p>`;
+  const insight = data.insights.find((each) => each.name === name) ?? data.insights[0];
+  const now = live?.insights?.find((each) => each.name === insight?.name);
+  const shown = insight && {...insight, ...(now ? {lag_ms: now.lag_ms, lifecycle: now.lifecycle, error: now.error, missing_sites: now.missing_sites} : {})};
+  return html`
+    <div class="page">
+      <${Head} deployment=${data} insight=${shown} refresh=${refresh} />
+      <${ErrorNotice} error=${error} />
+      ${shown?.error && html`<div class="notice" role="status"><${Name} text=${shown.error} /></div>`}
+      ${insight && html`<${ResultsView} key=${insight.name} id=${id} insight=${shown} />`}
+      <div class="columns even">
+        <div class="stack">
+          <${Definition} deployment=${data} insight=${shown} />
+          ${insight && html`<${Ways} id=${id} insight=${insight} />`}
+        </div>
+        <div class="stack">
+          <${Placement} placement=${data.placement} insight=${shown} />
+          <${Card} title="Decisions" flush>
+            ${data.decisions.length === 0 && html`<${Empty} title="None yet">Why fragments are placed and moved appears here.<//>`}
+            <${DecisionList} entries=${[...data.decisions].reverse()} />
+          <//>
+        </div>
+      </div>
+    </div>`;
+}
+
+const Gone = ({id}) => html`
+  <${Empty} title="There is no such deployment">
+    <p><${Name} text=${id} /> was deleted, or never existed.</p>
+    <a class="button" href=${link("insights")}>All insights</a>
+  <//>`;
+
+function Head({deployment, insight, refresh}) {
+  const id = deployment.deployment_id;
+  const [question, setQuestion] = useState("");
+  const [error, setError] = useState(null);
+  const isPaused = deployment.lifecycle?.state === "paused";
+  const toggle = async () => {
+    try {
+      await send("POST", isPaused ? path`api/insights/${id}/resume` : path`api/insights/${id}/pause`);
+      setError(null);
+      refresh();
+    } catch (failure) {
+      setError(failure);
+    }
+  };
+  return html`
+    <div class="page-head">
+      <div>
+        <p class="small"><a href=${link("insights")}>Insights</a> / <${Name} text=${deployment.name ?? id} /></p>
+        <h1><${Name} text=${insight?.name ?? deployment.name ?? id} /></h1>
+        <div class="row" style=${{marginTop: "6px"}}>
+          <${StateBadge} state=${insight?.lifecycle?.state ?? deployment.lifecycle?.state ?? deployment.status} />
+          <span class="small dim">every ${everyOf(insight)} · lag ${duration(insight?.lag_ms)} · deployed ${when(deployment.created_at)}</span>
+        </div>
+        ${deployment.insights.length > 1 && html`
+          <div class="row" style=${{marginTop: "8px"}}>
+            <nav class="row" aria-label="Insights of this deployment">${deployment.insights.map((each) => html`
+              <a class="button small" key=${each.name} href=${link("insights", id, each.name)}
+                aria-current=${each.name === insight?.name ? "true" : undefined}><${Name} text=${each.name} /></a>`)}</nav>
+          </div>`}
+      </div>
+      ${mayChange() && html`
+        <div class="actions">
+          <a class="button" href=${link("write", id)}>Amend</a>
+          <button type="button" class="button" onClick=${toggle}>${isPaused ? "Resume" : "Pause"}</button>
+          <button type="button" class="button danger" onClick=${() => setQuestion("delete")}>Delete …</button>
+        </div>`}
+      <${ErrorNotice} error=${error} />
+      ${question === "delete" && html`
+        <${Question} title="Delete this deployment?" action="Delete" danger onClose=${() => setQuestion("")}
+          onYes=${async () => { await send("DELETE", path`api/insights/${id}`); go(link("insights")); }}>
+          <p>Its insights stop: ${deployment.insights.map((each, n) => html`${n > 0 && ", "}<strong><${Name} text=${each.name} /></strong>`)}.
+            Their results can no longer be read here. Insights of other deployments that refer to them go on.</p>
+        <//>`}
+    </div>`;
+}
+
+function Definition({deployment, insight}) {
+  return html`
+    <${Card} title="Text">
+      <div class="stack tight">
+        <pre class="code" tabindex="0" aria-label="Text of the deployment"><${Name} text=${(insight?.text ?? deployment.queries).trim()} /></pre>
+        ${deployment.insights.length > 1 && html`
+          <details><summary>The text of the whole deployment</summary><pre class="code" tabindex="0">${deployment.queries}</pre></details>`}
+        ${insight && html`<dl class="facts small">
+          <dt>Deployment</dt><dd><code>${deployment.deployment_id}</code></dd>
+          <dt>Group</dt><dd><${Name} text=${insight.group} /></dd>
+          <dt>Results from</dt><dd>${when(insight.first_tick)}</dd>
+          ${deployment.domain && html`<dt>Domain</dt><dd><${Name} text=${deployment.domain} /></dd>`}
+        </dl>`}
+        ${deployment.ended.length > 0 && html`
+          <details><summary>${deployment.ended.length} former ${deployment.ended.length === 1 ? "definition" : "definitions"}</summary>
+            <ul class="small">${deployment.ended.map((each) => html`
+              <li key=${each.uid}><${Name} text=${each.name} />: ${when(each.since)} to ${when(each.until)}, ${each.state}</li>`)}</ul>
+          </details>`}
+      </div>
+    <//>`;
+}
+
+const KINDS = {whole: "points to results", partial: "points to panes", merge: "panes to results"};
+
+function Placement({placement, insight}) {
+  const own = placement.filter((each) => !insight?.group || each.group === insight.group);
+  return html`
+    <${Card} title="Where it runs" flush>
+      ${own.length === 0 && html`<${Empty} title="Not placed">No worker computes it now.<//>`}
+      ${own.length > 0 && html`
+        <div class="scroll" tabindex="0" role="region" aria-label="Placement"><table class="list dense">
+          <thead><tr><th>Fragment</th><th>Worker</th><th>Site</th><th>Since</th><th>State</th></tr></thead>
+          <tbody>${own.map((each) => html`
+            <tr key=${each.fragment}>
+              <td><${Name} text=${each.fragment} /><div class="small dim">${KINDS[each.kind]}</div></td>
+              <td>${each.node ? html`<a href=${link("fog", each.site, each.node)}><${Name} text=${each.node} /></a>` : "none"}</td>
+              <td><${Name} text=${each.site ?? "–"} /></td>
+              <td class="nowrap">${each.since ? when(each.since) : "–"}</td>
+              <td>${each.state ?? "–"}</td>
+            </tr>`)}</tbody>
+        </table></div>`}
+      ${insight?.missing_sites?.length > 0 && html`
+        <ul class="body small">${insight.missing_sites.map((each) => html`
+          <li key=${each.site}>Without the points of <strong><${Name} text=${each.site} /></strong>${each.since && ` since ${when(each.since)}`}: <${Name} text=${each.why} /></li>`)}</ul>`}
+    <//>`;
+}

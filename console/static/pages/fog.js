@@ -1,0 +1,148 @@
+// The fog: its sites on a map or as a graph, what runs and flows there, now and in the past.
+
+import {html, useEffect, useMemo, useState} from "../vendor/interface.js";
+import {get} from "../app/api.js";
+import {ago, dateTime, duration, when} from "../app/format.js";
+import {useRequest, useSettled, useStored} from "../app/hooks.js";
+import {fog as liveFog} from "../app/live.js";
+import {go, link} from "../app/route.js";
+import {useStore} from "../app/store.js";
+import {useFog} from "../parts/fog_hook.js";
+import {FogMap} from "../parts/fog_map.js";
+import {hasPositions, sitesOf} from "../parts/fog_model.js";
+import {Card, Empty, ErrorNotice, Name, Segments} from "../parts/ui.js";
+import {SiteDetails} from "./site.js";
+
+export function FogPage({route}) {
+  useFog();
+  const live = useStore(liveFog);
+  const [at, setAt] = useState(null);
+  const settledAt = useSettled(at, 200);
+  const past = useRequest((signal) => (settledAt ? get("api/fog", {at: settledAt}, signal) : Promise.resolve(null)), 0, [settledAt]);
+  const shown = at === null ? live : past.data ?? live;
+  const [form, setForm] = useStored("fog", "map");
+  const [chosen] = route.parts;
+  const sites = useMemo(() => (shown ? sitesOf(shown) : new Map()), [shown]);
+  const canMap = hasPositions(sites);
+  if (!shown) return html`<p class="starting" role="status">Reading the fog …</p>`;
+  const choose = (site) => go(site === chosen ? link("fog") : link("fog", site));
+  const counts = {good: 0, warn: 0, bad: 0};
+  for (const site of sites.values()) counts[site.tone] += 1;
+  const site = sites.get(chosen);
+  return html`
+    <div class="page">
+      <div class="page-head">
+        <div><h1>Fog</h1><p>${sites.size} sites, ${shown.nodes?.length ?? 0} workers, ${shown.fragments?.length ?? 0} fragments${counts.bad ? `, ${counts.bad} silent` : ""}${counts.warn ? `, ${counts.warn} to watch` : ""}.</p></div>
+        <div class="actions">
+          ${canMap && html`<${Segments} label="Form" value=${form} onChange=${setForm} choices=${[["map", "Map"], ["graph", "Graph"]]} />`}
+          <${Find} sites=${sites} onChoose=${choose} />
+        </div>
+      </div>
+      <${ErrorNotice} error=${at !== null ? past.error : null} />
+      <div class="columns">
+        <section class="card" aria-label="Picture of the fog">
+          <${FogMap} fog=${shown} sites=${sites} isMap=${canMap && form === "map"} chosen=${chosen} onChoose=${choose} />
+          <${Legend} />
+          <${TimeSlider} at=${at} onAt=${setAt} />
+        </section>
+        ${site
+          ? html`<${SiteDetails} key=${chosen} site=${site} fog=${shown} worker=${route.parts[1]} isPast=${at !== null} />`
+          : html`<${ToWatch} sites=${sites} />`}
+      </div>
+      <${Fragments} fragments=${shown.fragments ?? []} chosen=${site && chosen} />
+    </div>`;
+}
+
+function Find({sites, onChoose}) {
+  const find = (event) => {
+    if (sites.has(event.target.value)) {
+      onChoose(event.target.value);
+      event.target.value = "";
+    }
+  };
+  return html`
+    <input class="input" type="search" list="site-names" placeholder="Find a site" aria-label="Find a site" onInput=${find} />
+    <datalist id="site-names">${[...sites.keys()].map((each) => html`<option key=${each} value=${each} />`)}</datalist>`;
+}
+
+const Legend = () => html`
+  <div class="legend" aria-hidden="true">
+    <span>◆ computes results</span><span>● computes panes</span><span><b class="dot-number">2</b>a worker with 2 fragments</span>
+    <span><i style=${{borderColor: "var(--accent)"}}></i>panes</span>
+    <span><i style=${{borderColor: "var(--token-number)"}}></i>points</span>
+    <span><i style=${{borderColor: "var(--token-keyword)", borderTopStyle: "dashed"}}></i>replica</span>
+    <span><i style=${{borderColor: "var(--warn)", borderTopStyle: "dotted"}}></i>slow link</span>
+  </div>`;
+
+function TimeSlider({at, onAt}) {
+  const history = useRequest((signal) => get("api/fog/history", {limit: 1000}, signal), 15_000, []);
+  const range = history.data;
+  if (!range || range.first === null || range.last === null) {
+    return html`<p class="small dim" style=${{padding: "10px 14px"}}>${history.loading ? "Reading the history …" : "There is no history of the fog yet."}</p>`;
+  }
+  const now = Math.max(range.last, Date.now());
+  const share = (time) => (100 * (time - range.first)) / (now - range.first);
+  const near = range.changes.filter((each) => each.at <= (at ?? now) && each.part !== "links").slice(-4).reverse();
+  return html`
+    <div class="slider">
+      <label for="fog-time" class="small nowrap">${at === null ? html`<span class="badge good"><span class="live-dot"></span>now</span>` : html`<strong>${dateTime(at)}</strong>`}</label>
+      <div class="track">
+        ${range.changes.slice(-200).map((each, n) => html`<span key=${n} class="tick" style=${{left: `${share(each.at)}%`}}></span>`)}
+        <input id="fog-time" type="range" min=${range.first} max=${now} step="1000" value=${at ?? now} aria-label="Time of the picture"
+          aria-valuetext=${at === null ? "now" : dateTime(at)} onInput=${(event) => {
+            const chosen = Number(event.target.value);
+            onAt(now - chosen < 2000 ? null : chosen);
+          }} />
+      </div>
+      <button type="button" class="button small" disabled=${at === null} onClick=${() => onAt(null)}>Now</button>
+    </div>
+    ${near.length > 0 && html`<ul class="events">${near.map((each) => html`<li key=${`${each.at} ${each.part} ${each.names}`}><time>${when(each.at)}</time><span class="what"><${Name} text=${wordsOf(each)} /></span></li>`)}</ul>`}`;
+}
+
+const PARTS = {nodes: "worker", links: "link", site_states: "site", fragments: "fragment", flows: "flow"};
+
+/** Return a change of the fog as text: "worker w1 removed". */
+const wordsOf = (change) => `${PARTS[change.part] ?? change.part} ${change.names.filter(Boolean).join(" → ")} ${change.change}`;
+
+function ToWatch({sites}) {
+  const troubled = [...sites.values()].filter((each) => each.problems.length).sort((a, b) => (a.tone === b.tone ? 0 : a.tone === "bad" ? -1 : 1));
+  return html`
+    <${Card} title="To watch" flush footer="Choose a site to see its workers, fragments, links, metrics and replicas.">
+      ${troubled.length === 0 && html`<${Empty} title="No site is silent, slow or full">Choose a site in the picture to look into it.<//>`}
+      ${troubled.slice(0, 60).map((site) => html`
+        <div class=${`problem ${site.tone}`} key=${site.name}>
+          <span class=${`badge ${site.tone}`} style=${{padding: "3px"}}><span class="hidden-text">${site.tone === "bad" ? "error" : "warning"}</span>${site.tone === "bad" ? "×" : "!"}</span>
+          <div><a href=${link("fog", site.name)} class="what"><${Name} text=${site.name} /></a>
+            <ul class="small">${site.problems.map((each) => html`<li key=${each.text}><${Name} text=${each.text} />${each.since && html` <span class="dim">since ${when(each.since)} (${ago(each.since)})</span>`}</li>`)}</ul></div>
+        </div>`)}
+    <//>`;
+}
+
+function Fragments({fragments, chosen}) {
+  const [all, setAll] = useState(false);
+  useEffect(() => setAll(false), [chosen]);
+  const own = chosen && !all ? fragments.filter((each) => each.site === chosen) : fragments;
+  const rows = useMemo(() => rowsOf(own), [fragments, chosen, all]);
+  const tools = chosen && html`<${Segments} label="Fragments of" value=${all ? "all" : "site"} onChange=${(next) => setAll(next === "all")} choices=${[["site", "this site"], ["all", "all sites"]]} />`;
+  return html`
+    <${Card} title="Fragments" flush tools=${tools}>
+      ${own.length === 0
+        ? html`<${Empty} title="No fragment runs here">Fragments are the parts of insights that workers compute.<//>`
+        : html`<div class="scroll" style=${{maxHeight: "380px"}} tabindex="0" role="region" aria-label="Table of fragments"><table class="list dense">
+            <thead class="sticky"><tr><th>Fragment</th><th>Kind</th><th>Worker</th><th>Site</th><th>Since</th><th>State</th><th class="right">Lag</th><th>Insights</th></tr></thead>
+            <tbody>${rows}</tbody></table></div>
+          ${own.length > MAX_ROWS && html`<p class="small dim" style=${{padding: "8px 14px"}}>The first ${MAX_ROWS} of ${own.length} fragments: choose a site to see its own.</p>`}`}
+    <//>`;
+}
+
+const MAX_ROWS = 100;
+
+const rowsOf = (fragments) => fragments.slice(0, MAX_ROWS).map((each) => html`
+              <tr key=${each.fragment} data-fragment=${each.fragment}>
+                <td><${Name} text=${each.fragment} /></td><td>${each.kind}</td>
+                <td>${each.node ? html`<${Name} text=${each.node} />` : html`<strong>none</strong>`}</td>
+                <td>${each.site ? html`<a href=${link("fog", each.site)}><${Name} text=${each.site} /></a>` : "–"}</td>
+                <td class="nowrap">${each.since ? when(each.since) : "–"}</td><td>${each.state ?? "–"}</td>
+                <td class="right nowrap">${each.lag_ms === null || each.lag_ms === undefined ? "–" : duration(each.lag_ms)}</td>
+                <td>${(each.insights ?? []).slice(0, 4).map((insight) => html`<a key=${insight} href=${link("insights", ...insight.split("/"))}><${Name} text=${insight.split("/").slice(1).join("/") || insight} /></a> `)}${each.insights?.length > 4 ? `and ${each.insights.length - 4} more` : ""}</td>
+              </tr>`);

@@ -1,0 +1,137 @@
+// The insights: a list of all, or the page of one.
+
+import {html, useMemo, useState} from "../vendor/interface.js";
+import {get} from "../app/api.js";
+import {compact, duration} from "../app/format.js";
+import {useRequest} from "../app/hooks.js";
+import {fog, decisions, states} from "../app/live.js";
+import {link} from "../app/route.js";
+import {mayChange} from "../app/session.js";
+import {useStore} from "../app/store.js";
+import {Card, Empty, ErrorNotice, Name, StateBadge} from "../parts/ui.js";
+import {useFog} from "../parts/fog_hook.js";
+import {DeploymentPage} from "./deployment.js";
+
+export function InsightsPage({route}) {
+  const [id, name] = route.parts;
+  return id ? html`<${DeploymentPage} key=${id} id=${id} name=${name} />` : html`<${InsightList} />`;
+}
+
+function InsightList() {
+  const {data, error} = useRequest((signal) => get("api/insights", {}, signal), 5000, []);
+  const [search, setSearch] = useState("");
+  const live = useStore(states);
+  useFog();
+  const snapshot = useStore(fog);
+  const owners = useOwners();
+  const fragments = useMemo(() => byInsight(snapshot), [snapshot]);
+  const rows = rowsOf(data?.deployments ?? [], live, fragments, owners).filter((row) => row.searched.includes(search.toLowerCase()));
+  return html`
+    <div class="page">
+      <div class="page-head">
+        <div><h1>Insights</h1><p>Figures that the fog computes from its points, again and again.</p></div>
+        <div class="actions">
+          <input class="input" type="search" placeholder="Search" aria-label="Search insights" value=${search}
+            onInput=${(event) => setSearch(event.target.value)} />
+          ${mayChange() && html`<a class="button main-action" href=${link("write")}>Write an insight</a>`}
+        </div>
+      </div>
+      <${ErrorNotice} error=${error} />
+      ${data?.missing_domains && html`<div class="notice">Not listed: insights of the domains ${data.missing_domains.join(", ")}, whose enablers do not answer.</div>`}
+      <${Card} flush label="List of insights">
+        ${data && rows.length === 0
+          ? html`<${Empty} title=${search ? "No insight matches" : "No insight is deployed"}>
+              ${search ? "Search by name, deployment, text, state or owner." : "Write one: the editor completes names and shows a preview."}
+            <//>`
+          : html`<${Rows} rows=${rows} />`}
+      <//>
+    </div>`;
+}
+
+const Rows = ({rows}) => html`
+  <div class="scroll" tabindex="0" role="region" aria-label="Table of insights">
+    <table class="list">
+      <thead><tr>
+        <th>Insight</th><th>State</th><th class="right">Lag</th><th class="right">Every</th>
+        <th class="right">Traffic</th><th class="right">Salience</th><th>Owner</th><th>Where</th>
+      </tr></thead>
+      <tbody>${rows.map((row) => html`
+        <tr key=${row.id}>
+          <td class="clamp">
+            <a href=${row.link}><strong><${Name} text=${row.name} /></strong></a>
+            <div class="small dim"><${Name} text=${row.deployment} /></div>
+          </td>
+          <td class="state"><${StateBadge} state=${row.state} />
+            ${row.error && html`<div class="small dim"><${Name} text=${row.error} /></div>`}</td>
+          <td class="right nowrap">${row.lag === null ? "–" : duration(row.lag)}</td>
+          <td class="right nowrap">${row.every}</td>
+          <td class="right nowrap" title="What the fragments of its group write, with other insights of the group">${row.rate === null ? "–" : `${compact(row.rate)}B/s`}</td>
+          <td class="right">${row.salience ?? "–"}</td>
+          <td><${Name} text=${row.owner} /></td>
+          <td>${row.where.length ? row.where.map((each) => html`<span class="chip" key=${each}><${Name} text=${each} /></span> `) : "–"}</td>
+        </tr>`)}
+      </tbody>
+    </table>
+  </div>`;
+
+function useOwners() {
+  const {data} = useRequest((signal) => get("api/decisions", {limit: 1000}, signal), 0, []);
+  const later = useStore(decisions);
+  return useMemo(() => {
+    const owners = new Map();
+    for (const each of [...(data?.decisions ?? []), ...later]) {
+      if (each.kind === "deployment_submitted") owners.set(each.subject, each.by);
+    }
+    return owners;
+  }, [data, later]);
+}
+
+/** Return "DEPLOYMENT/NAME" -> its fragments. */
+function byInsight(snapshot) {
+  const found = new Map();
+  for (const fragment of snapshot?.fragments ?? []) {
+    for (const insight of fragment.insights ?? []) {
+      if (!found.has(insight)) found.set(insight, []);
+      found.get(insight).push(fragment);
+    }
+  }
+  return found;
+}
+
+function rowsOf(deployments, live, fragments, owners) {
+  return deployments.flatMap((deployment) => {
+    const id = deployment.deployment_id;
+    const state = live.get(id);
+    const insights = deployment.insights.length ? deployment.insights : [null];
+    return insights.map((insight) => {
+      const name = insight?.name ?? deployment.name ?? id;
+      const now = state?.insights?.find((each) => each.name === name);
+      const own = fragments.get(`${id}/${name}`) ?? [];
+      const rates = own.map((each) => each.bytes_per_s).filter((each) => typeof each === "number");
+      const row = {
+        id: `${id}/${name}`,
+        link: insight ? link("insights", id, name) : link("insights", id),
+        name,
+        deployment: deployment.name ? `${deployment.name} · ${id}` : id,
+        state: now?.lifecycle?.state ?? insight?.lifecycle?.state ?? deployment.lifecycle?.state ?? deployment.status,
+        error: now ? now.error : insight?.error,
+        lag: now?.lag_ms ?? insight?.lag_ms ?? null,
+        every: everyOf(insight),
+        rate: rates.length ? rates.reduce((a, b) => a + b, 0) : null,
+        salience: own[0]?.salience ?? salienceIn(insight?.text),
+        owner: owners.get(id) ?? "–",
+        where: [...new Set(own.map((each) => each.node).filter(Boolean))],
+      };
+      row.searched = [row.name, row.deployment, insight?.text, row.state, row.owner].join(" ").toLowerCase();
+      return row;
+    });
+  });
+}
+
+const salienceIn = (text) => Number(/\bSALIENCE\s+(\d+)/i.exec(text ?? "")?.[1] ?? 0);
+
+/** Return how often an insight has values. */
+export function everyOf(insight) {
+  if (!insight) return "–";
+  return /\bEVERY\b/i.test(insight.text) ? duration(insight.every_ms) : "each point";
+}

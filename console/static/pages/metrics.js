@@ -1,0 +1,126 @@
+// Metrics by their metadata: search, attributes, series and their latest values.
+
+import {html, useEffect, useState} from "../vendor/interface.js";
+import {get, path, post} from "../app/api.js";
+import {ago, number} from "../app/format.js";
+import {useRequest, useSettled} from "../app/hooks.js";
+import {link} from "../app/route.js";
+import {COLOURS, TimePlot} from "../parts/plot.js";
+import {Card, Empty, ErrorNotice, Name} from "../parts/ui.js";
+
+const PAGE = 60;
+
+/** Read pages of a list one after the other: {items, answer, error, isLoading, more}. */
+function usePages(read, field, dependencies) {
+  const [cursor, setCursor] = useState(null);
+  const [former, setFormer] = useState([]);
+  useEffect(() => {
+    setCursor(null);
+    setFormer([]);
+  }, dependencies);
+  const {data, error, loading} = useRequest((signal) => read(cursor, signal), 0, [...dependencies, cursor]);
+  const items = [...former, ...(data?.[field] ?? [])];
+  const more = data?.next
+    ? () => {
+        setFormer(items);
+        setCursor(data.next);
+      }
+    : null;
+  return {items, answer: data, error, isLoading: loading, more};
+}
+
+export function MetricsExplorer({metric, site}) {
+  const [search, setSearch] = useState("");
+  const settled = useSettled(search, 250);
+  const pages = usePages((cursor, signal) => get("api/metrics", {search: settled, site, limit: PAGE, cursor}, signal), "metrics", [settled, site]);
+  const [known, setKnown] = useState(null);
+  const current = pages.items.find((each) => each.metric === metric) ?? (known?.metric === metric ? known : null);
+  useEffect(() => {
+    if (!metric || current) return;
+    get("api/metrics", {metric, limit: 1}).then((answer) => setKnown(answer.metrics[0] ?? null), () => {});
+  }, [metric, current]);
+  const query = site ? `?site=${encodeURIComponent(site)}` : "";
+  const missing = pages.answer?.missing_sites ?? [];
+  return html`
+    <div class="columns explore">
+      <${Card} title="Metrics" flush label="Metrics" footer=${pages.answer && `${pages.answer.total ?? pages.items.length} metrics${missing.length ? `; without the sites ${missing.join(", ")}` : ""}`}
+        tools=${site && html`<a class="button small" href=${link("explore")}>at <${Name} text=${site} /> ×</a>`}>
+        <div style=${{padding: "12px 14px"}}>
+          <input class="input" style=${{width: "100%"}} type="search" placeholder="Search by name, description, unit or group" aria-label="Search metrics"
+            value=${search} onInput=${(event) => setSearch(event.target.value)} />
+        </div>
+        <${ErrorNotice} error=${pages.error} />
+        ${!pages.isLoading && pages.items.length === 0 && !pages.error && html`
+          <${Empty} title=${search ? "No metric matches" : "No metric is known yet"}>${search ? "Try another word." : "Metrics appear as soon as nodes send points."}<//>`}
+        <ul class="picker" style=${{maxHeight: "62vh"}}>
+          ${pages.items.map((each) => html`
+            <li key=${each.metric}><a class="pick clamp" href=${`${link("explore", each.metric)}${query}`} aria-current=${each.metric === metric ? "true" : undefined}>
+              <strong><${Name} text=${each.metric} /></strong>
+              <span class="small dim"><${Name} text=${[each.desc || each.name, each.units].filter(Boolean).join(" · ")} /> · ${each.entity_count} series at ${each.sites.length} ${each.sites.length === 1 ? "site" : "sites"}</span>
+            </a></li>`)}
+        </ul>
+        ${pages.more && html`<div style=${{padding: "10px 14px"}}><button type="button" class="button small" onClick=${pages.more}>Show more</button></div>`}
+      <//>
+      ${metric ? html`<${Metric} key=${metric} metric=${metric} about=${current} site=${site} />` : html`
+        <${Card} title="A metric"><${Empty} title="Choose a metric">Its attributes, its series and their values appear here.<//><//>`}
+    </div>`;
+}
+
+function Metric({metric, about, site}) {
+  const attributes = useRequest((signal) => get("api/attributes", {metric}, signal), 0, [metric]);
+  const pages = usePages((cursor, signal) => get(path`api/metrics/${metric}/series`, {site, limit: PAGE, cursor}, signal), "series", [metric, site]);
+  return html`
+    <div class="stack">
+      <${Card} title=${html`<${Name} text=${metric} />`} label="Metric" tools=${html`<a class="button small" href=${link("write")}>Write an insight</a>`}>
+        <div class="stack">
+          ${about && html`<dl class="facts">
+            ${about.name && about.name !== metric && html`<dt>Name</dt><dd><${Name} text=${about.name} /></dd>`}
+            ${about.desc && html`<dt>Meaning</dt><dd><${Name} text=${about.desc} /></dd>`}
+            ${about.units && html`<dt>Unit</dt><dd><${Name} text=${about.units} /></dd>`}
+            ${about.group && html`<dt>Group</dt><dd><${Name} text=${about.group} /></dd>`}
+            ${(about.min !== null || about.max !== null) && html`<dt>Range</dt><dd>${number(about.min)} to ${number(about.max)}</dd>`}
+            <dt>Sites</dt><dd>${about.sites.map((each) => html`<a key=${each} href=${link("fog", each)}><${Name} text=${each} /></a> `)}</dd>
+          </dl>`}
+          ${attributes.data?.attributes.length > 0 && html`
+            <div><h3>Attributes, for BY and WHEN</h3>
+              <dl class="facts" style=${{marginTop: "6px"}}>${attributes.data.attributes.map((each) => html`
+                <dt><code><${Name} text=${each.name} /></code></dt>
+                <dd>${each.values.slice(0, 12).map((value) => html`<span class="chip" key=${value}><${Name} text=${value} /></span> `)}${each.more || each.values.length > 12 ? "…" : ""}</dd>`)}</dl></div>`}
+        </div>
+      <//>
+      <${History} metric=${metric} site=${site} />
+      <${Card} title="Series" flush>
+        <${ErrorNotice} error=${pages.error} />
+        <div class="scroll" style=${{maxHeight: "360px"}} tabindex="0" role="region" aria-label="Table of series"><table class="list dense">
+          <thead class="sticky"><tr><th>Entity</th><th>Site</th><th class="right">Latest value</th><th class="right">When</th></tr></thead>
+          <tbody>${pages.items.map((each) => html`
+            <tr key=${`${each.site} ${each.entity}`}>
+              <td class="clamp"><${Name} text=${each.entity} /></td><td><${Name} text=${each.site} /></td>
+              <td class="right">${each.latest ? number(each.latest.value) : "–"}</td>
+              <td class="right nowrap">${each.latest ? ago(each.latest.ts) : "–"}</td>
+            </tr>`)}</tbody></table></div>
+        ${pages.more && html`<div style=${{padding: "10px 14px"}}><button type="button" class="button small" onClick=${pages.more}>Show more</button></div>`}
+      <//>
+    </div>`;
+}
+
+const MINUTES = 10;
+
+/** The last ten minutes of a metric: mean, least and greatest value of all its series at a site. */
+function History({metric, site}) {
+  const query = `SELECT ts // 10000 * 10000 AS t, avg(value), min(value), max(value) FROM historical
+WHERE metric = ? AND ts >= ? GROUP BY t ORDER BY t`;
+  const {data, error} = useRequest(
+    (signal) => post("api/sql", {query, parameters: [metric, Date.now() - MINUTES * 60_000]}, signal, {site}), 10_000, [metric, site],
+  );
+  const rows = (data?.rows ?? []).filter((row) => row.every((each) => typeof each === "number"));
+  const line = {
+    label: "mean", colour: COLOURS[0], times: rows.map((row) => row[0]), values: rows.map((row) => row[1]),
+    low: rows.map((row) => row[2]), high: rows.map((row) => row[3]),
+  };
+  return html`
+    <${Card} title="Last ten minutes" flush footer=${`Mean of all series at ${site || "the enabler's site"}, in steps of 10 s; shaded: from the least to the greatest value.`}>
+      <${ErrorNotice} error=${error} />
+      ${rows.length > 0 ? html`<${TimePlot} lines=${[line]} spanGaps label=${`Values of ${metric} in the last ten minutes`} />` : data && html`<${Empty} title="No points in the last ten minutes">They may be at another site.<//>`}
+    <//>`;
+}

@@ -1,0 +1,97 @@
+// The preview: the values that a text would have had in the last ten minutes.
+
+import {html, useEffect, useMemo, useState} from "../vendor/interface.js";
+import {post} from "../app/api.js";
+import {clock, duration} from "../app/format.js";
+import {useSettled, useStored} from "../app/hooks.js";
+import {valueOf} from "../parts/keys.js";
+import {TimePlot, colourOf} from "../parts/plot.js";
+import {SeriesSet} from "../parts/series.js";
+import {Card, Empty, ErrorNotice, Name, Segments} from "../parts/ui.js";
+
+const SETTLE_MS = 1200;
+const MAX_LINES = 8;
+
+export function Preview({text, isRight}) {
+  const [isOn, setOn] = useStored("preview", true);
+  const [state, setState] = useState({answer: null, error: null, isBusy: false});
+  const [again, setAgain] = useState(0);
+  const settled = useSettled(text, SETTLE_MS);
+  const isReady = isRight && settled === text;
+  useEffect(() => {
+    if (!isReady || !(isOn || again)) return undefined;
+    const controller = new AbortController();
+    let timer = 0;
+    setState((former) => ({...former, error: null, isBusy: true}));
+    const read = () =>
+      post("api/insights/preview", {queries: settled, minutes: 10, limit: 5000}, controller.signal).then(
+        (answer) => setState({answer, error: null, isBusy: false}),
+        (error) => {
+          if (error.name === "AbortError") return;
+          // The former preview of this token may not have ended yet.
+          if (error.status === 429) timer = setTimeout(read, 1500);
+          else setState({answer: null, error: explained(error), isBusy: false});
+        },
+      );
+    read();
+    return () => {
+      clearTimeout(timer);
+      controller.abort();
+      setState((former) => ({...former, isBusy: false}));
+    };
+  }, [settled, isReady, isOn, again]);
+  const tools = html`
+    <span class="row">
+      <label class="row small dim"><input type="checkbox" checked=${isOn} onChange=${(event) => setOn(event.target.checked)} /> while I type</label>
+      <button type="button" class="button small" disabled=${!isReady || state.isBusy} onClick=${() => setAgain(again + 1)}>Compute again</button>
+    </span>`;
+  return html`
+    <${Card} title="Preview of the last ten minutes" tools=${tools} flush label="Preview">
+      <${ErrorNotice} error=${state.error} />
+      ${state.answer ? html`<${Values} answer=${state.answer} isBusy=${state.isBusy} />` : !state.error && html`
+        <${Empty} title=${state.isBusy ? "Computing …" : "No preview yet"}>
+          ${state.isBusy ? "This takes a few seconds." : "When the text has no errors, its values of the last ten minutes appear here, before you deploy it."}
+        <//>`}
+    <//>`;
+}
+
+/** An enabler of an earlier version has no preview. */
+const explained = (error) =>
+  [404, 405].includes(error.status) ? {message: "This enabler cannot compute previews.", hint: "Deploy the insight to see its values."} : error;
+
+function Values({answer, isBusy}) {
+  const [chosen, setChosen] = useState("");
+  const names = answer.insights ?? [];
+  const name = names.includes(chosen) ? chosen : names[0];
+  const set = useMemo(() => {
+    const found = new SeriesSet();
+    found.add(answer.results.filter((each) => each.insight === name));
+    return found;
+  }, [answer, name]);
+  const all = useMemo(() => [...set.byId.values()].sort((a, b) => (b.last?.value ?? 0) - (a.last?.value ?? 0)), [set]);
+  const lines = useMemo(() => all.slice(0, MAX_LINES).map((series, n) => ({
+    label: series.text,
+    colour: colourOf(n),
+    times: series.times,
+    values: series.results.map((each) => each.value),
+    low: series.results.map((each) => each.low ?? null),
+    high: series.results.map((each) => each.high ?? null),
+  })), [all]);
+  const missing = answer.missing_sites?.length ? ` Without the sites ${answer.missing_sites.map((each) => each.site ?? each).join(", ")}.` : "";
+  const note = `${answer.results.length} results of ${clock(answer.from)} to ${clock(answer.to)}, computed in ${duration(answer.took_ms)}${answer.worker ? ` on ${answer.worker}` : ""}.${answer.truncated ? " More results than fit." : ""}${missing}`;
+  return html`
+    ${names.length > 1 && html`<div style=${{padding: "10px 14px 0"}}><${Segments} label="Insight" value=${name} onChange=${setChosen} choices=${names.map((each) => [each, each])} /></div>`}
+    ${set.size === 0
+      ? html`<${Empty} title="No values in the last ten minutes">No point matched: check the name of the metric, and the conditions after WHEN.<//>`
+      : html`
+        ${set.hasNumbers && html`<${TimePlot} lines=${lines} spanGaps label=${`Preview of ${name}; the latest values are in the table below`} />`}
+        <div class="scroll" style=${{maxHeight: "240px"}} tabindex="0" role="region" aria-label="Latest values of the preview"><table class="list dense">
+          <thead class="sticky"><tr><th>Key</th><th class="right">Latest value</th><th class="right">At</th></tr></thead>
+          <tbody>${all.slice(0, 100).map((series, n) => html`
+            <tr key=${series.id}>
+              <td><span class="swatch-dot" style=${{background: n < MAX_LINES ? colourOf(n) : "transparent"}}></span><${Name} text=${series.text} /></td>
+              <td class="right"><strong>${valueOf(series.last)}</strong></td>
+              <td class="right">${clock(series.last.ts)}</td>
+            </tr>`)}</tbody></table></div>`}
+    <p class="small dim" style=${{padding: "8px 14px"}} role="status">${isBusy ? "Computing again … " : ""}${note}</p>`;
+}

@@ -1,0 +1,85 @@
+// PromQL over what is stored at a site, as a plot and a table.
+
+import {html, useRef, useState} from "../vendor/interface.js";
+import {post} from "../app/api.js";
+import {dateTime, number} from "../app/format.js";
+import {useStored} from "../app/hooks.js";
+import {TimePlot, colourOf} from "../parts/plot.js";
+import {SiteChoice} from "../parts/site_choice.js";
+import {Card, Empty, ErrorNotice, Name, Segments} from "../parts/ui.js";
+
+const RANGES = [["15", "15 min"], ["60", "1 h"], ["360", "6 h"], ["1440", "24 h"]];
+const POINTS = 240;
+const MAX_LINES = 8;
+
+export function PromqlBox({query}) {
+  const [stored, setStored] = useStored("promql", "");
+  const [text, setText] = useState(query || stored);
+  const [minutes, setMinutes] = useState("15");
+  const [site, setSite] = useState("");
+  const [state, setState] = useState({answer: null, error: null, isBusy: false});
+  const current = useRef(null);
+  const run = async (event) => {
+    event?.preventDefault();
+    if (text.trim() === "") return;
+    current.current?.abort();
+    current.current = new AbortController();
+    setStored(text);
+    setState((former) => ({...former, error: null, isBusy: true}));
+    const end = Math.floor(Date.now() / 1000);
+    const seconds = Number(minutes) * 60;
+    const body = {query: text, start: end - seconds, end, step: Math.max(1, Math.round(seconds / POINTS))};
+    try {
+      const answer = await post("api/promql/query_range", body, current.current.signal, {site});
+      setState({answer, error: null, isBusy: false});
+    } catch (error) {
+      if (error.name !== "AbortError") setState({answer: null, error, isBusy: false});
+    }
+  };
+  return html`
+    <${Card} title="PromQL" tools=${html`<${SiteChoice} site=${site} onSite=${setSite} />`}
+      footer="The same data as for Grafana: metrics by name, with dots as underscores, and results of an insight as insight:NAME.">
+      <form class="row" onSubmit=${run}>
+        <input class="input mono grow" value=${text} aria-label="PromQL query" placeholder="avg by (node) (cpu_util)" spellcheck="false" autocapitalize="off"
+          onInput=${(event) => setText(event.target.value)} />
+        <${Segments} label="Range" value=${minutes} onChange=${setMinutes} choices=${RANGES} />
+        <button class="button main-action" disabled=${state.isBusy || text.trim() === ""}>Run</button>
+      </form>
+      <${ErrorNotice} error=${state.error} />
+    <//>
+    <${Card} title="Series" flush>
+      ${state.answer ? html`<${Answer} answer=${state.answer} />` : html`
+        <${Empty} title=${state.isBusy ? "Running …" : "Nothing to show yet"}>${!state.isBusy && "Run a query: each series of the answer is a line."}<//>`}
+    <//>`;
+}
+
+function Answer({answer}) {
+  const series = answer.data?.result ?? [];
+  const warnings = [...(answer.warnings ?? []), ...(answer.infos ?? [])];
+  if (series.length === 0) return html`<${Empty} title="No series">Nothing matches in this range: check the name and the labels.<//>`;
+  const named = series.map((each) => ({text: textOf(each.metric ?? {}), values: each.values ?? [each.value]}));
+  const lines = named.slice(0, MAX_LINES).map(({text, values}, n) => ({
+    label: text,
+    colour: colourOf(n),
+    times: values.map(([at]) => Math.round(at * 1000)),
+    values: values.map(([, value]) => (Number.isFinite(Number(value)) ? Number(value) : null)),
+  }));
+  return html`
+    ${warnings.map((each) => html`<div class="notice" key=${each}><${Name} text=${each} /></div>`)}
+    <${TimePlot} lines=${lines} label="The series of the answer; the latest values are in the table below" />
+    ${named.length > MAX_LINES && html`<p class="small dim" style=${{padding: "0 14px"}}>The plot shows ${MAX_LINES} of ${named.length} series.</p>`}
+    <div class="scroll" style=${{maxHeight: "360px"}} tabindex="0" role="region" aria-label="Table of series"><table class="list dense">
+      <thead class="sticky"><tr><th>Series</th><th class="right">Latest value</th><th class="right">At</th></tr></thead>
+      <tbody>${named.slice(0, 500).map(({text, values}, n) => {
+        const [at, value] = values[values.length - 1];
+        return html`<tr key=${text}>
+          <td><span class="swatch-dot" style=${{background: n < MAX_LINES ? colourOf(n) : "transparent"}}></span><${Name} text=${text} /></td>
+          <td class="right">${number(Number(value))}</td><td class="right nowrap">${dateTime(at * 1000)}</td></tr>`;
+      })}</tbody></table></div>`;
+}
+
+/** Return the labels of a series as PromQL writes them. */
+function textOf({__name__: name = "", ...labels}) {
+  const parts = Object.entries(labels).map(([label, value]) => `${label}="${value}"`);
+  return parts.length ? `${name}{${parts.join(", ")}}` : name || "{}";
+}

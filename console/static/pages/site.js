@@ -1,0 +1,95 @@
+// The details of a site: workers, links, replicas, metrics, decisions about it.
+
+import {html} from "../vendor/interface.js";
+import {get} from "../app/api.js";
+import {ago, compact, duration, when} from "../app/format.js";
+import {useRequest} from "../app/hooks.js";
+import {decisions} from "../app/live.js";
+import {link} from "../app/route.js";
+import {useStore} from "../app/store.js";
+import {slownessOf} from "../parts/fog_model.js";
+import {Card, Name} from "../parts/ui.js";
+import {DecisionList} from "./start.js";
+
+export function SiteDetails({site, fog, worker, isPast}) {
+  const {state} = site;
+  const links = (fog.links ?? []).filter((each) => each.source === site.name && each.target !== site.name);
+  const labels = Object.entries(state.labels ?? {});
+  return html`
+    <div class="stack">
+      <${Card} title=${html`Site <${Name} text=${site.name} />`} label=${`Site ${site.name}`} tools=${html`<a class="button small" href=${link("fog")}>Close</a>`}>
+        <div class="stack">
+          ${site.problems.map((each) => html`
+            <div class=${`notice ${each.tone === "bad" ? "bad" : ""}`} key=${each.text}><${Name} text=${each.text} />${each.since && ` since ${when(each.since)} (${ago(each.since)})`}</div>`)}
+          <dl class="facts">
+            <dt>Region</dt><dd><${Name} text=${state.region || "–"} /></dd>
+            <dt>Agent at</dt><dd><${Name} text=${state.node ?? "–"} /></dd>
+            ${labels.length > 0 && html`<dt>Labels</dt><dd>${labels.map(([name, value]) => html`<span class="chip" key=${name}><${Name} text=${`${name}=${value}`} /></span> `)}</dd>`}
+            <dt>Series</dt><dd>${state.series ?? "–"}</dd>
+            ${typeof state.disk_free_mb === "number" && html`<dt>Free disk</dt><dd>${compact(state.disk_free_mb * 1e6)}B</dd>`}
+            <dt>Replicas at</dt><dd>${state.replicas?.length ? state.replicas.map((each) => html`<a key=${each} href=${link("fog", each)}><${Name} text=${each} /></a> `) : "no other site"}</dd>
+          </dl>
+          <${Workers} workers=${site.workers} chosen=${worker} />
+          <${Links} links=${links} />
+        </div>
+      <//>
+      ${!isPast && html`<${Metrics} site=${site.name} />`}
+      <${Events} site=${site} />
+    </div>`;
+}
+
+function Bar({used, all}) {
+  const share = all > 0 ? Math.min(1, Math.max(0, used / all)) : 0;
+  return html`<span class=${`bar ${share > 0.9 ? "warn" : ""}`} aria-hidden="true"><i style=${{width: `${Math.round(100 * share)}%`}}></i></span>`;
+}
+
+function Workers({workers, chosen}) {
+  if (workers.length === 0) return html`<p class="dim">The site has no worker: a worker elsewhere reads its points.</p>`;
+  return html`
+    <div class="scroll" tabindex="0" role="region" aria-label="Workers"><table class="list dense">
+      <thead><tr><th>Worker</th><th>Cores used</th><th>Memory used</th></tr></thead>
+      <tbody>${workers.map((each) => html`
+        <tr key=${each.name}>
+          <td>${each.name === chosen ? html`<strong><${Name} text=${each.name} /></strong>` : html`<${Name} text=${each.name} />`}${each.suspected && html` <span class="badge warn">suspected</span>`}</td>
+          <td class="nowrap"><${Bar} used=${each.cores - each.cores_free} all=${each.cores} /> ${compact(each.cores - each.cores_free)} of ${compact(each.cores)}</td>
+          <td class="nowrap"><${Bar} used=${each.memory_mb - each.memory_free_mb} all=${each.memory_mb} /> ${compact((each.memory_mb - each.memory_free_mb) * 1e6)}B of ${compact(each.memory_mb * 1e6)}B</td>
+        </tr>`)}</tbody></table></div>`;
+}
+
+function Links({links}) {
+  if (links.length === 0) return null;
+  const sorted = [...links].sort((a, b) => b.latency_ms - a.latency_ms);
+  return html`
+    <div class="scroll" style=${{maxHeight: "220px"}} tabindex="0" role="region" aria-label="Links"><table class="list dense">
+      <thead class="sticky"><tr><th>Link to</th><th class="right">Latency</th><th class="right">Loss</th><th class="right">Bandwidth</th></tr></thead>
+      <tbody>${sorted.slice(0, 100).map((each) => html`
+        <tr key=${each.target}>
+          <td><a href=${link("fog", each.target)}><${Name} text=${each.target} /></a>${slownessOf(each) && html` <span class="badge warn">slow</span>`}</td>
+          <td class="right nowrap">${duration(each.latency_ms)}</td>
+          <td class="right nowrap">${(100 * each.loss).toFixed(1)} %</td>
+          <td class="right nowrap">${each.bandwidth_mbps === null ? "–" : `${compact(each.bandwidth_mbps)} Mbit/s`}</td>
+        </tr>`)}</tbody></table></div>`;
+}
+
+function Metrics({site}) {
+  const {data} = useRequest((signal) => get("api/metrics", {site, limit: 8}, signal), 0, [site]);
+  const metrics = data?.metrics ?? [];
+  return html`
+    <${Card} title="Metrics" flush tools=${html`<a class="button small" href=${`${link("explore")}?site=${encodeURIComponent(site)}`}>Explore all</a>`}>
+      <ul class="picker">${metrics.map((each) => html`
+        <li key=${each.metric}><a class="pick" href=${`${link("explore", each.metric)}?site=${encodeURIComponent(site)}`}>
+          <strong><${Name} text=${each.metric} /></strong> <span class="small dim"><${Name} text=${each.desc || each.name} /></span></a></li>`)}</ul>
+      ${data && metrics.length === 0 && html`<p class="small dim" style=${{padding: "14px"}}>No points of this site are known.</p>`}
+    <//>`;
+}
+
+function Events({site}) {
+  const names = new Set([site.name, ...site.workers.map((each) => each.name)]);
+  const own = useStore(decisions).filter((each) => names.has(each.subject) || mentions(each.what, names));
+  return html`
+    <${Card} title="Decisions about it" flush>
+      ${own.length === 0 ? html`<p class="small dim" style=${{padding: "14px"}}>None among the latest.</p>` : html`<${DecisionList} entries=${own.slice(0, 12)} />`}
+    <//>`;
+}
+
+const mentions = (text, names) => text.split(/[\s,:;]+/).some((word) => names.has(word));

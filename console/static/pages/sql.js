@@ -1,0 +1,61 @@
+// SQL over what is stored at a site: one SELECT, its rows as a table and as a plot.
+
+import {html, useMemo, useRef, useState} from "../vendor/interface.js";
+import {post} from "../app/api.js";
+import {duration} from "../app/format.js";
+import {useStored} from "../app/hooks.js";
+import {TextEditor} from "../parts/editor.js";
+import {sqlLanguage} from "../parts/highlight.js";
+import {SiteChoice} from "../parts/site_choice.js";
+import {DataTable, TablePlot, plottable} from "../parts/table.js";
+import {Card, Empty, ErrorNotice} from "../parts/ui.js";
+
+const START = "SELECT metric, count(*) AS series, max(ts) AS ts\nFROM latest\nGROUP BY metric\nORDER BY series DESC";
+const EXAMPLES = [
+  ["Latest values", "SELECT metric, entity, ts, value FROM latest ORDER BY ts DESC LIMIT 100"],
+  ["Series of each metric", START],
+  ["A metric by minute", "SELECT ts // 60000 * 60000 AS ts, avg(value) AS mean, max(value) AS greatest\nFROM historical\nWHERE metric = 'cpu.util' AND ts >= epoch_ms(now()) - 3600000\nGROUP BY ALL\nORDER BY ts"],
+  ["By an attribute", "SELECT attributes->>'region' AS region, count(*) AS points, avg(value) AS mean\nFROM historical\nWHERE metric = 'delay' AND ts >= epoch_ms(now()) - 600000\nGROUP BY ALL"],
+  ["Units and descriptions", "SELECT DISTINCT metric, name, units, description FROM metadata ORDER BY metric"],
+];
+
+export function SqlBox({query}) {
+  const [stored, setStored] = useStored("sql", START);
+  const [text, setText] = useState(query || stored);
+  const [site, setSite] = useState("");
+  const [state, setState] = useState({answer: null, error: null, isBusy: false, ms: 0});
+  const current = useRef(null);
+  const run = async () => {
+    current.current?.abort();
+    current.current = new AbortController();
+    setStored(text);
+    setState((former) => ({...former, error: null, isBusy: true}));
+    const start = performance.now();
+    try {
+      const answer = await post("api/sql", {query: text}, current.current.signal, {site});
+      setState({answer, error: null, isBusy: false, ms: performance.now() - start});
+    } catch (error) {
+      if (error.name !== "AbortError") setState({answer: null, error, isBusy: false, ms: 0});
+    }
+  };
+  const {answer} = state;
+  const canPlot = useMemo(() => answer && plottable(answer.columns, answer.rows), [answer]);
+  return html`
+    <${Card} title="SQL" flush tools=${html`<${SiteChoice} site=${site} onSite=${setSite} />`}
+      footer="One SELECT of DuckDB over the tables latest, historical and metadata, and every stream by its name in quotes.">
+      <${TextEditor} value=${text} onChange=${setText} language=${sqlLanguage} label="SQL query" minHeight="120px" onRun=${run} empty="SELECT * FROM latest LIMIT 100" />
+      <div class="row" style=${{padding: "10px 14px"}}>
+        <button type="button" class="button main-action" disabled=${state.isBusy || text.trim() === ""} onClick=${run}>Run</button>
+        <span class="small dim phone-hidden">Ctrl + Enter</span>
+        <label class="row small dim">Example <select class="input" value="" onChange=${(event) => { if (event.target.value) setText(EXAMPLES[Number(event.target.value)][1]); event.target.value = ""; }}>
+          <option value="">choose …</option>${EXAMPLES.map(([title], n) => html`<option key=${title} value=${n}>${title}</option>`)}</select></label>
+      </div>
+      <${ErrorNotice} error=${state.error} />
+    <//>
+    <${Card} title="Rows" flush footer=${answer && `${answer.rows.length} rows in ${duration(state.ms)}`}>
+      ${answer === null && html`<${Empty} title=${state.isBusy ? "Running …" : "Nothing to show yet"}>${!state.isBusy && "Run a query: its rows appear here, and as a plot if they have times and numbers."}<//>`}
+      ${answer?.rows.length === 0 && html`<${Empty} title="No rows">The query found nothing.<//>`}
+      ${canPlot && html`<${TablePlot} columns=${answer.columns} rows=${answer.rows} label="The rows as a plot; the values are in the table below" />`}
+      ${answer?.rows.length > 0 && html`<${DataTable} columns=${answer.columns} rows=${answer.rows} label="Table of rows" />`}
+    <//>`;
+}

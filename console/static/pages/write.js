@@ -1,0 +1,209 @@
+// The editor: write an insight, see its errors, its plan and its values before it is deployed.
+
+import {html, useEffect, useRef, useState} from "../vendor/interface.js";
+import {ApiError, get, path, post, send} from "../app/api.js";
+import {useSettled, useStored} from "../app/hooks.js";
+import {go, link} from "../app/route.js";
+import {mayChange} from "../app/session.js";
+import {Diff} from "../parts/diff.js";
+import {TextEditor, offsetOf, placeOf} from "../parts/editor.js";
+import {insightLanguage} from "../parts/highlight.js";
+import {Card, Dialog, ErrorNotice, Name} from "../parts/ui.js";
+import {Assistant} from "./assistant.js";
+import {Preview} from "./preview.js";
+
+const CHECK_MS = 300;
+
+export function WritePage({route}) {
+  const [id] = route.parts;
+  return html`<${Writer} key=${id ?? "new"} id=${id} />`;
+}
+
+function Writer({id}) {
+  const [deployment, setDeployment] = useState(null);
+  const [error, setError] = useState(null);
+  const [draft, setDraft] = useStored("draft", "");
+  const [text, setText] = useState(id ? "" : draft);
+  const [name, setName] = useState("");
+  const editor = useRef(null);
+  useEffect(() => {
+    if (!id) return;
+    get(path`api/insights/${id}`).then((found) => {
+      setDeployment(found);
+      setText(found.queries);
+      setName(found.name ?? "");
+    }, setError);
+  }, [id]);
+  const change = (next) => {
+    setText(next);
+    if (!id) setDraft(next);
+  };
+  const {problems, isChecked, failure} = useCheck(text);
+  const isRight = isChecked && text.trim() !== "" && !problems.some((each) => each.severity === "error");
+  if (id && !deployment && !error) return html`<p class="starting" role="status">Loading …</p>`;
+  return html`
+    <div class="page">
+      <div class="page-head">
+        <div>
+          <h1>${id ? html`Amend <${Name} text=${deployment?.name ?? id} />` : "Write an insight"}</h1>
+          <p>${id ? "Insights whose text does not change go on without a gap." : "Start from an example, or type: names and functions are completed (Ctrl + Space)."}</p>
+        </div>
+      </div>
+      <${ErrorNotice} error=${error ?? failure} />
+      <div class="columns">
+        <div class="stack">
+          <${Card} title="Text" flush tools=${html`<${Format} text=${text} onText=${change} />`}>
+            <${TextEditor} value=${text} onChange=${change} language=${insightLanguage} label="Text of the insights"
+              complete=${complete} problems=${problems} handle=${editor}
+              empty="mean_delay = COMPUTE AVG(delay, 1 MINUTE) BY region EVERY 10 SECONDS" />
+            <${Problems} problems=${problems} isChecked=${isChecked} isEmpty=${text.trim() === ""} editor=${editor} />
+            <${Submit} id=${id} deployment=${deployment} text=${text} name=${name} onName=${setName} isRight=${isRight}
+              onDone=${() => !id && setDraft("")} />
+          <//>
+          <${Preview} text=${text} isRight=${isRight} />
+        </div>
+        <${Assistant} text=${text} isRight=${isRight} editor=${editor} onText=${change} />
+      </div>
+    </div>`;
+}
+
+/** Check a text while it is typed: {problems, isChecked, failure}. */
+function useCheck(text) {
+  const settled = useSettled(text, CHECK_MS);
+  const [state, setState] = useState({of: null, problems: [], failure: null});
+  useEffect(() => {
+    if (settled.trim() === "") {
+      setState({of: settled, problems: [], failure: null});
+      return undefined;
+    }
+    const controller = new AbortController();
+    post("api/insights/check", {queries: settled}, controller.signal).then(
+      (answer) => setState({of: settled, problems: answer.problems, failure: null}),
+      (failure) => failure.name !== "AbortError" && setState({of: null, problems: [], failure}),
+    );
+    return () => controller.abort();
+  }, [settled]);
+  return {problems: state.problems, isChecked: state.of === text, failure: state.failure};
+}
+
+/** Return the completions of CodeMirror at a position. */
+async function complete(context) {
+  const doc = context.state.doc;
+  const before = context.matchBefore(/[\w.\-"]+$/);
+  const isAfterSpace = /[\s(,=]$/.test(doc.sliceString(Math.max(0, context.pos - 1), context.pos));
+  if (!context.explicit && !before && !isAfterSpace) return null;
+  const controller = new AbortController();
+  context.addEventListener?.("abort", () => controller.abort(), {onDocChange: true});
+  const body = {queries: doc.toString(), ...placeOf(doc, context.pos)};
+  if (body.queries === "") body.queries = " ";
+  let answer;
+  try {
+    answer = await post("api/insights/complete", body, controller.signal);
+  } catch {
+    return null;
+  }
+  if (!answer.items.length) return null;
+  const from = offsetOf(doc, answer.line, answer.column);
+  const to = offsetOf(doc, answer.line, answer.column + answer.length);
+  return {
+    from,
+    to: Math.max(to, context.pos),
+    filter: false,
+    options: answer.items.map((each) => ({
+      label: each.label,
+      detail: [each.kind, each.detail].filter(Boolean).join(" · "),
+      apply: each.insert.endsWith("(") ? applyFunction(each.insert) : each.insert,
+    })),
+  };
+}
+
+/** Insert a function with its parentheses, and place the caret between them. */
+const applyFunction = (insert) => (view, _, from, to) => {
+  const isCalled = view.state.doc.sliceString(to, to + 1) === "(";
+  const text = isCalled ? insert.slice(0, -1) : `${insert})`;
+  view.dispatch({changes: {from, to, insert: text}, selection: {anchor: from + insert.length}, userEvent: "input.complete"});
+};
+
+function Format({text, onText}) {
+  const [note, setNote] = useState("");
+  const format = async () => {
+    try {
+      const answer = await post("api/insights/format", {queries: text});
+      if (answer.ok) onText(answer.queries);
+      setNote(answer.ok ? "" : "Correct the errors first");
+    } catch (error) {
+      setNote(error.message);
+    }
+  };
+  return html`<span class="row"><span class="small dim" role="status">${note}</span>
+    <button type="button" class="button small" disabled=${text.trim() === ""} onClick=${format}>Format</button></span>`;
+}
+
+function Problems({problems, isChecked, isEmpty, editor}) {
+  const show = (each) => {
+    const doc = editor.current.doc();
+    editor.current.select(offsetOf(doc, each.line, each.column), offsetOf(doc, each.line, each.column + each.length));
+  };
+  return html`
+    <div style=${{padding: "10px 14px"}} role="status" aria-label="Problems of the text">
+      ${problems.length === 0 && html`<p class="small dim">${isEmpty ? "Nothing to check yet." : isChecked ? "✓ The text has no errors." : "Checking …"}</p>`}
+      <ul class="problem-list small">${problems.map((each) => html`
+        <li key=${`${each.line} ${each.column} ${each.message}`}>
+          <strong class=${each.severity}>${each.severity === "error" ? "Error" : "Warning"}</strong>
+          <span class="grow"><${Name} text=${each.message} />${each.hint && html` <span class="dim"><${Name} text=${each.hint} /></span>`}</span>
+          <button type="button" onClick=${() => show(each)}>line ${each.line}, column ${each.column}</button>
+        </li>`)}</ul>
+    </div>`;
+}
+
+function Submit({id, deployment, text, name, onName, isRight, onDone}) {
+  const [error, setError] = useState(null);
+  const [isBusy, setBusy] = useState(false);
+  const [isAsking, setAsking] = useState(false);
+  const [key] = useState(() => [...crypto.getRandomValues(new Uint8Array(16))].map((each) => each.toString(16)).join(""));
+  if (!mayChange()) return html`<p class="notice plain">Your token may read only: it cannot deploy insights.</p>`;
+  const body = {queries: text, name: name.trim() || null};
+  const submit = async () => {
+    setBusy(true);
+    try {
+      const answer = id
+        ? await send("PUT", path`api/insights/${id}`, {body})
+        : await send("POST", "api/insights", {body, headers: {"Idempotency-Key": `${key}-${hash(text)}`}});
+      onDone();
+      go(link("insights", answer.deployment_id, ...answer.insights.slice(0, 1)));
+    } catch (failure) {
+      setError(failure instanceof ApiError ? failure : {message: `${failure}`});
+      setBusy(false);
+      setAsking(false);
+    }
+  };
+  const isSame = id && deployment && text === deployment.queries && name.trim() === (deployment.name ?? "");
+  return html`
+    <div class="stack tight" style=${{padding: "0 14px 14px"}}>
+      <${ErrorNotice} error=${error} />
+      <div class="row">
+        <label class="row small dim">Name of the deployment
+          <input class="input" value=${name} maxlength="200" placeholder="optional" onInput=${(event) => onName(event.target.value)} /></label>
+        <button type="button" class="button main-action" disabled=${!isRight || isBusy || isSame}
+          onClick=${() => (id ? setAsking(true) : submit())}>${id ? "Review the amendment" : "Deploy"}</button>
+        ${id && html`<a class="button" href=${link("insights", id)}>Cancel</a>`}
+        ${isSame && html`<span class="small dim">Nothing is changed yet.</span>`}
+      </div>
+      ${isAsking && html`
+        <${Dialog} title="Amend the deployment" wide onClose=${() => setAsking(false)}>
+          <p class="small dim">Left: as deployed. Right: as it will be. A changed insight has results by the new text from now on.</p>
+          <${Diff} before=${deployment.queries} after=${text} />
+          <div class="actions">
+            <button type="button" class="button" onClick=${() => setAsking(false)}>Back</button>
+            <button type="button" class="button main-action" disabled=${isBusy} onClick=${submit}>Amend</button>
+          </div>
+        <//>`}
+    </div>`;
+}
+
+/** Return a short number for a text, so that a changed text is another request. */
+function hash(text) {
+  let value = 0;
+  for (const each of text) value = (Math.imul(value, 31) + each.codePointAt(0)) | 0;
+  return value >>> 0;
+}

@@ -1,0 +1,36 @@
+// The differences between two texts, line by line beside each other.
+
+import {html, useEffect, useRef} from "../vendor/interface.js";
+import {EditorState, EditorView, MergeView, lineNumbers} from "../vendor/editor.js";
+import {colours, insightLanguage} from "./highlight.js";
+
+const THEME = EditorView.theme({
+  "&": {backgroundColor: "var(--surface)", color: "var(--text)", fontSize: "12.5px"},
+  ".cm-scroller": {fontFamily: "var(--mono)"},
+  ".cm-gutters": {backgroundColor: "var(--sunken)", color: "var(--dim)", border: "0"},
+  "&.cm-merge-a .cm-changedLine": {backgroundColor: "var(--bad-soft)"},
+  "&.cm-merge-b .cm-changedLine": {backgroundColor: "var(--good-soft)"},
+  "&.cm-merge-a .cm-changedText": {background: "color-mix(in srgb, var(--bad) 30%, transparent)"},
+  "&.cm-merge-b .cm-changedText": {background: "color-mix(in srgb, var(--good) 30%, transparent)"},
+});
+
+export function Diff({before, after}) {
+  const host = useRef(null);
+  useEffect(() => {
+    const root = host.current.shadowRoot ?? host.current.attachShadow({mode: "open"});
+    const extensions = (label) => [
+      lineNumbers(), EditorView.lineWrapping, EditorState.readOnly.of(true), insightLanguage, colours, THEME,
+      EditorView.contentAttributes.of({"aria-label": label}),
+    ];
+    const view = new MergeView({
+      a: {doc: before, extensions: extensions("Text before the amendment")},
+      b: {doc: after, extensions: extensions("Text after the amendment")},
+      root,
+      parent: root,
+      highlightChanges: true,
+      collapseUnchanged: {margin: 2, minSize: 4},
+    });
+    return () => view.destroy();
+  }, [before, after]);
+  return html`<div class="editor diff" ref=${host}></div>`;
+}

@@ -1,0 +1,129 @@
+// The text editor: CodeMirror in a shadow root, where its styles are style sheets of scripts, which
+// the Content-Security-Policy permits, and not style elements.
+
+import {html, useEffect, useRef} from "../vendor/interface.js";
+import {
+  EditorState, EditorView, autocompletion, bracketMatching, closeBrackets, closeBracketsKeymap,
+  completionKeymap, defaultKeymap, drawSelection, highlightActiveLine, highlightSpecialChars, history,
+  historyKeymap, keymap, lineNumbers, lintGutter, lintKeymap, placeholder, setDiagnostics,
+} from "../vendor/editor.js";
+import {visible} from "../app/format.js";
+import {colours} from "./highlight.js";
+
+const THEME = EditorView.theme({
+  "&": {backgroundColor: "var(--surface)", color: "var(--text)", fontSize: "13.5px"},
+  "&.cm-focused": {outline: "2px solid var(--accent)", outlineOffset: "-2px"},
+  ".cm-scroller": {fontFamily: "var(--mono)", lineHeight: "1.6"},
+  ".cm-content": {caretColor: "var(--text)", padding: "10px 0"},
+  ".cm-cursor": {borderLeftColor: "var(--text)", borderLeftWidth: "2px"},
+  ".cm-gutters": {backgroundColor: "var(--sunken)", color: "var(--dim)", border: "0"},
+  ".cm-activeLine, .cm-activeLineGutter": {backgroundColor: "color-mix(in srgb, var(--accent) 7%, transparent)"},
+  "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground":
+    {backgroundColor: "color-mix(in srgb, var(--accent) 28%, transparent)"},
+  ".cm-tooltip": {
+    backgroundColor: "var(--raised)", color: "var(--text)", border: "1px solid var(--line-strong)",
+    borderRadius: "6px", overflow: "hidden", boxShadow: "0 6px 24px rgb(0 0 0 / 18%)",
+  },
+  ".cm-tooltip.cm-tooltip-autocomplete > ul": {fontFamily: "var(--mono)", maxHeight: "15em"},
+  ".cm-tooltip.cm-tooltip-autocomplete > ul > li": {padding: "3px 10px", display: "flex", gap: "10px", maxWidth: "560px"},
+  ".cm-tooltip-autocomplete ul li[aria-selected]": {backgroundColor: "var(--accent)", color: "var(--accent-text)"},
+  ".cm-completionLabel": {flex: "none", maxWidth: "300px", overflow: "hidden", textOverflow: "ellipsis"},
+  ".cm-completionDetail": {marginLeft: "auto", fontStyle: "normal", opacity: "0.8", overflow: "hidden", textOverflow: "ellipsis", fontFamily: "var(--font)"},
+  ".cm-diagnostic": {padding: "8px 12px", fontFamily: "var(--font)", fontSize: "13px", whiteSpace: "pre-wrap", maxWidth: "520px"},
+  ".cm-diagnostic-error": {borderLeft: "4px solid var(--bad)"},
+  ".cm-diagnostic-warning": {borderLeft: "4px solid var(--warn)"},
+  ".cm-lintRange-error": {backgroundImage: "none", textDecoration: "underline wavy var(--bad) 1.5px", textUnderlineOffset: "4px"},
+  ".cm-lintRange-warning": {backgroundImage: "none", textDecoration: "underline wavy var(--warn) 1.5px", textUnderlineOffset: "4px"},
+  ".cm-placeholder": {color: "var(--dim)"},
+  ".cm-specialChar": {color: "var(--bad)"},
+  ".cm-matchingBracket": {backgroundColor: "var(--accent-soft) !important"},
+});
+
+/** Return the offset in a document of a place: line and column from 1, columns in code points. */
+export function offsetOf(doc, line, column) {
+  const at = doc.line(Math.min(Math.max(line, 1), doc.lines));
+  const before = [...at.text].slice(0, column - 1).join("");
+  return Math.min(at.from + before.length, at.to);
+}
+
+/** Return the place of an offset: line and column from 1, columns in code points. */
+export function placeOf(doc, offset) {
+  const at = doc.lineAt(offset);
+  return {line: at.number, column: [...at.text.slice(0, offset - at.from)].length + 1};
+}
+
+/** Convert problems of the API to marks of CodeMirror; a problem without a range marks a character. */
+export function marksOf(doc, problems) {
+  return problems.map((each) => {
+    const from = offsetOf(doc, each.line, each.column);
+    const to = offsetOf(doc, each.line, each.column + each.length);
+    const isEmpty = to <= from;
+    return {
+      from: isEmpty && from === doc.length ? Math.max(0, from - 1) : from,
+      to: isEmpty ? Math.min(from + 1, doc.length) : to,
+      severity: each.severity,
+      message: visible([each.message, each.hint].filter(Boolean).join("\n")),
+    };
+  });
+}
+
+/**
+ * @param {{value: string, onChange: (text: string) => void, language: object, label: string,
+ *   complete?: (context: object) => Promise<object|null>, problems?: object[], empty?: string,
+ *   onRun?: () => void, minHeight?: string, handle?: {current: object}}} props
+ *   `value` replaces the text when it differs from what was typed. `handle` gets {insert, focus}.
+ */
+export function TextEditor({value, onChange, language, label, complete, problems, empty = "", onRun, minHeight = "180px", handle}) {
+  const host = useRef(null);
+  const view = useRef(null);
+  const latest = useRef({});
+  latest.current = {onChange, complete, onRun};
+
+  useEffect(() => {
+    const root = host.current.shadowRoot ?? host.current.attachShadow({mode: "open"});
+    const run = {key: "Mod-Enter", run: () => (latest.current.onRun?.(), true)};
+    const state = EditorState.create({
+      doc: value,
+      extensions: [
+        lineNumbers(), highlightSpecialChars(), history(), drawSelection(), bracketMatching(),
+        closeBrackets(), highlightActiveLine(), EditorView.lineWrapping, language, colours, THEME,
+        placeholder(empty), lintGutter(),
+        ...(complete ? [autocompletion({override: [(context) => latest.current.complete(context)], activateOnTypingDelay: 150, icons: false})] : []),
+        keymap.of([run, ...closeBracketsKeymap, ...completionKeymap, ...historyKeymap, ...lintKeymap, ...defaultKeymap]),
+        EditorView.contentAttributes.of({"aria-label": label, spellcheck: "false", autocapitalize: "off"}),
+        EditorView.theme({"& .cm-scroller": {minHeight, maxHeight: "60vh"}}),
+        EditorView.updateListener.of((update) => {
+          if (update.docChanged) latest.current.onChange(update.state.doc.toString());
+        }),
+      ],
+    });
+    view.current = new EditorView({state, root, parent: root});
+    if (handle) {
+      handle.current = {
+        insert: (text) => {
+          view.current.dispatch(view.current.state.replaceSelection(text));
+          view.current.focus();
+        },
+        focus: () => view.current.focus(),
+        select: (from, to) => {
+          view.current.dispatch({selection: {anchor: from, head: to}, scrollIntoView: true});
+          view.current.focus();
+        },
+        doc: () => view.current.state.doc,
+      };
+    }
+    return () => view.current.destroy();
+  }, []);
+
+  useEffect(() => {
+    const {doc} = view.current.state;
+    if (value !== doc.toString()) view.current.dispatch({changes: {from: 0, to: doc.length, insert: value}});
+  }, [value]);
+
+  useEffect(() => {
+    if (!problems) return;
+    view.current.dispatch(setDiagnostics(view.current.state, marksOf(view.current.state.doc, problems)));
+  }, [problems]);
+
+  return html`<div class="editor" ref=${host}></div>`;
+}

@@ -1,0 +1,109 @@
+// What the fog page derives from a snapshot of the fog: problems of sites, positions, slow links.
+
+const LITTLE_DISK_MB = 500;
+const FULL_SHARE = 0.1;
+const LAG_MS = 5000;
+const SLOW_MS = 100;
+const LOSSY = 0.01;
+
+/** Return site -> {state, workers, fragments, problems, tone} of a snapshot. */
+export function sitesOf(fog) {
+  const sites = new Map();
+  const states = new Map((fog.site_states ?? []).map((each) => [each.name, each]));
+  const names = new Set([...(fog.sites ?? []), ...states.keys()]);
+  for (const name of [...names].sort((a, b) => a.localeCompare(b, undefined, {numeric: true}))) {
+    sites.set(name, {name, state: states.get(name) ?? {name, reachable: true}, workers: [], fragments: [], problems: []});
+  }
+  for (const node of fog.nodes ?? []) sites.get(node.site)?.workers.push(node);
+  for (const fragment of fog.fragments ?? []) sites.get(fragment.site)?.fragments.push(fragment);
+  for (const site of sites.values()) {
+    site.problems = problemsOf(site);
+    site.tone = site.problems.some((each) => each.tone === "bad") ? "bad" : site.problems.length ? "warn" : "good";
+  }
+  return sites;
+}
+
+function problemsOf({state, workers, fragments}) {
+  const found = [];
+  if (state.reachable === false) found.push({tone: "bad", brief: "silent", text: "silent: its agent does not answer", since: state.unreachable_since});
+  else if (state.suspected) found.push({tone: "warn", brief: "suspected", text: "suspected: its agent answers late"});
+  if (typeof state.disk_free_mb === "number" && state.disk_free_mb < LITTLE_DISK_MB) {
+    found.push({tone: "warn", brief: "disk full", text: `its disk is nearly full: ${Math.round(state.disk_free_mb)} MB free`});
+  }
+  for (const worker of workers) {
+    if (worker.suspected) found.push({tone: "warn", brief: "worker suspected", text: `the worker ${worker.name} is suspected`});
+    if (isFull(worker.cores_free, worker.cores)) found.push({tone: "warn", brief: "no free cores", text: `the worker ${worker.name} has no free cores`});
+    if (isFull(worker.memory_free_mb, worker.memory_mb)) found.push({tone: "warn", brief: "no free memory", text: `the worker ${worker.name} has no free memory`});
+  }
+  for (const fragment of fragments) {
+    if (fragment.lag_ms > LAG_MS) found.push({tone: "warn", brief: "lagging", text: `the fragment ${fragment.fragment} lags by ${Math.round(fragment.lag_ms / 1000)} s`});
+  }
+  return found;
+}
+
+const isFull = (free, all) => typeof free === "number" && all > 0 && free / all < FULL_SHARE;
+
+/** Return why a link is slow; "": it is not. */
+export function slownessOf(link) {
+  const reasons = [];
+  if (link.latency_ms >= SLOW_MS) reasons.push(`${Math.round(link.latency_ms)} ms`);
+  if (link.loss >= LOSSY) reasons.push(`${(100 * link.loss).toFixed(1)} % loss`);
+  return reasons.join(", ");
+}
+
+/** Return the position of a site, or of one of its workers; null: none is declared. */
+const positionOf = (site) => site.state.position ?? site.workers.find((each) => each.position)?.position ?? null;
+
+/** Return whether a map is possible: at least two sites have a position. */
+export const hasPositions = (sites) => [...sites.values()].filter(positionOf).length >= 2;
+
+/** Return site -> [x, y] in a box of the given size, by geographic position; others stand below. */
+export function mapLayout(sites, width, height) {
+  const placed = [...sites.values()].filter(positionOf);
+  const others = [...sites.values()].filter((each) => !positionOf(each));
+  const bottom = others.length ? 90 : 0;
+  const points = placed.map((each) => {
+    const {latitude, longitude} = positionOf(each);
+    return [longitude, latitude];
+  });
+  const middle = points.reduce((sum, [, latitude]) => sum + latitude, 0) / Math.max(1, points.length);
+  const squeeze = Math.max(0.1, Math.cos((middle * Math.PI) / 180));
+  const [xs, ys] = [points.map(([x]) => x * squeeze), points.map(([, y]) => y)];
+  const [left, right, low, high] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
+  const scale = Math.min((width - 140) / (right - left || 1), (height - bottom - 120) / (high - low || 1));
+  const [startX, startY] = [(width - (right - left) * scale) / 2, (height - bottom - (high - low) * scale) / 2];
+  const found = new Map(placed.map((each, n) => [each.name, [startX + (xs[n] - left) * scale, startY + (high - ys[n]) * scale]]));
+  others.forEach((each, n) => found.set(each.name, [((n + 0.5) * width) / others.length, height - 48]));
+  return found;
+}
+
+/** Return site -> [x, y]: sites to which most flows go in the middle, the others around them. */
+export function graphLayout(sites, fog, width, height) {
+  const incoming = new Map();
+  for (const flow of fog.flows ?? []) incoming.set(flow.target, (incoming.get(flow.target) ?? 0) + 1);
+  for (const fragment of fog.fragments ?? []) {
+    if (fragment.kind !== "partial" && fragment.site) incoming.set(fragment.site, (incoming.get(fragment.site) ?? 0) + 0.5);
+  }
+  const names = [...sites.keys()];
+  const most = Math.max(0, ...names.map((each) => incoming.get(each) ?? 0));
+  const hubs = names.length > 3 ? names.filter((each) => most > 0 && (incoming.get(each) ?? 0) >= most / 2).slice(0, 5) : [];
+  const rest = names.filter((each) => !hubs.includes(each));
+  rest.sort((a, b) => (sites.get(a).state.region ?? "").localeCompare(sites.get(b).state.region ?? ""));
+  const found = new Map();
+  const ring = (some, share) => some.forEach((each, n) => {
+    const angle = (2 * Math.PI * n) / some.length - Math.PI / 2;
+    found.set(each, [width / 2 + Math.cos(angle) * share * (width / 2 - 70), height / 2 + Math.sin(angle) * share * (height / 2 - 50)]);
+  });
+  ring(hubs, hubs.length > 1 ? 0.16 : 0);
+  // The outer rings have room for more sites than the inner ones.
+  const rings = Math.max(1, Math.ceil(rest.length / 60));
+  let taken = 0;
+  for (let n = 0; n < rings; n += 1) {
+    const share = rings === 1 ? 0.8 : 0.42 + (0.58 * n) / (rings - 1);
+    const weight = share / Array.from({length: rings}, (_, k) => 0.42 + (0.58 * k) / (rings - 1 || 1)).reduce((a, b) => a + b, 0);
+    const count = n === rings - 1 ? rest.length - taken : Math.round(rest.length * (rings === 1 ? 1 : weight));
+    ring(rest.slice(taken, taken + count), share);
+    taken += count;
+  }
+  return found;
+}

@@ -1,0 +1,108 @@
+// The results of one insight, by key: values at times, each in its highest revision.
+
+import {keyText} from "../app/format.js";
+
+/** The values of one key: `times` ascends, and `results[n]` is the result at `times[n]`. */
+export class Series {
+  constructor(id, key) {
+    this.id = id;
+    this.key = key;
+    this.text = keyText(key);
+    this.times = [];
+    this.results = [];
+  }
+
+  get last() {
+    return this.results[this.results.length - 1];
+  }
+
+  /** Return the index of the first time at or after `ts`. */
+  indexOf(ts) {
+    let [low, high] = [0, this.times.length];
+    // Almost every result is later than all before.
+    if (high > 0 && ts > this.times[high - 1]) return high;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.times[middle] < ts) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  /** Add a result; return whether it is new, or a higher revision. */
+  add(result) {
+    const at = this.indexOf(result.ts);
+    const isKnown = this.times[at] === result.ts;
+    if (isKnown && this.results[at].revision >= result.revision) return false;
+    if (isKnown) {
+      this.results[at] = result;
+    } else {
+      this.times.splice(at, 0, result.ts);
+      this.results.splice(at, 0, result);
+    }
+    return true;
+  }
+
+  dropBefore(ts) {
+    const count = this.indexOf(ts);
+    if (count === 0) return;
+    this.times.splice(0, count);
+    this.results.splice(0, count);
+  }
+}
+
+/** Return whether a result withdraws the earlier result of its key and time. */
+export const isWithdrawn = (result) => result.value === null && (result.text ?? null) === null;
+
+/** The series of an insight. `version` changes with each change. */
+export class SeriesSet {
+  constructor() {
+    /** @type {Map<string, Series>} */
+    this.byId = new Map();
+    this.version = 0;
+    this.latest = 0;
+    this.received = 0;
+  }
+
+  /** Add results in any order; return whether any changed something. */
+  add(results) {
+    let isChanged = false;
+    for (const result of results) {
+      const id = JSON.stringify(result.key);
+      let series = this.byId.get(id);
+      if (series === undefined) this.byId.set(id, (series = new Series(id, result.key)));
+      if (series.add(result)) {
+        isChanged = true;
+        this.received += 1;
+      }
+      if (result.ts > this.latest) this.latest = result.ts;
+    }
+    if (isChanged) this.version += 1;
+    return isChanged;
+  }
+
+  /** Remove what is older than `ts`, and keys without values. */
+  dropBefore(ts) {
+    for (const [id, series] of this.byId) {
+      series.dropBefore(ts);
+      if (series.times.length === 0) this.byId.delete(id);
+    }
+    this.version += 1;
+  }
+
+  /** Return the newest `count` results of all series, the newest first. */
+  newest(count) {
+    const found = [];
+    for (const series of this.byId.values()) found.push(...series.results.slice(-count));
+    return found.sort((a, b) => b.ts - a.ts).slice(0, count);
+  }
+
+  get size() {
+    return this.byId.size;
+  }
+
+  get hasNumbers() {
+    for (const series of this.byId.values()) if (series.last && series.last.value !== null) return true;
+    return false;
+  }
+}

@@ -1,0 +1,17 @@
+// The choice of the site whose data a query reads.
+
+import {html} from "../vendor/interface.js";
+import {fog} from "../app/live.js";
+import {useStore} from "../app/store.js";
+import {useFog} from "./fog_hook.js";
+
+export function SiteChoice({site, onSite}) {
+  useFog();
+  const sites = useStore(fog)?.sites ?? [];
+  return html`
+    <label class="row small dim">Data of
+      <select class="input" value=${site} onChange=${(event) => onSite(event.target.value)}>
+        <option value="">the enabler's site</option>
+        ${sites.map((each) => html`<option key=${each} value=${each}>${each}</option>`)}
+      </select></label>`;
+}

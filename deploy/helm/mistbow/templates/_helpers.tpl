@@ -1,0 +1,85 @@
+{{- define "mistbow.name" -}}
+{{- printf "%s" .Release.Name | trunc 24 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "mistbow.labels" -}}
+app.kubernetes.io/name: mistbow
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end -}}
+
+{{/* The labels that select the pods of a service: root, component, and the site unless empty. */}}
+{{- define "mistbow.selector" -}}
+app.kubernetes.io/name: mistbow
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+{{- with .site }}
+mistbow.io/site: {{ . }}
+{{- end }}
+{{- end -}}
+
+{{- define "mistbow.secret" -}}
+{{- .Values.token.existingSecret | default (printf "%s-token" (include "mistbow.name" .)) -}}
+{{- end -}}
+
+{{- define "mistbow.agentUrl" -}}
+{{- printf "http://%s-storage-%s:8300" (include "mistbow.name" .root) .site -}}
+{{- end -}}
+
+{{/* The security of a pod: an unprivileged user that the image also has. */}}
+{{- define "mistbow.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 10001
+runAsGroup: 10001
+fsGroup: 10001
+seccompProfile: {type: RuntimeDefault}
+{{- end -}}
+
+{{- define "mistbow.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end -}}
+
+{{/* The environment of each service: the token's file, and the settings of all services. */}}
+{{- define "mistbow.env" -}}
+- {name: MISTBOW_TOKEN_FILE, value: /run/secrets/mistbow/token}
+{{- range $name, $value := .Values.settings }}
+- {name: {{ $name }}, value: {{ $value | quote }}}
+{{- end }}
+{{- end -}}
+
+{{/* Whether the service lives, and whether it can serve: its port. */}}
+{{- define "mistbow.probes" -}}
+livenessProbe:
+  httpGet: {path: /healthz, port: {{ . }}}
+  periodSeconds: 10
+  timeoutSeconds: 5
+  failureThreshold: 6
+  initialDelaySeconds: 30
+readinessProbe:
+  exec: {command: [python3, -IS, /opt/mistbow/health.py, {{ . | quote }}]}
+  periodSeconds: 10
+  timeoutSeconds: 5
+{{- end -}}
+
+{{- define "mistbow.tokenVolume" -}}
+- name: token
+  secret:
+    secretName: {{ include "mistbow.secret" . }}
+    defaultMode: 0440
+    items: [{key: {{ .Values.token.key }}, path: token}]
+{{- end -}}
+
+{{- define "mistbow.placement" -}}
+{{- with .nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}

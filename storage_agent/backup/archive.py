@@ -1,0 +1,152 @@
+"""The files of a backup, in a folder or in any file system of pyarrow."""
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from pyarrow import fs
+
+from mistbow.client.backup_model import StreamCut, StreamDeletions
+from mistbow.errors import ConflictError, InvalidRequestError, MistbowError, NotFoundError
+
+_CONTENTS = "backup.json"
+FORMAT = 1
+
+
+class BackupFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of a backup: its path in the backup, its size, and the hash of its content."""
+
+    path: str
+    bytes: int
+    sha256: str
+
+
+class PartFile(BackupFile, frozen=True, kw_only=True):
+    """The file of a part, with the positions and the last applied tombstone of the part."""
+
+    first: int
+    next: int
+    rows: int
+    last_tombstone: int
+
+
+class BackupStream(msgspec.Struct, frozen=True, kw_only=True):
+    """A stream of a backup: its state at the cut, its parts, and its tombstones."""
+
+    cut: StreamCut
+    deletions: StreamDeletions
+    parts: tuple[PartFile, ...]
+
+
+class BackupContents(msgspec.Struct, frozen=True, kw_only=True):
+    """The contents of a backup. ``cut``: the time (ms) at which the backup ends."""
+
+    format: int
+    id: str
+    site: str
+    node: str
+    cut: int
+    series: BackupFile
+    streams: tuple[BackupStream, ...]
+    configuration: dict[str, Any] = {}
+
+    @property
+    def files(self) -> list[BackupFile]:
+        """All files of the backup but this one."""
+        return [self.series, *(part for each in self.streams for part in each.parts)]
+
+
+class Archive:
+    """Writes and reads the files of one backup.
+
+    ``location``: a folder, or a URI such as ``s3://bucket/path`` or ``gs://bucket/path``.
+    """
+
+    def __init__(self, location: str) -> None:
+        self.location = location
+        try:
+            if "://" in location:
+                self._files, self._root = fs.FileSystem.from_uri(location)
+            else:
+                self._files, self._root = fs.LocalFileSystem(), str(Path(location).absolute())
+        except (ValueError, OSError) as error:
+            raise InvalidRequestError(
+                f"{location} is neither a folder nor the URI of a file system: {error}",
+                hint="For example /backups/edge-1, s3://bucket/edge-1 or file:///backups/edge-1.",
+            ) from error
+
+    def create(self) -> None:
+        """Create the folder of the backup; raises ``ConflictError`` if it contains a backup."""
+        if self._exists(_CONTENTS):
+            raise ConflictError(
+                f"{self.location} contains a backup", hint="Choose another folder for this one."
+            )
+        self._do(lambda: self._files.create_dir(self._root, recursive=True))
+
+    def write(self, path: str, data: bytes) -> BackupFile:
+        """Write a file, and return its description."""
+        folder = f"{self._root}/{path}".rpartition("/")[0]
+
+        def write() -> None:
+            self._files.create_dir(folder, recursive=True)
+            with self._files.open_output_stream(f"{self._root}/{path}") as file:
+                file.write(data)
+
+        self._do(write)
+        return BackupFile(path=path, bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
+
+    def finish(self, contents: BackupContents) -> None:
+        """Write the contents; only then the backup is complete."""
+        if isinstance(self._files, fs.LocalFileSystem):
+            os.sync()
+        self.write(_CONTENTS, msgspec.json.format(msgspec.json.encode(contents)))
+        if isinstance(self._files, fs.LocalFileSystem):
+            os.sync()
+
+    def contents(self) -> BackupContents:
+        """Return the contents; raises ``NotFoundError`` if there is no complete backup."""
+        if not self._exists(_CONTENTS):
+            raise NotFoundError(
+                f"{self.location} contains no complete backup: it has no file {_CONTENTS}"
+            )
+        try:
+            found = msgspec.json.decode(self._read(_CONTENTS), type=BackupContents)
+        except msgspec.MsgspecError as error:
+            raise MistbowError(f"{self.location}/{_CONTENTS} is damaged: {error}") from error
+        if found.format != FORMAT:
+            raise ConflictError(
+                f"{self.location} has the format {found.format}; this version reads {FORMAT}",
+                hint="Restore it with the version of Mistbow that wrote it.",
+            )
+        return found
+
+    def read(self, file: BackupFile) -> bytes:
+        """Return the content of a file; raises ``MistbowError`` if it is damaged or missing."""
+        data = self._read(file.path)
+        if hashlib.sha256(data).hexdigest() != file.sha256:
+            raise MistbowError(
+                f"the file {file.path} of the backup {self.location} is damaged",
+                hint="Restore another backup.",
+            )
+        return data
+
+    def _read(self, path: str) -> bytes:
+        def read() -> bytes:
+            with self._files.open_input_stream(f"{self._root}/{path}") as file:
+                return bytes(file.read())
+
+        data: bytes = self._do(read)
+        return data
+
+    def _exists(self, path: str) -> bool:
+        info = self._do(lambda: self._files.get_file_info(f"{self._root}/{path}"))
+        return bool(info.type == fs.FileType.File)
+
+    def _do(self, action: Callable[[], Any]) -> Any:
+        try:
+            return action()
+        except OSError as error:
+            raise MistbowError(f"{self.location}: {error}") from error

@@ -1,0 +1,85 @@
+"""Deployments that both sides of a split have changed: all changes are in the merged version."""
+
+import msgspec
+
+from analytics_enabler.deployments.merge import merge
+from analytics_enabler.deployments.model import Deployment
+from tests.analytics_enabler.support import definitions, deployment
+
+TEXT = "a = COMPUTE {}(x) EVERY 1 s; b = COMPUTE AVG(y) EVERY 1 s"
+COMMON = deployment(TEXT.format("AVG"), since=1_000)
+
+
+def amended(former: Deployment, text: str, at: int) -> Deployment:
+    changed = former.defined_by(definitions(text), since=at)
+    return msgspec.structs.replace(changed, queries=text, updated_at=at, amended_at=at)
+
+
+def spans(merged: Deployment, name: str = "a") -> list[tuple[str, int, int | None]]:
+    """Return (uid, since, until) of the generations of an insight, by their beginnings."""
+    found = [each for each in merged.generations if each.name == name]
+    return [(each.uid, each.since, each.until) for each in sorted(found, key=lambda g: g.since)]
+
+
+def test_merge_with_an_older_version_changes_nothing() -> None:
+    own = amended(COMMON, TEXT.format("MAX"), 5_000)
+    assert merge(own, COMMON, 0) is own
+    assert merge(own, own, 0) is own
+    assert merge(COMMON, own, 0) == own
+
+
+def test_merge_retains_the_results_of_the_earlier_of_two_amendments() -> None:
+    earlier = amended(COMMON, TEXT.format("MAX"), 5_000)
+    later = amended(COMMON, TEXT.format("MIN"), 8_000)
+    for merged in (merge(earlier, later, 0), merge(later, earlier, 0)):
+        assert merged.queries == later.queries
+        assert merged.updated_at == 8_000
+        assert spans(merged) == [
+            ("d-1/a/1", 1_000, 5_000),
+            ("d-1/a/3", 5_000, 8_000),
+            ("d-1/a/2", 8_000, None),
+        ]
+        (maximum,) = [each for each in merged.ended if each.number == 3]
+        assert maximum.definition == earlier.live[0].definition
+        assert spans(merged, "b") == [("d-1/b/1", 1_000, None)]
+        # The merged version has the changes of both.
+        assert merge(merged, earlier, 0) is merged
+        assert merge(merged, later, 0) is merged
+
+
+def test_merge_has_the_insight_that_only_the_earlier_amendment_added_until_the_later() -> None:
+    earlier = amended(COMMON, TEXT.format("AVG") + "; c = COMPUTE SUM(x) EVERY 1 s", 5_000)
+    later = amended(COMMON, TEXT.format("MIN"), 8_000)
+    merged = merge(later, earlier, 0)
+    assert spans(merged, "c") == [("d-1/c/1", 5_000, 8_000)]
+    assert [each.uid for each in merged.live] == ["d-1/a/2", "d-1/b/1"]
+
+
+def test_merge_does_not_compute_an_insight_twice_that_the_later_amendment_left_alone() -> None:
+    earlier = amended(COMMON, TEXT.format("MAX"), 5_000)
+    later = amended(COMMON, TEXT.format("AVG").replace("(y)", "(z)"), 8_000)
+    merged = merge(earlier, later, 0)
+    assert spans(merged) == [("d-1/a/1", 1_000, None)]
+    assert spans(merged, "b") == [("d-1/b/1", 1_000, 8_000), ("d-1/b/2", 8_000, None)]
+
+
+def test_merge_has_the_pause_of_one_side_and_the_amendment_of_the_other() -> None:
+    text = TEXT.format("MAX")
+    for paused_at, amended_at in ((5_000, 8_000), (8_000, 5_000)):
+        paused = COMMON.paused(paused_at, lambda _: 4_000)
+        other = amended(COMMON, text, amended_at)
+        for merged in (merge(paused, other, 9_000), merge(other, paused, 9_000)):
+            assert merged.queries == text
+            assert merged.paused_at == paused_at
+            assert all(each.paused for each in merged.live)
+            assert merge(merged, paused, 9_000) is merged
+
+
+def test_merge_has_the_resumption_of_one_side_and_the_amendment_of_the_other() -> None:
+    paused = COMMON.paused(2_000, lambda _: 2_000)
+    resumed = paused.resumed(5_000, 5_000)
+    other = amended(paused, TEXT.format("MAX"), 8_000)
+    merged = merge(other, resumed, 9_000)
+    assert merged.paused_at is None
+    assert merged.queries == other.queries
+    assert all(each.until is None for each in merged.live)

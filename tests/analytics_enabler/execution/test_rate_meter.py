@@ -1,0 +1,65 @@
+import pytest
+
+from analytics.plan.status import FragmentState, FragmentStatus
+from analytics_enabler.execution.rate_meter import STEP_S, FragmentMeter, FragmentRates
+
+
+def status(
+    seconds: float, state: FragmentState = "running", version: str = "1", queries: int = 1
+) -> FragmentStatus:
+    """Return the status of a fragment that has run for some time at constant rates."""
+    return FragmentStatus(
+        id="f",
+        fingerprint=version,
+        state=state,
+        active=version,
+        frontier=round(1000 * seconds),
+        batches=round(seconds),
+        queries=queries,
+        cpu_s=0.1 * seconds,
+        rows_read=round(50 * seconds),
+        bytes_written=round(200 * seconds),
+    )
+
+
+def test_meter_measures_cores_rows_and_bytes() -> None:
+    meter = FragmentMeter()
+    for step in range(10):
+        assert meter.rates(8 * STEP_S) is None or step > 8
+        meter.read(step * STEP_S, status(step * STEP_S))
+    rates = meter.rates(8 * STEP_S)
+    assert rates is not None
+    found = (rates.cores, rates.rows, rates.written_bytes, rates.batches, rates.progress)
+    assert [round(each, 6) for each in found] == [0.1, 50.0, 200.0, 1.0, 1.0]
+    assert rates.is_on_time(grain_ms=1000)
+    assert (meter.version, meter.written_bytes.rate) == ("1", 200.0)
+
+
+def test_meter_begins_again_with_each_version_and_after_a_handover() -> None:
+    meter = FragmentMeter()
+    meter.read(0, status(0))
+    meter.read(60, status(60))
+    assert meter.rates(30) is not None
+    meter.read(65, status(65, queries=2))
+    assert (meter.rates(30), meter.version) == (None, None)
+    meter.read(70, status(70, version="2"))
+    meter.read(80, status(80, version="2"))
+    assert (meter.rates(30), meter.version) == (None, "2")
+    meter.read(110, status(110, version="2"))
+    assert meter.rates(30) is not None
+
+
+def test_meter_ignores_a_fragment_that_is_shed() -> None:
+    meter = FragmentMeter()
+    meter.read(0, status(0, state="shed"))
+    meter.read(60, status(60, state="shed"))
+    assert (meter.rates(30), meter.version) == (None, None)
+
+
+@pytest.mark.parametrize(("progress", "on_time"), [(0.2, False), (0.9, True), (3.0, False)])
+def test_fragment_is_on_time_if_results_advance_as_time_does(
+    progress: float, on_time: bool
+) -> None:
+    rates = FragmentRates(60.0, 0.1, 50.0, 200.0, 1.0, progress)
+    assert rates.is_on_time(grain_ms=1000) is on_time
+    assert FragmentRates(60.0, 0.1, 50.0, 200.0, 1.0, 0.0).is_on_time(grain_ms=60_000)

@@ -1,0 +1,148 @@
+"""The wire format between the enabler and a worker: orders, and each field of a status.
+
+The worker records orders, and reports what a test sets: states that a real worker reaches only by
+luck.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from analytics.client.enabler import EnablerClient
+from analytics.client.worker import AsyncWorkerClient
+from analytics.plan.orders import Lease
+from analytics_enabler.execution.worker_reconcilers import DesiredFragments, WorkerReconciler
+from analytics_enabler.fragments import WHOLE, whole
+from analytics_enabler.groups import Group
+from mistbow.client.credentials import ServiceCredentials
+from mistbow.clock import system_clock
+from mistbow.domains import DEFAULT_DOMAIN
+from mistbow.fabric import Worker
+from tests.analytics_enabler.recording_worker import RecordingWorker
+from tests.analytics_enabler.support import plan_of
+from tests.support.conditions import aeventually, eventually
+from tests.support.http_server import served
+from tests.support.operators import install_example_operators
+
+NOW = "cpu_now = COMPUTE AVG(cpu, 10 s) EVERY 5 s"
+HEADROOM = "cpu_headroom = COMPUTE 100 - AVG(cpu, 10 s) EVERY 5 s"
+FRAGMENT = whole(Group(scope="s", scheduler="fair"), plan_of("a = COMPUTE AVG(x) EVERY 1 s"), "s")[
+    WHOLE
+]
+
+
+async def _lease() -> Lease:
+    return Lease(1, 1)
+
+
+@pytest.fixture
+def worker(agent_url: str) -> Iterator[RecordingWorker]:
+    worker = RecordingWorker()
+    with worker.running(agent_url):
+        yield worker
+
+
+def test_status_reports_progress_of_insight(
+    enabler: EnablerClient, worker: RecordingWorker
+) -> None:
+    deployment_id = enabler.submit(NOW).deployment_id
+
+    def status() -> str:
+        shown = enabler.show(deployment_id)
+        assert shown.status == shown.insights[0].state
+        return shown.status
+
+    eventually(lambda: worker.insights and status() == "starting")
+    worker.frontier = enabler.show(deployment_id).insights[0].first_tick
+    eventually(lambda: status() == "running")
+    troubles = {f"{deployment_id}/cpu_now/1": "1 value is missing: GAP 1.0: `compute` returned inf"}
+    worker.status_fields["all.fair"] = {"troubles": troubles}
+    lack = "cpu_now: 1 value is missing: GAP 1.0: `compute` returned inf"
+    eventually(lambda: enabler.show(deployment_id).error == lack)
+    assert status() == "running"
+    worker.status_fields.clear()
+    worker.state, worker.error = "failed", "out of memory"
+    eventually(lambda: status() == "failed")
+    shown = enabler.show(deployment_id)
+    failure = "the fragment all.fair on the worker w1 fails: out of memory. "
+    assert (shown.error or "").startswith(failure)
+    assert shown.insights[0].error == shown.error
+
+
+def test_status_of_shed_or_lagging_insight_has_since(
+    enabler: EnablerClient, worker: RecordingWorker
+) -> None:
+    deployment_id = enabler.submit(f"{NOW}; {HEADROOM} WITH SALIENCE 5").deployment_id
+    eventually(lambda: len(worker.fragments) == 2)
+    plain = next(name for name, each in worker.fragments.items() if each.salience == 0)
+    worker.frontier = enabler.show(deployment_id).insights[0].first_tick
+    eventually(lambda: enabler.show(deployment_id).status == "running")
+
+    def states() -> list[tuple[str, int | None]]:
+        shown = enabler.show(deployment_id)
+        assert (shown.status, shown.status_since) == (shown.insights[0].state, since)
+        return [(each.state, each.state_since) for each in shown.insights]
+
+    since = 7
+    worker.status_fields[plain] = {"lagging_since": since}
+    eventually(lambda: states() == [("lagging", since), ("running", None)])
+    since = 8
+    worker.status_fields[plain] = {"shed_since": since, "state": "shed"}
+    eventually(lambda: states() == [("shed", since), ("running", None)])
+
+
+def test_insight_waits_for_worker_with_its_operator(
+    enabler: EnablerClient,
+    worker: RecordingWorker,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    install_example_operators(tmp_path, monkeypatch)
+    deployment_id = enabler.submit("a = COMPUTE trimmed_mean(x, 10 s) EVERY 5 s").deployment_id
+    lack = "no node with the operator TRIMMED_MEAN 2.0. The enabler places it as soon as"
+    eventually(lambda: lack in (enabler.show(deployment_id).error or ""))
+    assert enabler.show(deployment_id).status == "waiting for a worker"
+    worker.operators = ("TRIMMED_MEAN 1.0", "TRIMMED_MEAN 2.0")
+    eventually(lambda: worker.insights == {f"{deployment_id}/a/1"})
+
+
+def test_worker_that_lost_fragments_receives_them_again(
+    enabler: EnablerClient, worker: RecordingWorker
+) -> None:
+    enabler.submit(NOW)
+    eventually(lambda: worker.fragments)
+    worker.fragments.clear()
+    eventually(lambda: worker.fragments)
+    first, second = worker.accepted
+    assert first == second
+
+
+@pytest.mark.integration  # it waits for requests of the reconciler
+async def test_reconciler_leaves_fragments_of_other_domains_alone() -> None:
+    recorder = RecordingWorker()
+    foreign = msgspec.structs.replace(FRAGMENT, id="foreign")
+    recorder.fragments = {"foreign": foreign, "stray": msgspec.structs.replace(foreign, id="stray")}
+    recorder.domains["foreign"] = "north"
+    with served(recorder.app()) as url:
+        worker = Worker(name="w", url=url, cores=1, memory_mb=1, cores_free=1, memory_free_mb=1)
+        client = AsyncWorkerClient(url, ServiceCredentials(url, ""), attempts=1)
+        reconciler = WorkerReconciler(
+            worker,
+            client,
+            DEFAULT_DOMAIN,
+            _lease,
+            lambda: None,
+            system_clock,
+            lambda: 0.0,
+            is_known=True,
+        )
+        reconciler.set_desired(DesiredFragments({FRAGMENT.id: FRAGMENT}))
+
+        async def runs_its_own_fragment() -> bool:
+            return recorder.fragments.keys() == {"foreign", FRAGMENT.id}
+
+        await aeventually(runs_its_own_fragment)
+        assert reconciler.observed.keys() <= {"stray", FRAGMENT.id}
+        await reconciler.close()

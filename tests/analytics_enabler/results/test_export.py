@@ -1,0 +1,45 @@
+"""The export of results as CSV and Parquet."""
+
+import csv
+import io
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from analytics_enabler.results.export import SCHEMA, export
+
+ROWS = [
+    {
+        **{"insight": "a", "key": {"node": 'n,"1"\n<b>'}, "ts": 1, "value": 0.1, "text": None},
+        **{"low": None, "high": None, "confidence": None, "values": [1.0, 2.5]},
+        **{"revision": 0, "computed_at": 9, "missing": ["edge", "far"]},
+    },
+    {
+        **{"insight": "b", "key": {}, "ts": 2, "value": None, "text": "=1+1", "values": None},
+        **{"low": None, "high": None, "confidence": None},
+        **{"revision": 3, "computed_at": 9, "missing": []},
+    },
+]
+
+
+def test_csv_has_all_columns_and_exact_texts() -> None:
+    header, first, second = csv.reader(io.StringIO(export(ROWS, "csv").decode()))
+    assert header == SCHEMA.names
+    found = dict(zip(header, first, strict=True))
+    assert json.loads(found["key"]) == ROWS[0]["key"]
+    assert (found["value"], json.loads(found["values"])) == ("0.1", [1.0, 2.5])
+    assert json.loads(found["missing"]) == ["edge", "far"]
+    assert dict(zip(header, second, strict=True))["text"] == "=1+1"
+
+
+def test_parquet_has_the_rows_with_types() -> None:
+    table = pq.read_table(pa.BufferReader(export(ROWS, "parquet")))
+    assert table.schema.equals(SCHEMA)
+    rows = [{**row, "key": json.loads(row["key"])} for row in table.to_pylist()]
+    assert rows == ROWS
+
+
+def test_export_of_no_results_has_only_the_header() -> None:
+    assert export([], "csv").decode().splitlines() == [",".join(SCHEMA.names)]
+    assert pq.read_table(pa.BufferReader(export([], "parquet"))).num_rows == 0

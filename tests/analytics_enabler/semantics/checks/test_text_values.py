@@ -1,0 +1,54 @@
+"""Warnings about texts that no recent point of a metric has."""
+
+import pytest
+
+from analytics_enabler.semantics import check
+
+VALUES = {"disease": {"diagnosis": frozenset(["flu", "cold"]), "site": frozenset(["n1"])}}
+
+
+def warnings(text: str) -> list[str]:
+    checked = check(f"a = COMPUTE {text}", metrics=frozenset(["disease", "x"]), values=VALUES)
+    assert checked.ok, checked.problems
+    return [problem.message for problem in checked.problems]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'COUNT(disease, 10 s) WHEN diagnosis == "malaria" EVERY 5 s',
+        'COUNT(disease WHEN diagnosis == "malaria" AND > 5, 10 s) EVERY 5 s',
+    ],
+)
+def test_text_that_no_point_has_causes_a_warning_with_the_values_seen(text: str) -> None:
+    (warning,) = warnings(text)
+    assert warning == (
+        "no recent point of `disease` has the diagnosis `malaria`; values seen: cold, flu"
+    )
+
+
+def test_membership_in_texts_that_no_point_has_causes_a_warning() -> None:
+    (warning,) = warnings('COUNT(disease, 10 s) WHEN diagnosis IN ("malaria", "typhus") EVERY 5 s')
+    assert "has the diagnosis `malaria` or `typhus`" in warning
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        'diagnosis == "flu"',
+        'diagnosis != "malaria"',
+        'diagnosis IN ("malaria", "flu")',
+        'diagnosis == "malaria" OR diagnosis == "flu"',
+        'ward == "malaria"',
+        'site == "n1"',
+    ],
+)
+def test_condition_that_points_may_satisfy_causes_no_warning(condition: str) -> None:
+    assert warnings(f"COUNT(disease, 10 s) WHEN {condition} EVERY 5 s") == []
+    assert warnings('COUNT(x, 10 s) WHEN diagnosis == "malaria" EVERY 5 s') == []
+
+
+def test_similar_text_is_suggested() -> None:
+    text = 'a = COMPUTE COUNT(disease, 10 s) WHEN diagnosis == "colt" EVERY 5 s'
+    checked = check(text, metrics=frozenset(["disease"]), values=VALUES)
+    assert [problem.hint for problem in checked.problems] == ["Did you mean `cold`?"]

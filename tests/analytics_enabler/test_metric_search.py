@@ -1,0 +1,80 @@
+"""The search for metrics: filters, pages, and the entity prefix of a token."""
+
+from analytics_enabler.metric_search import MetricFilter, find_metrics, find_series
+from mistbow.client.agent_model import NodeData, Series, SeriesPoint
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+def series(metric: str, entity: str, value: float = 1.0, **metadata: str) -> Series:
+    return Series(metric, entity, [SeriesPoint(7, value)], **metadata)
+
+
+NODES = [
+    NodeData(
+        "n1",
+        [
+            series("cpu.util", "host-1", name="Processor", units="%", entity_type="host"),
+            series("cpu.util", "host-2", entity_type="host"),
+            series("delay", "bus-1", desc="behind the timetable", units="seconds"),
+        ],
+    ),
+    NodeData("n2", [series("delay", "bus-2", float("nan")), series(HOSTILE, "bus-2")]),
+    NodeData("n3", [], missing="it does not answer"),
+]
+SITES = {"n1": "edge", "n2": "cloud", "n3": "far"}
+
+
+def names(cursor: str | None = None, limit: int = 100, **wanted: object) -> list[str]:
+    filter_ = MetricFilter(**wanted)  # type: ignore[arg-type]
+    return [each.metric for each in find_metrics(NODES, SITES, filter_, cursor, limit).metrics]
+
+
+def test_metric_has_entities_and_sites_of_all_nodes() -> None:
+    page = find_metrics(NODES, SITES, MetricFilter(), None, 100)
+    assert page.missing_sites == ["far"]
+    found = {each.metric: each for each in page.metrics}
+    assert found["delay"].sites == ["cloud", "edge"]
+    assert found["cpu.util"].entities == ["host-1", "host-2"]
+    assert (found["cpu.util"].name, found["cpu.util"].entity_types) == ("Processor", ["host"])
+    assert HOSTILE in found
+
+
+def test_words_match_all_metadata_in_either_case() -> None:
+    assert names(words=("TIMETABLE",)) == ["delay"]
+    assert names(words=("processor", "%")) == ["cpu.util"]
+    assert names(words=("processor", "timetable")) == []
+
+
+def test_filters_by_site_entity_and_metric() -> None:
+    assert names(site="cloud") == [HOSTILE, "delay"]
+    assert names(entity="host-2") == ["cpu.util"]
+    assert names(metric="delay", site="edge") == ["delay"]
+
+
+def test_entity_prefix_hides_metrics_and_entities_of_others() -> None:
+    page = find_metrics(NODES, SITES, MetricFilter(prefix="bus-1"), None, 100)
+    assert [(each.metric, each.entities) for each in page.metrics] == [("delay", ["bus-1"])]
+    assert page.total == 1
+
+
+def test_pages_have_each_metric_once() -> None:
+    found: list[str] = []
+    cursor = None
+    while True:
+        page = find_metrics(NODES, SITES, MetricFilter(), cursor, 1)
+        found += [each.metric for each in page.metrics]
+        cursor = page.next
+        if cursor is None:
+            break
+    assert found == sorted({"cpu.util", "delay", HOSTILE})
+
+
+def test_series_without_finite_value_has_none() -> None:
+    page = find_series(NODES, SITES, MetricFilter("delay"), 0, 1)
+    assert [(each.site, each.entity) for each in page.series] == [("cloud", "bus-2")]
+    latest = page.series[0].latest
+    assert latest is not None
+    assert (latest.ts, latest.value) == (7, None)
+    assert (page.next, page.total) == ("1", 2)
+    assert find_series(NODES, SITES, MetricFilter("delay"), 1, 1).next is None

@@ -1,0 +1,132 @@
+"""``mistbow top``: the tables of a glance, and what is wrong."""
+
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from fastapi.responses import JSONResponse
+from rich.console import Console
+from typer.testing import CliRunner
+
+from analytics.fog_models import FogSnapshot
+from analytics.insight_models import DeploymentStatus
+from command_line.app import app
+from command_line.top import Glance, problems_of, view_of
+from tests.support.http_server import served
+
+NOW = 1_795_262_400_000
+NODE: dict[str, Any] = {
+    **{"name": "w1", "site": "edge", "region": "", "cores": 4, "cores_free": 1.5},
+    **{"memory_mb": 4096, "memory_free_mb": 1024, "clock_mhz": 0, "labels": {}, "operators": []},
+    **{"suspected": False, "reliability": 1, "power": None, "battery": None, "position": None},
+    **{"price_per_core_hour": None, "price_per_gb": None},
+}
+SITE: dict[str, Any] = {
+    **{"name": "edge", "node": "edge", "region": "", "labels": {}, "reachable": True},
+    **{"suspected": False, "unreachable_since": None, "position": None, "series": 3},
+    **{"workers": ["w1"], "replicas": []},
+}
+FRAGMENT = {
+    **{"group": "all.fair", "fragment": "all.fair", "task": "whole", "kind": "whole"},
+    **{"node": "w1", "site": "edge", "since": NOW, "state": "running", "lag_ms": 0},
+    **{"salience": 0, "bytes_per_s": 1500.0, "insights": ["d-1/a"]},
+}
+
+
+def fog(**site: Any) -> dict[str, Any]:
+    return {
+        **{"sites": ["edge"], "nodes": [NODE], "links": [], "sources": [], "at": NOW},
+        **{"site_states": [{**SITE, **site}], "fragments": [FRAGMENT], "flows": []},
+    }
+
+
+def deployment(state: str = "running", **insight: Any) -> dict[str, Any]:
+    status = {
+        **{"name": "a", "uid": "d-1/a/1", "text": "a", "every_ms": 5000, "since": 0},
+        **{"first_tick": 5000, "state": "running", "group": "all.fair", "lag_ms": 1234},
+        **{"lifecycle": {"state": state, "since": NOW - 60_000}},
+    }
+    return {
+        **{"deployment_id": "d-1", "name": None, "status": "running", "error": None},
+        **{"queries": "a", "created_at": 0, "updated_at": 0, "warnings": []},
+        "insights": [{**status, **insight}],
+    }
+
+
+def glance(deployed: dict[str, Any], seen: dict[str, Any]) -> Glance:
+    deployments = [DeploymentStatus.model_validate(deployed)]
+    return Glance(NOW, deployments, FogSnapshot.model_validate(seen))
+
+
+def shown(of: Glance) -> str:
+    console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(view_of(of))
+    return console.export_text()
+
+
+def test_healthy_fog_is_shown_with_state_lag_and_rate() -> None:
+    healthy = glance(deployment(), fog())
+    text = shown(healthy)
+    assert "1 of 1 sites reachable, 1 workers, 1 of 1 insights run" in text
+    for part in ("d-1/a", "running", "for 60 s", "1.2 s", "5 s", "1.5 kB/s", "1.5 of 4"):
+        assert part in text, part
+    assert "nothing is wrong" in text
+
+
+@pytest.mark.parametrize(
+    ("deployed", "seen", "problem"),
+    [
+        (
+            deployment(),
+            fog(reachable=False, unreachable_since=NOW - 5000),
+            "the site edge is unreachable (for 5 s)",
+        ),
+        (deployment(), fog(workers=[]), "the site edge has no worker"),
+        (
+            deployment("failed", error="its query fails"),
+            fog(),
+            "d-1/a is failed (for 60 s): its query fails",
+        ),
+        (
+            deployment("degraded", missing_sites=[{"site": "far", "since": None, "why": ""}]),
+            fog(),
+            "d-1/a is degraded (for 60 s): far",
+        ),
+    ],
+)
+def test_problem_is_described(deployed: Any, seen: Any, problem: str) -> None:
+    assert problem in list(problems_of(glance(deployed, seen)))
+    assert problem in shown(glance(deployed, seen))
+
+
+def test_common_cause_is_described_once() -> None:
+    deployed = deployment("failed", error="the worker is away")
+    deployed["insights"] *= 5
+    assert len(list(problems_of(glance(deployed, fog())))) == 1
+
+
+def test_without_terminal_the_state_is_printed_once_without_control_characters() -> None:
+    service = FastAPI()
+    name = "[/red]\x1b[2J"
+
+    @service.get("/api/insights")
+    def deployments() -> JSONResponse:
+        return JSONResponse({"deployments": [deployment(name=name)]})
+
+    @service.get("/api/fog")
+    def snapshot() -> JSONResponse:
+        return JSONResponse(fog())
+
+    with served(service) as url:
+        done = CliRunner().invoke(app, ["top", "--url", url], env={"COLUMNS": "160"})
+        assert done.exit_code == 0, done.output
+        assert "[/red]" in done.stdout
+        assert "\x1b" not in done.stdout
+        as_json = CliRunner().invoke(app, ["top", "--once", "--json", "--url", url])
+        assert '"site_states"' in as_json.stdout
+
+
+def test_unreachable_enabler_is_an_error() -> None:
+    done = CliRunner().invoke(app, ["top", "--once", "--url", "http://127.0.0.1:9"])
+    assert done.exit_code == 1
+    assert "does not answer" in done.stderr

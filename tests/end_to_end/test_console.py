@@ -1,0 +1,365 @@
+"""The console in a real browser, over the whole suite: the story of an operator."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
+
+from mistbow.clock import system_clock
+from tests.support.chromium import playwright_chromium
+from tests.support.conditions import eventually
+from tests.support.services import Service, service
+from tests.support.suite import Suite
+
+pytestmark = [pytest.mark.timeout(600), pytest.mark.soak]
+
+AXE = (Path(__file__).parents[1] / "console" / "vendor" / "axe.js").read_text()
+SCREENSHOTS = os.environ.get("MISTBOW_SCREENSHOTS")
+"""The folder for the screenshots of the documentation; None: none are taken."""
+HOSTILE = '<img src=x onerror="window.hacked=1">\u202egnp.exe' + "\u05d0" * 20 + "x" * 440
+WAIT_MS = 60_000.0
+WRITTEN = "worst = COMPUTE MAXX(delay, 30 SECONDS) BY region EVERY 1 SECOND"
+
+
+@dataclass
+class Console:
+    """The console in a tab of a browser, and everything that the tab complained about."""
+
+    page: Page
+    url: str
+    complaints: list[str] = field(default_factory=list)
+
+    def show(self, fragment: str) -> None:
+        """Show a page of the console, and wait until it has content."""
+        self.page.goto(f"{self.url}/#/{fragment}")
+        self.page.reload()
+        expect(self.page.locator(".page")).to_be_visible(timeout=WAIT_MS)
+
+    def screenshot(self, name: str) -> None:
+        """Take a screenshot for the documentation, if it is asked for."""
+        if SCREENSHOTS is not None:
+            self.page.screenshot(path=Path(SCREENSHOTS) / f"console-{name}.png")
+
+
+@pytest.fixture(scope="module")
+def city(suite: Suite) -> Iterator[None]:
+    """Buses that send points, and a metric and a label with hostile names."""
+    for label in ("calm", HOSTILE):
+        point = {
+            "metricID": HOSTILE, "entityID": HOSTILE, "desc": HOSTILE, "units": HOSTILE[:40],
+            "labels": {"region": label}, "val": 1, "timestamp": system_clock(),
+        }  # fmt: skip
+        answer = httpx.post(f"{suite.url('agent')}/put", json={"monitoring": [point]})
+        answer.raise_for_status()
+    argv = [sys.executable, "-m", "command_line.app", "city", suite.url("agent")]
+    argv += ["--seconds", "900", "--rate", "100", "--vehicles", "30"]
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL) as process:
+        yield
+        process.kill()
+
+
+@pytest.fixture(scope="module")
+def second_worker(suite: Suite, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    home = tmp_path_factory.mktemp("second")
+    with service(
+        "analytics_worker", "worker_port", home=home, node="second", agent_url=suite.url("agent")
+    ) as worker:
+        yield worker
+
+
+@pytest.fixture(scope="module")
+def browser(processes: None) -> Iterator[Browser]:
+    with playwright_chromium() as browser:
+        yield browser
+
+
+@contextmanager
+def opened(browser: Browser, suite: Suite, **options: Any) -> Iterator[Console]:
+    """Open the console in a browser context; fail if the page complained about anything."""
+    context: BrowserContext = browser.new_context(
+        viewport={"width": 1280, "height": 860}, **options
+    )
+    context.set_default_timeout(WAIT_MS)
+    console = Console(context.new_page(), suite.url("enabler"))
+    page, complaints = console.page, console.complaints
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
+    page.on(
+        "console",
+        lambda message: (
+            complaints.append(message.text) if "Content Security Policy" in message.text else None
+        ),
+    )
+    yield console
+    context.close()
+    assert complaints == []
+
+
+@pytest.fixture(scope="module")
+def console(browser: Browser, suite: Suite, city: None) -> Iterator[Console]:
+    with opened(browser, suite) as console:
+        yield console
+
+
+def editor_of(console: Console, label: str) -> Locator:
+    return console.page.get_by_role("textbox", name=label)
+
+
+def test_overview_shows_whether_all_is_well(console: Console) -> None:
+    console.show("start")
+    page = console.page
+    expect(page.locator("h1")).to_have_text(re.compile("All is well|Some things|Something"))
+    expect(page.get_by_text("Sites reachable")).to_be_visible()
+    expect(page.get_by_role("heading", name="What happened")).to_be_visible()
+
+
+def test_insight_is_written_with_an_error_mended_previewed_and_deployed(console: Console) -> None:
+    console.show("write")
+    page, text = console.page, editor_of(console, "Text of the insights")
+    text.click()
+    page.keyboard.insert_text(WRITTEN)
+    wrong = page.locator(".cm-lintRange-error")
+    expect(wrong).to_have_text("MAXX")
+    expect(page.get_by_label("Problems of the text")).to_contain_text("MAXX")
+    expect(page.get_by_role("button", name="Deploy", exact=True)).to_be_disabled()
+
+    wrong.dblclick()
+    page.keyboard.type("MA")
+    page.keyboard.press("Control+Space")
+    page.locator(".cm-tooltip-autocomplete li").filter(has_text=re.compile("^MAX")).first.click()
+    expect(text).to_contain_text("MAX(delay, 30 SECONDS)")
+    expect(page.locator(".cm-lintRange-error")).to_have_count(0)
+
+    preview = page.get_by_role("region", name="Preview", exact=True)
+    expect(preview.get_by_text("results of")).to_be_visible()
+    for region in ("west", "centre", "east"):
+        expect(preview.get_by_role("cell", name=f"region={region}")).to_be_visible()
+    console.screenshot("editor")
+
+    submitted = system_clock()
+    page.get_by_role("button", name="Deploy", exact=True).click()
+    expect(page.get_by_role("heading", name="worst")).to_be_visible()
+    key = page.locator(".key-row").filter(has_text="region=west")
+    expect(key).to_be_visible()
+    print(f"first point {(system_clock() - submitted) / 1000:.1f} s after submission")
+    expect(page.locator(".plot canvas")).to_be_visible()
+
+
+LATENESSES = """
+(id) => new Promise((resolve) => {
+  const late = [];
+  const source = new EventSource(`api/events?insights=${id}`);
+  const take = (result) => { if (result.revision === 0) late.push(Date.now() - result.ts - 1000); };
+  source.addEventListener("result", (event) => take(JSON.parse(event.data)));
+  source.addEventListener("results", (event) => JSON.parse(event.data).results.forEach(take));
+  setTimeout(() => { source.close(); resolve(late); }, 12000);
+})
+"""
+
+
+def deployment_of(console: Console) -> str:
+    found = re.search(r"#/insights/([^/]+)", console.page.url)
+    assert found is not None
+    return found[1]
+
+
+def test_results_arrive_when_they_are_due(console: Console) -> None:
+    late = console.page.evaluate(LATENESSES, deployment_of(console))
+    assert late, "results arrive"
+    ranked = sorted(late)
+    median, worst = ranked[len(ranked) // 2], ranked[-1]
+    print(f"{len(late)} results arrived after they were due: median {median} ms, worst {worst} ms")
+
+
+def test_insight_is_amended_after_its_differences_are_shown(console: Console) -> None:
+    page = console.page
+    page.get_by_role("link", name="Amend").click()
+    text = editor_of(console, "Text of the insights")
+    expect(text).to_contain_text("MAX(delay")
+    text.click()
+    page.keyboard.press("Control+End")
+    page.keyboard.insert_text("\nWITH SALIENCE 3")
+    page.get_by_role("button", name="Review the amendment").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.locator(".cm-merge-b")).to_contain_text("WITH SALIENCE 3")
+    expect(dialog.locator(".cm-merge-a")).not_to_contain_text("SALIENCE")
+    dialog.get_by_role("button", name="Amend", exact=True).click()
+    expect(page.get_by_label("Text of the deployment")).to_contain_text("SALIENCE 3")
+    expect(page.locator(".key-row").filter(has_text="region=west")).to_be_visible()
+
+
+def test_values_of_keys_are_downloaded_as_files(console: Console) -> None:
+    page = console.page
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download CSV").click()
+    lines = download.value.path().read_text().splitlines()
+    assert lines[0].startswith("insight,key,ts,value")
+    assert len(lines) > 1
+
+
+def test_fragment_moves_on_the_map_when_its_worker_is_killed(
+    console: Console, suite: Suite, second_worker: Service
+) -> None:
+    queries = ";".join(
+        f"moved_{n} = COMPUTE AVG(delay, 5 SECONDS) EVERY 1 SECOND WITH SALIENCE {20 + n}"
+        for n in range(3)
+    )
+    deployed = suite.enabler.submit(queries, name="moved").deployment_id
+
+    def groups_at(worker: str) -> set[str]:
+        placement = suite.enabler.show(deployed).placement
+        return {each.group for each in placement if each.node == worker}
+
+    eventually(lambda: groups_at("second"), timeout=90, what="a fragment is placed on the worker")
+    moved = min(groups_at("second"))
+    console.show("fog")
+    page = console.page
+    row = page.locator(f'[data-fragment="{moved}"]')
+    expect(row).to_contain_text("second")
+    dot = page.locator('[data-worker="second"]')
+    expect(dot).to_be_visible()
+    expect(dot).not_to_have_attribute("data-fragments", "0")
+    console.screenshot("fog")
+    second_worker.kill()
+    expect(row).not_to_contain_text("second", timeout=90_000)
+    expect(page.locator('[data-worker="second"]:not([data-fragments="0"])')).to_have_count(0)
+    suite.enabler.delete(deployed)
+
+
+def test_sql_shows_rows_and_a_plot(console: Console) -> None:
+    console.show("explore?view=sql")
+    page, text = console.page, editor_of(console, "SQL query")
+    text.click()
+    page.keyboard.press("Control+A")
+    page.keyboard.insert_text(
+        "SELECT ts // 1000 * 1000 AS ts, avg(value) AS mean FROM historical "
+        "WHERE metric = 'delay' GROUP BY ALL ORDER BY ts"
+    )
+    page.get_by_role("button", name="Run", exact=True).click()
+    rows = page.get_by_role("region", name="Rows", exact=True).get_by_role("row")
+    expect(rows.nth(2)).to_be_visible()
+    expect(page.locator(".plot canvas")).to_be_visible()
+    console.screenshot("sql")
+
+
+def test_promql_shows_the_results_of_an_insight(console: Console) -> None:
+    console.show("explore?view=promql")
+    console.page.get_by_label("PromQL query").fill("insight:worst")
+    console.page.get_by_role("button", name="Run", exact=True).click()
+    expect(console.page.get_by_role("cell", name=re.compile('region="west"'))).to_be_visible()
+
+
+def check_text_only(console: Console) -> None:
+    """Check that the hostile name is shown as text, and has made no element and run no script."""
+    page = console.page
+    expect(page.get_by_text('<img src=x onerror="window.hacked=1">').first).to_be_visible()
+    assert page.evaluate("window.hacked") is None
+    assert page.locator("img[src=x]").count() == 0
+    assert "\u202e" not in page.inner_text("body"), "the order of the text is not reversed"
+
+
+def test_hostile_names_are_only_text(console: Console, suite: Suite) -> None:
+    page = console.page
+    console.show("explore")
+    check_text_only(console)
+    page.locator("a.pick").filter(has_text="<img").click()
+    expect(page.get_by_role("heading", name=re.compile("<img"))).to_be_visible()
+    check_text_only(console)
+    console.show("write")
+    page.get_by_role("tab", name="Metrics").click()
+    check_text_only(console)
+    insight = f'hostile = COMPUTE COUNT("{HOSTILE.replace(chr(34), "")}") EVERY 1 SECOND'
+    by = "by_label = COMPUTE COUNT(latitude) BY region EVERY 1 SECOND"
+    deployed = suite.enabler.submit(f"{insight}; {by}", name=HOSTILE[:200]).deployment_id
+    console.show("insights")
+    check_text_only(console)
+    console.show(f"insights/{deployed}")
+    check_text_only(console)
+    console.show("start")
+    check_text_only(console)
+    suite.enabler.delete(deployed)
+
+
+PAGES = ("start", "insights", "insight", "write", "fog", "site", "explore", "sql", "promql")
+
+
+def address(console: Console, suite: Suite, page: str) -> str:
+    """Return the fragment of a page."""
+    host = next(each for each in suite.enabler.list() if each.name == "host")
+    site = suite.agent.fabric().sites[0].name
+    return {
+        "insight": f"insights/{host.deployment_id}",
+        "site": f"fog/{site}",
+        "explore": "explore/delay",
+        "sql": "explore?view=sql",
+        "promql": "explore?view=promql",
+    }.get(page, page)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_pages_are_accessible(browser: Browser, suite: Suite, city: None, theme: Any) -> None:
+    found: dict[str, list[str]] = {}
+    with opened(browser, suite, color_scheme=theme) as console:
+        for name in PAGES:
+            console.show(address(console, suite, name))
+            # As a function of Playwright, which the policy of the page does not concern.
+            console.page.evaluate(AXE)
+            report = console.page.evaluate("axe.run(document)")
+            serious = [
+                f"{each['id']}: {each['nodes'][0]['html'][:160]}"
+                for each in report["violations"]
+                if each["impact"] in ("serious", "critical")
+            ]
+            if serious:
+                found[name] = serious
+            if SCREENSHOTS is not None and (name, theme) in {
+                ("start", "light"), ("insight", "light"), ("insight", "dark"), ("explore", "light"),
+            }:  # fmt: skip
+                suffix = "" if theme == "light" else "-dark"
+                shown = {"start": "overview"}.get(name, name)
+                console.screenshot(f"{shown}{suffix}")
+    assert found == {}, json.dumps(found, indent=2)
+
+
+def test_pages_fit_a_phone(browser: Browser, suite: Suite, city: None) -> None:
+    with opened(browser, suite) as console:
+        console.page.set_viewport_size({"width": 390, "height": 800})
+        for name in PAGES:
+            console.show(address(console, suite, name))
+            wide = console.page.evaluate("document.documentElement.scrollWidth")
+            assert wide <= 390, f"{name} is {wide} pixels wide"
+
+
+def test_keyboard_reaches_pages_and_sites(console: Console) -> None:
+    console.show("start")
+    page = console.page
+    page.locator("#main").focus()
+    page.keyboard.press("f")
+    expect(page.get_by_role("heading", name="Fog")).to_be_visible()
+    page.locator("[data-site]").first.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name=re.compile("^Site "))).to_be_visible()
+
+
+def test_deployment_is_deleted_after_a_question(console: Console, suite: Suite) -> None:
+    deployed = next(
+        each for each in suite.enabler.list() if any(one.name == "worst" for one in each.insights)
+    )
+    console.show(f"insights/{deployed.deployment_id}")
+    page = console.page
+    page.get_by_role("button", name="Delete …").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("worst")
+    dialog.get_by_role("button", name="Delete", exact=True).click()
+    expect(page.get_by_role("heading", name="Insights")).to_be_visible()
+    assert deployed.deployment_id not in {each.deployment_id for each in suite.enabler.list()}
