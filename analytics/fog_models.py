@@ -2,6 +2,8 @@
 
 from pydantic import BaseModel, Field
 
+from analytics.health_models import Problem
+
 
 class FogPower(BaseModel):
     """The electrical power (W) of a worker without load, and with full load."""
@@ -94,6 +96,13 @@ class FogSite(BaseModel):
     series: int | None = Field(description="The number of its series; null: not read yet.")
     workers: list[str] = Field(description="The workers of the site.")
     replicas: list[str] = Field(description="The sites that store replicas of its points.")
+    disk_free_mb: float | None = Field(
+        None, description="The free space (MB) of the agent's disk; null: not read yet."
+    )
+    disk_size_mb: float | None = Field(
+        None, description="The size (MB) of the agent's disk; null: not read yet."
+    )
+    problems: list[Problem] = Field([], description="What is not well at the site.")
 
 
 class FogFragment(BaseModel):

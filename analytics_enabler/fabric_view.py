@@ -79,6 +79,11 @@ class FabricView:
         forgotten = () if self.whole is None else self.whole.forgotten
         self._sites.update(set(sites).difference(forgotten))
 
+    def reachable_sites(self) -> tuple[str, ...]:
+        """Return the names of the sites of the domain that are reachable now."""
+        sites = () if self.fabric is None else self.fabric.sites
+        return tuple(site.name for site in sites if site.reachable)
+
     def unreachable_since(self, site: str) -> int | None:
         """Return the time (ms) since which a site is unreachable; None: the site is reachable."""
         return self._unreachable.get(site)

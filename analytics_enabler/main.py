@@ -16,6 +16,7 @@ from analytics_enabler.api.decisions import decisions_router
 from analytics_enabler.api.dependencies import proxied_by_standby
 from analytics_enabler.api.editor import VocabularySource, editor_router
 from analytics_enabler.api.events import events_router
+from analytics_enabler.api.health import health_router
 from analytics_enabler.api.insights import insights_router
 from analytics_enabler.api.metrics import metrics_router
 from analytics_enabler.api.placements import placements_router
@@ -55,9 +56,11 @@ from analytics_enabler.limits import (
 from analytics_enabler.live.events import CursorClock
 from analytics_enabler.live.fog_history import FogHistory
 from analytics_enabler.live.fog_view import FogView
+from analytics_enabler.live.health import HealthReporter
 from analytics_enabler.live.result_hub import ResultHub
+from analytics_enabler.live.site_statuses import SiteStatuses
 from analytics_enabler.live.topic_hub import TopicHub
-from analytics_enabler.live.topics import DecisionsTopic, FogTopic, StatesTopic
+from analytics_enabler.live.topics import DecisionsTopic, FogTopic, HealthTopic, StatesTopic
 from analytics_enabler.results.follower_limit import FollowerLimit
 from analytics_enabler.results.reader import ResultReader
 from analytics_enabler.results.streams import ResultStreams
@@ -73,6 +76,7 @@ from mistbow.client.credentials import ServiceCredentials, service_credentials
 from mistbow.clock import Clock, system_clock
 from mistbow.errors import MistbowError
 from mistbow.fabric import Enabler
+from mistbow.name_resolver import NAMES
 from mistbow.runtime.tasks import cancel_and_wait
 from mistbow.service import create_service, serve
 from mistbow.streams.schemas import (
@@ -161,17 +165,26 @@ def create_app(
     async def warnings() -> list[str]:
         return missing_scheduler(settings.scheduler)
 
+    async def all_warnings() -> list[str]:
+        return [*await warnings(), *NAMES.problems()]
+
     agent_proxy = AgentProxy(settings.agent_url, settings)
     reader, cursors = ResultReader(ResultStreams(agent), clock), CursorClock(clock)
     result_hub = ResultHub(deployments, reader, ResultStreams(followed), cursors)
-    fog_view = FogView(reconciler, fabric_view, catalogue, agent, clock)
+    statuses = SiteStatuses(agent, fabric_view.reachable_sites, clock)
+    fog_view = FogView(reconciler, fabric_view, catalogue, agent, statuses, clock)
     fog_history = FogHistory(
         agent, domain_stream(FOG_HISTORY, domain), fog_view, lambda: role.is_active, clock
     )
+    shown = partial(status_of, execution=reconciler.status)
+    health = HealthReporter(
+        fog_view, lambda: map(shown, deployments.all()), readiness, all_warnings, clock
+    )
     topic_hub = TopicHub(
         {
-            "states": StatesTopic(deployments, partial(status_of, execution=reconciler.status)),
+            "states": StatesTopic(deployments, shown),
             "fog": FogTopic(fog_view),
+            "health": HealthTopic(health.report),
             "decisions": DecisionsTopic(decisions),
         },
         cursors,
@@ -188,7 +201,7 @@ def create_app(
             REGISTRY.register(each)
         tasks = (
             *(reconciler, sampling_requests, decisions, announcer, escalation),
-            *(topic_hub, fog_history),
+            *(topic_hub, fog_history, statuses),
         )
         running = [asyncio.create_task(task.run()) for task in tasks]
         yield
@@ -232,6 +245,7 @@ def create_app(
         queries_router(agent_proxy),
         insights_router(deployments, reconciler.status, explainer, decisions, proxy),
         decisions_router(deployments, decisions, proxy),
+        health_router(health),
         placements_router(deployments, explainer, fog_view, fog_history, proxy, clock),
         events_router(result_hub, topic_hub, event_limit, cursors),
         results_router(deployments, reader, streams, limit, times, proxy, settled),

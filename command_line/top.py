@@ -13,6 +13,7 @@ from rich.text import Text
 
 from analytics.client.enabler import EnablerClient
 from analytics.fog_models import FogSnapshot
+from analytics.health_models import Health
 from analytics.insight_models import DeploymentStatus, InsightStatus
 from command_line.enabler import URL, AsJson, Token, Url, enabler_client, out, print_json, visible
 from mistbow.clock import system_clock
@@ -27,9 +28,8 @@ _STYLES = {
     "lagging": "yellow",
     "degraded": "yellow",
 }
+_SEVERITIES = {"error": "bold red", "warning": "yellow"}
 _MAX_PROBLEMS = 12
-_HEALTHY = ("running", "adapting", "correcting", "paused", "submitted", "starting")
-"""The states of insights that are no problem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,7 @@ class Glance:
     at: int
     deployments: Sequence[DeploymentStatus]
     fog: FogSnapshot
+    health: Health
 
 
 def top(
@@ -59,7 +60,10 @@ def top(
             glance = read_glance(client)
             deployments = ",".join(each.model_dump_json() for each in glance.deployments)
             fog = glance.fog.model_dump_json()
-            print_json(f'{{"at":{glance.at},"fog":{fog},"deployments":[{deployments}]}}')
+            health = glance.health.model_dump_json()
+            print_json(
+                f'{{"at":{glance.at},"health":{health},"fog":{fog},"deployments":[{deployments}]}}'
+            )
         elif once or not out.is_terminal:
             out.print(view_of(read_glance(client)))
         else:
@@ -77,8 +81,8 @@ def _follow(client: EnablerClient, interval: float) -> None:
 
 
 def read_glance(client: EnablerClient) -> Glance:
-    """Read the deployments and the fog from an enabler."""
-    return Glance(system_clock(), client.list(), client.fog())
+    """Read the deployments, the fog and its health from an enabler."""
+    return Glance(system_clock(), client.list(), client.fog(), client.health())
 
 
 def view_of(glance: Glance) -> RenderableType:
@@ -86,39 +90,11 @@ def view_of(glance: Glance) -> RenderableType:
     return Group(_summary(glance), _sites(glance), _insights(glance), _problem_lines(glance))
 
 
-def problems_of(glance: Glance) -> Iterator[str]:
-    """Yield what is wrong, since when, in one line each."""
-    at = glance.at
-    for site in glance.fog.site_states:
-        if not site.reachable:
-            yield f"the site {site.name} is unreachable{_ago(site.unreachable_since, at)}"
-        elif not site.workers:
-            yield f"the site {site.name} has no worker"
-    for node in glance.fog.nodes:
-        if node.suspected:
-            yield f"the worker {node.name} at {node.site} is suspected"
-    seen: set[str] = set()
-    for deployment, insight in _live(glance):
-        state, since = _state(insight)
-        if state in _HEALTHY and insight.error is None:
-            continue
-        # One outage often stops many insights.
-        cause = insight.error or ", ".join(each.site for each in insight.missing_sites)
-        if cause not in seen:
-            name = f"{deployment.deployment_id}/{insight.name}"
-            yield f"{name} is {state}{_ago(since, at)}: {cause}"
-        seen.add(cause)
-
-
 def _summary(glance: Glance) -> Text:
-    insights = list(_live(glance))
-    running = sum(_state(insight)[0] in ("running", "adapting", "correcting")
-                  for _, insight in insights)  # fmt: skip
-    sites = glance.fog.site_states
-    reachable = sum(site.reachable for site in sites)
+    counts = glance.health.counts
     return Text(
-        f"{reachable} of {len(sites)} sites reachable, {len(glance.fog.nodes)} workers, "
-        f"{running} of {len(insights)} insights run",
+        f"{counts.sites_reachable} of {counts.sites} sites reachable, {counts.workers} workers, "
+        f"{counts.insights_running} of {counts.insights} insights run",
         "bold",
     )
 
@@ -174,12 +150,20 @@ def _rates(fog: FogSnapshot) -> Mapping[str, float]:
     return rates
 
 
-def _problem_lines(glance: Glance) -> Text:
-    found = list(problems_of(glance))
-    if not found:
-        return Text("nothing is wrong", "green")
-    more = [f"({len(found) - _MAX_PROBLEMS} more)"] if len(found) > _MAX_PROBLEMS else []
-    return Text("\n".join([*map(visible, found[:_MAX_PROBLEMS]), *more]), "red")
+def _problem_lines(glance: Glance) -> RenderableType:
+    problems = glance.health.problems
+    if not problems:
+        return Text("all is well", "green")
+    lines = [
+        Text.assemble(
+            (visible(each.what) + _ago(each.since, glance.at), _SEVERITIES[each.severity]),
+            f"\n  {visible(each.action)}",
+        )
+        for each in problems[:_MAX_PROBLEMS]
+    ]
+    if len(problems) > _MAX_PROBLEMS:
+        lines.append(Text(f"({len(problems) - _MAX_PROBLEMS} more)", "dim"))
+    return Group(*lines)
 
 
 def _live(glance: Glance) -> Iterator[tuple[DeploymentStatus, InsightStatus]]:

@@ -17,6 +17,7 @@ from analytics.fog_models import (
     PlacementChanges,
     Placements,
 )
+from analytics.health_models import Health
 from analytics.insight_models import (
     Accepted,
     CheckAnswer,
@@ -108,6 +109,11 @@ def fog(at: int | None = None) -> Call[FogSnapshot]:
     """
     params = without_none({"at": at})
     return _call("GET", "/api/fog", FogSnapshot, params=params, repeatable=True)
+
+
+def health() -> Call[Health]:
+    """Return what is well in the domain and what is not, since when, and what to do."""
+    return _call("GET", "/api/health", Health, repeatable=True)
 
 
 def fog_changes(
@@ -269,6 +275,7 @@ class EnablerMethods:
     explain_text = Method(explain_text)
     plan = Method(plan)
     fog = Method(fog)
+    health = Method(health)
     fog_changes = Method(fog_changes)
     placements = Method(placements)
     placement_changes = Method(placement_changes)

@@ -33,7 +33,8 @@ def events_router(
     @requires("read")
     async def events(
         topics: Annotated[
-            str, Query(description="The topics: states, fog, decisions; separated by commas.")
+            str,
+            Query(description="The topics: states, fog, health, decisions; separated by commas."),
         ] = "",
         insights: Annotated[
             str,

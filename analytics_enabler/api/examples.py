@@ -25,6 +25,18 @@ _PLACEMENT = {
     **{"group": "all.fair", "scheduler": "fair", "task": "merge", "fragment": "all.fair"},
     **{"kind": "merge", "node": "cloud", "site": "cloud", "since": _TIME},
 }
+_PROBLEM = {
+    **{"severity": "error", "kind": "site_silent", "subject": "edge-1", "site": "edge-1"},
+    **{"what": "the site edge-1 does not answer", "since": _TIME - 60_000},
+    **{"action": "Check its machine, its storage agent, and its network."},
+}
+_HEALTH = {
+    **{"at": _TIME, "state": "failed", "problems": [_PROBLEM]},
+    "counts": {
+        **{"sites": 2, "sites_reachable": 1, "workers": 1, "fragments": 2},
+        **{"insights": 3, "insights_running": 3},
+    },
+}
 _EVENT = "event: result\nid: 1795262400000\ndata: {}\n\n"
 _PREVIEW = {
     **{"ok": True, "problems": [], "from": _TIME - 600_000, "to": _TIME, "insights": ["cpu_now"]},
@@ -84,6 +96,7 @@ ANSWERS: Mapping[str, AnswerDescription] = {
     "get_api_fog_history": json_answer(
         "FogChanges", {"first": _TIME - 3_600_000, "last": _TIME, "changes": [_CHANGE]}
     ),
+    "get_api_health": json_answer("Health", _HEALTH),
     "get_api_events": AnswerDescription(
         {"text/event-stream": {"schema": {"type": "string"}, "example": _EVENT}}
     ),

@@ -40,7 +40,7 @@ _FIGURES = {
     "links": ("latency_ms", "loss", "bandwidth_mbps"),
     "fragments": ("lag_ms", "bytes_per_s"),
     "flows": ("bytes_per_s",),
-    "site_states": ("series",),
+    "site_states": ("series", "disk_free_mb"),
 }
 _REMOVED = "null"
 

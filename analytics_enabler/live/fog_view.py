@@ -2,7 +2,8 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from typing import TypeVar
 
 import msgspec
 
@@ -17,11 +18,15 @@ from analytics.fog_models import (
     FogSource,
     Placement,
 )
+from analytics.health_models import Problem
 from analytics.plan.fragments import Merge, Partial, Whole
 from analytics_enabler.catalogue import DataCatalogue
 from analytics_enabler.execution import Reconciler
 from analytics_enabler.execution.reports import PlacedTask
 from analytics_enabler.fabric_view import FabricView
+from analytics_enabler.live.problems import SiteParts, site_problems
+from analytics_enabler.live.site_statuses import SiteStatuses
+from analytics_enabler.onsets import Onsets
 from mistbow.client.agent import AsyncAgentClient
 from mistbow.client.operation_model import ReplicaFact, ReplicaState
 from mistbow.clock import Clock
@@ -29,9 +34,11 @@ from mistbow.errors import MistbowError, UnavailableError
 from mistbow.fabric import Fabric, Site
 from mistbow.streams.schemas import RAW
 
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
+
 REPLICAS_AGE_MS = 15_000
 """The maximum age (ms) of what is shown of replicas."""
-
 
 PATIENCE_S = 2.0
 MAX_LIVE_LINKS = 2_000
@@ -47,13 +54,17 @@ class FogView:
         fabric_view: FabricView,
         catalogue: DataCatalogue,
         agent: AsyncAgentClient,
+        statuses: SiteStatuses,
         clock: Clock,
     ) -> None:
         self._reconciler = reconciler
         self._fabric_view = fabric_view
         self._catalogue = catalogue
         self._agent = agent
+        self._statuses = statuses
         self._clock = clock
+        self._onsets = Onsets[tuple[str, str]](clock)
+        """The beginnings of problems: (kind, subject) -> time."""
         self._replicas: dict[str, set[str]] = {}
         self._replicas_at: int | None = None
 
@@ -90,18 +101,22 @@ class FogView:
         fog = self._reconciler.fog(fabric)
         tasks = list(self._reconciler.status.placed_tasks())
         insights = self._insights()
+        nodes = [FogNode.model_validate(msgspec.to_builtins(node)) for node in fog.nodes]
         fog_links = fog.links
         if max_links is not None and len(fog_links) > max_links:
             order = sorted(fog_links, key=lambda each: (each.latency_ms, each.source, each.target))
             fog_links = tuple(order[:max_links])
+        links = [FogLink.model_validate(msgspec.to_builtins(link)) for link in fog_links]
+        fragments = [self._fragment(each, insights.get(each.group.id, [])) for each in tasks]
+        problems = self._problems(fabric, nodes, links, fragments)
         return FogSnapshot(
             sites=sorted(site.name for site in fabric.sites),
-            nodes=[FogNode.model_validate(msgspec.to_builtins(node)) for node in fog.nodes],
-            links=[FogLink.model_validate(msgspec.to_builtins(link)) for link in fog_links],
+            nodes=nodes,
+            links=links,
             sources=[FogSource.model_validate(msgspec.to_builtins(each)) for each in fog.sources],
             at=self._clock(),
-            site_states=list(self._sites(fabric)),
-            fragments=[self._fragment(each, insights.get(each.group.id, [])) for each in tasks],
+            site_states=list(self._sites(fabric, problems)),
+            fragments=fragments,
             flows=[*self._flows(tasks), *self._replica_flows()],
         )
 
@@ -131,13 +146,51 @@ class FogView:
                 of_group.append(name)
         return found
 
-    def _sites(self, fabric: Fabric) -> Iterator[FogSite]:
+    def _problems(
+        self,
+        fabric: Fabric,
+        nodes: Iterable[FogNode],
+        links: Iterable[FogLink],
+        fragments: Iterable[FogFragment],
+    ) -> dict[str, list[Problem]]:
+        """Return site -> its problems, each with the time since which it is observed."""
+        nodes_of = by_key(nodes, lambda each: each.site)
+        links_of = by_key(links, lambda each: each.source)
+        fragments_of = by_key(fragments, lambda each: each.site)
+        statuses = self._statuses.latest
+        found: dict[str, list[Problem]] = {}
+        for site in fabric.sites:
+            name = site.name
+            parts = SiteParts(
+                nodes_of.get(name, ()),
+                links_of.get(name, ()),
+                fragments_of.get(name, ()),
+                statuses.get(name),
+            )
+            found[name] = list(site_problems(site, parts))
+        self._onsets.update(
+            (each.kind, each.subject) for problems in found.values() for each in problems
+        )
+        return {
+            site: [each.model_copy(update={"since": self._since(each)}) for each in problems]
+            for site, problems in found.items()
+        }
+
+    def _since(self, problem: Problem) -> int | None:
+        if problem.kind in ("site_silent", "site_suspected"):
+            return self._fabric_view.unreachable_since(problem.subject)
+        return self._onsets.get((problem.kind, problem.subject))
+
+    def _sites(self, fabric: Fabric, problems: Mapping[str, list[Problem]]) -> Iterator[FogSite]:
         series = self._catalogue.known_series
         counts: Counter[str] | None = None if series is None else Counter()
         if counts is not None and series is not None:
             for (name, _), number in series.counts.items():
                 counts[name] += number
+        statuses = self._statuses.latest
         for site in sorted(fabric.sites, key=lambda each: each.name):
+            status = statuses.get(site.name)
+            is_measured = status is not None and status.disk_size_bytes > 0
             yield FogSite(
                 name=site.name,
                 node=site.node,
@@ -150,6 +203,9 @@ class FogView:
                 series=None if counts is None else counts[site.name],
                 workers=sorted(worker.name for worker in site.workers),
                 replicas=sorted(self._replicas.get(site.name, ())),
+                disk_free_mb=status.disk_free_bytes / 1e6 if status and is_measured else None,
+                disk_size_mb=status.disk_size_bytes / 1e6 if status and is_measured else None,
+                problems=problems[site.name],
             )
 
     def _fragment(self, placed: PlacedTask, insights: list[str]) -> FogFragment:
@@ -191,6 +247,18 @@ class FogView:
         for site, replicas in sorted(self._replicas.items()):
             for replica in sorted(replicas):
                 yield _flow(site, replica, "replica", None, None)
+
+
+def by_key(items: Iterable[T], key_of: Callable[[T], K]) -> dict[K, list[T]]:
+    """Return key -> items.
+
+    >>> by_key(["a", "bb", "c"], len)
+    {1: ['a', 'c'], 2: ['bb']}
+    """
+    found: dict[K, list[T]] = {}
+    for item in items:
+        found.setdefault(key_of(item), []).append(item)
+    return found
 
 
 def _flow(

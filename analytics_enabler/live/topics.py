@@ -1,12 +1,13 @@
-"""The topics of live events besides results: the states of deployments, the fog, and decisions."""
+"""The topics of live events besides results: states of deployments, fog, health, decisions."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
 
 from analytics.fog_models import FogSnapshot
+from analytics.health_models import Health
 from analytics.insight_models import Decision, DeploymentStatus
 from analytics_enabler.decision_log import DecisionLog
 from analytics_enabler.deployments.model import Deployment
@@ -159,6 +160,9 @@ def rounded(snapshot: FogSnapshot) -> dict[str, Any]:
         link["latency_ms"] = _two_digits(link["latency_ms"])
         link["loss"] = round(link["loss"], 2)
         link["bandwidth_mbps"] = _two_digits(link["bandwidth_mbps"])
+    for site in data["site_states"]:
+        for name in ("disk_free_mb", "disk_size_mb"):
+            site[name] = _two_digits(site[name])
     for source in data["sources"]:
         for name in ("completeness", "timeliness"):
             source[name] = None if source[name] is None else round(source[name], 2)
@@ -173,6 +177,30 @@ def rounded(snapshot: FogSnapshot) -> dict[str, Any]:
 
 def _two_digits(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.2g}")
+
+
+class HealthTopic:
+    """The health of the domain; ``report``: computes it."""
+
+    def __init__(self, report: Callable[[], Awaitable[Health]]) -> None:
+        self._report = report
+        self._latest: dict[str, Any] | None = None
+
+    async def poll(self) -> Sequence[Event]:
+        """Return the event ``health`` with the whole report, if it has changed."""
+        former, self._latest = self._latest, (await self._report()).model_dump()
+        if former is None or _without_time(former) == _without_time(self._latest):
+            return ()
+        return [("health", self._latest)]
+
+    def current(self, after: int | None) -> Sequence[Event]:
+        """Return the event ``health``."""
+        del after  # the report replaces the one that the client has
+        return [] if self._latest is None else [("health", self._latest)]
+
+
+def _without_time(report: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in report.items() if name != "at"}
 
 
 class DecisionsTopic:

@@ -2,16 +2,16 @@
 
 from typing import Any
 
-import pytest
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 from rich.console import Console
 from typer.testing import CliRunner
 
 from analytics.fog_models import FogSnapshot
+from analytics.health_models import Health
 from analytics.insight_models import DeploymentStatus
 from command_line.app import app
-from command_line.top import Glance, problems_of, view_of
+from command_line.top import Glance, view_of
 from tests.support.http_server import served
 
 NOW = 1_795_262_400_000
@@ -53,9 +53,25 @@ def deployment(state: str = "running", **insight: Any) -> dict[str, Any]:
     }
 
 
-def glance(deployed: dict[str, Any], seen: dict[str, Any]) -> Glance:
+def health(*problems: dict[str, Any]) -> dict[str, Any]:
+    state = "failed" if problems else "ok"
+    counts = {
+        **{"sites": 1, "sites_reachable": 1, "workers": 1, "fragments": 1},
+        **{"insights": 1, "insights_running": 1},
+    }
+    return {"at": NOW, "state": state, "problems": problems, "counts": counts}
+
+
+def problem(what: str, action: str = "Restart it.", since: int | None = None) -> dict[str, Any]:
+    return {
+        **{"severity": "error", "kind": "site_silent", "subject": "edge", "site": "edge"},
+        **{"what": what, "since": since, "action": action},
+    }
+
+
+def glance(deployed: dict[str, Any], seen: dict[str, Any], well: dict[str, Any]) -> Glance:
     deployments = [DeploymentStatus.model_validate(deployed)]
-    return Glance(NOW, deployments, FogSnapshot.model_validate(seen))
+    return Glance(NOW, deployments, FogSnapshot.model_validate(seen), Health.model_validate(well))
 
 
 def shown(of: Glance) -> str:
@@ -65,44 +81,24 @@ def shown(of: Glance) -> str:
 
 
 def test_healthy_fog_is_shown_with_state_lag_and_rate() -> None:
-    healthy = glance(deployment(), fog())
-    text = shown(healthy)
+    text = shown(glance(deployment(), fog(), health()))
     assert "1 of 1 sites reachable, 1 workers, 1 of 1 insights run" in text
     for part in ("d-1/a", "running", "for 60 s", "1.2 s", "5 s", "1.5 kB/s", "1.5 of 4"):
         assert part in text, part
-    assert "nothing is wrong" in text
+    assert "all is well" in text
 
 
-@pytest.mark.parametrize(
-    ("deployed", "seen", "problem"),
-    [
-        (
-            deployment(),
-            fog(reachable=False, unreachable_since=NOW - 5000),
-            "the site edge is unreachable (for 5 s)",
-        ),
-        (deployment(), fog(workers=[]), "the site edge has no worker"),
-        (
-            deployment("failed", error="its query fails"),
-            fog(),
-            "d-1/a is failed (for 60 s): its query fails",
-        ),
-        (
-            deployment("degraded", missing_sites=[{"site": "far", "since": None, "why": ""}]),
-            fog(),
-            "d-1/a is degraded (for 60 s): far",
-        ),
-    ],
-)
-def test_problem_is_described(deployed: Any, seen: Any, problem: str) -> None:
-    assert problem in list(problems_of(glance(deployed, seen)))
-    assert problem in shown(glance(deployed, seen))
+def test_problem_is_shown_with_its_age_and_what_to_do() -> None:
+    well = health(problem("the site edge does not answer", "Start it.", NOW - 5000))
+    text = shown(glance(deployment(), fog(), well))
+    assert "the site edge does not answer (for 5 s)" in text
+    assert "Start it." in text
 
 
-def test_common_cause_is_described_once() -> None:
-    deployed = deployment("failed", error="the worker is away")
-    deployed["insights"] *= 5
-    assert len(list(problems_of(glance(deployed, fog())))) == 1
+def test_further_problems_are_counted() -> None:
+    text = shown(glance(deployment(), fog(), health(*[problem("it fails")] * 15)))
+    assert text.count("it fails") == 12
+    assert "(3 more)" in text
 
 
 def test_without_terminal_the_state_is_printed_once_without_control_characters() -> None:
@@ -116,6 +112,10 @@ def test_without_terminal_the_state_is_printed_once_without_control_characters()
     @service.get("/api/fog")
     def snapshot() -> JSONResponse:
         return JSONResponse(fog())
+
+    @service.get("/api/health")
+    def well() -> JSONResponse:
+        return JSONResponse(health(problem(name)))
 
     with served(service) as url:
         done = CliRunner().invoke(app, ["top", "--url", url], env={"COLUMNS": "160"})

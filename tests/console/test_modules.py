@@ -124,26 +124,28 @@ def test_addresses_of_pages_are_read_back(page: Page) -> None:
     assert read == parts
 
 
-def test_silent_full_and_slow_parts_of_the_fog_are_problems(page: Page) -> None:
+def test_problems_of_sites_give_their_tone_and_a_brief_text(page: Page) -> None:
+    def problem(severity: str, kind: str) -> dict[str, str]:
+        return {"severity": severity, "kind": kind}
+
     fog = {
-        "sites": ["a", "b"],
+        "sites": ["a", "b", "c"],
         "site_states": [
-            {"name": "a", "reachable": False, "unreachable_since": 5},
-            {"name": "b", "reachable": True, "disk_free_mb": 10},
+            {"name": "a", "problems": [problem("error", "site_silent")]},
+            {
+                "name": "b",
+                "problems": [problem("warning", "no_free_cores"), problem("warning", "?")],
+            },
+            {"name": "c", "problems": []},
         ],
-        "nodes": [
-            {"name": "w", "site": "b", "cores": 4, "cores_free": 0.1, "memory_mb": 9,
-             "memory_free_mb": 8},
-        ],
-        "fragments": [{"fragment": "f", "site": "b", "lag_ms": 60_000}],
-    }  # fmt: skip
+    }
     problems = call(
         page,
         "parts/fog_model.js",
-        "return [...m.sitesOf(a[0]).values()].map((s) => [s.tone, s.problems.map((p) => p.brief)])",
+        "return [...m.sitesOf(a[0]).values()].map((s) => [s.tone, ...s.problems.map(m.briefOf)])",
         fog,
     )
-    assert problems == [["bad", ["silent"]], ["warn", ["disk full", "no free cores", "lagging"]]]
+    assert problems == [["bad", "silent"], ["warn", "no free cores", "problem"], ["good"]]
 
 
 def test_policy_of_the_page_forbids_eval(page: Page) -> None:

@@ -26,6 +26,16 @@ export function compact(value) {
   return `${Number(value.toPrecision(3))}`;
 }
 
+/** Return a number of bytes: "1.2 MB", "570 B". */
+export function bytes(value) {
+  const text = compact(value);
+  if (text === "–") return text;
+  return /[a-zA-Z]$/.test(text) ? `${text}B` : `${text} B`;
+}
+
+/** Return a number with its noun: "1 site", "3 sites". */
+export const counted = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
+
 /** Return a duration (ms) in its largest units: "3 min". */
 export function duration(ms) {
   if (ms === null || ms === undefined) return "–";

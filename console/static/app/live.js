@@ -8,16 +8,18 @@ const MAX_DECISIONS = 200;
 const RETRY_MS = 3000;
 const JOIN_MS = 80;
 
-/** "connecting", "open" or "lost". */
+/** "connecting"; "open"; "lost": the views are polled; "down": the enabler does not answer. */
 export const connection = new Store("connecting");
+/** The time at which the enabler answered last, before it was down. */
+export const downSince = new Store(null);
 /** Deployment id -> its state. */
 export const states = new Store(new Map());
 /** The newest decisions, the newest first. */
 export const decisions = new Store([]);
-/** Whether the states of deployments have been read. */
-export const isRead = new Store(false);
 /** The answer of /api/fog with all later changes; null: not read yet. */
 export const fog = new Store(null);
+/** The answer of /api/health; null: not read yet. */
+export const health = new Store(null);
 
 /** @type {Map<string, number>} topic -> number of components that need it */
 const topics = new Map([["states", 1], ["decisions", 1]]);
@@ -53,8 +55,8 @@ export function stop() {
   stopPolling = null;
   cursor = "";
   states.set(new Map());
-  isRead.set(false);
   fog.set(null);
+  health.set(null);
 }
 
 /** Read the events of a topic until the returned function is called. */
@@ -101,8 +103,6 @@ function connect() {
     });
   on("hello", () => {
     connection.set("open");
-    // The states follow at once, in the same answer.
-    setTimeout(() => isRead.set(true), 300);
     stopPolling?.();
     stopPolling = null;
   });
@@ -118,6 +118,7 @@ function connect() {
     addDecision(decision);
     decisions.changed();
   });
+  on("health", (report) => health.set(report));
   on("fog", (answer) => fog.set(answer));
   on("fog_changed", (change) => fog.set(applied(fog.value, change)));
   on("result", (result) => deliver([result]));
@@ -126,7 +127,7 @@ function connect() {
   on("problem", (problem) => receivers(problem.deployment_id).forEach((each) => each.problem?.(problem)));
   own.onerror = () => {
     if (own !== source) return;
-    connection.set("lost");
+    if (connection.value !== "down") connection.set("lost");
     stopPolling ??= poll(POLLED);
     // A closed source does not connect again by itself.
     if (own.readyState === EventSource.CLOSED) reconnect(RETRY_MS + Math.random() * 1000);
@@ -138,9 +139,13 @@ const POLLED = {
   followed: () => [...followed.keys()],
   onStates: (found) => {
     states.set(new Map(found.map((each) => [each.deployment_id, each])));
-    isRead.set(true);
   },
   onFog: (answer) => fog.set(answer),
+  onHealth: (report) => health.set(report),
+  onRound: (isAnswered) => {
+    if (!isAnswered && connection.value !== "down") downSince.set(Date.now());
+    if (connection.value !== "open") connection.set(isAnswered ? "lost" : "down");
+  },
   onDecisions: (found) => {
     found.forEach(addDecision);
     decisions.changed();

@@ -2,6 +2,7 @@
 
 import {html, render, useEffect, useState} from "../vendor/interface.js";
 import {onLoginRequired} from "./api.js";
+import {clock} from "./format.js";
 import {readStored, useStored} from "./hooks.js";
 import * as live from "./live.js";
 import {link, route} from "./route.js";
@@ -63,7 +64,7 @@ function Shell({user}) {
     <div class="shell">
       <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById("main").focus(); }}>Skip to the page</a>
       <header class="side">
-        <a class="brand" href=${link("start")}><img src="console/icon.svg" alt="" />Mistbow</a>
+        <a class="brand" aria-label="Mistbow" href=${link("start")}><img src="console/icon.svg" alt="" /><span class="brand-name">Mistbow</span></a>
         <nav aria-label="Pages">
           ${Object.entries(PAGES).map(([name, [title, icon]]) => html`
             <a key=${name} href=${link(name)} aria-current=${name === page ? "page" : undefined}><${Icon} name=${icon} />${title}</a>`)}
@@ -71,10 +72,19 @@ function Shell({user}) {
         <${Foot} user=${user} />
       </header>
       <main class="main" id="main" tabindex="-1">
+        <${Down} />
         ${page ? html`<${Page} key=${page} name=${page} route=${current} />` : html`
           <${Empty} title="There is no such page"><a class="button" href=${link("start")}>Go to the overview</a><//>`}
       </main>
     </div>`;
+}
+
+/** A notice while the enabler does not answer, since what the pages show is old then. */
+function Down() {
+  const connection = useStore(live.connection);
+  const since = useStore(live.downSince);
+  if (connection !== "down") return null;
+  return html`<div class="notice bad down" role="alert">The enabler has not answered since ${clock(since)}: this page shows what was known then. It goes on by itself when the enabler is back.</div>`;
 }
 
 function isTyping({composedPath, target}) {
@@ -104,7 +114,7 @@ function Foot({user}) {
     <div class="foot">
       <div class="row small dim" role="status">
         <span class=${`live-dot ${connection === "open" ? "" : "off"}`}></span>
-        ${{open: "Live", lost: "Not live: asking every 5 s", connecting: "Connecting"}[connection]}
+        ${{open: "Live", lost: "Not live: asking every 5 s", down: "No answer", connecting: "Connecting"}[connection]}
       </div>
       <label class="field">Theme
         <select class="input" value=${theme} onChange=${(event) => setTheme(event.target.value)}>
@@ -112,9 +122,9 @@ function Foot({user}) {
         </select>
       </label>
       ${user.token_required && html`
-        <div class="small dim">Token <${Name} text=${user.name} />${scope}</div>
+        <div class="small dim token">Token <${Name} text=${user.name} />${scope}</div>
         <button type="button" class="button small" onClick=${logOut}>Log out</button>`}
-      <div class="small dim">Domain <${Name} text=${user.domain} /> · <a href="docs">API</a></div>
+      <div class="small dim phone-hidden">Domain <${Name} text=${user.domain} /> · <a href="docs">API</a></div>
     </div>`;
 }
 

@@ -9,13 +9,16 @@ const OVERLAP_MS = 60_000;
 /**
  * Poll until the returned function is called.
  * @param {{topics: () => string[], followed: () => string[], onStates: (states: object[]) => void,
- *   onFog: (fog: object) => void,
+ *   onFog: (fog: object) => void, onHealth: (report: object) => void,
+ *   onRound: (isAnswered: boolean) => void,
  *   onDecisions: (decisions: object[]) => void, onResults: (results: object[]) => void}} receiver
  */
 export function poll(receiver) {
   let timer = 0;
   let ended = false;
-  const quietly = (promise, use) => promise.then((answer) => ended || use(answer), () => {});
+  // An answer that is an error is an answer too.
+  const quietly = (promise, use) =>
+    promise.then((answer) => (ended || use(answer), true), (error) => error.status !== 0);
   const round = async () => {
     const from = Date.now() - OVERLAP_MS;
     const requests = [
@@ -29,7 +32,9 @@ export function poll(receiver) {
       }),
     ];
     if (receiver.topics().includes("fog")) requests.push(quietly(get("api/fog"), receiver.onFog));
-    await Promise.all(requests);
+    if (receiver.topics().includes("health")) requests.push(quietly(get("api/health"), receiver.onHealth));
+    const answered = await Promise.all(requests);
+    if (!ended) receiver.onRound(answered.includes(true));
     if (!ended) timer = setTimeout(round, PERIOD_MS);
   };
   round();

@@ -2,7 +2,7 @@
 
 import {html, useEffect, useState} from "../vendor/interface.js";
 import {get, post} from "../app/api.js";
-import {compact, duration} from "../app/format.js";
+import {bytes, compact, duration, counted} from "../app/format.js";
 import {useRequest, useSettled} from "../app/hooks.js";
 import {SUMMARY, filled, isWritable, nameOf, readExamples, valueOf} from "../app/language.js";
 import {Empty, ErrorNotice, Name} from "../parts/ui.js";
@@ -107,7 +107,7 @@ function Metrics({metrics, search, onSearch, current, onMetric, attributes, edit
         <li key=${each.metric}><button type="button" class="pick" disabled=${!isWritable(each.metric)} aria-pressed=${each.metric === current?.metric}
           onClick=${() => { onMetric(each.metric); editor.current.insert(nameOf(each.metric)); }}>
           <strong><${Name} text=${each.metric} /></strong>
-          <span class="small dim"><${Name} text=${each.desc || each.name || ""} />${each.units && html` · <${Name} text=${each.units} />`} · ${each.entity_count} ${each.entity_count === 1 ? "series" : "series"} at ${each.sites.length} ${each.sites.length === 1 ? "site" : "sites"}</span>
+          <span class="small dim"><${Name} text=${each.desc || each.name || ""} />${each.units && html` · <${Name} text=${each.units} />`} · ${each.entity_count} series at ${counted(each.sites.length, "site")}</span>
         </button></li>`)}
     </ul>
     ${current && attributes.length > 0 && html`
@@ -163,7 +163,7 @@ function Group({group}) {
             <td class="right">${compact(each.cores)}</td><td class="right nowrap">${each.memory_mb === null || each.memory_mb === undefined ? "–" : `${Math.round(each.memory_mb)} MB`}</td></tr>`)}</tbody></table>
       <dl class="facts small">
         <dt>Reads</dt><dd>about ${compact(first)} points/s</dd>
-        <dt>Between sites</dt><dd>${crossing.length ? `about ${compact(bytes)}B/s` : "nothing"}</dd>
+        <dt>Between sites</dt><dd>${crossing.length ? `about ${bytes(bytes)}/s` : "nothing"}</dd>
         ${group.latency_ms !== null && html`<dt>Latency of links</dt><dd>${duration(group.latency_ms)}</dd>`}
         ${group.cost_per_hour !== null && html`<dt>Cost</dt><dd>${compact(group.cost_per_hour)} per hour</dd>`}
         ${group.savings.map((each) => html`<dt key=${each.step}>Saved</dt><dd><${Name} text=${each.did} />: ${compact(each.per_s)} instead of ${compact(each.instead_of)} ${each.unit}/s</dd>`)}

@@ -2,12 +2,12 @@
 
 import {html, useEffect, useMemo, useState} from "../vendor/interface.js";
 import {get} from "../app/api.js";
-import {ago, dateTime, duration, when} from "../app/format.js";
+import {ago, counted, dateTime, duration, when} from "../app/format.js";
 import {useRequest, useSettled, useStored} from "../app/hooks.js";
 import {fog as liveFog} from "../app/live.js";
 import {go, link} from "../app/route.js";
 import {useStore} from "../app/store.js";
-import {useFog} from "../parts/fog_hook.js";
+import {useFog} from "../parts/topic_hook.js";
 import {FogMap} from "../parts/fog_map.js";
 import {hasPositions, sitesOf} from "../parts/fog_model.js";
 import {Card, Empty, ErrorNotice, Name, Segments} from "../parts/ui.js";
@@ -32,7 +32,7 @@ export function FogPage({route}) {
   return html`
     <div class="page">
       <div class="page-head">
-        <div><h1>Fog</h1><p>${sites.size} sites, ${shown.nodes?.length ?? 0} workers, ${shown.fragments?.length ?? 0} fragments${counts.bad ? `, ${counts.bad} silent` : ""}${counts.warn ? `, ${counts.warn} to watch` : ""}.</p></div>
+        <div><h1>Fog</h1><p>${counted(sites.size, "site")}, ${counted(shown.nodes?.length ?? 0, "worker")}, ${counted(shown.fragments?.length ?? 0, "fragment")}${counts.bad ? `, ${counts.bad} silent` : ""}${counts.warn ? `, ${counts.warn} to watch` : ""}.</p></div>
         <div class="actions">
           ${canMap && html`<${Segments} label="Form" value=${form} onChange=${setForm} choices=${[["map", "Map"], ["graph", "Graph"]]} />`}
           <${Find} sites=${sites} onChoose=${choose} />
@@ -113,7 +113,7 @@ function ToWatch({sites}) {
         <div class=${`problem ${site.tone}`} key=${site.name}>
           <span class=${`badge ${site.tone}`} style=${{padding: "3px"}}><span class="hidden-text">${site.tone === "bad" ? "error" : "warning"}</span>${site.tone === "bad" ? "×" : "!"}</span>
           <div><a href=${link("fog", site.name)} class="what"><${Name} text=${site.name} /></a>
-            <ul class="small">${site.problems.map((each) => html`<li key=${each.text}><${Name} text=${each.text} />${each.since && html` <span class="dim">since ${when(each.since)} (${ago(each.since)})</span>`}</li>`)}</ul></div>
+            <ul class="small">${site.problems.map((each) => html`<li key=${each.what}><${Name} text=${each.what} />${each.since && html` <span class="dim">since ${when(each.since)} (${ago(each.since)})</span>`}</li>`)}</ul></div>
         </div>`)}
     <//>`;
 }

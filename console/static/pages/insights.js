@@ -2,14 +2,14 @@
 
 import {html, useMemo, useState} from "../vendor/interface.js";
 import {get} from "../app/api.js";
-import {compact, duration} from "../app/format.js";
+import {bytes, duration} from "../app/format.js";
 import {useRequest} from "../app/hooks.js";
 import {fog, decisions, states} from "../app/live.js";
 import {link} from "../app/route.js";
 import {mayChange} from "../app/session.js";
 import {useStore} from "../app/store.js";
 import {Card, Empty, ErrorNotice, Name, StateBadge} from "../parts/ui.js";
-import {useFog} from "../parts/fog_hook.js";
+import {useFog} from "../parts/topic_hook.js";
 import {DeploymentPage} from "./deployment.js";
 
 export function InsightsPage({route}) {
@@ -65,7 +65,7 @@ const Rows = ({rows}) => html`
             ${row.error && html`<div class="small dim"><${Name} text=${row.error} /></div>`}</td>
           <td class="right nowrap">${row.lag === null ? "–" : duration(row.lag)}</td>
           <td class="right nowrap">${row.every}</td>
-          <td class="right nowrap" title="What the fragments of its group write, with other insights of the group">${row.rate === null ? "–" : `${compact(row.rate)}B/s`}</td>
+          <td class="right nowrap" title="What the fragments of its group write, with other insights of the group">${row.rate === null ? "–" : `${bytes(row.rate)}/s`}</td>
           <td class="right">${row.salience ?? "–"}</td>
           <td><${Name} text=${row.owner} /></td>
           <td>${row.where.length ? row.where.map((each) => html`<span class="chip" key=${each}><${Name} text=${each} /></span> `) : "–"}</td>

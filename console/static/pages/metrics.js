@@ -2,7 +2,7 @@
 
 import {html, useEffect, useState} from "../vendor/interface.js";
 import {get, path, post} from "../app/api.js";
-import {ago, number} from "../app/format.js";
+import {ago, counted, number} from "../app/format.js";
 import {useRequest, useSettled} from "../app/hooks.js";
 import {link} from "../app/route.js";
 import {COLOURS, TimePlot} from "../parts/plot.js";
@@ -56,7 +56,8 @@ export function MetricsExplorer({metric, site}) {
           ${pages.items.map((each) => html`
             <li key=${each.metric}><a class="pick clamp" href=${`${link("explore", each.metric)}${query}`} aria-current=${each.metric === metric ? "true" : undefined}>
               <strong><${Name} text=${each.metric} /></strong>
-              <span class="small dim"><${Name} text=${[each.desc || each.name, each.units].filter(Boolean).join(" · ")} /> · ${each.entity_count} series at ${each.sites.length} ${each.sites.length === 1 ? "site" : "sites"}</span>
+              <span class="small dim"><${Name} text=${[each.desc || each.name, each.units].filter(Boolean).join(" · ")} /></span>
+              <span class="small dim block">${each.entity_count} series at ${counted(each.sites.length, "site")}</span>
             </a></li>`)}
         </ul>
         ${pages.more && html`<div style=${{padding: "10px 14px"}}><button type="button" class="button small" onClick=${pages.more}>Show more</button></div>`}

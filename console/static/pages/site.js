@@ -2,7 +2,7 @@
 
 import {html} from "../vendor/interface.js";
 import {get} from "../app/api.js";
-import {ago, compact, duration, when} from "../app/format.js";
+import {ago, bytes, compact, duration, when} from "../app/format.js";
 import {useRequest} from "../app/hooks.js";
 import {decisions} from "../app/live.js";
 import {link} from "../app/route.js";
@@ -20,13 +20,13 @@ export function SiteDetails({site, fog, worker, isPast}) {
       <${Card} title=${html`Site <${Name} text=${site.name} />`} label=${`Site ${site.name}`} tools=${html`<a class="button small" href=${link("fog")}>Close</a>`}>
         <div class="stack">
           ${site.problems.map((each) => html`
-            <div class=${`notice ${each.tone === "bad" ? "bad" : ""}`} key=${each.text}><${Name} text=${each.text} />${each.since && ` since ${when(each.since)} (${ago(each.since)})`}</div>`)}
+            <div class=${`notice ${each.severity === "error" ? "bad" : ""}`} key=${each.what}><${Name} text=${each.what} />${each.since && ` since ${when(each.since)} (${ago(each.since)})`}<div class="hint"><${Name} text=${each.action} /></div></div>`)}
           <dl class="facts">
             <dt>Region</dt><dd><${Name} text=${state.region || "–"} /></dd>
             <dt>Agent at</dt><dd><${Name} text=${state.node ?? "–"} /></dd>
             ${labels.length > 0 && html`<dt>Labels</dt><dd>${labels.map(([name, value]) => html`<span class="chip" key=${name}><${Name} text=${`${name}=${value}`} /></span> `)}</dd>`}
             <dt>Series</dt><dd>${state.series ?? "–"}</dd>
-            ${typeof state.disk_free_mb === "number" && html`<dt>Free disk</dt><dd>${compact(state.disk_free_mb * 1e6)}B</dd>`}
+            ${typeof state.disk_free_mb === "number" && html`<dt>Free disk</dt><dd>${bytes(state.disk_free_mb * 1e6)} of ${bytes(state.disk_size_mb * 1e6)}</dd>`}
             <dt>Replicas at</dt><dd>${state.replicas?.length ? state.replicas.map((each) => html`<a key=${each} href=${link("fog", each)}><${Name} text=${each} /></a> `) : "no other site"}</dd>
           </dl>
           <${Workers} workers=${site.workers} chosen=${worker} />
@@ -52,7 +52,7 @@ function Workers({workers, chosen}) {
         <tr key=${each.name}>
           <td>${each.name === chosen ? html`<strong><${Name} text=${each.name} /></strong>` : html`<${Name} text=${each.name} />`}${each.suspected && html` <span class="badge warn">suspected</span>`}</td>
           <td class="nowrap"><${Bar} used=${each.cores - each.cores_free} all=${each.cores} /> ${compact(each.cores - each.cores_free)} of ${compact(each.cores)}</td>
-          <td class="nowrap"><${Bar} used=${each.memory_mb - each.memory_free_mb} all=${each.memory_mb} /> ${compact((each.memory_mb - each.memory_free_mb) * 1e6)}B of ${compact(each.memory_mb * 1e6)}B</td>
+          <td class="nowrap"><${Bar} used=${each.memory_mb - each.memory_free_mb} all=${each.memory_mb} /> ${bytes((each.memory_mb - each.memory_free_mb) * 1e6)} of ${bytes(each.memory_mb * 1e6)}</td>
         </tr>`)}</tbody></table></div>`;
 }
 

@@ -1,15 +1,13 @@
 // The start page: is all well? What is not, since when, and what to do.
 
 import {html} from "../vendor/interface.js";
-import {send} from "../app/api.js";
 import {ago, when} from "../app/format.js";
-import {healthOf} from "../app/health.js";
-import {useNow, useRequest} from "../app/hooks.js";
-import {decisions, fog, isRead, states} from "../app/live.js";
+import {useNow} from "../app/hooks.js";
+import {decisions, health} from "../app/live.js";
 import {link} from "../app/route.js";
 import {mayChange} from "../app/session.js";
 import {useStore} from "../app/store.js";
-import {useFog} from "../parts/fog_hook.js";
+import {useTopic} from "../parts/topic_hook.js";
 import {Card, Empty, Icon, Name} from "../parts/ui.js";
 
 const VERDICTS = {
@@ -17,14 +15,10 @@ const VERDICTS = {
   degraded: ["warn", "Some things need attention"],
   failed: ["bad", "Something is broken"],
 };
-const PAGE_OF = {site: "fog", worker: "fog", disk: "fog", insight: "insights", scheduler: "insights", enabler: "start"};
 
 export function StartPage() {
-  useFog();
-  const [known, snapshot, deployed] = [useStore(isRead), useStore(fog), useStore(states)];
-  const {data: readiness} = useRequest(readReadiness, 10_000, []);
-  // The store changes the same map, so it is no dependency.
-  const report = known && snapshot ? healthOf(deployed, snapshot, readiness) : null;
+  useTopic("health");
+  const report = useStore(health);
   if (report === null) return html`<p class="starting" role="status">Reading the state of the fog …</p>`;
   return html`
     <div class="page">
@@ -38,16 +32,6 @@ export function StartPage() {
         </div>
       </div>
     </div>`;
-}
-
-/** Return whether the enabler is ready, also when it is not. */
-async function readReadiness(signal) {
-  try {
-    return await send("GET", "readyz", {signal});
-  } catch (error) {
-    if (error.status === 503) return {waiting_for: [error.message]};
-    throw error;
-  }
 }
 
 function Verdict({report}) {
@@ -78,33 +62,32 @@ function Figures({counts}) {
 
 function Problems({problems}) {
   const now = useNow(5000);
-  const sorted = [...problems].sort((a, b) => (a.severity === b.severity ? (a.since ?? 0) - (b.since ?? 0) : a.severity === "error" ? -1 : 1));
   return html`
     <${Card} title="Needs attention" flush>
-      ${sorted.length === 0 && html`<${Empty} title="Nothing">Sites, workers and insights work as they should.<//>`}
-      ${sorted.map((each) => {
+      ${problems.length === 0 && html`<${Empty} title="Nothing">Sites, workers and insights work as they should.<//>`}
+      ${problems.map((each) => {
         const tone = each.severity === "error" ? "bad" : "warn";
         return html`
           <div class=${`problem ${tone}`} key=${`${each.kind} ${each.subject} ${each.what}`}>
             <${Icon} name=${tone} />
             <div>
-              <div class="what"><span class="hidden-text">${each.severity}: </span><${Name} text=${each.what} /></div>
+              <div class="what"><span class="hidden-text">${each.severity}: </span><${Name} text=${sentence(each.what)} /></div>
               <div class="small dim">
-                ${each.kind} <a href=${linkOf(each)}><${Name} text=${each.subject} /></a>
-                ${each.since && html` · since ${when(each.since)} (${ago(each.since, now)})`}
+                ${each.since ? `Since ${when(each.since)} (${ago(each.since, now)})` : "Since an unknown time"}${linkOf(each) && html` · <a href=${linkOf(each)}>${each.site ? "show the site" : "show the insight"}</a>`}
               </div>
-              ${each.do && html`<div class="todo"><strong>To do: </strong><${Name} text=${each.do} /></div>`}
+              <div class="todo"><strong>To do: </strong><${Name} text=${each.action} /></div>
             </div>
           </div>`;
       })}
     <//>`;
 }
 
-function linkOf({kind, subject}) {
-  const page = PAGE_OF[kind] ?? "start";
-  if (page === "fog") return link("fog", subject);
-  if (page === "insights" && kind === "insight") return link("insights", ...subject.split("/"));
-  return link(page);
+const sentence = (text) => text.slice(0, 1).toUpperCase() + text.slice(1);
+
+/** Return the page of what a problem is about; null: it has none. */
+function linkOf({kind, subject, site}) {
+  if (site) return link("fog", site);
+  return kind.startsWith("insight_") ? link("insights", ...subject.split("/")) : null;
 }
 
 function FirstSteps({counts}) {

@@ -55,7 +55,7 @@ function Writer({id}) {
           <${Card} title="Text" flush tools=${html`<${Format} text=${text} onText=${change} />`}>
             <${TextEditor} value=${text} onChange=${change} language=${insightLanguage} label="Text of the insights"
               complete=${complete} problems=${problems} handle=${editor}
-              empty="mean_delay = COMPUTE AVG(delay, 1 MINUTE) BY region EVERY 10 SECONDS" />
+              empty="Type here, or choose an example. It looks like this: mean_delay = COMPUTE AVG(delay, 1 MINUTE) BY region EVERY 10 SECONDS" />
             <${Problems} problems=${problems} isChecked=${isChecked} isEmpty=${text.trim() === ""} editor=${editor} />
             <${Submit} id=${id} deployment=${deployment} text=${text} name=${name} onName=${setName} isRight=${isRight}
               onDone=${() => !id && setDraft("")} />

@@ -12,7 +12,7 @@ import {colours} from "./highlight.js";
 
 const THEME = EditorView.theme({
   "&": {backgroundColor: "var(--surface)", color: "var(--text)", fontSize: "13.5px"},
-  "&.cm-focused": {outline: "2px solid var(--accent)", outlineOffset: "-2px"},
+  "&.cm-focused": {outline: "none"},
   ".cm-scroller": {fontFamily: "var(--mono)", lineHeight: "1.6"},
   ".cm-content": {caretColor: "var(--text)", padding: "10px 0"},
   ".cm-cursor": {borderLeftColor: "var(--text)", borderLeftWidth: "2px"},

@@ -1,8 +1,8 @@
 // The picture of the fog: sites, their workers, and what flows between the sites.
 
 import {h, html, useCallback, useMemo, useRef, useState} from "../vendor/interface.js";
-import {compact, visible} from "../app/format.js";
-import {graphLayout, mapLayout, slownessOf} from "./fog_model.js";
+import {bytes, compact, visible} from "../app/format.js";
+import {briefOf, graphLayout, mapLayout, slownessOf} from "./fog_model.js";
 
 const WIDTH = 780;
 const HEIGHT = 500;
@@ -89,7 +89,7 @@ function Site({site, at, isChosen, isSmall, hasLabel, scale, onChoose}) {
   const others = site.fragments.length - merges;
   const words = [
     `site ${visible(site.name)}`,
-    ...(site.problems.length ? site.problems.map((each) => each.text) : ["no problem"]),
+    ...(site.problems.length ? site.problems.map((each) => each.what) : ["no problem"]),
     `${site.workers.length} workers`,
     `${site.fragments.length} fragments${site.fragments.length ? `: ${site.fragments.slice(0, 6).map((each) => each.fragment).join(", ")}` : ""}`,
   ].join("; ");
@@ -111,7 +111,7 @@ function Site({site, at, isChosen, isSmall, hasLabel, scale, onChoose}) {
           </g>`;
       })}
       ${hasLabel && html`<text class="label" font-size=${12.5 * scale} y=${radius + 16 * scale}>${shortened(site.name)}</text>`}
-      ${hasLabel && site.tone !== "good" && !isSmall && html`<text class="sub" font-size=${11 * scale} y=${radius + 30 * scale}>${site.problems[0].brief}</text>`}
+      ${hasLabel && site.tone !== "good" && !isSmall && html`<text class="sub" font-size=${11 * scale} y=${radius + 30 * scale}>${briefOf(site.problems[0])}</text>`}
       <circle class="hit" r=${radius + 2 * scale} tabindex="0" role="button" aria-label=${visible(words)} aria-pressed=${isChosen}
         data-site=${site.name} onClick=${choose}
         onKeyDown=${(event) => (event.key === "Enter" || event.key === " ") && (event.preventDefault(), choose())}>
@@ -160,6 +160,6 @@ function Flows({fog, layout, chosen, isMany}) {
     <path key=${`${flow.source} ${flow.target} ${flow.kind} ${flow.group}`} class=${`flow ${flow.kind} ${isMany && !chosen ? "faint" : ""}`} marker-end=${isMany ? undefined : "url(#arrow)"}
       d=${curveOf(layout.get(flow.source), layout.get(flow.target), flow.kind === "replica" ? -34 : 22)}
       stroke-width=${isMany ? 1.2 : Math.min(5, 1.2 + Math.log10(1 + (flow.bytes_per_s ?? 0)) / 1.6)}>
-      <title>${visible(`${KINDS[flow.kind] ?? flow.kind} from ${flow.source} to ${flow.target}${flow.group ? ` (${flow.group})` : ""}: ${typeof flow.bytes_per_s === "number" ? `${compact(flow.bytes_per_s)}B/s` : "unknown rate"}`)}</title>
+      <title>${visible(`${KINDS[flow.kind] ?? flow.kind} from ${flow.source} to ${flow.target}${flow.group ? ` (${flow.group})` : ""}: ${typeof flow.bytes_per_s === "number" ? `${bytes(flow.bytes_per_s)}/s` : "unknown rate"}`)}</title>
     </path>`);
 }

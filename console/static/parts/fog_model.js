@@ -1,8 +1,5 @@
-// What the fog page derives from a snapshot of the fog: problems of sites, positions, slow links.
+// What the fog page derives from a snapshot of the fog: parts of sites, positions, slow links.
 
-const LITTLE_DISK_MB = 500;
-const FULL_SHARE = 0.1;
-const LAG_MS = 5000;
 const SLOW_MS = 100;
 const LOSSY = 0.01;
 
@@ -17,31 +14,19 @@ export function sitesOf(fog) {
   for (const node of fog.nodes ?? []) sites.get(node.site)?.workers.push(node);
   for (const fragment of fog.fragments ?? []) sites.get(fragment.site)?.fragments.push(fragment);
   for (const site of sites.values()) {
-    site.problems = problemsOf(site);
-    site.tone = site.problems.some((each) => each.tone === "bad") ? "bad" : site.problems.length ? "warn" : "good";
+    site.problems = site.state.problems ?? [];
+    site.tone = site.problems.some((each) => each.severity === "error") ? "bad" : site.problems.length ? "warn" : "good";
   }
   return sites;
 }
 
-function problemsOf({state, workers, fragments}) {
-  const found = [];
-  if (state.reachable === false) found.push({tone: "bad", brief: "silent", text: "silent: its agent does not answer", since: state.unreachable_since});
-  else if (state.suspected) found.push({tone: "warn", brief: "suspected", text: "suspected: its agent answers late"});
-  if (typeof state.disk_free_mb === "number" && state.disk_free_mb < LITTLE_DISK_MB) {
-    found.push({tone: "warn", brief: "disk full", text: `its disk is nearly full: ${Math.round(state.disk_free_mb)} MB free`});
-  }
-  for (const worker of workers) {
-    if (worker.suspected) found.push({tone: "warn", brief: "worker suspected", text: `the worker ${worker.name} is suspected`});
-    if (isFull(worker.cores_free, worker.cores)) found.push({tone: "warn", brief: "no free cores", text: `the worker ${worker.name} has no free cores`});
-    if (isFull(worker.memory_free_mb, worker.memory_mb)) found.push({tone: "warn", brief: "no free memory", text: `the worker ${worker.name} has no free memory`});
-  }
-  for (const fragment of fragments) {
-    if (fragment.lag_ms > LAG_MS) found.push({tone: "warn", brief: "lagging", text: `the fragment ${fragment.fragment} lags by ${Math.round(fragment.lag_ms / 1000)} s`});
-  }
-  return found;
-}
-
-const isFull = (free, all) => typeof free === "number" && all > 0 && free / all < FULL_SHARE;
+const BRIEF = {
+  site_silent: "silent", site_suspected: "suspected", agent_waiting: "waiting", agent_warning: "warning",
+  worker_suspected: "worker suspected", worker_limited: "little memory", no_free_cores: "no free cores",
+  no_free_memory: "no free memory", lossy_links: "lossy links", fragments_lagging: "lagging",
+};
+/** Return a problem of a site in a few words, for the picture. */
+export const briefOf = (problem) => BRIEF[problem.kind] ?? "problem";
 
 /** Return why a link is slow; "": it is not. */
 export function slownessOf(link) {
@@ -91,6 +76,7 @@ export function graphLayout(sites, fog, width, height) {
   rest.sort((a, b) => (sites.get(a).state.region ?? "").localeCompare(sites.get(b).state.region ?? ""));
   const found = new Map();
   const ring = (some, share) => some.forEach((each, n) => {
+    if (names.length === 1) share = 0;
     const angle = (2 * Math.PI * n) / some.length - Math.PI / 2;
     found.set(each, [width / 2 + Math.cos(angle) * share * (width / 2 - 70), height / 2 + Math.sin(angle) * share * (height / 2 - 50)]);
   });

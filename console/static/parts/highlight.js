@@ -17,7 +17,7 @@ const SQL_KEYWORDS = new Set(
 );
 
 /** Return a language of words, numbers, texts and comments; keywords are case-insensitive. */
-function language(keywords, units, textQuote) {
+function language(keywords, units, textQuote, lineComment) {
   return StreamLanguage.define({
     startState: () => ({inComment: false}),
     token(stream, state) {
@@ -35,7 +35,7 @@ function language(keywords, units, textQuote) {
         state.inComment = true;
         return "comment";
       }
-      if (stream.match("--") || stream.match("//")) {
+      if (stream.match(lineComment)) {
         stream.skipToEnd();
         return "comment";
       }
@@ -59,8 +59,8 @@ function language(keywords, units, textQuote) {
   });
 }
 
-export const insightLanguage = language(KEYWORDS, UNITS, `"'`);
-export const sqlLanguage = language(SQL_KEYWORDS, new Set(), "'");
+export const insightLanguage = language(KEYWORDS, UNITS, `"'`, /^(--|\/\/)/);
+export const sqlLanguage = language(SQL_KEYWORDS, new Set(), "'", /^--/);
 
 export const colours = syntaxHighlighting(
   HighlightStyle.define([

@@ -3,7 +3,7 @@
 import {html} from "../vendor/interface.js";
 import {fog} from "../app/live.js";
 import {useStore} from "../app/store.js";
-import {useFog} from "./fog_hook.js";
+import {useFog} from "./topic_hook.js";
 
 export function SiteChoice({site, onSite}) {
   useFog();

@@ -12,6 +12,7 @@ from mistbow.client.agent import AgentClient
 from mistbow.streams.schemas import RESULT_ROWS
 from tests.analytics_enabler.conftest import StartEnabler
 from tests.analytics_enabler.live.reader import reading
+from tests.support.conditions import eventually
 
 QUERIES = "a = COMPUTE AVG(x) BY node EVERY 1 s; b = COMPUTE MAX(x) EVERY 1 s"
 RESULTS = "results/all.fair"
@@ -159,6 +160,38 @@ def test_topics_begin_with_present_view_and_continue_with_changes(
                 seen.add("decision")
         enabler.delete(deployed.id)
         assert reader.next("deleted") == {"deployment_id": deployed.id}
+
+
+def test_health_is_read_and_followed(
+    enabler_url: str, enabler: EnablerClient, deployed: Deployed
+) -> None:
+    with reading(enabler_url, topics="health") as reader:
+        report = reader.next("health")
+        # No worker has announced itself, so no insight of the deployment can be placed.
+        while not report["problems"]:
+            report = reader.next("health")
+        [problem] = report["problems"]
+        assert (problem["kind"], problem["severity"]) == ("insight_unplaced", "error")
+        assert problem["subject"].startswith(deployed.id)
+        assert report["state"] == "failed"
+        assert report["counts"]["sites"] == report["counts"]["sites_reachable"] == 1
+        enabler.delete(deployed.id)
+        while report["problems"]:
+            report = reader.next("health")
+        assert report["state"] == "ok"
+    health = enabler.health()
+    assert (health.state, health.problems) == ("ok", [])
+
+
+def test_free_disk_of_a_site_is_in_the_view_of_the_fog(enabler: EnablerClient) -> None:
+    def disk() -> tuple[float, float] | None:
+        sites = enabler.fog().site_states
+        free, size = sites[0].disk_free_mb, sites[0].disk_size_mb
+        return None if free is None or size is None else (free, size)
+
+    measured = eventually(disk, what="the status of the site is read")
+    assert measured is not None
+    assert 0 < measured[0] <= measured[1]
 
 
 @pytest.mark.parametrize(

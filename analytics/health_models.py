@@ -1,0 +1,51 @@
+"""The wire models of health: what is well in a fog and what is not, since when, and what to do."""
+
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+Severity = Literal["error", "warning"]
+ProblemKind = Literal[
+    "enabler_waiting", "enabler_warning", "fabric_unknown", "site_silent", "site_suspected",
+    "agent_waiting", "agent_warning", "worker_suspected", "worker_limited", "no_free_cores",
+    "no_free_memory", "lossy_links", "fragments_lagging", "insight_failed",
+    "insight_unplaced", "insight_shed", "insight_lagging", "insight_degraded", "insight_incomplete",
+]  # fmt: skip
+
+
+class Problem(BaseModel):
+    """Something that is not well: what, where, since when, and what to do."""
+
+    severity: Severity = Field(description="error: something does not work. warning: it may stop.")
+    kind: ProblemKind = Field(description="The kind, which does not depend on names.")
+    subject: str = Field(
+        description="What it is about: a site, a worker, an insight (ID/NAME), or the enabler."
+    )
+    site: str | None = Field(description="The site of the subject; null: it has none.")
+    what: str = Field(description="What is not well, in one sentence.")
+    since: int | None = Field(
+        description="The time (ms) since which the enabler has observed it; null: unknown."
+    )
+    action: str = Field(description="What an operator should do.")
+
+
+class HealthCounts(BaseModel):
+    """How much of a domain is well."""
+
+    sites: int = Field(description="The sites of the domain.")
+    sites_reachable: int = Field(description="The sites that are reachable now.")
+    workers: int = Field(description="The workers.")
+    fragments: int = Field(description="The fragments.")
+    insights: int = Field(description="The insights, without those that a request has paused.")
+    insights_running: int = Field(description="The insights that have results now.")
+
+
+class Health(BaseModel):
+    """The health of a domain."""
+
+    at: int = Field(description="The time, in ms since the epoch.")
+    state: Literal["ok", "degraded", "failed"] = Field(
+        description="ok: no problems. degraded: warnings only. failed: at least one error."
+    )
+    problems: list[Problem] = Field(description="The problems: errors first, the oldest first.")
+    counts: HealthCounts = Field(description="How much of the domain is well.")

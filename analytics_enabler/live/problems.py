@@ -1,0 +1,237 @@
+"""The rules that find what is not well in a domain: at its sites, and with its insights.
+
+A text has no figures that change all the time, since each change is sent to all who follow it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from analytics.fog_models import FogFragment, FogLink, FogNode
+from analytics.health_models import Problem, ProblemKind, Severity
+from analytics.insight_models import DeploymentStatus, InsightStatus
+from mistbow.client.operation_model import SiteStatus
+from mistbow.fabric import Site
+
+FULL_SHARE = 0.1
+"""The share of a worker's cores or memory below which it counts as full."""
+
+LOSSY = 0.05
+"""The share of lost heartbeats from which on a link counts as lossy."""
+
+LAG_MS = 5000
+"""The lag (ms) from which on a fragment counts as lagging."""
+
+_MAX_NAMED = 3
+_ADD_CAPACITY = "add a worker, or pause insights of low salience"
+_STATES: Mapping[str, tuple[Severity, ProblemKind, str]] = {
+    "failed": (
+        "error",
+        "insight_failed",
+        "Read the log of its worker, which tries again by itself. If the text is the cause, amend "
+        "the insight.",
+    ),
+    "placing": (
+        "error",
+        "insight_unplaced",
+        "Start a worker, or pause insights of low salience. The enabler places it as soon as a "
+        "worker can run it.",
+    ),
+    "shed": (
+        "warning",
+        "insight_shed",
+        f"Its worker is overloaded: {_ADD_CAPACITY}. It continues by itself when there is "
+        "capacity.",
+    ),
+    "lagging": (
+        "warning",
+        "insight_lagging",
+        f"If this lasts, {_ADD_CAPACITY}, so that its worker keeps up.",
+    ),
+    "degraded": (
+        "warning",
+        "insight_degraded",
+        "See to the sites named. Results continue without them, and are corrected when they "
+        "return.",
+    ),
+}
+_INCOMPLETE: tuple[Severity, ProblemKind, str] = (
+    "warning",
+    "insight_incomplete",
+    "See to what is missing. Results are complete when it is back.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SiteParts:
+    """What belongs to a site: workers, links that leave it, fragments that run at it.
+
+    ``status``: the status of its agent; None: the agent has not reported one.
+    """
+
+    nodes: Sequence[FogNode] = ()
+    links: Sequence[FogLink] = ()
+    fragments: Sequence[FogFragment] = ()
+    status: SiteStatus | None = None
+
+
+def site_problems(site: Site, parts: SiteParts) -> Iterator[Problem]:
+    """Yield the problems of a site: of its agent, its workers, its links, and its fragments."""
+    if not site.reachable:
+        yield _silent(site)
+        return
+    if parts.status is not None:
+        yield from _of_agent(parts.status)
+    for worker in site.workers:
+        if worker.suspected:
+            yield _problem(
+                "warning", "worker_suspected", worker.name, site.name,
+                f"the worker {worker.name} sends no announcements",
+                "If it does not return, read its log. Its fragments move to other workers by "
+                "themselves.",
+            )  # fmt: skip
+        if worker.limit is not None:
+            yield _problem(
+                "warning", "worker_limited", worker.name, site.name,
+                f"the worker {worker.name} was killed for lack of memory, and runs at most "
+                f"{worker.limit.fragments} fragments now",
+                "Give it more memory, or add a worker.",
+            )  # fmt: skip
+    for node in parts.nodes:
+        yield from _of_capacity(node)
+    lossy = sorted(link.target for link in parts.links if link.loss >= LOSSY)
+    if lossy:
+        yield _problem(
+            "warning", "lossy_links", site.name, site.name,
+            f"packets from {site.name} to {_names(lossy)} are lost",
+            "Check the network between these sites.",
+        )  # fmt: skip
+    if any(each.lag_ms is not None and each.lag_ms > LAG_MS for each in parts.fragments):
+        yield _problem(
+            "warning", "fragments_lagging", site.name, site.name,
+            f"fragments at {site.name} lag: their workers are slow or have too much to do",
+            f"If this lasts, {_ADD_CAPACITY}.",
+        )  # fmt: skip
+
+
+def _silent(site: Site) -> Problem:
+    if site.suspected:
+        return _problem(
+            "warning", "site_suspected", site.name, site.name,
+            f"the site {site.name} has just stopped answering",
+            "If this lasts, check its machine and its network.",
+        )  # fmt: skip
+    return _problem(
+        "error", "site_silent", site.name, site.name, f"the site {site.name} does not answer",
+        "Check its machine, its storage agent, and its network. Its workers continue, and results "
+        "are corrected when it returns.",
+    )  # fmt: skip
+
+
+def _of_agent(status: SiteStatus) -> Iterator[Problem]:
+    for text in status.waiting_for:
+        yield _problem(
+            "error", "agent_waiting", status.site, status.site,
+            f"the storage agent of {status.site} waits for {text}",
+            "Read the logs of the storage agent and of Ignite.",
+        )  # fmt: skip
+    for text in status.warnings:
+        what, _, action = text.partition(": ")
+        yield _problem(
+            "warning", "agent_warning", status.site, status.site,
+            f"the storage agent of {status.site} warns: {what}",
+            f"{action[:1].upper()}{action[1:]}." if action else "Read its log.",
+        )  # fmt: skip
+
+
+def _of_capacity(node: FogNode) -> Iterator[Problem]:
+    if node.cores > 0 and node.cores_free / node.cores < FULL_SHARE:
+        yield _problem(
+            "warning", "no_free_cores", node.name, node.site,
+            f"the worker {node.name} has no free cores",
+            f"If insights lag, {_ADD_CAPACITY}.",
+        )  # fmt: skip
+    if node.memory_mb > 0 and node.memory_free_mb / node.memory_mb < FULL_SHARE:
+        yield _problem(
+            "warning", "no_free_memory", node.name, node.site,
+            f"the worker {node.name} has no free memory",
+            "If insights wait for a place, add a worker with more memory.",
+        )  # fmt: skip
+
+
+def insight_problems(deployments: Iterable[DeploymentStatus]) -> list[Problem]:
+    """Return the problems of insights; those with the same state and cause are one problem."""
+    found: dict[tuple[str, str], list[tuple[str, int | None]]] = {}
+    for deployment in deployments:
+        for insight in deployment.insights:
+            state, since = _state(insight)
+            if state == "paused" or (state not in _STATES and insight.error is None):
+                continue
+            cause = insight.error or ", ".join(each.site for each in insight.missing_sites)
+            name = f"{deployment.deployment_id}/{insight.name}"
+            found.setdefault((state, cause), []).append((name, since))
+    return [_of_insights(state, cause, each) for (state, cause), each in found.items()]
+
+
+def _of_insights(state: str, cause: str, insights: Sequence[tuple[str, int | None]]) -> Problem:
+    severity, kind, action = _STATES.get(state, _INCOMPLETE)
+    names = _names([name.partition("/")[2] for name, _ in insights])
+    verb = "is" if len(insights) == 1 else "are"
+    what = f"{names} {verb} {'incomplete' if state not in _STATES else state}"
+    since = min((at for _, at in insights if at is not None), default=None)
+    return Problem(
+        severity=severity,
+        kind=kind,
+        subject=insights[0][0],
+        site=None,
+        what=f"{what}: {cause}" if cause else what,
+        since=since,
+        action=action,
+    )
+
+
+def _state(insight: InsightStatus) -> tuple[str, int | None]:
+    if insight.lifecycle is None:
+        return insight.state, insight.state_since
+    return insight.lifecycle.state, insight.lifecycle.since
+
+
+def enabler_problems(waiting_for: Iterable[str], warnings: Iterable[str]) -> Iterator[Problem]:
+    """Yield the problems of the enabler itself: what it waits for, and what it warns of."""
+    for text in waiting_for:
+        yield _problem(
+            "error", "enabler_waiting", "enabler", None, f"the enabler waits: {text}",
+            "Check the service that it waits for, and the log of the enabler.",
+        )  # fmt: skip
+    for text in warnings:
+        yield _problem(
+            "warning", "enabler_warning", "enabler", None, text,
+            "Correct the setting, and restart the enabler.",
+        )  # fmt: skip
+
+
+def unknown_fabric() -> Problem:
+    """Return the problem of an enabler that has not read the sites yet."""
+    return _problem(
+        "error", "fabric_unknown", "enabler", None, "the enabler has not read the sites yet",
+        "If this lasts, check the storage agent of its site.",
+    )  # fmt: skip
+
+
+def _problem(
+    severity: Severity, kind: ProblemKind, subject: str, site: str | None, what: str, action: str
+) -> Problem:
+    return Problem(
+        severity=severity, kind=kind, subject=subject, site=site, what=what, since=None,
+        action=action,
+    )  # fmt: skip
+
+
+def _names(names: Sequence[str]) -> str:
+    """Return some names as a phrase.
+
+    >>> _names(["a"]), _names(["a", "b"]), _names(["a", "b", "c", "d", "e"])
+    ('a', 'a and b', 'a, b, c and 2 more')
+    """
+    if len(names) > _MAX_NAMED:
+        return f"{', '.join(names[:_MAX_NAMED])} and {len(names) - _MAX_NAMED} more"
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

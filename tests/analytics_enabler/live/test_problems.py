@@ -1,0 +1,135 @@
+"""The rules of health: what is not well at a site and with insights, and what to do."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from analytics.fog_models import FogFragment, FogLink, FogNode
+from analytics.insight_models import DeploymentStatus
+from analytics_enabler.live.problems import (
+    SiteParts,
+    enabler_problems,
+    insight_problems,
+    site_problems,
+)
+from mistbow.client.operation_model import SiteStatus
+from mistbow.fabric import FragmentLimit, Site, Worker
+from tests.command_line.test_top import FRAGMENT, NODE, deployment
+
+WORKER = Worker(
+    name="w1", url="http://w1", cores=4, memory_mb=4096, cores_free=1, memory_free_mb=1024
+)
+LIMIT = FragmentLimit(fragments=2, killed_at=1, ran=3, until=9)
+
+
+def site(**fields: Any) -> Site:
+    return Site(name="edge", node="edge", url="http://edge", **fields)
+
+
+def parts(status: SiteStatus | None = None, **changed: Any) -> SiteParts:
+    node = FogNode.model_validate({**NODE, **changed})
+    return SiteParts(nodes=[node], status=status)
+
+
+def link(target: str, loss: float) -> FogLink:
+    return FogLink(source="edge", target=target, latency_ms=1, bandwidth_mbps=None, loss=loss)
+
+
+def status(**fields: Any) -> SiteStatus:
+    return SiteStatus(site="edge", node="edge", **fields)
+
+
+def test_site_without_problems_has_none() -> None:
+    fragment = FogFragment.model_validate(FRAGMENT)
+    well = SiteParts([FogNode.model_validate(NODE)], [link("b", 0.01)], [fragment], status())
+    assert list(site_problems(site(workers=(WORKER,)), well)) == []
+
+
+@pytest.mark.parametrize(
+    ("at", "having", "kind", "severity", "word"),
+    [
+        (site(reachable=False), SiteParts(), "site_silent", "error", "edge"),
+        (
+            site(reachable=False, suspected=True), SiteParts(), "site_suspected", "warning", "edge",
+        ),
+        (site(), parts(status(waiting_for=("Ignite",))), "agent_waiting", "error", "Ignite"),
+        (
+            site(), parts(status(warnings=("the disk has 9 MB left: free some",))),
+            "agent_warning", "warning", "9 MB",
+        ),
+        (site(), parts(cores_free=0.3), "no_free_cores", "warning", "w1"),
+        (site(), parts(memory_free_mb=300), "no_free_memory", "warning", "w1"),
+        (site(), SiteParts(links=[link("b", 0.05)]), "lossy_links", "warning", "to b"),
+        (
+            site(),
+            SiteParts(fragments=[FogFragment.model_validate({**FRAGMENT, "lag_ms": 6000})]),
+            "fragments_lagging", "warning", "edge",
+        ),
+        (
+            site(workers=(replace(WORKER, suspected=True),)), SiteParts(),
+            "worker_suspected", "warning", "w1",
+        ),
+        (
+            site(workers=(replace(WORKER, limit=LIMIT),)), SiteParts(),
+            "worker_limited", "warning", "2 fragments",
+        ),
+    ],
+)  # fmt: skip
+def test_problem_of_a_site_is_found(
+    at: Site, having: SiteParts, kind: str, severity: str, word: str
+) -> None:
+    [problem] = site_problems(at, having)
+    assert (problem.kind, problem.severity, problem.site) == (kind, severity, "edge")
+    assert word in problem.what
+    assert problem.action.endswith(".")
+
+
+def test_silent_site_has_no_other_problem() -> None:
+    having = parts(status(waiting_for=("Ignite",)), cores_free=0)
+    [problem] = site_problems(site(reachable=False), having)
+    assert problem.kind == "site_silent"
+
+
+def test_remedy_of_an_agents_warning_is_what_to_do() -> None:
+    having = parts(status(warnings=("the disk has 9 MB left: free some",)))
+    [problem] = site_problems(site(), having)
+    assert problem.what.endswith("the disk has 9 MB left")
+    assert problem.action == "Free some."
+
+
+@pytest.mark.parametrize(
+    ("deployed", "kind", "what"),
+    [
+        (deployment("failed", error="it fails"), "insight_failed", "a is failed: it fails"),
+        (deployment("placing", error="no worker"), "insight_unplaced", "a is placing: no worker"),
+        (
+            deployment("degraded", missing_sites=[{"site": "far", "since": None, "why": ""}]),
+            "insight_degraded",
+            "a is degraded: far",
+        ),
+        (deployment("running", error="far is away"), "insight_incomplete", "a is incomplete: far "),
+    ],
+)
+def test_problem_of_an_insight_is_found(deployed: Any, kind: str, what: str) -> None:
+    [problem] = insight_problems([DeploymentStatus.model_validate(deployed)])
+    assert (problem.kind, problem.subject) == (kind, "d-1/a")
+    assert problem.what.startswith(what)
+    assert problem.since == deployed["insights"][0]["lifecycle"]["since"]
+
+
+@pytest.mark.parametrize("state", ["running", "paused", "correcting", "adapting", "starting"])
+def test_healthy_insight_is_no_problem(state: str) -> None:
+    assert insight_problems([DeploymentStatus.model_validate(deployment(state))]) == []
+
+
+def test_common_cause_of_insights_is_one_problem() -> None:
+    deployed = deployment("failed", error="the worker is away")
+    deployed["insights"] *= 5
+    [problem] = insight_problems([DeploymentStatus.model_validate(deployed)])
+    assert problem.what == "a, a, a and 2 more are failed: the worker is away"
+
+
+def test_what_the_enabler_waits_for_is_an_error_and_what_it_warns_of_is_not() -> None:
+    found = enabler_problems(["the deployments"], ["the scheduler nope is not installed"])
+    assert [each.severity for each in found] == ["error", "warning"]
