@@ -92,9 +92,7 @@ def requests_to(method: str, path: str, tokens: dict[str, str]) -> Iterator[dict
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("name", _SERVICES)
-def test_errors_of_all_routes_have_the_form_of_their_protocol(
-    name: str, tmp_path: Path
-) -> None:
+def test_errors_of_all_routes_have_the_form_of_their_protocol(name: str, tmp_path: Path) -> None:
     file, content, tokens = tmp_path / "tokens.json", new_token_file(), {}
     for scope in ("ingest", "read"):
         content, tokens[scope] = content.with_token(scope, frozenset({scope}), "e-", None)  # type: ignore[arg-type]
