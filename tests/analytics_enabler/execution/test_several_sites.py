@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,11 +19,17 @@ from mistbow.streams.schemas import RESULT_ROWS
 from storage_agent.main import create_app
 from storage_agent.settings import AgentSettings
 from tests.analytics_enabler.conftest import running_enabler
-from tests.analytics_enabler.recording_worker import RecordingWorker
 from tests.analytics_enabler.scheduling.conftest import installed, third_party  # noqa: F401 - fixtures
-from tests.support.conditions import eventually
+from tests.analytics_enabler.spark_worker import (
+    TEST_TIMEOUT_S,
+    MakeWorker,
+    SparkWorker,
+    eventually,
+)
 from tests.support.http_server import served
 from tests.support.ignite import empty
+
+pytestmark = pytest.mark.timeout(TEST_TIMEOUT_S)
 
 MEAN = "mean = COMPUTE AVG(cpu, 10 s) BY region EVERY 5 s"
 PEAK = "peak = COMPUTE MAX(cpu, 10 s) BY region EVERY 5 s"
@@ -38,19 +44,23 @@ class TwoSites:
     home: Path
     cloud_url: str
     edge_url: str
-    workers: dict[str, RecordingWorker]
-    alive: dict[str, ExitStack]
+    workers: dict[str, SparkWorker]
     edge_agent: ExitStack
 
-    def start(self, name: str) -> None:
-        """Start the worker ``name``, and announce the worker to the agent of its site."""
-        url = self.edge_url if name.startswith("edge") else self.cloud_url
-        self.alive[name] = ExitStack()
-        self.alive[name].enter_context(self.workers[name].running(url))
+    def start(self, *names: str) -> None:
+        """Start workers at their sites, and wait until the cloud's agent has heard of them."""
+        for name in names:
+            self.workers[name].start(self.edge_url if name.startswith("edge") else self.cloud_url)
+        eventually(lambda: self.announced() >= set(names), what=f"{names} are announced")
 
-    def kill(self, name: str) -> None:
-        """Kill the worker ``name``."""
-        self.alive.pop(name).close()
+    def announced(self) -> set[str]:
+        """Return the names of the workers that the cloud's agent knows."""
+        with closing(AgentClient(self.cloud_url)) as cloud:
+            return {worker.name for site in cloud.fabric().sites for worker in site.workers}
+
+    def started(self) -> dict[str, int]:
+        """Return how many queries each worker has started."""
+        return {name: len(worker.started) for name, worker in self.workers.items()}
 
     @contextmanager
     def enabler(self) -> Iterator[EnablerClient]:
@@ -61,7 +71,7 @@ class TwoSites:
 
     def running(self, kind: type[Fragment]) -> dict[str, list[Fragment]]:
         """Return the fragments of type ``kind`` that live workers run: worker -> fragments."""
-        found = {name: self.workers[name].fragments_of(kind) for name in self.alive}
+        found = {name: worker.fragments_of(kind) for name, worker in self.workers.items()}
         return {name: fragments for name, fragments in found.items() if fragments}
 
     def merge(self) -> tuple[str, Merge]:
@@ -99,12 +109,14 @@ def _waited(probe):  # type: ignore[no-untyped-def]
 
 
 @pytest.fixture
-def fog(
+def unstaffed_fog(
+    make_worker: MakeWorker,
     agent_settings: AgentSettings,
     ignite_server: IgniteServer,
     other_ignite: IgniteServer,
     tmp_path: Path,
 ) -> Iterator[TwoSites]:
+    """Yield the fog, whose workers have not started."""
     cloud_port, edge_port = free_ports(2)
     urls = [f"http://127.0.0.1:{port}" for port in (cloud_port, edge_port)]
     empty(other_ignite)
@@ -121,28 +133,25 @@ def fog(
 
     cloud = agent("cloud", urls[0], ignite_server.port, urls[1])
     edge = agent("edge", urls[1], other_ignite.port, urls[0])
-    workers = {name: RecordingWorker(name) for name in ("cloud-a", "cloud-b", "edge-a")}
+    workers = {name: make_worker(name) for name in ("cloud-a", "cloud-b", "edge-a")}
     with ExitStack() as stack:
         stack.enter_context(served(create_app(cloud), cloud_port))
         edge_agent = stack.enter_context(ExitStack())
         edge_agent.enter_context(served(create_app(edge), edge_port))
-        agent_client = AgentClient(urls[0])
-        eventually(
-            lambda: len([s for s in agent_client.fabric().sites if s.reachable]) == 2,
-            timeout=90,
-            what="both sites are there",
-        )
-        fog = TwoSites(tmp_path, *urls, workers, {}, edge_agent)
-        for name in workers:
-            fog.start(name)
-        eventually(
-            lambda: sum(len(s.workers) for s in agent_client.fabric().sites) == 3,
-            timeout=90,
-            what="all workers are there",
-        )
-        yield fog
-        for each in fog.alive.values():
-            each.close()
+        with closing(AgentClient(urls[0])) as client:
+            eventually(
+                lambda: len([s for s in client.fabric().sites if s.reachable]) == 2,
+                what="both sites are there",
+            )
+        for worker in workers.values():
+            stack.enter_context(worker)
+        yield TwoSites(tmp_path, *urls, workers, edge_agent)
+
+
+@pytest.fixture
+def fog(unstaffed_fog: TwoSites) -> TwoSites:
+    unstaffed_fog.start(*unstaffed_fog.workers)
+    return unstaffed_fog
 
 
 def test_partials_run_at_their_site_and_merge_reads_them(fog: TwoSites) -> None:
@@ -169,13 +178,12 @@ def test_merge_of_dead_worker_moves(fog: TwoSites) -> None:
     with fog.enabler() as enabler:
         mean = enabler.submit(MEAN).deployment_id
         at, merge = fog.merge()
-        fog.kill(at)
+        fog.workers[at].kill()
         _waited(lambda: {n: f for n, f in fog.running(Merge).items() if n != at})
         assert fog.merge()[1] == merge
         moves = [each for each in enabler.decisions(mean) if each.kind == "fragment_moved"]
         assert [each.why.startswith(f"the worker {at} ") for each in moves] == [True]
         eventually(lambda: "worker_dead" in {each.kind for each in enabler.decisions()})
-        fog.workers[at].fragments.clear()
         fog.start(at)
         eventually(lambda: len(fog.partials()) == 2)
 
@@ -183,8 +191,7 @@ def test_merge_of_dead_worker_moves(fog: TwoSites) -> None:
 def test_hanging_worker_delays_no_other(fog: TwoSites) -> None:
     with fog.enabler() as enabler:
         fog.workers["edge-a"].hang()
-        fog.workers["edge-a"].asked.clear()
-        eventually(fog.workers["edge-a"].asked.is_set)
+        fog.workers["edge-a"].await_requests(1)
         enabler.submit(MEAN)
         fog.merge()
         fog.workers["edge-a"].wake()
@@ -196,10 +203,10 @@ def test_old_partials_run_until_handover_of_merge(
 ) -> None:
     with fog.enabler() as enabler:
         enabler.submit(MEAN)
-        _, merge = fog.merge()
+        fog.merge()
         old = set(eventually(lambda: found if len(found := fog.partials()) == 2 else None))
         for worker in fog.workers.values():
-            worker.active["all.fair"] = merge.fingerprint
+            worker.hold_queries()
         enabler.submit(PEAK)
         eventually(lambda: len(fog.merge()[1].plan.insights) == 2)
         # Another function of the same panes needs no new partials.
@@ -211,7 +218,7 @@ def test_old_partials_run_until_handover_of_merge(
         panes = {f"panes/{one}" for one in new}
         eventually(lambda: {source.stream for source in fog.merge()[1].sources} == panes)
         for worker in fog.workers.values():
-            worker.active.clear()
+            worker.release_queries()
         eventually(lambda: set(fog.partials()) == new)
 
 
@@ -220,19 +227,21 @@ def test_restarted_enabler_retains_versions_and_placement(fog: TwoSites) -> None
         deployment_id = enabler.submit(MEAN).deployment_id
         fog.merge()
         eventually(lambda: len(fog.partials()) == 2)
-    before = {name: len(worker.accepted) for name, worker in fog.workers.items()}
+    before = fog.started()
     with fog.enabler() as enabler:
-        eventually(lambda: enabler.show(deployment_id).status == "starting")
+        eventually(lambda: enabler.show(deployment_id).status in ("starting", "running"))
         enabler.submit(HERE)
         eventually(lambda: fog.running(Whole))
-        accepted = {name: len(worker.accepted) for name, worker in fog.workers.items()}
-        assert accepted == {**before, "edge-a": before["edge-a"] + 1}
+        assert fog.started() == {**before, "edge-a": before["edge-a"] + 1}
         enabler.delete(deployment_id)
         eventually(lambda: not fog.partials() and not fog.running(Merge))
 
 
 @pytest.mark.usefixtures("third_party")
-def test_failing_third_party_scheduler_changes_no_placement(fog: TwoSites) -> None:
+def test_failing_third_party_scheduler_changes_no_placement(
+    fog: TwoSites, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MISTBOW_SCHEDULER_SETTINGS", '{"roomiest": {"prefer": "edge-a"}}')
     with fog.enabler() as enabler:
         enabler.submit(f"{HERE} WITH SCHEDULER=roomiest")
         ((worker, (good,)),) = _waited(lambda: fog.running(Whole)).items()
@@ -256,7 +265,10 @@ def test_failing_third_party_scheduler_changes_no_placement(fog: TwoSites) -> No
             enabler.delete(failing)
 
 
-def test_results_of_two_sites_are_merged_and_missing_site_is_named(fog: TwoSites) -> None:
+def test_results_of_two_sites_are_merged_and_missing_site_is_named(
+    unstaffed_fog: TwoSites,
+) -> None:
+    fog = unstaffed_fog
     cloud = AgentClient(fog.cloud_url)
     with fog.enabler() as enabler:
         deployment_id = enabler.submit(f"{MEAN}; {HERE}").deployment_id
@@ -285,6 +297,7 @@ def test_results_of_two_sites_are_merged_and_missing_site_is_named(fog: TwoSites
         assert re.fullmatch(r"all\.fair=1,site-edge\.fair@\d{13}", answer.next)
         eventually(lambda: not all(site.reachable for site in cloud.fabric().sites))
         cloud.operations.forget_site("edge")
+        fog.start("cloud-a")
         eventually(lambda: fog.merged_in_the_cloud() == [["cloud"]])
 
 
@@ -293,9 +306,6 @@ def test_error_names_the_unreachable_site_and_what_happens_there(fog: TwoSites) 
         mean = enabler.submit(MEAN).deployment_id
         here = enabler.submit(HERE).deployment_id
         eventually(lambda: len(fog.partials()) == 2 and fog.running(Whole))
-        first_tick = enabler.show(mean).insights[0].first_tick
-        for worker in fog.workers.values():
-            worker.frontier = first_tick
         eventually(lambda: lifecycle(enabler, mean) == "running")
         fog.edge_agent.close()
         cut = "the site edge is unreachable since 20"
@@ -333,11 +343,8 @@ def test_ended_insight_is_computed_until_no_site_is_missing(fog: TwoSites) -> No
         fog.edge_agent.close()
         eventually(lambda: enabler.show(mean).insights[0].missing_sites)
         enabler.amend(mean, MEAN.replace("AVG", "MAX"))
-        ended = eventually(lambda: enabler.show(mean).ended)
-        for worker in fog.workers.values():
-            worker.frontier = ended[0].until + 60_000
-        eventually(lambda: lifecycle(enabler, mean) == "degraded")
-        assert [each.state for each in enabler.show(mean).ended] == ["degraded"]
+        eventually(lambda: [each.state for each in enabler.show(mean).ended] == ["degraded"])
+        assert lifecycle(enabler, mean) == "degraded"
         cloud = AgentClient(fog.cloud_url)
         cloud.operations.forget_site("edge")
         eventually(lambda: [each.state for each in enabler.show(mean).ended] == ["stopped"])
@@ -355,8 +362,6 @@ def test_ended_insight_states_a_site_that_never_returned(
         enabler.amend(mean, MEAN.replace("AVG", "MAX"))
         ended = eventually(lambda: enabler.show(mean).ended)
         assert ended[0].missing_sites == []
-        for worker in fog.workers.values():
-            worker.frontier = ended[0].until + 60_000
         eventually(lambda: [each.state for each in enabler.show(mean).ended] == ["stopped"])
         assert enabler.show(mean).ended[0].missing_sites == ["edge"]
         assert enabler.show(mean).insights[0].missing_sites[0].site == "edge"
@@ -371,7 +376,7 @@ def about_sites(accepted: Accepted) -> list[str]:
 def without_edge_worker(fog: TwoSites) -> AgentClient:
     """End the worker at the edge; return a client of the cloud's agent, which has noticed it."""
     cloud = AgentClient(fog.cloud_url)
-    fog.kill("edge-a")
+    fog.workers["edge-a"].stop()
     eventually(
         lambda: [len(site.workers) for site in cloud.fabric().sites] == [2, 0],
         what="the edge has no worker",
@@ -424,7 +429,7 @@ def test_points_of_dead_workers_site_are_read_by_worker_elsewhere(fog: TwoSites)
     with fog.enabler() as enabler:
         enabler.submit(f"{MEAN}; {HERE}")
         before = set(eventually(lambda: found if len(found := fog.partials()) == 2 else None))
-        fog.kill("edge-a")
+        fog.workers["edge-a"].kill()
         moved = eventually(lambda: found if len(found := fog.partials()) == 2 else None)
         assert set(moved) == before
         assert sorted(at.split()[1] for at in moved.values()) == ["cloud", "edge"]
@@ -433,8 +438,6 @@ def test_points_of_dead_workers_site_are_read_by_worker_elsewhere(fog: TwoSites)
 
 def test_site_that_is_cut_off_from_its_reader_is_named(fog: TwoSites) -> None:
     without_edge_worker(fog)
-    for worker in fog.workers.values():
-        worker.frontier = 2**62
     with fog.enabler() as enabler:
         eventually(lambda: "at cloud reads its points" in enabler.explain_text(MEAN))
         mean = enabler.submit(MEAN).deployment_id
