@@ -56,6 +56,15 @@ class FogNode(BaseModel):
     price_per_core_hour: float | None
     price_per_gb: float | None
     position: FogPosition | None
+    drained: bool = False
+
+
+class NodeDrain(BaseModel):
+    """Whether a node is drained, and the fragments that it runs still."""
+
+    node: str = Field(description="The name of the node's worker.")
+    drained: bool = Field(description="Whether the worker announces that it is drained.")
+    fragments: list[str] = Field(description="The ids of the fragments that the worker runs.")
 
 
 class FogLink(BaseModel):

@@ -246,7 +246,7 @@ def create_app(
         insights_router(deployments, reconciler.status, explainer, decisions, proxy),
         decisions_router(deployments, decisions, proxy),
         health_router(health),
-        placements_router(deployments, explainer, fog_view, fog_history, proxy, clock),
+        placements_router(deployments, explainer, fog_view, fog_history, reconciler, proxy, clock),
         events_router(result_hub, topic_hub, event_limit, cursors),
         results_router(deployments, reader, streams, limit, times, proxy, settled),
     ):

@@ -104,6 +104,22 @@ def add_routes(app: FastAPI, worker: AnalyticsWorker) -> None:
         """Stop and remove a fragment."""
         await anyio.to_thread.run_sync(worker.remove, fragment_id)
 
+    @app.put("/drain", status_code=204, tags=["drain"])
+    @requires("admin")
+    async def drain() -> None:
+        """Let the fragments of this worker move to other workers.
+
+        The worker announces that it is drained, also after restarts. Its fragments run on until
+        other workers have taken over, and a fragment that no other worker can run stays.
+        """
+        await anyio.to_thread.run_sync(worker.drain)
+
+    @app.delete("/drain", status_code=204, tags=["drain"])
+    @requires("admin")
+    async def undrain() -> None:
+        """Let this worker receive fragments again."""
+        await anyio.to_thread.run_sync(worker.undrain)
+
 
 def _read_order(domain: str, body: bytes) -> Order:
     try:

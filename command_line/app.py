@@ -16,6 +16,7 @@ from command_line.city import city
 from command_line.fabric import app as fabric
 from command_line.fog import app as fog
 from command_line.insights import app as insights
+from command_line.node import app as node
 from command_line.storage import app as storage
 from command_line.token import app as token
 from command_line.top import top
@@ -77,6 +78,7 @@ app.add_typer(insights, name="insights")
 app.add_typer(token, name="token")
 app.add_typer(fog, name="fog")
 app.add_typer(fabric, name="fabric")
+app.add_typer(node, name="node")
 app.add_typer(storage, name="storage")
 
 

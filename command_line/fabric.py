@@ -143,7 +143,7 @@ def _workers(report: "FabricReport") -> Table:
                 f"{worker.cores_free:.3g} of {worker.cores:.3g}",
                 f"{worker.memory_free_mb:.0f} of {worker.memory_mb:.0f} MB",
                 f"{worker.reliability:.2f}",
-                "suspected" if worker.suspected else "alive",
+                "suspected" if worker.suspected else "drained" if worker.drained else "alive",
             )
         if not site.workers:
             table.add_row(Text(site.name), "-", "", "", "", "no worker")

@@ -28,7 +28,7 @@ def _workers(fog: FogSnapshot) -> Table:
             Text(node.name),
             f"{node.cores_free:.3g} of {node.cores:.3g}",
             f"{node.memory_free_mb:.0f} of {node.memory_mb:.0f} MB",
-            "suspected" if node.suspected else "",
+            "suspected" if node.suspected else "drained" if node.drained else "",
         )
     for site in sorted({*fog.sites} - {node.site for node in fog.nodes}):
         table.add_row(Text(site), "", "-", "", "", "no worker")

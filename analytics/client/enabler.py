@@ -13,6 +13,7 @@ from analytics.client.explore_calls import model_call as _call
 from analytics.fog_models import (
     FogChanges,
     FogSnapshot,
+    NodeDrain,
     PlacementChange,
     PlacementChanges,
     Placements,
@@ -109,6 +110,21 @@ def fog(at: int | None = None) -> Call[FogSnapshot]:
     """
     params = without_none({"at": at})
     return _call("GET", "/api/fog", FogSnapshot, params=params, repeatable=True)
+
+
+def drain(node: str) -> Call[None]:
+    """Move the fragments of a node to other nodes; raises ``NotFoundError`` for an unknown node."""
+    return Call("PUT", _drain_path(node), no_answer, repeatable=True)
+
+
+def undrain(node: str) -> Call[None]:
+    """Let a drained node receive fragments again."""
+    return Call("DELETE", _drain_path(node), no_answer, repeatable=True)
+
+
+def node_drain(node: str) -> Call[NodeDrain]:
+    """Return whether a node is drained, and the fragments that it runs still."""
+    return _call("GET", _drain_path(node), NodeDrain, repeatable=True)
 
 
 def health() -> Call[Health]:
@@ -261,6 +277,10 @@ def _path(deployment_id: str) -> str:
     return f"{_ROOT}/{quote(deployment_id, safe='')}"
 
 
+def _drain_path(node: str) -> str:
+    return f"/api/nodes/{quote(node, safe='')}/drain"
+
+
 def _body(queries: str, name: str | None = None) -> dict[str, Any]:
     return Submission.model_construct(queries=queries, name=name).model_dump(exclude_none=True)
 
@@ -275,6 +295,9 @@ class EnablerMethods:
     explain_text = Method(explain_text)
     plan = Method(plan)
     fog = Method(fog)
+    drain = Method(drain)
+    undrain = Method(undrain)
+    node_drain = Method(node_drain)
     health = Method(health)
     fog_changes = Method(fog_changes)
     placements = Method(placements)

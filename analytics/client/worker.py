@@ -49,6 +49,16 @@ def preview(order: PreviewOrder) -> Call[pa.Table]:
     return send_json("POST", "/previews", order, _table, repeatable=False)
 
 
+def drain() -> Call[None]:
+    """Let the fragments of the worker move to other workers."""
+    return Call("PUT", "/drain", no_answer, repeatable=True)
+
+
+def undrain() -> Call[None]:
+    """Let the worker receive fragments again."""
+    return Call("DELETE", "/drain", no_answer, repeatable=True)
+
+
 def _table(response: httpx.Response) -> pa.Table:
     return pa.ipc.open_stream(response.content).read_all()
 
@@ -66,6 +76,8 @@ class WorkerMethods:
     list = Method(list_fragments)
     stop = Method(stop)
     preview = Method(preview)
+    drain = Method(drain)
+    undrain = Method(undrain)
 
 
 class WorkerClient(WorkerMethods, Client):

@@ -159,6 +159,7 @@ _FIELDS: Mapping[str, str] = {
     "operators": "The installed operators of other packages.",
     "suspected": "Whether the worker may have failed.",
     "reliability": "From 0 to 1; lower after failures of the worker.",
+    "FogNode.drained": "Whether an operator has drained the node.",
     "FogLink.source": "The site or worker that sends.",
     "FogLink.target": "The site or worker that receives.",
     "FogLink.latency_ms": "The latency (ms).",
@@ -209,6 +210,7 @@ _NODE = {
     **{"memory_mb": 4096, "memory_free_mb": 2048, "clock_mhz": 1500, "labels": {}},
     **{"operators": [], "suspected": False, "reliability": 1.0, "power": None},
     **{"battery": None, "price_per_core_hour": 0.02, "price_per_gb": None, "position": None},
+    **{"drained": False},
 }
 _LINK = {
     **{"source": "edge-1", "target": "cloud", "latency_ms": 12.5, "bandwidth_mbps": None},
@@ -234,6 +236,9 @@ DESCRIPTION = ApiDescription(
         "get_api_fog": json_answer(
             "FogSnapshot",
             {"sites": ["cloud", "edge-1"], "nodes": [_NODE], "links": [_LINK], "sources": []},
+        ),
+        "get_api_nodes_node_drain": json_answer(
+            "NodeDrain", {"node": "edge-1", "drained": True, "fragments": ["all.fair"]}
         ),
         f"post{_ID}_pause": json_answer("DeploymentStatus", {**_STATUS, "status": "paused"}),
         f"post{_ID}_resume": json_answer("DeploymentStatus", _STATUS),

@@ -6,11 +6,18 @@ from typing import Annotated
 import msgspec
 from fastapi import APIRouter, Query, Request
 
-from analytics.fog_models import FogChanges, FogSnapshot, PlacementChanges, Placements
+from analytics.fog_models import (
+    FogChanges,
+    FogSnapshot,
+    NodeDrain,
+    PlacementChanges,
+    Placements,
+)
 from analytics.insight_models import PlacementPlan
 from analytics_enabler.api.bodies import BODY_DOCUMENTATION, ReadSubmission
 from analytics_enabler.deployments.service import Deployments
 from analytics_enabler.domains.proxy import DomainProxy, is_proxied
+from analytics_enabler.execution.reconciler import Reconciler
 from analytics_enabler.explain import Explainer
 from analytics_enabler.live.fog_history import FogHistory
 from analytics_enabler.live.fog_view import FogView
@@ -59,10 +66,11 @@ def placements_router(
     explainer: Explainer,
     fog_view: FogView,
     history: FogHistory,
+    reconciler: Reconciler,
     proxy: DomainProxy,
     clock: Clock,
 ) -> APIRouter:
-    """Return the routes ``/api/fog`` and ``/api/placements``.
+    """Return the routes ``/api/fog``, ``/api/nodes`` and ``/api/placements``.
 
     ``proxy``: proxies texts that belong to another domain.
     """
@@ -81,6 +89,32 @@ def placements_router(
             return await history.at(at)
         await fog_view.refresh()
         return fog_view.snapshot()
+
+    @router.put("/nodes/{node}/drain", status_code=204)
+    @requires("admin")
+    @raises(NotFoundError, UnavailableError)
+    async def drain(node: str) -> None:
+        """Move all fragments of a node to other nodes, and place none on it.
+
+        The results have no gap: a fragment runs on until another node has taken it over. A fragment
+        that no other node can run stays. The node stays drained, also after restarts.
+        """
+        await reconciler.node(node).drain(is_drained=True)
+
+    @router.delete("/nodes/{node}/drain", status_code=204)
+    @requires("admin")
+    @raises(NotFoundError, UnavailableError)
+    async def undrain(node: str) -> None:
+        """Let a drained node receive fragments again."""
+        await reconciler.node(node).drain(is_drained=False)
+
+    @router.get("/nodes/{node}/drain")
+    @requires("read")
+    @raises(NotFoundError)
+    async def show_drain(node: str) -> NodeDrain:
+        """Return whether a node is drained, and which fragments it runs still."""
+        found = reconciler.node(node)
+        return NodeDrain(node=node, drained=found.worker.drained, fragments=sorted(found.observed))
 
     @router.get("/fog/history")
     @requires("read")

@@ -24,6 +24,7 @@ from analytics_enabler.execution.status import ExecutionStatus
 from analytics_enabler.execution.worker_reconcilers import (
     Connect,
     DesiredFragments,
+    WorkerReconciler,
     WorkerReconcilers,
 )
 from analytics_enabler.fabric_view import FabricView
@@ -38,12 +39,16 @@ from analytics_enabler.scheduling.driver.driver import (
 )
 from analytics_enabler.scheduling.driver.elasticity import Elasticity
 from analytics_enabler.scheduling.driver.jobs import job_of
-from analytics_enabler.scheduling.driver.snapshot import available_workers, fog_of
+from analytics_enabler.scheduling.driver.snapshot import (
+    available_workers,
+    fog_of,
+    without_drained,
+)
 from analytics_enabler.scheduling.model.jobs import Job
 from analytics_enabler.scheduling.model.snapshot import Fog
 from mistbow.clock import Clock
 from mistbow.domains import DEFAULT_DOMAIN
-from mistbow.errors import FencedError, MistbowError
+from mistbow.errors import FencedError, MistbowError, NotFoundError
 from mistbow.fabric import Fabric
 from mistbow.runtime.periodic import PeriodicTask, Schedule
 
@@ -145,13 +150,20 @@ class Reconciler:
             access.readable(job_of(group, each, fabric.site, series, self.estimates.demand))
             for group, each in all_tasks.items()
         ]
-        fog, current = self.fog(fabric), self._placements.nodes()
+        fog, current = without_drained(self.fog(fabric)), self._placements.nodes()
         jobs = fit_running(self._elasticity.apply(jobs), fog, current)
         outcome = await self._driver.preview(jobs, fog, current)
         return PlacementPreview(outcome, {job.id: job for job in jobs}, fog, current)
 
+    def node(self, node: str) -> WorkerReconciler:
+        """Return the reconciler of a node's worker; raises ``NotFoundError`` if there is none."""
+        worker = self._workers.get(node)
+        if worker is None:
+            raise NotFoundError(f"there is no node {node!r}", hint="GET /api/fog lists the nodes.")
+        return worker
+
     def fog(self, fabric: Fabric) -> Fog:
-        """Return the snapshot of a fabric that the schedulers receive."""
+        """Return the snapshot of a fabric; schedulers receive it without the drained nodes."""
         workers = self._workers
         return fog_of(
             fabric,
@@ -253,8 +265,10 @@ class Reconciler:
     async def _apply_placement(self, fabric: Fabric) -> None:
         fog = self.fog(fabric)
         suspected = {node.name for node in fog.nodes if node.suspected}
+        drained_nodes = {node.name for node in fog.nodes if node.drained}
         current = self._placements.nodes()
-        nodes = await self._place(self._readable_jobs(PointAccess(fabric)), fog, current)
+        jobs = self._readable_jobs(PointAccess(fabric))
+        nodes = await self._place(jobs, without_drained(fog), current)
         checked = checked_by_job(self._driver.outcome.decision.placement)
         unreachable = {site.name for site in fabric.sites if not site.reachable}
         for group, tasks in self._planner.tasks.items():
@@ -273,7 +287,13 @@ class Reconciler:
                 for task, node in placement.nodes.items()
                 if task in tasks and node in suspected
             }
-            placed = {**retained, **nodes.get(group.id, {}), **waiting}
+            # A fragment stays on a drained worker until another one has room for it.
+            drained = {
+                task: node
+                for task, node in placement.nodes.items()
+                if task in tasks and node in drained_nodes
+            }
+            placed = {**retained, **drained, **nodes.get(group.id, {}), **waiting}
             shares = checked.get(group.id, {})
             await self._placements.store(placement.placed_on(placed, self._clock(), shares))
 

@@ -224,6 +224,10 @@ class WorkerReconciler:
             self.desired = desired
             self._task.wake()
 
+    async def drain(self, *, is_drained: bool) -> None:
+        """Drain the worker, or end this; raises the ``MistbowError`` of the worker's answer."""
+        await (self._client.drain() if is_drained else self._client.undrain())
+
     async def close(self) -> None:
         """Stop reconciling; the worker continues to run its fragments."""
         await self._task.close()

@@ -23,6 +23,7 @@ from analytics_worker.lifecycle.capacity_monitor import CapacityMonitor
 from analytics_worker.lifecycle.control_groups import oom_kills
 from analytics_worker.lifecycle.cpu_accounting import CpuAccounting
 from analytics_worker.lifecycle.domains import Domains
+from analytics_worker.lifecycle.drain_mark import DrainMark
 from analytics_worker.lifecycle.kill_record import KillRecord
 from analytics_worker.lifecycle.lag_monitor import LagMonitor
 from analytics_worker.lifecycle.load_shedding import LoadShedder
@@ -77,6 +78,7 @@ class AnalyticsWorker:
         self._capacity = CapacityMonitor(
             self._fragments, self._queries, KillRecord(record, oom_kills, system_clock)
         )
+        self._drain = DrainMark(settings.home / f"drained-{quote(settings.node, safe='')}")
         self._cpu = CpuAccounting(self._measured_cpu_s)
         self._speed: float | None = None
         self._facts = NodeFacts(self._agent, settings)
@@ -130,9 +132,21 @@ class AnalyticsWorker:
             log.warning("worker_calibration_failed", reason=str(error))
 
     def _with_measures(self, worker: Worker) -> Worker:
-        measured = msgspec.structs.replace(self._capacity.announced(worker), speed=self._speed)
+        measured = msgspec.structs.replace(
+            self._capacity.announced(worker), speed=self._speed, drained=self._drain.is_set
+        )
         facts = self._facts.current()
         return with_battery(with_facts(measured, facts), facts, system_clock())
+
+    def drain(self) -> None:
+        """Announce from now on that the worker is drained, also after restarts."""
+        self._drain.set()
+        log.info("worker_drained", fragments=len(self.list()))
+
+    def undrain(self) -> None:
+        """Announce from now on that the worker accepts fragments."""
+        self._drain.clear()
+        log.info("worker_undrained")
 
     def stop(self) -> None:
         """Stop all fragments and the library."""

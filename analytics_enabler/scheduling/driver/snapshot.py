@@ -43,6 +43,12 @@ def fog_of(
     )
 
 
+def without_drained(fog: Fog) -> Fog:
+    """Return the fog without the nodes that are drained, which receive no tasks."""
+    nodes = tuple(node for node in fog.nodes if not node.drained)
+    return msgspec.structs.replace(fog, nodes=nodes)
+
+
 def _link(source: str, target: str, measured: SiteLink) -> Link:
     return Link(
         source=source,
@@ -90,6 +96,7 @@ def _node(worker: Worker, site: Site, now_ms: int, *, is_suspected: bool) -> Nod
         price_per_core_hour=worker.price_per_core_hour,
         price_per_gb=worker.price_per_gb,
         position=worker.position,
+        drained=worker.drained,
     )
 
 

@@ -35,7 +35,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     unknown. The free capacity includes the capacity that tasks of the same scheduling request
     already use, because these tasks are placed again. ``suspected``: whether the node may have
     failed; its tasks stay there, but it gets no others. ``reliability``: from 0 to 1; each recent
-    failure of the node lowers it.
+    failure of the node lowers it. ``drained``: whether an operator has drained the node, so that
+    schedulers do not receive it.
 
     The other facts are None if they are unknown. ``price_per_core_hour``: the price of one core for
     an hour. ``price_per_gb``: the price of a GB (10^9 bytes) that leaves the site. Without these
@@ -59,6 +60,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     price_per_core_hour: float | None = None
     price_per_gb: float | None = None
     position: Position | None = None
+    drained: bool = False
 
     def __post_init__(self) -> None:
         if not (0 <= self.cores_free <= self.cores and 0 < self.cores < math.inf):

@@ -51,8 +51,8 @@ def test_insight_waits_for_its_constraint_with_reason(
     enabler: EnablerClient, worker: SparkWorker
 ) -> None:
     enabler.delete(refused(enabler, "PLACEMENT_ON zone='west'", "no node with zone=west"))
-    over = "more than its COST_CAP of 0.01"
-    enabler.delete(refused(enabler, "COST_CAP 0.24 PER 1 DAY", over))
+    over = "more than its COST_CAP of 0.0001"
+    enabler.delete(refused(enabler, "COST_CAP 0.0024 PER 1 DAY", over))
     options = "COST_CAP 2400 PER 1 DAY AND PLACEMENT_ON zone='north'"
     text = enabler.explain_text(f"{AVG} WITH {options}")
     assert re.search(r"cost per hour: [\d.]+ \(COST_CAP: 100\)", text)
