@@ -12,6 +12,7 @@ _BUSES = (
 )
 _DISEASES = ("malaria", "flu", "flu", "dengue", "malaria")
 _COUNTRIES = ("CY", "GR", "FR", "CY", "IT")
+_MOVIES = ("Zorba", "Amelie", "Zorba", "Cinema Paradiso")
 
 
 @dataclass(frozen=True)
@@ -49,14 +50,21 @@ def _rows() -> list[Row]:
             }
             if number % 3 == index % 3:
                 values["energy"] = 100 + (number * 13 + index) % 50
+            where = {"lat": values["latitude"], "lon": values["longitude"]}
             for metric, value in values.items():
-                found.append(Row(metric, entity, ts, float(value), -1, dict(attributes)))
+                more = where if metric == "speed" else {"dc_cost": 5.0 + index}
+                found.append(Row(metric, entity, ts, float(value), -1, {**attributes, **more}))
             if number % 2:
                 illness = _DISEASES[(number + index) % len(_DISEASES)]
                 found.append(_event("disease", entity, ts, {**attributes, "disease": illness}))
             else:
                 country = _COUNTRIES[(number // 2 + index) % len(_COUNTRIES)]
-                found.append(_event("request", entity, ts, {**attributes, "country": country}))
+                asked = {
+                    "country": country,
+                    "ip": f"10.{number % 5}.0.{index}",
+                    "movie": _MOVIES[(number + index) % len(_MOVIES)],
+                }
+                found.append(_event("request", entity, ts, {**attributes, **asked}))
             place = f"{values['latitude']},{values['longitude']}"
             found.append(_event("position", entity, ts, {**attributes, "position": place}))
     return found

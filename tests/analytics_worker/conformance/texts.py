@@ -106,4 +106,60 @@ TEXTS: dict[str, tuple[str, ...]] = {
         "delay WHEN > EWMA(delay)",
         "AVG(speed) - EWMA(speed) BY region EVERY 2 SECONDS",
     ),
+    "EVERY by number of points": (
+        "AVG(delay) EVERY 5 POINTS",
+        "SUM(passengers) BY stop EVERY 4 POINTS",
+        "MAX(speed) - MIN(speed) BY city EVERY 6 POINTS",
+        "COUNT(delay WHEN > 0) BY region EVERY 5 POINTS",
+        "AVG(delay) BY stop WHEN > 3 EVERY 3 POINTS",
+        "AVG(delay) - AVG(delay, 10 SECONDS) BY stop EVERY 4 POINTS",
+        "MEDIAN(speed) BY line EVERY 7 POINTS",
+        "TOP_K[2](passengers) EVERY 10 POINTS",
+        "MODE(passengers) BY node WHEN region == east EVERY 6 POINTS",
+    ),
+    "GEOHASH of a position": (
+        "GEOHASH[6](position) BY node EVERY 5 SECONDS",
+        "GEOHASH[5](position) BY line",
+        "GEOHASH[4](position WHEN region == east) BY stop EVERY 5 SECONDS",
+        'AVG(speed, 10 s) BY node WHEN GEOHASH[2](position) == "sw" EVERY 5 SECONDS',
+        'here: STREAM FROM position(metric="speed", latitude="lat", longitude="lon");'
+        " q = COMPUTE GEOHASH[6](here) BY node EVERY 5 SECONDS",
+        'here: STREAM FROM position(metric="speed", latitude="lat", longitude="lon");'
+        " q = COMPUTE GEOHASH[3](here) BY city",
+        'here: STREAM FROM position(metric="speed", latitude="lat", longitude="lon");'
+        ' q = COMPUTE MAX(delay) BY stop WHEN GEOHASH[2](here) != "s0" EVERY 5 SECONDS',
+    ),
+    "operators over texts": (
+        "COUNT(request WHEN ipToCountry(ip) IN legalCountries(movie), 10 s) EVERY 5 SECONDS",
+        "request WHEN ipToCountry(ip) IN legalCountries(movie)",
+        'COUNT(request WHEN ipToCountry(ip) == "CY") BY region EVERY 5 SECONDS',
+        'COUNT(request) BY city WHEN ipToCountry(ip) IN ("CY", "GR") EVERY 5 SECONDS',
+        "COUNT(request WHEN country IN legalCountries(movie)) EVERY 5 SECONDS",
+        "COUNT(request WHEN ipToCountry(ip) NOT IN legalCountries(movie)) BY city EVERY 5 s",
+        'COUNT(request) EVERY 5 SECONDS WITH ALLOW WHEN ipToCountry(ip) != "FR"',
+        "COUNT(request WHEN NOT ipToCountry(ip) IN legalCountries(movie) AND region == east)"
+        " EVERY 5 SECONDS",
+    ),
+    "COMPUTE of a stream": (
+        'easterly: STREAM FROM storage(region="east");'
+        " q = COMPUTE easterly WHEN delay > 5 EVERY 5 SECONDS",
+        'easterly: STREAM FROM storage(region="east");'
+        " q = COMPUTE easterly BY city WHEN speed > 22 EVERY 5 SECONDS",
+        'easterly: STREAM FROM storage(region="east");'
+        " q = COMPUTE easterly WHEN delay > AVG(delay, 10 SECONDS) EVERY 5 SECONDS",
+        'easterly: STREAM FROM storage(region="east");'
+        " q = COMPUTE easterly EVERY 5 SECONDS WITH ALLOW WHEN cost < 8",
+        'easterly: STREAM FROM storage(region="east");'
+        " late = COMPUTE AVG(delay) BY stop EVERY 5 SECONDS;"
+        " q = COMPUTE easterly BY stop WHEN INSIGHT late > 4 EVERY 5 SECONDS",
+        'easterly: STREAM FROM storage(region="east"); q = COMPUTE easterly WHEN delay > 5',
+    ),
+    "ALLOW of attributes and aggregates": (
+        "SUM(cost) EVERY 5 SECONDS WITH ALLOW WHEN dc_cost == MIN(cost)",
+        "COUNT(delay) BY city EVERY 5 SECONDS WITH ALLOW WHEN dc_cost <= AVG(cost)",
+        "MAX(cost) EVERY 5 SECONDS WITH ALLOW WHEN dc_cost < AVG(cost) AND region == east",
+        "AVG(passengers) BY stop EVERY 5 SECONDS WITH ALLOW WHEN MIN(cost) == dc_cost",
+        "MIN(cost) BY node EVERY 2 SECONDS WITH ALLOW WHEN dc_cost != MAX(cost) AND SALIENCE 3",
+        "SUM(cost, 10 s) BY line EVERY 5 s WITH ALLOW WHEN dc_cost == MIN(cost) OR dc_cost > 6",
+    ),
 }
