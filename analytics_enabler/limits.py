@@ -8,6 +8,9 @@ PREFERRED_PANES = 1000
 points are short.
 """
 
+MAX_SPAN_POINTS = 10_000
+"""The maximum n of EVERY n POINTS with an aggregate without a window, whose state has n points."""
+
 MAX_INSIGHTS = 2000
 """The maximum number of insights that run at the same time."""
 

@@ -124,6 +124,18 @@ class InsightReference(SyntaxNode):
 
 
 @dataclass(frozen=True, slots=True)
+class Position(SyntaxNode):
+    """The geographical positions of the points of a metric, in two attributes of the points.
+
+    The text has only the name of a STREAM; the expansion of streams replaces the name.
+    """
+
+    metric: str
+    latitude: str
+    longitude: str
+
+
+@dataclass(frozen=True, slots=True)
 class FunctionCall(SyntaxNode):
     """``function[parameters](arguments [, window [, offset]])``; at least one argument.
 
@@ -221,6 +233,7 @@ Expression = (
     | Name
     | Elided
     | MetricStream
+    | Position
     | InsightReference
     | FunctionCall
     | Negate

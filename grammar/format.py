@@ -35,6 +35,7 @@ from grammar.ast import (
     Outliers,
     PlacementOn,
     PointCount,
+    Position,
     Rhythm,
     Salience,
     SampleOption,
@@ -194,6 +195,8 @@ def _expression(node: Expression) -> str:
             return ""
         case MetricStream():
             return _stream(node)
+        case Position(metric, latitude, longitude):  # texts contain the name of a STREAM instead
+            return f"{metric}({latitude}, {longitude})"
         case InsightReference(name):
             return f"INSIGHT {name}"
         case FunctionCall():

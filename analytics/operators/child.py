@@ -12,16 +12,19 @@ import signal
 import sys
 from functools import lru_cache
 from importlib.metadata import EntryPoint
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import msgspec
 import numpy as np
 
 from analytics.operators.interface import (
     GROUP,
+    MAX_ATTRIBUTES,
     MAX_METRICS,
     NAME,
     VERSION,
+    AttributeOperator,
+    Derivation,
     InstalledOperator,
     Operator,
 )
@@ -37,25 +40,28 @@ LENGTH_BYTES = 4
 class OperatorCall(msgspec.Struct, frozen=True, array_like=True):
     """A call of an operator for one window.
 
-    ``values``: for each metric, the bytes of a float64 array; empty: the operator is only loaded.
-    If the call takes longer than ``seconds``, the process ends itself, in case its parent has died.
+    ``values``: for each metric, the bytes of a float64 array. ``attributes``: the attributes of a
+    point, for an operator over attributes. If both are empty, the operator is only loaded. If the
+    call takes longer than ``seconds``, the process ends itself, in case its parent has died.
     """
 
     entry_point: str
     parameters: dict[str, float]
     values: tuple[bytes, ...]
     seconds: int
+    attributes: tuple[str | float | bool, ...] = ()
 
 
 class Answer(msgspec.Struct, frozen=True, array_like=True):
     """The answer to a call: the operator's ``value``, or the ``problem`` if the call failed.
 
     ``value`` is None if the operator returned no value, and if the call failed. ``problem`` is None
-    if the call succeeded.
+    if the call succeeded. ``derived``: the value of an operator over attributes.
     """
 
     value: float | None = None
     problem: str | None = None
+    derived: Derivation = None
 
 
 def main(mode: str, entry_points: list[str]) -> None:
@@ -81,8 +87,17 @@ def describe(entry_point: str) -> InstalledOperator:
         raise ValueError(f"`name` is {name!r}: it must be a word of letters, digits and `_`")
     if not isinstance(version, str) or not VERSION.fullmatch(version):
         raise ValueError(f"`version` is {version!r}: it must be numbers, as in '1.0'")
+    if callable(derive := getattr(operator, "derive", None)):
+        taken = inspect.signature(derive).parameters.values()
+        if any(a.kind not in (a.POSITIONAL_ONLY, a.POSITIONAL_OR_KEYWORD) for a in taken):
+            raise ValueError("`derive` may have positional arguments only")
+        if not 1 <= len(taken) <= MAX_ATTRIBUTES:
+            raise ValueError(
+                f"`derive` has {len(taken)} arguments: it must have 1 to {MAX_ATTRIBUTES}"
+            )
+        return InstalledOperator(name.upper(), version, entry_point, 0, attributes=len(taken))
     if not callable(getattr(operator, "compute", None)):
-        raise ValueError("the class has no method `compute`")
+        raise ValueError("the class has neither a method `compute` nor a method `derive`")
     arguments = inspect.signature(operator.compute).parameters.values()
     metrics = [a for a in arguments if a.kind in (a.POSITIONAL_ONLY, a.POSITIONAL_OR_KEYWORD)]
     parameters = [a for a in arguments if a.kind is a.KEYWORD_ONLY]
@@ -120,6 +135,8 @@ def _call(call: OperatorCall) -> Answer:
         # Copies, as an operator may sort in place.
         values = [np.frombuffer(each, np.float64).copy() for each in call.values]
         operator = _load(call.entry_point)
+        if call.attributes:
+            return Answer(derived=_derivation(operator.derive(*call.attributes)))
         result: object = operator.compute(*values, **call.parameters) if values else None
         if result is None:
             return Answer()
@@ -131,9 +148,31 @@ def _call(call: OperatorCall) -> Answer:
     return Answer(value) if math.isfinite(value) else Answer(problem=f"`compute` returned {value}")
 
 
+def _derivation(result: object) -> Derivation:
+    """Return the result of ``derive`` in the form that is sent.
+
+    Raises ``ValueError`` for a result of another form.
+    """
+    if result is None:
+        return None
+    if isinstance(result, list | tuple | set | frozenset):
+        values = [_scalar(each) for each in result]
+        # Sets have no order.
+        return tuple(sorted(values, key=repr) if isinstance(result, set | frozenset) else values)
+    return _scalar(result)
+
+
+def _scalar(value: object) -> str | float | bool:
+    if isinstance(value, bool | str):
+        return value
+    if isinstance(value, numbers.Real) and math.isfinite(value):
+        return float(value)
+    raise ValueError(f"`derive` returned {value!r}, which is no text, number or truth value"[:200])
+
+
 @lru_cache(maxsize=64)
-def _load(entry_point: str) -> Operator:
-    operator: Operator = EntryPoint("", entry_point, GROUP).load()()
+def _load(entry_point: str) -> Any:
+    operator: Operator | AttributeOperator = EntryPoint("", entry_point, GROUP).load()()
     return operator
 
 

@@ -11,6 +11,7 @@ GROUP = "mistbow.operators"
 """The group of entry points that declares operators."""
 
 MAX_METRICS = 2
+MAX_ATTRIBUTES = 4
 NAME = re.compile(r"[a-z_][a-z0-9_]*", re.IGNORECASE)
 VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){0,3}")
 
@@ -35,12 +36,36 @@ class Operator(Protocol):
         """Return the value of a window; an implementation chooses the names of its arguments."""
 
 
+Derivation = str | float | bool | tuple[str | float | bool, ...] | None
+"""What an operator derives: a value, a list of values, or nothing."""
+
+
+class AttributeOperator(Protocol):
+    """A function of attributes of a point: a plain class that is constructed without arguments.
+
+    The method ``derive`` has a positional argument for each attribute (one to four): a text, a
+    number or a truth value. It returns a value of one of these types, or a list, tuple or set of
+    such values, or None if nothing can be derived. The method must be pure, since its answers are
+    stored and used again.
+    """
+
+    name: str
+    """The name by which insights call the operator, in upper or lower case."""
+
+    version: str
+    """The version of the operator: one to four numbers, separated by dots."""
+
+    def derive(self, *attributes: str | float | bool) -> object:
+        """Return what is derived from the attributes of a point."""
+
+
 class InstalledOperator(msgspec.Struct, frozen=True):
     """An installed operator: its name in upper case, its version and its arguments.
 
     ``entry_point``: the class of the operator, as ``module:Class``. ``metrics``: the number of
     metrics. ``parameters``: the names of the parameters; the first ``needed`` of these parameters
-    have no default.
+    have no default. ``attributes``: the number of attributes, if the operator is a function of
+    attributes; it has no metrics then.
     """
 
     name: str
@@ -49,6 +74,7 @@ class InstalledOperator(msgspec.Struct, frozen=True):
     metrics: int
     parameters: tuple[str, ...] = ()
     needed: int = 0
+    attributes: int = 0
 
     @property
     def order(self) -> tuple[int, ...]:

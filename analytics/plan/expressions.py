@@ -9,7 +9,7 @@ from typing import Literal as OneOf
 
 import msgspec
 
-from analytics.plan.functions import AnyFunction, Mathematical, Parameters
+from analytics.plan.functions import AnyFunction, Mathematical, Parameters, UserOperator
 from analytics.plan.sampling import Sampling
 from analytics.plan.ticks import At, Ticks
 
@@ -66,7 +66,8 @@ class Aggregate(msgspec.Struct, frozen=True, tag="aggregate"):
     the ticks. An accumulated function reads all points since its insight's ``since``, and has a
     value for a key only if the key has points since the previous tick. ``hold_ms``: if set, the
     window ends at the last multiple of this interval, so the value of that time is held until the
-    next multiple.
+    next multiple. ``points``: if set, the insight has a value at every n-th point of a key, and the
+    function reads the points since the previous value; ``size_ms`` is the interval of evaluations.
     """
 
     function: AnyFunction
@@ -80,6 +81,7 @@ class Aggregate(msgspec.Struct, frozen=True, tag="aggregate"):
     each_point: bool = False
     at: At = msgspec.UNSET
     hold_ms: int | msgspec.UnsetType = msgspec.UNSET
+    points: int | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def ticks(self) -> Ticks:
@@ -157,18 +159,32 @@ class Geohash(msgspec.Struct, frozen=True, tag="geohash"):
     longitude: "Expression"
 
 
+class PositionGeohash(msgspec.Struct, frozen=True, tag="position"):
+    """The geohash of a position that is a text: a latitude and a longitude, ``35.1,33.4``.
+
+    A text of another form has no geohash.
+    """
+
+    characters: int
+    position: "Expression"
+
+
 class Label(msgspec.Struct, frozen=True, tag="label"):
     """An attribute of the latest point, as a text; one text for each key of the attributes ``by``.
 
     ``latest``: the expression for the metric's latest value, with the keys ``by`` and
     ``attribute``. The latest point is the point with the greatest time; among equal times, the
     point with the greatest value; among equal values, the point whose text is the first in
-    alphabetical order. If the latest point lacks the attribute, there is no text.
+    alphabetical order. If the latest point lacks the attribute, there is no text. ``longitude``: a
+    second attribute, whose value follows the first in the text, after a comma. ``is_number``: the
+    value is a number instead of a text; an attribute that is no number has no value.
     """
 
     attribute: str
     latest: "Expression"
     by: tuple[str, ...] = ()
+    longitude: str | msgspec.UnsetType = msgspec.UNSET
+    is_number: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class Arithmetic(msgspec.Struct, frozen=True, tag="arithmetic"):
@@ -215,6 +231,28 @@ class Membership(msgspec.Struct, frozen=True, tag="membership"):
         return self.operand, tuple(map(_typed, self.options))
 
 
+class Derived(msgspec.Struct, frozen=True, tag="derived"):
+    """A value, or a list of values, that an operator of another package derives from attributes.
+
+    If an operand is missing, or the operator fails, there is no value.
+    """
+
+    function: UserOperator
+    operands: "tuple[Expression, ...]"
+
+
+class Within(msgspec.Struct, frozen=True, tag="within"):
+    """A condition: the operand equals a value in a list, or none if ``negated``.
+
+    The condition is false if the operand or the list is missing. If ``negated``, it is also false
+    if the list has values, but none of the operand's type.
+    """
+
+    operand: "Expression"
+    options: Derived
+    negated: bool = False
+
+
 class And(msgspec.Struct, frozen=True, tag="and"):
     """A condition: both operands are true."""
 
@@ -246,11 +284,14 @@ Expression = (
     | Filtered
     | Mapped
     | Geohash
+    | PositionGeohash
     | Label
     | Arithmetic
     | Negation
     | Comparison
     | Membership
+    | Derived
+    | Within
     | And
     | Or
     | Not
@@ -262,19 +303,24 @@ _OPERANDS: dict[type, tuple[str, ...]] = {
     **dict.fromkeys((Negation, Not, Membership, Reduction, Mapped), ("operand",)),
     Filtered: ("operand", "condition"),
     Geohash: ("latitude", "longitude"),
+    PositionGeohash: ("position",),
     Label: ("latest",),
     TickSeries: ("operands", "others"),
+    Derived: ("operands",),
+    Within: ("operand", "options"),
 }
-"""The fields of each kind of node that contain operands; the predicate of a source is not an
-operand.
+"""The fields of each kind of node that contain an operand or a tuple of operands; the predicate of
+a source is not an operand.
 """
 
 
 def children(node: Expression) -> tuple[Expression, ...]:
     """Return the operands of a node, in order."""
-    if isinstance(node, TickSeries):
-        return (*node.operands, *node.others)
-    return tuple(getattr(node, name) for name in _OPERANDS.get(type(node), ()))
+    found: list[Expression] = []
+    for name in _OPERANDS.get(type(node), ()):
+        value = getattr(node, name)
+        found += value if isinstance(value, tuple) else [value]
+    return tuple(found)
 
 
 def walk(node: Expression) -> Iterator[Expression]:
@@ -307,7 +353,7 @@ def join_conditions(join: type[And] | type[Or], conditions: Sequence[Expression]
 def is_condition(node: Expression) -> bool:
     """Return whether the values of a node are booleans."""
     match node:
-        case Comparison() | Membership() | And() | Or() | Not():
+        case Comparison() | Membership() | Within() | And() | Or() | Not():
             return True
         case Literal():
             return isinstance(node.value, bool)
@@ -318,8 +364,10 @@ def is_condition(node: Expression) -> bool:
 def is_text(node: Expression) -> bool:
     """Return whether all values of a node are texts; False for attributes, whose types vary."""
     match node:
-        case Geohash() | Label():
+        case Geohash() | PositionGeohash():
             return True
+        case Label():
+            return node.is_number is not True
         case Filtered():
             return is_text(node.operand)
         case Literal():
@@ -330,11 +378,11 @@ def is_text(node: Expression) -> bool:
 
 def rewrite(node: Expression, change: Callable[[Expression], Expression]) -> Expression:
     """Return the tree after ``change`` was applied to every node, operands before their parents."""
-    operands = _OPERANDS.get(type(node), ())
-    if isinstance(node, TickSeries):
-        changed: dict[str, Any] = {
-            name: tuple(rewrite(each, change) for each in getattr(node, name)) for name in operands
-        }
-    else:
-        changed = {name: rewrite(getattr(node, name), change) for name in operands}
+    changed: dict[str, Any] = {}
+    for name in _OPERANDS.get(type(node), ()):
+        value = getattr(node, name)
+        several = isinstance(value, tuple)
+        changed[name] = (
+            tuple(rewrite(each, change) for each in value) if several else rewrite(value, change)
+        )
     return change(msgspec.structs.replace(node, **changed) if changed else node)

@@ -8,12 +8,14 @@ from typing import get_args
 
 from analytics.plan.expressions import (
     Aggregate,
+    Derived,
     Expression,
     Mapped,
     Measure,
     Reduction,
     Source,
     TickSeries,
+    walk,
 )
 from analytics.plan.fragments import Fragment, Partial
 from analytics.plan.functions import FUNCTIONS, Mathematical, UserOperator
@@ -50,11 +52,21 @@ def _each(used_by: str, names: Iterable[str]) -> Iterator[tuple[str, str]]:
 def user_operators_of(fragment: Fragment) -> dict[UserOperator, str]:
     """Return the operators of other packages in a fragment: operator -> uid of one caller."""
     if isinstance(fragment, Partial):
-        return {}
-    return {
-        node.function: insight.uid
-        for insight in fragment.plan.insights
-        for node in expressions_of(insight)
-        if isinstance(node, Aggregate | Measure | Reduction | TickSeries)
-        and isinstance(node.function, UserOperator)
-    }
+        return dict(_of_panes(fragment.panes, fragment.id))
+    found = dict(_of_panes(fragment.plan.panes, fragment.id))
+    for insight in fragment.plan.insights:
+        for node in expressions_of(insight):
+            if isinstance(node, Aggregate | Measure | Reduction | TickSeries | Derived) and (
+                isinstance(node.function, UserOperator)
+            ):
+                found[node.function] = insight.uid
+    return found
+
+
+def _of_panes(panes: Iterable[Pane], used_by: str) -> Iterator[tuple[UserOperator, str]]:
+    """Yield (operator, user) for each operator in the conditions on the points of panes."""
+    for pane in panes:
+        predicate = pane.source.predicate
+        for node in () if predicate is None else walk(predicate):
+            if isinstance(node, Derived):
+                yield node.function, used_by

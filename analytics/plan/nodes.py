@@ -41,7 +41,8 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
     covers all shorter windows that end at the points in ``(t - every_ms, t]``. ``start``: the time
     (ms since the epoch) since which functions accumulate; if set, the window contains only the
     points since the previous tick. ``hold_ms``: if set, the window ends at the last multiple of
-    this interval instead of its tick.
+    this interval instead of its tick. ``points``: if set, functions have a value at every n-th
+    point of a key since ``start``, over the points since the previous value.
     """
 
     id: str
@@ -54,6 +55,7 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
     start: int | None = None
     at: At = msgspec.UNSET
     hold_ms: int | msgspec.UnsetType = msgspec.UNSET
+    points: int | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         if self.size_ms <= 0 or self.every_ms <= 0:
@@ -68,6 +70,8 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(
                 f"window {self.id}: an accumulator needs a tumbling window without offset"
             )
+        if self.points is not msgspec.UNSET and (self.start is None or not self.each_point):
+            raise ValueError(f"window {self.id}: `points` requires `start` and `each_point`")
         if self.each_point and self.at is not msgspec.UNSET:
             raise ValueError(f"window {self.id}: `at` cannot be combined with `each_point`")
 
@@ -195,11 +199,17 @@ def _check_measure(measure: Measure, insight: Insight, windows: Mapping[str, Win
             raise ValueError(
                 f"{insight.uid}: `each_point` of window {window.id} is not that of the insight"
             )
+        spans_points = window.points is not msgspec.UNSET
         if window.start is None and measure.function in ACCUMULATED:
             raise ValueError(
                 f"{insight.uid}: window {window.id} lacks the start that {measure.function} needs"
             )
-        if window.start is not None and measure.function not in ACCUMULATED:
+        if spans_points and measure.function in ACCUMULATED:
+            raise ValueError(
+                f"{insight.uid}: {measure.function} accumulates, but window {window.id} has "
+                "`points`"
+            )
+        if window.start is not None and not spans_points and measure.function not in ACCUMULATED:
             raise ValueError(
                 f"{insight.uid}: window {window.id} has a start, but {measure.function} is not an "
                 "accumulator"

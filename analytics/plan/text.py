@@ -11,6 +11,7 @@ from analytics.plan.expressions import (
     Arithmetic,
     Attribute,
     Comparison,
+    Derived,
     Expression,
     Filtered,
     Geohash,
@@ -22,11 +23,13 @@ from analytics.plan.expressions import (
     Negation,
     Not,
     Or,
+    PositionGeohash,
     Reduction,
     Scalar,
     Source,
     TickSeries,
     Value,
+    Within,
 )
 from analytics.plan.feeds import Feed
 from analytics.plan.functions import ACCUMULATED
@@ -67,7 +70,9 @@ def window_text(window: Window) -> str:
     size = in_words(window.size_ms)
     ago = f" {in_words(window.offset_ms)} ago" if window.offset_ms else ""
     ago += f" up to the last multiple of {in_words(window.held_ms)}" if window.held_ms else ""
-    if window.start is not None:
+    if window.points is not UNSET:
+        size = f"spans of {window.points:,} points since {window.start}"
+    elif window.start is not None:
         size = f"all since {window.start}"
     return f"window {window.id} = {size}{ago} {_interval_text(window)} of {window.pane}"
 
@@ -110,6 +115,9 @@ def _text(node: Expression, by: tuple[str, ...]) -> tuple[str, int]:
             return f"{_inside(left, 5, by)} {comparator} {_inside(right, 5, by)}", 4
         case Membership(operand, options):
             return f"{_inside(operand, 5, by)} IN ({', '.join(map(_scalar, options))})", 4
+        case Within(operand, options, negated):
+            word = "NOT IN" if negated else "IN"
+            return f"{_inside(operand, 5, by)} {word} {expression_text(options, by)}", 4
         case Not(operand):
             return f"NOT {_inside(operand, 3, by)}", 3
         case And(left, right):
@@ -136,7 +144,7 @@ def _leaf(node: Expression, by: tuple[str, ...]) -> str:
         case Aggregate():
             sources = [_source(source) for source in (node.source, node.other) if source]
             lengths = [node.size_ms, *([node.offset_ms] * bool(node.offset_ms))]
-            if node.function in ACCUMULATED:  # its window is all there was
+            if node.function in ACCUMULATED or node.points is not UNSET:  # no window of time
                 lengths = []
             call = f"{_function(node)}({', '.join((*sources, *map(in_words, lengths)))})"
             return _keyed(call, node.by, by)
@@ -153,9 +161,15 @@ def _leaf(node: Expression, by: tuple[str, ...]) -> str:
         case Geohash(characters, latitude, longitude):
             degrees = f"{expression_text(latitude, by)}, {expression_text(longitude, by)}"
             return f"GEOHASH[{characters}]({degrees})"
-        case Label(attribute, latest):
+        case Derived(function, operands):
+            return f"{function.name}({', '.join(expression_text(each, by) for each in operands)})"
+        case PositionGeohash(characters, position):
+            return f"GEOHASH[{characters}]({expression_text(position, by)})"
+        case Label(attribute, latest, longitude=longitude):
             # The latest point has that attribute as a key too, which the text leaves out.
             inner = latest.by if isinstance(latest, Aggregate) else by
+            if longitude is not UNSET:
+                attribute = f"({attribute}, {longitude})"
             return _keyed(f"{attribute} of {expression_text(latest, inner)}", node.by, by)
         case Filtered():
             condition = expression_text(node.condition, by)

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+import msgspec
+
 from analytics.insight_models import ExplainedEdge, ExplainedGroup, Shared
 from analytics.plan.expressions import Measure
 from analytics.plan.nodes import Pane, Plan, Window, expressions_of
@@ -46,6 +48,8 @@ def placement_summary(groups: Iterable[ExplainedGroup]) -> list[str]:
 
 def _window(window: Window, pane: Pane) -> str:
     length = "all points" if window.start is not None else in_words(window.size_ms).lower()
+    if window.points is not msgspec.UNSET:
+        length = f"spans of {window.points:,} points"
     ago = f", {in_words(window.offset_ms).lower()} ago" if window.offset_ms else ""
     key = f" for each {', '.join(pane.by)}" if pane.by else ""
     when = "at each point" if window.each_point else f"every {in_words(window.every_ms).lower()}"

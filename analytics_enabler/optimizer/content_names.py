@@ -34,18 +34,20 @@ def window_of(
     start: int | None = None,
     at: At = msgspec.UNSET,
     hold_ms: int | msgspec.UnsetType = msgspec.UNSET,
+    points: int | msgspec.UnsetType = msgspec.UNSET,
 ) -> Window:
     """Return the window over a pane.
 
     The name of the window includes neither the width nor the contents of the pane, because the
     width and the contents depend on other running insights. ``start``: the time (ms) since which
-    functions accumulate; None for other functions.
+    functions accumulate; None for other functions. ``points``: see ``Window``.
     """
     shape = (size_ms, every_ms, offset_ms, each_point, *([] if start is None else [start]))
     phase = () if at is msgspec.UNSET else (at,)
     hold = () if hold_ms is msgspec.UNSET else ("hold", hold_ms)
+    span = () if points is msgspec.UNSET else ("points", points)
     return Window(
-        id=f"w-{fingerprint((pane.source, pane.by, *shape, *phase, *hold))}",
+        id=f"w-{fingerprint((pane.source, pane.by, *shape, *phase, *hold, *span))}",
         pane=pane.id,
         size_ms=size_ms,
         every_ms=every_ms,
@@ -55,6 +57,7 @@ def window_of(
         start=start,
         at=at,
         hold_ms=hold_ms,
+        points=points,
     )
 
 

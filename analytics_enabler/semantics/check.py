@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 
 from analytics.plan.feeds import Feed
 from analytics_enabler.limits import MAX_NAME_CHARACTERS
-from analytics_enabler.semantics.bind.bind import PointSchema, bind
+from analytics_enabler.semantics.bind.bind import bind
 from analytics_enabler.semantics.bind.bound_tree import BoundInsight
 from analytics_enabler.semantics.bind.names import metrics_read
+from analytics_enabler.semantics.bind.point_schema import PointSchema
 from analytics_enabler.semantics.bind.references import (
     Deployed,
     InsightTable,
@@ -192,11 +193,11 @@ class _Check:
         symbols = table.resolve(insight, expanded.references, found)
         feed = _feed(insight, expanded, symbols, found)
         context = self.context
-        points = PointSchema(context.metrics)
+        points = PointSchema(context.metrics, self.names.attributes or frozenset())
         if feed is not None:
             points = point_schema(feed, context.schemas)
             context = replace(context, metrics=points.metrics)
-        bound = bind(insight, feed, points, symbols, found, context.suggestions)
+        bound = bind(insight, feed, points, symbols, found, context.suggestions, expanded.computed)
         found.extend(check_insight(bound, context))
         if not found.has_errors:
             found.extend(check_points(bound))

@@ -21,6 +21,7 @@ from analytics.plan.expressions import (
     Negation,
     Not,
     Or,
+    PositionGeohash,
     Reduction,
     TickSeries,
 )
@@ -44,7 +45,7 @@ from analytics_worker.evaluate.keyed_values import (
 )
 from analytics_worker.evaluate.measures import Measures
 from analytics_worker.evaluate.operator_failures import OperatorFailure, failure_of
-from analytics_worker.operators.geohash import geohash
+from analytics_worker.operators.geohash import geohash, position_of
 from analytics_worker.operators.points import Floats
 from analytics_worker.panes.mathematics import MATHEMATICAL
 from analytics_worker.panes.predicates import ARITHMETIC_ARRAYS, COMPARE_ARRAYS
@@ -119,6 +120,8 @@ class ExpressionEvaluator:
                 return base.with_values(ARITHMETIC_ARRAYS[expression.operator](left, right))
             case Geohash():
                 return self._geohash(expression)
+            case PositionGeohash():
+                return self._position_geohash(expression)
             case Reduction():
                 return self._reduction(expression)
             case TickSeries():
@@ -165,6 +168,13 @@ class ExpressionEvaluator:
         base, *degrees = self._meet(node.latitude, node.longitude)
         latitudes, longitudes = (_floats(each, base.rows.num_rows) for each in degrees)
         return base.with_values(pa.array(geohash(latitudes, longitudes, node.characters), TEXT))
+
+    def _position_geohash(self, node: PositionGeohash) -> KeyedValues:
+        base = self.evaluate(node.position)
+        positions = [position_of(text) for text in base.values.to_pylist()]
+        degrees = np.array(positions, np.float64).reshape(-1, 2)
+        hashes = geohash(degrees[:, 0], degrees[:, 1], node.characters)
+        return base.with_values(pa.array(hashes, TEXT))
 
     def _reduction(self, node: Reduction) -> KeyedValues:
         by = frozenset(node.by)

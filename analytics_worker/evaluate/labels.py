@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from analytics.plan.expressions import Label, Scalar
 from analytics_worker.evaluate.finalize import FunctionValues
 from analytics_worker.evaluate.point_windows import EvaluationTime, WindowPoints
+from analytics_worker.panes.predicates import is_number
 from analytics_worker.panes.routing import key_of
 
 
@@ -62,8 +63,9 @@ def latest_at_times(
 def labels(label: Label, latest: Iterable[LatestPoint]) -> tuple[pa.Table, FunctionValues]:
     """Return a table with each tick and label key, and the value of the label for each row.
 
-    The value is null if the latest point lacks the attribute. Of several points with the latest
-    time, the point with the greatest value counts; among equal values, the first text counts.
+    The value is null if the latest point lacks an attribute of the label. Of several points with
+    the latest time, the point with the greatest value counts; among equal values, the first text
+    counts.
     """
     best: dict[tuple[int, str], LatestPoint] = {}
     # Sorted by text, so that the first of equal points decides; null comes last.
@@ -78,6 +80,10 @@ def labels(label: Label, latest: Iterable[LatestPoint]) -> tuple[pa.Table, Funct
             "key": pa.array([key for _, key in best], pa.string()),
         }
     )
+    if label.is_number is True:
+        numbers = [_attributes(point.whole_key)[label.attribute] for point in best.values()]
+        found = [each if is_number(each) else None for each in numbers]
+        return rows, FunctionValues(pa.array(found, pa.float64()))
     texts = [_text(point, label) for point in best.values()]
     return rows, FunctionValues(pa.array(texts, pa.string()))
 
@@ -87,11 +93,21 @@ def _label_key(whole_key: str, label: Label) -> str:
 
 
 def _text(point: LatestPoint, label: Label) -> str | None:
-    """Return the attribute of a point as a text, None if missing.
+    """Return the attribute of a point as a text, or both attributes of a position.
 
-    Numbers and booleans are written as in the language of insights.
+    Return None if an attribute is missing. Numbers and booleans are written as in the language of
+    insights.
     """
-    match _attributes(point.whole_key)[label.attribute]:
+    attributes = _attributes(point.whole_key)
+    text = _as_text(attributes[label.attribute])
+    if not isinstance(label.longitude, str):
+        return text
+    longitude = _as_text(attributes[label.longitude])
+    return None if text is None or longitude is None else f"{text},{longitude}"
+
+
+def _as_text(value: Scalar | None) -> str | None:
+    match value:
         case float() as number if number.is_integer():
             return str(int(number))
         case bool() as truth:

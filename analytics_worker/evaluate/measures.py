@@ -25,6 +25,7 @@ from analytics_worker.evaluate.point_windows import (
     WindowPoints,
     counted_times,
     finalize_at,
+    finalize_spans,
 )
 from analytics_worker.evaluate.sample_estimates import finalize_sample
 from analytics_worker.panes.routing import key_of
@@ -142,6 +143,9 @@ class PointMeasures:
             if self._insight.counted is None:
                 return values
             return values.filter(_is_among(values.rows, self._times_of(by)))
+        if self._windows.shapes[measure.window].points is not msgspec.UNSET:
+            _, outputs = self._windows.accumulate(measure)
+            return KeyedValues(*finalize_spans(measure, outputs), by)
         points = [self._points_of(id) for id in (measure.window, measure.other) if id is not None]
         return KeyedValues(*finalize_at(measure, points, self._times_of(by)), by)
 

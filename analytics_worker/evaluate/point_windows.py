@@ -107,17 +107,39 @@ def finalize_at(
     windows of the measure's one or two arguments. Times at which one of the windows is empty are
     omitted.
     """
-    found: list[EvaluationTime] = []
+    found: list[tuple[int, str]] = []
     points: list[Sequence[Points]] = []
     for time in times:
         each = [some for window in windows if (some := window.at(time)) is not None]
         if len(each) == len(windows):
-            found.append(time)
+            found.append((time.ts, time.key))
             points.append(each)
-    rows = pa.table(
+    return _rows(found), finalize_points(measure.function, points, measure.parameters)
+
+
+def finalize_spans(
+    measure: Measure, outputs: Sequence[AccumulatorOutput]
+) -> tuple[pa.Table, FunctionValues]:
+    """Return a table with the time and key at which each span of points ends, and the values.
+
+    The column ``tick`` contains the times of the last points (ms).
+    """
+    spans = [(one.key, span) for one in outputs for span in one.spans]
+    rows = _rows([(int(span.ts[-1]), key) for key, span in spans])
+    ordered = [(_by_value(span),) for _, span in spans]
+    return rows, finalize_points(measure.function, ordered, measure.parameters)
+
+
+def _by_value(points: Points) -> Points:
+    """Return points sorted by (time, value), as functions expect."""
+    order = np.lexsort((points.values, points.ts))
+    return Points(points.ts[order], points.values[order], points.entities[order])
+
+
+def _rows(times: Sequence[tuple[int, str]]) -> pa.Table:
+    return pa.table(
         {
-            "tick": pa.array([time.ts for time in found], pa.int64()),
-            "key": pa.array([time.key for time in found], pa.string()),
+            "tick": pa.array([ts for ts, _ in times], pa.int64()),
+            "key": pa.array([key for _, key in times], pa.string()),
         }
     )
-    return rows, finalize_points(measure.function, points, measure.parameters)

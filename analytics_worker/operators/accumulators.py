@@ -8,13 +8,13 @@ arrival.
 
 import math
 from collections.abc import Callable, Mapping
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Protocol, Self
 
 import msgspec
 import numpy as np
 
-from analytics_worker.operators.points import Floats
+from analytics_worker.operators.points import Floats, Points
 from mistbow.sampling.pewma import Pewma, check_alpha, number_of
 
 
@@ -145,12 +145,60 @@ class Diff(msgspec.Struct, frozen=True, tag="DIFF"):
         return Diff(_last(values, self.previous)), steps
 
 
-AccumulatorState = (
+class PointSpan(msgspec.Struct, frozen=True, tag="SPAN"):
+    """The points of a key since its last n-th point; ``every`` is n.
+
+    ``count``: the number of all points so far. The other fields are the times (ms), the values and
+    the entities of the points since the last span.
+    """
+
+    every: int
+    count: int = 0
+    ts: tuple[int, ...] = ()
+    values: tuple[float, ...] = ()
+    entities: tuple[str, ...] = ()
+
+    def divide(self, points: Points) -> tuple["PointSpan", list[Points]]:
+        """Return the state after further points, and the spans that end among these points.
+
+        A span ends with the time of an n-th point, and contains all points of this time.
+        """
+        before = len(self.ts)
+        both = Points(
+            np.concatenate([np.array(self.ts, np.int64), points.ts]),
+            np.concatenate([np.array(self.values, np.float64), points.values]),
+            np.concatenate([np.array(self.entities, object), points.entities]),
+        )
+        ends = np.unique(np.searchsorted(points.ts, points.ts, side="right"))
+        counts = self.count + ends
+        passed = counts // self.every > np.concatenate([[self.count], counts[:-1]]) // self.every
+        bounds = [0, *(before + ends[passed]).tolist()]
+        spans = [_part(both, first, last) for first, last in pairwise(bounds)]
+        rest = _part(both, bounds[-1], len(both.ts))
+        state = PointSpan(
+            self.every,
+            self.count + len(points.ts),
+            tuple(rest.ts.tolist()),
+            tuple(rest.values.tolist()),
+            tuple(rest.entities.tolist()),
+        )
+        return state, spans
+
+
+def _part(points: Points, first: int, last: int) -> Points:
+    part = slice(first, last)
+    return Points(points.ts[part], points.values[part], points.entities[part])
+
+
+RunningFunction = (
     RunningCount | RunningMean | RunningMax | RunningMin | RunningSdev | Ewma | Pewma | Diff
 )  # fmt: skip
+"""The state of an accumulator that has a value at each point."""
+
+AccumulatorState = RunningFunction | PointSpan
 """The state of any accumulator; the JSON of a state names the accumulator's function."""
 
-START: Mapping[str, Callable[..., AccumulatorState]] = {
+START: Mapping[str, Callable[..., RunningFunction]] = {
     "RUNNING_COUNT": RunningCount,
     "RUNNING_MEAN": RunningMean,
     "RUNNING_MAX": RunningMax,

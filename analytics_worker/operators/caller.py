@@ -11,6 +11,7 @@ from functools import cache
 
 import msgspec
 import numpy as np
+from cachetools import LRUCache
 
 from analytics import sandbox
 from analytics.operators import child
@@ -18,6 +19,7 @@ from analytics.operators.child import LENGTH_BYTES, Answer, OperatorCall
 from analytics.operators.interface import InstalledOperator
 from analytics.operators.registry import installed
 from analytics.packages import packages
+from analytics.plan.expressions import Scalar
 from analytics_worker.operators.points import Floats
 
 LIMIT_S = 2.0
@@ -42,6 +44,11 @@ RETRY_S = 30.0
 """The time (s) after a failure until the operator is called again, since each call may take its
 whole time limit.
 """
+
+_MAX_DERIVED = 10_000
+
+_derived: LRUCache[tuple[object, ...], Answer] = LRUCache(_MAX_DERIVED)
+"""(operator, version, attributes with their types) -> the answer."""
 
 _decoder = msgspec.msgpack.Decoder(Answer)
 
@@ -86,7 +93,38 @@ def call(
         return [Answer(problem="the operator is not installed on this worker")] * len(windows)
     given = dict(zip(operator.parameters, parameters, strict=False))
     of_ticks = [0] * len(windows) if ticks is None else ticks
-    return _caller().answers(operator, given, windows, of_ticks, limit_s)
+    requests = [
+        OperatorCall(
+            operator.entry_point,
+            given,
+            tuple(np.asarray(each, np.float64).tobytes() for each in values),
+            0,
+        )
+        for values in windows
+    ]
+    return _caller().answers(operator, requests, of_ticks, limit_s)
+
+
+def derive(
+    name: str, version: str, attributes: tuple[Scalar, ...], limit_s: float = LIMIT_S
+) -> Answer:
+    """Return what an operator over attributes derives from the attributes of a point.
+
+    Answers without a problem are stored, since ``derive`` is pure.
+    """
+    # Of equal keys, 1.0 and True are different attributes.
+    key = (name, version, *((type(each), each) for each in attributes))
+    known = _derived.get(key)
+    if known is not None:
+        return known
+    operator = installed().version(name, version)
+    if operator is None:
+        return Answer(problem="the operator is not installed on this worker")
+    request = OperatorCall(operator.entry_point, {}, (), 0, attributes)
+    (answer,) = _caller().answers(operator, [request], [0], limit_s)
+    if answer.problem is None:
+        _derived[key] = answer
+    return answer
 
 
 @cache
@@ -109,14 +147,13 @@ class _Caller:
     def answers(
         self,
         operator: InstalledOperator,
-        parameters: dict[str, float],
-        windows: Sequence[Sequence[Floats]],
+        requests: Sequence[OperatorCall],
         ticks: Sequence[int],
         limit_s: float,
     ) -> list[Answer]:
-        """Return an operator's answer for each window, as described for ``call``.
+        """Return an operator's answer to each request, as described for ``call``.
 
-        ``parameters``: name -> value. ``ticks``: the tick of each window.
+        ``ticks``: the tick of each request.
         """
         if self._packages != packages():
             # The process may have loaded another version.
@@ -130,29 +167,23 @@ class _Caller:
             try:
                 self._load(operator)
                 budgets = _budgets(ticks, limit_s)
-                for tick, values in zip(ticks, windows, strict=True):
-                    arrays = tuple(np.asarray(each, np.float64).tobytes() for each in values)
-                    answers.append(self._call(operator, arrays, parameters, budgets[tick]))
+                for tick, request in zip(ticks, requests, strict=True):
+                    answers.append(self._call(request, budgets[tick]))
             except NoAnswerError as error:
                 reason = f"{error}; the operator is called again after {RETRY_S:g} s"
                 self._suspended[operator] = time.monotonic() + RETRY_S, reason
-        return answers + [Answer(problem=reason)] * (len(windows) - len(answers))
+        return answers + [Answer(problem=reason)] * (len(requests) - len(answers))
 
     def _load(self, operator: InstalledOperator) -> None:
         if operator not in self._loaded:
-            self._call(operator, (), {}, _TimeBudget(LOADING_S, LOADING_S))
+            request = OperatorCall(operator.entry_point, {}, (), 0)
+            self._call(request, _TimeBudget(LOADING_S, LOADING_S))
             self._loaded.add(operator)
 
-    def _call(
-        self,
-        operator: InstalledOperator,
-        values: tuple[bytes, ...],
-        parameters: dict[str, float],
-        budget: _TimeBudget,
-    ) -> Answer:
+    def _call(self, request: OperatorCall, budget: _TimeBudget) -> Answer:
         began = time.monotonic()
         child = self._running()
-        request = OperatorCall(operator.entry_point, parameters, values, int(budget.seconds) + 1)
+        request = msgspec.structs.replace(request, seconds=int(budget.seconds) + 1)
         try:
             answer = _exchange(child, msgspec.msgpack.encode(request), began + budget.left)
         except TimeoutError:

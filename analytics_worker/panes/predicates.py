@@ -12,11 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from analytics.operators.interface import Derivation
 from analytics.plan.expressions import (
     And,
     Arithmetic,
     Attribute,
     Comparison,
+    Derived,
     Expression,
     Geohash,
     Literal,
@@ -27,11 +29,16 @@ from analytics.plan.expressions import (
     Or,
     Scalar,
     Value,
+    Within,
     walk,
 )
 from analytics.plan.scalar_operators import ARITHMETIC, COMPARE
+from analytics_worker.operators.caller import derive
 from analytics_worker.operators.geohash import geohash
 from analytics_worker.panes.mathematics import MATHEMATICAL
+from mistbow.telemetry import get_logger
+
+log = get_logger(__name__)
 
 Attributes = Mapping[str, Scalar]
 
@@ -125,10 +132,36 @@ def holds_for(predicate: Expression, attributes: Attributes) -> bool:
                 # A text equals texts only. There may be 100,000 options.
                 return operand in predicate.options
             return any(compare("==", operand, option) for option in predicate.options)
+        case Within():
+            return _is_within(predicate, attributes)
         case Literal(bool() as truth):
             return truth
         case _:
             raise TypeError(f"{type(predicate).__name__} is not a predicate")
+
+
+def _is_within(predicate: Within, attributes: Attributes) -> bool:
+    operand = _scalar(predicate.operand, attributes)
+    options = _derive(predicate.options, attributes)
+    if operand is None or not isinstance(options, tuple):
+        return False
+    if not predicate.negated:
+        return any(compare("==", operand, option) for option in options)
+    # Like any comparison, NOT IN is false for a value of another type.
+    alike = [option for option in options if _kind(option) is _kind(operand)]
+    return not options or (bool(alike) and operand not in alike)
+
+
+def _derive(expression: Derived, attributes: Attributes) -> Derivation:
+    """Return what an operator derives; None if an operand is missing or the operator fails."""
+    operands = [_scalar(each, attributes) for each in expression.operands]
+    given = tuple(each for each in operands if each is not None)
+    if len(given) < len(operands):
+        return None
+    answer = derive(expression.function.name, expression.function.version, given)
+    if answer.problem is not None:
+        log.warning("operator_failed", operator=str(expression.function), reason=answer.problem)
+    return answer.derived
 
 
 def number_for(expression: Expression, attributes: Attributes) -> float | None:
@@ -195,6 +228,9 @@ def _scalar(expression: Expression, attributes: Attributes) -> Scalar | None:
             number = pa.scalar(_number(_scalar(expression.operand, attributes)), pa.float64())
             mapped: float | None = MATHEMATICAL[expression.function](number).as_py()
             return mapped
+        case Derived():
+            derived = _derive(expression, attributes)
+            return None if isinstance(derived, tuple) else derived
         case Geohash():
             latitude, longitude = (
                 np.array([_number(_scalar(each, attributes))], np.float64)
@@ -222,6 +258,9 @@ def _numbers(
             results = [one.get(expression.name) for one in attributes]
             floats = pa.array([v if is_number(v) else None for v in results], pa.float64())
             return floats.take(rows.column("attributes").indices)
+        case Derived():
+            derived = [number_for(expression, one) for one in attributes]
+            return pa.array(derived, pa.float64()).take(rows.column("attributes").indices)
         case Negation():
             return pc.negate(_numbers(expression.operand, rows, attributes))
         case Arithmetic():

@@ -10,8 +10,9 @@ OPERATOR_SUPPORT: Mapping[str, str | None] = {
     "Value": "the value of a point exists in predicates over points only",
     **dict.fromkeys((
         "Source", "Pane", "Window", "Measure", "Reduction", "TickSeries",
-        "Mapped", "Geohash", "Label",
+        "Mapped", "Geohash", "PositionGeohash", "Label",
         "Arithmetic", "Negation", "Literal", "Attribute", "Filtered", "Comparison", "Membership",
+        "Derived", "Within",
         "And", "Or", "Not", "UserOperator", *FUNCTIONS, *MATHEMATICAL,
     )),
 }  # fmt: skip

@@ -1,6 +1,6 @@
 """Accumulators: compute values and a new state from the points of a tick and the old state."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,10 +11,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from analytics.plan.expressions import Measure
-from analytics.plan.functions import ACCUMULATED
 from analytics.plan.nodes import Plan, Window, expressions_of, fingerprint
-from analytics_worker.operators.accumulators import START, AccumulatorState
-from analytics_worker.operators.points import Floats
+from analytics_worker.operators.accumulators import START, AccumulatorState, PointSpan
+from analytics_worker.operators.points import Floats, Points
 
 
 class StateStore(Protocol):
@@ -33,7 +32,8 @@ class StateStore(Protocol):
 class Accumulator:
     """A measure that accumulates, and its window.
 
-    ``id``: the fingerprint of the window's id, the function and its parameters.
+    ``id``: the fingerprint of the window's id, the function and its parameters. Functions over the
+    same spans of points share an accumulator, whose state contains these points.
     """
 
     id: str
@@ -43,6 +43,8 @@ class Accumulator:
     @classmethod
     def of(cls, measure: Measure, window: Window) -> "Accumulator":
         """Return the accumulator of a measure over a window."""
+        if window.points is not msgspec.UNSET:
+            return cls(fingerprint((window.id, "SPAN")), measure, window)
         return cls(fingerprint((window.id, measure.function, measure.parameters)), measure, window)
 
     @property
@@ -59,23 +61,26 @@ def accumulators_of(plan: Plan) -> tuple[Accumulator, ...]:
         node
         for insight in plan.insights
         for node in expressions_of(insight)
-        if isinstance(node, Measure) and node.function in ACCUMULATED
+        if isinstance(node, Measure) and windows[node.window].start is not None
     }
     found = [Accumulator.of(measure, windows[measure.window]) for measure in measures]
-    return tuple(sorted(found, key=lambda each: each.id))
+    by_id = {each.id: each for each in found}
+    return tuple(by_id[id] for id in sorted(by_id))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AccumulatorOutput:
     """The values of an accumulator at the points of a key between a tick and the previous tick.
 
-    ``tick``, ``ts``: the tick and the times of the points, in ms.
+    ``tick``, ``ts``: the tick and the times of the points, in ms. ``spans``: the spans of points
+    that end in this time, if the accumulator divides points into spans; it has no ``values`` then.
     """
 
     tick: int
     key: str
     ts: NDArray[np.int64]
     values: Floats
+    spans: Sequence[Points] = ()
 
 
 def accumulate(
@@ -86,20 +91,30 @@ def accumulate(
     ``rows``: windows (``WINDOWED``). Points with equal times are ordered by entity and value.
     """
     outputs = []
-    for tick, key, ts, values in _sequences(rows, accumulator):
+    for tick, key, points in _sequences(rows, accumulator):
         state = states.before(accumulator.id, key, tick)
-        if state is None:
-            state = START[str(accumulator.measure.function)](*accumulator.measure.parameters)
-        after, results = state.advance(values)
+        after, output = _advance(accumulator, state, tick, key, points)
         states.put(accumulator.id, key, tick, after)
-        outputs.append(AccumulatorOutput(tick, key, ts, results))
+        outputs.append(output)
     return outputs
 
 
-def _sequences(
-    rows: pa.Table, accumulator: Accumulator
-) -> Iterator[tuple[int, str, NDArray[np.int64], Floats]]:
-    """Yield (tick, key, times, values) of the new points of each row, ordered by tick.
+def _advance(
+    accumulator: Accumulator, state: AccumulatorState | None, tick: int, key: str, points: Points
+) -> tuple[AccumulatorState, AccumulatorOutput]:
+    every = accumulator.window.points
+    if isinstance(every, int):
+        start = state if isinstance(state, PointSpan) else PointSpan(every)
+        after, spans = start.divide(points)
+        return after, AccumulatorOutput(tick, key, points.ts, points.values[:0], spans)
+    if state is None or isinstance(state, PointSpan):
+        state = START[str(accumulator.measure.function)](*accumulator.measure.parameters)
+    running, results = state.advance(points.values)
+    return running, AccumulatorOutput(tick, key, points.ts, results)
+
+
+def _sequences(rows: pa.Table, accumulator: Accumulator) -> Iterator[tuple[int, str, Points]]:
+    """Yield (tick, key, new points) of each row, ordered by tick.
 
     Rows without new points are omitted.
     """
@@ -120,11 +135,14 @@ def _sequences(
     taken = taken.sort_by(order)
     indices = taken["row"].to_numpy()
     ts, values = taken["ts"].to_numpy(), taken["value"].to_numpy()
+    entities = taken["entity"].to_numpy(zero_copy_only=False)
     bounds = np.flatnonzero(np.diff(indices, prepend=-1, append=-1))
     keys = rows["key"]
     for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         row = int(indices[first])
-        yield ticks[row].as_py(), keys[row].as_py(), ts[first:last], values[first:last]
+        part = slice(first, last)
+        points = Points(ts[part], values[part], entities[part])
+        yield ticks[row].as_py(), keys[row].as_py(), points
 
 
 def as_json(state: AccumulatorState) -> str:

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from grammar import ast
 
+DERIVING = frozenset({"IPTOCOUNTRY", "LEGALCOUNTRIES", "LETTERS"})
+"""The operators of the example package over attributes; the first gives a text, others a list."""
+
 _SIGNS = {"==": "=", "!=": "<>"}
 
 
@@ -48,8 +51,30 @@ def holds(node: ast.Condition, meaning: Meaning) -> str:
             return f"(not {holds(operand, meaning)})"
         case ast.Compare(operator, left, right):
             return _compared(operator, _operand(left, meaning), _operand(right, meaning))
+        case ast.ListMembership(operand, _, negated, ast.FunctionCall(function, (argument,))):
+            listed = f"derived('{function}', {_json(_operand(argument, meaning))})"
+            return _within(_operand(operand, meaning), listed, negated=negated)
         case ast.ListMembership(operand, members, negated):
             return _listed(_operand(operand, meaning), members, negated)
+
+
+def _json(operand: Operand) -> str:
+    """Return the SQL of an operand as JSON text; null without a value."""
+    numbers, truths = f"({operand.number})::varchar", f"({operand.truth})::varchar"
+    return f"coalesce({operand.text}, {numbers}, {truths})"
+
+
+def _within(operand: Operand, listed: str, *, negated: bool) -> str:
+    """Return the SQL of a condition with a list that an operator derives.
+
+    ``listed``: the SQL of the list as JSON text. All lists in tests contain texts.
+    """
+    found = f"list_contains(json_extract({listed}, '$[*]')::varchar[], {operand.text})"
+    empty = f"(json_array_length({listed}) = 0 and {_json(operand)} is not null)"
+    if not negated:
+        return f"coalesce({found}, false)"
+    other = f"not {found} and {operand.text} is not null"
+    return f"(coalesce({empty}, false) or coalesce({other}, false))"
 
 
 def leaves(node: ast.Condition | ast.Expression) -> Iterable[ast.Expression]:
@@ -61,6 +86,8 @@ def leaves(node: ast.Condition | ast.Expression) -> Iterable[ast.Expression]:
             return [*leaves(left), *leaves(right)]
         case ast.NotCondition(operand) | ast.Negate(operand) | ast.ListMembership(operand):
             return leaves(operand)
+        case ast.FunctionCall(function, arguments) if function in DERIVING:
+            return [leaf for argument in arguments for leaf in leaves(argument)]
         case ast.Number() | ast.Text() | ast.Boolean():
             return []
         case _:
@@ -76,6 +103,8 @@ def _operand(node: ast.Expression, meaning: Meaning) -> Operand:
             return Operand(text=f"'{quoted}'")
         case ast.Boolean(value):
             return Operand(truth=str(value).lower())
+        case ast.FunctionCall("IPTOCOUNTRY" as function, (argument,)):
+            return Operand(text=f"derived('{function}', {_json(_operand(argument, meaning))})")
         case _:
             return meaning(node)
 

@@ -41,13 +41,15 @@ class QueryContext:
     """The properties of a whole query.
 
     ``further``: the attribute that an inner BY may add; ``every_ms``: the interval of EVERY, or
-    None if the values are at points; ``sample``: the sampling option, or None.
+    None if the values are at points; ``sample``: the sampling option, or None; ``counted``: whether
+    the values are at every n-th point.
     """
 
     by: tuple[str, ...]
     further: str
     every_ms: int | None
     sample: "_Sample | None" = None
+    counted: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,8 @@ ATTRIBUTES = ("region", "node", "site", "rack", "zone", "entity", "spare")
 DEFINITIONS = {
     "north": 'north: STREAM FROM storage(region="north")',
     "some": 'some: STREAM FROM storage(node=("n1", "n3"), zone=("a", "b"))',
+    "place": 'place: STREAM FROM position(metric="x", latitude="rack", longitude="zone")',
+    "corner": 'corner: STREAM FROM position(metric="y", latitude="rack", longitude="rack")',
     "share": "FUNCTION share(part, whole) { 100 * part / whole }",
     "above": "FUNCTION above(metric, limit) { COUNT(metric WHEN > limit, 3 SECONDS) }",
     "of_one": "FUNCTION of_one(metric, host) { AVG(metric FROM (host), 4 s) + ABOVE(metric, 1) }",
@@ -130,7 +134,14 @@ _LIKELY = {
     "node": ('node != "n1"', 'node NOT IN ("n2")', "node <> site"),
     "site": ('site = "s1"', 'site IN ("s1", "s2")', 'NOT site == "s2"'),
     "rack": ("rack >= 1", "rack NOT IN (2, 3)", "NOT rack == 1", 'rack IN (1, "r")'),
-    "zone": ('zone != "b"', 'zone IN ("a", "r")', "NOT zone == rack"),
+    "zone": (
+        'zone != "b"',
+        "zone IN letters(region)",
+        "zone NOT IN letters(site)",
+        "zone NOT IN letters(rack)",
+        'zone IN ("a", "r")',
+        "NOT zone == rack",
+    ),
     "entity": ('entity != "e1"', 'entity IN ("e1", "e2", "e3")', 'entityID NOT IN ("e2")'),
     "spare": ("spare != true", "NOT spare == true", "spare IN (false)"),
 }
@@ -174,6 +185,8 @@ def _metrics(draw: st.DrawFn, *, of_function: bool = False) -> str:
 @st.composite
 def _windows(draw: st.DrawFn, frame: QueryContext) -> str:
     if frame.every_ms and draw(st.integers(0, 4)) == 0:
+        return ""
+    if frame.counted and draw(st.integers(0, 2)):
         return ""
     if frame.every_ms == DAILY_MS:
         return draw(st.sampled_from([", 1 DAY", ", 45 s", ", 50 MINUTES"]))
@@ -381,6 +394,10 @@ def of_values_alone(draw: st.DrawFn, frame: QueryContext) -> str:
 @st.composite
 def geohash_calls(draw: st.DrawFn, frame: QueryContext) -> DrawnExpression:
     """Draw a call of GEOHASH, whose arguments are mostly valid degrees."""
+    if draw(st.integers(0, 3)) == 0:
+        characters = draw(st.integers(1, 12))
+        position = draw(st.sampled_from(["place", "corner", "corner", "x"]))
+        return DrawnExpression(f"GEOHASH[{characters}]({position})", Exactness.ROUNDED)
     exact = pieces(frame, 1).filter(lambda one: one.exact is not Exactness.ROUNDED)
     latitude, longitude = draw(exact), draw(exact)
     text = f"GEOHASH[{draw(st.integers(1, 12))}]({latitude.text} / 4, {longitude.text})"

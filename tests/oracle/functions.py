@@ -4,6 +4,7 @@ In a formula, ``l`` is the sorted list of values. If ``of_points`` is true, ``p`
 points, the oldest point first.
 """
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -165,8 +166,10 @@ def forecast_of_lists(ts: Sequence[int], values: Sequence[float], h: int) -> flo
     return forecast(np.array(ts, np.int64), floats, h)
 
 
-def geohash_of(latitude: float, longitude: float, letters: int) -> str | None:
+def geohash_of(latitude: float | None, longitude: float | None, letters: int) -> str | None:
     """Return the geohash of a latitude and a longitude (degrees); None for invalid degrees."""
+    if latitude is None or longitude is None:
+        return None
     if abs(latitude) > 90 or abs(longitude) > 180:
         return None
     halves, number = [[-180.0, 180.0], [-90.0, 90.0]], 0
@@ -176,6 +179,24 @@ def geohash_of(latitude: float, longitude: float, letters: int) -> str | None:
         half[degrees < middle] = middle
         number = 2 * number + (degrees >= middle)
     return "".join(_LETTERS[number >> 5 * index & 31] for index in reversed(range(letters)))
+
+
+def derived_of(function: str, attribute: str | None) -> str | None:
+    """Return what an operator of the example package derives, as JSON; ``attribute`` is JSON."""
+    if attribute is None:
+        return None
+    value = json.loads(attribute)
+    match function:
+        case "IPTOCOUNTRY":
+            numbers = str(value).split(".")
+            countries = {"0": "CY", "1": "GR", "2": "FR", "3": "IT"}
+            found = countries.get(numbers[1]) if len(numbers) == 4 else None
+            return None if found is None else json.dumps(found)
+        case "LEGALCOUNTRIES":
+            legal = {"Zorba": "CY GR", "Amelie": "FR", "Cinema Paradiso": "IT FR"}
+            return json.dumps(legal.get(str(value), "").split())
+        case _:
+            return json.dumps(list(value) if isinstance(value, str) else [])
 
 
 def pewma_of_list(values: Sequence[float], alpha: float) -> float:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from analytics.plan.attributes import canonical
 from grammar import ast
-from tests.oracle.columns import attribute_text, key_column, key_columns, met
+from tests.oracle.columns import attribute_column, attribute_text, key_column, key_columns, met
 from tests.oracle.conditions import Operand, attribute, holds, leaves
 from tests.oracle.functions import ACCUMULATED, BOUNDED, CORRELATION, FORMULAS, SINGLE
 from tests.oracle.readings import CURRENT_MS, EvaluationContext, Reading
@@ -60,6 +60,11 @@ class Query:
                             results.append(term)
         conditions = [*_terms(insight.when), *results]
         latest = self._latest_for(insight.expression, conditions or [*context.allowed])
+        if latest is not None:
+            latest = self._of_stream(insight.expression, latest)
+        if results:
+            read = latest or next(self._metrics_in(insight.expression), None)
+            context = replace(context, latest=read)
         if latest is not None:
             refs = [leaf for each in conditions for leaf in leaves(each)]
             names = [leaf.name for leaf in refs if isinstance(leaf, ast.InsightReference)]
@@ -123,7 +128,7 @@ class Query:
             rows = self._value(node, context)
         else:
             assert isinstance(node, ast.Name), node
-            rows = self._attribute(canonical(node.name), latest, context)
+            rows = self._at_latest(node.name, latest, context)
         assert isinstance(rows, Rows), node
         for term in results:
             # The elided side is the unfiltered value, for every term.
@@ -175,6 +180,8 @@ class Query:
             case ast.Binary():
                 sides = self._value(node.left, context), self._value(node.right, context)
                 return self.tables.calculated(node.operator, *sides)
+            case ast.FunctionCall("GEOHASH", (position,), (ast.Number(n),)):
+                return self._position(position, n, context)
             case ast.FunctionCall("GEOHASH", (latitude, longitude), (ast.Number(n),)):
                 sides = self._value(latitude, context), self._value(longitude, context)
                 return self.tables.calculated(f"GEOHASH[{n:.0f}]", *sides)
@@ -185,9 +192,55 @@ class Query:
             case _:
                 raise AssertionError(node)
 
+    def _at_latest(self, name: str, latest: ast.MetricStream, context: EvaluationContext) -> Rows:
+        """Return the value of a stream, or of an attribute, at the latest points of a metric."""
+        if name not in self.reading.streams:
+            return self._attribute(canonical(name), latest, context)
+        return self._of_points("LATEST", latest, latest, (), context)
+
+    def _of_stream(self, node: ast.Expression, latest: ast.MetricStream) -> ast.MetricStream:
+        """Return the points of a metric that belong to the stream that COMPUTE names, if any."""
+        stream = self.reading.streams.get(node.name) if isinstance(node, ast.Name) else None
+        if stream is None:
+            return latest
+        terms = [ast.ListMembership(ast.Name(each.key), each.values) for each in stream.settings]
+        return replace(latest, when=ast.AndCondition((*_terms(latest.when), *terms)))
+
+    def _position(
+        self, argument: ast.Expression, characters: float, context: EvaluationContext
+    ) -> Rows:
+        """Return the geohashes of positions that are texts of a metric, or two attributes."""
+        assert isinstance(argument, ast.Name | ast.MetricStream), argument
+        latest = argument if isinstance(argument, ast.MetricStream) else None
+        if latest is None and argument.name in self.reading.streams:
+            given = {
+                each.key: each.values[0].value
+                for each in self.reading.streams[argument.name].settings
+            }
+            latest = ast.MetricStream(str(given["metric"]))
+            texts = [attribute_text(str(given[name])) for name in ("latitude", "longitude")]
+            text = " || ',' || ".join(f"({each})" for each in texts)
+        else:
+            latest = latest or ast.MetricStream(argument.name)
+            text = attribute_text(latest.metric)
+        rows = self._at_latest_point(text, latest, context)
+        degrees = [f"try_cast(trim(split_part(v, ',', {part})) as double)" for part in (1, 2)]
+        return self.tables.made(
+            f"select t{key_columns(rows.by)}, "
+            f"geohash({', '.join(degrees)}, {characters:.0f}) as v, 1 as m, {NO_LISTS} "
+            f"from {rows.name}",
+            rows.by,
+            texts=True,
+        )
+
     def _attribute(self, name: str, latest: ast.MetricStream, context: EvaluationContext) -> Rows:
-        selected = f"list({attribute_text(name)} order by ts desc, value desc, "
-        selected += f"{attribute_text(name)} nulls last)[1]"
+        return self._at_latest_point(attribute_text(name), latest, context)
+
+    def _at_latest_point(
+        self, text: str, latest: ast.MetricStream, context: EvaluationContext
+    ) -> Rows:
+        """Return the value of the SQL ``text`` at the latest point of each window."""
+        selected = f"list({text} order by ts desc, value desc, {text} nulls last)[1]"
         window = self.reading.window(latest, latest, context)
         keys = key_columns(context.by)
         return self.tables.made(
@@ -322,6 +375,16 @@ class Query:
             match node:
                 case ast.Elided():
                     return _operand(rows, "base")
+                case ast.Name(name) if (
+                    canonical(name) not in rows.by
+                    and name not in self.reading.metrics
+                    and context.latest is not None
+                ):
+                    column = f"({attribute_column(canonical(name))})"
+                    read = self._at_latest_point(column, context.latest, context)
+                    alias = f"j{len(joins)}"
+                    joins.append(f"left join {read.name} {alias} on {met(read.by, 'base', alias)}")
+                    return attribute(f"{alias}.v")
                 case ast.Name(name) if (
                     canonical(name) in rows.by or name not in self.reading.metrics
                 ):

@@ -30,7 +30,8 @@ _counted = st.sampled_from(["", "", " EVERY 1 POINTS", " EVERY 3 POINTS", " EVER
 _rhythms = st.sampled_from([1000, 1000, 2000, 3000, 500, 7000, DAILY_MS, None])
 _ALLOWS = (
     "x > 0", 'zone != "b"', "(x < 5 AND y > -2)", "x < 5 AND y > -2", "(x > 1 OR zone == region)",
-    "COUNT(x, 5 s) > 1", '(site == "s1" AND > 0)',
+    "COUNT(x, 5 s) > 1", '(site == "s1" AND > 0)', "rack <= COUNT(x, 5 s)",
+    "MAX(x, 3 s) >= rack", "zone NOT IN letters(region)",
 )  # fmt: skip
 
 
@@ -50,7 +51,8 @@ def _insights(draw: st.DrawFn, *, grouped: bool) -> str:
     every_ms = draw(_rhythms)
     sampled = every_ms and draw(st.integers(0, 9)) == 0
     sample = draw(st.sampled_from(SAMPLES)) if sampled else None
-    frame = QueryContext(tuple(by), further, every_ms, sample)
+    counted = "" if every_ms else draw(_counted)
+    frame = QueryContext(tuple(by), further, every_ms, sample, bool(counted))
     kind = draw(_kinds)
     if sample and kind == "attribute":
         kind = "value"
@@ -58,7 +60,8 @@ def _insights(draw: st.DrawFn, *, grouped: bool) -> str:
         case "geohash":
             piece = draw(geohash_calls(frame))
         case "attribute":
-            piece = DrawnExpression(draw(attribute), Exactness.ROUNDED)
+            named = draw(st.one_of(attribute, attribute, st.sampled_from(["north", "some"])))
+            piece = DrawnExpression(named, Exactness.ROUNDED)
         case _:
             piece = draw(pieces(frame, draw(st.integers(0, 3))))
     text = f"COMPUTE {piece.text}"
@@ -72,7 +75,7 @@ def _insights(draw: st.DrawFn, *, grouped: bool) -> str:
         text += f" WHEN {draw(of_texts if kind == 'geohash' else of_results(piece, keys, frame))}"
     match frame.every_ms:
         case None:
-            text += draw(_counted)
+            text += counted
         case _ if frame.every_ms == DAILY_MS:
             text += draw(_daily)
         case every:

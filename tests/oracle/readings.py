@@ -30,6 +30,7 @@ class EvaluationContext:
     which a metric's name stands for its value. ``span_ms`` is the length of windows without a
     length of their own. If ``sampled``, some functions have bounds. ``shift_ms``: how far in the
     past the values are computed. ``hold_ms``: if not 0, windows end at its last multiple.
+    ``latest``: the metric at whose latest points attributes in ALLOW are read.
     """
 
     by: tuple[str, ...]
@@ -40,6 +41,7 @@ class EvaluationContext:
     sampled: bool = False
     shift_ms: int = 0
     hold_ms: int = 0
+    latest: ast.MetricStream | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,9 @@ class Reading:
         else:
             size = node.window.millis if node.window else size
             offset = node.offset.millis if node.offset else 0
+        if self.every_ms is None and isinstance(node, ast.FunctionCall) and not node.window:
+            within = "ts > previous and ts <= t and t > horizon"
+            return self._within(within, stream, context, moments=True)
         offset += context.shift_ms
         hold = context.hold_ms
         end = f"(t // {hold} * {hold})" if hold else "t"
@@ -160,5 +165,11 @@ class Reading:
         return f"passing as (select t{keys} from ({counted}) where {passed})"
 
     def _moments(self, by: tuple[str, ...]) -> str:
-        """Return the SQL of the times of ``_passing``, for keys of the attributes ``by`` only."""
-        return f"{self.moments[by]} as (select distinct t{key_columns(by)} from passing)"
+        """Return the SQL of the times of ``_passing``, for keys of the attributes ``by`` only.
+
+        The column ``previous`` is the time before; for the first time, the start of the insight.
+        """
+        parts = ", ".join(["0", *map(key_column, by)])
+        lag = f"lag(t, 1, {self.since}) over (partition by {parts} order by t) as previous"
+        times = f"select distinct t{key_columns(by)} from passing"
+        return f"{self.moments[by]} as (select *, {lag} from ({times}))"

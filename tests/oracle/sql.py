@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from grammar import ast, parse
 from tests.oracle.expansion import insights_of, with_texts
-from tests.oracle.functions import forecast_of_lists, geohash_of, pewma_of_list
+from tests.oracle.functions import derived_of, forecast_of_lists, geohash_of, pewma_of_list
 from tests.oracle.insight import Query
 from tests.oracle.readings import Reading
 from tests.oracle.ticks import every_of, ticks_of
@@ -77,6 +77,9 @@ def opened(points: pa.Table) -> Iterator[duckdb.DuckDBPyConnection]:
             ["DOUBLE", "DOUBLE", "INTEGER"],
             "VARCHAR",
             null_handling="special",
+        )
+        connection.create_function(
+            "derived", derived_of, ["VARCHAR", "VARCHAR"], "VARCHAR", null_handling="special"
         )
         connection.create_function("pewma", pewma_of_list, ["DOUBLE[]", "DOUBLE"], "DOUBLE")
         connection.register("given", points)

@@ -15,7 +15,8 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "operators"
 
 def install_example_operators(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Install the example package for a test, without pip, which takes seconds."""
-    shutil.copy(EXAMPLE / "robust_operators.py", folder)
+    for module in EXAMPLE.glob("*.py"):
+        shutil.copy(module, folder)
     project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
     declare(folder, GROUP, project["entry-points"][GROUP])
     make_importable(folder, monkeypatch)

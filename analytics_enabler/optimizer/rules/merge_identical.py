@@ -75,13 +75,17 @@ class _Shape:
     start: int | None
     at: At
     hold_ms: int | msgspec.UnsetType
+    points: int | msgspec.UnsetType
 
 
 def _shapes(node: Aggregate, since: int) -> Iterator[_Shape]:
-    start = since if node.function in ACCUMULATED else None
+    accumulates = node.function in ACCUMULATED or node.points is not msgspec.UNSET
+    start = since if accumulates else None
     lengths = (node.size_ms, node.every_ms, node.offset_ms)
     for source in filter(None, (node.source, node.other)):
-        yield _Shape(source, node.by, *lengths, node.each_point, start, node.at, node.hold_ms)
+        yield _Shape(
+            source, node.by, *lengths, node.each_point, start, node.at, node.hold_ms, node.points
+        )
 
 
 def _needed(node: Aggregate, shape: _Shape) -> set[Content]:
@@ -106,6 +110,7 @@ def _made(shape: _Shape, contents: set[Content]) -> tuple[Pane, Window]:
         start=shape.start,
         at=shape.at,
         hold_ms=shape.hold_ms,
+        points=shape.points,
     )
 
 

@@ -14,7 +14,7 @@ import msgspec
 
 from analytics.plan.expressions import ArithmeticOperator, Comparator, Expression, Scalar
 from analytics.plan.feeds import Feed
-from analytics.plan.functions import AnyFunction, Mathematical, Parameters
+from analytics.plan.functions import AnyFunction, Mathematical, Parameters, UserOperator
 from analytics.plan.sampling import Adaptive
 from analytics.plan.ticks import At, Ticks
 from analytics_enabler.semantics.bind.symbols import InsightSymbol
@@ -134,12 +134,14 @@ class CurrentValue(BoundValue):
 class LabelRead(BoundValue):
     """The value of ``attribute`` at the latest point of ``source`` for each key.
 
-    ``by``: the attributes that form the keys.
+    ``by``: the attributes that form the keys. ``longitude``: the attribute with the longitude, if
+    ``attribute`` is a latitude; the value is then a text with both.
     """
 
     attribute: str
     source: PointSource
     by: tuple[str, ...]
+    longitude: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +205,17 @@ class ScalarCall(BoundValue):
 
 
 @dataclass(frozen=True, slots=True)
+class BoundDerivation(BoundValue):
+    """A value, or a list of values, that an operator derives from attributes.
+
+    ``operands``: attributes and constants.
+    """
+
+    function: UserOperator
+    operands: tuple[BoundValue, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class BoundArithmetic(BoundValue):
     """An arithmetic operation with two operands."""
 
@@ -237,6 +250,15 @@ class BoundMembership(ast.SyntaxNode):
 
 
 @dataclass(frozen=True, slots=True)
+class BoundWithin(ast.SyntaxNode):
+    """The condition that an operand is, or is not, in a list that an operator derives."""
+
+    operand: BoundValue
+    options: BoundDerivation
+    negated: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Conjunction(ast.SyntaxNode):
     """The condition that all terms are true."""
 
@@ -258,7 +280,13 @@ class Complement(ast.SyntaxNode):
 
 
 BoundCondition = (
-    BoundComparison | BoundMembership | Conjunction | Disjunction | Complement | Unresolved
+    BoundComparison
+    | BoundMembership
+    | BoundWithin
+    | Conjunction
+    | Disjunction
+    | Complement
+    | Unresolved
 )
 
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from analytics.plan.attributes import canonical
-from analytics_enabler.semantics.bind.bound_tree import Subject
+from analytics_enabler.semantics.bind.bound_tree import PointSource, Subject
+from analytics_enabler.semantics.bind.symbols import is_of_attributes
 from grammar import ast
 from grammar.trees import children
 
@@ -66,6 +67,7 @@ class ResultScope:
     values: ValueScope
     subject: Subject
     metrics: MetricNames
+    latest: PointSource | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +131,8 @@ def metrics_in_condition(node: ast.SyntaxNode) -> Iterator[ast.MetricStream]:
     match node:
         case ast.Name():
             return
+        case ast.FunctionCall(function) if is_of_attributes(function):
+            return
         case ast.FunctionCall() | ast.MetricStream() | ast.Scoped():
             yield from _metrics_in_value(node)
         case _:
@@ -142,10 +146,14 @@ def _metrics_in_value(node: ast.SyntaxNode) -> Iterator[ast.MetricStream]:
             yield ast.MetricStream(name, span=node.span)
         case ast.MetricStream():
             yield node
+        case ast.Position(metric):
+            yield ast.MetricStream(metric, span=node.span)
         case ast.Scoped(expression, _, when):
             yield from _metrics_in_value(expression)
             if when is not None:
                 yield from metrics_in_condition(when)
+        case ast.FunctionCall(function) if is_of_attributes(function):
+            return
         case ast.FunctionCall():
             for argument in node.arguments:
                 yield from _metrics_in_value(argument)

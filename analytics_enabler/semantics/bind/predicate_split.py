@@ -7,9 +7,11 @@ from analytics_enabler.semantics.bind.bound_tree import (
     BoundArithmetic,
     BoundComparison,
     BoundCondition,
+    BoundDerivation,
     BoundMembership,
     BoundNegation,
     BoundValue,
+    BoundWithin,
     Complement,
     Conditions,
     Conjunction,
@@ -57,6 +59,12 @@ def _leaves(node: BoundCondition | BoundValue) -> Iterator[BoundValue]:
         case BoundArithmetic() | BoundComparison():
             yield from _leaves(node.left)
             yield from _leaves(node.right)
+        case BoundWithin():
+            yield from _leaves(node.operand)
+            yield from _leaves(node.options)
+        case BoundDerivation(_, operands):
+            for operand in operands:
+                yield from _leaves(operand)
         case BoundNegation() | Complement() | BoundMembership():
             yield from _leaves(node.operand)
         case Conjunction(terms) | Disjunction(terms):

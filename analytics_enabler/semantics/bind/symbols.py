@@ -94,7 +94,22 @@ class AggregateFunction:
     operator: InstalledOperator | None = None
 
 
-FunctionSymbol = ScalarFunction | AggregateFunction
+@dataclass(frozen=True, slots=True)
+class AttributeFunction:
+    """A function of attributes, which an operator of another package implements.
+
+    ``arity`` is the number of its arguments.
+    """
+
+    function: UserOperator
+    arity: int
+    operator: InstalledOperator
+
+
+ValueFunction = ScalarFunction | AggregateFunction
+"""A function of metrics or values."""
+
+FunctionSymbol = ValueFunction | AttributeFunction
 
 
 def function_symbol(name: str) -> FunctionSymbol | None:
@@ -110,7 +125,14 @@ def function_symbol(name: str) -> FunctionSymbol | None:
         return None
     # The version is a part of the definition: an installed newer version does not change it.
     function = UserOperator(operator.name, operator.version)
+    if operator.attributes:
+        return AttributeFunction(function, operator.attributes, operator)
     return AggregateFunction(function, operator.metrics, operator)
+
+
+def is_of_attributes(function: str) -> bool:
+    """Return whether a function is an operator over attributes of points."""
+    return isinstance(function_symbol(function), AttributeFunction)
 
 
 def is_scalar(function: str) -> bool:

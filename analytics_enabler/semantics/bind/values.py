@@ -6,6 +6,15 @@ from dataclasses import dataclass, replace
 from analytics.operators.registry import installed
 from analytics.plan.attributes import canonical
 from analytics.plan.functions import BUILT_IN, GEOHASH_LENGTH, Parameters, spec_of
+from analytics_enabler.semantics.bind.attribute_reads import (
+    bind_derivation,
+    bind_label,
+    metric_of,
+    position_of_attributes,
+    position_of_text,
+    type_of_constant,
+    unresolved,
+)
 from analytics_enabler.semantics.bind.bound_tree import (
     AttributeRead,
     BoundAggregation,
@@ -19,6 +28,7 @@ from analytics_enabler.semantics.bind.bound_tree import (
     BoundScope,
     BoundTickSeries,
     BoundValue,
+    BoundWithin,
     Complement,
     Conjunction,
     Constant,
@@ -43,10 +53,12 @@ from analytics_enabler.semantics.bind.names import (
 from analytics_enabler.semantics.bind.parameters import bind_operator_parameters, bind_parameters
 from analytics_enabler.semantics.bind.predicate_split import split
 from analytics_enabler.semantics.bind.symbols import (
-    FunctionSymbol,
+    AttributeFunction,
     InsightSymbol,
     ScalarFunction,
+    ValueFunction,
     function_symbol,
+    is_of_attributes,
     is_scalar,
 )
 from analytics_enabler.semantics.diagnostics import Diagnostics, did_you_mean, head, nearest
@@ -78,7 +90,7 @@ class ValueBinder:
         """
         match node:
             case ast.Number(value) | ast.Text(value) | ast.Boolean(value):
-                properties = Properties(_constant_type(value))
+                properties = Properties(type_of_constant(value))
                 return Constant(value, span=node.span, properties=properties)
             case ast.Negate():
                 operand = self.value(node.operand, scope)
@@ -91,6 +103,10 @@ class ValueBinder:
                 )
             case ast.Name():
                 return self._name(node, scope, beside_word)
+            case ast.FunctionCall(function) if not isinstance(scope, ValueScope) and (
+                is_of_attributes(function)
+            ):
+                return bind_derivation(node, self.diagnostics)
         match scope:
             case ValueScope():
                 return self._value(node, scope)
@@ -110,6 +126,15 @@ class ValueBinder:
                 left = self._operand(node.left, scope, word, text)
                 right = self._operand(node.right, scope, word, text)
                 return BoundComparison(node.operator, left, right, span=node.span)
+            case ast.ListMembership(called=ast.FunctionCall() as called) if is_of_attributes(
+                called.function
+            ):
+                options = bind_derivation(called, self.diagnostics)
+                if isinstance(options, Unresolved):
+                    return self._unresolved_list(node, scope)
+                word = True  # the lists of most operators contain texts
+                operand = self._operand(node.operand, scope, word, word)
+                return BoundWithin(operand, options, node.negated, span=node.span)
             case ast.ListMembership(called=ast.FunctionCall() as called):
                 self._report_unknown_list(called)
                 return self._unresolved_list(node, scope)
@@ -142,11 +167,18 @@ class ValueBinder:
         return self.value(node, scope, beside_word=word)
 
     def results(
-        self, when: ast.Condition | None, value: BoundValue, scope: ValueScope
+        self,
+        when: ast.Condition | None,
+        value: BoundValue,
+        scope: ValueScope,
+        latest: PointSource | None = None,
     ) -> list[BoundCondition]:
-        """Return the bound terms of a WHEN that restricts ``value``; [] without a WHEN."""
+        """Return the bound terms of a WHEN that restricts ``value``; [] without a WHEN.
+
+        ``latest``: see ``ResultScope``.
+        """
         subject = Subject(span=value.span, properties=value.properties)
-        inner = ResultScope(scope, subject, self.metrics)
+        inner = ResultScope(scope, subject, self.metrics, latest)
         return [self.condition(term, inner) for term in terms(when)]
 
     def _name(self, node: ast.Name, scope: Scope, beside_word: bool) -> BoundValue:
@@ -159,6 +191,13 @@ class ValueBinder:
             case Role.ATTRIBUTE:
                 properties = Properties(None)
                 name = canonical(node.name)
+                match scope:
+                    case ResultScope(values, latest=PointSource() as latest) if (
+                        name not in values.labels
+                    ):
+                        return bind_label(
+                            node, latest, values.by, self.diagnostics, is_text=beside_word
+                        )
                 return AttributeRead(name, node.name, span=node.span, properties=properties)
             case Role.OWN_METRIC:
                 self.diagnostics.error(
@@ -166,19 +205,19 @@ class ValueBinder:
                     f"`{node.name}` is the metric itself, not an attribute of its points",
                     f"Remove the name to compare the value: `{node.name} WHEN > 0`.",
                 )
-                return _unresolved(node)
+                return unresolved(node)
 
     def _point_value(self, node: ast.Expression) -> BoundValue:
         if isinstance(node, ast.Elided):
             return Subject(span=node.span)
         if isinstance(node, ast.InsightReference) and self.symbols[node.name] is None:
-            return _unresolved(node)
+            return unresolved(node)
         self.diagnostics.error(
             node.span,
             "a condition inside an aggregate is about single points",
             "Move the comparison to the WHEN at the end of the insight.",
         )
-        return _unresolved(node)
+        return unresolved(node)
 
     def _value(self, node: ast.Expression, scope: ValueScope) -> BoundValue:
         match node:
@@ -191,7 +230,7 @@ class ValueBinder:
             case ast.InsightReference(name):
                 symbol = self.symbols[name]
                 if symbol is None:
-                    return _unresolved(node)
+                    return unresolved(node)
                 kind: Type = "a text" if symbol.yields_text else "a number"
                 properties = Properties(kind, symbol.keys, reads=True)
                 return BoundInsightReference(symbol, span=node.span, properties=properties)
@@ -228,8 +267,17 @@ class ValueBinder:
 
     def _call(self, call: ast.FunctionCall, scope: ValueScope) -> BoundValue:
         symbol = function_symbol(call.function)
+        if isinstance(symbol, AttributeFunction):
+            self.diagnostics.error(
+                head(call.span, len(call.function)),
+                f"{call.function} derives from attributes of points, and is no value of a metric",
+                f'Write it in a condition, as in `WHEN {call.function}(…) == "…"`.',
+            )
+            return unresolved(call)
         if symbol is None:
             self._report_unknown(call)
+        elif call.function == "GEOHASH" and (position := self._position(call, scope)) is not None:
+            return position
         elif len(call.arguments) != symbol.arity:
             self._report_arity(call, symbol)
         else:
@@ -238,8 +286,27 @@ class ValueBinder:
         properties = replace(_combined(arguments), type=None, resolved=False)
         return Unresolved(arguments, span=call.span, properties=properties)
 
+    def _position(self, call: ast.FunctionCall, scope: ValueScope) -> BoundValue | None:
+        """Return the geohash of a position; None if the argument is not a position.
+
+        The argument is a metric whose text is a position, or two attributes of its points.
+        """
+        match call.arguments:
+            case (ast.Position() as node,):
+                source = PointSource(node.metric, span=node.span)
+                position = position_of_attributes(node, source, scope.by)
+            case (argument,) if (stream := metric_of(argument)) is not None:
+                position = position_of_text(self.source(stream), scope.by)
+            case _:
+                return None
+        parameters = bind_parameters(call, GEOHASH_LENGTH, self.diagnostics)
+        return ScalarCall(
+            "GEOHASH", (position,), parameters, call=call, span=call.span,
+            properties=position.properties,
+        )  # fmt: skip
+
     def _call_of_symbol(
-        self, call: ast.FunctionCall, symbol: FunctionSymbol, scope: ValueScope
+        self, call: ast.FunctionCall, symbol: ValueFunction, scope: ValueScope
     ) -> BoundValue:
         parameters = self._parameters(call, symbol)
         if isinstance(symbol, ScalarFunction):
@@ -251,7 +318,7 @@ class ValueBinder:
             )  # fmt: skip
         function = symbol.function
         properties = Properties(keys=frozenset(scope.by), reads=True)
-        streams = [each for each in map(_metric, call.arguments) if each is not None]
+        streams = [each for each in map(metric_of, call.arguments) if each is not None]
         if len(streams) == len(call.arguments):
             sources = tuple(map(self.source, streams))
             return BoundAggregation(
@@ -272,7 +339,7 @@ class ValueBinder:
             properties=properties,
         )  # fmt: skip
 
-    def _parameters(self, call: ast.FunctionCall, symbol: FunctionSymbol) -> Parameters:
+    def _parameters(self, call: ast.FunctionCall, symbol: ValueFunction) -> Parameters:
         if isinstance(symbol, ScalarFunction):
             allowed = GEOHASH_LENGTH if symbol.function == "GEOHASH" else None
             return bind_parameters(call, allowed, self.diagnostics)
@@ -291,7 +358,7 @@ class ValueBinder:
             )
         return self.outliers or ()
 
-    def _report_arity(self, call: ast.FunctionCall, symbol: FunctionSymbol) -> None:
+    def _report_arity(self, call: ast.FunctionCall, symbol: ValueFunction) -> None:
         two = "two values" if call.function == "GEOHASH" else "two metrics"
         takes = "one value" if symbol.arity == 1 else two
         given = "one" if len(call.arguments) == 1 else f"{len(call.arguments)}"
@@ -375,12 +442,6 @@ def _value_scope(scope: Scope) -> ValueScope:
             raise AssertionError(scope)  # no name is a metric there
 
 
-def _constant_type(value: object) -> Type:
-    if isinstance(value, bool):
-        return "a truth value"
-    return "a text" if isinstance(value, str) else "a number"
-
-
 def _combined(operands: Iterable[BoundValue]) -> Properties:
     """Return the properties of a number that is calculated from the given operands."""
     first, *others = operands
@@ -396,7 +457,7 @@ def _reads(condition: BoundCondition) -> bool:
     match condition:
         case BoundComparison():
             return condition.left.reads or condition.right.reads
-        case BoundMembership():
+        case BoundMembership() | BoundWithin():
             return condition.operand.reads
         case Conjunction(terms) | Disjunction(terms):
             return any(map(_reads, terms))
@@ -404,17 +465,3 @@ def _reads(condition: BoundCondition) -> bool:
             return _reads(operand)
         case Unresolved():
             return condition.reads
-
-
-def _unresolved(node: ast.SyntaxNode) -> Unresolved:
-    return Unresolved(span=node.span, properties=Properties(None, resolved=False))
-
-
-def _metric(node: ast.Expression) -> ast.MetricStream | None:
-    match node:
-        case ast.MetricStream():
-            return node
-        case ast.Name(name):
-            return ast.MetricStream(name, span=node.span)
-        case _:
-            return None

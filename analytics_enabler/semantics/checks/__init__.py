@@ -7,6 +7,7 @@ from analytics_enabler.semantics.checks.attributes import check_attributes
 from analytics_enabler.semantics.checks.context import Context
 from analytics_enabler.semantics.checks.feeds import check_feed
 from analytics_enabler.semantics.checks.keys import check_keys
+from analytics_enabler.semantics.checks.point_spans import check_point_spans
 from analytics_enabler.semantics.checks.reads import check_points, check_reads
 from analytics_enabler.semantics.checks.sampling import check_sampling
 from analytics_enabler.semantics.checks.size import check_size
@@ -23,6 +24,7 @@ CHECKS: tuple[Callable[[BoundInsight, Context], Iterator[Diagnostic]], ...] = (
     check_types,
     check_keys,
     check_windows,
+    check_point_spans,
     check_tick_series,
     check_reads,
     check_sampling,

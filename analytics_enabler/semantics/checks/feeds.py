@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from analytics.plan.attributes import ENTITY, canonical
 from analytics.plan.feed_columns import attribute_columns, metric_columns
 from analytics.plan.feeds import Feed
-from analytics_enabler.semantics.bind.bind import PointSchema
 from analytics_enabler.semantics.bind.bound_tree import (
     AttributeRead,
     BoundInsight,
     BoundScope,
 )
+from analytics_enabler.semantics.bind.point_schema import PointSchema
 from analytics_enabler.semantics.checks.context import Context
 from analytics_enabler.semantics.diagnostics import (
     did_you_mean,

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from analytics_enabler.semantics.bind.bind import sources
 from analytics_enabler.semantics.bind.bound_tree import (
     BoundAggregation,
     BoundInsight,
@@ -13,6 +12,7 @@ from analytics_enabler.semantics.bind.bound_tree import (
     CurrentValue,
     LabelRead,
 )
+from analytics_enabler.semantics.bind.point_schema import sources
 from analytics_enabler.semantics.checks.context import Context
 from analytics_enabler.semantics.diagnostics import error
 from grammar import Diagnostic, ast
@@ -94,7 +94,8 @@ def _current_keys(node: ast.SyntaxNode) -> Iterator[frozenset[str]]:
         case CurrentValue():
             yield node.keys
         case LabelRead():
-            yield node.keys | {node.attribute}
+            longitude = () if node.longitude is None else (node.longitude,)
+            yield node.keys | {node.attribute, *longitude}
         case BoundAggregation() if node.call.offset is None or not node.call.offset.millis:
             yield node.keys
         case BoundInsightReference(symbol):

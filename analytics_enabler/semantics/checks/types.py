@@ -32,6 +32,8 @@ def check_types(insight: BoundInsight, _context: Context) -> Iterator[Diagnostic
                 yield from _check_number(node.left)
                 yield from _check_number(node.right)
                 yield from _check_divisor(node)
+            case ScalarCall("GEOHASH", (_,)):  # a position is a text
+                pass
             case (
                 ScalarCall(_, operands) | BoundReduction(_, operands) | BoundTickSeries(_, operands)
             ):

@@ -77,7 +77,7 @@ def _check_accumulation(node: BoundAggregation, trigger: Trigger) -> Iterator[Di
 def _check_window(node: BoundAggregation, trigger: Trigger) -> Iterator[Diagnostic]:
     window, name = node.call.window, node.call.function
     if window is None:
-        if trigger.each_point:
+        if trigger.each_point and trigger.points is None:
             yield error(
                 head(node.span, len(name)),
                 f"{name} needs a window, because the insight has no EVERY interval",

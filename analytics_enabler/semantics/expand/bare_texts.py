@@ -24,8 +24,16 @@ class KnownNames:
 
 
 def has_bare_names(statements: Collection[ast.Statement]) -> bool:
-    """Return whether a condition in ``statements`` compares bare names by ``==`` or ``!=``."""
+    """Return whether the attributes of points can decide what a bare name in a condition means.
+
+    So it is in comparisons of bare names by ``==`` or ``!=``, and in ALLOW.
+    """
     return any(
+        isinstance(option, ast.Allow)
+        for statement in statements
+        if isinstance(statement, ast.InsightStatement)
+        for option in statement.options
+    ) or any(
         isinstance(node, ast.Compare)
         and node.operator in ("==", "!=")
         and any(_may_be_text(*sides) for sides in _both_ways(node))

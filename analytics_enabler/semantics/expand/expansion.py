@@ -7,7 +7,7 @@ from analytics.plan.feeds import Feed
 from analytics_enabler.semantics.diagnostics import Diagnostics, Suggestions
 from analytics_enabler.semantics.expand.feeds import Schemas
 from analytics_enabler.semantics.expand.functions import functions_of
-from analytics_enabler.semantics.expand.streams import member_names, streams_of
+from analytics_enabler.semantics.expand.streams import ComputedStream, stream_names, streams_of
 from analytics_enabler.semantics.expand.substitution import Substitution
 from grammar import Script, ast
 from grammar.trees import references
@@ -18,12 +18,13 @@ class ExpandedInsight:
     """An insight as written, and the insight after the expansion of FUNCTIONs and STREAMs.
 
     ``expansion``: None after an error. ``feed``: the feed that the insight reads; None: the insight
-    reads storage.
+    reads storage. ``computed``: the stream whose name stands after COMPUTE.
     """
 
     written: ast.InsightStatement
     expansion: ast.InsightStatement | None
     feed: Feed | None = None
+    computed: ComputedStream | None = None
 
     @cached_property
     def references(self) -> tuple[ast.InsightReference, ...]:
@@ -52,10 +53,12 @@ def expand(
     ]
     used: frozenset[str] = frozenset()
     if any(isinstance(each, ast.StreamDefinition) for each in script.statements):
-        used = member_names(script, *(plain for _, plain in called if plain is not None))
+        used = stream_names(script, *(plain for _, plain in called if plain is not None))
     streams = streams_of(script, used, schemas, diagnostics, broken)
     insights: list[ExpandedInsight] = []
     for written, plain in called:
         found = None if plain is None else streams.apply(plain, diagnostics)
-        insights.append(ExpandedInsight(written, *(found or (None, None))))
+        expansion, feed = found or (None, None)
+        computed = None if expansion is None else streams.computed(expansion)
+        insights.append(ExpandedInsight(written, expansion, feed, computed))
     return insights

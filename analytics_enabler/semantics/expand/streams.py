@@ -21,10 +21,11 @@ from analytics_enabler.semantics.expand.feeds import (
     check_columns,
     without_feed,
 )
+from analytics_enabler.semantics.expand.positions import bind_position
 from grammar import Diagnostic, Script, ast
 from grammar.trees import all_of, any_of, extent, map_children, walk
 
-PROVIDERS = ("storage", "stream")
+PROVIDERS = ("storage", "stream", "position")
 
 _PLURALS = {
     "nodes": "node",
@@ -43,10 +44,12 @@ class StreamDefinitions:
 
     ``conditions``: stream of the provider ``storage`` -> the conditions that its points satisfy;
     None: the definition is erroneous. ``feeds``: stream of the provider ``stream`` -> its feed.
+    ``positions``: stream of the provider ``position`` -> its attributes.
     """
 
     conditions: Mapping[str, tuple[ast.Condition, ...] | None]
     feeds: Mapping[str, Feed]
+    positions: Mapping[str, ast.Position]
     _sizes: dict[str, int] = field(default_factory=dict)
     _total: int = 0
 
@@ -60,15 +63,25 @@ class StreamDefinitions:
         too large.
         """
         if self.conditions and any(
-            self.conditions.get(name, ()) is None for name in member_names(insight)
+            self.conditions.get(name, ()) is None for name in stream_names(insight)
         ):
             return None
         found = without_feed(insight, self.feeds, diagnostics)
-        if found is None or not self.conditions:
+        if found is None or not (self.conditions or self.positions):
             return found
         if self._exceeds_total(found[0], diagnostics):
             return None
         return map_children(found[0], self._expand), found[1]
+
+    def computed(self, insight: ast.InsightStatement) -> "ComputedStream | None":
+        """Return the stream that an insight names after COMPUTE; None for other insights."""
+        if not isinstance(insight.expression, ast.Name):
+            return None
+        name = insight.expression.name
+        if name in self.feeds or name in self.positions:
+            return ComputedStream(None)
+        conditions = self.conditions.get(name)
+        return None if conditions is None else ComputedStream(conditions)
 
     def _exceeds_total(self, insight: ast.InsightStatement, diagnostics: Diagnostics) -> bool:
         """Return whether the expanded FROM clauses of the insights so far are too large.
@@ -95,6 +108,9 @@ class StreamDefinitions:
         return self._sizes[name]
 
     def _expand(self, node: ast.SyntaxNode) -> ast.SyntaxNode:
+        match node:
+            case ast.FunctionCall("GEOHASH", (ast.Name(name),)) if name in self.positions:
+                return replace(node, arguments=(replace(self.positions[name], span=node.span),))
         node = map_children(node, self._expand)
         if not isinstance(node, ast.MetricStream):
             return node
@@ -115,10 +131,32 @@ class StreamDefinitions:
         return replace(node, members=(), when=all_of(terms) if terms else None)
 
 
-def member_names(*nodes: ast.SyntaxNode) -> frozenset[str]:
-    """Return the names in the FROM clauses of syntax trees."""
-    streams = (each for each in chain(*map(walk, nodes)) if isinstance(each, ast.MetricStream))
-    return frozenset(member for stream in streams for member in stream.members)
+@dataclass(frozen=True, slots=True)
+class ComputedStream:
+    """A stream whose name stands after COMPUTE.
+
+    ``conditions``: the conditions that its points satisfy; None: the stream has no such conditions,
+    because its provider is not ``storage``.
+    """
+
+    conditions: tuple[ast.Condition, ...] | None
+
+
+def stream_names(*nodes: ast.SyntaxNode) -> frozenset[str]:
+    """Return the names in syntax trees that may be names of streams.
+
+    These are the names in FROM clauses, after COMPUTE, and the single arguments of GEOHASH.
+    """
+    found: set[str] = set()
+    for node in chain(*map(walk, nodes)):
+        match node:
+            case ast.MetricStream(members=members):
+                found.update(members)
+            case ast.InsightStatement(expression=ast.Name(name)):
+                found.add(name)
+            case ast.FunctionCall("GEOHASH", (ast.Name(name),)):
+                found.add(name)
+    return frozenset(found)
 
 
 def streams_of(
@@ -134,36 +172,44 @@ def streams_of(
     that may be defined by statements with syntax errors.
     """
     feeds: dict[str, Feed] = {}
+    positions: dict[str, ast.Position] = {}
     conditions: dict[str, tuple[ast.Condition, ...] | None] = {}
     for each in script.statements:
         if not isinstance(each, ast.StreamDefinition):
             continue
         span = head(each.span, len(each.name))
-        if each.name in conditions or each.name in feeds:
+        if each.name in conditions or each.name in feeds or each.name in positions:
             hint = "Give each stream of a submission a name of its own."
             diagnostics.error(span, f"there are two streams `{each.name}`", hint)
         elif each.name not in used:
-            hint = f"Read a metric from it, as in `cpu FROM ({each.name})`, or remove it."
+            example = f"cpu FROM ({each.name})"
+            if each.provider.lower() == "position":
+                example = f"GEOHASH[6]({each.name})"
+            hint = f"Read a metric from it, as in `{example}`, or remove it."
             diagnostics.warning(span, f"no insight reads the stream `{each.name}`", hint)
         found = _bind_stream(each, schemas, diagnostics)
         if isinstance(found, Feed):
             feeds.setdefault(each.name, found)
+        elif isinstance(found, ast.Position):
+            positions.setdefault(each.name, found)
         else:
             conditions.setdefault(each.name, found)
-    conditions.update(dict.fromkeys(broken - conditions.keys() - feeds.keys()))
-    return StreamDefinitions(conditions, feeds)
+    defined = conditions.keys() | feeds.keys() | positions.keys()
+    conditions.update(dict.fromkeys(broken - defined))
+    return StreamDefinitions(conditions, feeds, positions)
 
 
 def _bind_stream(
     definition: ast.StreamDefinition, schemas: Schemas, diagnostics: Diagnostics
-) -> Feed | tuple[ast.Condition, ...] | None:
-    """Return the feed (provider ``stream``) or the conditions (``storage``) of a definition.
+) -> Feed | ast.Position | tuple[ast.Condition, ...] | None:
+    """Return the feed (provider ``stream``), position or conditions (``storage``) of a definition.
 
     Return None for an erroneous definition.
     """
     provider = definition.provider.lower()
     found = Diagnostics()
     feed = bind_feed(definition, found) if provider == "stream" else None
+    position = bind_position(definition, found) if provider == "position" else None
     if provider not in PROVIDERS:
         near = nearest(provider, PROVIDERS)
         found.error(
@@ -178,6 +224,8 @@ def _bind_stream(
         return feed
     if found.has_errors:
         return None
+    if position is not None:
+        return position
     return tuple(
         _membership(_key(setting), setting.values, setting.span) for setting in definition.settings
     )

@@ -10,6 +10,7 @@ from analytics.plan.expressions import (
     Arithmetic,
     Attribute,
     Comparison,
+    Derived,
     Expression,
     Filtered,
     Geohash,
@@ -20,10 +21,12 @@ from analytics.plan.expressions import (
     Negation,
     Not,
     Or,
+    PositionGeohash,
     Reduction,
     Source,
     TickSeries,
     Value,
+    Within,
     join_conditions,
     rewrite,
 )
@@ -102,9 +105,8 @@ class _Lowering:
                 return Arithmetic(operator, self.value(left, subject), self.value(right, subject))
             case bound.CurrentValue(source, by):
                 return self._latest(source, by)
-            case bound.LabelRead(attribute, source, by):
-                keys = tuple(dict.fromkeys((*by, attribute)))
-                return Label(attribute, self._latest(source, keys), by)
+            case bound.LabelRead():
+                return self._label(node)
             case bound.BoundScope():
                 return self._scoped(node)
             case bound.BoundAggregation():
@@ -113,10 +115,14 @@ class _Lowering:
                 return Reduction(function, self.value(operand), by, parameters)
             case bound.BoundTickSeries():
                 return self._tick_series(node)
+            case bound.ScalarCall("GEOHASH", (position,), (characters,)):
+                return PositionGeohash(int(characters), self.value(position))
             case bound.ScalarCall("GEOHASH", (latitude, longitude), (characters,)):
                 return Geohash(int(characters), self.value(latitude), self.value(longitude))
             case bound.ScalarCall(function, (operand,)) if function != "GEOHASH":
                 return Mapped(function, self.value(operand))
+            case bound.BoundDerivation():
+                return self._derived(node)
             case bound.BoundInsightReference(symbol):
                 return self._referred(symbol.definition)
             case _:
@@ -132,6 +138,8 @@ class _Lowering:
                 return Comparison(operator, self.value(left, subject), self.value(right, subject))
             case bound.BoundMembership():
                 return self._membership(node, subject)
+            case bound.BoundWithin(operand, options, negated):
+                return Within(self.value(operand, subject), self._derived(options), negated)
             case bound.Conjunction(terms):
                 return _all([self.condition(term, subject) for term in terms])
             case bound.Disjunction(terms):
@@ -169,6 +177,9 @@ class _Lowering:
             size_ms = 0 if node.call.window is None else node.call.window.millis
             offset_ms = 0 if node.call.offset is None else node.call.offset.millis
         source, *other = map(self._source, node.sources)
+        points = self.insight.trigger.points
+        if size_ms or node.function in ACCUMULATED:
+            points = None
         return Aggregate(
             node.function,
             source,
@@ -180,6 +191,7 @@ class _Lowering:
             next(iter(other), None),
             self.insight.trigger.each_point,
             self.ticks.at,
+            points=msgspec.UNSET if points is None else points,
         )
 
     def _tick_series(self, node: bound.BoundTickSeries) -> TickSeries:
@@ -205,6 +217,20 @@ class _Lowering:
         points = self._source(source)
         return Aggregate(
             "LATEST", points, size_ms, every_ms, by, each_point=each_point, at=self.ticks.at
+        )
+
+    def _derived(self, node: bound.BoundDerivation) -> Derived:
+        return Derived(node.function, tuple(self.value(each) for each in node.operands))
+
+    def _label(self, node: bound.LabelRead) -> Label:
+        read = [node.attribute, *([] if node.longitude is None else [node.longitude])]
+        keys = tuple(dict.fromkeys((*node.by, *read)))
+        return Label(
+            node.attribute,
+            self._latest(node.source, keys),
+            node.by,
+            msgspec.UNSET if node.longitude is None else node.longitude,
+            True if node.type == "a number" else msgspec.UNSET,
         )
 
     def _source(self, source: bound.PointSource) -> Source:

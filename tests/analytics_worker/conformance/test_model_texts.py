@@ -1,5 +1,8 @@
 """Texts in the style of the published model are accepted, run on Spark, and equal the oracle."""
 
+from pathlib import Path
+
+import pytest
 from pyspark.sql import SparkSession
 
 from analytics.plan.nodes import Insight
@@ -8,6 +11,7 @@ from tests.analytics_worker.conformance.city import METRICS, City
 from tests.analytics_worker.conformance.texts import TEXTS
 from tests.oracle.spark import in_one_batch
 from tests.oracle.trials import Case, answers_of, differences, plans_of
+from tests.support.operators import install_example_operators
 from tests.support.points import points
 
 _CITY = City()
@@ -26,6 +30,11 @@ def _cases() -> list[Case]:
         options = tuple(one.options for one in checked.definitions)
         cases.append(Case(number, whole, _CITY, 0, insights, options))
     return cases
+
+
+@pytest.fixture(autouse=True)
+def operators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install_example_operators(tmp_path, monkeypatch)
 
 
 def test_each_class_of_the_model_has_six_texts() -> None:
