@@ -28,7 +28,7 @@ from analytics_enabler.semantics.bind.values import ValueBinder, distinct
 from analytics_enabler.semantics.diagnostics import Diagnostics, Suggestions, did_you_mean
 from analytics_enabler.semantics.expand.streams import ComputedStream
 from grammar import ast
-from grammar.trees import references, terms
+from grammar.trees import references, terms, walk
 
 Bound = tuple[BoundValue, list[BoundCondition]]
 """(value of an insight, conditions of its WHEN)."""
@@ -64,6 +64,8 @@ class LatestPoints:
         if name.name in metrics:
             return None
         if computed is not None:
+            likely = read | frozenset(self._compared_with_numbers(conditions, scope))
+            metrics = replace(metrics, read=likely)
             return self._stream(insight, name, computed, conditions, metrics, scope)
         return self._attribute(insight, name, conditions, metrics, scope)
 
@@ -124,6 +126,23 @@ class LatestPoints:
             properties=Properties(keys=frozenset(by), reads=True),
         )
         return value, bound
+
+    def _compared_with_numbers(
+        self, conditions: Sequence[ast.Condition], scope: ValueScope
+    ) -> Iterator[str]:
+        """Yield the names that are compared with numbers, and are no attribute as far as known.
+
+        A stream has points of a metric, so that such a name is a metric without points yet.
+        """
+        for node in (node for each in conditions for node in walk(each)):
+            if not isinstance(node, ast.Compare):
+                continue
+            sides = (node.left, node.right)
+            names = [side.name for side in sides if isinstance(side, ast.Name)]
+            if any(isinstance(side, ast.Number) for side in sides):
+                for name in names:
+                    if canonical(name) not in scope.labels and not self.points.has_attribute(name):
+                        yield name
 
     def _report_stream(self, name: ast.Name, computed: ComputedStream) -> None:
         message = f"`{name.name}` is a stream, and no condition says of which metric"

@@ -18,7 +18,7 @@ from grammar import Diagnostic
 
 
 def check_point_spans(insight: BoundInsight, _context: Context) -> Iterator[Diagnostic]:
-    """Yield an error for each aggregate without a window that has no span of points to read."""
+    """Yield an error for the first aggregate without a window that has no points to read."""
     count = insight.trigger.points
     if count is None:
         return
@@ -34,6 +34,7 @@ def check_point_spans(insight: BoundInsight, _context: Context) -> Iterator[Diag
         if problem is not None:
             message, hint = problem
             yield error(head(node.span, len(node.call.function)), message, hint)
+            return
 
 
 def _problem(node: BoundAggregation, insight: BoundInsight, count: int) -> tuple[str, str] | None:
