@@ -1,4 +1,4 @@
-"""The attributes of recent points, for completions and for the search of metrics.
+"""The attributes of recent points, for checks, completions and the search of metrics.
 
 A series has no attributes of its own, so a sample of the newest points of each site is read.
 """
@@ -15,6 +15,9 @@ from mistbow.errors import MistbowError
 from mistbow.streams.schemas import RAW
 
 MAX_AGE_MS = 10_000
+MAX_SITES = 50
+"""The maximum number of sites whose newest points are read."""
+
 SAMPLED_POSITIONS = 20_000
 """The number of newest positions of a site's stream of points that are read at a time."""
 
@@ -41,6 +44,14 @@ class RecentAttributes:
         self._read_at: int | None = None
         self._by_metric: dict[str, dict[str, set[str]]] = {}
 
+    async def names(self) -> frozenset[str]:
+        """Return the names of the attributes that points have, including those that came just now.
+
+        Sites that do not answer within ``PATIENCE_S`` are omitted.
+        """
+        await self._refresh(max_age_ms=0)
+        return frozenset(name for each in self._by_metric.values() for name in each)
+
     async def of(self, metric: str | None = None) -> Attributes:
         """Return the attributes of a metric's points; None: of all points."""
         await self._refresh()
@@ -64,17 +75,18 @@ class RecentAttributes:
             for metric, attributes in self._by_metric.items()
         }
 
-    async def _refresh(self) -> None:
+    async def _refresh(self, max_age_ms: int = MAX_AGE_MS) -> None:
         async with self._lock:
             now = self._clock()
-            if self._read_at is None or now - self._read_at >= MAX_AGE_MS:
+            if self._read_at is None or now - self._read_at >= max_age_ms:
                 await self._read()
                 self._read_at = now
 
     async def _read(self) -> None:
         fabric = self._fabric_view.fabric
         sites = [] if fabric is None else [each.name for each in fabric.sites if each.reachable]
-        for rows in await asyncio.gather(*(self._sample(site) for site in sites)):
+        samples = (self._sample(site) for site in sites[:MAX_SITES])
+        for rows in await asyncio.gather(*samples):
             for metric, attributes in rows:
                 self._add(metric, attributes)
 

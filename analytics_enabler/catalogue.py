@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-import msgspec
 import pyarrow as pa
 
 from analytics_enabler.fabric_view import FabricView
@@ -18,16 +17,10 @@ from mistbow.client.agent import AsyncAgentClient
 from mistbow.client.agent_model import NodeData
 from mistbow.clock import Clock
 from mistbow.errors import MistbowError, NotFoundError
-from mistbow.streams.schemas import RAW
 
 MAX_AGE_MS = 5_000
 PATIENCE_S = 2.0
 """The time (s) within which the storage agent must send a page of series, or a schema."""
-
-MAX_SITES = 50
-"""The maximum number of sites whose newest points are read to find the attributes of points."""
-
-_NEWEST_ROWS = 2_000
 
 PAGE = 50_000
 """The number of series in a page; decoding a page occupies the event loop for about 50 ms."""
@@ -141,28 +134,6 @@ class DataCatalogue:
         """Return the names of all metrics; None if the storage agent does not answer."""
         series = await self.series()
         return None if series is None else series.metrics
-
-    async def attributes(self) -> frozenset[str]:
-        """Return the names of the attributes that the newest points of the sites have.
-
-        Sites that do not answer within ``PATIENCE_S`` are omitted.
-        """
-        fabric = self._fabric_view.whole
-        sites = [] if fabric is None else [site.name for site in fabric.sites][:MAX_SITES]
-        found = await asyncio.gather(*(self._read_attributes(site) for site in sites))
-        return frozenset().union(*found)
-
-    async def _read_attributes(self, site: str) -> frozenset[str]:
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                agent = self._agent.at(site)
-                head = (await agent.info(RAW)).head
-                start = max(head - _NEWEST_ROWS, 0)
-                rows = await agent.read(RAW, start, head, columns=["attributes"])
-        except (MistbowError, TimeoutError):
-            return frozenset()
-        distinct = rows.table["attributes"].unique().to_pylist()
-        return frozenset(name for text in distinct for name in msgspec.json.decode(text))
 
     async def series(self) -> SeriesIndex | None:
         """Return all series; None if the storage agent does not answer."""

@@ -1,7 +1,7 @@
 """Contextual keywords: words that are keywords only where the grammar allows no name."""
 
+from grammar.by_clauses import classify_by
 from grammar.generated.InsightsParser import InsightsParser as Tree
-from grammar.keyed import classify_by
 from grammar.scanner import LexicalToken
 from grammar.units import is_unit
 

@@ -79,7 +79,7 @@ class Deployments:
         domain: str = DEFAULT_DOMAIN,
         recent: RecentAttributes | None = None,
     ) -> None:
-        """``recent``: the attributes of recent points, for warnings."""
+        """``recent``: the attributes of recent points, for bare names and for warnings."""
         self._journal = journal
         self._recent = recent
         self._catalogue = catalogue
@@ -118,9 +118,10 @@ class Deployments:
         metrics = await self._catalogue.metrics()
         parsed = await asyncio.to_thread(parse_text, queries)
         schemas = await self._catalogue.schemas(parsed.feed_streams)
-        attributes = await self._catalogue.attributes() if parsed.has_bare_names else None
-        has_texts = parsed.has_bare_names or any(quote in queries for quote in "\"'")
-        values = await self._recent.texts() if self._recent is not None and has_texts else None
+        recent, has_texts = self._recent, any(quote in queries for quote in "\"'")
+        bare = recent is not None and parsed.has_bare_names
+        attributes = await recent.names() if recent is not None and bare else None
+        values = await recent.texts() if recent is not None and (bare or has_texts) else None
         fabric = self._fabric_view.whole
         sites = None if fabric is None else sites_of(fabric)
         deployed = self._definitions(but=amended) if self.is_loaded else None

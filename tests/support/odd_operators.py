@@ -37,6 +37,24 @@ class Hanging:
                 time.sleep(60)
 
 
+class Deriving:
+    name = "deriving"
+    version = "1.0"
+
+    def derive(self, value, other):
+        if value == "wrong":
+            return {value: other}
+        return {other, 2.0, value} if isinstance(value, str) else [value, other]
+
+
+class Crowded:
+    name = "crowded"
+    version = "1.0"
+
+    def derive(self, a, b, c, d, e):
+        return a
+
+
 class Dying:
     name = "dying"
     version = "1.0"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from analytics.operators.registry import installed
-from analytics_worker.operators.caller import call
+from analytics_worker.operators.caller import call, derive
 from tests.support.operators import EXAMPLE, install_odd_operators
 from tests.support.packages import install, make_importable
 
@@ -61,6 +61,7 @@ def test_registry_reports_what_is_no_operator_and_finds_the_others() -> None:
         "Nameless": "ValueError: `name` is None: it must be a word of letters, digits and `_`",
         "Unversioned": "ValueError: `version` is 'newest': it must be numbers, as in '1.0'",
         "Greedy": "ValueError: `compute` takes *args or **kwargs: name each argument",
+        "Crowded": "ValueError: `derive` has 5 arguments: it must have 1 to 4",
         "Twin": twins,
         "OtherTwin": twins,
         "Sum": "SUM is a word of the language: choose another name",
@@ -103,6 +104,17 @@ def test_one_that_fails_leaves_its_answer_open_and_the_others_theirs() -> None:
         == [(None, f"the operator gave no answer within 0.302 s{rests}")] * 2
     )
     assert values_of("STEADY", 4) == [(4.0, None)]
+
+
+@pytest.mark.usefixtures("odd")
+def test_operator_over_attributes_derives_values_and_sorted_sets() -> None:
+    assert derive("DERIVING", "1.0", (1.0, True)).derived == (1.0, True)
+    assert derive("DERIVING", "1.0", (True, 1.0)).derived == (True, 1.0)
+    assert derive("DERIVING", "1.0", ("b", "a")).derived == ("a", "b", 2.0)
+    failed = derive("DERIVING", "1.0", ("wrong", "a"))
+    assert failed.derived is None
+    assert failed.problem is not None
+    assert "which is no text, number or truth value" in failed.problem
 
 
 @pytest.mark.usefixtures("odd")
