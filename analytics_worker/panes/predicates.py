@@ -5,6 +5,7 @@ distinct set of attributes; only expressions that read the value are evaluated f
 """
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -160,8 +161,14 @@ def _derive(expression: Derived, attributes: Attributes) -> Derivation:
         return None
     answer = derive(expression.function.name, expression.function.version, given)
     if answer.problem is not None:
-        log.warning("operator_failed", operator=str(expression.function), reason=answer.problem)
+        _report_failure(str(expression.function), answer.problem)
     return answer.derived
+
+
+@lru_cache(maxsize=100)
+def _report_failure(operator: str, reason: str) -> None:
+    """Log the failure of an operator, once for each reason: many points may have the same one."""
+    log.warning("operator_failed", operator=operator, reason=reason)
 
 
 def number_for(expression: Expression, attributes: Attributes) -> float | None:

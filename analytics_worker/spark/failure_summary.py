@@ -10,14 +10,19 @@ _CODE = re.compile(r"^\[([A-Z0-9_.]+)\] ")
 _SQL_STATE = re.compile(r"(\s*SQLSTATE: \w+)+$")
 _OWN_ERROR = re.compile(r"^mistbow\.errors\.\w+: ")
 _MODULE = re.compile(r"^(?:[a-z_]\w*\.)+(?=[A-Z_]\w*(?:: |$))")
+_EXCEPTION = re.compile(r"([A-Z]\w*(?:Error|Exception))(?:: (.*))?")
+_OUT_OF_MEMORY = frozenset({"MemoryError", "OutOfMemoryError"})
+_NO_REASON = "the engine gave no reason"
 _MAX_LENGTH = 500
 
 
 def summarize(text: str) -> str:
     """Return the cause that the text of an error from Spark contains, in one line.
 
+    The names of exceptions of Python and Java, which only developers know, are omitted.
+
     >>> summarize("[FAILED] In Python: Traceback (most recent call last):\\n  File x\\nKeyError: 1")
-    'KeyError: 1'
+    'the computation failed: 1; the log of the worker has the details'
     >>> summarize("[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012\\n=== Streaming Query ===")
     'DIVIDE_BY_ZERO: Division by zero.'
     """
@@ -32,7 +37,16 @@ def summarize(text: str) -> str:
         line = lines[0] if lines else ""
     line = _CODE.sub(r"\1: ", _SQL_STATE.sub("", line.strip()))
     line = _MODULE.sub("", _OWN_ERROR.sub("", line))[:_MAX_LENGTH].strip()
-    return line or "the engine gave no reason"
+    exception = _EXCEPTION.fullmatch(line)
+    return (line if exception is None else _described(*exception.groups())) or _NO_REASON
+
+
+def _described(name: str, reason: str | None) -> str:
+    """Return a description of an exception of Python or Java; ``reason``: its message, if any."""
+    because = f": {reason}" if reason else ""
+    if name in _OUT_OF_MEMORY:
+        return f"the worker is out of memory{because}"
+    return f"the computation failed{because}; the log of the worker has the details"
 
 
 def _error_after_frames(lines: Sequence[str]) -> str:

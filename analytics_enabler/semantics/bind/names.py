@@ -61,7 +61,8 @@ class ResultScope:
     """The scope of a condition on the results ``subject``.
 
     A name means a metric if a metric has this name and no surrounding key contains an attribute
-    with this name. Otherwise the name means an attribute.
+    with this name. Otherwise the name means an attribute. ``latest``: in ALLOW, the points at whose
+    latest an attribute is read that is in no key.
     """
 
     values: ValueScope

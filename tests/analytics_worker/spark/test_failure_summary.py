@@ -46,10 +46,14 @@ IN_JAVA = (
     ("text", "summary"),
     [
         (IN_SOURCE, "http://edge:8300 does not answer: [Errno 111] Connection refused"),
-        (IN_TASK, "ValueError: two lines"),
-        (IN_TASK.replace("ValueError: two\nlines", "pkg.module.OwnError"), "OwnError"),
+        (IN_TASK, "the computation failed: two lines; the log of the worker has the details"),
+        (
+            IN_TASK.replace("ValueError: two\nlines", "pkg.module.OwnError"),
+            "the computation failed; the log of the worker has the details",
+        ),
+        (IN_TASK.replace("ValueError: two\nlines", "MemoryError"), "the worker is out of memory"),
         (f"[USER_RAISED_EXCEPTION] boom{_END}", "USER_RAISED_EXCEPTION: boom"),
-        (IN_JAVA, "OutOfMemoryError: Java heap space"),
+        (IN_JAVA, "the worker is out of memory: Java heap space"),
         ("x: Traceback (most recent call last):\n  File y", "the engine gave no reason"),
         ("", "the engine gave no reason"),
         ("the Spark query has stopped", "the Spark query has stopped"),
