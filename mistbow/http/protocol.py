@@ -38,6 +38,11 @@ _INVALID = InvalidRequestError(
     "the request is not valid HTTP/1.1",
     hint="Check the client; a service with TLS is reached by https:// only.",
 )
+_FOREIGN_TARGET = InvalidRequestError(
+    "the address in the request line is not that of the header Host",
+    hint="Send the path alone in the request line, or the same address in both. This service is no "
+    "proxy.",
+)
 
 
 class CoalescingTransport:
@@ -78,8 +83,8 @@ class CoalescingTransport:
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """An HTTP protocol that closes connections whose request head is too large or too slow, or
-    whose client stalls.
+    """An HTTP protocol that closes connections whose request head is too large, too slow or for
+    another host, or whose client stalls.
 
     A client stalls if, for ``reader_seconds``, the client reads nothing of an answer. Without this
     limit, the request would occupy memory, and count towards the limit of concurrent requests, for
@@ -150,6 +155,10 @@ class BoundedProtocol(HttpToolsProtocol):
             self._reject(_TOO_LARGE)
             # Ends the parsing of what follows; the connection closes.
             raise HttpParserError(_TOO_LARGE.message)
+        # The check of Host would not see the address that the request names (RFC 9112, 3.2.2).
+        if not self.url.startswith(b"/") and not self._has_own_target():
+            self._reject(_FOREIGN_TARGET)
+            raise HttpParserError(_FOREIGN_TARGET.message)
         super().on_headers_complete()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002
@@ -167,6 +176,13 @@ class BoundedProtocol(HttpToolsProtocol):
     def resume_writing(self) -> None:
         self._cancel_reader_timer()
         super().resume_writing()
+
+    def _has_own_target(self) -> bool:
+        """Return whether a request target that is no path is ``*``, or names the host of Host."""
+        _, is_absolute, rest = self.url.partition(b"://")
+        address = rest.partition(b"/")[0].partition(b"?")[0]
+        hosts = {value.lower() for name, value in self.headers if name == b"host"}
+        return self.url == b"*" or (bool(is_absolute) and hosts == {address.lower()})
 
     def _parsed_head_bytes(self) -> int:
         # Four bytes separate and end a header: ": " and CRLF.

@@ -1,0 +1,42 @@
+"""Requests whose request line names an address, as requests to a proxy do."""
+
+import socket
+from urllib.parse import urlsplit
+
+import pytest
+
+from mistbow.http.protocol import BoundedProtocol
+from mistbow.service import create_service
+from storage_agent.settings import AgentSettings
+from tests.support.http_server import served
+
+
+async def _ready() -> list[str]:
+    return []
+
+
+@pytest.mark.parametrize(
+    ("target", "host", "status"),
+    [
+        ("/healthz", "OWN", 200),
+        ("http://OWN/healthz", "OWN", 200),
+        ("http://evil.example/healthz", "OWN", 400),
+        ("http://OWN@evil.example/healthz", "OWN", 400),
+        ("http://evil.example?/healthz", "OWN", 400),
+        ("http://OWN/healthz", "evil.example", 400),
+        ("http://evil.example/healthz", "evil.example", 403),
+    ],
+)
+def test_address_in_the_request_line_must_be_that_of_host(
+    target: str, host: str, status: int
+) -> None:
+    app = create_service("test", AgentSettings(), readiness=_ready)
+    with served(app, http=BoundedProtocol) as url:
+        own = urlsplit(url)
+        line = f"GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+        with socket.create_connection((own.hostname, own.port), timeout=10) as client:
+            client.sendall(line.replace("OWN", own.netloc).encode())
+            answer = b""
+            while part := client.recv(65536):
+                answer += part
+    assert answer.startswith(f"HTTP/1.1 {status} ".encode()), answer
