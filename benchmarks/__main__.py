@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks import control_plane, cost_model, fog, live, many_series, salience, sampling
+from benchmarks.console.run import run as console
 from benchmarks.ingestion.run import run as ingestion
 from benchmarks.insights.run import run as insights
 from benchmarks.recovery.run import run as recovery
@@ -20,6 +21,7 @@ _WITH_SUITE: dict[str, Callable[[Suite], Report]] = {
     "live": live.run,
     "salience": salience.run,
     "cost_model": cost_model.run,
+    "console": console,
 }
 _STANDALONE: dict[str, Callable[[], Report | Goals]] = {
     "ingestion": ingestion,
@@ -45,10 +47,10 @@ def main(names: list[str]) -> None:
     unknown = set(names) - set(_NAMES)
     if unknown:
         sys.exit(f"unknown benchmarks: {', '.join(sorted(unknown))}; use {', '.join(_NAMES)}")
-    console = Console()
+    terminal = Console()
     missed: list[str] = []
     for name, report in _reports(names or list(_NAMES)):
-        console.print(report.table())
+        terminal.print(report.table())
         _RESULTS.mkdir(exist_ok=True)
         (_RESULTS / f"{name}.md").write_text(report.markdown())
         missed += [figure.what for figure in report.figures if figure.missed]

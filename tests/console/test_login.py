@@ -114,6 +114,20 @@ def test_pages_are_shown_while_the_agent_does_not_answer(page: Page, enabler: En
         expect(page.locator(".page, .starting")).to_be_visible()
 
 
+def test_fast_typing_arrives_whole_and_in_order(page: Page, enabler: Enabler) -> None:
+    text = "worst = COMPUTE MAX(delay, 30 SECONDS) EVERY 1 SECOND -- typed faster than drawn"
+    log_in(page, enabler, enabler.operator)
+    page.get_by_role("link", name="Write", exact=True).click()
+    editor = page.get_by_role("textbox", name="Text of the insights")
+    editor.click()
+    for _ in range(3):
+        # One by one, as from a keyboard; the closing parenthesis is typed over the inserted one.
+        page.keyboard.type(text)
+        expect(editor).to_have_text(text)
+        page.keyboard.press("Control+A")
+        page.keyboard.press("Delete")
+
+
 AXE = (Path(__file__).parent / "vendor" / "axe.js").read_text()
 
 
@@ -133,4 +147,8 @@ def serious(page: Page) -> list[str]:
     """Return the serious findings of axe-core on a page."""
     page.evaluate(AXE)
     found = page.evaluate("axe.run(document)")["violations"]
-    return [each["id"] for each in found if each["impact"] in ("serious", "critical")]
+    return [
+        f"{each['id']}: {each['nodes'][0]['html'][:200]} {each['nodes'][0]['failureSummary']}"
+        for each in found
+        if each["impact"] in ("serious", "critical")
+    ]

@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, expect
 
 from mistbow.clock import system_clock
 from tests.support.chromium import playwright_chromium
@@ -21,13 +21,23 @@ from tests.support.conditions import eventually
 from tests.support.services import Service, service
 from tests.support.suite import Suite
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.soak]
+pytestmark = pytest.mark.timeout(300)
 
 AXE = (Path(__file__).parents[1] / "console" / "vendor" / "axe.js").read_text()
 SCREENSHOTS = os.environ.get("MISTBOW_SCREENSHOTS")
 """The folder for the screenshots of the documentation; None: none are taken."""
 HOSTILE = '<img src=x onerror="window.hacked=1">\u202egnp.exe' + "\u05d0" * 20 + "x" * 440
 WAIT_MS = 60_000.0
+MAX_FIRST_MS = 10_000
+MAX_DELAY_MS = 3000
+"""The maximum median of the time (ms) from when a result is due to its arrival.
+
+On an idle machine it is below 500 ms; beside other tests, Spark has less than a core.
+"""
+
+SECOND = "0-second"
+"""The name of the second worker, which is the first one in the order of names."""
+
 WRITTEN = "worst = COMPUTE MAXX(delay, 30 SECONDS) BY region EVERY 1 SECOND"
 
 
@@ -53,34 +63,37 @@ class Console:
 
 @pytest.fixture(scope="module")
 def city(suite: Suite) -> Iterator[None]:
-    """Buses that send points, and a metric and a label with hostile names."""
-    for label in ("calm", HOSTILE):
-        point = {
-            "metricID": HOSTILE, "entityID": HOSTILE, "desc": HOSTILE, "units": HOSTILE[:40],
-            "labels": {"region": label}, "val": 1, "timestamp": system_clock(),
-        }  # fmt: skip
-        answer = httpx.post(f"{suite.url('agent')}/put", json={"monitoring": [point]})
-        answer.raise_for_status()
+    """Buses that send points."""
     argv = [sys.executable, "-m", "command_line.app", "city", suite.url("agent")]
     argv += ["--seconds", "900", "--rate", "100", "--vehicles", "30"]
     with subprocess.Popen(argv, stdout=subprocess.DEVNULL) as process:
+        eventually(lambda: suite.enabler.metrics(metric="delay").metrics, what="the buses send")
         yield
         process.kill()
 
 
 @pytest.fixture(scope="module")
 def second_worker(suite: Suite, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A second worker of the site, which starts beside the first tests."""
     home = tmp_path_factory.mktemp("second")
     with service(
-        "analytics_worker", "worker_port", home=home, node="second", agent_url=suite.url("agent")
-    ) as worker:
+        "analytics_worker", "worker_port", home=home, node=SECOND, agent_url=suite.url("agent"),
+        ready=False,
+    ) as worker:  # fmt: skip
         yield worker
 
 
 @pytest.fixture(scope="module")
 def browser(processes: None) -> Iterator[Browser]:
+    expect.set_options(timeout=WAIT_MS)
     with playwright_chromium() as browser:
         yield browser
+
+
+def policy_violations(message: ConsoleMessage, page: Page) -> Iterator[str]:
+    """Yield what violated the policy of the page, and where."""
+    if "Content Security Policy" in message.text:
+        yield f"{message.text} at {message.location} of {page.url}"
 
 
 @contextmanager
@@ -94,19 +107,16 @@ def opened(browser: Browser, suite: Suite, **options: Any) -> Iterator[Console]:
     page, complaints = console.page, console.complaints
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
-    page.on(
-        "console",
-        lambda message: (
-            complaints.append(message.text) if "Content Security Policy" in message.text else None
-        ),
-    )
+    page.on("console", lambda message: complaints.extend(policy_violations(message, page)))
     yield console
     context.close()
     assert complaints == []
 
 
 @pytest.fixture(scope="module")
-def console(browser: Browser, suite: Suite, city: None) -> Iterator[Console]:
+def console(
+    browser: Browser, suite: Suite, city: None, second_worker: Service
+) -> Iterator[Console]:
     with opened(browser, suite) as console:
         yield console
 
@@ -151,7 +161,9 @@ def test_insight_is_written_with_an_error_mended_previewed_and_deployed(console:
     expect(page.get_by_role("heading", name="worst")).to_be_visible()
     key = page.locator(".key-row").filter(has_text="region=west")
     expect(key).to_be_visible()
-    print(f"first point {(system_clock() - submitted) / 1000:.1f} s after submission")
+    first_ms = system_clock() - submitted
+    print(f"first point {first_ms / 1000:.1f} s after submission")
+    assert first_ms <= MAX_FIRST_MS
     expect(page.locator(".plot canvas")).to_be_visible()
 
 
@@ -162,7 +174,7 @@ LATENESSES = """
   const take = (result) => { if (result.revision === 0) late.push(Date.now() - result.ts - 1000); };
   source.addEventListener("result", (event) => take(JSON.parse(event.data)));
   source.addEventListener("results", (event) => JSON.parse(event.data).results.forEach(take));
-  setTimeout(() => { source.close(); resolve(late); }, 12000);
+  setTimeout(() => { source.close(); resolve(late); }, 6000);
 })
 """
 
@@ -179,6 +191,7 @@ def test_results_arrive_when_they_are_due(console: Console) -> None:
     ranked = sorted(late)
     median, worst = ranked[len(ranked) // 2], ranked[-1]
     print(f"{len(late)} results arrived after they were due: median {median} ms, worst {worst} ms")
+    assert median <= MAX_DELAY_MS
 
 
 def test_insight_is_amended_after_its_differences_are_shown(console: Console) -> None:
@@ -210,29 +223,26 @@ def test_values_of_keys_are_downloaded_as_files(console: Console) -> None:
 def test_fragment_moves_on_the_map_when_its_worker_is_killed(
     console: Console, suite: Suite, second_worker: Service
 ) -> None:
-    queries = ";".join(
-        f"moved_{n} = COMPUTE AVG(delay, 5 SECONDS) EVERY 1 SECOND WITH SALIENCE {20 + n}"
-        for n in range(3)
-    )
-    deployed = suite.enabler.submit(queries, name="moved").deployment_id
-
-    def groups_at(worker: str) -> set[str]:
-        placement = suite.enabler.show(deployed).placement
-        return {each.group for each in placement if each.node == worker}
-
-    eventually(lambda: groups_at("second"), timeout=90, what="a fragment is placed on the worker")
-    moved = min(groups_at("second"))
+    second_worker.wait()
+    eventually(lambda: len(suite.enabler.fog().nodes) == 2, what="both workers are announced")
+    site = suite.agent.fabric().site
+    # Of the workers of the site, at most one: the first in the order of names.
+    query = f'moved = COMPUTE AVG(delay) EVERY 1 SECOND WITH PLACEMENT_ON site="{site}" 1'
+    deployed = suite.enabler.submit(query, name="moved").deployment_id
+    [group] = {each.group for each in suite.enabler.show(deployed).insights}
     console.show("fog")
     page = console.page
-    row = page.locator(f'[data-fragment="{moved}"]')
-    expect(row).to_contain_text("second")
-    dot = page.locator('[data-worker="second"]')
+    row = page.locator(f'[data-fragment="{group}"]')
+    expect(row).to_contain_text(SECOND)
+    dot = page.locator(f'[data-worker="{SECOND}"]')
     expect(dot).to_be_visible()
-    expect(dot).not_to_have_attribute("data-fragments", "0")
+    expect(dot).to_have_attribute("data-fragments", "1")
+    expect(row).to_contain_text("running")
     console.screenshot("fog")
     second_worker.kill()
-    expect(row).not_to_contain_text("second", timeout=90_000)
-    expect(page.locator('[data-worker="second"]:not([data-fragments="0"])')).to_have_count(0)
+    expect(row).not_to_contain_text(SECOND)
+    expect(page.locator(f'[data-worker="{SECOND}"]:not([data-fragments="0"])')).to_have_count(0)
+    expect(row).to_contain_text("running")
     suite.enabler.delete(deployed)
 
 
@@ -241,6 +251,8 @@ def test_sql_shows_rows_and_a_plot(console: Console) -> None:
     page, text = console.page, editor_of(console, "SQL query")
     text.click()
     page.keyboard.press("Control+A")
+    # Chromium itself would add a style to a text that replaces a styled one, which is forbidden.
+    page.keyboard.press("Delete")
     page.keyboard.insert_text(
         "SELECT ts // 1000 * 1000 AS ts, avg(value) AS mean FROM historical "
         "WHERE metric = 'delay' GROUP BY ALL ORDER BY ts"
@@ -256,38 +268,8 @@ def test_promql_shows_the_results_of_an_insight(console: Console) -> None:
     console.show("explore?view=promql")
     console.page.get_by_label("PromQL query").fill("insight:worst")
     console.page.get_by_role("button", name="Run", exact=True).click()
-    expect(console.page.get_by_role("cell", name=re.compile('region="west"'))).to_be_visible()
-
-
-def check_text_only(console: Console) -> None:
-    """Check that the hostile name is shown as text, and has made no element and run no script."""
-    page = console.page
-    expect(page.get_by_text('<img src=x onerror="window.hacked=1">').first).to_be_visible()
-    assert page.evaluate("window.hacked") is None
-    assert page.locator("img[src=x]").count() == 0
-    assert "\u202e" not in page.inner_text("body"), "the order of the text is not reversed"
-
-
-def test_hostile_names_are_only_text(console: Console, suite: Suite) -> None:
-    page = console.page
-    console.show("explore")
-    check_text_only(console)
-    page.locator("a.pick").filter(has_text="<img").click()
-    expect(page.get_by_role("heading", name=re.compile("<img"))).to_be_visible()
-    check_text_only(console)
-    console.show("write")
-    page.get_by_role("tab", name="Metrics").click()
-    check_text_only(console)
-    insight = f'hostile = COMPUTE COUNT("{HOSTILE.replace(chr(34), "")}") EVERY 1 SECOND'
-    by = "by_label = COMPUTE COUNT(latitude) BY region EVERY 1 SECOND"
-    deployed = suite.enabler.submit(f"{insight}; {by}", name=HOSTILE[:200]).deployment_id
-    console.show("insights")
-    check_text_only(console)
-    console.show(f"insights/{deployed}")
-    check_text_only(console)
-    console.show("start")
-    check_text_only(console)
-    suite.enabler.delete(deployed)
+    cells = console.page.get_by_role("cell", name=re.compile('region="west"'))
+    expect(cells.first).to_be_visible()
 
 
 PAGES = ("start", "insights", "insight", "write", "fog", "site", "explore", "sql", "promql")
@@ -306,28 +288,33 @@ def address(console: Console, suite: Suite, page: str) -> str:
     }.get(page, page)
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_pages_are_accessible(browser: Browser, suite: Suite, city: None, theme: Any) -> None:
+SHOTS = {("start", "light"), ("insight", "light"), ("insight", "dark"), ("explore", "light")}
+
+
+def serious_findings(page: Page) -> list[str]:
+    """Return the serious findings of axe-core on a page."""
+    return [
+        f"{each['id']}: {each['nodes'][0]['html'][:160]}"
+        for each in page.evaluate("axe.run(document)")["violations"]
+        if each["impact"] in ("serious", "critical")
+    ]
+
+
+def test_pages_are_accessible_in_light_and_dark(browser: Browser, suite: Suite, city: None) -> None:
     found: dict[str, list[str]] = {}
-    with opened(browser, suite, color_scheme=theme) as console:
+    with opened(browser, suite) as console:
         for name in PAGES:
             console.show(address(console, suite, name))
             # As a function of Playwright, which the policy of the page does not concern.
             console.page.evaluate(AXE)
-            report = console.page.evaluate("axe.run(document)")
-            serious = [
-                f"{each['id']}: {each['nodes'][0]['html'][:160]}"
-                for each in report["violations"]
-                if each["impact"] in ("serious", "critical")
-            ]
-            if serious:
-                found[name] = serious
-            if SCREENSHOTS is not None and (name, theme) in {
-                ("start", "light"), ("insight", "light"), ("insight", "dark"), ("explore", "light"),
-            }:  # fmt: skip
-                suffix = "" if theme == "light" else "-dark"
-                shown = {"start": "overview"}.get(name, name)
-                console.screenshot(f"{shown}{suffix}")
+            for theme in ("light", "dark"):
+                console.page.get_by_label("Theme").select_option(theme)
+                if serious := serious_findings(console.page):
+                    found[f"{name} {theme}"] = serious
+                if (name, theme) in SHOTS:
+                    suffix = "" if theme == "light" else "-dark"
+                    console.screenshot({"start": "overview"}.get(name, name) + suffix)
+            console.page.get_by_label("Theme").select_option("auto")
     assert found == {}, json.dumps(found, indent=2)
 
 
@@ -338,6 +325,45 @@ def test_pages_fit_a_phone(browser: Browser, suite: Suite, city: None) -> None:
             console.show(address(console, suite, name))
             wide = console.page.evaluate("document.documentElement.scrollWidth")
             assert wide <= 390, f"{name} is {wide} pixels wide"
+
+
+def check_text_only(console: Console) -> None:
+    """Check that the hostile name is shown as text, and has made no element and run no script."""
+    page = console.page
+    expect(page.get_by_text('<img src=x onerror="window.hacked=1">').first).to_be_visible()
+    assert page.evaluate("window.hacked") is None
+    assert page.locator("img[src=x]").count() == 0
+    assert "\u202e" not in page.inner_text("body"), "the order of the text is not reversed"
+
+
+def test_hostile_names_are_only_text(console: Console, suite: Suite) -> None:
+    page = console.page
+    for label in ("calm", HOSTILE):
+        point = {
+            "metricID": HOSTILE, "entityID": HOSTILE, "desc": HOSTILE, "units": HOSTILE[:40],
+            "labels": {"region": label}, "val": 1, "timestamp": system_clock(),
+        }  # fmt: skip
+        answer = httpx.post(f"{suite.url('agent')}/put", json={"monitoring": [point]})
+        answer.raise_for_status()
+    eventually(lambda: suite.enabler.metrics(metric=HOSTILE).metrics, what="the metric is known")
+    console.show("explore")
+    check_text_only(console)
+    page.locator("a.pick").filter(has_text="<img").click()
+    expect(page.get_by_role("heading", name=re.compile("<img"))).to_be_visible()
+    check_text_only(console)
+    console.show("write")
+    page.get_by_role("tab", name="Metrics").click()
+    check_text_only(console)
+    insight = f'hostile = COMPUTE COUNT("{HOSTILE.replace(chr(34), "")}") EVERY 1 SECOND'
+    by = "by_label = COMPUTE COUNT(latitude) BY region EVERY 1 SECOND"
+    deployed = suite.enabler.submit(f"{insight}; {by}", name=HOSTILE[:200]).deployment_id
+    console.show("insights")
+    check_text_only(console)
+    console.show(f"insights/{deployed}")
+    check_text_only(console)
+    console.show("start")
+    check_text_only(console)
+    suite.enabler.delete(deployed)
 
 
 def test_keyboard_reaches_pages_and_sites(console: Console) -> None:

@@ -73,18 +73,20 @@ def service(
     *,
     port: int | None = None,
     prefix: Sequence[str] = (),
+    ready: bool = True,
     **settings: object,
 ) -> Iterator[Service]:
     """Run a service within the ``with``; yield the service.
 
     ``port``: None: a free port. ``prefix``: a command that runs the service as its argument.
+    ``ready``: whether to wait until the service is ready, or only until it answers.
     """
     port = port or free_ports(1)[0]
     own = {port_setting.replace("_port", "_url"): f"http://127.0.0.1:{port}"}
     given = {port_setting: port, **own, "log_level": "warning", **settings}
     running = Service(module, port, given, prefix)
     try:
-        running.start()
+        running.start(ready=ready)
         yield running
     finally:
         running.stop()

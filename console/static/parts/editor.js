@@ -71,12 +71,15 @@ export function marksOf(doc, problems) {
  * @param {{value: string, onChange: (text: string) => void, language: object, label: string,
  *   complete?: (context: object) => Promise<object|null>, problems?: object[], empty?: string,
  *   onRun?: () => void, minHeight?: string, handle?: {current: object}}} props
- *   `value` replaces the text when it differs from what was typed. `handle` gets {insert, focus}.
+ *   `value` replaces the text if it is not one that was typed. `handle` gets {insert, focus}.
  */
 export function TextEditor({value, onChange, language, label, complete, problems, empty = "", onRun, minHeight = "180px", handle}) {
   const host = useRef(null);
   const view = useRef(null);
   const latest = useRef({});
+  /** The texts that were typed and reported, and of which `value` may be a late echo. */
+  const typed = useRef(new Set());
+  const isReplaced = useRef(false);
   latest.current = {onChange, complete, onRun};
 
   useEffect(() => {
@@ -93,7 +96,10 @@ export function TextEditor({value, onChange, language, label, complete, problems
         EditorView.contentAttributes.of({"aria-label": label, spellcheck: "false", autocapitalize: "off"}),
         EditorView.theme({"& .cm-scroller": {minHeight, maxHeight: "60vh"}}),
         EditorView.updateListener.of((update) => {
-          if (update.docChanged) latest.current.onChange(update.state.doc.toString());
+          if (!update.docChanged || isReplaced.current) return;
+          const text = update.state.doc.toString();
+          typed.current.add(text);
+          latest.current.onChange(text);
         }),
       ],
     });
@@ -117,7 +123,13 @@ export function TextEditor({value, onChange, language, label, complete, problems
 
   useEffect(() => {
     const {doc} = view.current.state;
-    if (value !== doc.toString()) view.current.dispatch({changes: {from: 0, to: doc.length, insert: value}});
+    if (value === doc.toString()) typed.current.clear();
+    else if (!typed.current.has(value)) {
+      // Not reported as typed: else two texts could replace each other forever.
+      isReplaced.current = true;
+      view.current.dispatch({changes: {from: 0, to: doc.length, insert: value}});
+      isReplaced.current = false;
+    }
   }, [value]);
 
   useEffect(() => {
