@@ -17,4 +17,7 @@ class Session(BaseModel):
         description="The end of the session, in ms since the epoch; null: there is no session."
     )
     domain: str = Field(description="The domain of this enabler.")
+    grafana_url: str | None = Field(
+        None, description="The address of Grafana for links of pages; null: none is set."
+    )
     version: str = Field(description="The version of this enabler.")

@@ -230,7 +230,7 @@ def create_app(
         # Outside the authentication, to which it passes the token of a session.
         app.add_middleware(SessionLogin, sessions=sessions)
     app.include_router(
-        sessions_router(sessions, domain, token_required=settings.secret is not None)
+        sessions_router(sessions, settings, token_required=settings.secret is not None)
     )
     app.add_exception_handler(Proxied, _proxied)
     by_standby = [Depends(proxied_by_standby(role, proxy))]

@@ -53,6 +53,11 @@ class EnablerSettings(ServiceSettings):
         description="Time that results wait for a silent site, milliseconds.",
     )
 
+    grafana_url: ServiceUrl | None = Field(
+        default=None,
+        description="Address of Grafana, to which the console links.",
+    )
+
     @field_validator("domain_sites")
     @classmethod
     def _check_sites(cls, names: str) -> str:

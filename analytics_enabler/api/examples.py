@@ -9,7 +9,13 @@ _TIME = 1795262400000
 _TEXT = "cpu_now = COMPUTE AVG(cpu.util, 10 SECONDS) EVERY 5 SECONDS\n"
 _SESSION = {
     **{"token_required": True, "name": "viewer", "scopes": ["read"], "entity_prefix": ""},
-    **{"signatures": [], "expires_at": _TIME, "domain": "all", "version": "0.1.0"},
+    **{
+        "signatures": [],
+        "expires_at": _TIME,
+        "domain": "all",
+        "grafana_url": None,
+        "version": "0.1.0",
+    },
 }
 _METRIC = {
     **{"metric": "cpu.util", "name": "CPU", "units": "%", "desc": None, "group": "cpu"},

@@ -3,6 +3,7 @@
 from fastapi import APIRouter, Request, Response
 
 from analytics.session_models import Session
+from analytics_enabler.settings import EnablerSettings
 from analytics_enabler.web.sessions import SESSION, SESSION_S, BrowserSessions, cookie_name
 from mistbow import __version__
 from mistbow.auth.callers import current_caller
@@ -12,7 +13,9 @@ from mistbow.errors import InvalidRequestError
 _SCHEMES = ("bearer", "token")
 
 
-def sessions_router(sessions: BrowserSessions, domain: str, *, token_required: bool) -> APIRouter:
+def sessions_router(
+    sessions: BrowserSessions, settings: EnablerSettings, *, token_required: bool
+) -> APIRouter:
     """Return the route ``/api/session``; ``token_required``: whether the service has a token."""
     router = APIRouter(prefix="/api/session", tags=["sessions"])
 
@@ -25,7 +28,8 @@ def sessions_router(sessions: BrowserSessions, domain: str, *, token_required: b
             entity_prefix=caller.entity_prefix,
             signatures=None if caller.signatures is None else sorted(caller.signatures),
             expires_at=expires_at,
-            domain=domain,
+            domain=settings.domain,
+            grafana_url=settings.grafana_url,
             version=__version__,
         )
 

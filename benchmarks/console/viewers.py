@@ -2,7 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 import httpx
 import psutil
@@ -10,6 +12,8 @@ from playwright.sync_api import Browser, expect
 
 from benchmarks.report import Figure
 from tests.support.suite import Suite
+
+T = TypeVar("T")
 
 CLIENTS = 49
 MAX_CORES = 0.3
@@ -29,16 +33,22 @@ def measure(suite: Suite, browser: Browser, deployment_id: str, insight: str) ->
     page = browser.new_page()
     page.goto(f"{url}/#/insights/{deployment_id}/{insight}")
     expect(page.locator(".key-row").first).to_be_visible(timeout=60_000)
-    cores, before, after = asyncio.run(_watched(url, process, deployment_id, insight))
+    cores, before, after = _run(_watched(url, process, deployment_id, insight))
     page.close()
     yield Figure("enabler with 1 Chromium and 49 clients", "cores", [cores], at_most=MAX_CORES)
     yield Figure("growth in that time", "MB", [after - before], at_most=MAX_GROWTH_MB)
-    asyncio.run(_visit(url, deployment_id, insight, VISITS // 10))
+    _run(_visit(url, deployment_id, insight, VISITS // 10))
     before, files = _memory(process), process.num_fds()
-    asyncio.run(_visit(url, deployment_id, insight, VISITS))
+    _run(_visit(url, deployment_id, insight, VISITS))
     time.sleep(_WARM_S)
     yield Figure("growth by 1,000 visits", "MB", [_memory(process) - before], at_most=MAX_GROWTH_MB)
     yield Figure("open files more after 1,000 visits", "files", [process.num_fds() - files])
+
+
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine in a thread, since the thread of Playwright has an event loop already."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, work).result()
 
 
 def _cores(process: psutil.Process, seconds: float) -> float:

@@ -118,6 +118,17 @@ def test_words_of_a_command_are_quoted_for_the_shell(page: Page) -> None:
     assert word == "'it'\\''s $HOME'"
 
 
+def test_query_is_opened_in_the_configured_grafana(page: Page) -> None:
+    source = """
+        const url = new URL(m.grafanaLink(a[0], a[1]));
+        const {queries} = JSON.parse(url.searchParams.get("panes")).mistbow;
+        return [url.origin + url.pathname, queries[0].expr];
+    """
+    query = "insight:a & <b>"
+    opened = call(page, "pages/ways.js", source, "http://grafana:3000/sub/", query)
+    assert opened == ["http://grafana:3000/sub/explore", query]
+
+
 def test_addresses_of_pages_are_read_back(page: Page) -> None:
     parts = ["d-1", "<img src=x>/#?&", "100 %"]
     read = call(page, "app/route.js", "return m.parse(m.link('insights', ...a[0])).parts", parts)

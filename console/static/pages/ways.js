@@ -12,6 +12,16 @@ export const shellWord = (text) => `'${text.replaceAll("'", `'\\''`)}'`;
 export const promqlOf = (name) =>
   /^[A-Za-z_][A-Za-z0-9_]*$/.test(name) ? `insight:${name}` : `{__name__="insight:${name.replace(/[\\"]/g, "\\$&")}"}`;
 
+/** Return the address of a query in the Explore view of Grafana, at a configured address. */
+export function grafanaLink(grafana, query) {
+  const source = {type: "prometheus"};
+  const pane = {queries: [{refId: "A", expr: query, datasource: source}], range: {from: "now-1h", to: "now"}};
+  const url = new URL(grafana);
+  url.pathname = `${url.pathname.replace(/\/$/, "")}/explore`;
+  url.search = new URLSearchParams({schemaVersion: 1, panes: JSON.stringify({mistbow: pane})});
+  return url.href;
+}
+
 export function Ways({id, insight}) {
   const [hours, setHours] = useState("1");
   const range = {from: Date.now() - Number(hours) * 3_600_000};
@@ -22,6 +32,7 @@ export function Ways({id, insight}) {
   const followed = address(path`api/insights/${id}/results/follow`, {insight: insight.name});
   const commands = `curl ${login}${shellWord(read.href)}\ncurl -N ${login}${shellWord(followed.href)}`;
   const promql = promqlOf(insight.name);
+  const grafana = session.value?.grafana_url;
   return html`
     <${Card} title="Take it elsewhere">
       <div class="stack">
@@ -38,7 +49,8 @@ export function Ways({id, insight}) {
         </div>
         <div class="stack tight">
           <div class="row apart"><h3>In Grafana</h3><${CopyButton} text=${promql} /></div>
-          <p class="small dim">Add a data source of the type Prometheus with the address of a storage agent, and this query:</p>
+          ${grafana && html`<p><a class="button small" href=${grafanaLink(grafana, promql)} target="_blank" rel="noopener noreferrer">Open in Grafana</a></p>`}
+          <p class="small dim">The data source has the type Prometheus and the address of a storage agent; the query is:</p>
           <pre class="code" tabindex="0">${promql}</pre>
         </div>
       </div>
