@@ -9,12 +9,12 @@ import {Empty, ErrorNotice, Name} from "../parts/ui.js";
 
 const TABS = {examples: "Examples", metrics: "Metrics", language: "Language", plan: "Plan"};
 
-export function Assistant({text, isRight, editor, onText}) {
+export function Assistant({metric: initial, text, isRight, editor, onText}) {
   const [tab, setTab] = useState("examples");
   const [search, setSearch] = useState("");
   const settled = useSettled(search, 250);
   const metrics = useRequest((signal) => get("api/metrics", {search: settled, limit: 100}, signal), 0, [settled]);
-  const [metric, setMetric] = useState(null);
+  const [metric, setMetric] = useState(initial);
   const found = (metrics.data?.metrics ?? []).filter((each) => isWritable(each.metric));
   const current = found.find((each) => each.metric === metric) ?? found[0];
   const attributes = useAttributes(current?.metric);

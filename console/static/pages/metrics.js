@@ -72,7 +72,7 @@ function Metric({metric, about, site}) {
   const pages = usePages((cursor, signal) => get(path`api/metrics/${metric}/series`, {site, limit: PAGE, cursor}, signal), "series", [metric, site]);
   return html`
     <div class="stack">
-      <${Card} title=${html`<${Name} text=${metric} />`} label="Metric" tools=${html`<a class="button small" href=${link("write")}>Write an insight</a>`}>
+      <${Card} title=${html`<${Name} text=${metric} />`} label="Metric" tools=${html`<a class="button small" href=${`${link("write")}?metric=${encodeURIComponent(metric)}`}>Write an insight</a>`}>
         <div class="stack">
           ${about && html`<dl class="facts">
             ${about.name && about.name !== metric && html`<dt>Name</dt><dd><${Name} text=${about.name} /></dd>`}

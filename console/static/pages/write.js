@@ -16,10 +16,10 @@ const CHECK_MS = 300;
 
 export function WritePage({route}) {
   const [id] = route.parts;
-  return html`<${Writer} key=${id ?? "new"} id=${id} />`;
+  return html`<${Writer} key=${id ?? "new"} id=${id} metric=${route.query.get("metric")} />`;
 }
 
-function Writer({id}) {
+function Writer({id, metric}) {
   const [deployment, setDeployment] = useState(null);
   const [error, setError] = useState(null);
   const [draft, setDraft] = useStored("draft", "");
@@ -62,7 +62,7 @@ function Writer({id}) {
           <//>
           <${Preview} text=${text} isRight=${isRight} />
         </div>
-        <${Assistant} text=${text} isRight=${isRight} editor=${editor} onText=${change} />
+        <${Assistant} metric=${metric} text=${text} isRight=${isRight} editor=${editor} onText=${change} />
       </div>
     </div>`;
 }
