@@ -279,7 +279,10 @@ def test_fence_that_a_start_raises_rests_the_fragment(scene: RunnerScene) -> Non
     assert scene.runner.status().queries == 0
 
 
-def test_fence_that_a_stop_raises_rests_the_fragment(scene: RunnerScene) -> None:
+def test_fence_that_a_stop_raises_rests_the_fragment(
+    scene: RunnerScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "_TRIAL_S", 0.5)
     first = run_first_query(scene)
     scene.runner.accept(SECOND)
     scene.reaches(RunnerState.HANDING_OVER)
@@ -289,7 +292,10 @@ def test_fence_that_a_stop_raises_rests_the_fragment(scene: RunnerScene) -> None
     scene.stops(scene.library.queries[1])
 
 
-def test_query_whose_stop_raises_is_stopped_again_until_it_ends(scene: RunnerScene) -> None:
+def test_query_whose_stop_raises_is_stopped_again_until_it_ends(
+    scene: RunnerScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "_TRIAL_S", 0.5)
     first = run_first_query(scene)
     first.stop_error = RuntimeError("the engine does not answer")
     scene.runner.accept(SECOND)

@@ -42,7 +42,10 @@ QUERIES = """
     m = COMPUTE trimmed_mean[0.25](x) + gap(x, y) EVERY 4 s;
     n = COMPUTE trimmed_mean(AVG(x) BY entityID) EVERY 4 s;
     o = COMPUTE trimmed_mean(x, 2 s);
-    p = COMPUTE MEDIAN(AVG(x), 8 s) EVERY 4 s
+    p = COMPUTE MEDIAN(AVG(x), 8 s) EVERY 4 s;
+    q = COMPUTE GEOHASH[4](x) EVERY 4 s;
+    r = COMPUTE AVG(x) BY ip, movie WHEN ipToCountry(ip) IN legalCountries(movie) AND > 0 OR > 99
+        EVERY 4 s
 """
 ROWS = [
     Row(
@@ -50,7 +53,7 @@ ROWS = [
         entity="ab"[number % 2],
         ts=1 + 250 * number,
         value=float(10 + number % 7 + phase * math.sin(number)),
-        attributes={"rack": "r1"},
+        attributes={"rack": "r1", "x": "35.1,33.4", "ip": "10.1.0.1", "movie": "Zorba"},
     )
     for phase, metric in enumerate("xy")
     for number in range(48)
@@ -94,7 +97,7 @@ def test_supported_operators_run_and_equal_composition(spark: SparkSession, plan
         lower(frame, Computation(plan=unknown, after=after, report_failure=reporter)).toArrow()
     )
     expected = values_of(compose(windows_of(points(ROWS), plan), plan, StateTable()))
-    assert {uid for uid, _, _ in expected} == set("abcdefghijklmnop")
+    assert {uid for uid, _, _ in expected} == set("abcdefghijklmnopqr")
     (lacking,) = found.keys() - expected.keys()
     assert lacking[0] == "unknown"
     assert found.pop(lacking) == (None, None)
