@@ -3,6 +3,7 @@
 import os
 import select
 import subprocess
+import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -49,6 +50,8 @@ _MAX_DERIVED = 10_000
 
 _derived: LRUCache[tuple[object, ...], Answer] = LRUCache(_MAX_DERIVED)
 """(operator, version, attributes with their types) -> the answer."""
+
+_derived_lock = threading.Lock()
 
 _decoder = msgspec.msgpack.Decoder(Answer)
 
@@ -114,7 +117,8 @@ def derive(
     """
     # Of equal keys, 1.0 and True are different attributes.
     key = (name, version, *((type(each), each) for each in attributes))
-    known = _derived.get(key)
+    with _derived_lock:
+        known = _derived.get(key)
     if known is not None:
         return known
     operator = installed().version(name, version)
@@ -123,7 +127,8 @@ def derive(
     request = OperatorCall(operator.entry_point, {}, (), 0, attributes)
     (answer,) = _caller().answers(operator, [request], [0], limit_s)
     if answer.problem is None:
-        _derived[key] = answer
+        with _derived_lock:
+            _derived[key] = answer
     return answer
 
 
@@ -135,10 +140,12 @@ def _caller() -> "_Caller":
 class _Caller:
     """Calls operators in a sandbox process, which is restarted after an operator hangs or crashes.
 
-    After such a failure, the operator is not called for ``RETRY_S``.
+    After such a failure, the operator is not called for ``RETRY_S``. Threads call operators one
+    after the other, since the process answers requests in order.
     """
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
         self._loaded: set[InstalledOperator] = set()
         self._suspended: dict[InstalledOperator, tuple[float, str]] = {}
@@ -155,6 +162,16 @@ class _Caller:
 
         ``ticks``: the tick of each request.
         """
+        with self._lock:
+            return self._answers(operator, requests, ticks, limit_s)
+
+    def _answers(
+        self,
+        operator: InstalledOperator,
+        requests: Sequence[OperatorCall],
+        ticks: Sequence[int],
+        limit_s: float,
+    ) -> list[Answer]:
         if self._packages != packages():
             # The process may have loaded another version.
             self._packages = packages()

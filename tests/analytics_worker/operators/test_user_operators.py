@@ -1,5 +1,6 @@
 """Operators of other packages: found, described and called in a sandbox, even if they fail."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -115,6 +116,15 @@ def test_operator_over_attributes_derives_values_and_sorted_sets() -> None:
     assert failed.derived is None
     assert failed.problem is not None
     assert "which is no text, number or truth value" in failed.problem
+
+
+@pytest.mark.usefixtures("odd")
+def test_threads_that_derive_together_get_their_own_answers() -> None:
+    given = [(f"thread {number}", "x") for number in range(400)]
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda each: derive("DERIVING", "1.0", each), given))
+    assert [answer.problem for answer in answers] == [None] * len(given)
+    assert [answer.derived for answer in answers] == [(name, "x", 2.0) for name, _ in given]
 
 
 @pytest.mark.usefixtures("odd")
