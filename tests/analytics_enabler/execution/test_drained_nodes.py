@@ -72,6 +72,7 @@ def _drain_and_undrain(
 
     # A restarted worker is drained still, and receives fragments again when this ends.
     workers[FIRST].stop()
+    eventually(lambda: not is_drained(enabler, FIRST), what="the enabler has noticed the stop")
     workers[FIRST].start(agent_url)
     eventually(lambda: is_drained(enabler, FIRST), what="the restarted worker is drained")
     ended = CliRunner().invoke(app, ["node", "undrain", FIRST, "--url", enabler_url])
@@ -84,7 +85,7 @@ def _drain_and_undrain(
 
 
 def is_drained(enabler: EnablerClient, node: str) -> bool:
-    """Return whether a node is drained; False while the enabler does not reach its worker."""
+    """Return whether a node is drained; False while the enabler knows no worker of the node."""
     try:
         return enabler.node_drain(node).drained
     except NotFoundError:
