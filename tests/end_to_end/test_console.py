@@ -220,7 +220,6 @@ def test_values_of_keys_are_downloaded_as_files(console: Console) -> None:
     assert len(lines) > 1
 
 
-@pytest.mark.soak
 def test_fragment_moves_on_the_map_when_its_worker_is_killed(
     console: Console, suite: Suite, second_worker: Service
 ) -> None:
