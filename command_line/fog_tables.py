@@ -6,7 +6,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from analytics.fog_models import FogSnapshot
+from analytics.fog_models import FogNode, FogSnapshot
 from analytics.insight_models import ExplainedGroup, PlacementPlan
 
 
@@ -19,6 +19,11 @@ def fog_tables(fog: FogSnapshot) -> Iterator[Table]:
         yield _sources(fog)
 
 
+def node_state(node: FogNode) -> str:
+    """Return the state of a node in a word; empty: it is alive, and receives fragments."""
+    return "suspected" if node.suspected else "drained" if node.drained else ""
+
+
 def _workers(fog: FogSnapshot) -> Table:
     table = Table("site", "region", "worker", "free cores", "free memory", "state")
     for node in sorted(fog.nodes, key=lambda each: (each.site, each.name)):
@@ -28,7 +33,7 @@ def _workers(fog: FogSnapshot) -> Table:
             Text(node.name),
             f"{node.cores_free:.3g} of {node.cores:.3g}",
             f"{node.memory_free_mb:.0f} of {node.memory_mb:.0f} MB",
-            "suspected" if node.suspected else "drained" if node.drained else "",
+            node_state(node),
         )
     for site in sorted({*fog.sites} - {node.site for node in fog.nodes}):
         table.add_row(Text(site), "", "-", "", "", "no worker")

@@ -12,10 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from analytics.client.enabler import EnablerClient
-from analytics.fog_models import FogNode, FogSnapshot
+from analytics.fog_models import FogSnapshot
 from analytics.health_models import Health
 from analytics.insight_models import DeploymentStatus, InsightStatus
 from command_line.enabler import URL, AsJson, Token, Url, enabler_client, out, print_json, visible
+from command_line.fog_tables import node_state
 from mistbow.clock import system_clock
 from mistbow.errors import MistbowError
 
@@ -118,15 +119,9 @@ def _sites(glance: Glance) -> Table:
                 "" if node is None else f"{node.cores_free:.3g} of {node.cores:.3g}",
                 "" if node is None else f"{node.memory_free_mb:.0f} of {node.memory_mb:.0f} MB",
                 str(fragments.get(name, 0)),
-                state or _node_state(node),
+                state or ("" if node is None else node_state(node)),
             )
     return table
-
-
-def _node_state(node: FogNode | None) -> str:
-    if node is None:
-        return ""
-    return "suspected" if node.suspected else "drained" if node.drained else ""
 
 
 def _insights(glance: Glance) -> RenderableType:

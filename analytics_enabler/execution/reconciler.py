@@ -156,7 +156,7 @@ class Reconciler:
         return PlacementPreview(outcome, {job.id: job for job in jobs}, fog, current)
 
     def node(self, node: str) -> WorkerReconciler:
-        """Return the reconciler of a node's worker; raises ``NotFoundError`` if there is none."""
+        """Return the reconciler of a node; raises ``NotFoundError`` for an unknown node."""
         worker = self._workers.get(node)
         if worker is None:
             raise NotFoundError(f"there is no node {node!r}", hint="GET /api/fog lists the nodes.")

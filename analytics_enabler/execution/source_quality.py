@@ -92,7 +92,7 @@ def figures_of(rows: pa.Table, after: int) -> dict[str, float]:
     figures = {}
     for dimension in DIMENSIONS:
         known = [row for row in newest.values() if row[dimension] is not None]
-        # A metric of which no point arrives counts as one point.
+        # A metric without points counts as one point.
         weight = sum(max(row["points"], 1) for row in known)
         if weight:
             total = sum(row[dimension] * max(row["points"], 1) for row in known)

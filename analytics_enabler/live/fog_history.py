@@ -169,7 +169,7 @@ def changed_rows(
 ) -> dict[str, str]:
     """Return key -> JSON of the new, changed and removed entries.
 
-    ``with_figures``: whether an entry of which only figures have changed counts as changed.
+    ``with_figures``: whether an entry counts as changed if only its figures have changed.
     """
     rows = dict.fromkeys(former.keys() - present.keys(), _REMOVED)
     for key, entry in present.items():

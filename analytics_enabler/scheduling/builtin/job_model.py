@@ -93,7 +93,7 @@ class JobModel:
         return nodes[self.table.fits(task, nodes, self.current[position])]
 
     def fixed_candidates(self, nodes: Numbers) -> list[Indices]:
-        """Return the candidates of tasks, of which the tasks in ``nodes`` do not move."""
+        """Return the candidates of tasks; the tasks in ``nodes`` do not move."""
         return [
             candidates if node == NOWHERE else candidates[candidates == node]
             for candidates, node in zip(self.candidates, nodes, strict=True)
