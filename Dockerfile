@@ -20,7 +20,7 @@ RUN python3 -m venv /opt/mistbow/venv \
     && /opt/mistbow/venv/bin/pip install --disable-pip-version-check --no-cache-dir --no-index \
       --find-links /build/wheels --require-hashes -r /build/requirements.txt
 COPY .mistbow/image/jars /opt/mistbow/jars
-COPY .mistbow/image/health.py /opt/mistbow/
+COPY .mistbow/image/entrypoint.py .mistbow/image/health.py /opt/mistbow/
 COPY .mistbow/image/app /build/app
 RUN /opt/mistbow/venv/bin/pip install --disable-pip-version-check --no-cache-dir --no-index \
       --no-deps /build/app/*.whl \
@@ -38,4 +38,4 @@ ENV PATH=/opt/mistbow/venv/bin:$PATH \
     MISTBOW_HOST=0.0.0.0
 USER mistbow
 WORKDIR /var/lib/mistbow
-ENTRYPOINT ["mistbow"]
+ENTRYPOINT ["python3", "-IS", "/opt/mistbow/entrypoint.py"]

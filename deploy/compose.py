@@ -24,13 +24,6 @@ from suite.results_table import result_line
 
 PROJECT = os.environ.get("COMPOSE_PROJECT_NAME", "mistbow")
 PORT = int(os.environ.get("MISTBOW_ENABLER_PORT", "8000"))
-AGENT_PORTS = {
-    "cloud": int(os.environ.get("MISTBOW_CLOUD_PORT", "8310")),
-    "edge-north": int(os.environ.get("MISTBOW_EDGE_NORTH_PORT", "8311")),
-    "edge-south": int(os.environ.get("MISTBOW_EDGE_SOUTH_PORT", "8312")),
-}
-"""Site -> the published port of its agent."""
-
 TOKEN = image.ROOT / ".mistbow" / "compose" / "token"
 INSIGHTS = image.ROOT / "examples" / "city.insights"
 
@@ -39,6 +32,7 @@ _RESULTS_S = 120.0
 _PAUSE_S = 0.5
 _LAST_LINES = 20
 _LABEL = "com.docker.compose"
+_AGENT_PORT = 8300
 
 Report = Callable[[str], None]
 
@@ -75,7 +69,8 @@ def up(base: str, console: Console) -> None:
     _compose(tool, "up", "--detach")
     _wait_until_healthy(engine, report)
     deployment = _show_first_results(report)
-    console.print(_where_to_look(deployment), markup=False, highlight=False, soft_wrap=True)
+    hints = _where_to_look(deployment, _agents(engine))
+    console.print(hints, markup=False, highlight=False, soft_wrap=True)
 
 
 def down(*, images: bool, console: Console) -> None:
@@ -168,9 +163,26 @@ def _wait_until_healthy(engine: Any, report: Report) -> None:
 
 
 def _containers(engine: Any) -> Mapping[str, Any]:
+    """Return the containers of the fog: service and number of the replica -> container."""
     ours = {"label": f"{_LABEL}.project={PROJECT}"}
     found = engine.containers.list(all=True, filters=ours, ignore_removed=True)
-    return {each.labels[f"{_LABEL}.service"]: each for each in found}
+    return {
+        f"{each.labels[f'{_LABEL}.service']}-{each.labels[f'{_LABEL}.container-number']}": each
+        for each in found
+    }
+
+
+def _agents(engine: Any) -> dict[str, str]:
+    """Return the published addresses of agents: service and number of the replica -> URL."""
+    published = {
+        name: container.ports.get(f"{_AGENT_PORT}/tcp")
+        for name, container in sorted(_containers(engine).items())
+    }
+    return {
+        name: f"http://{at[0]['HostIp']}:{at[0]['HostPort']}"
+        for name, at in published.items()
+        if at
+    }
 
 
 def _state(container: Any) -> ContainerState:
@@ -225,16 +237,15 @@ def _show_first_results(report: Report) -> str:
     )
 
 
-def _where_to_look(deployment: str) -> str:
+def _where_to_look(deployment: str, agents: Mapping[str, str]) -> str:
     token = TOKEN.relative_to(image.ROOT)
     url = f"http://127.0.0.1:{PORT}"
-    agents = {site: f"http://127.0.0.1:{port}" for site, port in AGENT_PORTS.items()}
-    curls = Curls(agents["edge-north"], url, str(token))
+    curls = Curls(agents["edge-1"], url, str(token))
     return f"""
 Send a point to the edge in the north, and follow the insight that reads it:
   {curls.post("delay", 4000)}
   {curls.follow(deployment, "worst_delay")}
-The agents serve at {", ".join(f"{at} ({site})" for site, at in agents.items())}.
+The agents serve at {", ".join(f"{at} ({name})" for name, at in agents.items())}.
 The enabler serves at {url} (API: {url}/docs) with the token in {token}:
   export MISTBOW_TOKEN_FILE={token} MISTBOW_ENABLER_URL={url}
   .venv/bin/mistbow insights list

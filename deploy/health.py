@@ -1,4 +1,4 @@
-"""The health check of containers: ``health.py PORT`` reads ``/readyz`` of the service.
+"""The health check of containers: ``health.py PORT…`` reads ``/readyz`` of each service.
 
 The script imports only the standard library, since it runs every few seconds in each container.
 """
@@ -42,4 +42,5 @@ def _headers() -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    for each in sys.argv[1:]:
+        main(int(each))

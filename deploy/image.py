@@ -148,7 +148,8 @@ def _gather_rest(console: Console) -> None:
     for name in required_jars():
         # Only its owner can read a jar in a home; in the image, all users can.
         shutil.copyfile(jars / name, _PARTS / "jars" / name).chmod(0o644)
-    shutil.copy2(ROOT / "deploy" / "health.py", _PARTS)
+    for script in ("entrypoint.py", "health.py"):
+        shutil.copy2(ROOT / "deploy" / script, _PARTS)
 
 
 def _pip(*arguments: str) -> None:

@@ -1,5 +1,7 @@
 """The services of a compose file that run in the nodes of an emulated fog."""
 
+import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,13 +13,22 @@ from mistbow.errors import InvalidRequestError
 
 _SUPPORTED = {"image", "command", "entrypoint", "environment", "shm_size"}
 
+# Emulated nodes get networks and limits from the model instead. They are not reachable from other
+# machines, store data in their containers, have no privileges, and run until an action ends them.
+_REPLACED = {
+    *("cap_drop", "cpus", "deploy", "healthcheck", "init", "logging", "mem_limit", "networks"),
+    *("ports", "read_only", "restart", "security_opt", "stop_grace_period", "tmpfs", "volumes"),
+}
+
+_VARIABLE = re.compile(r"\$(?:\$|\{(?P<name>\w+)(?::?-(?P<default>[^}]*))?\})")
+
 
 @dataclass(frozen=True, slots=True)
 class ComposeService:
     """The service of a compose file that a node runs.
 
     ``secrets``: name of the secret -> file on this machine. ``unsupported``: the keys in the
-    compose file that have no effect.
+    compose file that a backend must refuse. Other keys apply only outside of an emulated fog.
     """
 
     image: str
@@ -30,12 +41,12 @@ class ComposeService:
 
 
 def load_services(path: Path) -> dict[str, ComposeService]:
-    """Return the services of a compose file: name -> service.
+    """Return the services of a compose file, with variables replaced: name -> service.
 
     Raises ``InvalidRequestError`` for a service without an image, and for a secret without a file.
     Paths of secrets are relative to the compose file.
     """
-    compose: dict[str, Any] = yaml.safe_load(path.read_text()) or {}
+    compose: dict[str, Any] = _interpolated(yaml.safe_load(path.read_text()) or {})
     services: dict[str, Any] = compose.get("services") or {}
     for name, service in services.items():
         if not isinstance(service, dict) or not isinstance(service.get("image"), str):
@@ -50,10 +61,30 @@ def load_services(path: Path) -> dict[str, ComposeService]:
                 each: _secret(path, each, compose.get("secrets") or {})
                 for each in service.get("secrets", ())
             },
-            unsupported=tuple(sorted(service.keys() - _SUPPORTED - {"secrets"})),
+            unsupported=tuple(sorted(service.keys() - _SUPPORTED - _REPLACED - {"secrets"})),
         )
         for name, service in services.items()
     }
+
+
+def _interpolated(value: Any) -> Any:
+    """Return a part of a compose file, in which environment variables replace ``${NAME}``.
+
+    As in compose, ``${NAME:-DEFAULT}`` has a default, and ``$$`` is a dollar sign.
+    """
+    if isinstance(value, dict):
+        return {key: _interpolated(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_interpolated(part) for part in value]
+    if isinstance(value, str):
+        return _VARIABLE.sub(_value_of, value)
+    return value
+
+
+def _value_of(variable: re.Match[str]) -> str:
+    if variable["name"] is None:
+        return "$"
+    return os.environ.get(variable["name"]) or variable["default"] or ""
 
 
 def _secret(path: Path, name: Any, declared: Mapping[str, Any]) -> Path:

@@ -63,25 +63,37 @@ def children(settings: RunSettings) -> list[Child]:
 
 
 def storage(settings: StorageSettings) -> list[Child]:
-    """Return the processes of a site's storage: Ignite and the storage agent.
+    """Return the processes of a node with a site's storage: Ignite, the agent, further services.
 
-    The agent also reads settings that are not in ``settings``, from environment variables.
+    The services also read settings that are not in ``settings``, from environment variables.
     """
+    everywhere = settings.host in ("0.0.0.0", "::")  # noqa: S104 - compared, not listened on
+    host = LOOPBACK if everywhere else settings.host
+    at = {
+        name: f"{settings.scheme}://{host}:{settings.ports[f'{name}_port']}"
+        for name in settings.service_names
+    }
     env = {
         "MISTBOW_HOME": str(settings.home.absolute()),
         "MISTBOW_HOST": settings.host,
-        "MISTBOW_AGENT_PORT": str(settings.agent_port),
         "MISTBOW_IGNITE_HOST": _hosts(settings),
-        "MISTBOW_IGNITE_PORT": str(settings.ignite_port),
         "MISTBOW_DURABILITY": settings.durability,
+        **{f"MISTBOW_{name.upper()}": str(port) for name, port in settings.ports.items()},
         **_of_ignite(settings),
         **_shown(settings),
     }
-    everywhere = settings.host in ("0.0.0.0", "::")  # noqa: S104 - compared, not listened on
-    at = f"{settings.scheme}://{LOOPBACK if everywhere else settings.host}:{settings.agent_port}"
-    credentials = service_credentials(at, settings.secret)
-    is_ready = partial(_is_ready, _client(settings), at, credentials)
-    return [_ignite(settings), _service("agent", is_ready, env, after=("ignite",))]
+    client = _client(settings)
+
+    def service(name: str) -> Child:
+        is_ready = partial(
+            _is_ready, client, at[name], service_credentials(at[name], settings.secret)
+        )
+        # Other services reach the agent at the address in its settings; those of its node, here.
+        own = {} if name == "agent" else {"MISTBOW_AGENT_URL": at["agent"]}
+        after = {"agent": ("ignite",), "monitor": ("agent",)}.get(name, ())
+        return _service(name, is_ready, env | own, after)
+
+    return [_ignite(settings), *map(service, settings.service_names)]
 
 
 def _service(

@@ -8,12 +8,47 @@ from ignite_server.settings import IgniteSettings
 from mistbow.settings import Host
 from mistbow.trust_settings import TlsSettings
 
+_SERVICES = ("worker", "agent", "monitor")
+
 
 class StorageSettings(IgniteSettings, TlsSettings):
-    """A site's storage: Ignite and the storage agent, which has further settings of its own."""
+    """A node with a site's storage: Ignite, the storage agent, and further services.
 
-    host: Host = Field(default="127.0.0.1", description="Address that the agent listens on.")
+    The services have further settings of their own.
+    """
+
+    host: Host = Field(default="127.0.0.1", description="Address that the services listen on.")
+    services: str = Field(
+        default="agent",
+        description="The services of this node: agent, and with it worker and monitor.",
+    )
     agent_port: int = Field(default=8300, ge=1, le=65535, description="Port of the storage agent.")
+    worker_port: int = Field(
+        default=8100, ge=1, le=65535, description="Port of the analytics worker."
+    )
+    monitor_port: int = Field(
+        default=8200, ge=1, le=65535, description="Port of the monitoring agent."
+    )
+
+    @field_validator("services")
+    @classmethod
+    def _check_services(cls, text: str) -> str:
+        named = [name.strip() for name in text.split(",")]
+        if "agent" not in named or len(named) != len(set(named)) or not {*named} <= {*_SERVICES}:
+            raise ValueError("it must be agent, or agent with worker and monitor: agent,monitor")
+        return ",".join(named)
+
+    @property
+    def service_names(self) -> tuple[str, ...]:
+        """The names of the services of this node, in the order of their start."""
+        return tuple(name for name in _SERVICES if name in self.services.split(","))
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """The ports of Ignite and of the services of this node: name of the setting -> port."""
+        names = [name for name in type(self).model_fields if name.startswith("ignite_")]
+        names += [f"{service}_port" for service in self.service_names]
+        return {name: getattr(self, name) for name in names if name.endswith("_port")}
 
 
 class RunSettings(IgniteSettings, TlsSettings):

@@ -59,6 +59,7 @@ PARTICULAR: dict[str, tuple[str, ...]] = {
     "mqtt_topics": ("", "a/#/b", ","),
     "restrictions": ("{", "{}", "[" * 9999, "nan"),
     "scheduler": ("",),
+    "services": ("", "worker", "agent,agent", "agent,enabler", "agent,"),
     "scheduler_settings": ("", "[", "[]", "null", '{"a": 1}', "nan"),
     "adaptive": ("a", "a=2", "a=nan", "=0.5"),
     "spark_master": ("",),

@@ -1,8 +1,11 @@
-"""The smart city in containers on an emulated fog: correct results after crashes and cut links."""
+"""The city in containers on an emulated fog: correct results after crashes and cut links."""
 
 import json
 import os
+import signal
+import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -12,14 +15,16 @@ import pytest
 from analytics.client.enabler import EnablerClient
 from analytics.client.worker import WorkerClient
 from deploy.compose import make_token
+from deploy.curls import Curls
 from deploy.image import while_none_is_built
 from fog_emulation.timetable import ShapeDirection, StartNode, StopNode
 from grammar import ast, parse
 from mistbow.clock import system_clock
 from mistbow.errors import MistbowError
+from mistbow.fabric import Fabric
 from mistbow.streams.results import current_results
 from tests.oracle.stored_points import compact_key, expected_values
-from tests.support.city import INSIGHTS, EmulatedCity, running_city
+from tests.support.city import EDGES, INSIGHTS, SITES, TOKEN, EmulatedCity, running_city
 from tests.support.conditions import eventually
 
 docker = pytest.importorskip("docker")
@@ -31,6 +36,7 @@ NAMES = {
     if isinstance(each, ast.InsightStatement)
 }
 GROUPS = ("all.fair", "all.latency")
+EDGE_PORTS = (8300, 8100, 8200)
 
 
 def _image_is_there() -> bool:
@@ -69,21 +75,41 @@ def answers(url: str, **arguments: object) -> int:
 
 
 def test_nothing_answers_without_a_token_and_no_port_is_published(city: EmulatedCity) -> None:
-    urls = [city.url("enabler", "lan-cloud", 8000)]
-    for site, network in (("cloud", "lan-cloud"), ("edge-north", "lan-north")):
-        urls.append(city.url(f"storage-{site}", network, 8300))
-        urls.append(city.url(f"worker-{site}", network, 8100))
+    urls = [city.enabler_url(), city.url("worker-cloud-1", "lan-cloud", 8100)]
+    urls += [city.agent_url("cloud"), *(city.url("edge-1", "street", port) for port in EDGE_PORTS)]
     for url in urls:
         eventually(lambda url=url: answers(f"{url}/healthz") == 200, timeout=120, what=url)
         for path in ("/readyz", "/metrics", "/docs", "/streams", "/fragments", "/api/insights"):
             assert answers(url + path) == 401
             assert answers(url + path, headers={"Authorization": "Bearer wrong"}) == 401
     ours = docker.from_env().containers.list(filters={"label": f"mistbow.fog={city.backend.name}"})
-    assert len(ours) == 8
+    assert len(ours) == 9
     for container in ours:
         assert not container.attrs["HostConfig"]["PortBindings"]
         assert city.token not in json.dumps(container.attrs)
         assert city.token not in container.logs().decode(errors="replace")
+
+
+def fabric_of(city: EmulatedCity) -> Fabric:
+    agent = city.agent("cloud")
+    try:
+        return agent.fabric()
+    finally:
+        agent.close()
+
+
+def test_replicas_are_nodes_of_their_own_with_a_monitoring_agent(city: EmulatedCity) -> None:
+    def joined() -> bool:
+        sites = {each.name: each for each in fabric_of(city).sites}
+        workers = {worker.name for each in sites.values() for worker in each.workers}
+        return sites.keys() == SITES.keys() and workers == {"worker-cloud", *EDGES}
+
+    eventually(joined, timeout=120, what="the fabric has all sites and workers")
+    for site in SITES:
+        agent = city.agent(site)
+        node = "storage-cloud" if site == "cloud" else site
+        eventually(lambda: agent.get(metric="cpu.util", entity=node), timeout=60, what=site)  # noqa: B023
+        agent.close()
 
 
 def found_of(client: EnablerClient, deployment: str) -> dict[tuple[str, str, int], float]:
@@ -107,7 +133,7 @@ def test_results_equal_the_oracle_s_through_deaths_and_cuts(city: EmulatedCity) 
     first = max(insight.first_tick for insight in client.show(deployment).insights)
     client.close()
     # It is the one with the most room, so both schedulers merge there: the worker that will die.
-    doomed = WorkerClient(city.url("worker-cloud", "lan-cloud", 8100), token=city.token)
+    doomed = WorkerClient(city.url("worker-cloud-1", "lan-cloud", 8100), token=city.token)
     assert {status.id for status in doomed.list()} >= set(GROUPS)
     doomed.close()
 
@@ -163,4 +189,33 @@ def test_results_equal_the_oracle_s_through_deaths_and_cuts(city: EmulatedCity) 
         assert after - died < 6 * GOAL_MS
     agent.close()
     # Results report the cut, except those of a merge that began after it.
-    assert "edge-north" in missing
+    assert "edge-1" in missing
+
+
+def test_printed_commands_send_a_point_and_follow_its_insight(city: EmulatedCity) -> None:
+    client = city.enabler()
+    (deployment,) = client.list()
+    client.close()
+    curls = Curls(city.agent_url("edge-1"), city.enabler_url(), str(TOKEN))
+    follow = subprocess.Popen(
+        ("bash", "-c", curls.follow(deployment.deployment_id, "worst_delay")),
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    lines: list[str] = []
+    threading.Thread(target=lambda: lines.extend(follow.stdout or ()), daemon=True).start()
+    try:
+        eventually(lambda: lines, timeout=60, what="a result of the insight")
+        sent = subprocess.run(
+            ("bash", "-c", curls.post("delay", 4000)), capture_output=True, text=True, check=False
+        )
+        assert json.loads(sent.stdout)["result"] == "OK", sent.stderr
+
+        def followed() -> bool:
+            return any('"north"' in line and "4000" in line for line in lines)
+
+        eventually(followed, timeout=60, what="the sent value")
+    finally:
+        os.killpg(follow.pid, signal.SIGTERM)
+        follow.wait(10)

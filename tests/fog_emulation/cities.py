@@ -7,7 +7,10 @@ import yaml
 
 from fog_emulation import model
 
-SMART_CITY = Path(__file__).parents[2] / "fogify_scenarios" / "smart_city.yml"
+CITY = Path(__file__).parents[2] / "docker-compose.yml"
+
+FILES = (CITY, *sorted((CITY.parent / "fogify_scenarios").glob("*.yml")))
+"""All files in the form of Fogify that belong to Mistbow."""
 
 QUALITY = {"bandwidth": "8Mbps", "latency": {"delay": "20ms", "deviation": "2ms"}, "drop": "10%"}
 

@@ -11,30 +11,41 @@ from fog_emulation.plan import plan
 from fog_emulation.timetable import timetable
 from mistbow.errors import InvalidRequestError
 from mistbow.flags import exit_on_errors
-from tests.fog_emulation.cities import SMART_CITY, parsed, small_city, with_actions
+from tests.fog_emulation.cities import CITY, FILES, parsed, small_city, with_actions
 
 
-def test_load_reads_whole_smart_city() -> None:
-    city = model.load(SMART_CITY)
-    assert [each.label for each in city.topology] == [
-        "storage-cloud",
-        "worker-cloud",
-        "storage-edge-north",
-        "worker-edge-north",
-        "storage-edge-south",
-        "worker-edge-south",
-        "enabler",
-        "vehicles",
-    ]
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_files_have_a_plan_and_timetables_of_their_scenarios(file: Path) -> None:
+    fog = model.load(file)
+    start = plan(fog)
+    assert fog.scenarios
+    for scenario in fog.scenarios:
+        steps = timetable(fog, start, scenario.name)
+        assert any(step.effects for step in steps)
+        assert steps[-1].at_s <= 120
+
+
+def test_load_reads_whole_city() -> None:
+    city = model.load(CITY)
+    replicas = {each.label: each.replicas for each in city.topology}
+    assert replicas == {
+        "storage-cloud": 1,
+        "worker-cloud": 1,
+        "region": 2,
+        "edge": 3,
+        "enabler": 1,
+        "buses": 1,
+    }
     internet = city.networks[0].bidirectional
     assert internet == model.Quality.model_validate(
         {"bandwidth": "100Mbps", "latency": {"delay": "50ms", "deviation": "5ms"}, "drop": "0.1%"}
     )
-    assert city.nodes[0].capabilities.memory == 608 * 2**20
+    assert city.nodes[0].capabilities.memory == 704 * 2**20
     assert [each.name for each in city.scenarios] == [
         "cut-and-heal",
         "rush-hour",
         "worker-dies-link-cut",
+        "edge-joins",
     ]
 
 

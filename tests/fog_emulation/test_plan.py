@@ -1,4 +1,4 @@
-"""Plans of models; the plan of the smart city is a golden file."""
+"""Plans of models; the plan of the city is a golden file."""
 
 from pathlib import Path
 
@@ -9,18 +9,18 @@ from fog_emulation import model
 from fog_emulation.plan import plan
 from fog_emulation.timetable import timetable
 from fog_emulation.topology import Direction, EmulatedNode, Shape
-from tests.fog_emulation.cities import SMART_CITY, parsed, small_city
+from tests.fog_emulation.cities import CITY, parsed, small_city
 
-GOLDEN = Path(__file__).with_name("smart_city.json")
+GOLDEN = Path(__file__).with_name("city.json")
 
 
-def test_plan_of_smart_city_equals_golden_file() -> None:
+def test_plan_of_city_equals_golden_file() -> None:
     """Regenerate the golden file by ``python -m tests.fog_emulation.test_plan``."""
     assert _written() == GOLDEN.read_text()
 
 
 def _written() -> str:
-    city = model.load(SMART_CITY)
+    city = model.load(CITY)
     start = plan(city)
     stories = {each.name: timetable(city, start, each.name) for each in city.scenarios}
     encoded = msgspec.json.encode({"plan": start, "timetables": stories})

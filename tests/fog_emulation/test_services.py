@@ -6,18 +6,31 @@ import pytest
 
 from fog_emulation.services import ComposeService, load_services
 from mistbow.errors import InvalidRequestError
-from tests.fog_emulation.cities import SMART_CITY
+from tests.fog_emulation.cities import FILES
 
 
-def test_smart_city_has_no_unsupported_keys() -> None:
-    assert {service.unsupported for service in load_services(SMART_CITY).values()} == {()}
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_files_have_no_unsupported_keys(file: Path) -> None:
+    assert {service.unsupported for service in load_services(file).values()} == {()}
+
+
+def test_load_services_replaces_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    compose = tmp_path / "compose.yml"
+    monkeypatch.setenv("RATE", "7")
+    monkeypatch.delenv("IMAGE", raising=False)
+    compose.write_text(
+        "services: {web: {image: '${IMAGE:-any}', command: ['--rate=${RATE}', '$$x{IMAGE}']}}"
+    )
+    assert load_services(compose)["web"] == ComposeService("any", ["--rate=7", "$x{IMAGE}"])
 
 
 def test_load_services_names_unsupported_keys(tmp_path: Path) -> None:
     compose = tmp_path / "compose.yml"
-    compose.write_text("services: {web: {image: any, command: [a, b], ports: ['80'], cpus: 1}}")
+    compose.write_text(
+        "services: {web: {image: any, command: [a, b], ports: ['80'], cpus: 1, pid: host, dns: x}}"
+    )
     assert load_services(compose) == {
-        "web": ComposeService("any", command=["a", "b"], unsupported=("cpus", "ports"))
+        "web": ComposeService("any", command=["a", "b"], unsupported=("dns", "pid"))
     }
 
 

@@ -1,4 +1,4 @@
-"""The smart city as a fog of containers, for tests and benchmarks: real images, real links."""
+"""The city as an emulated fog of containers, for tests and benchmarks: real images and links."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,30 +20,45 @@ from mistbow.errors import MistbowError
 from tests.oracle.sql import POINTS
 
 ROOT = Path(__file__).parents[2]
-FILE = ROOT / "fogify_scenarios" / "smart_city.yml"
+FILE = ROOT / "docker-compose.yml"
 INSIGHTS = ROOT / "examples" / "city.insights"
 TOKEN = ROOT / ".mistbow" / "compose" / "token"
-SITES = {"cloud": "lan-cloud", "edge-north": "lan-north", "edge-south": "lan-south"}
+EDGES = ("edge-1", "edge-2", "edge-3")
+SITES = {
+    "cloud": ("storage-cloud-1", "lan-cloud"),
+    "region-1": ("region-1", "internet"),
+    "region-2": ("region-2", "internet"),
+    **{edge: (edge, "street") for edge in EDGES},
+}
+"""Site -> the node with its agent, and a network in which the host reaches the node."""
 
 
 @dataclass(frozen=True)
 class EmulatedCity:
-    """The running fog of the smart city, reached from the host through its sites' networks."""
+    """The running fog of the city, whose nodes are reached from the host."""
 
     backend: DockerBackend
     token: str
 
     def url(self, node: str, network: str, port: int) -> str:
-        """Return the URL of a port of a node's first instance in a network."""
-        return f"http://{self.backend.address(node + '-1', network)}:{port}"
+        """Return the URL of a port of a node in a network."""
+        return f"http://{self.backend.address(node, network)}:{port}"
+
+    def agent_url(self, site: str) -> str:
+        """Return the URL of a site's agent."""
+        return self.url(*SITES[site], 8300)
 
     def agent(self, site: str) -> AgentClient:
         """Return a client of a site's agent."""
-        return AgentClient(self.url(f"storage-{site}", SITES[site], 8300), token=self.token)
+        return AgentClient(self.agent_url(site), token=self.token)
+
+    def enabler_url(self) -> str:
+        """Return the URL of the enabler at its current address."""
+        return self.url("enabler-1", "lan-cloud", 8000)
 
     def enabler(self) -> EnablerClient:
         """Return a client of the enabler at its current address."""
-        return EnablerClient(self.url("enabler", "lan-cloud", 8000), token=self.token)
+        return EnablerClient(self.enabler_url(), token=self.token)
 
     def serves(self) -> bool:
         """Return whether the enabler answers, and has read its deployments."""
@@ -61,7 +76,7 @@ class EmulatedCity:
         return run_scenario(self.backend, timetable(fog, plan(fog), scenario))
 
     def points(self) -> pa.Table:
-        """Return the points of the three sites as a table (``POINTS``) without late points."""
+        """Return the points of all sites as a table (``POINTS``) without late points."""
         tables = []
         for site in SITES:
             agent = self.agent(site)
@@ -75,16 +90,16 @@ class EmulatedCity:
 
 @contextmanager
 def running_city(name: str, rate: int = 200, vehicles: int | None = None) -> Iterator[EmulatedCity]:
-    """Run the smart city within the ``with``; its token must exist already. Yields the city."""
+    """Run the city within the ``with``; its token must exist already. Yields the city."""
     fog = plan(model.load(FILE))
     services = load_services(FILE)
     command = [
         f"--rate={rate}" if word.startswith("--rate=") else word
-        for word in services["vehicles"].command or []
+        for word in services["buses"].command or []
     ]
     if vehicles is not None:
         command.append(f"--vehicles={vehicles}")
-    services["vehicles"] = replace(services["vehicles"], command=command)
+    services["buses"] = replace(services["buses"], command=command)
     backend = DockerBackend(name, fog, services)
     start_fog(backend)
     try:
