@@ -14,8 +14,9 @@ from fog_emulation.backend import apply
 from fog_emulation.timetable import StartNode, StopNode
 from mistbow.clock import system_clock
 from mistbow.streams.wire import encode_rows
-from tests.support.city import EDGES, SITES, EmulatedCity, running_city
+from tests.support.city import CITY, EDGES, running_city
 from tests.support.conditions import eventually
+from tests.support.emulated_fogs import EmulatedFog
 
 _RATE = 2000
 _BUSES = 200
@@ -87,7 +88,7 @@ def run() -> Report:
     )  # fmt: skip
 
 
-def _workers(city: EmulatedCity) -> int:
+def _workers(city: EmulatedFog) -> int:
     agent = city.agent("cloud")
     try:
         return sum(len(site.workers) for site in agent.fabric().sites)
@@ -95,7 +96,7 @@ def _workers(city: EmulatedCity) -> int:
         agent.close()
 
 
-def _load(city: EmulatedCity, seconds: float) -> dict[str, tuple[float, float]]:
+def _load(city: EmulatedFog, seconds: float) -> dict[str, tuple[float, float]]:
     """Measure each container for some seconds; return name -> (memory in MB, CPU in %).
 
     100 % of CPU is one core.
@@ -125,10 +126,10 @@ def _figures(when: str, load: Mapping[str, tuple[float, float]]) -> Iterator[Fig
         yield Figure(f"{name} {when}: CPU", "%", [cpu])
 
 
-def _bytes_between_sites(city: EmulatedCity) -> Iterator[tuple[str, float]]:
+def _bytes_between_sites(city: EmulatedFog) -> Iterator[tuple[str, float]]:
     """Yield (kind of traffic, bytes that all agents together have sent to other sites)."""
     totals: dict[str, float] = {}
-    for site in SITES:
+    for site in CITY.sites:
         url = f"{city.agent_url(site)}/metrics"
         text = httpx.get(url, headers={"Authorization": f"Bearer {city.token}"}).text
         for line in text.splitlines():
@@ -138,7 +139,7 @@ def _bytes_between_sites(city: EmulatedCity) -> Iterator[tuple[str, float]]:
     yield from totals.items()
 
 
-def _raw_bytes(city: EmulatedCity, start: int, end: int) -> int:
+def _raw_bytes(city: EmulatedFog, start: int, end: int) -> int:
     size = 0
     for site in EDGES:
         agent = city.agent(site)

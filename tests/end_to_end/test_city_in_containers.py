@@ -7,12 +7,10 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import closing
 
 import httpx
 import pytest
 
-from analytics.client.enabler import EnablerClient
 from analytics.client.worker import WorkerClient
 from deploy.compose import make_token
 from deploy.curls import Curls
@@ -20,12 +18,10 @@ from deploy.image import while_none_is_built
 from fog_emulation.timetable import ShapeDirection, StartNode, StopNode
 from grammar import ast, parse
 from mistbow.clock import system_clock
-from mistbow.errors import MistbowError
-from mistbow.fabric import Fabric
 from mistbow.streams.results import current_results
-from tests.oracle.stored_points import compact_key, expected_values
-from tests.support.city import EDGES, INSIGHTS, SITES, TOKEN, EmulatedCity, running_city
+from tests.support.city import CITY, INSIGHTS, running_city
 from tests.support.conditions import eventually
+from tests.support.emulated_fogs import NEED_IMAGE, TOKEN, EmulatedFog
 
 docker = pytest.importorskip("docker")
 
@@ -39,26 +35,11 @@ GROUPS = ("all.fair", "all.latency")
 EDGE_PORTS = (8300, 8100, 8200)
 
 
-def _image_is_there() -> bool:
-    try:
-        with closing(docker.from_env()) as client:
-            return bool(client.images.list("mistbow"))
-    except docker.errors.DockerException:
-        return False
-
-
-pytestmark = [
-    pytest.mark.skipif(
-        "MISTBOW_NEEDS_DOCKER" not in os.environ and (os.geteuid() != 0 or not _image_is_there()),
-        reason="needs root, a Docker daemon and the image: make images",
-    ),
-    pytest.mark.alone,
-    pytest.mark.timeout(900),
-]
+pytestmark = NEED_IMAGE
 
 
 @pytest.fixture(scope="module")
-def city(containers: None) -> Iterator[EmulatedCity]:
+def city(containers: None) -> Iterator[EmulatedFog]:
     make_token()
     with while_none_is_built():  # .ci/run builds the image beside the other tests
         pass
@@ -74,7 +55,7 @@ def answers(url: str, **arguments: object) -> int:
         return 0
 
 
-def test_nothing_answers_without_a_token_and_no_port_is_published(city: EmulatedCity) -> None:
+def test_nothing_answers_without_a_token_and_no_port_is_published(city: EmulatedFog) -> None:
     urls = [city.enabler_url(), city.url("worker-cloud-1", "lan-cloud", 8100)]
     urls += [city.agent_url("cloud"), *(city.url("edge-1", "street", port) for port in EDGE_PORTS)]
     for url in urls:
@@ -90,46 +71,25 @@ def test_nothing_answers_without_a_token_and_no_port_is_published(city: Emulated
         assert city.token not in container.logs().decode(errors="replace")
 
 
-def fabric_of(city: EmulatedCity) -> Fabric:
-    agent = city.agent("cloud")
-    try:
-        return agent.fabric()
-    finally:
-        agent.close()
-
-
-def test_replicas_are_nodes_of_their_own_with_a_monitoring_agent(city: EmulatedCity) -> None:
-    def joined() -> bool:
-        sites = {each.name: each for each in fabric_of(city).sites}
-        workers = {worker.name for each in sites.values() for worker in each.workers}
-        return sites.keys() == SITES.keys() and workers == {"worker-cloud", *EDGES}
-
-    eventually(joined, timeout=120, what="the fabric has all sites and workers")
-    for site in SITES:
+def test_replicas_are_nodes_of_their_own_with_a_monitoring_agent(city: EmulatedFog) -> None:
+    eventually(city.has_joined, timeout=120, what="the fabric has all sites and workers")
+    for site in CITY.sites:
         agent = city.agent(site)
         node = "storage-cloud" if site == "cloud" else site
         eventually(lambda: agent.get(metric="cpu.util", entity=node), timeout=60, what=site)  # noqa: B023
         agent.close()
 
 
-def found_of(client: EnablerClient, deployment: str) -> dict[tuple[str, str, int], float]:
-    return {
-        (row.insight, compact_key(row.key), row.ts): row.value
-        for row in client.results(deployment, limit=100_000).results
-        if row.value is not None
-    }
-
-
-def test_results_equal_the_oracle_s_through_deaths_and_cuts(city: EmulatedCity) -> None:
+def test_results_equal_the_oracle_s_through_deaths_and_cuts(city: EmulatedFog) -> None:
     eventually(city.serves, timeout=120, what="the enabler serves")
     client = city.enabler()
     deployment = client.submit(INSIGHTS.read_text()).deployment_id
 
-    def complete() -> bool:
-        rows = client.results(deployment).results
-        return {row.insight for row in rows if not row.missing} == NAMES
-
-    eventually(complete, timeout=180, what="a result of each insight that lacks no site")
+    eventually(
+        lambda: city.is_complete(deployment, NAMES),
+        timeout=180,
+        what="a result of each insight that lacks no site",
+    )
     first = max(insight.first_tick for insight in client.show(deployment).insights)
     client.close()
     # It is the one with the most room, so both schedulers merge there: the worker that will die.
@@ -143,32 +103,12 @@ def test_results_equal_the_oracle_s_through_deaths_and_cuts(city: EmulatedCity) 
     assert {type(each.effect) for each in done} == {StopNode, StartNode, ShapeDirection}
     end = system_clock()
 
-    def equal() -> bool:
-        client = city.enabler()
-        try:
-            rows = client.results(deployment, limit=100_000).results
-            assert max(row.ts for row in rows) >= end + 10_000
-            assert not [row for row in rows if row.missing and row.ts <= end]
-            found = found_of(client, deployment)
-        except MistbowError as error:
-            raise AssertionError(error.message) from error
-        finally:
-            client.close()
-        found = {identity: value for identity, value in found.items() if first < identity[2] <= end}
-        right = expected_values(INSIGHTS.read_text(), city.points(), first, end)
-        assert found.keys() == right.keys(), (
-            sorted(found.keys() - right.keys())[:5],
-            sorted(right.keys() - found.keys())[:5],
-        )
-        unlike = {
-            identity: (found[identity], value)
-            for identity, value in right.items()
-            if found[identity] != pytest.approx(value, rel=1e-9, abs=1e-9)
-        }
-        assert not unlike, (len(unlike), len(right), sorted(unlike.items())[:5])
-        return True
-
-    eventually(equal, timeout=180, what="all results are as the oracle's")
+    text = INSIGHTS.read_text()
+    eventually(
+        lambda: city.check_results(deployment, text, first, end),
+        timeout=180,
+        what="all results are as the oracle's",
+    )
 
     agent = city.agent("cloud")
     missing: set[str] = set()
@@ -192,7 +132,7 @@ def test_results_equal_the_oracle_s_through_deaths_and_cuts(city: EmulatedCity) 
     assert "edge-1" in missing
 
 
-def test_printed_commands_send_a_point_and_follow_its_insight(city: EmulatedCity) -> None:
+def test_printed_commands_send_a_point_and_follow_its_insight(city: EmulatedFog) -> None:
     client = city.enabler()
     (deployment,) = client.list()
     client.close()

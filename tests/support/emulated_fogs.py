@@ -1,0 +1,192 @@
+"""Fogs of Fogify files in containers, for tests and benchmarks: real images, real links."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import docker  # type: ignore[import-untyped]
+import docker.errors  # type: ignore[import-untyped]
+import pyarrow as pa
+import pytest
+
+from analytics.client.enabler import EnablerClient
+from fog_emulation import model
+from fog_emulation.backend import start_fog
+from fog_emulation.docker_backend import DockerBackend
+from fog_emulation.plan import plan
+from fog_emulation.scenario import EffectOutcome, run_scenario
+from fog_emulation.services import ComposeService, load_services
+from fog_emulation.timetable import timetable
+from mistbow.client.agent import AgentClient
+from mistbow.errors import MistbowError
+from mistbow.fabric import Fabric
+from tests.oracle.sql import POINTS
+from tests.oracle.stored_points import compact_key, expected_values
+
+ROOT = Path(__file__).parents[2]
+TOKEN = ROOT / ".mistbow" / "compose" / "token"
+
+
+def _image_is_there() -> bool:
+    try:
+        with closing(docker.from_env()) as client:
+            return bool(client.images.list("mistbow"))
+    except docker.errors.DockerException:
+        return False
+
+
+NEED_IMAGE = [
+    pytest.mark.skipif(
+        "MISTBOW_NEEDS_DOCKER" not in os.environ and (os.geteuid() != 0 or not _image_is_there()),
+        reason="needs root, a Docker daemon and the image: make images",
+    ),
+    pytest.mark.alone,
+    pytest.mark.timeout(900),
+]
+"""The marks of tests that run a fog of the image."""
+
+Adapt = Callable[[dict[str, ComposeService]], None]
+
+
+@dataclass(frozen=True)
+class FogFile:
+    """A Fogify file, and where the host reaches the services of its fog.
+
+    ``sites``: site -> the node with its agent, and a network in which the host reaches the node.
+    ``enabler``: the same for the enabler. ``workers``: the names of the workers.
+    """
+
+    path: Path
+    sites: Mapping[str, tuple[str, str]]
+    enabler: tuple[str, str]
+    workers: frozenset[str]
+
+
+@dataclass(frozen=True)
+class EmulatedFog:
+    """A running fog, whose nodes are reached from the host."""
+
+    file: FogFile
+    backend: DockerBackend
+    token: str
+
+    def url(self, node: str, network: str, port: int) -> str:
+        """Return the URL of a port of a node in a network."""
+        return f"http://{self.backend.address(node, network)}:{port}"
+
+    def agent_url(self, site: str) -> str:
+        """Return the URL of a site's agent."""
+        return self.url(*self.file.sites[site], 8300)
+
+    def agent(self, site: str) -> AgentClient:
+        """Return a client of a site's agent."""
+        return AgentClient(self.agent_url(site), token=self.token)
+
+    def enabler_url(self) -> str:
+        """Return the URL of the enabler at its current address."""
+        return self.url(*self.file.enabler, 8000)
+
+    def enabler(self) -> EnablerClient:
+        """Return a client of the enabler at its current address."""
+        return EnablerClient(self.enabler_url(), token=self.token)
+
+    def serves(self) -> bool:
+        """Return whether the enabler answers, and has read its deployments."""
+        client = self.enabler()
+        try:
+            return client.list() is not None
+        except MistbowError:
+            return False
+        finally:
+            client.close()
+
+    def fabric(self) -> Fabric:
+        """Return the fabric as the agent of the first site describes it."""
+        agent = self.agent(next(iter(self.file.sites)))
+        try:
+            return agent.fabric()
+        finally:
+            agent.close()
+
+    def has_joined(self) -> bool:
+        """Return whether the fabric has exactly the sites and the workers of the file."""
+        try:
+            sites = {each.name: each for each in self.fabric().sites}
+        except MistbowError:
+            return False
+        workers = {worker.name for each in sites.values() for worker in each.workers}
+        return sites.keys() == self.file.sites.keys() and workers == self.file.workers
+
+    def run(self, scenario: str) -> tuple[EffectOutcome, ...]:
+        """Run a scenario; return the outcomes of its actions, with their times."""
+        fog = model.load(self.file.path)
+        return run_scenario(self.backend, timetable(fog, plan(fog), scenario))
+
+    def points(self) -> pa.Table:
+        """Return the points of all sites as a table (``POINTS``) without late points."""
+        tables = []
+        for site in self.file.sites:
+            agent = self.agent(site)
+            table = agent.read("raw").table
+            frontier_before = pa.repeat(pa.scalar(0, pa.int64()), table.num_rows)
+            columns = [*(table[name] for name in POINTS.names[:-1]), frontier_before]
+            tables.append(pa.table(columns, names=POINTS.names).cast(POINTS))
+            agent.close()
+        return pa.concat_tables(tables)
+
+    def is_complete(self, deployment: str, insights: set[str]) -> bool:
+        """Return whether each insight has results, and none lacks a site."""
+        client = self.enabler()
+        try:
+            rows = client.results(deployment).results
+        finally:
+            client.close()
+        return {row.insight for row in rows if not row.missing} == insights
+
+    def check_results(self, deployment: str, text: str, first: int, end: int) -> bool:
+        """Assert that the results with times in (``first``, ``end``] equal those of the oracle."""
+        client = self.enabler()
+        try:
+            rows = client.results(deployment, limit=100_000).results
+        except MistbowError as error:
+            raise AssertionError(error.message) from error
+        finally:
+            client.close()
+        assert max(row.ts for row in rows) >= end + 10_000
+        assert not [row for row in rows if row.missing and row.ts <= end]
+        found = {
+            (row.insight, compact_key(row.key), row.ts): row.value
+            for row in rows
+            if row.value is not None and first < row.ts <= end
+        }
+        right = expected_values(text, self.points(), first, end)
+        assert found.keys() == right.keys(), (
+            sorted(found.keys() - right.keys())[:5],
+            sorted(right.keys() - found.keys())[:5],
+        )
+        unlike = {
+            identity: (found[identity], value)
+            for identity, value in right.items()
+            if found[identity] != pytest.approx(value, rel=1e-9, abs=1e-9)
+        }
+        assert not unlike, (len(unlike), len(right), sorted(unlike.items())[:5])
+        return True
+
+
+@contextmanager
+def running_fog(file: FogFile, name: str, adapt: Adapt = lambda _: None) -> Iterator[EmulatedFog]:
+    """Run the fog of a file within the ``with``; its token must exist already.
+
+    ``adapt``: changes the services before the start.
+    """
+    fog = plan(model.load(file.path))
+    services = load_services(file.path)
+    adapt(services)
+    backend = DockerBackend(name, fog, services)
+    start_fog(backend)
+    try:
+        yield EmulatedFog(file, backend, TOKEN.read_text().strip())
+    finally:
+        backend.down()
