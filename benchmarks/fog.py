@@ -1,4 +1,4 @@
-"""Benchmark of a fog of six sites in containers: memory, CPU, and traffic between sites."""
+"""Benchmark of a fog of four sites in containers: memory, CPU, and traffic between sites."""
 
 import re
 import time
@@ -67,8 +67,8 @@ def run() -> Report:
         client.close()
     seconds = (end - start) / 1000
     return Report(
-        "A fog of six sites",
-        f"`docker-compose.yml` as an emulated fog on a machine of two cores, {_BUSES} buses of "
+        "A fog of four sites",
+        f"`docker-compose.yml` with two edges as an emulated fog on two cores, {_BUSES} buses of "
         f"five metrics, {_RATE} points/s in all, two insights over all sites EVERY 5 SECONDS. At "
         f"rest: no points, no insights. Memory as Docker reports it; CPU in % of one core over "
         f"{_MEASURED_S} s. Raw points: what the insights read of the edges' points, as a "

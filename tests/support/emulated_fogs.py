@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import docker  # type: ignore[import-untyped]
@@ -55,13 +55,24 @@ class FogFile:
     """A Fogify file, and where the host reaches the services of its fog.
 
     ``sites``: site -> the node with its agent, and a network in which the host reaches the node.
-    ``enabler``: the same for the enabler. ``workers``: the names of the workers.
+    ``enabler``: the same for the enabler. ``workers``: the names of the workers. ``replicas``: the
+    numbers of replicas that differ from those in the file, by label.
     """
 
     path: Path
     sites: Mapping[str, tuple[str, str]]
     enabler: tuple[str, str]
     workers: frozenset[str]
+    replicas: Mapping[str, int] = field(default_factory=dict)
+
+    def model(self) -> model.FogModel:
+        """Return the model in the file, with other numbers of replicas."""
+        read = model.load(self.path)
+        topology = [
+            each.model_copy(update={"replicas": self.replicas.get(each.label, each.replicas)})
+            for each in read.topology
+        ]
+        return read.model_copy(update={"topology": topology})
 
 
 @dataclass(frozen=True)
@@ -121,7 +132,7 @@ class EmulatedFog:
 
     def run(self, scenario: str) -> tuple[EffectOutcome, ...]:
         """Run a scenario; return the outcomes of its actions, with their times."""
-        fog = model.load(self.file.path)
+        fog = self.file.model()
         return run_scenario(self.backend, timetable(fog, plan(fog), scenario))
 
     def points(self) -> pa.Table:
@@ -181,7 +192,7 @@ def running_fog(file: FogFile, name: str, adapt: Adapt = lambda _: None) -> Iter
 
     ``adapt``: changes the services before the start.
     """
-    fog = plan(model.load(file.path))
+    fog = plan(file.model())
     services = load_services(file.path)
     adapt(services)
     backend = DockerBackend(name, fog, services)
