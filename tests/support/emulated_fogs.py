@@ -18,7 +18,7 @@ from fog_emulation.docker_backend import DockerBackend
 from fog_emulation.plan import plan
 from fog_emulation.scenario import EffectOutcome, run_scenario
 from fog_emulation.services import ComposeService, load_services
-from fog_emulation.timetable import timetable
+from fog_emulation.timetable import ScenarioStep, timetable
 from mistbow.client.agent import AgentClient
 from mistbow.errors import MistbowError
 from mistbow.fabric import Fabric
@@ -130,10 +130,14 @@ class EmulatedFog:
         workers = {worker.name for each in sites.values() for worker in each.workers}
         return sites.keys() == self.file.sites.keys() and workers == self.file.workers
 
+    def steps(self, scenario: str) -> tuple[ScenarioStep, ...]:
+        """Return the steps of a scenario."""
+        fog = self.file.model()
+        return timetable(fog, plan(fog), scenario)
+
     def run(self, scenario: str) -> tuple[EffectOutcome, ...]:
         """Run a scenario; return the outcomes of its actions, with their times."""
-        fog = self.file.model()
-        return run_scenario(self.backend, timetable(fog, plan(fog), scenario))
+        return run_scenario(self.backend, self.steps(scenario))
 
     def points(self) -> pa.Table:
         """Return the points of all sites as a table (``POINTS``) without late points."""
