@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from ignite_server.ports import LOOPBACK, free_ports
+from mistbow.client.agent import AgentClient
 from suite.settings import StorageSettings
 from tests.support.conditions import eventually
 
@@ -27,14 +28,17 @@ def storage(folder):
     Yield its process, the agent's URL, and the list of printed lines.
     """
     (folder / "token").write_text(TOKEN)
-    agent, ignite, discovery, communication = free_ports(4)
+    agent, monitor, ignite, discovery, communication = free_ports(5)
     own = {
         "HOME": str(folder / "home"),
         "JARS": str(StorageSettings().jars_folder.absolute()),
         "TOKEN_FILE": str(folder / "token"),
         "HOST": "0.0.0.0",  # noqa: S104 - a token is demanded: what is tested
+        "SERVICES": "agent,monitor",
+        "NODE": "n1",
         "AGENT_PORT": str(agent),
-        "AGENT_URL": f"http://{LOOPBACK}:{agent}",
+        "MONITOR_PORT": str(monitor),
+        "AGENT_URL": "http://other-services-reach-it.here:8300",
         "IGNITE_PORT": str(ignite),
         "IGNITE_DISCOVERY_PORT": str(discovery),
         "IGNITE_COMMUNICATION_PORT": str(communication),
@@ -66,10 +70,13 @@ def is_ready(url, token=TOKEN):
     return answer.status_code == 200
 
 
-def test_a_sites_storage_serves_by_a_token_starts_again_and_ends_in_order(tmp_path):
+def test_a_sites_storage_with_a_monitor_serves_by_a_token_starts_again_and_ends_in_order(tmp_path):
     with storage(tmp_path) as (process, url, lines):
         eventually(lambda: is_ready(url), timeout=90, what="the agent is ready")
         assert httpx.get(f"{url}/readyz").status_code == 401
+        client = AgentClient(url, TOKEN)
+        eventually(lambda: client.get(metric="cpu.util", entity="n1"), what="points of the monitor")
+        client.close()
 
         parent = psutil.Process(process.pid)
         agent = next(each for each in parent.children() if each.cmdline()[-1] == "agent")
@@ -87,6 +94,7 @@ def test_a_sites_storage_serves_by_a_token_starts_again_and_ends_in_order(tmp_pa
         assert process.wait(60) == 0
     output = "".join(lines)
     assert "  ignite | " in output
+    assert " monitor | " in output
     assert "   agent | " in output
     assert "was stopped by SIGKILL" in output
     assert TOKEN not in output
