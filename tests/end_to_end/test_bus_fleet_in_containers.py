@@ -6,7 +6,6 @@ import pytest
 
 from deploy.compose import make_token
 from fog_emulation.backend import apply
-from mistbow.clock import system_clock
 from tests.support.conditions import eventually
 from tests.support.emulated_fogs import NEED_IMAGE, ROOT, EmulatedFog, FogFile, running_fog
 
@@ -33,24 +32,7 @@ def fleet(containers: None) -> Iterator[EmulatedFog]:
 
 
 def test_results_equal_the_oracle_s_after_buses_lose_their_links(fleet: EmulatedFog) -> None:
-    eventually(fleet.serves, timeout=120, what="the enabler serves")
-    eventually(fleet.has_joined, timeout=120, what="the fabric has all buses")
-    client = fleet.enabler()
-    deployment = client.submit(INSIGHTS).deployment_id
-    eventually(
-        lambda: fleet.is_complete(deployment, {"passengers_now", "worst_delay"}),
-        timeout=120,
-        what="results over all buses",
-    )
-    first = max(insight.first_tick for insight in client.show(deployment).insights)
-    client.close()
-    assert not [each for each in fleet.run("tunnel") if each.error]
-    end = system_clock()
-    eventually(
-        lambda: fleet.check_results(deployment, INSIGHTS, first, end),
-        timeout=120,
-        what="all results are as the oracle's",
-    )
+    fleet.check_scenario("tunnel", INSIGHTS)
 
 
 def test_bus_that_starts_later_is_a_site_of_its_own(fleet: EmulatedFog) -> None:

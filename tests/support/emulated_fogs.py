@@ -19,11 +19,14 @@ from fog_emulation.plan import plan
 from fog_emulation.scenario import EffectOutcome, run_scenario
 from fog_emulation.services import ComposeService, load_services
 from fog_emulation.timetable import ScenarioStep, timetable
+from grammar import ast, parse
 from mistbow.client.agent import AgentClient
+from mistbow.clock import system_clock
 from mistbow.errors import MistbowError
 from mistbow.fabric import Fabric
 from tests.oracle.sql import POINTS
 from tests.oracle.stored_points import compact_key, expected_values
+from tests.support.conditions import eventually
 
 ROOT = Path(__file__).parents[2]
 TOKEN = ROOT / ".mistbow" / "compose" / "token"
@@ -188,6 +191,30 @@ class EmulatedFog:
         }
         assert not unlike, (len(unlike), len(right), sorted(unlike.items())[:5])
         return True
+
+    def check_scenario(self, scenario: str, text: str) -> None:
+        """Deploy insights, run a scenario, and compare the results with those of the oracle."""
+        eventually(self.serves, timeout=180, what="the enabler serves")
+        eventually(self.has_joined, timeout=180, what="the fabric has all sites and workers")
+        insights = {
+            each.name for each in parse(text).statements if isinstance(each, ast.InsightStatement)
+        }
+        client = self.enabler()
+        deployment = client.submit(text).deployment_id
+        eventually(
+            lambda: self.is_complete(deployment, insights),
+            timeout=180,
+            what="a result of each insight that lacks no site",
+        )
+        first = max(insight.first_tick for insight in client.show(deployment).insights)
+        client.close()
+        assert not [each for each in self.run(scenario) if each.error]
+        end = system_clock()
+        eventually(
+            lambda: self.check_results(deployment, text, first, end),
+            timeout=180,
+            what="all results are as the oracle's",
+        )
 
 
 @contextmanager
