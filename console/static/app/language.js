@@ -36,10 +36,11 @@ export async function readExamples() {
 export const SUMMARY = [
   ["name = COMPUTE …", "Gives the insight a name. Several insights are separated by ;"],
   ["AVG(metric, 1 MINUTE)", "A function of the points of a metric in the last minute. Also SUM, COUNT, MIN, MAX, MEDIAN, SDEV, PERCENTILE[95], RATE, TOP_K[3] and more"],
-  ["BY region, line", "One result for each combination of these attributes of the points"],
+  ["BY region, line", "One result for each region and line: these are attributes of the points, see Metrics"],
   ['WHEN region == "north"', "Only points with this attribute"],
   ["WHEN > 100", "Only results above 100. AND, OR, NOT and IN (…) combine conditions"],
-  ["EVERY 10 SECONDS", "How often there is a result. Without it: a result at each point"],
+  ["WHEN COUNT(metric, 1 MINUTE) > 5", "Only results of more than five points. Any function can stand in a condition"],
+  ["EVERY 10 SECONDS", "How often there is a result. Without it: a result at each point. The order is BY, WHEN, EVERY, WITH"],
   ["WITH SALIENCE 5", "Options, at the end: importance, SAMPLE 0.2, SCHEDULER=latency …"],
   ["60 - AVG(passengers)", "Arithmetic of results; INSIGHT name is the result of another insight"],
   ["-- comment", "A comment to the end of the line"],

@@ -55,6 +55,7 @@ export function stop() {
   stopPolling = null;
   cursor = "";
   states.set(new Map());
+  decisions.set([]);
   fog.set(null);
   health.set(null);
 }

@@ -108,7 +108,11 @@ function Page({name, route: current}) {
 function Foot({user}) {
   const connection = useStore(live.connection);
   const [theme, setTheme] = useStored("theme", "auto");
-  useEffect(() => applyTheme(theme), [theme]);
+  const choose = (next) => {
+    setTheme(next);
+    // At once: an effect would run after the next frame.
+    applyTheme(next);
+  };
   const scope = user.scopes.includes("admin") ? "" : " (read only)";
   return html`
     <div class="foot">
@@ -117,7 +121,7 @@ function Foot({user}) {
         ${{open: "Live", lost: "Not live: asking every 5 s", down: "No answer", connecting: "Connecting"}[connection]}
       </div>
       <label class="field">Theme
-        <select class="input" value=${theme} onChange=${(event) => setTheme(event.target.value)}>
+        <select class="input" value=${theme} onChange=${(event) => choose(event.target.value)}>
           ${Object.entries(THEMES).map(([id, text]) => html`<option key=${id} value=${id}>${text}</option>`)}
         </select>
       </label>

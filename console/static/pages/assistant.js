@@ -80,10 +80,11 @@ function Examples({metrics, current, onMetric, attributes, text, onText, editor,
     </div>
     ${!isReading && metrics.length === 0 && html`<p class="notice plain" style=${{margin: "0 14px 12px"}}>No metric is known yet: the examples use cpu.util.</p>`}
     ${current?.desc && html`<p class="small dim" style=${{padding: "0 14px 10px"}}><${Name} text=${current.metric} />: <${Name} text=${current.desc} />${current.units && html` (<${Name} text=${current.units} />)`}</p>`}
+    <p class="small dim" style=${{padding: "0 14px 10px"}}>Choose the metric and the attribute above; a click on an example writes it into the text.</p>
     <ul class="picker" style=${{maxHeight: "none"}}>
       ${examples.map((example) => html`
         <li key=${example.title}><button type="button" class="pick" onClick=${() => use(example)}>
-          <strong>${example.title.replace("{attribute}", fill.attribute)}</strong><span class="small dim">${example.about}</span>
+          <strong>${example.title.replace("{attribute}", fill.attribute)}</strong><span class="small dim">${example.about.replace("{attribute}", fill.attribute)}</span>
         </button></li>`)}
     </ul>`;
 }
