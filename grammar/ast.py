@@ -92,10 +92,12 @@ class Name(SyntaxNode):
     """The name of a metric, of an attribute, or of a parameter of the surrounding FUNCTION.
 
     ``bind`` decides which of these the name means. A name may be quoted in the source text, except
-    in a condition, where quotes denote a Text.
+    in a condition, where quotes denote a Text. ``quoted``: whether the source text has the quotes;
+    to an operator over attributes, a quoted argument is a text.
     """
 
     name: str
+    quoted: bool = field(default=False, compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

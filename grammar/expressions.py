@@ -227,7 +227,7 @@ class ExpressionBuilder:
             return self._members_of(tree)
         if self._quotes_texts:
             return self._literals.text(tree.word)
-        return Name(self._literals.name(tree.word), span=tree.word.span)
+        return Name(self._literals.name(tree.word), quoted=True, span=tree.word.span)
 
     def _members_of(self, tree: Context) -> MetricStream:
         members = self._literals.names(tree.from_.names)
@@ -258,11 +258,13 @@ class ExpressionBuilder:
                 f"Name a metric before the window: `{word}(metric, 10 SECONDS)`.",
             )
         elif self._takes_a_window(function) and len(pieces) > 1 and _is_number(pieces[-1]):
-            self._literals.report(
-                arguments[-1].span,
-                "a window needs a unit of time",
-                f"Write a unit after the number: {', '.join(MILLIS)}.",
-            )
+            message = "a window needs a unit of time"
+            hint = f"Write a unit after the number: {', '.join(MILLIS)}."
+            if function in WITH_PARAMETER and not tree.in_:
+                message = f"the parameter of {function} stands in brackets"
+                number = pieces[-1].value.value.text
+                hint = f"Write `{function}[{number}](…)`."
+            self._literals.report(arguments[-1].span, message, hint)
         window, offset = (*intervals, None, None)[:2]
         parameters = self._parameters(tree.in_) if tree.in_ else ()
         return FunctionCall(function, arguments, parameters, window, offset, span=span_of(tree))

@@ -190,7 +190,7 @@ def _expression(node: Expression) -> str:
         case Boolean(value):
             return "true" if value else "false"
         case Name(name):
-            return _name(name)
+            return _quoted(name) if node.quoted else _name(name)
         case Elided():
             return ""
         case MetricStream():

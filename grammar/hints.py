@@ -69,6 +69,15 @@ def _example(mismatch: Mismatch) -> str:
 
 def _other_language(mismatch: Mismatch) -> str | None:
     """Return a hint for a word or a form of another query language."""
+    casts = mismatch.word == "AS" and mismatch.tokens[max(mismatch.index - 3, 0)].text.upper()
+    if casts == "CAST" or (mismatch.kind(0) == mismatch.kind(1) == Tree.COLON):
+        return "There are no casts: the values of metrics are numbers."
+    if mismatch.kind(0) == Tree.RPAR and mismatch.kind(-1) == Tree.LPAR:
+        metric, dot, _ = mismatch.tokens[mismatch.index - 2].text.partition(".")
+        if dot:
+            return f"Write the metric in the function: `AVG({clip(metric)}, 5 MINUTES)`."
+    if mismatch.kind(0) == Tree.COLON and Tree.RBRACKET in mismatch.expected:
+        return "There are no subqueries: write the window in the function: `AVG(x, 5 MINUTES)`."
     if mismatch.found.type == Tree.ID and mismatch.expected != {Tree.ASSIGN, Tree.COLON}:
         before = mismatch.tokens[max(mismatch.index - 1, 0)].text.upper()
         return WORDS.get(mismatch.word) or (WORDS["DISTINCT"] if before == "DISTINCT" else None)
@@ -115,6 +124,8 @@ def _attributes(mismatch: Mismatch) -> str | None:
     )
     # Only what can go on has EOF here: these are the attributes of the insight's BY.
     if after_name and Tree.EOF in mismatch.expected:
+        if found == Tree.LPAR:
+            return "BY takes the names of attributes, and no functions, as in `BY node`."
         if found == Tree.BY:
             return "Write one BY, with commas between the attributes: `BY a, b`."
         named = found == Tree.ID and mismatch.kind(1) in (Tree.EOF, *CLAUSES)
@@ -140,6 +151,8 @@ def _placement_of_clause(mismatch: Mismatch) -> str | None:
         following = mismatch.tokens[min(mismatch.index + 1, len(mismatch.tokens) - 1)]
         if following.text.upper() in OPTIONS:
             return "Write WITH before the first option."
+    if mismatch.word in OPTIONS and Tree.WITH in mismatch.expected:
+        return f"Write WITH before the first option: `WITH {mismatch.word} …`."
     if mismatch.word == "PER" and mismatch.after_value:
         return "Write BY instead of PER."
     if mismatch.found.type == Tree.ID and mismatch.kind(-1) == Tree.ID and mismatch.after_value:
@@ -157,7 +170,8 @@ def _time(mismatch: Mismatch) -> str | None:
 
 
 def _sql(mismatch: Mismatch) -> str | None:
-    if mismatch.tokens[0].text.upper() == "SELECT":
+    before = mismatch.tokens[max(mismatch.index - 1, 0)].text
+    if "SELECT" in (mismatch.tokens[0].text.upper(), before.upper()):
         return f"This is not SQL: write {_SHAPE}."
     meant = _SQL.get(mismatch.word)
     return f"Write {meant} instead of {mismatch.word}." if meant and mismatch.after_value else None

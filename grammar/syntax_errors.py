@@ -53,7 +53,7 @@ _MEANT = {
     "%": "There is no remainder; write a share as a number: 0.2 is 20 percent.",
     "^": "There is no power: `SQR(x)` is the square.",
     "~": 'Texts are compared as a whole: write `==`, or `IN ("a", "b")`.',
-    ".": "A name neither begins nor ends with a dot.",
+    ".": "A name neither begins nor ends with a dot. A call is `AVG(x, 5 MINUTES)`.",
     "?": "There is no choice by `?`: write an insight with a WHEN for each case.",
     "@": "Write an offset as the second interval of a function: `AVG(x, 5 MINUTES, 1 HOURS)`.",
     "$": "Texts have no variables: write the name or the number itself.",

@@ -52,7 +52,7 @@ def holds(node: ast.Condition, meaning: Meaning) -> str:
         case ast.Compare(operator, left, right):
             return _compared(operator, _operand(left, meaning), _operand(right, meaning))
         case ast.ListMembership(operand, _, negated, ast.FunctionCall(function, (argument,))):
-            listed = f"derived('{function}', {_json(_operand(argument, meaning))})"
+            listed = f"derived('{function}', {_json(_operand(_argument(argument), meaning))})"
             return _within(_operand(operand, meaning), listed, negated=negated)
         case ast.ListMembership(operand, members, negated):
             return _listed(_operand(operand, meaning), members, negated)
@@ -87,11 +87,20 @@ def leaves(node: ast.Condition | ast.Expression) -> Iterable[ast.Expression]:
         case ast.NotCondition(operand) | ast.Negate(operand) | ast.ListMembership(operand):
             return leaves(operand)
         case ast.FunctionCall(function, arguments) if function in DERIVING:
-            return [leaf for argument in arguments for leaf in leaves(argument)]
+            return [leaf for each in arguments for leaf in leaves(_argument(each))]
         case ast.Number() | ast.Text() | ast.Boolean():
             return []
         case _:
             return [node]
+
+
+def _argument(node: ast.Expression) -> ast.Expression:
+    """Return an argument of an operator over attributes; in quotes, it is a text."""
+    match node:
+        case ast.Name(text, quoted=True):
+            return ast.Text(text)
+        case _:
+            return node
 
 
 def _operand(node: ast.Expression, meaning: Meaning) -> Operand:
@@ -104,7 +113,8 @@ def _operand(node: ast.Expression, meaning: Meaning) -> Operand:
         case ast.Boolean(value):
             return Operand(truth=str(value).lower())
         case ast.FunctionCall("IPTOCOUNTRY" as function, (argument,)):
-            return Operand(text=f"derived('{function}', {_json(_operand(argument, meaning))})")
+            given = _json(_operand(_argument(argument), meaning))
+            return Operand(text=f"derived('{function}', {given})")
         case _:
             return meaning(node)
 

@@ -87,6 +87,8 @@ def bind_derivation(
 def _operand(node: ast.Expression) -> BoundValue | None:
     """Return the attribute or the constant that an argument names; None for another argument."""
     match node:
+        case ast.Name(text, quoted=True):
+            return Constant(text, span=node.span, properties=Properties("a text"))
         case ast.Name(name):
             return AttributeRead(canonical(name), name, span=node.span, properties=Properties(None))
         case ast.Number(value) | ast.Text(value) | ast.Boolean(value):

@@ -6,6 +6,7 @@ import pytest
 
 from analytics.plan.text import expression_text
 from analytics_enabler.semantics import Checked, check
+from grammar import format_text
 from tests.support.operators import install_example_operators
 
 pytestmark = pytest.mark.usefixtures("processes")
@@ -31,6 +32,11 @@ def _texts(insight: str) -> tuple[str, str | None]:
     )
 
 
+def test_formatting_keeps_the_quotes_of_a_text_that_is_an_argument() -> None:
+    text = 'q = COMPUTE COUNT(request WHEN country IN legalCountries("Zorba")) EVERY 5 SECONDS'
+    assert '("Zorba")' in format_text(text)
+
+
 @pytest.mark.parametrize(
     ("insight", "expression", "condition"),
     [
@@ -42,6 +48,11 @@ def _texts(insight: str) -> tuple[str, str | None]:
         (
             'COUNT(request WHEN ipToCountry(ip) == "CY") EVERY 5 s',
             'COUNT(request WHEN IPTOCOUNTRY(ip) == "CY", 5 SECONDS)',
+            None,
+        ),
+        (
+            "COUNT(request WHEN country IN legalCountries('Zorba')) EVERY 5 s",
+            'COUNT(request WHEN country IN LEGALCOUNTRIES("Zorba"), 5 SECONDS)',
             None,
         ),
         (
