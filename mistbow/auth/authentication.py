@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import hmac
+import time
 from collections.abc import Callable, Mapping
 from urllib.parse import quote, unquote
 
@@ -34,6 +35,10 @@ OPEN_PATHS = frozenset({"/healthz", CHALLENGE_PATH})
 
 _TOKEN_SCHEMES = (b"bearer", b"token")
 _SERVICE_SCHEME = SCHEME.encode()
+_RECHECK_S = 1.0
+"""The minimum time between two checks of the token of one answer."""
+
+_END: Message = {"type": "http.response.body", "body": b"", "more_body": False}
 _DRAIN_S = 5.0
 _MAX_DRAINED_BYTES = 16 * 2**20
 
@@ -82,7 +87,11 @@ class Authentication:
             body, answer_key = signed
             caller, receive = FOG, _checked_body(receive, body)
         elif scheme.lower() in _TOKEN_SCHEMES:
-            caller = self._keyring.find(value.strip())
+            token = value.strip()
+            caller = self._keyring.find(token)
+            found = caller
+            if found is not FOG:
+                send = _until_revoked(send, lambda: self._keyring.find(token) == found)
         if caller is None:
             await _reject(scope, receive, send)
             return
@@ -92,7 +101,11 @@ class Authentication:
             # These headers are accepted from agents only.
             scope["headers"] = [each for each in scope["headers"] if not _is_own_header(each[0])]
         with on_behalf_of(caller), answering_with(answer_key):
-            await self._app(scope, receive, send)
+            try:
+                await self._app(scope, receive, send)
+            except* _RevokedError:
+                # Its client connects again, and is answered 401.
+                await send(_END)
 
     def _accept(self, value: bytes, scope: Scope) -> tuple[str, AnswerKey] | None:
         """Return the SHA-256 of the body that a valid signature covers, and the key for the answer.
@@ -133,6 +146,32 @@ def _restricted(caller: Caller, headers: Mapping[bytes, bytes]) -> Caller:
         unquote(prefix or ""),
         None if signatures is None else frozenset(signatures.split(",")),
     )
+
+
+class _RevokedError(Exception):
+    """The token of a request has been revoked or has expired while its answer was sent."""
+
+
+def _until_revoked(send: Send, is_valid: Callable[[], bool]) -> Send:
+    """Return a function that sends an answer, and raises ``_RevokedError`` if its token is no
+    longer valid.
+
+    An answer with a ``Content-Length`` is sent to its end.
+    """
+    checked_at = time.monotonic()
+    is_endless = False
+
+    async def checked_send(message: Message) -> None:
+        nonlocal checked_at, is_endless
+        if message["type"] == "http.response.start":
+            is_endless = all(name.lower() != b"content-length" for name, _ in message["headers"])
+        elif is_endless and time.monotonic() - checked_at > _RECHECK_S:
+            checked_at = time.monotonic()
+            if not is_valid():
+                raise _RevokedError
+        await send(message)
+
+    return checked_send
 
 
 def _is_own_header(header: bytes) -> bool:

@@ -1,7 +1,7 @@
 """uvicorn's HTTP protocol with limits, and with a single write for an answer's head and body.
 
-The limits are the size of a request's head, the time until the head is complete, and the time for
-which a client may stop reading an answer.
+The limits are the size of a request's head and trailers, the time until the head is complete, and
+the time for which a client may stop reading an answer.
 """
 
 import asyncio
@@ -29,6 +29,11 @@ _HALF_CLOSED_TIMEOUT_S = 3.0
 _TOO_LARGE = HeadTooLargeError(
     f"the request line and the headers are larger than {_MAX_HEAD_BYTES} bytes",
     hint="Send fewer or shorter headers; long parameters belong in the body.",
+)
+_TRAILER_TOO_LARGE = HeadTooLargeError(
+    f"the parts of the body that are no data (trailers, extensions of chunks) are larger than "
+    f"{_MAX_HEAD_BYTES} bytes",
+    hint="Send the body without trailers.",
 )
 _TOO_SLOW = SlowRequestError(
     f"the request line and the headers were not received within {_HEAD_TIMEOUT_S:g} s",
@@ -93,6 +98,8 @@ class BoundedProtocol(HttpToolsProtocol):
     A client may close its sending side after a request, and still read the answer. A client that
     has gone looks the same until the server writes to it, so the answer must end within
     ``half_closed_seconds``.
+
+    Trailers (headers after the body) are ignored: they would replace headers that were checked.
     """
 
     head_seconds = _HEAD_TIMEOUT_S
@@ -101,6 +108,9 @@ class BoundedProtocol(HttpToolsProtocol):
 
     _head_bytes = 0
     _head_is_open = True
+    _bytes_without_data = 0
+    """The bytes that were received since the last data of a body, if the head is complete."""
+
     _head_timer: asyncio.TimerHandle | None = None
     _unread_bytes = 0
     _reader_timer: asyncio.TimerHandle | None = None
@@ -138,7 +148,11 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def data_received(self, data: bytes) -> None:
+        self._bytes_without_data += len(data)
         super().data_received(data)
+        if self._bytes_without_data > _MAX_HEAD_BYTES + len(data) and not self._head_is_open:
+            # The parser would collect a trailer in memory until its end.
+            self._reject(_TRAILER_TOO_LARGE)
         if self._head_is_open:
             self._head_bytes += len(data)
             if self._head_bytes > _MAX_HEAD_BYTES:
@@ -146,9 +160,23 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self._bytes_without_data = 0
         self._open_head()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._head_is_open:
+            super().on_header(name, value)
+
+    def on_body(self, body: bytes) -> None:
+        self._bytes_without_data = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._bytes_without_data = 0
+        super().on_message_complete()
+
     def on_headers_complete(self) -> None:
+        self._bytes_without_data = 0
         self._close_head()
         # One read may have brought a head that is complete and yet too large.
         if self._parsed_head_bytes() > _MAX_HEAD_BYTES:
