@@ -10,6 +10,9 @@ from mistbow.trust_settings import TlsSettings
 
 _SERVICES = ("worker", "agent", "monitor")
 
+_EXAMPLE = Path("examples/host.insights")
+_ROOT = Path(__file__).resolve().parents[1]
+
 
 class StorageSettings(IgniteSettings, TlsSettings):
     """A node with a site's storage: Ignite, the storage agent, and further services.
@@ -63,12 +66,15 @@ class RunSettings(IgniteSettings, TlsSettings):
         default=8200, ge=1, le=65535, description="Port of the monitoring agent."
     )
     insights: Path = Field(
-        default=Path("examples/host.insights"), description="Insights to deploy and to show."
+        default=_EXAMPLE,
+        description="Insights to deploy and to show. The default is a file of Mistbow's sources.",
     )
 
     @field_validator("insights")
     @classmethod
     def _check_insights(cls, file: Path) -> Path:
+        if file == _EXAMPLE and not file.is_file():
+            file = _ROOT / file
         if not file.is_file():
             raise ValueError("it must be a file with insights")
         return file

@@ -102,6 +102,17 @@ def invalid_field(path: str, problem: str) -> InvalidRequestError:
     return InvalidRequestError(f"{path}: {problem}" if path else problem, hint=hint)
 
 
+def check_values(body: bytes) -> None:
+    """Raise ``InvalidRequestError``, which names the field, if a value is beyond JSON or floats.
+
+    An example is 1e309. The check omits large bodies.
+    """
+    path, problem = _locate_malformed(body)
+    if problem:
+        is_infinite = problem.removeprefix("-").startswith("inf ")
+        raise invalid_field(path, "Number out of range" if is_infinite else problem)
+
+
 def check_depth(text: str, path: str, max_depth: int | None = None) -> None:
     """Raise ``InvalidRequestError`` if JSON is nested more than ``max_depth`` levels deep.
 

@@ -9,7 +9,7 @@ import msgspec
 
 from mistbow.errors import InvalidRequestError
 from mistbow.timestamps import Timestamps
-from storage_agent.http.decode import decode_beside, decode_body, decode_fields
+from storage_agent.http.decode import check_values, decode_beside, decode_body, decode_fields
 
 B = TypeVar("B", bound=msgspec.Struct)
 
@@ -61,6 +61,8 @@ def _decode_converted(
     except InvalidRequestError:
         fields = decode_fields(body)
         if fields is None:
+            # Such a value hides behind the error of a number that the conversion would accept.
+            check_values(body)
             raise
         fields = convert(fields)
     else:

@@ -79,3 +79,10 @@ def test_value_that_is_no_number_is_refused_in_plain_words() -> None:
     assert refused.value.message == (
         "monitoring[0].val: Expected a number, or the text NaN, +Inf, -Inf or stale"
     )
+
+
+@pytest.mark.parametrize("field", ["val", "timestamp", "minVal"])
+def test_number_beyond_the_range_is_named_beside_a_numeric_id(field: str) -> None:
+    item = '{"entityID":7,"metricID":"m","val":1,"timestamp":1795262400000,"FIELD":-1e309}'
+    with pytest.raises(InvalidRequestError, match=rf"^monitoring\[0\]\.{field}: Number out of"):
+        put(item.replace("FIELD", field))

@@ -69,3 +69,11 @@ def test_other_settings_of_schedulers_are_refused(monkeypatch, text):
     monkeypatch.setenv("MISTBOW_SCHEDULER_SETTINGS", text)
     with pytest.raises(ValidationError, match="scheduler_settings"):
         EnablerSettings()
+
+
+def test_default_insights_are_found_from_any_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert RunSettings().insights.name == "host.insights"
+    monkeypatch.setenv("MISTBOW_INSIGHTS", "missing.insights")
+    with pytest.raises(ValidationError, match="must be a file"):
+        RunSettings()
