@@ -27,6 +27,7 @@ from analytics.plan.expressions import (
 )
 from analytics.plan.functions import UserOperator
 from analytics.plan.nodes import Insight, expressions_of
+from analytics.positions import position_of
 from analytics_worker.evaluate.finalize import finalize_points, reduce_values
 from analytics_worker.evaluate.key_expressions import (
     constant,
@@ -45,7 +46,7 @@ from analytics_worker.evaluate.keyed_values import (
 )
 from analytics_worker.evaluate.measures import Measures
 from analytics_worker.evaluate.operator_failures import OperatorFailure, failure_of
-from analytics_worker.operators.geohash import geohash, position_of
+from analytics_worker.operators.geohash import geohash
 from analytics_worker.operators.points import Floats
 from analytics_worker.panes.mathematics import MATHEMATICAL
 from analytics_worker.panes.predicates import ARITHMETIC_ARRAYS, COMPARE_ARRAYS

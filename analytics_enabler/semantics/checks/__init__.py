@@ -11,7 +11,7 @@ from analytics_enabler.semantics.checks.point_spans import check_point_spans
 from analytics_enabler.semantics.checks.reads import check_points, check_reads
 from analytics_enabler.semantics.checks.sampling import check_sampling
 from analytics_enabler.semantics.checks.size import check_size
-from analytics_enabler.semantics.checks.text_values import check_text_values
+from analytics_enabler.semantics.checks.text_values import check_positions, check_text_values
 from analytics_enabler.semantics.checks.tick_series import check_tick_series
 from analytics_enabler.semantics.checks.types import check_types
 from analytics_enabler.semantics.checks.windows import check_windows
@@ -31,6 +31,7 @@ CHECKS: tuple[Callable[[BoundInsight, Context], Iterator[Diagnostic]], ...] = (
     check_feed,
     check_attributes,
     check_text_values,
+    check_positions,
 )
 
 

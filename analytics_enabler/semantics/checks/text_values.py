@@ -1,7 +1,9 @@
-"""The check for comparisons of an attribute with a text that no recent point has."""
+"""The checks for comparisons with a text, and for positions, that no recent point has."""
 
+import math
 from collections.abc import Collection, Iterator, Mapping
 
+from analytics.positions import position_of
 from analytics_enabler.semantics.bind.bound_tree import (
     AttributeRead,
     BoundComparison,
@@ -10,7 +12,9 @@ from analytics_enabler.semantics.bind.bound_tree import (
     BoundMembership,
     Conjunction,
     Constant,
+    LabelRead,
     PointSource,
+    ScalarCall,
 )
 from analytics_enabler.semantics.checks.context import Context
 from analytics_enabler.semantics.diagnostics import Suggestions, did_you_mean, warning
@@ -31,6 +35,30 @@ def check_text_values(insight: BoundInsight, context: Context) -> Iterator[Diagn
         values = context.values.get(source.metric, {})
         for term in _terms((*source.terms, *insight.when.on_points)):
             yield from _check_term(source, term, values, context.suggestions)
+
+
+def check_positions(insight: BoundInsight, context: Context) -> Iterator[Diagnostic]:
+    """Yield a warning for each GEOHASH of a metric whose recent points have other texts only."""
+    if insight.feed is not None:
+        return
+    for node in insight.nodes:
+        match node:
+            case ScalarCall("GEOHASH", (LabelRead(attribute, source, longitude=None),)):
+                seen = context.values.get(source.metric, {}).get(attribute, frozenset())
+            case _:
+                continue
+        if seen and all(math.isnan(position_of(text)[0]) for text in seen):
+            yield warning(
+                node.span,
+                f"no recent point of `{source.metric}` has a position, such as `35.1,33.4`; "
+                f"values seen: {_shown(seen)}",
+                "The insight has no values until such points come in.",
+            )
+
+
+def _shown(seen: frozenset[str]) -> str:
+    more = f" and {len(seen) - _MAX_SHOWN} more" if len(seen) > _MAX_SHOWN else ""
+    return ", ".join(sorted(seen)[:_MAX_SHOWN]) + more
 
 
 def _terms(conditions: Collection[BoundCondition]) -> Iterator[BoundCondition]:
@@ -62,13 +90,11 @@ def _check_term(
     seen = values.get(attribute.name) if attribute.name != "site" else None
     if not seen or not texts or seen & set(texts):
         return
-    shown = ", ".join(sorted(seen)[:_MAX_SHOWN])
-    more = f" and {len(seen) - _MAX_SHOWN} more" if len(seen) > _MAX_SHOWN else ""
     listed = " or ".join(f"`{text}`" for text in texts[:_MAX_SHOWN])
     near = suggestions.nearest(texts[0], seen)
     yield warning(
         term.span,
         f"no recent point of `{source.metric}` has the {attribute.written} {listed}; "
-        f"values seen: {shown}{more}",
+        f"values seen: {_shown(seen)}",
         did_you_mean(near) if near else "The insight has no values until such points come in.",
     )

@@ -52,3 +52,18 @@ def test_similar_text_is_suggested() -> None:
     text = 'a = COMPUTE COUNT(disease, 10 s) WHEN diagnosis == "colt" EVERY 5 s'
     checked = check(text, metrics=frozenset(["disease"]), values=VALUES)
     assert [problem.hint for problem in checked.problems] == ["Did you mean `cold`?"]
+
+
+@pytest.mark.parametrize(("seen", "expected"), [(["ward 3", "home"], 1), (["home", "35.1,33"], 0)])
+def test_geohash_of_texts_that_are_no_positions_causes_a_warning(
+    seen: list[str], expected: int
+) -> None:
+    checked = check(
+        "a = COMPUTE GEOHASH[5](place) BY node EVERY 5 s",
+        metrics=frozenset(["place"]),
+        values={"place": {"place": frozenset(seen)}},
+    )
+    assert checked.ok
+    found = [each.message for each in checked.problems if "has a position" in each.message]
+    assert len(found) == expected
+    assert all("values seen: home, ward 3" in message for message in found)
