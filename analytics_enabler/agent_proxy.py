@@ -29,7 +29,7 @@ class AgentProxy:
         self._url = url
         self._client = httpx.AsyncClient(
             base_url=url,
-            auth=ServiceCredentials(url, trust.secret or ""),
+            auth=ServiceCredentials(url, trust.proof or "", kind="agent"),
             transport=async_transport(client_context(trust.tls_ca), _LIMITS),
             trust_env=False,
             timeout=_TIMEOUT,

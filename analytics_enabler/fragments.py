@@ -127,6 +127,15 @@ def data_site(fragment: Fragment) -> str | None:
     return None if isinstance(fragment, Merge) else fragment.source.site
 
 
+def sites_of(fragment: Fragment) -> tuple[str, ...]:
+    """Return the sites whose streams a fragment reads or writes."""
+    if isinstance(fragment, Merge):
+        used = (*fragment.sources, fragment.target, fragment.decisions)
+    else:
+        used = (fragment.source, fragment.target)
+    return tuple(sorted({location.site for location in used}))
+
+
 def partial_task(site: str) -> str:
     """Return the name of the task that reads the points of a site."""
     return f"at-{site}"

@@ -97,7 +97,7 @@ def create_app(
 ) -> FastAPI:
     """Return the enabler as a web application."""
     ca, domain = settings.tls_ca, settings.domain
-    credentials = service_credentials(settings.agent_url, settings.secret)
+    credentials = service_credentials(settings.agent_url, settings.proof, "agent")
     agent = AsyncAgentClient(settings.agent_url, credentials, ca=ca)
     followed = AsyncAgentClient(
         settings.agent_url, credentials, ca=ca, max_connections=MAX_FOLLOWER_CONNECTIONS
@@ -111,7 +111,7 @@ def create_app(
 
     def connect(url: str) -> AsyncWorkerClient:
         # An announced address: also without a token, a worker must answer there.
-        credentials = ServiceCredentials(url, settings.secret or "")
+        credentials = ServiceCredentials(url, settings.proof or "", kind="worker")
         return AsyncWorkerClient(url, credentials, attempts=1, ca=ca)
 
     async def is_in_charge() -> bool:
@@ -226,11 +226,11 @@ def create_app(
         is_public=is_public,
     )
     sessions = BrowserSessions(clock)
-    if settings.secret is not None:
+    if settings.proof is not None:
         # Outside the authentication, to which it passes the token of a session.
         app.add_middleware(SessionLogin, sessions=sessions)
     app.include_router(
-        sessions_router(sessions, settings, token_required=settings.secret is not None)
+        sessions_router(sessions, settings, token_required=settings.proof is not None)
     )
     app.add_exception_handler(Proxied, _proxied)
     by_standby = [Depends(proxied_by_standby(role, proxy))]

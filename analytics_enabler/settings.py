@@ -15,6 +15,7 @@ _SITE_NAME = re.compile("[a-z0-9][a-z0-9.-]*")
 class EnablerSettings(ServiceSettings):
     """The settings of the analytics enabler."""
 
+    service_kind = "enabler"
     own_url_settings = ("enabler_url",)
 
     enabler_port: int = Field(default=8000, ge=0, le=65535, description="Port of the enabler.")

@@ -1,8 +1,9 @@
 """The clients with which the processes of a streaming library call storage agents.
 
-A client takes the fog's token from the environment variable ``MISTBOW_TOKEN``, and the certificate
-authority that it trusts from ``MISTBOW_TLS_CA``. Spark's options contain neither the token nor the
-authority, since Spark shows options in its query plans.
+A client takes the worker's identity from the environment variable ``MISTBOW_IDENTITY_FILE``, or the
+fog's token from ``MISTBOW_TOKEN``, and the certificate authority that it trusts from
+``MISTBOW_TLS_CA``. Spark's options contain none of these, since Spark shows options in its query
+plans.
 """
 
 import os
@@ -10,7 +11,7 @@ import os
 from stamina.instrumentation import set_on_retry_hooks
 
 from mistbow.client.agent import AgentClient
-from mistbow.client.credentials import service_credentials
+from mistbow.client.credentials import proof_of_environment, service_credentials
 
 _clients: dict[tuple[str, str], AgentClient] = {}
 
@@ -30,7 +31,7 @@ def agent_client(url: str, site: str = "") -> AgentClient:
         set_on_retry_hooks([])
         client = _clients[url, site] = AgentClient(
             url,
-            service_credentials(url, os.environ.get("MISTBOW_TOKEN")),
+            service_credentials(url, proof_of_environment(), "agent"),
             ca=os.environ.get("MISTBOW_TLS_CA"),
         )
     return client

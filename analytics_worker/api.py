@@ -33,7 +33,7 @@ def add_routes(app: FastAPI, worker: AnalyticsWorker) -> None:
         tags=["fragments"],
         openapi_extra=FRAGMENT_BODY,
     )
-    @requires("admin")
+    @requires("order")
     @raises(CapacityError)
     async def run(fragment_id: str, request: Request) -> Response:
         """Run a fragment, in place of a running fragment with the same id.
@@ -55,7 +55,7 @@ def add_routes(app: FastAPI, worker: AnalyticsWorker) -> None:
         tags=["fragments"],
         openapi_extra=ORDER_BODY,
     )
-    @requires("admin")
+    @requires("order")
     @raises(FencedError)
     async def obey(domain: str, request: Request) -> Response:
         """Run the fragments of an order, and stop the other fragments of the domain.
@@ -69,7 +69,7 @@ def add_routes(app: FastAPI, worker: AnalyticsWorker) -> None:
         return Response(msgspec.json.encode(answer), media_type=_JSON)
 
     @app.post("/previews", tags=["fragments"], openapi_extra=PREVIEW_BODY)
-    @requires("admin")
+    @requires("order")
     @raises(CapacityError, TooLargeError)
     async def preview(request: Request) -> Response:
         """Compute the results of a plan in a span of the past once, from stored points.
@@ -98,14 +98,14 @@ def add_routes(app: FastAPI, worker: AnalyticsWorker) -> None:
         return Response(msgspec.json.encode(worker.show(fragment_id)), media_type=_JSON)
 
     @app.delete("/fragments/{fragment_id}", status_code=204, tags=["fragments"])
-    @requires("admin")
+    @requires("order")
     @raises(NotFoundError)
     async def stop(fragment_id: str) -> None:
         """Stop and remove a fragment."""
         await anyio.to_thread.run_sync(worker.remove, fragment_id)
 
     @app.put("/drain", status_code=204, tags=["drain"])
-    @requires("admin")
+    @requires("order")
     async def drain() -> None:
         """Let the fragments of this worker move to other workers.
 
@@ -115,7 +115,7 @@ def add_routes(app: FastAPI, worker: AnalyticsWorker) -> None:
         await anyio.to_thread.run_sync(worker.drain)
 
     @app.delete("/drain", status_code=204, tags=["drain"])
-    @requires("admin")
+    @requires("order")
     async def undrain() -> None:
         """Let this worker receive fragments again."""
         await anyio.to_thread.run_sync(worker.undrain)

@@ -15,6 +15,7 @@ from analytics_worker.lifecycle.worker import AnalyticsWorker, StartLibrary
 from analytics_worker.metrics import FragmentCollector
 from analytics_worker.settings import WorkerSettings
 from analytics_worker.spark.library import SparkLibrary
+from mistbow.client.credentials import IDENTITY_FILE, TOKEN
 from mistbow.service import create_service, serve
 
 
@@ -61,7 +62,9 @@ def main(settings: WorkerSettings | None = None) -> None:
     # Spark's Python processes inherit the environment. Options would not do: plans and logs
     # show them.
     if settings.secret is not None:
-        os.environ["MISTBOW_TOKEN"] = settings.secret
+        os.environ[TOKEN] = settings.secret
+    if settings.identity_file is not None:
+        os.environ[IDENTITY_FILE] = str(settings.identity_file.absolute())
     if settings.tls_ca is not None:
         os.environ["MISTBOW_TLS_CA"] = str(settings.tls_ca.absolute())
     serve(create_app(settings), "worker", settings.worker_port, settings)

@@ -15,6 +15,7 @@ _Amount = Annotated[float, Field(ge=0, le=1e12)]
 class WorkerSettings(ServiceSettings):
     """The settings of an analytics worker."""
 
+    service_kind = "worker"
     own_name_settings = ("node",)
     own_url_settings = ("worker_url",)
 

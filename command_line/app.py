@@ -15,6 +15,7 @@ from command_line.backup import backup, restore_command
 from command_line.city import city
 from command_line.fabric import app as fabric
 from command_line.fog import app as fog
+from command_line.identity import app as identity
 from command_line.insights import app as insights
 from command_line.node import app as node
 from command_line.storage import app as storage
@@ -76,6 +77,7 @@ app.command("restore")(restore_command())
 app.command("top")(top)
 app.add_typer(insights, name="insights")
 app.add_typer(token, name="token")
+app.add_typer(identity, name="identity")
 app.add_typer(fog, name="fog")
 app.add_typer(fabric, name="fabric")
 app.add_typer(node, name="node")

@@ -1,7 +1,5 @@
 """``mistbow token``: manages a file of tokens; services reload the file when it changes."""
 
-import re
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +7,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from mistbow.auth.callers import SCOPES, Scope
+from command_line.expiry import parse_end
+from mistbow.auth.callers import SCOPES, TokenScope
 from mistbow.auth.token_file import (
     new_token_file,
     now,
@@ -45,8 +44,6 @@ Expires = Annotated[
     str | None, typer.Option(help="Expiry: a time with zone (ISO 8601), or a number of days: 90d.")
 ]
 
-_DAYS = re.compile(r"([1-9][0-9]{0,4})d")
-
 
 @app.command()
 def add(
@@ -61,7 +58,7 @@ def add(
     if entity_prefix == "":
         # For example of an unset variable: the token would have the rights for all entities.
         raise typer.BadParameter("--entity-prefix is empty; omit it for a token without a prefix")
-    scopes, end = _scopes(scope), _end(expires)
+    scopes, end = _scopes(scope), None if expires is None else parse_end(expires)
     with token_file_lock(file):
         content = read_token_file(file) if file.exists() else new_token_file()
         content, token = content.with_token(name, scopes, entity_prefix or "", end, signature or ())
@@ -92,27 +89,11 @@ def revoke(name: Name, file: File) -> None:
     _out.print(f"{name} is revoked", highlight=False)
 
 
-def _scopes(given: list[str]) -> frozenset[Scope]:
-    chosen: set[Scope] = {scope for scope in SCOPES if scope in given}
+def _scopes(given: list[str]) -> frozenset[TokenScope]:
+    chosen: set[TokenScope] = {scope for scope in SCOPES if scope in given}
     for word in given:
         if word not in SCOPES:
             raise typer.BadParameter(
                 f"--scope {word}: unknown; the scopes are {', '.join(sorted(SCOPES))}"
             )
     return frozenset(chosen)
-
-
-def _end(text: str | None) -> datetime | None:
-    if text is None:
-        return None
-    if days := _DAYS.fullmatch(text):
-        return now() + timedelta(days=int(days[1]))
-    try:
-        end = datetime.fromisoformat(text)
-    except ValueError:
-        end = None
-    if end is None or end.tzinfo is None:
-        raise typer.BadParameter(f"--expires {text}: write 90d, or 2027-01-31T00:00Z")
-    if end <= now():
-        raise typer.BadParameter(f"--expires {text}: the time is in the past")
-    return end.astimezone(UTC)

@@ -62,6 +62,13 @@ class ForbiddenError(MistbowError):
     status = 403
 
 
+class OutOfReachError(MistbowError):
+    """The service that sent the request does not have this right at this site."""
+
+    code = "out_of_reach"
+    status = 403
+
+
 class NotFoundError(MistbowError):
     """The resource that the request names does not exist."""
 
@@ -176,6 +183,7 @@ ERRORS: tuple[type[MistbowError], ...] = (
     InvalidQueryError,
     UnauthorizedError,
     ForbiddenError,
+    OutOfReachError,
     NotFoundError,
     MethodNotAllowedError,
     NotAcceptableError,

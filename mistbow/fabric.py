@@ -97,7 +97,8 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     ``power``, ``battery``, ``position``: of the node; None: unknown. ``price_per_core_hour``,
     ``price_per_gb``: the price of a core for an hour, and of a GB (10^9 bytes) that leaves the
     site; None: the labels contain the prices. ``drained``: whether an operator has drained the
-    worker, so that its fragments move to other workers.
+    worker, so that its fragments move to other workers. ``own_site_only``: whether the worker's
+    identity permits it to read and write at its own site only.
     """
 
     name: str
@@ -121,6 +122,7 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     price_per_gb: float | None = None
     position: Position | None = None
     drained: bool = False
+    own_site_only: bool = False
 
     def __post_init__(self) -> None:
         if self.speed is not None and not 0 < self.speed < math.inf:

@@ -16,6 +16,7 @@ from fastapi import FastAPI
 from fastapi.routing import iter_route_contexts
 
 from mistbow.auth.authentication import OPEN_PATHS
+from mistbow.auth.callers import SCOPES
 from mistbow.auth.rules import AccessRule, rule_of
 from mistbow.errors import (
     ERRORS,
@@ -260,8 +261,13 @@ def _secure(operation: Document, path: str, rule: AccessRule | None) -> None:
     if path in OPEN_PATHS or rule is None:
         operation["security"] = []
         return
-    operation["security"] = [{"bearer": [rule.scope]}]
-    text = f"Requires a token with the scope `{rule.scope}`."
+    scope = rule.scope if rule.scope in SCOPES else "admin"
+    operation["security"] = [{"bearer": [scope]}]
+    text = f"Requires a token with the scope `{scope}`."
+    if rule.services_only:
+        text = f"For services of the fog with the scope `{rule.scope}`; of tokens, the fog's only."
+    elif scope != rule.scope:
+        text += f" Services need the scope `{rule.scope}`."
     if not rule.by_entity:
         text += " Tokens that are limited to some entities are rejected."
     operation["description"] = "\n\n".join(filter(None, (operation.get("description"), text)))

@@ -3,8 +3,9 @@ JSON, tokens, limits.
 """
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 
 import msgspec
 import prometheus_client
@@ -21,6 +22,7 @@ from mistbow import __version__
 from mistbow.auth.audiences import LocalEnd, OwnAddresses
 from mistbow.auth.authentication import Authentication
 from mistbow.auth.callers import FOG, current_caller
+from mistbow.auth.identity_proof import SignedChallenge
 from mistbow.auth.keyring import Keyring
 from mistbow.auth.rules import authorize, requires
 from mistbow.auth.service_key import CHALLENGE_PATH, Challenge, ServiceKey
@@ -53,9 +55,10 @@ from mistbow.trust_settings import TokenSettings
 
 log = get_logger(__name__)
 
-_MAX_CHALLENGE_BYTES = 1024
+_MAX_CHALLENGE_BYTES = 6144
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _CHALLENGE = msgspec.json.Decoder(Challenge)
+_SIGNED_CHALLENGE = msgspec.json.Decoder(SignedChallenge)
 
 Readiness = Callable[[], Awaitable[list[str]]]
 """A function that returns the conditions for which the service waits; empty: the service is ready.
@@ -108,7 +111,8 @@ def create_service(
     forms = error_forms or ErrorForms({})
     app.api_description, app.error_forms = api or ApiDescription(), forms
     own = OwnAddresses(settings.own_addresses)
-    sessions = ServiceSessions(ServiceKey(settings.secret or ""), own)
+    sessions = _sessions(settings, own)
+    app.state.probe_token = "" if settings.identity is None else secrets.token_urlsafe()
     _add_operations(app, readiness, warnings)
     add_challenge(app, sessions)
     add_documentation(app)
@@ -128,11 +132,11 @@ def create_service(
         max_followers=settings.max_followers,
         current_token=_current_token,
     )
-    if settings.secret is None:
+    if settings.proof is None:
         # With tokens no guard is needed, because browsers do not add a token on their own.
         app.add_middleware(WebPageGuard, own_names=settings.own_names)
     else:
-        keyring = Keyring(settings.secret, settings.tokens_file)
+        keyring = Keyring(settings.secret or "", settings.tokens_file, probe=app.state.probe_token)
         app.add_middleware(
             Authentication,
             keyring=keyring,
@@ -143,6 +147,13 @@ def create_service(
     # Outside all others, whose errors it converts.
     app.add_middleware(ForeignErrors, forms=forms)
     return app
+
+
+def _sessions(settings: ServiceSettings, own: OwnAddresses) -> ServiceSessions:
+    """Return the sessions of a service: with an identity, only its token admits the service key."""
+    needs_identity = settings.identity is not None and settings.secret is None
+    key = None if needs_identity else ServiceKey(settings.secret or "")
+    return ServiceSessions(key, own, identity=settings.identity)
 
 
 def _logging_loop_errors(lifespan: Lifespan | None) -> Lifespan:
@@ -165,8 +176,10 @@ def serve(app: FastAPI, name: str, port: int, settings: ServiceSettings) -> None
     problems = make_home(settings.home)
     with home_lock(settings.home, name, f"mistbow {name}"):
         check_ports({f"{name}_port": port}, settings.host)
-        secrets = () if settings.secret is None else (settings.secret,)
-        set_up_logging(name, settings.home, settings.log_level, secrets)
+        hidden = () if settings.secret is None else (settings.secret,)
+        set_up_logging(name, settings.home, settings.log_level, hidden)
+        if app.state.probe_token:
+            (settings.home / f"probe-{port}.token").write_text(app.state.probe_token)
         for problem in problems:
             log.warning("home_not_private", problem=problem)
         _run(app, port, settings)
@@ -191,10 +204,10 @@ def _run(app: FastAPI, port: int, settings: ServiceSettings) -> None:
 
 def require_token_beyond_loopback(name: str, host: str, settings: TokenSettings) -> None:
     """Exit if no token is set, although other machines can reach the address ``host``."""
-    if settings.token is None and not is_loopback(host):
+    if settings.proof is None and not is_loopback(host):
         raise SystemExit(
-            f"mistbow {name}: MISTBOW_TOKEN or MISTBOW_TOKEN_FILE must be set to listen on {host}, "
-            "which is reachable from other machines"
+            f"mistbow {name}: MISTBOW_TOKEN, MISTBOW_TOKEN_FILE or MISTBOW_IDENTITY_FILE must be "
+            f"set to listen on {host}, which is reachable from other machines"
         )
 
 
@@ -244,13 +257,24 @@ def add_challenge(app: FastAPI, sessions: ServiceSessions) -> None:
             body += part
             if len(body) > _MAX_CHALLENGE_BYTES:
                 raise TooLargeError(f"a challenge has at most {_MAX_CHALLENGE_BYTES} bytes")
-        try:
-            received = _CHALLENGE.decode(body)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise InvalidRequestError(f"the body is not a challenge: {error}") from None
         host, port = request.scope["server"] or (None, None)
-        answer = await sessions.answer(received, LocalEnd(request.scope["scheme"], host, port))
+        local = LocalEnd(request.scope["scheme"], host, port)
+        received = _read_challenge(body)
+        answer = (
+            await sessions.answer(received, local)
+            if isinstance(received, Challenge)
+            else await sessions.answer_signed(received, local)
+        )
         return Response(msgspec.json.encode(answer), media_type="application/json")
+
+
+def _read_challenge(body: bytes) -> Challenge | SignedChallenge:
+    try:
+        return _CHALLENGE.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return _SIGNED_CHALLENGE.decode(body)
+        raise InvalidRequestError(f"the body is not a challenge: {error}") from None
 
 
 def _answer(

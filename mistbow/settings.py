@@ -165,10 +165,10 @@ class ServiceSettings(TlsSettings):
     def _check_tokens_file(cls, file: Path | None, info: ValidationInfo) -> Path | None:
         if file is None:
             return None
-        if "token" in info.data and info.data["token"] is None:
+        if info.data.get("token", "") is None and info.data.get("identity_file", "") is None:
             raise ValueError(
-                "MISTBOW_TOKENS_FILE also needs MISTBOW_TOKEN or MISTBOW_TOKEN_FILE: services "
-                "authenticate each other by the token in it"
+                "MISTBOW_TOKENS_FILE also needs MISTBOW_IDENTITY_FILE, MISTBOW_TOKEN or "
+                "MISTBOW_TOKEN_FILE: services authenticate each other by it"
             )
         try:
             read_token_file(file)

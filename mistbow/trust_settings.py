@@ -1,10 +1,13 @@
 """The settings of authentication and TLS between services: token, certificate, authorities."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, field_validator
 
+from mistbow.auth.credential import Kind
+from mistbow.auth.identity import Identity, IdentityFile, Proof, identity_file, read_identity_file
+from mistbow.errors import MistbowError
 from mistbow.setting_values import CheckedSettings
 from mistbow.tls import check_ca, check_certificate, check_readable
 
@@ -49,7 +52,10 @@ class TrustSettings(CheckedSettings):
 
 
 class TokenSettings(TrustSettings):
-    """The bearer token of all services, as text or as the path of a file."""
+    """The bearer token of all services, as text or as the path of a file; or an identity."""
+
+    service_kind: ClassVar[Kind | None] = None
+    """The kind that an identity must have."""
 
     token_file: Path | None = Field(
         default=None, description="File with the bearer token, instead of MISTBOW_TOKEN."
@@ -77,10 +83,54 @@ class TokenSettings(TrustSettings):
             raise ValueError("MISTBOW_TOKEN and MISTBOW_TOKEN_FILE are both set; set one of them")
         return _read_token(file)
 
+    identity_file: Path | None = Field(
+        default=None, description="File with the identity of this service, instead of a token."
+    )
+
+    @field_validator("identity_file")
+    @classmethod
+    def _check_identity_file(cls, file: Path | None) -> Path | None:
+        if file is not None:
+            try:
+                found = Identity(read_identity_file(file)).credential
+            except MistbowError as error:
+                raise ValueError(". ".join(filter(None, (error.message, error.hint)))) from None
+            if cls.service_kind not in (None, found.kind):
+                raise ValueError(
+                    f"it is the identity of the {found.kind} {found.name}; "
+                    f"issue one of the kind {cls.service_kind}"
+                )
+        return file
+
+    @property
+    def identity(self) -> IdentityFile | None:
+        """The identity of this service; None: it has none."""
+        file = self.identity_file
+        return None if file is None else identity_file(file, self.secret or "")
+
+    @property
+    def proof(self) -> Proof:
+        """What this service proves to other services; None: the fog has no token."""
+        return self.identity or self.secret
+
     @property
     def secret(self) -> str | None:
         """The token as text; None: no token is set."""
         return None if self.token is None else self.token.get_secret_value()
+
+
+def check_identity_site(info: ValidationInfo, site: str) -> None:
+    """Raise ``ValueError`` if the identity of a service is of another site.
+
+    ``info``: of the validation of a setting that follows ``identity_file``.
+    """
+    file: Path | None = info.data.get("identity_file")
+    found = None if file is None else Identity(read_identity_file(file)).credential
+    if found is not None and found.site != site:
+        raise ValueError(
+            f"the site is {site}, but the identity in {file} is of {found.site}; set MISTBOW_SITE "
+            f"to {found.site}"
+        )
 
 
 class TlsSettings(TokenSettings):

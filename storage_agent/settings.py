@@ -20,7 +20,7 @@ from mistbow.settings import (
     parse_urls,
 )
 from mistbow.timestamps import TimestampUnit
-from mistbow.trust_settings import AuthoritiesFile
+from mistbow.trust_settings import AuthoritiesFile, check_identity_site
 from storage_agent.addresses import (
     MAX_SITE_NAME,
     is_service_url,
@@ -49,6 +49,7 @@ def is_broker_url(text: str) -> bool:
 class AgentSettings(ServiceSettings):
     """The settings of a storage agent."""
 
+    service_kind = "agent"
     own_name_settings = ("node",)
     own_url_settings = ("agent_url",)
 
@@ -241,6 +242,7 @@ class AgentSettings(ServiceSettings):
                 "a site's name consists of letters, digits, . and -, begins with a letter or "
                 f"digit, and has at most {MAX_SITE_NAME} characters"
             )
+        check_identity_site(info, site.lower())
         return site.lower()
 
     @field_validator("agent_url", "peers")

@@ -48,7 +48,7 @@ def children(settings: RunSettings) -> list[Child]:
     client = _client(settings)
 
     def service(name: str, after: tuple[str, ...]) -> Child:
-        credentials = service_credentials(at[name], settings.secret)
+        credentials = service_credentials(at[name], settings.proof)
         is_ready = partial(_is_ready, client, at[name], credentials)
         return _service(name, is_ready, env | _shown(settings), after)
 
@@ -86,7 +86,7 @@ def storage(settings: StorageSettings) -> list[Child]:
 
     def service(name: str) -> Child:
         is_ready = partial(
-            _is_ready, client, at[name], service_credentials(at[name], settings.secret)
+            _is_ready, client, at[name], service_credentials(at[name], settings.proof)
         )
         # Other services reach the agent at the address in its settings; those of its node, here.
         own = {} if name == "agent" else {"MISTBOW_AGENT_URL": at["agent"]}
@@ -110,6 +110,7 @@ def _shown(settings: TlsSettings) -> dict[str, str]:
         "MISTBOW_TLS_CERT": settings.tls_cert,
         "MISTBOW_TLS_KEY": settings.tls_key,
         "MISTBOW_TOKEN_FILE": settings.token_file,
+        "MISTBOW_IDENTITY_FILE": settings.identity_file,
     }
     shown = {name: str(file.absolute()) for name, file in files.items() if file is not None}
     if settings.token_file is None and settings.secret is not None:

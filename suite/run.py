@@ -71,7 +71,7 @@ def _shown_results(
 def _follow_silence(settings: RunSettings, board: ResultsTable, stopping: threading.Event) -> None:
     """Show the insights without values in the live table."""
     url = urls(settings)["enabler"]
-    credentials = service_credentials(url, settings.secret)
+    credentials = service_credentials(url, settings.proof)
     enabler = EnablerClient(url, credentials, ca=settings.tls_ca)
     while not stopping.wait(_SILENCE_PERIOD_S):
         with suppress(MistbowError):
@@ -86,7 +86,7 @@ def _follow(
     stopping: threading.Event,
 ) -> None:
     url = urls(settings)["enabler"]
-    credentials = service_credentials(url, settings.secret)
+    credentials = service_credentials(url, settings.proof)
     enabler = EnablerClient(url, credentials, ca=settings.tls_ca)
     first = True
     try:

@@ -138,7 +138,7 @@ def insights_router(
         return details_of(deployment, execution, decisions)
 
     @router.post("/{deployment_id}/adopt", status_code=204, openapi_extra=DEPLOYMENT_BODY)
-    @requires("admin", services_only=True)
+    @requires("adopt")
     @raises(ConflictError, FencedError)
     async def adopt(deployment_id: str, request: Request) -> None:
         """Deploy a deployment that another enabler of this domain accepted while it was cut off.

@@ -6,7 +6,7 @@ from analytics.session_models import Session
 from analytics_enabler.settings import EnablerSettings
 from analytics_enabler.web.sessions import SESSION, SESSION_S, BrowserSessions, cookie_name
 from mistbow import __version__
-from mistbow.auth.callers import current_caller
+from mistbow.auth.callers import SCOPES, current_caller
 from mistbow.auth.rules import requires
 from mistbow.errors import InvalidRequestError
 
@@ -24,7 +24,7 @@ def sessions_router(
         return Session(
             token_required=token_required,
             name=caller.name,
-            scopes=sorted(caller.scopes),
+            scopes=sorted(caller.scopes & SCOPES),
             entity_prefix=caller.entity_prefix,
             signatures=None if caller.signatures is None else sorted(caller.signatures),
             expires_at=expires_at,

@@ -15,7 +15,7 @@ from analytics_enabler.domains.directory import DomainDirectory, KnownEnabler
 from analytics_enabler.limits import MAX_RESULTS_WAIT_S
 from analytics_enabler.semantics import Definition
 from mistbow.auth.authentication import caller_headers
-from mistbow.auth.callers import current_caller
+from mistbow.auth.callers import Caller, current_caller
 from mistbow.client.connections import async_transport
 from mistbow.client.credentials import ServiceCredentials, UnverifiedServiceError
 from mistbow.errors import NotFoundError, UnavailableError
@@ -55,6 +55,10 @@ class EnablerUnreachableError(UnavailableError):
     """Another enabler is unreachable, and has received nothing of a request."""
 
 
+_RESUBMITTING = Caller("of a standby", frozenset(), signatures=None)
+"""The caller of deletions that a standby has accepted, and sends to the active enabler."""
+
+
 class DomainProxy:
     """Sends requests to other enablers with the rights of their callers.
 
@@ -63,7 +67,7 @@ class DomainProxy:
 
     def __init__(self, directory: DomainDirectory, trust: TokenSettings) -> None:
         self.directory = directory
-        self._secret = trust.secret or ""
+        self._proof = trust.proof or ""
         self._tls = client_context(trust.tls_ca)
         self._clients: dict[str, httpx.AsyncClient] = {}
 
@@ -179,7 +183,8 @@ class DomainProxy:
         Raises ``UnavailableError`` if that enabler does not delete the deployment.
         """
         path = f"/api/insights/{quote(deployment_id, safe='')}"
-        headers = {PROXIED_TO: to.enabler.domain}
+        # A person has deleted it at this enabler.
+        headers = {**caller_headers(_RESUBMITTING), PROXIED_TO: to.enabler.domain}
         try:
             answer = await self._client(to.enabler.url).delete(
                 path, headers=headers, timeout=_TIMEOUT
@@ -235,7 +240,7 @@ class DomainProxy:
         if url not in self._clients:
             self._clients[url] = httpx.AsyncClient(
                 base_url=url,
-                auth=ServiceCredentials(url, self._secret),
+                auth=ServiceCredentials(url, self._proof, kind="enabler"),
                 transport=async_transport(self._tls, _LIMITS),
                 trust_env=False,
             )

@@ -28,6 +28,7 @@ _MAX_REFUSED_PAUSE_S = 8.0
 def announcement(settings: WorkerSettings) -> Worker:
     """Return the announcement of a worker: its cores, its free memory, and declared facts."""
     all_cores, memory = cores(), node_memory()
+    identity = settings.identity
     worker = Worker(
         name=settings.node,
         url=settings.worker_url,
@@ -39,6 +40,7 @@ def announcement(settings: WorkerSettings) -> Worker:
         region=settings.region,
         labels=parse_labels(settings.labels),
         instance=secrets.token_hex(8),
+        own_site_only=identity is not None and identity.current().credential.is_confined,
     )
     return with_facts(worker, settings)
 

@@ -71,7 +71,7 @@ class AnalyticsWorker:
         self._start_library = start_library
         self._agent = AgentClient(
             settings.agent_url,
-            service_credentials(settings.agent_url, settings.secret),
+            service_credentials(settings.agent_url, settings.proof, "agent"),
             ca=settings.tls_ca,
         )
         record = settings.home / f"worker-{quote(settings.node, safe='')}.json"

@@ -14,7 +14,7 @@ from mistbow.auth.answer_key import AnswerKey, answering_with
 from mistbow.auth.callers import FOG, NOBODY, Caller, on_behalf_of
 from mistbow.auth.keyring import Keyring
 from mistbow.auth.service_key import CHALLENGE_PATH, SCHEME, parse_signature
-from mistbow.auth.service_sessions import ServiceSessions
+from mistbow.auth.service_sessions import Accepted, ServiceSessions
 from mistbow.errors import UnauthorizedError
 
 CALLER = "Mistbow-Caller"
@@ -30,6 +30,9 @@ SIGNATURES = "Mistbow-Signatures"
 """The header of a forwarded request that contains the signatures of the caller's token, separated
 by commas.
 """
+
+CALLER_SITE = "Mistbow-Caller-Site"
+"""The header of a forwarded request of a peer, which may read only what is of its site."""
 
 OPEN_PATHS = frozenset({"/healthz", CHALLENGE_PATH})
 
@@ -84,8 +87,9 @@ class Authentication:
             if signed is None:
                 await _reject_signature(scope, receive, send)
                 return
-            body, answer_key = signed
-            caller, receive = FOG, _checked_body(receive, body)
+            body, accepted = signed
+            caller, answer_key = accepted.caller, accepted.answer_key
+            receive = _checked_body(receive, body)
         elif scheme.lower() in _TOKEN_SCHEMES:
             token = value.strip()
             caller = self._keyring.find(token)
@@ -95,7 +99,7 @@ class Authentication:
         if caller is None:
             await _reject(scope, receive, send)
             return
-        if caller is FOG:
+        if caller is FOG or caller.credential is not None:
             caller = _restricted(caller, headers)
         else:
             # These headers are accepted from agents only.
@@ -107,8 +111,8 @@ class Authentication:
                 # Its client connects again, and is answered 401.
                 await send(_END)
 
-    def _accept(self, value: bytes, scope: Scope) -> tuple[str, AnswerKey] | None:
-        """Return the SHA-256 of the body that a valid signature covers, and the key for the answer.
+    def _accept(self, value: bytes, scope: Scope) -> tuple[str, Accepted] | None:
+        """Return the SHA-256 of the body that a valid signature covers, and the accepted request.
 
         None: the signature is not valid.
         """
@@ -116,32 +120,36 @@ class Authentication:
         if signature is None:
             return None
         target = scope["raw_path"] + b"?" + scope["query_string"]
-        key = self._sessions.accept(signature, scope["method"], target, scope["headers"])
-        return None if key is None else (signature.body, key)
+        found = self._sessions.accept(signature, scope["method"], target, scope["headers"])
+        return None if found is None else (signature.body, found)
 
 
 def caller_headers(caller: Caller) -> dict[str, str]:
     """Return the headers by which a request to another agent carries a caller's name and limits.
 
-    The request itself has the rights of the fog, which include every scope. This agent has already
-    checked the caller's scope, so the other agent does not check the scope again.
+    This agent has already checked the caller's scope, so the other agent does not check the scope
+    again, but only whether this agent may forward such a request.
     """
     headers = {ENTITY_PREFIX: quote(caller.entity_prefix)} if caller.entity_prefix else {}
     if caller.name != FOG.name:
         headers[CALLER] = quote(caller.name)
     if caller.signatures is not None:
         headers[SIGNATURES] = ",".join(sorted(caller.signatures))
+    if caller.is_peer:
+        headers[CALLER_SITE] = quote(caller.home or "")
     return headers
 
 
 def _restricted(caller: Caller, headers: Mapping[bytes, bytes]) -> Caller:
-    name, prefix, signatures = (
+    name, prefix, signatures, home = (
         None if (value := headers.get(each.lower().encode())) is None else value.decode("latin-1")
-        for each in (CALLER, ENTITY_PREFIX, SIGNATURES)
+        for each in (CALLER, ENTITY_PREFIX, SIGNATURES, CALLER_SITE)
     )
+    if home is not None:
+        return caller.as_peer(unquote(name or ""), unquote(home))
     if name is None and prefix is None and signatures is None:
         return caller
-    return caller.restricted_to(
+    return caller.forwarding().restricted_to(
         caller.name if name is None else unquote(name),
         unquote(prefix or ""),
         None if signatures is None else frozenset(signatures.split(",")),

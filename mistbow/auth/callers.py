@@ -1,15 +1,30 @@
 """Callers of requests, and the rights of their tokens."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from mistbow.errors import ForbiddenError
+from mistbow.auth.credential import Credential, Kind, utc_now  # noqa: F401 - utc_now is for a doctest
+from mistbow.errors import ForbiddenError, OutOfReachError
 
-Scope = Literal["ingest", "read", "admin"]
-SCOPES: frozenset[Scope] = frozenset(get_args(Scope))
+TokenScope = Literal["ingest", "read", "admin"]
+"""The scopes that a token can have."""
+
+ServiceScope = Literal["append", "replicate", "order", "announce", "join", "adopt"]
+"""The scopes of services; ``admin`` includes the first three of them."""
+
+Scope = TokenScope | ServiceScope
+SCOPES: frozenset[TokenScope] = frozenset(get_args(TokenScope))
+SERVICE_SCOPES: frozenset[ServiceScope] = frozenset(get_args(ServiceScope))
+
+SERVICES_ONLY: frozenset[Scope] = frozenset({"announce", "join", "adopt"})
+"""The scopes that no token has but the fog's: services act on what such a request names."""
+
+REACH_HINT = (
+    "The operator of the fog decides which sites a service reaches: mistbow identity issue --reach"
+)
 
 _MAX_QUOTED = 100
 
@@ -21,17 +36,55 @@ class Caller:
     ``entity_prefix``: the token covers only entities whose names begin with this prefix.
     ``signatures``: some insights have a signature, which is a name that protects their results; the
     token may read unsigned results, and results with one of these signatures. None: the token may
-    read all results.
+    read all results. ``credential``: of a service that signed the request; None: the caller has a
+    token. ``site``: the site at which a service has these scopes. ``home``: the site of a service,
+    also if its request was forwarded and it may read only what is of its site.
     """
 
     name: str
     scopes: frozenset[Scope]
     entity_prefix: str = ""
     signatures: frozenset[str] | None = frozenset()
+    credential: Credential | None = None
+    site: str = ""
+    home: str | None = None
 
     def has_scope(self, scope: Scope) -> bool:
-        """Return whether the token has a scope; the scope ``admin`` includes all scopes."""
-        return scope in self.scopes or "admin" in self.scopes
+        """Return whether the caller has a scope.
+
+        The scope ``admin`` includes all scopes but those that are for services only.
+        """
+        return scope in self.scopes or ("admin" in self.scopes and scope not in SERVICES_ONLY)
+
+    def at(self, site: str) -> "Caller":
+        """Return the caller with its rights at a site, which may be another site than this one.
+
+        The rights of a token are the same at each site.
+        """
+        if self.credential is None:
+            return self
+        return replace(self, scopes=scopes_at(self.credential, site), site=site)
+
+    def forwarding(self) -> "Caller":
+        """Return the caller with its rights for a request that it forwards for another caller."""
+        if self.credential is None:
+            return self
+        return replace(self, scopes=forwarded_scopes_at(self.credential, self.site))
+
+    def check_site(self, site: str, what: str) -> None:
+        """Raise ``OutOfReachError`` if a peer is of another site than the data; see ``is_peer``.
+
+        ``what`` describes the data of ``site`` in the error.
+        """
+        if self.is_peer and self.home != site:
+            raise OutOfReachError(
+                f"the {self.name} of the site {self.home} may not read {what}", hint=REACH_HINT
+            )
+
+    @property
+    def is_peer(self) -> bool:
+        """Whether the caller is an agent of another site that may read only what is of its site."""
+        return self.home is not None and "replicate" in self.scopes and not self.has_scope("read")
 
     def check_entities(self, entities: Iterable[str]) -> None:
         """Raise ``ForbiddenError`` if an entity's name does not begin with the token's entity
@@ -70,9 +123,25 @@ class Caller:
         self, name: str, entity_prefix: str, signatures: frozenset[str] | None
     ) -> "Caller":
         """Return a caller with this caller's scopes, and with the name and limits of a forwarded
-        caller.
+        caller, which is not a service.
         """
-        return replace(self, name=name, entity_prefix=entity_prefix, signatures=signatures)
+        return replace(
+            self,
+            name=name,
+            scopes=self.scopes - SERVICES_ONLY,
+            entity_prefix=entity_prefix,
+            signatures=signatures,
+            credential=None,
+            home=None,
+        )
+
+    def as_peer(self, name: str, home: str) -> "Caller":
+        """Return a forwarded agent of the site ``home``, which may read only what is of its site.
+
+        The caller that forwards the request must itself have the scope ``replicate``.
+        """
+        scopes: frozenset[Scope] = frozenset({"replicate"} if self.has_scope("replicate") else ())
+        return replace(self, name=name, scopes=scopes, credential=None, home=home)
 
     def scoped_key(self, key: str) -> str:
         """Return an idempotency key that contains the caller's name.
@@ -87,7 +156,52 @@ class Caller:
         return key if self.name == FOG.name else f"{self.name}\n{key}"
 
 
-FOG = Caller("of the fog", frozenset({"admin"}), signatures=None)
+def scopes_at(credential: Credential, site: str) -> frozenset[Scope]:
+    """Return the scopes of a service at a site.
+
+    >>> edge = Credential("e", "agent", "edge", "0" * 32, "0" * 64, utc_now())
+    >>> sorted(scopes_at(edge, "edge") - scopes_at(edge, "cloud"))
+    ['append', 'ingest', 'read']
+    """
+    own = _OWN_SCOPES[credential.kind]
+    if site == credential.site:
+        return own
+    if credential.reaches(site):
+        return own - {"announce"}
+    # What agents of the fabric need from each other, whatever they may read.
+    return own & {"join", "replicate"}
+
+
+def forwarded_scopes_at(credential: Credential, site: str) -> frozenset[Scope]:
+    """Return the scopes that a service has at a site for a caller whose request it forwards.
+
+    The service has checked the caller's scope. Administration is for people: only the enablers, and
+    the agents that reach this other site, can forward it.
+    """
+    forwards = credential.reaches(site) and (
+        credential.kind == "enabler" or (credential.kind == "agent" and site != credential.site)
+    )
+    return scopes_at(credential, site) | (frozenset({"admin"}) if forwards else frozenset())
+
+
+def service_caller(credential: Credential, site: str) -> Caller:
+    """Return the caller of a service's requests at a site."""
+    name = f"{credential.kind} {credential.name}"
+    scopes = scopes_at(credential, site)
+    return Caller(
+        name, scopes, signatures=None, credential=credential, site=site, home=credential.site
+    )
+
+
+_OWN_SCOPES: Mapping[Kind, frozenset[Scope]] = {
+    "agent": frozenset({"join", "replicate", "ingest", "read", "append"}),
+    "worker": frozenset({"announce", "read", "append"}),
+    "enabler": frozenset({"announce", "adopt", "order", "read", "append"}),
+    "monitor": frozenset({"ingest", "read"}),
+}
+"""The scopes of services at their own site, by kind."""
+
+FOG = Caller("of the fog", SERVICES_ONLY | {"admin"}, signatures=None)
 """The caller whose requests have the fog's own token.
 
 This is also the caller of code outside of requests, and of requests to a service without tokens.

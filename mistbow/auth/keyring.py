@@ -15,16 +15,30 @@ log = get_logger(__name__)
 _Stamp = tuple[int, int, int]
 
 
+PROBE = Caller("of the health check", frozenset({"read"}))
+"""The caller of a health check in the container of a service that has an identity."""
+
+
 class Keyring:
     """Finds the caller of each accepted token.
+
+    ``own``: the fog's token; empty: the fog has none, since its services have identities.
+    ``probe``: the token of the service's own health check; empty: there is none.
 
     A changed token file is read again, so that revocations take effect. While the file is missing
     or invalid, no token of the file is accepted, because the earlier content may contain tokens
     that have been revoked since then.
     """
 
-    def __init__(self, own: str, file: Path | None, clock: Callable[[], datetime] = now) -> None:
+    def __init__(
+        self,
+        own: str,
+        file: Path | None,
+        clock: Callable[[], datetime] = now,
+        probe: str = "",
+    ) -> None:
         self._own = own.encode()
+        self._probe = probe.encode()
         self._path = file
         self._clock = clock
         self._stamp: _Stamp | None = None
@@ -33,8 +47,10 @@ class Keyring:
 
     def find(self, token: bytes) -> Caller | None:
         """Return the caller that a token belongs to; None: the token is unknown or expired."""
-        if hmac.compare_digest(token, self._own):
+        if self._own and hmac.compare_digest(token, self._own):
             return FOG
+        if self._probe and hmac.compare_digest(token, self._probe):
+            return PROBE
         if self._path is None:
             return None
         self._refresh(self._path)

@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 
 from fastapi import Request
 
-from mistbow.auth.callers import FOG, Caller, Scope, current_caller
-from mistbow.errors import ForbiddenError
+from mistbow.auth.callers import REACH_HINT, SERVICES_ONLY, Caller, Scope, current_caller
+from mistbow.errors import ForbiddenError, MistbowError, OutOfReachError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -19,27 +19,31 @@ class AccessRule:
     """The scope that a route requires of tokens.
 
     ``by_entity``: whether the route itself compares the entities in a request with the token's
-    entity prefix. ``services_only``: whether the route is for the services of the fog only.
+    entity prefix. ``for_peers``: whether the route admits agents of other sites too, and itself
+    compares the site of the data with theirs (``Caller.check_site``), if they may not read all.
     """
 
     scope: Scope
     by_entity: bool
-    services_only: bool = False
+    for_peers: bool = False
+
+    @property
+    def services_only(self) -> bool:
+        """Whether the route is for the services of the fog only."""
+        return self.scope in SERVICES_ONLY
 
 
-def requires(
-    scope: Scope, *, by_entity: bool = False, services_only: bool = False
-) -> Callable[[F], F]:
+def requires(scope: Scope, *, by_entity: bool = False, for_peers: bool = False) -> Callable[[F], F]:
     """Return a decorator that sets the access rule of a route.
 
     A route without a rule rejects all requests. ``by_entity``: True: the route itself compares
     entities with the entity prefix of ``current_caller()``. False: the route rejects tokens that
-    have an entity prefix. ``services_only``: the route also rejects all tokens but the fog's own,
-    since services act on what the request names.
+    have an entity prefix. ``for_peers``: the route also admits agents of other sites without this
+    scope, and itself checks that what they read is of their site.
     """
 
     def mark(function: F) -> F:
-        setattr(function, _RULE, AccessRule(scope, by_entity, services_only))
+        setattr(function, _RULE, AccessRule(scope, by_entity, for_peers))
         return function
 
     return mark
@@ -64,25 +68,35 @@ async def authorize(request: Request) -> None:
 
 
 def check(rule: AccessRule, caller: Caller, what: str) -> None:
-    """Raise ``ForbiddenError`` if a caller's token does not satisfy a rule.
+    """Raise ``ForbiddenError``, or ``OutOfReachError`` for a service, if a caller may not do what a
+    route does.
 
     ``what`` describes the route in the error.
     """
-    if not caller.has_scope(rule.scope):
-        has = ", ".join(sorted(caller.scopes))
-        raise ForbiddenError(
-            f"{what} requires a token with the scope {rule.scope}; the token {caller.name} has "
-            f"{has}",
-            hint="The operator of the fog creates tokens: mistbow token add",
-        )
-    if rule.services_only and caller.name != FOG.name:
-        raise ForbiddenError(
-            f"{what} is for services of the fog only; the token {caller.name} is not the fog's",
-            hint="Start the service with the fog's token (MISTBOW_TOKEN).",
-        )
+    if not (caller.has_scope(rule.scope) or (rule.for_peers and caller.is_peer)):
+        raise _lacking(rule, caller, what)
     if caller.entity_prefix and not rule.by_entity:
         raise ForbiddenError(
             f"the token {caller.name} is for entities that begin with {caller.entity_prefix!r}, "
             f"but {what} is not limited to entities",
             hint="Use a token without an entity prefix.",
         )
+
+
+def _lacking(rule: AccessRule, caller: Caller, what: str) -> MistbowError:
+    if caller.home is not None:
+        return OutOfReachError(
+            f"{what} requires the scope {rule.scope}, which the {caller.name} of the site "
+            f"{caller.home} does not have at the site {caller.site}",
+            hint=REACH_HINT,
+        )
+    if rule.services_only:
+        return ForbiddenError(
+            f"{what} is for services of the fog only; the token {caller.name} is not the fog's",
+            hint="Start the service with the fog's token (MISTBOW_TOKEN), or with an identity.",
+        )
+    has = ", ".join(sorted(caller.scopes))
+    return ForbiddenError(
+        f"{what} requires a token with the scope {rule.scope}; the token {caller.name} has {has}",
+        hint="The operator of the fog creates tokens: mistbow token add",
+    )

@@ -10,6 +10,14 @@ from cachetools import TTLCache
 
 from mistbow.auth.answer_key import AnswerKey
 from mistbow.auth.audiences import LocalEnd, OwnAddresses
+from mistbow.auth.callers import FOG, Caller, service_caller
+from mistbow.auth.identity import IdentityFile
+from mistbow.auth.identity_proof import (
+    SignedAnswer,
+    SignedChallenge,
+    answer_challenge,
+    check_challenge,
+)
 from mistbow.auth.service_key import (
     Challenge,
     ChallengeAnswer,
@@ -35,12 +43,14 @@ Concurrent requests do not arrive in the order of their numbers.
 class _Session:
     """A session: the server's nonce, the key, the end of the session, and the used numbers.
 
-    ``used``: bit n is set if the number ``highest - n`` was used.
+    ``caller``: the service that began the session; ``FOG`` if it proved the service key, which all
+    services share. ``used``: bit n is set if the number ``highest - n`` was used.
     """
 
     nonce: str
     key: bytes
     ends_at: float
+    caller: Caller = FOG
     highest: int = 0
     used: int = 0
 
@@ -58,17 +68,32 @@ class _Session:
         return True
 
 
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """An accepted request: its caller, and the key for the answer."""
+
+    caller: Caller
+    answer_key: AnswerKey
+
+
 class ServiceSessions:
     """The sessions of services with this service.
 
-    Only holders of the service key can begin a session. If the server forgets a session, for
-    example at a restart, its requests are refused, and the client begins another session.
+    Only holders of the service key, and services with an identity of this fog, can begin a session.
+    If the server forgets a session, for example at a restart, its requests are refused, and the
+    client begins another session. ``key``: None: services need identities. ``identity``: None: this
+    service has no identity, and so accepts the service key only.
     """
 
     def __init__(
-        self, key: ServiceKey, own: OwnAddresses, timer: Callable[[], float] = time.monotonic
+        self,
+        key: ServiceKey | None,
+        own: OwnAddresses,
+        timer: Callable[[], float] = time.monotonic,
+        identity: IdentityFile | None = None,
     ) -> None:
         self._key = key
+        self._identity = identity
         self._own = own
         self._timer = timer
         self._sessions: TTLCache[str, _Session] = TTLCache(_MAX_SESSIONS, LIFETIME_S, timer)
@@ -80,41 +105,77 @@ class ServiceSessions:
         lacks the key, and ``MisdirectedError`` if the client has dialled another address than this
         service's own.
         """
-        if not self._key.is_valid(challenge):
+        key = self._key
+        if key is None:
+            raise UnauthorizedError(
+                "this service accepts identities only, not the service key",
+                hint="Give the calling service an identity: mistbow identity issue",
+            )
+        if not key.is_valid(challenge):
             raise UnauthorizedError(
                 "the challenge was made with another service key",
                 hint="All services of a fog need the same MISTBOW_TOKEN.",
             )
-        if not await self._own.include(challenge.audience, local):
-            raise MisdirectedError(
-                f"{challenge.audience} is not an address of this service",
-                hint="If other services are to reach this service there, add the address to "
-                "MISTBOW_OWN_URLS of this service.",
-            )
+        await self._check_own(challenge.audience, local)
         # A repeated challenge continues its session: a new one would accept used numbers again.
         session = self._sessions.get(challenge.nonce)
         if session is None:
             nonce = secrets.token_hex(16)
-            key = self._key.session_key(challenge, nonce)
-            session = _Session(nonce, key, self._timer() + LIFETIME_S)
+            session = _Session(nonce, key.session_key(challenge, nonce), self._timer() + LIFETIME_S)
             self._sessions[challenge.nonce] = session
         remaining_s = max(0, int(session.ends_at - self._timer()))
-        return self._key.answer(challenge, session.nonce, remaining_s)
+        return key.answer(challenge, session.nonce, remaining_s)
+
+    async def answer_signed(self, challenge: SignedChallenge, local: LocalEnd) -> SignedAnswer:
+        """Begin a session with a service that has an identity; see ``answer``."""
+        if self._identity is None:
+            raise UnauthorizedError(
+                "this service has no identity, so it accepts the service key only",
+                hint="Set MISTBOW_IDENTITY_FILE of this service.",
+            )
+        identity = self._identity.current()
+        client = check_challenge(identity, challenge)
+        await self._check_own(challenge.audience, local)
+        if challenge.nonce in self._sessions:
+            raise UnauthorizedError("the challenge was received before")
+        nonce = secrets.token_hex(16)
+        answer, key = answer_challenge(identity, challenge, nonce, LIFETIME_S)
+        caller = service_caller(client, identity.credential.site)
+        session = _Session(nonce, key, self._timer() + LIFETIME_S, caller)
+        self._sessions[challenge.nonce] = session
+        return answer
+
+    async def _check_own(self, audience: str, local: LocalEnd) -> None:
+        if not await self._own.include(audience, local):
+            raise MisdirectedError(
+                f"{audience} is not an address of this service",
+                hint="If other services are to reach this service there, add the address to "
+                "MISTBOW_OWN_URLS of this service.",
+            )
 
     def accept(
         self, signature: RequestSignature, method: str, target: bytes, headers: RawHeaders
-    ) -> AnswerKey | None:
-        """Return the key for the answer to a request; None: the request is not accepted.
+    ) -> Accepted | None:
+        """Return the caller of a request, and the key for the answer; None: it is not accepted.
 
         It is accepted if it is from a service of the fog, unaltered, and not a repetition. The
         caller of this method compares the body with ``signature.body``.
         """
         session = self._sessions.get(signature.session)
-        if session is None:
+        if session is None or not self._is_valid(session.caller):
             return None
         expected = sign_request(
             session.key, signature.number, method, target, signature.body, headers
         )
         if not hmac.compare_digest(expected, signature.mac) or not session.use(signature.number):
             return None
-        return AnswerKey(session.key, signature.number)
+        return Accepted(session.caller, AnswerKey(session.key, signature.number))
+
+    def _is_valid(self, caller: Caller) -> bool:
+        """Return whether a caller's credential is neither revoked nor expired meanwhile."""
+        if caller.credential is None or self._identity is None:
+            return True
+        try:
+            return self._identity.current().accepts(caller.credential)
+        except UnauthorizedError:
+            return False

@@ -18,7 +18,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from mistbow.auth.callers import Caller, Scope
+from mistbow.auth.callers import Caller, TokenScope
 from mistbow.errors import ConflictError, InvalidRequestError, NotFoundError
 from mistbow.streams.signatures import SIGNATURE, SIGNATURE_FORM
 
@@ -41,7 +41,7 @@ class Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     """
 
     name: Name
-    scopes: Annotated[frozenset[Scope], Meta(min_length=1)]
+    scopes: Annotated[frozenset[TokenScope], Meta(min_length=1)]
     hash: Hex
     entity_prefix: Annotated[str, Meta(max_length=512)] = ""
     expires: Annotated[datetime, Meta(tz=True)] | None = None
@@ -77,7 +77,7 @@ class TokenFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def with_token(
         self,
         name: str,
-        scopes: frozenset[Scope],
+        scopes: frozenset[TokenScope],
         entity_prefix: str,
         expires: datetime | None,
         signatures: Collection[str] = (),

@@ -7,10 +7,12 @@ token by being asked.
 
 import hashlib
 import itertools
+import os
 import secrets
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
 
@@ -19,6 +21,9 @@ import msgspec
 
 from mistbow.auth.answer_key import AnswerKey
 from mistbow.auth.audiences import audience_of
+from mistbow.auth.credential import Credential, Kind
+from mistbow.auth.identity import Identity, IdentityFile, Proof, identity_file
+from mistbow.auth.identity_proof import ClientProof, SignedAnswer, SignedChallenge, make_challenge
 from mistbow.auth.service_key import (
     CHALLENGE_PATH,
     SCHEME,
@@ -28,15 +33,21 @@ from mistbow.auth.service_key import (
     ServiceKey,
     sign_request,
 )
-from mistbow.errors import from_body
+from mistbow.errors import UnauthorizedError, from_body
 
 _TIMEOUT_S = 3.0
-_MAX_ANSWER_BYTES = 4096
+_MAX_ANSWER_BYTES = 8192
 _ANSWER_KEY = "mistbow_answer_key"
 _RENEWAL = 0.9
 """The part of a session's lifetime after which the client begins another session."""
 
 _ANSWER = msgspec.json.Decoder(ChallengeAnswer)
+_SIGNED_ANSWER = msgspec.json.Decoder(SignedAnswer)
+_REFUSED_STATUSES = (400, 401)
+
+
+IDENTITY_FILE = "MISTBOW_IDENTITY_FILE"
+TOKEN = "MISTBOW_TOKEN"  # noqa: S105 - the name of a variable
 
 
 class UnverifiedServiceError(httpx.RequestError):
@@ -59,13 +70,25 @@ class _Session:
 class ServiceCredentials(httpx.Auth):
     """Signs the requests to the service at ``url``, after this service has proven its identity.
 
-    ``token``: the fog's token, which is not sent; empty: the fog has no token. A request raises
-    ``UnverifiedServiceError`` if the service does not prove that it has the key of this token.
+    ``proof``: the fog's token, which is not sent (empty: the fog has no token), or the identity of
+    this service. A request raises ``UnverifiedServiceError`` if the service does not prove that it
+    has the key of this token, or an identity of this fog. ``kind``: the kind of that service;
+    None: any. A service that has no identity yet is accepted if this service has the fog's
+    token too.
     """
 
-    def __init__(self, url: str, token: str, timer: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        url: str,
+        proof: str | IdentityFile,
+        timer: Callable[[], float] = time.monotonic,
+        kind: Kind | None = None,
+    ) -> None:
         self._url = url.rstrip("/")
-        self._key = ServiceKey(token)
+        self._identity = proof if isinstance(proof, IdentityFile) else None
+        self._key = ServiceKey(proof.token if isinstance(proof, IdentityFile) else proof)
+        self._kind = kind
+        self.peer: Credential | None = None
         self._audience = audience_of(url)
         self._path = urlsplit(self._url).path.encode()
         self._timer = timer
@@ -127,6 +150,10 @@ class ServiceCredentials(httpx.Auth):
         return session if session is not None and self._timer() < session.renew_at else None
 
     def _begin(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, _Session]:
+        if self._identity is not None:
+            begun = yield from self._begin_signed(self._identity, request)
+            if begun is not None:
+                return begun
         challenge = self._key.challenge(secrets.token_hex(16), self._audience)
         sent_at = self._timer()
         response = yield self._challenge_request(challenge, request)
@@ -138,7 +165,46 @@ class ServiceCredentials(httpx.Auth):
         )
         return session
 
-    def _challenge_request(self, challenge: Challenge, request: httpx.Request) -> httpx.Request:
+    def _begin_signed(
+        self, file: IdentityFile, request: httpx.Request
+    ) -> Generator[httpx.Request, httpx.Response, _Session | None]:
+        """Begin a session by the identity; None: the service has none, and the token is tried."""
+        try:
+            identity = file.current()
+        except UnauthorizedError as error:
+            raise UnverifiedServiceError(error.message, request=request) from None
+        proof = make_challenge(identity, secrets.token_hex(16), self._audience)
+        sent_at = self._timer()
+        response = yield self._challenge_request(proof.challenge, request)
+        if response.status_code in _REFUSED_STATUSES and file.token:
+            return None
+        answer, key, self.peer = self._verified(identity, proof, response)
+        session = self._session = _Session(
+            proof.challenge.nonce, key, sent_at + _RENEWAL * answer.lifetime_s
+        )
+        return session
+
+    def _verified(
+        self, identity: Identity, proof: ClientProof, response: httpx.Response
+    ) -> tuple[SignedAnswer, bytes, Credential]:
+        if not response.is_success:
+            raise _unverified(response, _reason(response))
+        try:
+            answer = _SIGNED_ANSWER.decode(response.content)
+            key, peer = proof.finish(identity, answer)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            raise _unverified(response, "the answer is not that of a service") from None
+        except UnauthorizedError as error:
+            raise _unverified(response, error.message) from None
+        if self._kind is not None and peer.kind != self._kind:
+            raise _unverified(response, f"it is the {peer.kind} {peer.name}, no {self._kind}")
+        if self.peer is not None and self.peer.site != peer.site:
+            raise _unverified(response, f"it is of the site {peer.site}, no more {self.peer.site}")
+        return answer, key, peer
+
+    def _challenge_request(
+        self, challenge: Challenge | SignedChallenge, request: httpx.Request
+    ) -> httpx.Request:
         given = cast("dict[str, float | None]", request.extensions.get("timeout", {}))
         timeout = {
             name: min(given.get(name) or _TIMEOUT_S, _TIMEOUT_S)
@@ -173,12 +239,21 @@ class ServiceCredentials(httpx.Auth):
         request.extensions[_ANSWER_KEY] = AnswerKey(session.key, number)
 
 
-def service_credentials(url: str, token: str | None) -> ServiceCredentials | None:
+def service_credentials(
+    url: str, proof: Proof, kind: Kind | None = None
+) -> ServiceCredentials | None:
     """Return the credentials for the service at a configured address.
 
-    ``token``: the fog's token; None: the fog has no token, and requests need no credentials.
+    ``proof``: None: the fog has no token, and requests need no credentials. ``kind``: the kind of
+    the service.
     """
-    return None if token is None else ServiceCredentials(url, token)
+    return None if proof is None else ServiceCredentials(url, proof, kind=kind)
+
+
+def proof_of_environment() -> Proof:
+    """Return the proof of a process that a service has started, from its environment."""
+    file, token = (os.environ.get(name) for name in (IDENTITY_FILE, TOKEN))
+    return token if file is None else identity_file(Path(file), token or "")
 
 
 def check_answer(response: httpx.Response) -> None:

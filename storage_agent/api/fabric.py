@@ -6,8 +6,9 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 
 from mistbow.auth.answer_key import answer_headers
+from mistbow.auth.callers import current_caller
 from mistbow.auth.rules import requires
-from mistbow.errors import ConflictError, NotFoundError
+from mistbow.errors import ConflictError, ForbiddenError, NotFoundError
 from mistbow.fabric import Enabler, Worker
 from mistbow.openapi import raises
 from storage_agent.http.decode import decode_body
@@ -73,7 +74,7 @@ def fabric_routes(membership: FabricMembership, check_unused: Callable[[str], No
         summary="For other agents",
         openapi_extra=json_body(Heartbeat, _EXAMPLE_HEARTBEAT),
     )
-    @requires("admin", services_only=True)
+    @requires("join")
     @raises(ConflictError)
     async def receive_heartbeat(request: Request) -> Response:
         """Record another agent's heartbeat, and return this agent's heartbeat.
@@ -83,6 +84,7 @@ def fabric_routes(membership: FabricMembership, check_unused: Callable[[str], No
         body = await request.body()
         heartbeat = decode_body(HEARTBEAT, body)
         check_heartbeat(heartbeat)
+        _check_sender(heartbeat.site)
         answer = msgspec.json.encode(membership.receive_heartbeat(heartbeat))
         if heartbeat.site != membership.site:
             count_bytes(heartbeat.site, "received", "heartbeat", len(body))
@@ -95,7 +97,7 @@ def fabric_routes(membership: FabricMembership, check_unused: Callable[[str], No
         summary="For other agents",
         openapi_extra=_PROBE_BODY,
     )
-    @requires("admin", services_only=True)
+    @requires("join")
     async def receive_probe(request: Request) -> None:
         """Receive bytes and drop them: the sender measures the bandwidth of the link."""
         await request.body()
@@ -116,7 +118,7 @@ def fabric_routes(membership: FabricMembership, check_unused: Callable[[str], No
         summary="Announce a worker",
         openapi_extra=json_body(Worker, _EXAMPLE_WORKER),
     )
-    @requires("admin", services_only=True)
+    @requires("announce")
     @raises(ConflictError)
     async def announce(name: str, request: Request) -> None:
         """Record that a worker is alive; each worker sends this announcement every second.
@@ -131,7 +133,7 @@ def fabric_routes(membership: FabricMembership, check_unused: Callable[[str], No
         membership.announce_worker(worker)
 
     @routes.delete("/workers/{name}", status_code=204, summary="Remove a worker that leaves")
-    @requires("admin")
+    @requires("append")
     async def leave(name: str, instance: str = "") -> None:
         """Remove a worker; the status is 204 even if the worker does not exist.
 
@@ -145,7 +147,7 @@ def fabric_routes(membership: FabricMembership, check_unused: Callable[[str], No
         summary="Announce an enabler",
         openapi_extra=json_body(Enabler, _EXAMPLE_ENABLER),
     )
-    @requires("admin", services_only=True)
+    @requires("announce")
     async def announce_enabler(domain: str, request: Request) -> None:
         """Record that the enabler of a domain is alive; it sends this announcement every second.
 
@@ -157,9 +159,19 @@ def fabric_routes(membership: FabricMembership, check_unused: Callable[[str], No
         membership.announce_enabler(enabler)
 
     @routes.delete("/enablers/{domain}", status_code=204, summary="Remove an enabler that leaves")
-    @requires("admin")
+    @requires("append")
     async def remove_enabler(domain: str) -> None:
         """Remove the enabler of a domain; the status is 204 also for an unknown enabler."""
         membership.remove_enabler(domain)
 
     return routes
+
+
+def _check_sender(site: str) -> None:
+    """Raise ``ForbiddenError`` if an agent with an identity claims another site than its own."""
+    home = current_caller().home
+    if home is not None and home != site:
+        raise ForbiddenError(
+            f"the {current_caller().name} is of the site {home}, but claims to be {site}",
+            hint="MISTBOW_SITE must be the site of the agent's identity.",
+        )

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from msgspec import Meta
 
+from mistbow.auth.callers import current_caller
 from mistbow.auth.rules import requires
 from mistbow.client.operation_model import (
     PeerState,
@@ -156,7 +157,7 @@ def _add_restriction_routes(routes: APIRouter, agent: Agent) -> None:
 
 def _add_agent_routes(routes: APIRouter, agent: Agent) -> None:
     @routes.get("/feed", summary="For other agents", response_class=StreamingResponse)
-    @requires("admin")
+    @requires("replicate")
     @raises(ConflictError, NotFoundError)
     async def feed(
         target: str,
@@ -169,12 +170,13 @@ def _add_agent_routes(routes: APIRouter, agent: Agent) -> None:
         The answer continues as new rows arrive. Rows that restrictions withhold from the target are
         omitted. `deleted` is the number of the last deletion that the replica has received.
         """
+        current_caller().check_site(target, f"the copies for {target}")
         schema, chunks = await _open(agent).copy_reader.follow(target, copy_id, start, deleted)
         first = await anext(chunks)
         return StreamingResponse(encode_chunks(schema, first, chunks), media_type=MEDIA_TYPE)
 
     @routes.get("/held", summary="For other agents")
-    @requires("admin")
+    @requires("replicate")
     @raises(NotFoundError)
     async def progress(of: str, copy_id: Annotated[str, Query(alias="id")]) -> Response:
         """Return the progress of a replica at this site, such as the reached position.
@@ -183,6 +185,7 @@ def _add_agent_routes(routes: APIRouter, agent: Agent) -> None:
 
         The source deletes offloaded points only up to this position.
         """
+        current_caller().check_site(of, f"the replicas of {of}")
         return _json(_open(agent).replica_server.progress(of, copy_id))
 
     @routes.post(
@@ -191,7 +194,7 @@ def _add_agent_routes(routes: APIRouter, agent: Agent) -> None:
         openapi_extra=json_body(ReplicaPointsRequest, _EXAMPLE_POINTS),
         response_class=StreamingResponse,
     )
-    @requires("read", by_entity=True)
+    @requires("read", by_entity=True, for_peers=True)
     @raises(ConflictError, NotFoundError)
     async def points(request: Request) -> StreamingResponse:
         """Return points of a replica at this site as an Arrow IPC stream.
@@ -200,17 +203,19 @@ def _add_agent_routes(routes: APIRouter, agent: Agent) -> None:
         unreachable.
         """
         body = decode_body(_REPLICA_POINTS, await request.body())
+        current_caller().check_site(body.source, f"the replicas of {body.source}")
         schema, first, chunks = await _open(agent).replica_server.points(body)
         return StreamingResponse(encode_chunks(schema, first, chunks), media_type=MEDIA_TYPE)
 
     @routes.post(
         "/get", summary="For other agents", openapi_extra=json_body(ReplicaGetRequest, _EXAMPLE_GET)
     )
-    @requires("read", by_entity=True)
+    @requires("read", by_entity=True, for_peers=True)
     @raises(ConflictError, NotFoundError)
     async def get(request: Request) -> Response:
         """Answer a `/get` or `/query` from a replica at this site, in place of its source."""
         body = decode_body(_REPLICA_GET, await request.body())
+        current_caller().check_site(body.source, f"the replicas of {body.source}")
         answer = await _open(agent).failover_reader.read(body)
         return Response(answer, media_type="application/json")
 

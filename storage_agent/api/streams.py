@@ -18,7 +18,7 @@ from mistbow.errors import (
 )
 from mistbow.openapi import raises
 from mistbow.streams.models import Appended, Offset, WriterState
-from mistbow.streams.schemas import RAW
+from mistbow.streams.schemas import METADATA, RAW
 from mistbow.streams.wire import MEDIA_TYPE
 from mistbow.timestamps import Timestamps
 from storage_agent.agent.agent import Agent
@@ -85,13 +85,14 @@ def _add_state_routes(routes: APIRouter, agent: Agent) -> None:
         return _json({"streams": [stream.info() for stream in agent.streams.all()]})
 
     @routes.get("/{name:path}/info", summary="State of a stream")
-    @requires("read")
+    @requires("read", for_peers=True)
     @raises(NotFoundError)
     async def info(name: str) -> Response:
+        _check_peer(agent, name)
         return _json((await agent.streams.get(name)).info())
 
     @routes.post("/{name:path}/claim", summary="Become the only writer of a stream")
-    @requires("admin")
+    @requires("append")
     @raises(ConflictError, NotFoundError)
     async def claim(name: str) -> Response:
         """Begin a new epoch of a stream; afterwards, appends with older epochs are rejected."""
@@ -103,7 +104,7 @@ def _add_state_routes(routes: APIRouter, agent: Agent) -> None:
         summary="Advance the frontier, set attributes",
         openapi_extra=json_body(AdvanceBody, _EXAMPLE_ADVANCE),
     )
-    @requires("admin")
+    @requires("append")
     @raises(ConflictError, FencedError, NotFoundError)
     async def advance(name: str, request: Request) -> Response:
         """Advance the frontier of a stream, and set attributes of the stream.
@@ -137,7 +138,7 @@ def _add_retention_route(routes: APIRouter, agent: Agent) -> None:
         summary="Acquire a retention lease",
         openapi_extra=json_body(RetentionLeaseBody, _EXAMPLE_LEASE),
     )
-    @requires("admin")
+    @requires("append")
     @raises(NotFoundError)
     async def hold(name: str, request: Request) -> None:
         """Retain rows for at least `keep_ms` after their arrival, even if the retention is shorter.
@@ -165,7 +166,7 @@ def _add_position_routes(routes: APIRouter, agent: Agent, times: Timestamps) -> 
         return {"number": await (await agent.streams.get(name)).log.seek(after)}
 
     @routes.get("/{name:path}/offset", summary="Find the end of a batch")
-    @requires("read")
+    @requires("read", for_peers=True)
     @raises(ConflictError, NotFoundError)
     async def offset(
         name: str,
@@ -180,6 +181,7 @@ def _add_position_routes(routes: APIRouter, agent: Agent, times: Timestamps) -> 
         more rows. The request waits at most `wait_ms` for a row, or for a frontier greater than
         `after_frontier`.
         """
+        _check_peer(agent, name)
         log = (await agent.streams.get(name)).log
         position = await subscription.find_end(log, start, max_rows, after_frontier, wait_ms / 1000)
         return _json(Offset(position.next, position.frontier, log.head))
@@ -187,7 +189,7 @@ def _add_position_routes(routes: APIRouter, agent: Agent, times: Timestamps) -> 
 
 def _add_row_routes(routes: APIRouter, agent: Agent, times: Timestamps) -> None:
     @routes.put("/{name:path}", summary="Create a stream", openapi_extra=_ARROW_BODY)
-    @requires("admin")
+    @requires("append")
     @raises(ConflictError, StorageFullError)
     async def create(name: str, request: Request) -> Response:
         """Create a stream with the schema of the Arrow IPC stream in the body.
@@ -201,7 +203,7 @@ def _add_row_routes(routes: APIRouter, agent: Agent, times: Timestamps) -> None:
         return _json(info, 201 if is_new else 200)
 
     @routes.post("/{name:path}", summary="Append rows", openapi_extra=_ARROW_BODY)
-    @requires("admin")
+    @requires("append")
     @raises(ConflictError, FencedError, NotFoundError, StorageFullError)
     async def append(
         name: str,
@@ -229,7 +231,7 @@ def _add_row_routes(routes: APIRouter, agent: Agent, times: Timestamps) -> None:
         return _json(Appended(appended.first, appended.next, appended.frontier))
 
     @routes.get("/{name:path}", summary="Subscribe", response_class=StreamingResponse)
-    @requires("read")
+    @requires("read", for_peers=True)
     @raises(ConflictError, NotFoundError)
     async def subscribe(
         name: str,
@@ -244,6 +246,7 @@ def _add_row_routes(routes: APIRouter, agent: Agent, times: Timestamps) -> None:
         `next` position and the `frontier` after the batch.
         """
         check_readable(name)
+        _check_peer(agent, name)
         stream = await agent.streams.get(name)
         selector = RowSelector(stream, selection)
         read = subscription.follow if follow else subscription.read
@@ -253,6 +256,22 @@ def _add_row_routes(routes: APIRouter, agent: Agent, times: Timestamps) -> None:
         return StreamingResponse(
             encode_chunks(selector.schema, first, chunks), media_type=MEDIA_TYPE
         )
+
+
+def _check_peer(agent: Agent, name: str) -> None:
+    """Raise ``OutOfReachError`` if a stream is not for an agent of another site that reads it.
+
+    Each agent may read the metadata of a site, the streams of which its site has a copy, and the
+    replicas of its site, from which it is restored.
+    """
+    caller = current_caller()
+    if not caller.is_peer or name == METADATA:
+        return
+    copies = agent.replication.copies.all()
+    if any(copy.target == caller.home and copy.stream == name for copy in copies):
+        return
+    of, _, _ = name.removeprefix(REPLICA_PREFIX).partition("/")
+    caller.check_site(of if name.startswith(REPLICA_PREFIX) else "", f"the stream {name}")
 
 
 def row_selection(times: Timestamps) -> Callable[..., RowSelection]:

@@ -61,9 +61,9 @@ class FabricMembership:
             instance=secrets.token_hex(8),
         )
         self.site = settings.site
-        self.has_token = settings.token is not None
+        self.has_token = settings.proof is not None
         self.peers = Peers(own, settings.peer_urls, clock)
-        self.network = PeerNetwork(settings.site, self.peers, settings.token, settings.tls_ca)
+        self.network = PeerNetwork(settings.site, self.peers, settings.proof, settings.tls_ca)
         self._journal = FactJournal(clock)
         self._worker_history = WorkerHistory(clock)
         self._workers = Workers(settings.site, time.monotonic, self._worker_history)

@@ -112,6 +112,7 @@ class HeartbeatSender:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise MistbowError(f"the heartbeat of {address} cannot be decoded: {error}") from error
         check_heartbeat(answer)
+        self._network.check_site(address, answer.site)
         if self._peers.get(answer.site) is not None:
             count_bytes(answer.site, "sent", "heartbeat", len(body))
             count_bytes(answer.site, "received", "heartbeat", len(response.content))

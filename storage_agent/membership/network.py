@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Literal
 
 import httpx
-from pydantic import SecretStr
 
 from mistbow.auth.authentication import caller_headers
 from mistbow.auth.callers import current_caller
+from mistbow.auth.identity import Proof
 from mistbow.client.connections import async_transport
 from mistbow.client.credentials import ServiceCredentials, UnverifiedServiceError
 from mistbow.errors import NotFoundError, UnavailableError, from_body
@@ -90,28 +90,41 @@ class PeerNetwork:
         self,
         own: str,
         peers: Peers,
-        token: SecretStr | None,
+        proof: Proof,
         ca: Path | None = None,
         names: NameResolver = NAMES,
     ) -> None:
         self.own = own
         self._names = names
         self._peers = peers
-        self._token = "" if token is None else token.get_secret_value()
+        self._proof = proof or ""
         self._tls = client_context(ca)
         self._clients: dict[str, httpx.AsyncClient] = {}
+        self._credentials: dict[str, ServiceCredentials] = {}
 
     @property
     def has_token(self) -> bool:
-        """Whether the fog has a token, so that agents sign requests and answers."""
-        return bool(self._token)
+        """Whether agents prove something to each other, so that they sign requests and answers."""
+        return bool(self._proof)
+
+    def check_site(self, address: str, site: str) -> None:
+        """Raise ``UnverifiedServiceError`` if the agent at an address proved that it is of another
+        site than ``site``.
+        """
+        peer = self._credentials[address].peer if address in self._credentials else None
+        if peer is not None and peer.site != site:
+            raise UnverifiedServiceError(
+                f"the agent at {address} claims to be of {site}, but its identity is of {peer.site}"
+            )
 
     def client(self, address: str) -> httpx.AsyncClient:
         """Return the HTTP client for an address; the first call creates the client."""
         if address not in self._clients:
+            credentials = ServiceCredentials(address, self._proof, kind="agent")
+            self._credentials[address] = credentials
             self._clients[address] = httpx.AsyncClient(
                 base_url=address,
-                auth=ServiceCredentials(address, self._token),
+                auth=credentials,
                 transport=async_transport(self._tls, _LIMITS, self._names),
                 trust_env=False,
             )
@@ -123,6 +136,7 @@ class PeerNetwork:
 
     async def drop(self, address: str) -> None:
         """Close all connections to an address, so that pending requests fail at once."""
+        self._credentials.pop(address, None)
         client = self._clients.pop(address, None)
         if client is not None:
             await client.aclose()

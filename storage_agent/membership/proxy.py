@@ -11,6 +11,7 @@ from fastapi.routing import APIRoute
 from sse_starlette import EventSourceResponse
 from starlette.types import Message
 
+from mistbow.auth.callers import current_caller, on_behalf_of
 from mistbow.auth.rules import authorize
 from mistbow.errors import MistbowError, UnavailableError
 from mistbow.http.limits import is_true
@@ -81,17 +82,28 @@ class Proxy:
         site = request.query_params.get("site")
         via = parse_via(request.headers.get(VIA))
         if site and site != self._network.own:
-            # The other agent sees the fog's token, so the caller's own is checked here.
-            await authorize(request)
-            kind = traffic_kind(_target(request))
-            if not fails_over or via:
-                return await self._forward(request, site, via, kind)
-            try:
-                return await self._forward(request, site, via, kind, check=True)
-            except UnavailableError as error:
-                UNREACHABLE.set(UnreachableSite(site, error.message))
-                return await local(request)
+            # The other agent sees the rights of this agent, so the caller's own are checked here.
+            with on_behalf_of(current_caller().at(site)):
+                return await self._forward_for_caller(request, local, site, via, fails_over)
         return await self._serve(request, local, via) if via else await local(request)
+
+    async def _forward_for_caller(
+        self,
+        request: Request,
+        local: Handler,
+        site: str,
+        via: tuple[str, ...],
+        fails_over: bool,
+    ) -> Response:
+        await authorize(request)
+        kind = traffic_kind(_target(request))
+        if not fails_over or via:
+            return await self._forward(request, site, via, kind)
+        try:
+            return await self._forward(request, site, via, kind, check=True)
+        except UnavailableError as error:
+            UNREACHABLE.set(UnreachableSite(site, error.message))
+            return await local(request)
 
     async def _forward(
         self, request: Request, site: str, via: tuple[str, ...], kind: str, *, check: bool = False

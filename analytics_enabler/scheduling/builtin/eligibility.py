@@ -28,7 +28,8 @@ def eligible_nodes(task: Task, fog: Fog) -> list[str]:
     own = _own_nodes(task, fog)
     if own or (task.pinned is not None and not task.remotely_readable):
         return own + _remote_readers(task, fog)
-    if not (task.labels or task.operators or task.clock_mhz or task.avoided):
+    confined = bool(task.sites) and fog.has_confined_nodes
+    if not (task.labels or task.operators or task.clock_mhz or task.avoided or confined):
         return list(fog.by_name)
     return [node.name for node in fog.by_name.values() if _misfit(task, node) is None]
 
@@ -67,6 +68,8 @@ def _misfit(task: Task, node: Node) -> str | None:
     for operator in task.operators:
         if operator not in node.operators:
             return f"the operator {operator} is not installed there"
+    if node.own_site_only and any(site != node.site for site in task.sites):
+        return f"the node may not use other sites than {node.site}"
     if node.name in task.avoided:
         return "the task leaves the node, which has too much to do"
     if node.clock_mhz < task.clock_mhz:

@@ -8,7 +8,7 @@ from analytics.plan.demand import demand_of
 from analytics.plan.fragments import Fragment, Merge, Partial
 from analytics.plan.logical_operators import user_operators_of
 from analytics_enabler.catalogue import AnySeries
-from analytics_enabler.fragments import Tasks, data_site
+from analytics_enabler.fragments import Tasks, data_site, sites_of
 from analytics_enabler.groups import Group
 from analytics_enabler.scheduling.driver.traffic import estimate_pane_bytes
 from analytics_enabler.scheduling.model.demands import FragmentCost
@@ -75,6 +75,7 @@ def _task(name: str, fragment: Fragment, cost: FragmentCost) -> Task:
         cores=constant.cores if cost.cores is None else cost.cores,
         memory_mb=constant.memory_mb if cost.memory_mb is None else cost.memory_mb,
         pinned=data_site(fragment),
+        sites=sites_of(fragment),
         points_per_s=cost.points_per_s or 0.0,
         check_core_s=cost.check_core_s or 0.0,
     )

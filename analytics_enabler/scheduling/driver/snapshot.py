@@ -97,6 +97,7 @@ def _node(worker: Worker, site: Site, now_ms: int, *, is_suspected: bool) -> Nod
         price_per_gb=worker.price_per_gb,
         position=worker.position,
         drained=worker.drained,
+        own_site_only=worker.own_site_only,
     )
 
 

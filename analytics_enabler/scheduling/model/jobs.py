@@ -31,6 +31,9 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     ``avoided``: the nodes that do not fit the task, because they have too much to do, and the task
     leaves them.
 
+    ``sites``: the sites whose streams the task reads or writes. A node that may use its own site
+    only does not fit a task of other sites.
+
     ``points_per_s``: the points per second that the task reads; 0: unknown. ``check_core_s``: the
     CPU time (s) of one core to check the quality of one point. The checks of a share ``checked`` of
     the points need ``checked * check_cores`` cores in addition to ``cores``.
@@ -48,6 +51,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     avoided: tuple[str, ...] = ()
     points_per_s: float = 0.0
     check_core_s: float = 0.0
+    sites: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 <= self.check_cores < math.inf:

@@ -36,7 +36,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     already use, because these tasks are placed again. ``suspected``: whether the node may have
     failed; its tasks stay there, but it gets no others. ``reliability``: from 0 to 1; each recent
     failure of the node lowers it. ``drained``: whether an operator has drained the node, so that
-    schedulers do not receive it.
+    schedulers do not receive it. ``own_site_only``: whether the node may read and write at its own
+    site only.
 
     The other facts are None if they are unknown. ``price_per_core_hour``: the price of one core for
     an hour. ``price_per_gb``: the price of a GB (10^9 bytes) that leaves the site. Without these
@@ -61,6 +62,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     price_per_gb: float | None = None
     position: Position | None = None
     drained: bool = False
+    own_site_only: bool = False
 
     def __post_init__(self) -> None:
         if not (0 <= self.cores_free <= self.cores and 0 < self.cores < math.inf):
@@ -162,6 +164,11 @@ class Fog(msgspec.Struct, frozen=True, dict=True):
     def by_name(self) -> dict[str, Node]:
         """Name -> node, in the order of names."""
         return {node.name: node for node in sorted(self.nodes, key=lambda node: node.name)}
+
+    @cached_property
+    def has_confined_nodes(self) -> bool:
+        """Whether some node may read and write at its own site only."""
+        return any(node.own_site_only for node in self.nodes)
 
     @cached_property
     def quality_by_site(self) -> dict[str, SourceQuality]:

@@ -54,7 +54,7 @@ def service(home: Path, token: str | None = TOKEN, own_urls: str = "") -> FastAP
         return {"name": caller.name, "prefix": caller.entity_prefix, "body": body}
 
     @app.post("/inner")
-    @requires("admin", services_only=True)
+    @requires("join")
     async def inner() -> Answer:
         return {}
 

@@ -39,7 +39,7 @@ class OtherSite:
         app = create_service("other", ServiceSettings(), readiness=ready)
 
         @app.post("/fabric/probe", status_code=204)
-        @requires("admin", services_only=True)
+        @requires("join")
         async def probe(request: Request) -> None:
             size = len(await request.body())
             self.received.append(size)

@@ -1,0 +1,149 @@
+"""Credentials of services: who a service is, signed by the fog's key (Ed25519, RFC 8032).
+
+The text of a credential is ``PAYLOAD.SIGNATURE``, both in base64url. The payload is JSON, and
+contains the public key of the service.
+"""
+
+import base64
+import binascii
+import secrets
+from collections.abc import Collection
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+
+import msgspec
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from msgspec import Meta
+
+from mistbow.errors import InvalidRequestError, UnauthorizedError
+
+Kind = Literal["agent", "worker", "enabler", "monitor"]
+"""The kinds of services."""
+
+EVERYWHERE = "*"
+"""The entry of ``Credential.reach`` that stands for all sites."""
+
+MAX_TEXT_BYTES = 4096
+"""The maximum length of a credential as text."""
+
+_CONTEXT = b"mistbow credential 1\n"
+
+Name = Annotated[str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+SiteName = Annotated[str, Meta(min_length=1, max_length=253)]
+PublicKey = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+
+
+class Credential(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The name, the kind and the site of a service, and its public key.
+
+    ``id``: random; identifies the credential in a list of revoked ones. ``reach``: the further
+    sites at which the service has its rights, or ``*`` for all sites.
+    """
+
+    name: Name
+    kind: Kind
+    site: SiteName
+    id: Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
+    key: PublicKey
+    expires: Annotated[datetime, Meta(tz=True)]
+    reach: Annotated[tuple[SiteName, ...], Meta(max_length=100)] = ()
+
+    def reaches(self, site: str) -> bool:
+        """Return whether a site is the service's own, or in its reach.
+
+        >>> edge = Credential("e", "agent", "edge", "0" * 32, "0" * 64, datetime.now(UTC), ("hub",))
+        >>> edge.reaches("edge"), edge.reaches("hub"), edge.reaches("cloud")
+        (True, True, False)
+        """
+        return site == self.site or site in self.reach or EVERYWHERE in self.reach
+
+    @property
+    def is_confined(self) -> bool:
+        """Whether the service has its rights at its own site only."""
+        return not self.reach
+
+
+_PAYLOAD = msgspec.json.Decoder(Credential)
+
+
+def issue(
+    fog_key: Ed25519PrivateKey,
+    *,
+    name: str,
+    kind: str,
+    site: str,
+    key: Ed25519PublicKey,
+    expires: datetime,
+    reach: Collection[str] = (),
+) -> str:
+    """Return a credential as text, signed by the fog's key.
+
+    Raises ``InvalidRequestError`` if the name, the kind or a site is invalid.
+    """
+    content = {
+        "name": name,
+        "kind": kind,
+        "site": site,
+        "id": secrets.token_hex(16),
+        "key": key.public_bytes_raw().hex(),
+        "expires": expires,
+        "reach": sorted(set(reach) - {site}),
+    }
+    try:
+        payload = msgspec.json.encode(msgspec.convert(content, Credential))
+    except msgspec.ValidationError as error:
+        raise InvalidRequestError(f"the credential {name!r} is invalid: {error}") from None
+    return f"{_text(payload)}.{_text(fog_key.sign(_CONTEXT + payload))}"
+
+
+def verify(text: str, fog_keys: Collection[str], now: datetime) -> Credential:
+    """Return the content of a credential that one of the fog's keys has signed.
+
+    ``fog_keys``: public keys (hexadecimal). Raises ``UnauthorizedError`` if the text is no
+    credential, if no key has signed it, or if it has expired.
+    """
+    try:
+        payload, signature = (_bytes(part) for part in text.split("."))
+    except (ValueError, binascii.Error):
+        raise UnauthorizedError("the credential is malformed") from None
+    if not any(_is_signed_by(key, payload, signature) for key in fog_keys):
+        raise UnauthorizedError(
+            "the credential was not signed by the key of this fog",
+            hint="Issue credentials by the fog's own key: mistbow identity issue",
+        )
+    try:
+        credential = _PAYLOAD.decode(payload)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        raise UnauthorizedError(
+            "the credential is of another version", hint="Issue it again: mistbow identity issue"
+        ) from None
+    if credential.expires <= now:
+        raise UnauthorizedError(
+            f"the credential of the {credential.kind} {credential.name} expired on "
+            f"{credential.expires:%Y-%m-%d}",
+            hint="Issue it again: mistbow identity issue",
+        )
+    return credential
+
+
+def _is_signed_by(key: str, payload: bytes, signature: bytes) -> bool:
+    try:
+        public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(key))
+        public.verify(signature, _CONTEXT + payload)
+    except InvalidSignature:
+        return False
+    return True
+
+
+def _text(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _bytes(text: str) -> bytes:
+    return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+
+
+def utc_now() -> datetime:
+    """Return the current time in UTC."""
+    return datetime.now(UTC)

@@ -1,0 +1,137 @@
+"""The folder with the fog's key, with which an operator issues the identities of services.
+
+``fog.key`` is the fog's private key (PEM). ``NAME.identity`` is the identity of a service. Services
+receive their own identity only: whoever has the fog's key can act as any service.
+"""
+
+import os
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from mistbow.auth.credential import Credential, issue, utc_now, verify
+from mistbow.auth.identity import IdentityContent, read_identity_file, write_identity_file
+from mistbow.errors import ConflictError, InvalidRequestError, MistbowError, NotFoundError
+
+SUFFIX = ".identity"
+_KEY = "fog.key"
+
+
+@dataclass(frozen=True, slots=True)
+class FogKeys:
+    """The fog's key and the issued identities, in a folder that only its owner can use.
+
+    ``readable``: whether all users of this machine may read the identities themselves, for
+    containers whose user has another id; nobody else can enter the folder.
+    """
+
+    folder: Path
+    readable: bool = False
+
+    def create(self) -> None:
+        """Create the folder and the fog's key; raises ``ConflictError`` if the key exists."""
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.folder.chmod(0o700)
+        pem = Ed25519PrivateKey.generate().private_bytes(
+            Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
+        )
+        try:
+            handle = os.open(self.folder / _KEY, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            raise ConflictError(
+                f"{self.folder / _KEY} exists already",
+                hint="To begin a new fog, choose another folder.",
+            ) from None
+        with open(handle, "wb") as file:
+            file.write(pem)
+
+    @property
+    def exists(self) -> bool:
+        """Whether the folder contains the fog's key."""
+        return (self.folder / _KEY).exists()
+
+    def issue(
+        self, name: str, kind: str, site: str, expires: datetime, reach: Collection[str] = ()
+    ) -> Path:
+        """Issue an identity, in place of an earlier one of the same name; return its file."""
+        fog, key = self._read_key(), Ed25519PrivateKey.generate()
+        text = issue(
+            fog,
+            name=name,
+            kind=kind,
+            site=site.lower(),
+            key=key.public_key(),
+            expires=expires,
+            reach=[each.lower() for each in reach],
+        )
+        others = [content for _, content in self._files()]
+        content = IdentityContent(
+            text,
+            key.private_bytes_raw().hex(),
+            (fog.public_key().public_bytes_raw().hex(),),
+            others[0].revoked if others else (),
+        )
+        path = self.folder / f"{name}{SUFFIX}"
+        self._write(path, content)
+        return path
+
+    def all(self) -> dict[str, Credential | MistbowError]:
+        """Return name -> the credential of each identity, or why it is not valid."""
+        found: dict[str, Credential | MistbowError] = {}
+        for path, content in self._files():
+            try:
+                found[path.stem] = verify(content.credential, content.fog, utc_now())
+            except MistbowError as error:
+                found[path.stem] = error
+        return found
+
+    def revoke(self, name: str) -> list[Path]:
+        """Revoke an identity, and remove its file; return the files of the others.
+
+        The other services refuse the identity once they have these files.
+        """
+        path = self.folder / f"{name}{SUFFIX}"
+        if not path.exists():
+            raise NotFoundError(f"{path} does not exist", hint="See mistbow identity list.")
+        content = read_identity_file(path)
+        # Also an expired one is revoked: the clocks of other services may be late.
+        credential = verify(content.credential, content.fog, datetime.min.replace(tzinfo=UTC))
+        path.unlink()
+        others = []
+        for other, each in self._files():
+            revoked = tuple(dict.fromkeys((*each.revoked, credential.id)))
+            self._write(other, msgspec.structs.replace(each, revoked=revoked))
+            others.append(other)
+        return others
+
+    def _files(self) -> Iterator[tuple[Path, IdentityContent]]:
+        for path in sorted(self.folder.glob(f"*{SUFFIX}")):
+            yield path, read_identity_file(path)
+
+    def _read_key(self) -> Ed25519PrivateKey:
+        path = self.folder / _KEY
+        try:
+            key = load_pem_private_key(path.read_bytes(), password=None)
+        except OSError as error:
+            raise InvalidRequestError(
+                f"{path} cannot be read: {error.strerror}",
+                hint="Create the fog's key: mistbow identity init",
+            ) from None
+        except (TypeError, ValueError):
+            key = None
+        if not isinstance(key, Ed25519PrivateKey):
+            raise InvalidRequestError(f"{path} is no private key (Ed25519, PEM, no password)")
+        return key
+
+    def _write(self, path: Path, content: IdentityContent) -> None:
+        write_identity_file(path, content, 0o644 if self.readable else 0o600)

@@ -1,0 +1,164 @@
+"""Identities of services: a credential with its private key, and the keys of the fog to trust.
+
+An identity is a file (JSON) that only its service can read. The file is read again when it changes,
+so that a new credential, or a revocation, takes effect without a restart.
+"""
+
+import os
+import re
+from collections.abc import Callable
+from datetime import datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from msgspec import Meta
+
+from mistbow.auth.credential import Credential, PublicKey, utc_now, verify
+from mistbow.errors import InvalidRequestError, MistbowError, UnauthorizedError
+from mistbow.telemetry import get_logger
+
+log = get_logger(__name__)
+
+_Stamp = tuple[int, int, int]
+
+
+class IdentityContent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The content of an identity file.
+
+    ``key``: the service's private key (Ed25519, hexadecimal). ``fog``: the public keys of the fog;
+    more than one while the fog's key is replaced. ``revoked``: the ids of revoked credentials.
+    """
+
+    credential: str
+    key: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+    fog: Annotated[tuple[PublicKey, ...], Meta(min_length=1, max_length=8)]
+    revoked: Annotated[tuple[str, ...], Meta(max_length=10_000)] = ()
+
+
+_FILE = msgspec.json.Decoder(IdentityContent)
+
+
+class Identity:
+    """The identity of a service: its credential, its private key, and whom it trusts.
+
+    Raises ``UnauthorizedError`` if the credential is not valid at present.
+    """
+
+    def __init__(self, content: IdentityContent, clock: Callable[[], datetime] = utc_now) -> None:
+        self.text = content.credential
+        self._clock = clock
+        self._fog_keys = content.fog
+        self._revoked = frozenset(content.revoked)
+        self._key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(content.key))
+        self.credential = verify(content.credential, content.fog, clock())
+        if self._key.public_key().public_bytes_raw().hex() != self.credential.key:
+            raise UnauthorizedError("the private key is not that of the credential")
+
+    def sign(self, message: bytes) -> str:
+        """Return the signature of a message (hexadecimal)."""
+        return self._key.sign(message).hex()
+
+    def verify(self, credential: str) -> Credential:
+        """Return the content of another service's credential.
+
+        Raises ``UnauthorizedError`` if this service does not accept the credential.
+        """
+        found = verify(credential, self._fog_keys, self._clock())
+        if found.id in self._revoked:
+            raise UnauthorizedError(
+                f"the credential of the {found.kind} {found.name} is revoked",
+                hint="Issue another one: mistbow identity issue",
+            )
+        return found
+
+    def accepts(self, credential: Credential) -> bool:
+        """Return whether a credential that was verified earlier is still valid."""
+        return credential.id not in self._revoked and credential.expires > self._clock()
+
+
+class IdentityFile:
+    """The identity of a service, read from a file, and read again when the file changes.
+
+    While the file is missing or invalid, the service has no identity. ``token``: the fog's token,
+    for services that have no identity yet; empty: they are refused.
+    """
+
+    def __init__(
+        self, path: Path, token: str = "", clock: Callable[[], datetime] = utc_now
+    ) -> None:
+        self.token = token
+        self._path = path
+        self._clock = clock
+        self._stamp: _Stamp | None = None
+        self._identity: Identity | None = None
+
+    def current(self) -> Identity:
+        """Return the identity; raises ``UnauthorizedError`` if the file contains no valid one."""
+        stamp = self._read_stamp()
+        if stamp != self._stamp:
+            self._stamp = stamp
+            self._read()
+        if self._identity is None:
+            raise UnauthorizedError(
+                f"the identity file {self._path} contains no valid identity",
+                hint="See the log of this service.",
+            )
+        return self._identity
+
+    def _read_stamp(self) -> _Stamp:
+        try:
+            status = self._path.stat()
+        except OSError:
+            return (0, 0, 0)
+        return status.st_mtime_ns, status.st_size, status.st_ino
+
+    def _read(self) -> None:
+        try:
+            self._identity = Identity(read_identity_file(self._path), self._clock)
+        except MistbowError as error:
+            self._identity = None
+            log.error("identity_rejected", file=str(self._path), error=error.message)
+        else:
+            found = self._identity.credential
+            log.info("identity_read", name=found.name, kind=found.kind, site=found.site)
+
+
+Proof = str | IdentityFile | None
+"""What a service proves to others: the key of the fog's token, or its identity; None: nothing."""
+
+
+def read_identity_file(path: Path) -> IdentityContent:
+    """Return the content of an identity file.
+
+    Raises ``InvalidRequestError`` with a message of one line if the file is missing or invalid.
+    """
+    try:
+        return _FILE.decode(path.read_bytes())
+    except OSError as error:
+        raise InvalidRequestError(
+            f"the identity file {path} cannot be read: {error.strerror}",
+            hint="Create it: mistbow identity issue",
+        ) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        # Without the value itself: it may be a key.
+        what = re.sub(r" value '.*'", " value", str(error))
+        raise InvalidRequestError(f"the identity file {path} is invalid: {what}") from None
+
+
+@lru_cache(maxsize=64)
+def identity_file(path: Path, token: str = "") -> IdentityFile:
+    """Return the identity in a file; all callers of a process share it, and read it once."""
+    return IdentityFile(path, token)
+
+
+def write_identity_file(path: Path, content: IdentityContent, mode: int = 0o600) -> None:
+    """Write an identity file atomically; ``mode``: the permissions of the file."""
+    new = path.with_name(f".{path.name}.new")
+    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
+        os.fchmod(file.fileno(), mode)
+        file.write(msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
+        os.fsync(file.fileno())
+    os.replace(new, path)
