@@ -15,7 +15,7 @@ def main(port: int) -> None:
     """Exit with 0 if the service is ready, otherwise with the text of the service's answer."""
     connection = _connection(port)
     try:
-        connection.request("GET", "/readyz", headers=_headers())
+        connection.request("GET", "/readyz", headers=_headers(port))
         answer = connection.getresponse()
         body = answer.read().decode(errors="replace")
     except OSError as error:
@@ -33,8 +33,10 @@ def _connection(port: int) -> HTTPConnection:
     return HTTPSConnection("127.0.0.1", port, timeout=_TIMEOUT_S, context=context)
 
 
-def _headers() -> dict[str, str]:
+def _headers(port: int) -> dict[str, str]:
     file = os.environ.get("MISTBOW_TOKEN_FILE")
+    if "MISTBOW_IDENTITY_FILE" in os.environ:
+        file = f"{os.environ['MISTBOW_HOME']}/probe-{port}.token"
     if file is None:
         return {}
     with open(file, encoding="utf-8") as token:

@@ -16,7 +16,6 @@ from fastapi import FastAPI
 from fastapi.routing import iter_route_contexts
 
 from mistbow.auth.authentication import OPEN_PATHS
-from mistbow.auth.callers import SCOPES
 from mistbow.auth.rules import AccessRule, rule_of
 from mistbow.errors import (
     ERRORS,
@@ -261,7 +260,7 @@ def _secure(operation: Document, path: str, rule: AccessRule | None) -> None:
     if path in OPEN_PATHS or rule is None:
         operation["security"] = []
         return
-    scope = rule.scope if rule.scope in SCOPES else "admin"
+    scope = rule.token_scope
     operation["security"] = [{"bearer": [scope]}]
     text = f"Requires a token with the scope `{scope}`."
     if rule.services_only:

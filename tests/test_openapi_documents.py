@@ -55,7 +55,7 @@ def test_every_operation_states_its_scope(app: Service, operations: list[Operati
     for path, method, operation in operations:
         rule = routes[path, method].rule
         assert rule is not None
-        expected = [] if path in OPEN_PATHS else [{"bearer": [rule.scope]}]
+        expected = [] if path in OPEN_PATHS else [{"bearer": [rule.token_scope]}]
         assert operation["security"] == expected, (method, path)
 
 

@@ -6,7 +6,14 @@ from typing import Any, TypeVar
 
 from fastapi import Request
 
-from mistbow.auth.callers import REACH_HINT, SERVICES_ONLY, Caller, Scope, current_caller
+from mistbow.auth.callers import (
+    REACH_HINT,
+    SERVICES_ONLY,
+    Caller,
+    Scope,
+    TokenScope,
+    current_caller,
+)
 from mistbow.errors import ForbiddenError, MistbowError, OutOfReachError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -26,6 +33,14 @@ class AccessRule:
     scope: Scope
     by_entity: bool
     for_peers: bool = False
+
+    @property
+    def token_scope(self) -> TokenScope:
+        """The scope that a token needs; of ``services_only`` routes, the fog's token only."""
+        match self.scope:
+            case "ingest" | "read" | "admin" as scope:
+                return scope
+        return "admin"
 
     @property
     def services_only(self) -> bool:

@@ -53,7 +53,7 @@ def test_check_ca_rejects_a_file_without_certificates(authority: Authority, cont
         ({"tls_ca": "absent.pem"}, "absent.pem cannot be read: No such file"),
         ({"ignite_tls_ca": "absent.pem"}, "absent.pem cannot be read: No such file"),
         ({"labels": "rack:7"}, "'rack:7' is not of the form key=value"),
-        ({"tokens_file": "absent.json"}, "--tokens-file also needs MISTBOW_TOKEN"),
+        ({"tokens_file": "absent.json"}, "--tokens-file also needs MISTBOW_IDENTITY_FILE"),
         ({"tokens_file": "absent.json", "token": "t0ken-of-the-fog"}, "mistbow token add"),
     ],
 )
