@@ -55,7 +55,7 @@ from mistbow.trust_settings import TokenSettings
 
 log = get_logger(__name__)
 
-_MAX_CHALLENGE_BYTES = 6144
+_MAX_CHALLENGE_BYTES = 4096
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _CHALLENGE = msgspec.json.Decoder(Challenge)
 _SIGNED_CHALLENGE = msgspec.json.Decoder(SignedChallenge)

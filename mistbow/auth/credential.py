@@ -24,7 +24,7 @@ Kind = Literal["agent", "worker", "enabler", "monitor"]
 EVERYWHERE = "*"
 """The entry of ``Credential.reach`` that stands for all sites."""
 
-MAX_TEXT_BYTES = 4096
+MAX_TEXT_BYTES = 2048
 """The maximum length of a credential as text."""
 
 _CONTEXT = b"mistbow credential 1\n"
@@ -94,7 +94,12 @@ def issue(
         payload = msgspec.json.encode(msgspec.convert(content, Credential))
     except msgspec.ValidationError as error:
         raise InvalidRequestError(f"the credential {name!r} is invalid: {error}") from None
-    return f"{_text(payload)}.{_text(fog_key.sign(_CONTEXT + payload))}"
+    text = f"{_text(payload)}.{_text(fog_key.sign(_CONTEXT + payload))}"
+    if len(text) > MAX_TEXT_BYTES:
+        raise InvalidRequestError(
+            f"the credential {name!r} reaches too many sites", hint=f"Use {EVERYWHERE} for all."
+        )
+    return text
 
 
 def verify(text: str, fog_keys: Collection[str], now: datetime) -> Credential:

@@ -1,7 +1,9 @@
 """The folder with the fog's key, with which an operator issues the identities of services.
 
-``fog.key`` is the fog's private key (PEM). ``NAME.identity`` is the identity of a service. Services
-receive their own identity only: whoever has the fog's key can act as any service.
+``fog.key`` is the fog's private key (PEM). ``NAME.identity`` is the identity of a service.
+``issued.json`` contains the ids of all credentials by name, since an earlier one stays valid until
+it expires or is revoked. Services receive their own identity only: whoever has the fog's key can
+act as any service.
 """
 
 import os
@@ -25,6 +27,7 @@ from mistbow.errors import ConflictError, InvalidRequestError, MistbowError, Not
 
 SUFFIX = ".identity"
 _KEY = "fog.key"
+_ISSUED = "issued.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +82,10 @@ class FogKeys:
             text,
             key.private_bytes_raw().hex(),
             (fog.public_key().public_bytes_raw().hex(),),
-            others[0].revoked if others else (),
+            tuple(dict.fromkeys(each for other in others for each in other.revoked)),
         )
         path = self.folder / f"{name}{SUFFIX}"
+        self._record(name, verify(text, content.fog, datetime.min.replace(tzinfo=UTC)).id)
         self._write(path, content)
         return path
 
@@ -96,23 +100,36 @@ class FogKeys:
         return found
 
     def revoke(self, name: str) -> list[Path]:
-        """Revoke an identity, and remove its file; return the files of the others.
+        """Revoke all credentials of a name, and remove its file; return the files of the others.
 
-        The other services refuse the identity once they have these files.
+        The other services refuse the credentials once they have these files.
         """
-        path = self.folder / f"{name}{SUFFIX}"
-        if not path.exists():
-            raise NotFoundError(f"{path} does not exist", hint="See mistbow identity list.")
-        content = read_identity_file(path)
-        # Also an expired one is revoked: the clocks of other services may be late.
-        credential = verify(content.credential, content.fog, datetime.min.replace(tzinfo=UTC))
-        path.unlink()
+        ids = self._issued().get(name)
+        if ids is None:
+            raise NotFoundError(
+                f"{self.folder} has no identity {name}", hint="See mistbow identity list."
+            )
+        (self.folder / f"{name}{SUFFIX}").unlink(missing_ok=True)
         others = []
         for other, each in self._files():
-            revoked = tuple(dict.fromkeys((*each.revoked, credential.id)))
+            revoked = tuple(dict.fromkeys((*each.revoked, *ids)))
             self._write(other, msgspec.structs.replace(each, revoked=revoked))
             others.append(other)
         return others
+
+    def _issued(self) -> dict[str, list[str]]:
+        path = self.folder / _ISSUED
+        if not path.exists():
+            return {}
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, list[str]])
+
+    def _record(self, name: str, credential_id: str) -> None:
+        issued = self._issued()
+        issued.setdefault(name, []).append(credential_id)
+        new = self.folder / f".{_ISSUED}.new"
+        new.write_bytes(msgspec.json.encode(issued))
+        new.chmod(0o600)
+        new.replace(self.folder / _ISSUED)
 
     def _files(self) -> Iterator[tuple[Path, IdentityContent]]:
         for path in sorted(self.folder.glob(f"*{SUFFIX}")):

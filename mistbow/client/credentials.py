@@ -36,7 +36,7 @@ from mistbow.auth.service_key import (
 from mistbow.errors import UnauthorizedError, from_body
 
 _TIMEOUT_S = 3.0
-_MAX_ANSWER_BYTES = 8192
+_MAX_ANSWER_BYTES = 4096
 _ANSWER_KEY = "mistbow_answer_key"
 _RENEWAL = 0.9
 """The part of a session's lifetime after which the client begins another session."""

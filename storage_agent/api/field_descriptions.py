@@ -242,6 +242,7 @@ _OPERATIONS: Mapping[str, str] = {
     "price_per_gb": "The price of a GB that leaves the site; null: the labels have the price.",
     "Worker.position": "The geographic position of the node; null: unknown.",
     "Worker.drained": "Whether an operator has drained the worker.",
+    "Worker.own_site_only": "Whether the worker may read and write at its own site only.",
     "latitude": "The latitude in degrees (WGS 84).",
     "longitude": "The longitude in degrees (WGS 84).",
     "suspected": "Whether the site or worker is silent, and perhaps only for a short time.",
