@@ -206,8 +206,8 @@ def require_token_beyond_loopback(name: str, host: str, settings: TokenSettings)
     """Exit if no token is set, although other machines can reach the address ``host``."""
     if settings.proof is None and not is_loopback(host):
         raise SystemExit(
-            f"mistbow {name}: MISTBOW_IDENTITY_FILE, MISTBOW_TOKEN or MISTBOW_TOKEN_FILE must be set "
-            f"to listen on {host}, which is reachable from other machines"
+            f"mistbow {name}: MISTBOW_IDENTITY_FILE, MISTBOW_TOKEN or MISTBOW_TOKEN_FILE must be "
+            f"set to listen on {host}, which is reachable from other machines"
         )
 
 
