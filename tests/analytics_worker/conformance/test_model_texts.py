@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 from analytics.plan.nodes import Insight
 from analytics_enabler.semantics import check
 from tests.analytics_worker.conformance.city import METRICS, City
+from tests.analytics_worker.conformance.further_texts import FURTHER_TEXTS
 from tests.analytics_worker.conformance.texts import TEXTS
 from tests.oracle.spark import in_one_batch
 from tests.oracle.trials import Case, answers_of, differences, plans_of
@@ -19,7 +20,8 @@ _CITY = City()
 
 def _cases() -> list[Case]:
     cases = []
-    for number, text in enumerate(text for texts in TEXTS.values() for text in texts):
+    classes = (*TEXTS.values(), *FURTHER_TEXTS.values())
+    for number, text in enumerate(text for texts in classes for text in texts):
         whole = text if "COMPUTE" in text else f"q = COMPUTE {text}"
         labels = frozenset(name for row in _CITY.rows for name in row.attributes)
         checked = check(whole, METRICS, attributes=labels)
@@ -38,7 +40,8 @@ def operators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_each_class_of_the_model_has_six_texts() -> None:
-    assert all(len(texts) >= 6 for texts in TEXTS.values())
+    for texts in (*TEXTS.values(), *FURTHER_TEXTS.values()):
+        assert len(texts) >= 6
 
 
 def test_texts_of_the_model_equal_the_oracle_on_spark(spark: SparkSession) -> None:
