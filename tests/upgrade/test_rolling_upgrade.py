@@ -1,0 +1,175 @@
+"""A rolling upgrade under load: service by service, from the former version to this one."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from analytics.client.enabler import EnablerClient
+from ignite_server.ports import free_ports
+from ignite_server.server import IgniteServer
+from mistbow.client.agent import AgentClient
+from mistbow.clock import system_clock
+from mistbow.errors import MistbowError
+from tests.oracle.stored_points import Identity, compact_key, expected_values, stored_points
+from tests.support.conditions import eventually
+from tests.support.sender import Sender
+from tests.support.services import Service
+from tests.support.traffic import Traffic
+from tests.upgrade.former_version import command_of_former_version, unpack_former_version
+
+SITES = ("cloud", "edge")
+METRIC = "tram.load"
+QUERIES = f"""
+average = COMPUTE AVG({METRIC}, 3 SECONDS) BY entityID EVERY 1 SECOND;
+number = COMPUTE RUNNING_COUNT({METRIC}) BY entityID EVERY 1 SECOND;
+"""
+_STEP_S = 120.0
+
+pytestmark = [
+    pytest.mark.alone,
+    pytest.mark.timeout(600),
+    pytest.mark.usefixtures("processes"),
+]
+
+
+class UpgradedFog:
+    """Two sites whose services run in the former version, until ``upgrade`` restarts them."""
+
+    def __init__(self, home: Path, former: tuple[str, ...], stack: ExitStack) -> None:
+        self._former = former
+        self._stack = stack
+        self._ports = {
+            (site, role): port
+            for site in SITES
+            for role, port in zip(("agent", "worker", "enabler"), free_ports(3), strict=True)
+        }
+        self._services: dict[tuple[str, str], tuple[Service, Service]] = {}
+        for site in SITES:
+            ignite = stack.enter_context(IgniteServer(home / site, durability="log"))
+            settings = self._settings(home, site) | {"ignite_port": ignite.port}
+            self._start(site, "agent", "storage_agent", settings)
+            self._start(site, "worker", "analytics_worker", settings)
+        self._start(
+            "cloud", "enabler", "analytics_enabler", settings | self._settings(home, "cloud")
+        )
+        self.agents = {site: AgentClient(self._url(site, "agent")) for site in SITES}
+        self.enabler = EnablerClient(self._url("cloud", "enabler"))
+        for client in (*self.agents.values(), self.enabler):
+            stack.callback(client.close)
+
+    def upgrade(self, site: str, role: str) -> None:
+        """Stop a service of the former version, and start this version in its place."""
+        former, present = self._services[site, role]
+        former.stop()
+        present.start()
+        self._stack.callback(present.stop)
+
+    def agent_url(self, site: str) -> str:
+        return self._url(site, "agent")
+
+    def _url(self, site: str, role: str) -> str:
+        return f"http://127.0.0.1:{self._ports[site, role]}"
+
+    def _settings(self, home: Path, site: str) -> dict[str, object]:
+        (other,) = set(SITES) - {site}
+        return {
+            "home": home / site,
+            "node": f"node-{site}",
+            "site": site,
+            "agent_url": self._url(site, "agent"),
+            "worker_url": self._url(site, "worker"),
+            "peers": self._url(other, "agent"),
+            "spark_master": "local[2]",
+            "driver_memory": "512m",
+            "durability": "log",
+            "collect_routes": "false",
+            "log_level": "warning",
+        }
+
+    def _start(self, site: str, role: str, module: str, settings: Mapping[str, object]) -> None:
+        port = self._ports[site, role]
+        given = {**settings, f"{role}_port": port}
+        former, present = Service(module, port, given, self._former), Service(module, port, given)
+        self._services[site, role] = (former, present)
+        former.start()
+        self._stack.callback(former.stop)
+
+
+@pytest.fixture
+def fog(tmp_path: Path) -> Iterator[UpgradedFog]:
+    former = tmp_path / "former"
+    unpack_former_version(former)
+    with ExitStack() as stack:
+        yield UpgradedFog(tmp_path / "fog", command_of_former_version(former), stack)
+
+
+def test_no_row_is_lost_by_a_rolling_upgrade(fog: UpgradedFog) -> None:
+    with ExitStack() as stack:
+        senders = [
+            stack.enter_context(Sender(fog.agent_url(site), _traffic(site))) for site in SITES
+        ]
+        deployment = fog.enabler.submit(QUERIES, name="tram").deployment_id
+        since = max(each.since for each in fog.enabler.show(deployment).insights)
+        _await_results(fog, deployment, system_clock())
+        # Half of the services are of the former version after the first two steps.
+        steps = [("edge", "agent"), ("edge", "worker"), ("cloud", "agent"), ("cloud", "worker")]
+        for site, role in (*steps, ("cloud", "enabler")):
+            fog.upgrade(site, role)
+            _await_results(fog, deployment, system_clock())
+            print(f"{role} of {site} is upgraded, and results go on")
+        end = system_clock()
+        _await_results(fog, deployment, end)
+    sent = Counter(
+        (point.entity, point.ts, point.value) for each in senders for point in each.acknowledged
+    )
+    stored = Counter(
+        (row["entity"], row["ts"], row["value"])
+        for agent in fog.agents.values()
+        for row in stored_points(agent, METRIC).to_pylist()
+    )
+    assert stored == sent
+    rows = _check_results(fog, deployment, since, end)
+    print(f"{sent.total()} points and {rows} results: none missing, doubled or wrong")
+
+
+def _traffic(site: str) -> Traffic:
+    entities = tuple(f"{site}-{number}" for number in range(3))
+    return Traffic(metrics=(METRIC,), entities=entities, rate=100, seed=1 + SITES.index(site))
+
+
+def _await_results(fog: UpgradedFog, deployment: str, after: int) -> None:
+    """Wait until both sites have results of a tick after a time (ms)."""
+
+    def found() -> bool:
+        try:
+            rows = fog.enabler.results(deployment, start=after).results
+        except MistbowError as error:
+            raise AssertionError(error.message) from error
+        sites = {str(row.key["entityID"]).partition("-")[0] for row in rows if row.ts > after}
+        return sites == set(SITES)
+
+    eventually(found, timeout=_STEP_S, pause=0.2, what=f"results after {after}")
+
+
+def _check_results(fog: UpgradedFog, deployment: str, since: int, end: int) -> int:
+    """Wait until all results equal the oracle's; return their number."""
+
+    def equal() -> int:
+        rows = fog.enabler.results(deployment, limit=100_000, end=end).results
+        found: dict[Identity, float | None] = {
+            (row.insight, compact_key(row.key), row.ts): row.value for row in rows if row.ts > since
+        }
+        assert len(found) == len([row for row in rows if row.ts > since]), "doubled"
+        points = [stored_points(agent, METRIC) for agent in fog.agents.values()]
+        right = expected_values(QUERIES, pa.concat_tables(points), since, end)
+        missing, superfluous = right.keys() - found.keys(), found.keys() - right.keys()
+        assert not missing, f"{len(missing)} missing: {sorted(missing)[:5]}"
+        assert not superfluous, f"{len(superfluous)} superfluous: {sorted(superfluous)[:5]}"
+        assert found == pytest.approx(right, rel=1e-9)
+        return len(found)
+
+    return eventually(equal, timeout=_STEP_S, pause=0.5, what="the results equal the oracle's")
