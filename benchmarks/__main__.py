@@ -7,7 +7,16 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import control_plane, cost_model, fog, live, many_series, salience, sampling
+from benchmarks import (
+    continuous,
+    control_plane,
+    cost_model,
+    fog,
+    live,
+    many_series,
+    salience,
+    sampling,
+)
 from benchmarks.console.run import run as console
 from benchmarks.ingestion.run import run as ingestion
 from benchmarks.insights.run import run as insights
@@ -28,6 +37,7 @@ _STANDALONE: dict[str, Callable[[], Report | Goals]] = {
     "storage": storage,
     "many_series": many_series.run,
     "insights": insights,
+    "continuous": continuous.run,
     "fog": fog.run,
     "control_plane": control_plane.run,
     "sampling": sampling.run,

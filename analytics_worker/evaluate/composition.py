@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from analytics.plan.nodes import Insight, Plan
 from analytics_worker.evaluate.evaluator import ExpressionEvaluator
+from analytics_worker.evaluate.history.elements import PointHistory
 from analytics_worker.evaluate.insight_values import InsightResult, insight_values
 from analytics_worker.evaluate.measures import PlanWindows, PointMeasures, TickMeasures
 from analytics_worker.evaluate.operator_failures import ReportFailure, ignore_failure
@@ -20,14 +21,16 @@ def compose(
     plan: Plan,
     states: StateStore,
     report_failure: ReportFailure = ignore_failure,
+    history: PointHistory | None = None,
 ) -> pa.Table:
     """Return the values (``INSIGHT_VALUES``) of a plan's insights over windows (``WINDOWED``).
 
     Accumulators read their state before a tick from ``states``, and write their state after the
     tick to ``states``. If an operator of another package gives no answer, the value is missing.
-    ``report_failure`` receives the failures of operators.
+    ``report_failure`` receives the failures of operators. ``history``: the points of the windows
+    whose functions are merged at points; None: the rows of these windows contain all points.
     """
-    plan_windows = PlanWindows(windows, plan, states)
+    plan_windows = PlanWindows(windows, plan, states, history)
     tick_evaluator = ExpressionEvaluator(TickMeasures(plan_windows))
     results = []
     for insight in plan.insights:

@@ -1,15 +1,20 @@
 """The computation of results from panes, which an engine calls in each micro-batch."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from analytics.plan.nodes import Plan
+from analytics.plan.point_aggregates import mergeable_windows
 from analytics_worker.evaluate.composition import compose
+from analytics_worker.evaluate.history.elements import PanePoints, PointHistory
+from analytics_worker.evaluate.history.point_store import PointStore
 from analytics_worker.evaluate.operator_failures import (
     OperatorFailure,
     ReportFailure,
@@ -54,7 +59,7 @@ class Computation:
         gave no answer, the returned table has an additional row for the insight that calls the
         operator: the row has neither a value nor a text, and ``missing`` contains the reason.
         """
-        shapes = shapes_of(self.plan, self.after)
+        shapes = shapes_of(self.plan, self.after, self._with_history)
         failures: dict[str, OperatorFailure] = {}
 
         def collect(uid: str, failure: OperatorFailure) -> None:
@@ -63,7 +68,9 @@ class Computation:
                 failures.setdefault(uid, failure)
 
         collecting = replace(self, report_failure=collect)
-        results = collecting._results(Panes.of(_with_all_columns(panes)), shapes, NEVER, EVER)
+        all_panes = Panes.of(_with_all_columns(panes))
+        history = PanePoints(all_panes, list(self._lookbacks))
+        results = collecting._results(all_panes, shapes, NEVER, EVER, history)
         return pa.concat_tables([results, _failure_rows(failures)])
 
     def next_results(self, rows: pa.Table, batch: int) -> pa.Table:
@@ -74,7 +81,8 @@ class Computation:
         ``pane_folder``.
         """
         assert self.pane_folder is not None, "a streaming query needs a folder"  # noqa: S101
-        rows, shapes = _with_all_columns(rows), shapes_of(self.plan, self.after)
+        rows = _with_all_columns(rows)
+        shapes = shapes_of(self.plan, self.after, self._with_history)
         is_pane = pc.is_valid(rows["route"])
         added, ends = rows.filter(is_pane), rows.filter(pc.invert(is_pane))
         retained = RetainedPanes(self.pane_folder, batch)
@@ -85,13 +93,55 @@ class Computation:
                 # The states up to here are final then, also while another query writes them.
                 self.access.lease.wait(until)
             panes = Panes.of(pa.concat_tables([retained.panes, added]).combine_chunks())
-            results = self._results(panes, shapes, retained.closed, until)
-        # Stored in this order: states by ``_results``, panes here, results by the engine.
+            with self._history(panes, retained, until, batch) as history:
+                results = self._results(panes, shapes, retained.closed, until, history)
+        # Stored in this order: states and points above, panes here, results by the engine.
         retained.add(added, shapes, until)
         return results
 
+    @property
+    def _with_history(self) -> frozenset[str]:
+        return mergeable_windows(self.plan)
+
+    @property
+    def _lookbacks(self) -> dict[int, int]:
+        """Route -> the greatest lookback (ms) of the windows that read a history of this pane."""
+        routes = {pane.id: route for route, pane in enumerate(self.plan.panes)}
+        lookbacks: dict[int, int] = {}
+        for window in self.plan.windows:
+            if window.id in self._with_history:
+                route = routes[window.pane]
+                lookbacks[route] = max(lookbacks.get(route, 0), window.lookback_ms)
+        return lookbacks
+
+    @contextmanager
+    def _history(
+        self, panes: Panes, retained: RetainedPanes, until: int, batch: int
+    ) -> Iterator[PointHistory]:
+        """Open the history of points up to ``until`` (ms), with the points of ``panes``.
+
+        ``panes``: the retained panes and the new panes, in this order. Points that an earlier
+        micro-batch had are not added again.
+        """
+        lookbacks = self._lookbacks
+        if self.pane_folder is None or not lookbacks:
+            yield PanePoints(panes, [])
+            return
+        is_new = np.arange(len(panes.due)) >= retained.panes.num_rows
+        added = (panes.due <= until) & (is_new | (panes.due > retained.closed))
+        with PointStore.opened(self.pane_folder, batch, retained.closed, lookbacks) as store:
+            new = Panes.of(panes.table.filter(pa.array(added)))
+            store.new = PanePoints(new, list(lookbacks), store.keys)
+            yield store
+            store.add(until)
+
     def _results(
-        self, panes: Panes, shapes: list[WindowShape], closed: int, until: int
+        self,
+        panes: Panes,
+        shapes: list[WindowShape],
+        closed: int,
+        until: int,
+        history: PointHistory,
     ) -> pa.Table:
         tables = windows_of(panes, self.plan, shapes, closed, until)
         first = next(tables, None)
@@ -99,7 +149,7 @@ class Computation:
             return RESULT_ROWS.empty_table()
         with states_for(self.access, self.plan, pc.min(first["tick"]).as_py()) as states:
             results = [
-                as_results(compose(windows, self.plan, states, self.report_failure))
+                as_results(compose(windows, self.plan, states, self.report_failure, history))
                 for windows in chain([first], tables)
             ]
         return pa.concat_tables(results)

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analytics.plan.functions import AnyFunction, Function, Parameters, UserOperator
+from analytics_worker.evaluate.history.aggregates import Aggregates
 from analytics_worker.operators.caller import call
 from analytics_worker.operators.forecast import forecast
 from analytics_worker.operators.moments import (
@@ -98,6 +99,14 @@ def finalize(function: AnyFunction, rows: pa.Table, parameters: Parameters) -> F
     columns = [name for name in ("points", "points_of_other") if name in rows.column_names]
     windows = zip(*(points_of(rows[name]) for name in columns), strict=True)
     return finalize_points(function, windows, parameters, rows["tick"].to_pylist())
+
+
+def finalize_aggregates(function: AnyFunction, merged: Aggregates) -> FunctionValues:
+    """Return the value of a mergeable function for each aggregate; no aggregate is empty."""
+    if isinstance(function, UserOperator):
+        raise TypeError(f"{function} is not mergeable")
+    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is no result
+        return FunctionValues(pa.array(_OF_AGGREGATES[function](merged), pa.float64()))
 
 
 def reduce_values(
@@ -187,6 +196,20 @@ _OF_CONTENTS: dict[Function, Callable[[pa.Table, Parameters], FunctionValues]] =
     "GEOMETRIC_MEAN": _geometric_mean,
 }
 """Function -> the finalizer over columns of windows, for functions that need no list of points."""
+
+
+_OF_AGGREGATES: dict[Function, Callable[[Aggregates], Floats]] = {
+    "SUM": lambda merged: merged.sum,
+    "COUNT": lambda merged: merged.count.astype(np.float64),
+    "MIN": lambda merged: merged.min,
+    "MAX": lambda merged: merged.max,
+    "AVG": lambda merged: merged.sum / merged.count,
+    "LATEST": lambda merged: merged.value,
+    "SDEV": lambda merged: np.sqrt(merged.m2 / merged.count),
+    "VARIANCE": lambda merged: merged.m2 / merged.count,
+    "GEOMETRIC_MEAN": lambda merged: np.exp(merged.logs / merged.count),
+}
+"""Function -> the finalizer over merged aggregates of points, for mergeable functions."""
 
 
 def _rate(points: Points) -> float | None:

@@ -10,11 +10,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from analytics.plan.expressions import Label, Scalar
 from analytics_worker.evaluate.finalize import FunctionValues
+from analytics_worker.evaluate.history.window_history import WindowHistory
 from analytics_worker.evaluate.point_windows import EvaluationTime, WindowPoints
 from analytics_worker.panes.predicates import is_number
 from analytics_worker.panes.routing import key_of
@@ -58,6 +60,28 @@ def latest_at_times(
             points = window.at(replace(time, key=whole_key))
             if points is not None:
                 yield LatestPoint(time.ts, whole_key, int(points.ts[-1]), float(points.values[-1]))
+
+
+def latest_of_history(
+    label: Label, history: WindowHistory, times: Sequence[EvaluationTime]
+) -> Iterator[LatestPoint]:
+    """Yield, for each evaluation time of a label key, the latest point of each of its whole keys.
+
+    ``history``: the points of each whole key.
+    """
+    whole_keys: dict[str, list[str]] = defaultdict(list)
+    for whole_key in history.present_keys():
+        whole_keys[_label_key(whole_key, label)].append(whole_key)
+    pairs = [(time, whole_key) for time in times for whole_key in whole_keys.get(time.key, ())]
+    merged = history.merge(
+        [whole_key for _, whole_key in pairs],
+        np.array([time.ts for time, _ in pairs], np.int64),
+        np.array([time.tick for time, _ in pairs], np.int64),
+    )
+    columns = (merged.count.tolist(), merged.ts.tolist(), merged.value.tolist())
+    for (time, whole_key), count, ts, value in zip(pairs, *columns, strict=True):
+        if count:
+            yield LatestPoint(time.ts, whole_key, ts, value)
 
 
 def labels(label: Label, latest: Iterable[LatestPoint]) -> tuple[pa.Table, FunctionValues]:

@@ -13,19 +13,29 @@ import pyarrow.compute as pc
 from analytics.plan.expressions import Expression, Label, Measure, Scalar
 from analytics.plan.functions import ACCUMULATED, CONTENTS, UserOperator, spec_of
 from analytics.plan.nodes import Counted, Insight, Plan
+from analytics.plan.point_aggregates import mergeable_windows
 from analytics.plan.resumption import windows_of
 from analytics.plan.sampling import ProbabilitySampling
 from analytics.plan.ticks import Ticks
 from analytics_worker.evaluate.accumulator_values import values_at_points, values_at_ticks
-from analytics_worker.evaluate.finalize import finalize
+from analytics_worker.evaluate.finalize import finalize, finalize_aggregates
+from analytics_worker.evaluate.history.aggregates import Aggregates
+from analytics_worker.evaluate.history.elements import PointHistory
+from analytics_worker.evaluate.history.window_history import WindowHistory
 from analytics_worker.evaluate.keyed_values import KeyedValues, join_points
-from analytics_worker.evaluate.labels import labels, latest_at_ticks, latest_at_times
+from analytics_worker.evaluate.labels import (
+    labels,
+    latest_at_ticks,
+    latest_at_times,
+    latest_of_history,
+)
 from analytics_worker.evaluate.point_windows import (
     EvaluationTime,
     WindowPoints,
     counted_times,
     finalize_at,
     finalize_spans,
+    merge_at,
 )
 from analytics_worker.evaluate.sample_estimates import finalize_sample
 from analytics_worker.panes.routing import key_of
@@ -40,10 +50,17 @@ from analytics_worker.stateful.accumulators import (
 class PlanWindows:
     """The windows (``WINDOWED``) of a plan that are evaluated together.
 
-    ``states``: the store with the states of accumulators before these windows.
+    ``states``: the store with the states of accumulators before these windows. ``history``: the
+    points of the windows whose functions are merged at points; None: the rows contain them.
     """
 
-    def __init__(self, windows: pa.Table, plan: Plan, states: StateStore) -> None:
+    def __init__(
+        self,
+        windows: pa.Table,
+        plan: Plan,
+        states: StateStore,
+        history: PointHistory | None = None,
+    ) -> None:
         panes = {pane.id: pane for pane in plan.panes}
         self.states = states
         self.shapes = {window.id: window for window in plan.windows}
@@ -52,6 +69,12 @@ class PlanWindows:
         self._tables = _by_window(windows, plan)
         self._rows: dict[str, pa.Table] = {}
         self._outputs: dict[str, list[AccumulatorOutput]] = {}
+        self._history = history
+        self._with_history = frozenset[str]() if history is None else mergeable_windows(plan)
+        self._histories: dict[str, WindowHistory] = {}
+        self._routes = {pane.id: route for route, pane in enumerate(plan.panes)}
+        # All rows: windows with an offset are read at the points of other windows.
+        self._bounds = pc.min_max(windows["tick"]).as_py()
 
     def is_empty(self, insight: Insight) -> bool:
         """Return whether no window of an insight has rows."""
@@ -64,6 +87,18 @@ class PlanWindows:
             rows = _at_ticks(self._tables[window], self.shapes[window].ticks)
             self._rows[window] = rows
         return rows
+
+    def history(self, id: str) -> WindowHistory | None:
+        """Return the history of a window; None: the window's rows contain all of its points."""
+        if self._history is None or id not in self._with_history:
+            return None
+        found = self._histories.get(id)
+        if found is None:
+            window, first, last = self.shapes[id], self._bounds["min"], self._bounds["max"]
+            route = self._routes[window.pane]
+            found = WindowHistory(window, route, self._history, first, last)
+            self._histories[id] = found
+        return found
 
     def accumulate(self, measure: Expression) -> tuple[Accumulator, list[AccumulatorOutput]]:
         """Return the accumulator of a measure, and the accumulator's outputs for all rows.
@@ -132,6 +167,7 @@ class PointMeasures:
         self._windows = windows
         self._insight = insight
         self._points: dict[str, WindowPoints] = {}
+        self._merged: dict[str, tuple[pa.Table, Aggregates]] = {}
         self._times: dict[frozenset[str], list[EvaluationTime]] = {}
 
     def values(self, measure: Measure) -> KeyedValues:
@@ -146,14 +182,30 @@ class PointMeasures:
         if self._windows.shapes[measure.window].points is not msgspec.UNSET:
             _, outputs = self._windows.accumulate(measure)
             return KeyedValues(*finalize_spans(measure, outputs), by)
+        history = self._windows.history(measure.window)
+        if history is not None:
+            rows, merged = self._merged_of(measure.window, history)
+            return KeyedValues(rows, finalize_aggregates(measure.function, merged), by)
         points = [self._points_of(id) for id in (measure.window, measure.other) if id is not None]
         return KeyedValues(*finalize_at(measure, points, self._times_of(by)), by)
 
     def labels(self, label: Label) -> KeyedValues:
         """Return the values of a label: one text for each evaluation time and key."""
-        by = frozenset(label.by)
-        points = self._points_of(_measure_of(label).window)
-        return KeyedValues(*labels(label, latest_at_times(label, points, self._times_of(by))), by)
+        by, window = frozenset(label.by), _measure_of(label).window
+        times, history = self._times_of(by), self._windows.history(window)
+        if history is None:
+            latest = latest_at_times(label, self._points_of(window), times)
+        else:
+            latest = latest_of_history(label, history, times)
+        return KeyedValues(*labels(label, latest), by)
+
+    def _merged_of(self, id: str, history: WindowHistory) -> tuple[pa.Table, Aggregates]:
+        """Return the times and keys at which a window has points, and the merged points."""
+        found = self._merged.get(id)
+        if found is None:
+            found = merge_at(history, self._times_of(self._windows.by[id]))
+            self._merged[id] = found
+        return found
 
     def _points_of(self, id: str) -> WindowPoints:
         points = self._points.get(id)

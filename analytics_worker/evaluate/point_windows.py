@@ -14,6 +14,8 @@ import pyarrow as pa
 from analytics.plan.expressions import Measure
 from analytics.plan.nodes import Window
 from analytics_worker.evaluate.finalize import FunctionValues, finalize_points, points_of
+from analytics_worker.evaluate.history.aggregates import Aggregates
+from analytics_worker.evaluate.history.window_history import WindowHistory
 from analytics_worker.operators.accumulators import AccumulatorState, RunningCount
 from analytics_worker.operators.points import Points
 from analytics_worker.stateful.accumulators import Accumulator, AccumulatorOutput, StateStore
@@ -115,6 +117,23 @@ def finalize_at(
             found.append((time.ts, time.key))
             points.append(each)
     return _rows(found), finalize_points(measure.function, points, measure.parameters)
+
+
+def merge_at(
+    history: WindowHistory, times: Sequence[EvaluationTime]
+) -> tuple[pa.Table, Aggregates]:
+    """Return a table with the times and keys at which a window has points, and the merged points.
+
+    The column ``tick`` of the table contains ``EvaluationTime.ts``, not ticks.
+    """
+    merged = history.merge(
+        [time.key for time in times],
+        np.array([time.ts for time in times], np.int64),
+        np.array([time.tick for time in times], np.int64),
+    )
+    chosen = np.flatnonzero(merged.count)
+    rows = _rows([(times[index].ts, times[index].key) for index in chosen.tolist()])
+    return rows, merged.take(chosen)
 
 
 def finalize_spans(

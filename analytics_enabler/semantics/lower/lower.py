@@ -36,6 +36,7 @@ from analytics_enabler.semantics.bind import bound_tree as bound
 from analytics_enabler.semantics.definition import Definition
 from analytics_enabler.semantics.lower.point_counts import point_counts
 from analytics_enabler.semantics.lower.samples import sample
+from analytics_enabler.semantics.lower.short_steps import short_step, with_step
 from analytics_enabler.semantics.window_lengths import current_ms, series_ticks
 from grammar import ast
 
@@ -56,16 +57,18 @@ def lower(insight: bound.BoundInsight, text: str, scheduler: str) -> Definition:
     expression = lowering.value(insight.value)
     filters = [lowering.condition(term, expression) for term in insight.when.on_results]
     expression, *filters = sample([expression, *filters], insight.options)
-    counted = None
+    counted, every_ms = None, trigger.ticks.every_ms
     if insight.at_points and trigger.points is not None:
-        read = [expression, *filters]
-        counted = point_counts(trigger.points, trigger.ticks.every_ms, read, insight.keys)
+        counted = point_counts(trigger.points, every_ms, [expression, *filters], insight.keys)
+    elif insight.at_points:
+        every_ms = short_step([expression, *filters], every_ms)
+        expression, *filters = (with_step(each, every_ms) for each in (expression, *filters))
     return Definition(
         name=insight.syntax.name,
         text=text,
         expression=expression,
         by=insight.keys,
-        every_ms=trigger.ticks.every_ms,
+        every_ms=every_ms,
         filter=_all(filters) if filters else None,
         each_point=insight.at_points,
         counted=counted,

@@ -7,7 +7,7 @@ whatever panes they read, so many insights cost little more than a few insights.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -121,10 +121,14 @@ class WindowShape:
         return first
 
 
-def shapes_of(plan: Plan, after: Mapping[str, int]) -> list[WindowShape]:
+def shapes_of(
+    plan: Plan, after: Mapping[str, int], with_history: Collection[str] = ()
+) -> list[WindowShape]:
     """Return the shapes of a plan's windows.
 
-    ``after``: window id -> the time (ms) after which the window's ticks begin.
+    ``after``: window id -> the time (ms) after which the window's ticks begin. ``with_history``:
+    the ids of windows that end at points and whose older points are in a ``PointHistory``: their
+    ticks contain only the points since the previous tick.
     """
     routes = {pane.id: route for route, pane in enumerate(plan.panes)}
     alike: dict[_Lengths, list[dict[int, int]]] = defaultdict(list)
@@ -133,7 +137,8 @@ def shapes_of(plan: Plan, after: Mapping[str, int]) -> list[WindowShape]:
         width = plan.panes[route].width_ms
         # Where clocks change, ``measures`` leaves out windows that end at no tick.
         for phase in window.ticks.phases:
-            lengths = (window.span_ms, window.offset_ms, window.every_ms, phase, window.held_ms)
+            span = window.every_ms if window.id in with_history else window.span_ms
+            lengths = (span, window.offset_ms, window.every_ms, phase, window.held_ms)
             groups = alike[width, *lengths]
             free = next((each for each in groups if route not in each), None)
             if free is None:
@@ -157,11 +162,14 @@ def _shape(
 
 
 def needed_after(panes: Panes, shapes: Sequence[WindowShape], closed: int) -> Flags:
-    """Return a mask of the panes that belong to windows ending later than ``closed`` (ms)."""
+    """Return a mask of the panes that belong to windows ending later than ``closed`` (ms).
+
+    A pane that is due later belongs to these windows too: a ``PointHistory`` does not have it yet.
+    """
     last = np.full(len(panes.route), NEVER, np.int64)
     for shape in shapes:
         last = np.maximum(last, shape.last(panes))
-    return last > closed
+    return (last > closed) | ((last > NEVER) & (panes.due > closed))
 
 
 def windows_of(

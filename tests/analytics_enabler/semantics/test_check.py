@@ -3,7 +3,15 @@
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from analytics.plan.expressions import Aggregate, Attribute, Comparison, Literal, Source, Value
+from analytics.plan.expressions import (
+    Aggregate,
+    Attribute,
+    Comparison,
+    Literal,
+    Source,
+    Value,
+    walk,
+)
 from analytics.plan.text import expression_text, insight_text, pane_text
 from analytics_enabler.optimizer import optimize
 from analytics_enabler.semantics import check
@@ -287,11 +295,23 @@ def test_window_at_time_of_day_has_panes_of_minutes(window: str, zone: str, pane
 
 @pytest.mark.parametrize(
     ("query", "step"),
-    [("AVG(cpu, 16 h)", "1 MINUTE"), ("AVG(cpu, 17 h)", "5 MINUTES"),
-     ("AVG(cpu, 7 d) + cpu", "15 MINUTES"), ("AVG(cpu, 40 d)", "1 HOUR")],
+    [("MEDIAN(cpu, 16 h)", "1 MINUTE"), ("MEDIAN(cpu, 17 h)", "5 MINUTES"),
+     ("MEDIAN(cpu, 7 d) + cpu", "15 MINUTES"), ("MEDIAN(cpu, 40 d)", "1 HOUR"),
+     ("AVG(cpu, 1 h) WITH SAMPLE 0.5", "1 MINUTE"), ("RUNNING_MEAN(cpu)", "1 SECOND")],
 )  # fmt: skip
 def test_long_windows_at_points_have_long_steps(query: str, step: str) -> None:
     assert in_words(definition(f"a = COMPUTE {query}").every_ms) == step
+
+
+@pytest.mark.parametrize(
+    ("query", "step"),
+    [("AVG(cpu, 10 s)", 100), ("AVG(cpu, 40 d)", 200), ("SDEV(cpu, 7 d) + cpu", 200),
+     ("SUM(cpu, 1 h) - SUM(cpu, 1 h, 500 ms)", 100), ("MAX(cpu, 250 ms)", 250), ("cpu", 200)],
+)  # fmt: skip
+def test_mergeable_functions_at_points_have_short_steps(query: str, step: int) -> None:
+    found = definition(f"a = COMPUTE {query}")
+    aggregates = [node for node in walk(found.expression) if isinstance(node, Aggregate)]
+    assert {found.every_ms, *(node.every_ms for node in aggregates)} == {step}
 
 
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])

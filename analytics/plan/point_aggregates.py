@@ -1,0 +1,36 @@
+"""Windows that end at points, and whose values are merged from aggregates of their points."""
+
+from collections import defaultdict
+
+from analytics.plan.expressions import Measure
+from analytics.plan.functions import AnyFunction, UserOperator, spec_of
+from analytics.plan.nodes import Plan, expressions_of
+
+
+def is_mergeable(function: AnyFunction) -> bool:
+    """Return whether the value of a function at a point can be merged from aggregates of points.
+
+    >>> is_mergeable("AVG"), is_mergeable("LATEST"), is_mergeable("MEDIAN")
+    (True, True, False)
+    """
+    return not isinstance(function, UserOperator) and spec_of(function).merges
+
+
+def mergeable_windows(plan: Plan) -> frozenset[str]:
+    """Return the ids of the windows that end at points and that only mergeable functions read.
+
+    Windows of functions that accumulate are omitted, since they contain only new points.
+    """
+    functions: dict[str, set[AnyFunction]] = defaultdict(set)
+    for insight in plan.insights:
+        for node in expressions_of(insight):
+            if isinstance(node, Measure):
+                for id in filter(None, (node.window, node.other)):
+                    functions[id].add(node.function)
+    return frozenset(
+        window.id
+        for window in plan.windows
+        if window.each_point
+        and window.start is None
+        and all(map(is_mergeable, functions[window.id]))
+    )

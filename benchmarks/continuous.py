@@ -1,0 +1,96 @@
+"""Benchmark of insights without EVERY: delays and cores, for windows of several lengths."""
+
+import tempfile
+from pathlib import Path
+
+from analytics.client.worker import WorkerClient
+from analytics.plan.fragments import StreamLocation, Whole
+from analytics.plan.nodes import Plan
+from analytics_enabler.optimizer.pipeline import optimize
+from analytics_enabler.semantics.check import check
+from benchmarks.insights.delays import ResultDelays
+from benchmarks.insights.live import WORKER, measure
+from benchmarks.insights.services import storage, worker
+from benchmarks.insights.workload import ENTITIES, SITE, send_points
+from benchmarks.report import Figure, Report
+from mistbow.client.agent import AgentClient
+from mistbow.client.agent_model import Point
+from mistbow.clock import system_clock
+from mistbow.streams.schemas import RAW
+from tests.support.conditions import eventually
+
+_RATE = 1000
+_SECONDS = 30
+_METRIC = "metric.0"
+_WINDOWS = (("10 s", 10_000), ("10 minutes", 600_000), ("1 hour", 3_600_000))
+_HISTORY_RATE = 50
+_AT_ONCE = 10_000
+_REQUIRED_MS = 1000
+
+
+def run() -> Report:
+    """Measure an insight at a time; this takes about 4 minutes."""
+    figures: list[Figure] = []
+    for name, size_ms in _WINDOWS:
+        with tempfile.TemporaryDirectory(prefix="mistbow-continuous-") as home:
+            figures += _figures(Path(home), name, size_ms)
+    return Report(
+        "Insights without EVERY",
+        f"`COMPUTE AVG({_METRIC}, WINDOW) BY entityID`: one insight at a time, on one worker, "
+        f"{_SECONDS} s each. {_RATE:,} points/s of {ENTITIES} entities are sent by `/put`; the "
+        f"window is full: at the beginning, points of its whole length ({_HISTORY_RATE}/s) are "
+        "stored already. Delay: from when a result is due (the time of its point, plus a lateness "
+        "of 1 s) to its being read from the stream of results. Cores: CPU time by time; the "
+        "worker's includes Spark's JVM and Python processes.",
+        figures,
+    )
+
+
+def _figures(home: Path, name: str, size_ms: int) -> list[Figure]:
+    with storage(home) as site, worker(home, site.url) as running:
+        agent, client = AgentClient(site.url), WorkerClient(running.url)
+        _send_history(agent, size_ms)
+        with send_points(agent, 1, _RATE):
+            fragment = _fragment(size_ms)
+            client.run(fragment)
+            delays = ResultDelays(agent, fragment.target.stream)
+            eventually(
+                lambda: client.show(fragment.id).state == "running",
+                timeout=120,
+                what="the fragment runs",
+            )
+            found = measure(delays, site, running.pid, _SECONDS)
+        client.stop(fragment.id)
+    return [
+        Figure(f"{name}: delay, p50", "ms", [found.percentile(50)]),
+        Figure(f"{name}: delay, p95", "ms", [found.percentile(95)], at_most=_REQUIRED_MS),
+        Figure(f"{name}: worker", "cores", [found.cores(*WORKER)], at_most=1.5),
+        Figure(f"{name}: agent", "cores", [found.cores("agent")]),
+        Figure(f"{name}: Ignite", "cores", [found.cores("ignite")]),
+        Figure(f"{name}: worker's memory at most", "MB", [found.memory(*WORKER)]),
+        Figure(f"{name}: results", "1/s", [len(found.delays) / found.seconds]),
+    ]
+
+
+def _send_history(agent: AgentClient, size_ms: int) -> None:
+    now, step = system_clock(), 1000 // _HISTORY_RATE
+    times = range(now - size_ms, now, step)
+    for start in range(0, len(times), _AT_ONCE):
+        agent.put(
+            [
+                Point(metric=_METRIC, entity=f"e{ts // step % ENTITIES}", ts=ts, value=ts % 97 / 7)
+                for ts in times[start : start + _AT_ONCE]
+            ]
+        )
+
+
+def _fragment(size_ms: int) -> Whole:
+    """Return the fragment that the enabler would send to a worker."""
+    text = f"live = COMPUTE AVG({_METRIC}, {size_ms} MS) BY entityID"
+    deployed = tuple(one.deployed("bench", system_clock()) for one in check(text).definitions)
+    return Whole(
+        id="continuous",
+        source=StreamLocation(SITE, RAW),
+        target=StreamLocation(SITE, "results/continuous"),
+        plan=optimize(Plan(insights=deployed)).plan,
+    )
