@@ -190,7 +190,7 @@ def test_explanation_begins_with_a_summary() -> None:
     assert explanation.summary == [
         "2 insights, 3 aggregates, 2 windows, 2 panes; metrics read: cpu, mem",
         "window of cpu: 10 seconds, every 5 seconds, from panes of 5 seconds",
-        "window of mem: 1 minute for each node, at each point, from panes of 1 second",
+        "window of mem: 1 minute for each node, at each point, from panes of 200 millis",
         "shared: 1 window or pane, used by cpu_headroom and by other insights",
     ]
     assert explanation_text(explanation, text).startswith("Summary\n  2 insights")
