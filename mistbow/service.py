@@ -212,8 +212,14 @@ def require_token_beyond_loopback(name: str, host: str, settings: TokenSettings)
 
 
 def _current_token() -> str:
-    """Return the name of the current request's token; empty: the fog's own token, or no token."""
+    """Return the name of the current request's token; empty: the fog's own token, or no token.
+
+    The callers for whom an agent of another site forwards requests share one name, since it can
+    name as many callers as it wants.
+    """
     caller = current_caller()
+    if caller.home is not None and caller.credential is None:
+        return f"of the site {caller.home}"
     return "" if caller.name == FOG.name else caller.name
 
 

@@ -5,6 +5,7 @@ import hashlib
 import hmac
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from urllib.parse import quote, unquote
 
 from starlette.responses import JSONResponse
@@ -39,7 +40,7 @@ OPEN_PATHS = frozenset({"/healthz", CHALLENGE_PATH})
 _TOKEN_SCHEMES = (b"bearer", b"token")
 _SERVICE_SCHEME = SCHEME.encode()
 _RECHECK_S = 1.0
-"""The minimum time between two checks of the token of one answer."""
+"""The minimum time between two checks of the caller of one answer."""
 
 _END: Message = {"type": "http.response.body", "body": b"", "more_body": False}
 _DRAIN_S = 5.0
@@ -89,6 +90,8 @@ class Authentication:
                 return
             body, accepted = signed
             caller, answer_key = accepted.caller, accepted.answer_key
+            service = caller
+            send = _until_revoked(send, lambda: self._sessions.is_valid(service))
             receive = _checked_body(receive, body)
         elif scheme.lower() in _TOKEN_SCHEMES:
             token = value.strip()
@@ -100,7 +103,7 @@ class Authentication:
             await _reject(scope, receive, send)
             return
         if caller is FOG or caller.credential is not None:
-            caller = _restricted(caller, headers)
+            caller = restricted(caller, headers)
         else:
             # These headers are accepted from agents only.
             scope["headers"] = [each for each in scope["headers"] if not _is_own_header(each[0])]
@@ -140,29 +143,32 @@ def caller_headers(caller: Caller) -> dict[str, str]:
     return headers
 
 
-def _restricted(caller: Caller, headers: Mapping[bytes, bytes]) -> Caller:
+def restricted(caller: Caller, headers: Mapping[bytes, bytes]) -> Caller:
+    """Return the caller of a request that a service sent, by the headers of a forwarded request."""
     name, prefix, signatures, home = (
         None if (value := headers.get(each.lower().encode())) is None else value.decode("latin-1")
         for each in (CALLER, ENTITY_PREFIX, SIGNATURES, CALLER_SITE)
     )
-    if home is not None:
-        return caller.as_peer(unquote(name or ""), unquote(home))
-    if name is None and prefix is None and signatures is None:
+    if name is None and prefix is None and signatures is None and home is None:
         return caller
-    return caller.forwarding().restricted_to(
+    found = caller.forwarding().restricted_to(
         caller.name if name is None else unquote(name),
         unquote(prefix or ""),
         None if signatures is None else frozenset(signatures.split(",")),
     )
+    if home is None:
+        return found
+    peer = caller.as_peer(found.name, unquote(home))
+    return replace(peer, entity_prefix=found.entity_prefix, signatures=found.signatures)
 
 
 class _RevokedError(Exception):
-    """The token of a request has been revoked or has expired while its answer was sent."""
+    """The token or the credential of a request has been revoked or has expired meanwhile."""
 
 
 def _until_revoked(send: Send, is_valid: Callable[[], bool]) -> Send:
-    """Return a function that sends an answer, and raises ``_RevokedError`` if its token is no
-    longer valid.
+    """Return a function that sends an answer, and raises ``_RevokedError`` if the token or the
+    credential of its caller is no longer valid.
 
     An answer with a ``Content-Length`` is sent to its end.
     """

@@ -86,6 +86,10 @@ class Caller:
         """Whether the caller is an agent of another site that may read only what is of its site."""
         return self.home is not None and "replicate" in self.scopes and not self.has_scope("read")
 
+    @property
+    def _reaches_here(self) -> bool:
+        return self.credential is None or self.credential.reaches(self.site)
+
     def check_entities(self, entities: Iterable[str]) -> None:
         """Raise ``ForbiddenError`` if an entity's name does not begin with the token's entity
         prefix.
@@ -124,6 +128,8 @@ class Caller:
     ) -> "Caller":
         """Return a caller with this caller's scopes, and with the name and limits of a forwarded
         caller, which is not a service.
+
+        It keeps the site of a service that does not reach this site, and so the limits of a peer.
         """
         return replace(
             self,
@@ -132,16 +138,20 @@ class Caller:
             entity_prefix=entity_prefix,
             signatures=signatures,
             credential=None,
-            home=None,
+            home=None if self._reaches_here else self.home,
         )
 
     def as_peer(self, name: str, home: str) -> "Caller":
         """Return a forwarded agent of the site ``home``, which may read only what is of its site.
 
-        The caller that forwards the request must itself have the scope ``replicate``.
+        The caller that forwards the request must itself have the scope ``replicate``. If it does
+        not reach this site, it may name only its own: otherwise it would read what others may, and
+        each name would have limits of its own.
         """
-        scopes: frozenset[Scope] = frozenset({"replicate"} if self.has_scope("replicate") else ())
-        return replace(self, name=name, scopes=scopes, credential=None, home=home)
+        may_forward = self.has_scope("replicate") and (self._reaches_here or home == self.home)
+        scopes: frozenset[Scope] = frozenset({"replicate"} if may_forward else ())
+        named = home if may_forward else self.home
+        return replace(self, name=name, scopes=scopes, credential=None, home=named)
 
     def scoped_key(self, key: str) -> str:
         """Return an idempotency key that contains the caller's name.

@@ -162,7 +162,7 @@ class ServiceSessions:
         caller of this method compares the body with ``signature.body``.
         """
         session = self._sessions.get(signature.session)
-        if session is None or not self._is_valid(session.caller):
+        if session is None or not self.is_valid(session.caller):
             return None
         expected = sign_request(
             session.key, signature.number, method, target, signature.body, headers
@@ -171,7 +171,7 @@ class ServiceSessions:
             return None
         return Accepted(session.caller, AnswerKey(session.key, signature.number))
 
-    def _is_valid(self, caller: Caller) -> bool:
+    def is_valid(self, caller: Caller) -> bool:
         """Return whether a caller's credential is neither revoked nor expired meanwhile."""
         if caller.credential is None or self._identity is None:
             return True
