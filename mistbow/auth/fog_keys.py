@@ -2,8 +2,8 @@
 
 ``fog.key`` is the fog's private key (PEM). ``NAME.identity`` is the identity of a service.
 ``issued.json`` contains the ids of all credentials by name, since an earlier one stays valid until
-it expires or is revoked. Services receive their own identity only: whoever has the fog's key can
-act as any service.
+it expires or is revoked; ``revoked.json`` contains the ids of revoked ones. Services receive their
+own identity only: whoever has the fog's key can act as any service.
 """
 
 import os
@@ -28,6 +28,7 @@ from mistbow.errors import ConflictError, InvalidRequestError, MistbowError, Not
 SUFFIX = ".identity"
 _KEY = "fog.key"
 _ISSUED = "issued.json"
+_REVOKED = "revoked.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +78,11 @@ class FogKeys:
             expires=expires,
             reach=[each.lower() for each in reach],
         )
-        others = [content for _, content in self._files()]
         content = IdentityContent(
             text,
             key.private_bytes_raw().hex(),
             (fog.public_key().public_bytes_raw().hex(),),
-            tuple(dict.fromkeys(each for other in others for each in other.revoked)),
+            self._revoked(),
         )
         path = self.folder / f"{name}{SUFFIX}"
         self._record(name, verify(text, content.fog, datetime.min.replace(tzinfo=UTC)).id)
@@ -109,10 +109,12 @@ class FogKeys:
             raise NotFoundError(
                 f"{self.folder} has no identity {name}", hint="See mistbow identity list."
             )
+        revoked = tuple(dict.fromkeys((*self._revoked(), *ids)))
+        # First of all: whatever fails later, identities that are issued from now on contain it.
+        self._replace(_REVOKED, revoked)
         (self.folder / f"{name}{SUFFIX}").unlink(missing_ok=True)
         others = []
         for other, each in self._files():
-            revoked = tuple(dict.fromkeys((*each.revoked, *ids)))
             self._write(other, msgspec.structs.replace(each, revoked=revoked))
             others.append(other)
         return others
@@ -123,13 +125,24 @@ class FogKeys:
             return {}
         return msgspec.json.decode(path.read_bytes(), type=dict[str, list[str]])
 
+    def _revoked(self) -> tuple[str, ...]:
+        """Return the ids of revoked credentials; those of an earlier version are in the files."""
+        path = self.folder / _REVOKED
+        kept = msgspec.json.decode(path.read_bytes(), type=list[str]) if path.exists() else []
+        in_files = (each for _, content in self._files() for each in content.revoked)
+        return tuple(dict.fromkeys((*kept, *in_files)))
+
     def _record(self, name: str, credential_id: str) -> None:
         issued = self._issued()
         issued.setdefault(name, []).append(credential_id)
-        new = self.folder / f".{_ISSUED}.new"
-        new.write_bytes(msgspec.json.encode(issued))
+        self._replace(_ISSUED, issued)
+
+    def _replace(self, name: str, content: object) -> None:
+        """Write a file of this folder atomically, which only its owner can read."""
+        new = self.folder / f".{name}.new"
+        new.write_bytes(msgspec.json.encode(content))
         new.chmod(0o600)
-        new.replace(self.folder / _ISSUED)
+        new.replace(self.folder / name)
 
     def _files(self) -> Iterator[tuple[Path, IdentityContent]]:
         for path in sorted(self.folder.glob(f"*{SUFFIX}")):

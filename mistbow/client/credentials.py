@@ -58,12 +58,14 @@ class UnverifiedServiceError(httpx.RequestError):
 class _Session:
     """A session with a service that has proven its identity.
 
-    ``renew_at``: the time (monotonic) from which another session is begun.
+    ``renew_at``: the time (monotonic) from which another session is begun. ``peer``: the credential
+    of the service; None: it has proven the service key.
     """
 
     id: str
     key: bytes
     renew_at: float
+    peer: Credential | None = None
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
 
@@ -147,7 +149,18 @@ class ServiceCredentials(httpx.Auth):
 
     def _valid_session(self) -> _Session | None:
         session = self._session
-        return session if session is not None and self._timer() < session.renew_at else None
+        if session is None or self._timer() >= session.renew_at or not self._accepts(session.peer):
+            return None
+        return session
+
+    def _accepts(self, peer: Credential | None) -> bool:
+        """Return whether the credential of the service is neither revoked nor expired meanwhile."""
+        if peer is None or self._identity is None:
+            return True
+        try:
+            return self._identity.current().accepts(peer)
+        except UnauthorizedError:
+            return False
 
     def _begin(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, _Session]:
         if self._identity is not None:
@@ -180,7 +193,7 @@ class ServiceCredentials(httpx.Auth):
             return None
         answer, key, self.peer = self._verified(identity, proof, response)
         session = self._session = _Session(
-            proof.challenge.nonce, key, sent_at + _RENEWAL * answer.lifetime_s
+            proof.challenge.nonce, key, sent_at + _RENEWAL * answer.lifetime_s, self.peer
         )
         return session
 

@@ -1,0 +1,98 @@
+"""What ends when an identity is revoked: streamed answers, and sessions with a revoked server."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi import APIRouter
+from starlette.responses import StreamingResponse
+
+from mistbow.auth.credential import utc_now
+from mistbow.auth.fog_keys import FogKeys
+from mistbow.auth.identity import IdentityFile, read_identity_file
+from mistbow.auth.rules import requires
+from mistbow.client.credentials import ServiceCredentials
+from mistbow.service import create_service
+from mistbow.settings import ServiceSettings
+
+URL = "http://the-service:80"
+END = utc_now() + timedelta(days=1)
+
+
+async def _ready() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def fog(tmp_path: Path) -> FogKeys:
+    keys = FogKeys(tmp_path / "keys")
+    keys.create()
+    return keys
+
+
+def _client(home: Path, server: Path, client: Path, router: APIRouter) -> httpx.AsyncClient:
+    """Return a client for a service with ``router``; ``server``, ``client``: their identities."""
+    settings = {"home": home, "own_urls": URL, "identity_file": server}
+    app = create_service("test", ServiceSettings.model_validate(settings), readiness=_ready)
+    app.include_router(router)
+    auth = ServiceCredentials(URL, IdentityFile(client))
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=URL, auth=auth)
+
+
+def _kept(fog: FogKeys, name: str) -> Path:
+    """Return a copy of an identity, which no revocation changes."""
+    copy = fog.folder.parent / f"{name}.kept"
+    copy.write_bytes((fog.folder / f"{name}.identity").read_bytes())
+    return copy
+
+
+async def test_stream_of_a_revoked_identity_ends(fog: FogKeys, tmp_path: Path) -> None:
+    server = fog.issue("server", "agent", "edge", END)
+    fog.issue("thief", "agent", "edge", END)
+    router = APIRouter()
+
+    async def parts() -> AsyncIterator[bytes]:
+        fog.revoke("thief")
+        for _ in range(100):
+            yield b"x"
+            await asyncio.sleep(0.03)
+
+    @router.get("/events")
+    @requires("read")
+    async def events() -> StreamingResponse:
+        return StreamingResponse(parts())
+
+    async with _client(tmp_path, server, _kept(fog, "thief"), router) as client:
+        assert 0 < len((await client.get("/events")).content) < 60
+
+
+async def test_session_with_a_revoked_server_ends(fog: FogKeys, tmp_path: Path) -> None:
+    fog.issue("server", "agent", "edge", END)
+    mine = fog.issue("mine", "agent", "core", END)
+    router = APIRouter()
+
+    @router.get("/streams")
+    @requires("replicate")
+    async def streams() -> str:
+        return "all"
+
+    # The thief's server keeps its file as it was.
+    async with _client(tmp_path, _kept(fog, "server"), mine, router) as client:
+        assert (await client.get("/streams")).status_code == 200
+        fog.revoke("server")
+        with pytest.raises(httpx.RequestError, match="the agent server is revoked"):
+            await client.get("/streams")
+
+
+def test_revocations_are_kept_without_the_files_of_others(fog: FogKeys) -> None:
+    for name in ("a", "b"):
+        fog.issue(name, "agent", "edge", END)
+    stolen = IdentityFile(_kept(fog, "b"))
+    fog.revoke("a")
+    fog.revoke("b")
+    later = read_identity_file(fog.issue("c", "agent", "edge", END))
+    assert stolen.current().credential.id in later.revoked
+    assert len(later.revoked) == 2
