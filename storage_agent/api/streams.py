@@ -9,6 +9,7 @@ from fastapi.responses import StreamingResponse
 
 from mistbow.auth.callers import current_caller
 from mistbow.auth.rules import requires
+from mistbow.client.operation_model import SeriesFilter
 from mistbow.errors import (
     ConflictError,
     FencedError,
@@ -88,7 +89,7 @@ def _add_state_routes(routes: APIRouter, agent: Agent) -> None:
     @requires("read", for_peers=True)
     @raises(NotFoundError)
     async def info(name: str) -> Response:
-        _check_peer(agent, name)
+        check_peer(agent, name)
         return _json((await agent.streams.get(name)).info())
 
     @routes.post("/{name:path}/claim", summary="Become the only writer of a stream")
@@ -181,7 +182,7 @@ def _add_position_routes(routes: APIRouter, agent: Agent, times: Timestamps) -> 
         more rows. The request waits at most `wait_ms` for a row, or for a frontier greater than
         `after_frontier`.
         """
-        _check_peer(agent, name)
+        check_peer(agent, name)
         log = (await agent.streams.get(name)).log
         position = await subscription.find_end(log, start, max_rows, after_frontier, wait_ms / 1000)
         return _json(Offset(position.next, position.frontier, log.head))
@@ -246,7 +247,8 @@ def _add_row_routes(routes: APIRouter, agent: Agent, times: Timestamps) -> None:
         `next` position and the `frontier` after the batch.
         """
         check_readable(name)
-        _check_peer(agent, name)
+        # Up to the position 0 there are no rows, but the schema.
+        check_peer(agent, name, rows=follow or end != 0)
         stream = await agent.streams.get(name)
         selector = RowSelector(stream, selection)
         read = subscription.follow if follow else subscription.read
@@ -258,17 +260,19 @@ def _add_row_routes(routes: APIRouter, agent: Agent, times: Timestamps) -> None:
         )
 
 
-def _check_peer(agent: Agent, name: str) -> None:
+def check_peer(agent: Agent, name: str, *, rows: bool = False) -> None:
     """Raise ``OutOfReachError`` if a stream is not for an agent of another site that reads it.
 
     Each agent may read the metadata of a site, the streams of which its site has a copy, and the
-    replicas of its site, from which it is restored.
+    replicas of its site, from which it is restored. ``rows``: whether it reads rows. A copy that
+    has a part of the rows only does not permit this: its rows are in ``/replication/feed``.
     """
     caller = current_caller()
     if not caller.is_peer or name == METADATA:
         return
     copies = agent.replication.copies.all()
-    if any(copy.target == caller.home and copy.stream == name for copy in copies):
+    own = [copy for copy in copies if copy.target == caller.home and copy.stream == name]
+    if any(not rows or (copy.filter == SeriesFilter() and not copy.withheld) for copy in own):
         return
     of, _, _ = name.removeprefix(REPLICA_PREFIX).partition("/")
     caller.check_site(of if name.startswith(REPLICA_PREFIX) else "", f"the stream {name}")

@@ -195,11 +195,22 @@ class PeerNetwork:
             )
         # A request that was passed on once may only take its last hop, or it could run in circles.
         hops = [
-            hop for hop in self._peers.next_hops(call.site) if hop.site == call.site or not call.via
+            hop
+            for hop in self._peers.next_hops(call.site)
+            if hop.site == call.site or (not call.via and self._may_pass_on(hop, call.site))
         ]
         if not hops:
             raise self._unreachable(call.site)
         return hops
+
+    def _may_pass_on(self, hop: Peer, site: str) -> bool:
+        """Return whether a request for a site may go by way of a peer.
+
+        An agent that does not reach the site could only read the request, and make up the answer.
+        """
+        credentials = self._credentials.get(hop.address or "")
+        identity = None if credentials is None else credentials.peer
+        return identity is None or identity.reaches(site)
 
     def _request(self, call: PeerRequest, hop: Peer, client: httpx.AsyncClient) -> httpx.Request:
         kind = traffic_kind(call.target)

@@ -1,13 +1,16 @@
 """Requests to peers: what is sent, and when links break meanwhile."""
 
 import asyncio
+from datetime import timedelta
 
 import httpx
 import pytest
 from fastapi import FastAPI
 
 from ignite_server.ports import free_ports
+from mistbow.auth.credential import Credential, utc_now
 from mistbow.auth.rules import requires
+from mistbow.client.credentials import ServiceCredentials
 from mistbow.errors import UnavailableError
 from mistbow.name_resolver import NameResolver
 from mistbow.service import create_service
@@ -51,6 +54,38 @@ async def test_unresolved_name_of_a_peer_is_reported() -> None:
     )
     with pytest.raises(UnavailableError, match=reason):
         await network.send(post_request("b", "/get", b"{}"))
+    await network.close()
+
+
+@pytest.mark.parametrize(("reach", "is_sent"), [((), False), (("b",), True)])
+async def test_request_passes_only_an_agent_that_reaches_the_site(
+    reach: tuple[str, ...], is_sent: bool
+) -> None:
+    to_b, to_c = "http://127.0.0.1:2", "http://127.0.0.1:3"
+    peers = Peers(heartbeat("a", "http://127.0.0.1:1"), [], lambda: 0)
+    peers.add("b", "n", to_b)
+    report = PeerReport(site="b", node="n", url=to_b, reached=True)
+    peers.record_answer(to_c, heartbeat("c", to_c, report), None)
+    assert [hop.site for hop in peers.next_hops("b")] == ["c"]
+    network = PeerNetwork("a", peers, "a token")
+    sent = []
+
+    async def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(request.url.port)
+        return httpx.Response(200)
+
+    client = network.client(to_c)
+    client._transport, credentials = httpx.MockTransport(answer), client.auth
+    assert isinstance(credentials, ServiceCredentials)
+    client.auth = None
+    end = utc_now() + timedelta(days=1)
+    credentials.peer = Credential("c", "agent", "c", "0" * 32, "0" * 64, end, reach)
+    if is_sent:
+        await network.send(post_request("b", "/get", b"{}"))
+    else:
+        with pytest.raises(UnavailableError, match="no other site reaches it"):
+            await network.send(post_request("b", "/get", b"{}"))
+    assert len(sent) == is_sent
     await network.close()
 
 
