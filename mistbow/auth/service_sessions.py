@@ -11,6 +11,7 @@ from cachetools import TTLCache
 from mistbow.auth.answer_key import AnswerKey
 from mistbow.auth.audiences import LocalEnd, OwnAddresses
 from mistbow.auth.callers import FOG, Caller, service_caller
+from mistbow.auth.credential import Credential
 from mistbow.auth.identity import IdentityFile
 from mistbow.auth.identity_proof import (
     SignedAnswer,
@@ -32,6 +33,9 @@ LIFETIME_S = 600
 """The lifetime of a session, by the server's own clock: the clocks of a fog differ."""
 
 _MAX_SESSIONS = 4096
+_MAX_SESSIONS_OF_SERVICE = 512
+"""How many of the sessions one identity can have: more would end the sessions of others."""
+
 _WINDOW = 16_384
 """How far behind the greatest number of a session a request may be.
 
@@ -133,7 +137,13 @@ class ServiceSessions:
                 "this service has no identity, so it accepts the service key only",
                 hint="Set MISTBOW_IDENTITY_FILE of this service.",
             )
-        identity = self._identity.current()
+        try:
+            identity = self._identity.current()
+        except UnauthorizedError:
+            # Everybody can ask: the path of the file is in the log only.
+            raise UnauthorizedError(
+                "this service has no valid identity at present", hint="See the log of the service."
+            ) from None
         client = check_challenge(identity, challenge)
         await self._check_own(challenge.audience, local)
         if challenge.nonce in self._sessions:
@@ -142,8 +152,19 @@ class ServiceSessions:
         answer, key = answer_challenge(identity, challenge, nonce, LIFETIME_S)
         caller = service_caller(client, identity.credential.site)
         session = _Session(nonce, key, self._timer() + LIFETIME_S, caller)
+        self._make_room(client)
         self._sessions[challenge.nonce] = session
         return answer
+
+    def _make_room(self, client: Credential) -> None:
+        """End the oldest sessions of a service that has begun too many."""
+        own = [
+            nonce
+            for nonce, session in self._sessions.items()
+            if session.caller.credential is not None and session.caller.credential.id == client.id
+        ]
+        for nonce in own[: max(0, len(own) - _MAX_SESSIONS_OF_SERVICE + 1)]:
+            self._sessions.pop(nonce, None)
 
     async def _check_own(self, audience: str, local: LocalEnd) -> None:
         if not await self._own.include(audience, local):
