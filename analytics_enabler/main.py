@@ -109,9 +109,10 @@ def create_app(
     async def frontier() -> int:
         return (await agent.info(RAW)).frontier
 
-    def connect(url: str) -> AsyncWorkerClient:
-        # An announced address: also without a token, a worker must answer there.
-        credentials = ServiceCredentials(url, settings.proof or "", kind="worker")
+    def connect(url: str, site: str) -> AsyncWorkerClient:
+        # An announced address: also without a token, a worker must answer there. It is of the site
+        # that announces it, or an order would reach a worker of another site.
+        credentials = ServiceCredentials(url, settings.proof or "", kind="worker", site=site)
         return AsyncWorkerClient(url, credentials, attempts=1, ca=ca)
 
     async def is_in_charge() -> bool:

@@ -217,7 +217,7 @@ class Reconciler:
         )
         fabric = self._fabric_view.fabric or await self._fabric_view.refresh()
         await self._workers.set_workers(
-            {worker.name: worker for _, worker in available_workers(fabric)},
+            {worker.name: (site.name, worker) for site, worker in available_workers(fabric)},
             {node for nodes in self._placements.nodes().values() for node in nodes.values()},
         )
         running = [each for each in self._deployments.all() if each.paused_at is None]

@@ -88,8 +88,8 @@ class DesiredFragments:
         return surplus(observed, self.fragments, self.retained, self.moving)
 
 
-Connect = Callable[[str], AsyncWorkerClient]
-"""A function that returns a client of the worker at an address (URL)."""
+Connect = Callable[[str, str], AsyncWorkerClient]
+"""A function that returns a client of the worker at an address (URL), of a site."""
 
 ReadLease = Callable[[], Awaitable[Lease]]
 """A function that returns the lease of the enabler; raises ``FencedError`` without the lease."""
@@ -347,16 +347,19 @@ class WorkerReconcilers:
         self._clock = clock
         self._running_time = RunningTime(monotonic)
         self._by_name: dict[str, WorkerReconciler] = {}
+        self._sites: dict[str, str] = {}
         self._is_first = True
         self._is_started = False
         self._checks = PeriodicTask(self._check, Schedule("worker_liveness_check", _CHECK_S))
 
-    async def set_workers(self, workers: Mapping[str, Worker], placed: Collection[str]) -> None:
+    async def set_workers(
+        self, workers: Mapping[str, tuple[str, Worker]], placed: Collection[str]
+    ) -> None:
         """Start a reconciler for each new worker, and close the reconcilers of missing workers.
 
-        ``workers``: name -> worker, for all available workers. Those of the first call may run
-        fragments of a former enabler. ``placed``: the names of the workers with fragments. Such a
-        worker ran on while its site was unreachable.
+        ``workers``: name -> (site, worker), for all available workers. Those of the first call may
+        run fragments of a former enabler. ``placed``: the names of the workers with fragments.
+        Such a worker ran on while its site was unreachable.
         """
         known = set(workers) if self._is_first else {*self._by_name, *placed}
         self._is_first = False
@@ -364,15 +367,17 @@ class WorkerReconcilers:
             self._is_started = True
             self._checks.start()
         for name, reconciler in list(self._by_name.items()):
-            worker = workers.get(name)
-            if worker is None or worker.url != reconciler.worker.url:
+            site, worker = workers.get(name, ("", None))
+            is_same = worker is not None and worker.url == reconciler.worker.url
+            if worker is None or not is_same or site != self._sites[name]:
                 del self._by_name[name]
                 await reconciler.close()
             else:
                 reconciler.worker = worker
-        for name, worker in workers.items():
+        for name, (site, worker) in workers.items():
             if name not in self._by_name:
-                client = self._connect(worker.url)
+                self._sites[name] = site
+                client = self._connect(worker.url, site)
                 self._by_name[name] = WorkerReconciler(
                     worker,
                     client,

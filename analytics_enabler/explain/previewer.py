@@ -48,7 +48,7 @@ MAX_PREVIEWS_OF_TOKEN = 2
 MAX_WORKERS_TRIED = 2
 _UID = "preview"
 
-Connect = Callable[[str], AsyncWorkerClient]
+Connect = Callable[[str, str], AsyncWorkerClient]
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,8 +199,8 @@ class Previewer:
     ) -> tuple[str, pa.Table]:
         """Return (worker, results) of the first worker that computes an order."""
         reasons = []
-        for worker in _workers(fabric, group.scope)[:MAX_WORKERS_TRIED]:
-            client = self._connect(worker.url)
+        for site, worker in _workers(fabric, group.scope)[:MAX_WORKERS_TRIED]:
+            client = self._connect(worker.url, site)
             try:
                 return worker.name, await client.preview(order)
             except (CapacityError, NotFoundError, UnavailableError) as error:
@@ -230,8 +230,10 @@ def _check_signatures(definitions: Collection[Definition], caller: Caller) -> No
             caller.check_signature(f"the stream {stream}", signature_of(stream))
 
 
-def _workers(fabric: Fabric, scope: str | None) -> list[Worker]:
-    """Return the workers, the most suitable first: near the points, alive, with free memory."""
+def _workers(fabric: Fabric, scope: str | None) -> list[tuple[str, Worker]]:
+    """Return the workers with their sites, the most suitable first: near the points, alive, with
+    free memory.
+    """
     near = fabric.site if scope is None else scope
     found = sorted(
         available_workers(fabric),
@@ -242,7 +244,7 @@ def _workers(fabric: Fabric, scope: str | None) -> list[Worker]:
             pair[1].name,
         ),
     )
-    return [worker for _, worker in found]
+    return [(site.name, worker) for site, worker in found]
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:

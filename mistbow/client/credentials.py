@@ -74,9 +74,9 @@ class ServiceCredentials(httpx.Auth):
 
     ``proof``: the fog's token, which is not sent (empty: the fog has no token), or the identity of
     this service. A request raises ``UnverifiedServiceError`` if the service does not prove that it
-    has the key of this token, or an identity of this fog. ``kind``: the kind of that service;
-    None: any. A service that has no identity yet is accepted if this service has the fog's
-    token too.
+    has the key of this token, or an identity of this fog. ``kind``, ``site``: the kind and the site
+    of that service; None: any. A service that has no identity yet is accepted if this service has
+    the fog's token too.
     """
 
     def __init__(
@@ -85,11 +85,13 @@ class ServiceCredentials(httpx.Auth):
         proof: str | IdentityFile,
         timer: Callable[[], float] = time.monotonic,
         kind: Kind | None = None,
+        site: str | None = None,
     ) -> None:
         self._url = url.rstrip("/")
         self._identity = proof if isinstance(proof, IdentityFile) else None
         self._key = ServiceKey(proof.token if isinstance(proof, IdentityFile) else proof)
         self._kind = kind
+        self._site = site
         self.peer: Credential | None = None
         self._audience = audience_of(url)
         self._path = urlsplit(self._url).path.encode()
@@ -211,6 +213,8 @@ class ServiceCredentials(httpx.Auth):
             raise _unverified(response, error.message) from None
         if self._kind is not None and peer.kind != self._kind:
             raise _unverified(response, f"it is the {peer.kind} {peer.name}, no {self._kind}")
+        if self._site not in (None, peer.site):
+            raise _unverified(response, f"it is of the site {peer.site}, not of {self._site}")
         if self.peer is not None and self.peer.site != peer.site:
             raise _unverified(response, f"it is of the site {peer.site}, no more {self.peer.site}")
         return answer, key, peer

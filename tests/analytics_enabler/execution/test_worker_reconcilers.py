@@ -168,9 +168,9 @@ async def test_worker_that_appears_is_alive_if_it_has_fragments(
     seconds = ManualSeconds()
     unanswered = ScriptedWorker(httpx.ReadTimeout("slow"))
     reconcilers = WorkerReconcilers(
-        lambda _: unanswered, DEFAULT_DOMAIN, lease, lambda: None, system_clock, seconds
+        lambda _url, _site: unanswered, DEFAULT_DOMAIN, lease, lambda: None, system_clock, seconds
     )
     await reconcilers.set_workers({}, [])
-    await reconcilers.set_workers({WORKER.name: WORKER}, placed)
+    await reconcilers.set_workers({WORKER.name: ("site", WORKER)}, placed)
     assert reconcilers.dead == dead
     await reconcilers.close()
