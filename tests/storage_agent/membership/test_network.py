@@ -77,7 +77,7 @@ async def test_request_passes_only_an_agent_that_reaches_the_site(
     client = network.client(to_c)
     client._transport, credentials = httpx.MockTransport(answer), client.auth
     assert isinstance(credentials, ServiceCredentials)
-    client.auth = None
+    client._auth = None
     end = utc_now() + timedelta(days=1)
     credentials.peer = Credential("c", "agent", "c", "0" * 32, "0" * 64, end, reach)
     if is_sent:
