@@ -36,7 +36,8 @@ class FogNode(BaseModel):
     """A worker as schedulers see it.
 
     The free capacity includes what fragments of this enabler use already, because schedulers place
-    these again. The last five figures are None if they are unknown; prices may also be labels.
+    these again. Power, battery, prices and position are None if they are unknown; prices may also
+    be labels. ``own_site_only``: whether the node may read and write only at its own site.
     """
 
     name: str
@@ -57,6 +58,7 @@ class FogNode(BaseModel):
     price_per_gb: float | None
     position: FogPosition | None
     drained: bool = False
+    own_site_only: bool = False
 
 
 class NodeDrain(BaseModel):
