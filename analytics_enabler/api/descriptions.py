@@ -160,6 +160,7 @@ _FIELDS: Mapping[str, str] = {
     "suspected": "Whether the worker may have failed.",
     "reliability": "From 0 to 1; lower after failures of the worker.",
     "FogNode.drained": "Whether an operator has drained the node.",
+    "FogNode.own_site_only": "Whether the node may read and write at its own site only.",
     "FogLink.source": "The site or worker that sends.",
     "FogLink.target": "The site or worker that receives.",
     "FogLink.latency_ms": "The latency (ms).",
