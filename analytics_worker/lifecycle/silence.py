@@ -37,6 +37,12 @@ log = get_logger(__name__)
 SILENT_INTERVALS = 3
 """The number of intervals without a value after which an insight is silent."""
 
+_MIN_SILENT_MS = 10_000
+"""The least time (ms) without a value after which an insight with values at points is silent.
+
+Its interval is only the step of the computation: points may come at much longer intervals.
+"""
+
 _CHECK_S = 10.0
 _MAX_SPAN_MS = 300_000
 """The longest span (ms) of points that are read to explain why an insight is silent."""
@@ -84,13 +90,14 @@ class SilenceMonitor:
 
     def _silent(self, fragment: Whole | Merge, frontier: int) -> Iterator[Insight]:
         """Yield the insights without a result in the last intervals up to the frontier (ms)."""
-        candidates: dict[int, list[Insight]] = defaultdict(list)
+        candidates: dict[int, list[Insight]] = defaultdict(list)  # by the time without a value
         for insight in fragment.plan.insights:
             newest = max(self._newest.get(insight.uid, 0), insight.since)
-            if frontier - newest >= SILENT_INTERVALS * insight.every_ms:
-                candidates[insight.every_ms].append(insight)
-        for every, insights in candidates.items():
-            after = frontier - SILENT_INTERVALS * every
+            silent_ms = _silent_ms(insight)
+            if frontier - newest >= silent_ms:
+                candidates[silent_ms].append(insight)
+        for silent_ms, insights in candidates.items():
+            after = frontier - silent_ms
             for first in range(0, len(insights), _MAX_UIDS):
                 some = insights[first : first + _MAX_UIDS]
                 found = self._newest_results(fragment.target, [one.uid for one in some], after)
@@ -112,6 +119,12 @@ class SilenceMonitor:
         named = rows.set_column(0, "insight", rows["insight"].cast(pa.string()))
         newest = named.group_by("insight", use_threads=False).aggregate([("ts", "max")])
         return dict(zip(newest["insight"].to_pylist(), newest["ts_max"].to_pylist(), strict=True))
+
+
+def _silent_ms(insight: Insight) -> int:
+    """Return the time (ms) without a value after which an insight is silent."""
+    intervals_ms = SILENT_INTERVALS * insight.every_ms
+    return max(intervals_ms, _MIN_SILENT_MS) if insight.each_point else intervals_ms
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import uuid
 
+import msgspec
 import pyarrow as pa
 import pytest
 
@@ -94,6 +95,24 @@ def test_condition_on_values_is_named_with_their_range(
     source = Source(metric, predicate=HIGH)
     found = reasons(agent, target, plan({"w": source}, Measure("COUNT", "w")))
     assert found["i"].endswith("none satisfies value > 100; values seen: 1 to 5")
+
+
+def test_insight_at_points_is_not_silent_between_points_that_come_each_few_seconds(
+    agent: AgentClient, target: str, metric: str
+) -> None:
+    found = plan({"w": Source(metric, predicate=HIGH)}, Measure("COUNT", "w"))
+    now = system_clock()
+    for since, expected in ((now - 5000, set()), (now - 60_000, {"i"})):
+        insight = msgspec.structs.replace(
+            found.insights[0], every_ms=200, each_point=True, since=since
+        )
+        window = Window(
+            id="w", pane="w-pane", size_ms=10_000, every_ms=200,
+            contents=("points",), each_point=True,
+        )  # fmt: skip
+        pane = msgspec.structs.replace(found.panes[0], width_ms=200, contents=("points",))
+        at_points = Plan(insights=(insight,), windows=(window,), panes=(pane,))
+        assert set(reasons(agent, target, at_points)) == expected
 
 
 def test_conditions_that_no_point_satisfies_together_are_named(
