@@ -11,11 +11,11 @@ from command_line.expiry import parse_end
 from mistbow.auth.callers import SCOPES, TokenScope
 from mistbow.auth.token_file import (
     new_token_file,
-    now,
     read_token_file,
     token_file_lock,
     write_token_file,
 )
+from mistbow.clock import utc_now
 
 app = typer.Typer(no_args_is_help=True, help="Make, list and revoke tokens with fewer rights.")
 
@@ -75,7 +75,7 @@ def list_all(file: File) -> None:
     table = Table("name", "scopes", "entity prefix", "signatures", "expires")
     for each in read_token_file(file).tokens:
         end = "never" if each.expires is None else each.expires.isoformat(timespec="minutes")
-        over = " (expired)" if each.is_expired(now()) else ""
+        over = " (expired)" if each.is_expired(utc_now()) else ""
         scopes, signatures = (", ".join(sorted(some)) for some in (each.scopes, each.signatures))
         table.add_row(each.name, scopes, each.entity_prefix, signatures, end + over)
     _out.print(table, highlight=False)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 Clock = Callable[[], int]
 """A function that returns the time in milliseconds since the epoch."""
@@ -13,3 +14,8 @@ MAX_AHEAD_MS = 10_000
 def system_clock() -> int:
     """Return the machine's time in milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
+
+
+def utc_now() -> datetime:
+    """Return the machine's time in UTC."""
+    return datetime.now(UTC)

@@ -22,12 +22,12 @@ from analytics_enabler.settings import EnablerSettings
 from analytics_worker.main import create_app as worker
 from analytics_worker.settings import WorkerSettings
 from mistbow.auth.authentication import OPEN_PATHS
-from mistbow.auth.credential import utc_now
 from mistbow.auth.fog_keys import FogKeys
 from mistbow.auth.identity import IdentityFile
 from mistbow.auth.rules import AccessRule, rule_of
 from mistbow.auth.token_file import new_token_file, write_token_file
 from mistbow.client.credentials import ServiceCredentials
+from mistbow.clock import utc_now
 from mistbow.http.documentation import DOCUMENTATION_PATHS
 from monitoring_agent.main import create_app as monitor
 from monitoring_agent.settings import MonitorSettings

@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from mistbow.auth.credential import Credential, Kind, utc_now  # noqa: F401 - utc_now is for a doctest
+from mistbow.auth.credential import Credential, Kind
 from mistbow.errors import ForbiddenError, OutOfReachError
 
 TokenScope = Literal["ingest", "read", "admin"]
@@ -169,6 +169,7 @@ class Caller:
 def scopes_at(credential: Credential, site: str) -> frozenset[Scope]:
     """Return the scopes of a service at a site.
 
+    >>> from mistbow.clock import utc_now
     >>> edge = Credential("e", "agent", "edge", "0" * 32, "0" * 64, utc_now())
     >>> sorted(scopes_at(edge, "edge") - scopes_at(edge, "cloud"))
     ['append', 'ingest', 'read']

@@ -8,7 +8,7 @@ import base64
 import binascii
 import secrets
 from collections.abc import Collection
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Literal
 
 import msgspec
@@ -52,7 +52,8 @@ class Credential(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     def reaches(self, site: str) -> bool:
         """Return whether a site is the service's own, or in its reach.
 
-        >>> edge = Credential("e", "agent", "edge", "0" * 32, "0" * 64, datetime.now(UTC), ("hub",))
+        >>> from mistbow.clock import utc_now
+        >>> edge = Credential("e", "agent", "edge", "0" * 32, "0" * 64, utc_now(), ("hub",))
         >>> edge.reaches("edge"), edge.reaches("hub"), edge.reaches("cloud")
         (True, True, False)
         """
@@ -147,8 +148,3 @@ def _text(data: bytes) -> str:
 
 def _bytes(text: str) -> bytes:
     return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-
-
-def utc_now() -> datetime:
-    """Return the current time in UTC."""
-    return datetime.now(UTC)

@@ -21,8 +21,10 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from mistbow.auth.credential import Credential, issue, utc_now, verify
+from mistbow.auth.credential import Credential, issue, verify
 from mistbow.auth.identity import IdentityContent, read_identity_file, write_identity_file
+from mistbow.auth.json_files import write_json_file
+from mistbow.clock import utc_now
 from mistbow.errors import ConflictError, InvalidRequestError, MistbowError, NotFoundError
 
 SUFFIX = ".identity"
@@ -111,7 +113,7 @@ class FogKeys:
             )
         revoked = tuple(dict.fromkeys((*self._revoked(), *ids)))
         # First of all: whatever fails later, identities that are issued from now on contain it.
-        self._replace(_REVOKED, revoked)
+        write_json_file(self.folder / _REVOKED, revoked)
         (self.folder / f"{name}{SUFFIX}").unlink(missing_ok=True)
         others = []
         for other, each in self._files():
@@ -135,14 +137,7 @@ class FogKeys:
     def _record(self, name: str, credential_id: str) -> None:
         issued = self._issued()
         issued.setdefault(name, []).append(credential_id)
-        self._replace(_ISSUED, issued)
-
-    def _replace(self, name: str, content: object) -> None:
-        """Write a file of this folder atomically, which only its owner can read."""
-        new = self.folder / f".{name}.new"
-        new.write_bytes(msgspec.json.encode(content))
-        new.chmod(0o600)
-        new.replace(self.folder / name)
+        write_json_file(self.folder / _ISSUED, issued)
 
     def _files(self) -> Iterator[tuple[Path, IdentityContent]]:
         for path in sorted(self.folder.glob(f"*{SUFFIX}")):

@@ -4,8 +4,6 @@ An identity is a file (JSON) that only its service can read. The file is read ag
 so that a new credential, or a revocation, takes effect without a restart.
 """
 
-import os
-import re
 from collections.abc import Callable
 from datetime import datetime
 from functools import lru_cache
@@ -16,8 +14,10 @@ import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec import Meta
 
-from mistbow.auth.credential import Credential, PublicKey, utc_now, verify
-from mistbow.errors import InvalidRequestError, MistbowError, UnauthorizedError
+from mistbow.auth.credential import Credential, PublicKey, verify
+from mistbow.auth.json_files import read_json_file, write_json_file
+from mistbow.clock import utc_now
+from mistbow.errors import MistbowError, UnauthorizedError
 from mistbow.telemetry import get_logger
 
 log = get_logger(__name__)
@@ -135,17 +135,7 @@ def read_identity_file(path: Path) -> IdentityContent:
 
     Raises ``InvalidRequestError`` with a message of one line if the file is missing or invalid.
     """
-    try:
-        return _FILE.decode(path.read_bytes())
-    except OSError as error:
-        raise InvalidRequestError(
-            f"the identity file {path} cannot be read: {error.strerror}",
-            hint="Create it: mistbow identity issue",
-        ) from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        # Without the value itself: it may be a key.
-        what = re.sub(r" value '.*'", " value", str(error))
-        raise InvalidRequestError(f"the identity file {path} is invalid: {what}") from None
+    return read_json_file(path, _FILE, "identity file", "Create it: mistbow identity issue")
 
 
 @lru_cache(maxsize=64)
@@ -156,9 +146,4 @@ def identity_file(path: Path, token: str = "") -> IdentityFile:
 
 def write_identity_file(path: Path, content: IdentityContent, mode: int = 0o600) -> None:
     """Write an identity file atomically; ``mode``: the permissions of the file."""
-    new = path.with_name(f".{path.name}.new")
-    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
-        os.fchmod(file.fileno(), mode)
-        file.write(msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
-        os.fsync(file.fileno())
-    os.replace(new, path)
+    write_json_file(path, content, mode)

@@ -6,7 +6,8 @@ from datetime import datetime
 from pathlib import Path
 
 from mistbow.auth.callers import FOG, Caller
-from mistbow.auth.token_file import Token, TokenFile, now, read_token_file
+from mistbow.auth.token_file import Token, TokenFile, read_token_file
+from mistbow.clock import utc_now
 from mistbow.errors import InvalidRequestError
 from mistbow.telemetry import get_logger
 
@@ -23,7 +24,7 @@ class Keyring:
     """Finds the caller of each accepted token.
 
     ``own``: the fog's token; empty: the fog has none, since its services have identities.
-    ``probe``: the token of the service's own health check; empty: there is none.
+    ``probe``: the token of the service's own health check; empty: no such token exists.
 
     A changed token file is read again, so that revocations take effect. While the file is missing
     or invalid, no token of the file is accepted, because the earlier content may contain tokens
@@ -34,7 +35,7 @@ class Keyring:
         self,
         own: str,
         file: Path | None,
-        clock: Callable[[], datetime] = now,
+        clock: Callable[[], datetime] = utc_now,
         probe: str = "",
     ) -> None:
         self._own = own.encode()

@@ -7,11 +7,10 @@ import contextlib
 import fcntl
 import hashlib
 import os
-import re
 import secrets
 import tempfile
 from collections.abc import Collection, Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +18,7 @@ import msgspec
 from msgspec import Meta
 
 from mistbow.auth.callers import Caller, TokenScope
+from mistbow.auth.json_files import read_json_file
 from mistbow.errors import ConflictError, InvalidRequestError, NotFoundError
 from mistbow.streams.signatures import SIGNATURE, SIGNATURE_FORM
 
@@ -135,17 +135,7 @@ def read_token_file(path: Path) -> TokenFile:
 
     Raises ``InvalidRequestError`` with a message of one line if the file is missing or invalid.
     """
-    try:
-        return _FILE.decode(path.read_bytes())
-    except OSError as error:
-        raise InvalidRequestError(
-            f"the token file {path} cannot be read: {error.strerror}",
-            hint="Create it: mistbow token add",
-        ) from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        # Without the value itself: it may be a token, entered by mistake.
-        what = re.sub(r" value '.*'", " value", str(error))
-        raise InvalidRequestError(f"the token file {path} is invalid: {what}") from None
+    return read_json_file(path, _FILE, "token file", "Create it: mistbow token add")
 
 
 @contextlib.contextmanager
@@ -187,8 +177,3 @@ def write_token_file(path: Path, content: TokenFile) -> None:
     except BaseException:
         os.unlink(name)
         raise
-
-
-def now() -> datetime:
-    """Return the current time in UTC."""
-    return datetime.now(UTC)

@@ -263,8 +263,8 @@ def _add_row_routes(routes: APIRouter, agent: Agent, times: Timestamps) -> None:
 def check_peer(agent: Agent, name: str, *, rows: bool = False) -> None:
     """Raise ``OutOfReachError`` if a stream is not for an agent of another site that reads it.
 
-    Each agent may read the metadata of a site, the streams of which its site has a copy, and the
-    replicas of its site, from which it is restored. ``rows``: whether it reads rows. A copy that
+    Each agent may read the metadata of a site, the streams that its site copies, and the replicas
+    of its own site, from which this site is restored. ``rows``: whether it reads rows. A copy that
     has a part of the rows only does not permit this: its rows are in ``/replication/feed``.
     """
     caller = current_caller()

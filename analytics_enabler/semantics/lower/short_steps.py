@@ -11,8 +11,8 @@ from analytics.plan.point_aggregates import is_mergeable
 _STEPS_MS = (200, 100)
 """The steps (ms) of mergeable functions, the preferred step first.
 
-A result waits for the end of its step, and then for a micro-batch, of which there are about three
-each second; so shorter steps than these would not make results earlier.
+A result waits for the end of its step, and then for the next micro-batch. About three micro-batches
+run each second, so results would not arrive earlier with shorter steps.
 """
 
 

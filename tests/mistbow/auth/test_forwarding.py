@@ -13,7 +13,8 @@ from mistbow.auth.authentication import (
     restricted,
 )
 from mistbow.auth.callers import FOG, Caller, on_behalf_of, service_caller
-from mistbow.auth.credential import Credential, Kind, utc_now
+from mistbow.auth.credential import Credential, Kind
+from mistbow.clock import utc_now
 from mistbow.errors import OutOfReachError
 from mistbow.service import _current_token
 

@@ -10,11 +10,11 @@ import pytest
 from fastapi import APIRouter
 from starlette.responses import StreamingResponse
 
-from mistbow.auth.credential import utc_now
 from mistbow.auth.fog_keys import FogKeys
 from mistbow.auth.identity import IdentityFile, read_identity_file
 from mistbow.auth.rules import requires
 from mistbow.client.credentials import ServiceCredentials
+from mistbow.clock import utc_now
 from mistbow.service import create_service
 from mistbow.settings import ServiceSettings
 

@@ -8,12 +8,12 @@ import pytest
 
 from mistbow.auth import service_sessions
 from mistbow.auth.audiences import LocalEnd, OwnAddresses
-from mistbow.auth.credential import utc_now
 from mistbow.auth.fog_keys import FogKeys
 from mistbow.auth.identity import IdentityFile
 from mistbow.auth.identity_proof import make_challenge
 from mistbow.auth.service_key import RequestSignature, sign_request
 from mistbow.auth.service_sessions import ServiceSessions
+from mistbow.clock import utc_now
 from mistbow.errors import UnauthorizedError
 
 HERE = "http://127.0.0.1:8300"

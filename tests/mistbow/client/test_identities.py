@@ -10,11 +10,12 @@ import pytest
 from fastapi import FastAPI
 
 from mistbow.auth.callers import current_caller
-from mistbow.auth.credential import Kind, utc_now
+from mistbow.auth.credential import Kind
 from mistbow.auth.fog_keys import FogKeys
 from mistbow.auth.identity import IdentityFile, Proof
 from mistbow.auth.rules import requires
 from mistbow.client.credentials import ServiceCredentials
+from mistbow.clock import utc_now
 from mistbow.errors import ConflictError, InvalidRequestError
 from mistbow.service import create_service
 from mistbow.settings import ServiceSettings

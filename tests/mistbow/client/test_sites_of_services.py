@@ -6,10 +6,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from mistbow.auth.credential import utc_now
 from mistbow.auth.fog_keys import FogKeys
 from mistbow.auth.identity import IdentityFile
 from mistbow.client.credentials import ServiceCredentials
+from mistbow.clock import utc_now
 from mistbow.service import create_service
 from mistbow.settings import ServiceSettings
 

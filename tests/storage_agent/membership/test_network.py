@@ -8,9 +8,10 @@ import pytest
 from fastapi import FastAPI
 
 from ignite_server.ports import free_ports
-from mistbow.auth.credential import Credential, utc_now
+from mistbow.auth.credential import Credential
 from mistbow.auth.rules import requires
 from mistbow.client.credentials import ServiceCredentials
+from mistbow.clock import utc_now
 from mistbow.errors import UnavailableError
 from mistbow.name_resolver import NameResolver
 from mistbow.service import create_service

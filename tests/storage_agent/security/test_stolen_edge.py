@@ -12,13 +12,12 @@ import pytest
 
 from mistbow.auth.authentication import caller_headers
 from mistbow.auth.callers import Caller
-from mistbow.auth.credential import utc_now
 from mistbow.auth.fog_keys import FogKeys
 from mistbow.auth.identity import identity_file
 from mistbow.auth.token_file import new_token_file, write_token_file
 from mistbow.client import AgentClient, Point
 from mistbow.client.credentials import ServiceCredentials
-from mistbow.clock import system_clock
+from mistbow.clock import system_clock, utc_now
 from mistbow.errors import MistbowError
 from storage_agent.main import create_app
 from storage_agent.settings import AgentSettings
@@ -116,7 +115,7 @@ def test_stolen_edge_reads_and_writes_its_own_site_only(fog: Fog) -> None:
         # What the fabric needs, and its own site by way of the core.
         assert edge.get("/streams/metadata/info").status_code == 200
         assert edge.get("/streams/metadata/info?site=c").status_code == 200
-        assert edge.get("/streams/raw/info").status_code == 200  # of which b has a copy
+        assert edge.get("/streams/raw/info").status_code == 200  # b copies this stream
         assert edge.get("/streams/raw/info?site=b").status_code == 200
     with fog.stolen(fog.c.url) as edge:
         assert edge.post("/get", json=body).status_code == 403

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from mistbow.auth.callers import on_behalf_of, service_caller
-from mistbow.auth.credential import Credential, utc_now
+from mistbow.auth.credential import Credential
 from mistbow.client.operation_model import Copy, SeriesFilter
+from mistbow.clock import utc_now
 from mistbow.errors import OutOfReachError
 from storage_agent.api.streams import check_peer
 
