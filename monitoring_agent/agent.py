@@ -189,6 +189,8 @@ class MonitoringAgent:
             reason, may_split = f"cannot be encoded as JSON: {error}", True
         else:
             metrics.SENT_POINTS.inc(len(batch.points))
+            if not self._has_sent:
+                log.info("monitor_ready", collectors=[each.name for each in self._collectors])
             self._has_sent = True
             self._refusals = 0
             return True

@@ -90,6 +90,8 @@ def test_a_sites_storage_with_a_monitor_serves_by_a_token_starts_again_and_ends_
         agent.wait(10)
         eventually(lambda: is_ready(url), timeout=60, what="the agent is back")
 
+        eventually(lambda: "monitor_ready" in "".join(lines), what="the monitor's first line")
+
         process.terminate()
         assert process.wait(60) == 0
     output = "".join(lines)
