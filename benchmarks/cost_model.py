@@ -54,6 +54,11 @@ _MEASURED_S = 50
 _START_S = 600
 """The maximum time (s) until all insights of a batch run."""
 
+_ON_TIME_S = 150
+"""The maximum time (s) after the measurement of a batch until all its insights were on time."""
+
+_POLL_S = 1.0
+
 _RATES_S = 70
 """The time (s) after which the rate of the points is known."""
 
@@ -92,8 +97,11 @@ def run(suite: Suite) -> Report:
         f"over {_TRAFFIC.rate} points/s of {len(_TRAFFIC.metrics)} metrics and "
         f"{len(_TRAFFIC.entities)} entities. Then {len(_PREDICTED)} other insights are explained "
         f"before they start, and measured over a minute, {_BATCH} at a time. Error: of predicted "
-        "CPU seconds per second, and of predicted written bytes per second, relative to measured.",
+        "CPU seconds per second, and of predicted written bytes per second, relative to measured. "
+        "An insight counts if it was on time for a minute: a busy machine computes several ticks "
+        "in one micro-batch, which takes less.",
         [
+            Figure("insights that ran on time", "", [len(pairs)], at_least=len(_PREDICTED)),
             Figure("CPU, relative error", "ratio", _errors(pairs, "cores"), at_most=_GOAL),
             Figure("bytes, relative error", "ratio", _errors(pairs, "bytes_per_s"), at_most=_GOAL),
             Figure("points read, relative error", "ratio", _errors(pairs, "points_per_s")),
@@ -119,10 +127,14 @@ def _measure(
         lambda: len(_running(suite)) == len(texts), timeout=_START_S, what="all fragments run"
     )
     time.sleep(seconds)
+    deadline = time.monotonic() + _ON_TIME_S
     for name, text in texts.items():
-        found = _wait_for_measurement(suite, text)
+        found = _await_measurement(suite, text, deadline)
         guess = predicted[name].estimated
         assert guess is not None, f"{name} was not estimated"
+        if found is None:
+            print(f"{text}: not on time", flush=True)
+            continue
         pair = _Pair(text, guess, found)
         # A run takes long: what was measured before an interruption is not lost.
         print(_line(pair), flush=True)
@@ -139,16 +151,11 @@ def _fragment(suite: Suite, text: str) -> ExplainedFragment:
     return fragment
 
 
-def _wait_for_measurement(suite: Suite, text: str) -> FragmentCostModel:
-    found: list[FragmentCostModel] = []
-
-    def is_measured() -> bool:
-        measured = _fragment(suite, text).measured
-        found.extend([] if measured is None else [measured])
-        return measured is not None
-
-    eventually(is_measured, timeout=300, what=f"a measurement of {text}")
-    return found[-1]
+def _await_measurement(suite: Suite, text: str, deadline: float) -> FragmentCostModel | None:
+    """Return what an insight takes once it was on time; None: it was not until ``deadline`` (s)."""
+    while (found := _fragment(suite, text).measured) is None and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+    return found
 
 
 def _running(suite: Suite) -> list[str]:

@@ -12,7 +12,7 @@ from analytics.plan.status import FragmentStatus
 from analytics_enabler.catalogue import DataCatalogue, SeriesIndex
 from analytics_enabler.execution.planner import Planner
 from analytics_enabler.execution.point_rates import PointRates
-from analytics_enabler.execution.rate_meter import FragmentMeter, FragmentRates
+from analytics_enabler.execution.rate_meter import FragmentRates
 from analytics_enabler.execution.source_quality import SourceQualities
 from analytics_enabler.execution.worker_reconcilers import WorkerReconcilers
 from analytics_enabler.scheduling.cost_model.hysteresis import stable_cost
@@ -99,36 +99,38 @@ class DemandEstimates:
     def measured(self, fragment: Fragment) -> FragmentCost | None:
         """Return what a fragment takes; None: it has not run on time for ``MIN_SPAN_S``.
 
-        A fragment that waits for data, or replays them, takes less or more than it needs.
+        A fragment that waits for data, replays them or is delayed takes less or more than it needs.
         """
         found = self._rates_of(fragment)
         return None if found is None else _cost(*found)
 
-    def measured_version(self, fragment_id: str) -> FragmentCost | None:
-        """Return what the running version of a fragment takes, whatever version is planned."""
-        for status, meter in self._meters(fragment_id):
-            rates = meter.rates(MIN_SPAN_S)
-            if rates is not None:
-                return _cost(status, rates)
+    def measured_version(self, fragment: Fragment) -> FragmentCost | None:
+        """Return what the running version of a fragment takes, whatever version is planned.
+
+        None: it has not run on time for ``MIN_SPAN_S``.
+        """
+        for status, _, rates in self._timely(fragment):
+            return _cost(status, rates)
         return None
 
     def _rates_of(self, fragment: Fragment) -> tuple[FragmentStatus, FragmentRates] | None:
-        for status, meter in self._meters(fragment.id):
-            rates = meter.rates(MIN_SPAN_S)
-            if (
-                rates is not None
-                and meter.version == fragment.fingerprint
-                and rates.is_on_time(fragment.grain_ms)
-            ):
+        for status, version, rates in self._timely(fragment):
+            if version == fragment.fingerprint:
                 return status, rates
         return None
 
-    def _meters(self, fragment_id: str) -> Iterator[tuple[FragmentStatus, FragmentMeter]]:
+    def _timely(
+        self, fragment: Fragment
+    ) -> Iterator[tuple[FragmentStatus, str | None, FragmentRates]]:
+        """Yield status, version and rates of a fragment that has run on time."""
         for reconciler in self._workers.all():
-            status = reconciler.observed.get(fragment_id)
-            meter = reconciler.meters.get(fragment_id)
-            if status is not None and meter is not None:
-                yield status, meter
+            status = reconciler.observed.get(fragment.id)
+            meter = reconciler.meters.get(fragment.id)
+            rates = None if meter is None else meter.rates(MIN_SPAN_S)
+            if status is None or meter is None or rates is None:
+                continue
+            if rates.is_on_time(fragment.grain_ms):
+                yield status, meter.version, rates
 
     def first_estimate(self, fragment: Fragment) -> FragmentCost | None:
         """Return the estimate that was made before the fragment was measured."""

@@ -188,7 +188,7 @@ class Explainer:
             running=self._reconciler.status.is_running(fragment.id),
             plan=_lines_for(fragment, lines),
             estimated=_cost(estimates.first_estimate(fragment) or estimates.estimated(fragment)),
-            measured=_cost(estimates.measured_version(fragment.id)),
+            measured=_cost(estimates.measured_version(fragment)),
         )
 
     async def _point_rates(self, tasks: Iterable[Tasks]) -> dict[StreamLocation, float]:

@@ -27,11 +27,12 @@ class Traffic:
     def batches(self, seconds: float, pause: float = 0.1) -> Iterator[list[Point]]:
         """Yield batches in real time for ``seconds``, at ``rate`` points per second.
 
-        ``pause``: the time (s) between batches.
+        ``pause``: the time (s) between batches. A batch that was delayed is not made up for.
         """
         chance = random.Random(self.seed)  # noqa: S311 - the same each time, by design
         end = time.monotonic() + seconds
         sent = 0
+        due = time.monotonic()
         while time.monotonic() < end:
             now = time.time_ns() // 1_000_000
             batch = []
@@ -41,7 +42,8 @@ class Traffic:
                 age = self.late_ms if late else chance.randrange(self.disorder_ms)
                 batch.append(self._point(chance, now - age))
             yield batch
-            time.sleep(pause)
+            due = max(due + pause, time.monotonic())
+            time.sleep(max(due - time.monotonic(), 0))
 
     def _point(self, chance: random.Random, ts: int) -> Point:
         entity = chance.choice(self.entities)

@@ -32,6 +32,9 @@ BATCH_KINDS = frozenset({"batch", "source", "append"})
 _PROMISE_MS = 5000
 """The interval (ms) of ticks beyond which a tick has a second micro-batch."""
 
+MAX_BATCHES_PER_S = 3.0
+"""The micro-batches that a query has per second if its ticks are closer: it has one per tick."""
+
 SeriesRates = Mapping[tuple[str, str], float]
 """(site, metric) -> the mean points per second of a series of this metric there."""
 
@@ -78,9 +81,10 @@ def work_of(fragment: Fragment, series: AnySeries, rates: SeriesRates) -> Work:
     sites = {location.data_site for location in sources}
     here = SeriesIndex.of(series).at(sites)
     panes = fragment.panes if isinstance(fragment, Partial) else fragment.plan.panes
-    batches = 1000 / fragment.grain_ms * (1 if fragment.grain_ms <= _PROMISE_MS else 2)
+    appends = min(1000 / fragment.grain_ms, MAX_BATCHES_PER_S)
+    batches = appends * (1 if fragment.grain_ms <= _PROMISE_MS else 2)
     cpu: dict[str, float] = defaultdict(float, fragment=1.0, batch=batches)
-    written: dict[str, float] = defaultdict(float, append=1000 / fragment.grain_ms)
+    written: dict[str, float] = defaultdict(float, append=appends)
     made = _pane_work(panes, here, rates)
     if isinstance(fragment, Merge):
         cpu["point"], cpu["source"] = made["pane"], batches * len(sites)

@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 
 from analytics.plan.status import FragmentState, FragmentStatus
@@ -20,6 +21,28 @@ def status(
         rows_read=round(50 * seconds),
         bytes_written=round(200 * seconds),
     )
+
+
+@pytest.mark.parametrize(
+    ("batches_per_s", "grain_ms", "on_time"),
+    [(1.0, 1000, True), (0.5, 1000, False), (0.5, 2000, True), (0.2, 10_000, True)],
+)
+def test_fragment_is_delayed_if_a_micro_batch_computes_several_ticks(
+    batches_per_s: float, grain_ms: int, on_time: bool
+) -> None:
+    meter = FragmentMeter()
+    for at in range(0, 61, 5):
+        batches = round(batches_per_s * at)
+        meter.read(at, msgspec.structs.replace(status(at), batches=batches))
+    rates = meter.rates(45)
+    assert rates is not None
+    assert rates.progress == 1.0
+    assert rates.is_on_time(grain_ms) is on_time
+
+
+def test_fragment_with_short_steps_is_on_time_with_several_in_a_micro_batch() -> None:
+    assert FragmentRates(60.0, 0.1, 50.0, 200.0, 2.0, 1.0).is_on_time(grain_ms=200)
+    assert not FragmentRates(60.0, 0.1, 50.0, 200.0, 0.5, 1.0).is_on_time(grain_ms=200)
 
 
 def test_meter_measures_cores_rows_and_bytes() -> None:

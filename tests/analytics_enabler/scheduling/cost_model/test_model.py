@@ -72,6 +72,15 @@ def test_work_grows_with_rate_and_keys() -> None:
     assert (measured.cpu["batch"], measured.written["append"]) == (0.5, 0.5)
 
 
+def test_work_has_at_most_three_micro_batches_per_second() -> None:
+    short, long, longest = (
+        work_of(partial(width_ms), SERIES, {}) for width_ms in (200, 1000, 10_000)
+    )
+    assert (short.cpu["batch"], short.written["append"]) == (3.0, 3.0)
+    assert (long.cpu["batch"], long.written["append"]) == (1.0, 1.0)
+    assert (longest.cpu["batch"], longest.written["append"]) == (0.2, 0.1)
+
+
 def test_model_predicts_a_fragment_that_never_ran() -> None:
     model = CostModel()
     model.set_speeds({"w": 1.0})
