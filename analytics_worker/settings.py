@@ -33,7 +33,7 @@ class WorkerSettings(ServiceSettings):
     labels: Labels = Field(default="", description="Labels of this node: key=value,key=value.")
     node_cores_free: _Amount | None = Field(
         default=None,
-        description="Cores of this node that are free for fragments; without it, all cores.",
+        description="Cores of this node that are free for fragments; without it, measured ones.",
     )
     node_idle_w: _Amount = Field(default=0.0, description="Power of this node without load (W).")
     node_full_w: _Amount | None = Field(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import psutil
 
-from analytics_worker.lifecycle.control_groups import ROOT, cpu_limits, memory_groups
+from analytics_worker.lifecycle.control_groups import ROOT, cpu_groups, memory_groups
 
 _MEGABYTE = 2**20
 
@@ -24,7 +24,8 @@ def cores(groups: Path = ROOT) -> float:
 
     ``groups``: the folder of the control groups.
     """
-    return min([float(len(os.sched_getaffinity(0))), *cpu_limits(groups)])
+    limits = [group.limit for group in cpu_groups(groups)]
+    return min([float(len(os.sched_getaffinity(0))), *limits])
 
 
 def node_memory(groups: Path = ROOT) -> NodeMemory:

@@ -53,7 +53,8 @@ class CapacityMonitor:
     """Measures from ``start`` to ``stop``.
 
     ``fragments``: returns the fragments of the worker. ``queries``: returns the number of their
-    queries, which is greater during a handover.
+    queries, which is greater during a handover. ``free_cores``: returns how many of the cores are
+    free for fragments.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class CapacityMonitor:
         kills: KillRecord,
         measures: Measures = Measures(),
         monotonic: Callable[[], float] = time.monotonic,
+        free_cores: Callable[[float], float] = lambda cores: cores,
     ) -> None:
         self._fragments = fragments
         self._queries = queries
@@ -74,7 +76,8 @@ class CapacityMonitor:
         self._running: frozenset[str] = frozenset()
         self._changed_at = monotonic()
         self._measured: _Measurement | None = None
-        self._cores = measures.cores()
+        self._free_cores = free_cores
+        self._cores = self._cores_free = measures.cores()
         self._announced_mb = 0.0
         self._announced_limit_mb = 0.0
         self._announced_limit: FragmentLimit | None = None
@@ -104,12 +107,13 @@ class CapacityMonitor:
         running = frozenset(fragment.fingerprint for fragment in fragments)
         is_handover = self._queries() > len(fragments)
         cores = self._measures.cores()
+        cores_free = self._free_cores(cores)
         measured = self._measure_memory(running)
         with self._lock:
             if running != self._running or is_handover:
                 self._running, self._changed_at = running, self._monotonic()
             settled_s = self._monotonic() - self._changed_at if self._is_warm else 0.0
-            self._cores = cores
+            self._cores, self._cores_free = cores, cores_free
             node, own_mb = measured.node, measured.own_mb
             self._budget.update(
                 MemoryReading(node.limit_mb, node.free_mb, own_mb, demand_mb, settled_s)
@@ -137,7 +141,7 @@ class CapacityMonitor:
                 worker,
                 cores=self._cores,
                 memory_mb=self._announced_limit_mb,
-                cores_free=self._cores,
+                cores_free=self._cores_free,
                 memory_free_mb=self._announced_mb,
                 limit=self._announced_limit,
             )

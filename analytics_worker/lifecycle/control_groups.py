@@ -28,6 +28,18 @@ class MemoryGroup:
         return self.limit - self.used
 
 
+@dataclass(frozen=True, slots=True)
+class CpuGroup:
+    """A control group with a CPU limit (cores).
+
+    ``used_s``: the CPU time (s) of its programs so far; None: unknown.
+    """
+
+    folder: Path
+    limit: float
+    used_s: float | None
+
+
 def memory_groups(root: Path = ROOT) -> list[MemoryGroup]:
     """Return the memory limits of this process: of its control group and of all groups above.
 
@@ -42,10 +54,12 @@ def memory_groups(root: Path = ROOT) -> list[MemoryGroup]:
     return groups
 
 
-def cpu_limits(root: Path = ROOT) -> list[float]:
-    """Return the limits (cores) that apply to this process."""
-    limits = (_cpu_limit(folder) for folder in _folders(root, "cpu"))
-    return [limit for limit in limits if limit is not None]
+def cpu_groups(root: Path = ROOT) -> list[CpuGroup]:
+    """Return the CPU limits of this process: of its control group and of all groups above."""
+    found = ((folder, _cpu_limit(folder)) for folder in _folders(root, "cpu"))
+    return [
+        CpuGroup(folder, limit, _used_s(folder)) for folder, limit in found if limit is not None
+    ]
 
 
 def oom_kills(root: Path = ROOT) -> int | None:
@@ -106,6 +120,14 @@ def _cpu_limit(folder: Path) -> float | None:
     quota_us = _first_number(folder / "cpu.cfs_quota_us")
     period_us = _first_number(folder / "cpu.cfs_period_us")
     return quota_us / period_us if quota_us and period_us else None
+
+
+def _used_s(folder: Path) -> float | None:
+    used_us = _numbers(folder / "cpu.stat").get("usage_usec")
+    if used_us is not None:
+        return used_us / 1e6
+    used_ns = _first_number(folder / "cpuacct.usage")
+    return None if used_ns is None else used_ns / 1e9
 
 
 def _first_number(*paths: Path) -> int | None:

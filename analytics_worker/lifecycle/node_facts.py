@@ -98,7 +98,10 @@ def with_points(settings: WorkerSettings, points: Mapping[str, float]) -> Worker
 
 
 def with_facts(worker: Worker, settings: WorkerSettings) -> Worker:
-    """Return the announcement of a worker with the facts that the settings declare."""
+    """Return the announcement of a worker with the facts that the settings declare.
+
+    Declared free cores replace the measured ones.
+    """
     free = settings.node_cores_free
     return msgspec.structs.replace(
         worker,

@@ -24,6 +24,7 @@ from analytics_worker.lifecycle.control_groups import oom_kills
 from analytics_worker.lifecycle.cpu_accounting import CpuAccounting
 from analytics_worker.lifecycle.domains import Domains
 from analytics_worker.lifecycle.drain_mark import DrainMark
+from analytics_worker.lifecycle.free_cores import FreeCores
 from analytics_worker.lifecycle.kill_record import KillRecord
 from analytics_worker.lifecycle.lag_monitor import LagMonitor
 from analytics_worker.lifecycle.load_shedding import LoadShedder
@@ -76,7 +77,10 @@ class AnalyticsWorker:
         )
         record = settings.home / f"worker-{quote(settings.node, safe='')}.json"
         self._capacity = CapacityMonitor(
-            self._fragments, self._queries, KillRecord(record, oom_kills, system_clock)
+            self._fragments,
+            self._queries,
+            KillRecord(record, oom_kills, system_clock),
+            free_cores=FreeCores().measure,
         )
         self._drain = DrainMark(settings.home / f"drained-{quote(settings.node, safe='')}")
         self._cpu = CpuAccounting(self._measured_cpu_s)
