@@ -48,6 +48,14 @@ _OF_NODES: dict[str, tuple[str, Callable[[Node], float | None]]] = {
         "Power with which the battery of a worker's node is charged.",
         lambda node: None if node.battery is None else node.battery.charging_w,
     ),
+    "mistbow_node_latitude_degrees": (
+        "Latitude of a worker's node.",
+        lambda node: None if node.position is None else node.position.latitude,
+    ),
+    "mistbow_node_longitude_degrees": (
+        "Longitude of a worker's node.",
+        lambda node: None if node.position is None else node.position.longitude,
+    ),
 }
 
 _OF_LINKS: dict[str, tuple[str, Callable[[Link], float | None]]] = {

@@ -7,6 +7,7 @@ from analytics_enabler.execution.group_placements import GroupPlacement
 from analytics_enabler.execution.source_quality import figures_of
 from analytics_enabler.groups import Group
 from analytics_enabler.scheduling.model.snapshot import Battery, Fog, SourceQuality
+from mistbow.fabric import Position
 from mistbow.streams.schemas import QUALITY
 from tests.analytics_enabler.scheduling import build
 
@@ -52,7 +53,16 @@ def test_small_change_of_the_checked_share_is_ignored_but_none_and_all_are_exact
 def test_metrics_contain_the_known_figures_of_the_fog() -> None:
     battery = Battery(capacity_wh=100, charge_wh=25)
     fog = Fog(
-        (build.node("w", "edge", battery=battery, price_per_core_hour=0.5, cores=4),),
+        (
+            build.node(
+                "w",
+                "edge",
+                battery=battery,
+                price_per_core_hour=0.5,
+                cores=4,
+                position=Position(latitude=35.17, longitude=33.36),
+            ),
+        ),
         build.link("edge", "cloud", 20),
         (SourceQuality(site="edge", accuracy=0.75),),
     )
@@ -63,6 +73,8 @@ def test_metrics_contain_the_known_figures_of_the_fog() -> None:
     }
     assert values["mistbow_node_price_per_hour", "w", "edge"] == 2.0
     assert values["mistbow_node_battery_charge_ratio", "w", "edge"] == 0.25
+    assert values["mistbow_node_latitude_degrees", "w", "edge"] == 35.17
+    assert values["mistbow_node_longitude_degrees", "w", "edge"] == 33.36
     assert values["mistbow_link_latency_seconds", "cloud", "edge"] == 0.02
     assert values["mistbow_site_accuracy_ratio", "edge"] == 0.75
     assert ("mistbow_site_completeness_ratio", "edge") not in values
