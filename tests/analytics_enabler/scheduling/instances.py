@@ -84,8 +84,9 @@ def random_job(rng: random.Random, fog: Fog) -> Job:
 class BruteForce:
     """All placements of a job with the most tasks; each array has an element for each of them.
 
-    ``missing``: the number of tasks that they lack. ``core_watts``: the sum over the tasks of cores
-    times the power per core.
+    ``missing``: the number of tasks that they lack. ``watts``: the sum over the tasks of cores x
+    power per core. ``load``: the largest load of a node with a task. ``data_ms``: placement x
+    task: the latency from the data of the task.
     """
 
     missing: int
@@ -93,6 +94,8 @@ class BruteForce:
     cost: NDArray[np.float64]
     watts: NDArray[np.float64]
     checked: NDArray[np.float64]
+    load: NDArray[np.float64]
+    data_ms: NDArray[np.float64]
 
 
 def brute_force(job: Job, fog: Fog) -> BruteForce | None:
@@ -141,18 +144,20 @@ def _fit(job: Job, fog: Fog, at: NDArray[np.int_]) -> NDArray[np.bool_]:
 
 
 def _figures(job: Job, fog: Fog, at: NDArray[np.int_]) -> tuple[NDArray[np.float64], ...]:
-    """Return (path, cost, watts, checked share) of each placement."""
+    """Return the figures of each placement, in the order of ``BruteForce``."""
     tasks, nodes = job.in_order, list(fog.by_name.values())
     sites = [node.site for node in nodes]
     between = np.array([[fog.latency_ms(one, other) for other in sites] for one in sites])
     position = {task.id: number for number, task in enumerate(tasks)}
     ready: list[NDArray[np.float64]] = []
+    data: list[NDArray[np.float64]] = []
     path, cost, watts = np.zeros(len(at)), np.zeros(len(at)), np.zeros(len(at))
     for number, task in enumerate(tasks):
         here, is_placed = at[:, number], at[:, number] >= 0
         own = np.zeros(len(at))
         if task.pinned is not None:
-            own = np.array([fog.latency_ms(task.pinned, site) for site in sites])[here]
+            own = is_placed * np.array([fog.latency_ms(task.pinned, site) for site in sites])[here]
+        data.append(own)
         for source, rate in job.inputs[task.id].items():
             there = at[:, position[source]]
             both = is_placed & (there >= 0)
@@ -176,7 +181,18 @@ def _figures(job: Job, fog: Fog, at: NDArray[np.int_]) -> tuple[NDArray[np.float
     free = np.array([node.cores_free for node in nodes]) - used
     total = sum(task.points_per_s for task in tasks) * CHECK_CORE_S
     checked = np.minimum(np.maximum(free, 0), needed).sum(axis=1) / (total or 1)
-    return path, cost, watts, checked
+    return path, cost, watts, checked, _largest_load(job, fog, at), np.stack(data, axis=1)
+
+
+def _largest_load(job: Job, fog: Fog, at: NDArray[np.int_]) -> NDArray[np.float64]:
+    cores = _demand(job, fog, at, [task.cores for task in job.in_order])
+    memory = _demand(job, fog, at, [task.memory_mb for task in job.in_order])
+    for number, node in enumerate(fog.by_name.values()):
+        cores[:, number] = (node.cores - node.cores_free + cores[:, number]) / node.cores
+        used_mb = node.memory_mb - node.memory_free_mb
+        memory[:, number] = (used_mb + memory[:, number]) / node.memory_mb
+    is_used = np.stack([(at == number).any(axis=1) for number in range(len(fog.nodes))], axis=1)
+    return np.asarray((np.maximum(cores, memory) * is_used).max(axis=1))
 
 
 def with_cap(job: Job, cap: object) -> Job:
