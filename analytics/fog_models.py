@@ -62,7 +62,7 @@ class FogNode(BaseModel):
 
 
 class NodeDrain(BaseModel):
-    """Whether a node is drained, and the fragments that it runs still."""
+    """Whether a node is drained, and its remaining fragments."""
 
     node: str = Field(description="The name of the node's worker.")
     drained: bool = Field(description="Whether the worker announces that it is drained.")
@@ -99,7 +99,7 @@ class FogSite(BaseModel):
     region: str = Field(description="The region; empty: unknown.")
     labels: dict[str, str] = Field(description="The labels of the site.")
     reachable: bool = Field(description="Whether the site is reachable now.")
-    suspected: bool = Field(description="Whether the site may be unreachable for a moment only.")
+    suspected: bool = Field(description="Whether the site is silent, perhaps by a transient fault.")
     unreachable_since: int | None = Field(
         description="The time (ms) since which the site is unreachable; null: it is reachable."
     )
@@ -113,11 +113,11 @@ class FogSite(BaseModel):
     disk_size_mb: float | None = Field(
         None, description="The size (MB) of the agent's disk; null: not read yet."
     )
-    problems: list[Problem] = Field([], description="What is not well at the site.")
+    problems: list[Problem] = Field([], description="The problems of the site.")
 
 
 class FogFragment(BaseModel):
-    """A fragment, where it is placed, and what its worker reports."""
+    """A fragment, its placement, and the report of its worker."""
 
     group: str = Field(description="The id of the group.")
     fragment: str = Field(description="The id of the fragment.")
@@ -134,7 +134,7 @@ class FogFragment(BaseModel):
 
 
 class FogFlow(BaseModel):
-    """What flows from one site to another."""
+    """The data flow from one site to another."""
 
     source: str = Field(description="The site that sends.")
     target: str = Field(description="The site that receives.")
@@ -153,7 +153,7 @@ class FogSnapshot(BaseModel):
     at: int | None = Field(None, description="The time (ms) of the snapshot.")
     site_states: list[FogSite] = Field([], description="The states of the sites.")
     fragments: list[FogFragment] = Field([], description="The placed fragments.")
-    flows: list[FogFlow] = Field([], description="What flows between sites.")
+    flows: list[FogFlow] = Field([], description="The data flows between sites.")
 
 
 class Placement(BaseModel):

@@ -1,4 +1,4 @@
-"""The wire models of health: what is well in a fog and what is not, since when, and what to do."""
+"""The wire models of the health of a domain: its problems and its numbers of sites and others."""
 
 from typing import Literal
 
@@ -14,23 +14,23 @@ ProblemKind = Literal[
 
 
 class Problem(BaseModel):
-    """Something that is not well: what, where, since when, and what to do."""
+    """A problem, with its subject, its beginning and its remedy."""
 
     severity: Severity = Field(description="error: something does not work. warning: it may stop.")
     kind: ProblemKind = Field(description="The kind, which does not depend on names.")
     subject: str = Field(
-        description="What it is about: a site, a worker, an insight (ID/NAME), or the enabler."
+        description="The subject: a site, a worker, an insight (ID/NAME), or the enabler."
     )
     site: str | None = Field(description="The site of the subject; null: it has none.")
-    what: str = Field(description="What is not well, in one sentence.")
+    what: str = Field(description="The problem, in one sentence.")
     since: int | None = Field(
-        description="The time (ms) since which the enabler has observed it; null: unknown."
+        description="The time (ms) since which the enabler observes the problem; null: unknown."
     )
-    action: str = Field(description="What an operator should do.")
+    action: str = Field(description="The remedy, for an operator.")
 
 
 class HealthCounts(BaseModel):
-    """How much of a domain is well."""
+    """The numbers of the sites, workers, fragments and insights of a domain."""
 
     sites: int = Field(description="The sites of the domain.")
     sites_reachable: int = Field(description="The sites that are reachable now.")
@@ -47,5 +47,5 @@ class Health(BaseModel):
     state: Literal["ok", "degraded", "failed"] = Field(
         description="ok: no problems. degraded: warnings only. failed: at least one error."
     )
-    problems: list[Problem] = Field(description="The problems: errors first, the oldest first.")
-    counts: HealthCounts = Field(description="How much of the domain is well.")
+    problems: list[Problem] = Field(description="The problems: errors first, then the oldest.")
+    counts: HealthCounts = Field(description="The numbers of sites, workers, and others.")

@@ -60,7 +60,7 @@ _ERROR: Document = {
                     "description": "The kind of the error, which does not change.",
                     "enum": sorted({each.code for each in ERRORS}),
                 },
-                "message": {"type": "string", "description": "What is wrong, for people."},
+                "message": {"type": "string", "description": "The problem, for people."},
                 "hint": {"type": "string", "description": "How to correct the request."},
                 "details": {"description": "Further data about the error, such as a position."},
             },
@@ -114,7 +114,7 @@ class ApiDescription:
 _OPERATIONS = ApiDescription(
     {
         "status": "ok; of readiness: ready, or waiting.",
-        "waiting_for": "What the service waits for, for people.",
+        "waiting_for": "The reason why the service is not ready, for people.",
         "warnings": "Problems that an operator should see to.",
         "details": "Further data about the error.",
     },

@@ -130,7 +130,7 @@ _FIELDS: Mapping[str, str] = {
     "ExplainedFragment.cores": "The cores that schedulers assume; null: unknown.",
     "ExplainedFragment.memory_mb": "The memory (MB) that schedulers assume; null: unknown.",
     "ExplainedFragment.estimated": "The estimate of the cost model, made before the measurement.",
-    "ExplainedFragment.measured": "What the fragment took in the last minute; null: not on time.",
+    "ExplainedFragment.measured": "The measurement of the last minute; null: the fragment lags.",
     "FragmentCostModel.cores": "The CPU seconds per second; null: unknown.",
     "FragmentCostModel.memory_mb": "The memory (MB); null: unknown.",
     "FragmentCostModel.points_per_s": "The points, or panes of a merge, read per second.",
