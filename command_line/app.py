@@ -63,12 +63,12 @@ def _service(name: str) -> Callable[[BaseSettings], None]:
     return serve
 
 
-app.command("run", help="Run the whole suite on this machine, and show its insights.")(
+app.command("run", help="Run all services on this machine, and show the results of insights.")(
     command_of(RunSettings, _run_suite)
 )
 for _name, (_settings, _help) in _SERVICES.items():
     app.command(_name, help=_help)(command_of(_settings, _service(_name)))
-app.command("setup", help="Fetch Ignite's jars, and prepare fast starts of the services.")(
+app.command("setup", help="Download Ignite's jars, and prepare fast starts of the services.")(
     command_of(IgniteSettings, _set_up)
 )
 app.command("city")(city)

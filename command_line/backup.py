@@ -41,7 +41,7 @@ def backup(
         str | None, typer.Option(help="The site to back up, through this agent.")
     ] = None,
 ) -> None:
-    """Copy all data of a site while it runs; each row acknowledged before the cut is in the copy.
+    """Back up all data of a site while it runs.
 
     The token needs the scope admin.
     """
@@ -128,10 +128,10 @@ def restore_command() -> Callable[..., None]:
     """Return the command ``mistbow restore``, with a flag for each setting of Ignite."""
 
     def restore(place: Location, **given: str | None) -> None:
-        """Restore a backup to an empty site on this machine, whose services do not run.
+        """Restore a backup to an empty site on this machine; stop the services of the site first.
 
-        Points that arrived after the cut of the backup are missing afterwards. Other sites that
-        have replicas of them retain these replicas.
+        The restored site lacks points that arrived after the cut of the backup. Replicas at other
+        sites retain these points.
         """
         command_of(IgniteSettings, lambda settings: _restore(place, settings))(**given)
 

@@ -1,4 +1,4 @@
-"""``mistbow city``: the buses of a city report to storage agents, as a realistic load.
+"""``mistbow city``: sends the points of a city's buses to storage agents, as a realistic load.
 
 The command imports its modules only when it runs, since every service starts through this package.
 """
@@ -20,9 +20,9 @@ Urls = Annotated[
     list[str], typer.Argument(metavar="URL...", help="Storage agents, from west to east.")
 ]
 Regions = Annotated[str, typer.Option(help="The city's regions, from west to east.")]
-Rate = Annotated[float, typer.Option(help="Points a second, of all vehicles together.")]
-Vehicles = Annotated[int, typer.Option(help="How many buses there are.")]
-Seconds = Annotated[int, typer.Option(min=0, help="Duration; 0: until stopped.")]
+Rate = Annotated[float, typer.Option(help="Points per second of all buses together.")]
+Vehicles = Annotated[int, typer.Option(help="The number of buses.")]
+Seconds = Annotated[int, typer.Option(min=0, help="Duration (s); 0: until stopped.")]
 Seed = Annotated[int, typer.Option(help="Seed: equal seeds give equal points.")]
 Token = Annotated[
     str | None, typer.Option(envvar="MISTBOW_TOKEN", help="Bearer token.", show_default=False)

@@ -20,7 +20,7 @@ _REPAIR_S = 3600.0
 
 
 def accept_loss(settings: StorageSettings) -> None:
-    """Remove the absent Ignite nodes from this site for good; the data of these nodes is lost."""
+    """Remove the absent Ignite nodes from this site permanently; their data is lost."""
     from ignite_server import cluster
     from suite.processes import ignite_config
 
@@ -35,7 +35,7 @@ def accept_loss(settings: StorageSettings) -> None:
 def repair(
     stream: Annotated[str, typer.Argument(help="A stream that /readyz lists as refused.")],
     source: Annotated[
-        str | None, typer.Option("--from", metavar="SITE", help="The site with its replica.")
+        str | None, typer.Option("--from", metavar="SITE", help="The site with a replica.")
     ] = None,
     accept: Annotated[
         bool, typer.Option("--accept-loss", help="Accept that rows without a replica are lost.")

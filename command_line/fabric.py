@@ -39,7 +39,7 @@ def status(
     token: Token = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the sites, workers, links and lags, what is wrong, and what to do.
+    """Show the sites, workers, links and lags, and all problems with their remedies.
 
     The exit code is 1 if something is wrong.
     """

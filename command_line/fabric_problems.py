@@ -24,7 +24,7 @@ class Problem(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class FabricReport:
-    """What is known about a fabric at one moment.
+    """The state of a fabric at one moment.
 
     ``statuses``, ``clusters``: by site, of the sites that answered. ``silent``: site -> the error
     of a site that did not answer. ``deployments``: None: no enabler answered, because of
@@ -48,10 +48,12 @@ def find_problems(report: FabricReport) -> list[Problem]:
             problems += _of_worker(site, worker)
     problems += [each for link in report.fabric.links for each in _of_link(link)]
     if not any(site.enablers for site in report.fabric.sites):
-        action = "Start one (mistbow enabler); until then, workers continue, and nobody moves work."
+        action = (
+            "Start an enabler (mistbow enabler). Until then, fragments continue, but do not move."
+        )
         problems.append(Problem("fabric", "no enabler announces itself", action))
     if report.deployments is None:
-        action = "Check --enabler-url, and the enabler's log."
+        action = "Check --enabler-url, and the log of the enabler."
         problems.append(Problem("enabler", report.enabler_error, action))
     for deployment in report.deployments or ():
         for insight in deployment.insights:
@@ -64,10 +66,10 @@ def _of_site(site: Site, report: FabricReport) -> Iterator[Problem]:
     if not site.reachable:
         yield Problem(
             where,
-            "it is suspected: it has just stopped answering"
+            "it is suspected: it has not answered for a few seconds"
             if site.suspected
             else "it is unreachable",
-            "Check its machine and its link. Replicas answer reads. If it is gone for good: "
+            "Check its machine and its link. Replicas answer reads. If the site no longer exists: "
             f"DELETE /fabric/sites/{site.name}.",
         )
         return
@@ -85,7 +87,7 @@ def _of_site(site: Site, report: FabricReport) -> Iterator[Problem]:
 def _of_cluster(where: str, cluster: Cluster) -> Iterator[Problem]:
     for node in cluster.nodes:
         if not node.online:
-            yield Problem(where, f"the Ignite node {node.name} is offline", "Start it again.")
+            yield Problem(where, f"the Ignite node {node.name} is offline", "Restart the node.")
     for stream in cluster.refused:
         yield Problem(
             where,

@@ -61,7 +61,7 @@ def plan(
     token: Token = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show where queries would be placed, why, and at what cost; exit with 1 on errors."""
+    """Show the placement of queries, its reasons and its cost; exit with 1 on errors."""
     from command_line.fog_tables import plan_parts
 
     text = read_queries(queries)
@@ -94,7 +94,7 @@ def simulate(
         Path | None, typer.Option(file_okay=False, help="Write results and a plot to this folder.")
     ] = None,
 ) -> None:
-    """Simulate schedulers on a large fog: latency, energy, cost, moves; see docs/simulator.md."""
+    """Compare schedulers on a simulated fog: latency, energy, cost, moves (docs/simulator.md)."""
     from analytics_enabler.simulation.engine import Scenario
     from analytics_enabler.simulation.engine import simulate as run_simulation
     from analytics_enabler.simulation.report import table, write

@@ -35,7 +35,7 @@ DEFAULT_FOLDER = Path("fog-keys")
 
 @app.command()
 def init(folder: Folder = DEFAULT_FOLDER) -> None:
-    """Create the fog's key, which signs all identities; keep it off the fog's machines."""
+    """Create the fog's key, which signs all identities; do not store it on machines of the fog."""
     FogKeys(folder).create()
     _out.print(f"created the key of a fog in {folder}", highlight=False)
 
@@ -49,7 +49,7 @@ def issue(
     expires: Expires = "365d",
     folder: Folder = DEFAULT_FOLDER,
 ) -> None:
-    """Issue the identity of a service, in place of an earlier one of the same name.
+    """Issue the identity of a service; it replaces an earlier identity of the same name.
 
     Copy the file to the service only, and set MISTBOW_IDENTITY_FILE to its path.
     """
@@ -72,7 +72,7 @@ def list_all(folder: Folder = DEFAULT_FOLDER) -> None:
 
 @app.command()
 def revoke(name: Name, folder: Folder = DEFAULT_FOLDER) -> None:
-    """Revoke an identity; copy the other identities to their services again afterwards."""
+    """Revoke an identity; afterwards, copy all other identities to their services again."""
     others = FogKeys(folder).revoke(name)
     _out.print(
         f"{name} is revoked, once the other services have their files again:", highlight=False

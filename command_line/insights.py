@@ -112,7 +112,7 @@ def explain(queries: Queries, url: Url = URL, token: Token = None, as_json: AsJs
 @app.command("format")
 def format_queries(
     queries: Queries,
-    write: Annotated[bool, typer.Option(help="Write into the file, print nothing.")] = False,
+    write: Annotated[bool, typer.Option(help="Write to the file instead of printing.")] = False,
 ) -> None:
     """Print queries and their comments in canonical form; exit with 1 on a syntax error."""
     path = Path(queries)
@@ -156,7 +156,7 @@ def list_all(url: Url = URL, token: Token = None, as_json: AsJson = False) -> No
 def show(
     deployment_id: DeploymentId, url: Url = URL, token: Token = None, as_json: AsJson = False
 ) -> None:
-    """Show a deployment: the states of its insights, where it runs, and the newest decisions."""
+    """Show a deployment: the states and placements of its insights, and the newest decisions."""
     with enabler_client(url, token) as client:
         deployment = client.show(deployment_id)
     if as_json:
@@ -172,7 +172,7 @@ def results(
     start: Annotated[int | None, typer.Option("--from", help="From this time on, ms.")] = None,
     end: Annotated[int | None, typer.Option("--to", help="Up to this time, ms.")] = None,
     limit: Annotated[
-        int, typer.Option(min=1, help="Maximum number of results, the latest first.")
+        int, typer.Option(min=1, help="The maximum number of results; the latest are printed.")
     ] = 20,
     follow: Annotated[bool, typer.Option(help="Follow new results.")] = False,
     wait: Annotated[
@@ -190,7 +190,7 @@ def results(
 ) -> None:
     """Print the latest results in the order of time, one result per line.
 
-    --wait: with points that arrive late, compare results only after this wait.
+    With --wait, the results include all stored points, late points included.
     """
     settled_until = None if wait is None else end if end is not None else system_clock()
     with enabler_client(url, token) as client:
@@ -222,7 +222,7 @@ def results(
 def pause(
     deployment_id: DeploymentId, url: Url = URL, token: Token = None, as_json: AsJson = False
 ) -> None:
-    """Pause a deployment: its results end now, and are retained."""
+    """Pause a deployment; its results are retained."""
     with enabler_client(url, token) as client:
         _print_change(client.pause(deployment_id), "paused", as_json)
 
@@ -231,7 +231,7 @@ def pause(
 def resume(
     deployment_id: DeploymentId, url: Url = URL, token: Token = None, as_json: AsJson = False
 ) -> None:
-    """Resume a paused deployment; the pause remains a gap in its results."""
+    """Resume a paused deployment; its results have no values for the pause."""
     with enabler_client(url, token) as client:
         _print_change(client.resume(deployment_id), "resumed", as_json)
 
@@ -243,7 +243,9 @@ def decisions(
         typer.Argument(metavar="ID[/NAME]", help="A deployment, or one of its insights."),
     ] = None,
     since: Annotated[int | None, typer.Option(help="From this time on, ms.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Maximum number, the newest first.")] = 20,
+    limit: Annotated[
+        int, typer.Option(min=1, help="The maximum number; the newest are printed.")
+    ] = 20,
     url: Url = URL,
     token: Token = None,
     as_json: AsJson = False,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _PAUSE_S = 0.5
 
 app = typer.Typer(
-    help="Drain a node before its maintenance, and use it again.", no_args_is_help=True
+    help="Drain a node before its maintenance, and undrain it afterwards.", no_args_is_help=True
 )
 
 Node = Annotated[str, typer.Argument(help="The name of the node's worker; see mistbow fog show.")]
@@ -53,14 +53,14 @@ def drain(
 
 @app.command()
 def undrain(node: Node, url: Url = URL, token: Token = None) -> None:
-    """Let a drained node receive fragments again."""
+    """Allow a drained node to receive fragments again."""
     with enabler_client(url, token) as enabler:
         enabler.undrain(node)
     out.print(f"{node} receives fragments again.", markup=False, soft_wrap=True)
 
 
 def _await_empty(enabler: "EnablerClient", node: str, until: float) -> list[str]:
-    """Wait until a drained node runs no fragment; return the ids of those that it runs still."""
+    """Wait until a drained node runs no fragment; return the ids of its remaining fragments."""
     while True:
         found = enabler.node_drain(node)
         if (found.drained and not found.fragments) or time.monotonic() >= until:

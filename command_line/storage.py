@@ -176,4 +176,4 @@ app.callback(invoke_without_command=True, help="Run a site's storage: Ignite and
 )
 app.command("inspect")(inspect_storage)
 app.command("repair")(repair)
-app.command("accept-loss")(command_of(StorageSettings, accept_loss))
+app.command("accept-loss", help=accept_loss.__doc__)(command_of(StorageSettings, accept_loss))

@@ -17,12 +17,12 @@ from mistbow.auth.token_file import (
 )
 from mistbow.clock import utc_now
 
-app = typer.Typer(no_args_is_help=True, help="Make, list and revoke tokens with fewer rights.")
+app = typer.Typer(no_args_is_help=True, help="Create, list and revoke tokens with fewer rights.")
 
 _out = Console()
 _err = Console(stderr=True)
 
-Name = Annotated[str, typer.Argument(help="The token's name, by which it is revoked.")]
+Name = Annotated[str, typer.Argument(help="The name of the token.")]
 File = Annotated[
     Path,
     typer.Option(
@@ -36,9 +36,7 @@ Prefix = Annotated[
 ]
 Signatures = Annotated[
     list[str] | None,
-    typer.Option(
-        "--signature", help="Signature of insights whose results it may read; repeatable."
-    ),
+    typer.Option("--signature", help="Signature of results that the token may read; repeatable."),
 ]
 Expires = Annotated[
     str | None, typer.Option(help="Expiry: a time with zone (ISO 8601), or a number of days: 90d.")

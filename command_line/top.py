@@ -35,7 +35,7 @@ _MAX_PROBLEMS = 12
 
 @dataclass(frozen=True, slots=True)
 class Glance:
-    """What an enabler reports at one time (ms)."""
+    """The report of an enabler at one time (ms)."""
 
     at: int
     deployments: Sequence[DeploymentStatus]
@@ -52,7 +52,7 @@ def top(
     once: Annotated[bool, typer.Option("--once", help="Print the state once, and exit.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show sites, workers and insights with their states, and what is wrong.
+    """Show sites, workers and insights with their states, and all problems.
 
     Without a terminal, the state is printed once.
     """
@@ -87,7 +87,7 @@ def read_glance(client: EnablerClient) -> Glance:
 
 
 def view_of(glance: Glance) -> RenderableType:
-    """Return the tables of a glance, and what is wrong."""
+    """Return the tables of a report, and its problems."""
     return Group(_summary(glance), _sites(glance), _insights(glance), _problem_lines(glance))
 
 

@@ -1,6 +1,6 @@
-"""The rules that find what is not well in a domain: at its sites, and with its insights.
+"""The rules that find the problems of a domain, of its sites and of its insights.
 
-A text has no figures that change all the time, since each change is sent to all who follow it.
+The texts contain no figures that change often, because each change is sent to all followers.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,43 +27,41 @@ _STATES: Mapping[str, tuple[Severity, ProblemKind, str]] = {
     "failed": (
         "error",
         "insight_failed",
-        "Read the log of its worker, which tries again by itself. If the text is the cause, amend "
-        "the insight.",
+        "Read the log of its worker, which retries. If the text is the cause, amend the insight.",
     ),
     "placing": (
         "error",
         "insight_unplaced",
-        "Start a worker, or pause insights of low salience. The enabler places it as soon as a "
-        "worker can run it.",
+        "Start a worker, or pause insights of low salience. The enabler places the insight "
+        "as soon as a worker can run it.",
     ),
     "shed": (
         "warning",
         "insight_shed",
-        f"Its worker is overloaded: {_ADD_CAPACITY}. It continues by itself when there is "
-        "capacity.",
+        f"Its worker is overloaded: {_ADD_CAPACITY}. The insight resumes when there is capacity.",
     ),
     "lagging": (
         "warning",
         "insight_lagging",
-        f"If this lasts, {_ADD_CAPACITY}, so that its worker keeps up.",
+        f"If this lasts, {_ADD_CAPACITY}.",
     ),
     "degraded": (
         "warning",
         "insight_degraded",
-        "See to the sites named. Results continue without them, and are corrected when they "
+        "Check the named sites. Results continue without these sites, and are corrected when they "
         "return.",
     ),
 }
 _INCOMPLETE: tuple[Severity, ProblemKind, str] = (
     "warning",
     "insight_incomplete",
-    "See to what is missing. Results are complete when it is back.",
+    "Solve the named problem. Results are then completed.",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class SiteParts:
-    """What belongs to a site: workers, links that leave it, fragments that run at it.
+    """The parts of a site: its workers, its outgoing links, and the fragments that run there.
 
     ``status``: the status of its agent; None: the agent has not reported one.
     """
@@ -86,15 +84,14 @@ def site_problems(site: Site, parts: SiteParts) -> Iterator[Problem]:
             yield _problem(
                 "warning", "worker_suspected", worker.name, site.name,
                 f"the worker {worker.name} sends no announcements",
-                "If it does not return, read its log. Its fragments move to other workers by "
-                "themselves.",
+                "If it does not return, read its log. Its fragments then move to other workers.",
             )  # fmt: skip
         if worker.limit is not None:
             yield _problem(
                 "warning", "worker_limited", worker.name, site.name,
                 f"the worker {worker.name} was killed for lack of memory, and runs at most "
                 f"{worker.limit.fragments} fragments now",
-                "Give it more memory, or add a worker.",
+                "Give the worker more memory, or add a worker.",
             )  # fmt: skip
     for node in parts.nodes:
         yield from _of_capacity(node)
@@ -108,7 +105,7 @@ def site_problems(site: Site, parts: SiteParts) -> Iterator[Problem]:
     if any(each.lag_ms is not None and each.lag_ms > LAG_MS for each in parts.fragments):
         yield _problem(
             "warning", "fragments_lagging", site.name, site.name,
-            f"fragments at {site.name} lag: their workers are slow or have too much to do",
+            f"fragments at {site.name} lag: their workers are slow or overloaded",
             f"If this lasts, {_ADD_CAPACITY}.",
         )  # fmt: skip
 
@@ -117,7 +114,7 @@ def _silent(site: Site) -> Problem:
     if site.suspected:
         return _problem(
             "warning", "site_suspected", site.name, site.name,
-            f"the site {site.name} has just stopped answering",
+            f"the site {site.name} has not answered for a few seconds",
             "If this lasts, check its machine and its network.",
         )  # fmt: skip
     return _problem(
@@ -154,7 +151,7 @@ def _of_capacity(node: FogNode) -> Iterator[Problem]:
         yield _problem(
             "warning", "no_free_memory", node.name, node.site,
             f"the worker {node.name} has no free memory",
-            "If insights wait for a place, add a worker with more memory.",
+            "If insights wait for a worker, add a worker with more memory.",
         )  # fmt: skip
 
 
@@ -196,11 +193,11 @@ def _state(insight: InsightStatus) -> tuple[str, int | None]:
 
 
 def enabler_problems(waiting_for: Iterable[str], warnings: Iterable[str]) -> Iterator[Problem]:
-    """Yield the problems of the enabler itself: what it waits for, and what it warns of."""
+    """Yield the problems of the enabler itself."""
     for text in waiting_for:
         yield _problem(
             "error", "enabler_waiting", "enabler", None, f"the enabler waits: {text}",
-            "Check the service that it waits for, and the log of the enabler.",
+            "Check the named service, and the log of the enabler.",
         )  # fmt: skip
     for text in warnings:
         yield _problem(

@@ -103,7 +103,7 @@ PROBLEMS = {
     ),
     "offline node": (
         report(own_cluster=cluster(nodes=(IgniteNode("n2", online=False),))),
-        ("site a", "the Ignite node n2 is offline", "Start it"),
+        ("site a", "the Ignite node n2 is offline", "Restart the node"),
     ),
     "suspected worker": (
         report(worker(suspected=True)),
