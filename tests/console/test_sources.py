@@ -1,4 +1,4 @@
-"""What data says is never markup: the console's modules only ever set text."""
+"""The sources of the console: texts from data are never markup, and names are declared once."""
 
 import re
 from pathlib import Path
@@ -35,6 +35,16 @@ def test_module_makes_no_markup_of_texts_and_names_no_other_server(module: Path)
 def test_links_of_data_lead_to_pages_of_the_console(module: Path) -> None:
     targets = re.findall(r"(?:href|src|action)=\$\{([^\n]{0,12})", module.read_text())
     assert [each for each in targets if not each.startswith(SAFE_LINKS)] == []
+
+
+@pytest.mark.parametrize("module", MODULES, ids=named)
+def test_no_declaration_shadows_an_import(module: Path) -> None:
+    text = module.read_text()
+    clauses = re.findall(r"^import (?:\w+, )?\{([^}]*)\}", text, re.MULTILINE)
+    names = [each for clause in clauses for each in clause.split(",")]
+    imported = {each.split()[-1] for each in names if each.strip()}
+    declared = set(re.findall(r"\b(?:const|let|var|function) (\w+)", text))
+    assert imported & declared == set()
 
 
 @pytest.mark.parametrize("module", MODULES, ids=named)

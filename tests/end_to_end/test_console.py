@@ -128,9 +128,9 @@ def editor_of(console: Console, label: str) -> Locator:
 def test_overview_shows_whether_all_is_well(console: Console) -> None:
     console.show("start")
     page = console.page
-    expect(page.locator("h1")).to_have_text(re.compile("All is well|Some things|Something"))
+    expect(page.locator("h1")).to_have_text(re.compile("All is well|There are"))
     expect(page.get_by_text("Sites reachable")).to_be_visible()
-    expect(page.get_by_role("heading", name="What happened")).to_be_visible()
+    expect(page.get_by_role("heading", name="Decisions")).to_be_visible()
 
 
 def test_insight_is_written_with_an_error_mended_previewed_and_deployed(console: Console) -> None:

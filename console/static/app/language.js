@@ -40,7 +40,7 @@ export const SUMMARY = [
   ['WHEN region == "north"', "Only points with this attribute"],
   ["WHEN > 100", "Only results above 100. AND, OR, NOT and IN (…) combine conditions"],
   ["WHEN COUNT(metric, 1 MINUTE) > 5", "Only results of more than five points. Any function can stand in a condition"],
-  ["EVERY 10 SECONDS", "How often there is a result. Without it: a result at each point. The order is BY, WHEN, EVERY, WITH"],
+  ["EVERY 10 SECONDS", "The interval of results. Without EVERY: a result at each point. The order is BY, WHEN, EVERY, WITH"],
   ["WITH SALIENCE 5", "Options, at the end: importance, SAMPLE 0.2, SCHEDULER=latency …"],
   ["60 - AVG(passengers)", "Arithmetic of results; INSIGHT name is the result of another insight"],
   ["-- comment", "A comment to the end of the line"],

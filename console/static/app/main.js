@@ -118,7 +118,7 @@ function Foot({user}) {
     <div class="foot">
       <div class="row small dim" role="status">
         <span class=${`live-dot ${connection === "open" ? "" : "off"}`}></span>
-        ${{open: "Live", lost: "Not live: asking every 5 s", down: "No answer", connecting: "Connecting"}[connection]}
+        ${{open: "Live", lost: "Not live: polling every 5 s", down: "No answer", connecting: "Connecting"}[connection]}
       </div>
       <label class="field">Theme
         <select class="input" value=${theme} onChange=${(event) => choose(event.target.value)}>

@@ -137,10 +137,10 @@ function Plan({text, isRight}) {
     (signal) => (isReady ? post("api/insights/explain", {queries: settled}, signal) : Promise.resolve(null)), 0, [settled, isReady],
   );
   if (error) return html`<${ErrorNotice} error=${error} />`;
-  if (!data) return html`<${Empty} title=${loading && isReady ? "Explaining …" : "No plan yet"}>When the text has no errors: what is computed, where it would run, and what it would share.<//>`;
+  if (!data) return html`<${Empty} title=${loading && isReady ? "Explaining …" : "No plan yet"}>When the text has no errors, its plan, its workers, and its shared parts appear here.<//>`;
   return html`<div class="stack" style=${{padding: "14px"}}>
     ${data.groups.map((group) => html`<${Group} key=${group.id} group=${group} />`)}
-    <div><h3>Shared with what runs</h3>
+    <div><h3>Shared with running insights</h3>
       ${data.shared.length === 0 ? html`<p class="small dim">Nothing: no running insight reads the same windows.</p>` : html`
         <ul class="small">${data.shared.map((each) => html`<li key=${`${each.insight} ${each.id}`}><${Name} text=${each.text} /></li>`)}</ul>`}</div>
     <details open><summary>Plan, as optimized</summary><div class="plan">${data.plan.join("\n")}</div></details>
@@ -151,11 +151,11 @@ function Plan({text, isRight}) {
 
 function Group({group}) {
   const crossing = group.edges.filter((each) => !each.is_local && each.bytes_per_s !== null);
-  const bytes = crossing.reduce((sum, each) => sum + each.bytes_per_s, 0);
+  const traffic = crossing.reduce((sum, each) => sum + each.bytes_per_s, 0);
   const first = group.edges.filter((each) => each.carries === "points").reduce((sum, each) => sum + (each.per_s ?? 0), 0);
   return html`
     <div class="stack tight">
-      <h3>Where it would run</h3>
+      <h3>Workers</h3>
       ${group.problem && html`<div class="notice bad"><${Name} text=${group.problem} /></div>`}
       <table class="list dense"><thead><tr><th>Fragment</th><th>Worker</th><th class="right">Cores</th><th class="right">Memory</th></tr></thead>
         <tbody>${group.fragments.map((each) => html`
@@ -164,11 +164,11 @@ function Group({group}) {
             <td class="right">${compact(each.cores)}</td><td class="right nowrap">${each.memory_mb === null || each.memory_mb === undefined ? "–" : `${Math.round(each.memory_mb)} MB`}</td></tr>`)}</tbody></table>
       <dl class="facts small">
         <dt>Reads</dt><dd>about ${compact(first)} points/s</dd>
-        <dt>Between sites</dt><dd>${crossing.length ? `about ${bytes(bytes)}/s` : "nothing"}</dd>
+        <dt>Between sites</dt><dd>${crossing.length ? `about ${bytes(traffic)}/s` : "nothing"}</dd>
         ${group.latency_ms !== null && html`<dt>Latency of links</dt><dd>${duration(group.latency_ms)}</dd>`}
         ${group.cost_per_hour !== null && html`<dt>Cost</dt><dd>${compact(group.cost_per_hour)} per hour</dd>`}
         ${group.savings.map((each) => html`<dt key=${each.step}>Saved</dt><dd><${Name} text=${each.did} />: ${compact(each.per_s)} instead of ${compact(each.instead_of)} ${each.unit}/s</dd>`)}
       </dl>
-      ${group.refusals.length > 0 && html`<details class="small"><summary>Nodes that do not run it (${group.refusals.length})</summary><ul>${group.refusals.map((each) => html`<li key=${each}><${Name} text=${each} /></li>`)}</ul></details>`}
+      ${group.refusals.length > 0 && html`<details class="small"><summary>Nodes that cannot run the fragments (${group.refusals.length})</summary><ul>${group.refusals.map((each) => html`<li key=${each}><${Name} text=${each} /></li>`)}</ul></details>`}
     </div>`;
 }

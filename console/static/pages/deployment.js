@@ -39,7 +39,7 @@ export function DeploymentPage({id, name}) {
         <div class="stack">
           <${Placement} placement=${data.placement} insight=${shown} />
           <${Card} title="Decisions" flush>
-            ${data.decisions.length === 0 && html`<${Empty} title="None yet">Why fragments are placed and moved appears here.<//>`}
+            ${data.decisions.length === 0 && html`<${Empty} title="None yet">Placements and moves of fragments appear here, with their reasons.<//>`}
             <${DecisionList} entries=${[...data.decisions].reverse()} />
           <//>
         </div>
@@ -127,7 +127,7 @@ function Placement({placement, insight}) {
   const own = placement.filter((each) => !insight?.group || each.group === insight.group);
   return html`
     <${Card} title="Where it runs" flush>
-      ${own.length === 0 && html`<${Empty} title="Not placed">No worker computes it now.<//>`}
+      ${own.length === 0 && html`<${Empty} title="Not placed">No worker runs the insight now.<//>`}
       ${own.length > 0 && html`
         <div class="scroll" tabindex="0" role="region" aria-label="Placement"><table class="list dense">
           <thead><tr><th>Fragment</th><th>Worker</th><th>Site</th><th>Since</th><th>State</th></tr></thead>

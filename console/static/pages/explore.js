@@ -16,7 +16,7 @@ export function ExplorePage({route}) {
   return html`
     <div class="page">
       <div class="page-head">
-        <div><h1>Explore</h1><p>What is measured, and any question about what is stored.</p></div>
+        <div><h1>Explore</h1><p>The metrics of the fog, and queries over stored data.</p></div>
         <div class="actions"><${Segments} label="View" value=${view} choices=${VIEWS} onChange=${(next) => go(`${link("explore")}?view=${next}`)} /></div>
       </div>
       ${view === "sql" && html`<${SqlBox} key=${text} query=${text} />`}

@@ -78,7 +78,7 @@ function TimeSlider({at, onAt}) {
   const history = useRequest((signal) => get("api/fog/history", {limit: 1000}, signal), 15_000, []);
   const range = history.data;
   if (!range || range.first === null || range.last === null) {
-    return html`<p class="small dim" style=${{padding: "10px 14px"}}>${history.loading ? "Reading the history …" : "There is no history of the fog yet."}</p>`;
+    return html`<p class="small dim" style=${{padding: "10px 14px"}}>${history.loading ? "Loading the history …" : "There is no history of the fog yet."}</p>`;
   }
   const now = Math.max(range.last, Date.now());
   const share = (time) => (100 * (time - range.first)) / (now - range.first);

@@ -29,7 +29,7 @@ function InsightList() {
   return html`
     <div class="page">
       <div class="page-head">
-        <div><h1>Insights</h1><p>Figures that the fog computes from its points, again and again.</p></div>
+        <div><h1>Insights</h1><p>Continuous queries over the points of the fog.</p></div>
         <div class="actions">
           <input class="input" type="search" placeholder="Search" aria-label="Search insights" value=${search}
             onInput=${(event) => setSearch(event.target.value)} />
@@ -65,7 +65,7 @@ const Rows = ({rows}) => html`
             ${row.error && html`<div class="small dim"><${Name} text=${row.error} /></div>`}</td>
           <td class="right nowrap">${row.lag === null ? "–" : duration(row.lag)}</td>
           <td class="right nowrap">${row.every}</td>
-          <td class="right nowrap" title="What the fragments of its group write, with other insights of the group">${row.rate === null ? "–" : `${bytes(row.rate)}/s`}</td>
+          <td class="right nowrap" title="The data rate that the fragments of the group write, for all insights of the group">${row.rate === null ? "–" : `${bytes(row.rate)}/s`}</td>
           <td class="right">${row.salience ?? "–"}</td>
           <td><${Name} text=${row.owner} /></td>
           <td>${row.where.length ? row.where.map((each) => html`<span class="chip" key=${each}><${Name} text=${each} /></span> `) : "–"}</td>

@@ -120,7 +120,7 @@ WHERE metric = ? AND ts >= ? GROUP BY t ORDER BY t`;
     low: rows.map((row) => row[2]), high: rows.map((row) => row[3]),
   };
   return html`
-    <${Card} title="Last ten minutes" flush footer=${`Mean of all series at ${site || "the enabler's site"}, in steps of 10 s; shaded: from the least to the greatest value.`}>
+    <${Card} title="Last ten minutes" flush footer=${`Mean of all series at ${site || "the enabler's site"}, in steps of 10 s; the shaded area is from the minimum to the maximum.`}>
       <${ErrorNotice} error=${error} />
       ${rows.length > 0 ? html`<${TimePlot} lines=${[line]} spanGaps label=${`Values of ${metric} in the last ten minutes`} />` : data && html`<${Empty} title="No points in the last ten minutes">They may be at another site.<//>`}
     <//>`;

@@ -56,7 +56,7 @@ export function PromqlBox({query}) {
 function Answer({answer}) {
   const series = answer.data?.result ?? [];
   const warnings = [...(answer.warnings ?? []), ...(answer.infos ?? [])];
-  if (series.length === 0) return html`<${Empty} title="No series">Nothing matches in this range: check the name and the labels.<//>`;
+  if (series.length === 0) return html`<${Empty} title="No series">No series matches in this range: check the name and the labels.<//>`;
   const named = series.map((each) => ({text: textOf(each.metric ?? {}), values: each.values ?? [each.value]}));
   const lines = named.slice(0, MAX_LINES).map(({text, values}, n) => ({
     label: text,

@@ -114,7 +114,7 @@ export function ResultsView({id, insight}) {
       ${set.size > 0 && html`
         <div class="row" style=${{padding: "10px 14px 0"}}>
           <${Segments} label="Table" value=${view} onChange=${setView} choices=${[["keys", "Keys"], ["rows", "Latest results"]]} />
-          <span class="small dim">Drag over the plot to see a past range. ● marks a corrected value; shaded: the bounds of a sample.</span>
+          <span class="small dim">Drag over the plot to select a past range. ● marks a corrected value; the shaded area shows the bounds of a sample.</span>
         </div>
         ${view === "keys"
           ? html`<${KeyTable} set=${set} version=${set.version} chosen=${chosen} onToggle=${toggle} />`
@@ -136,7 +136,7 @@ function Nothing({isLoading, past, insight}) {
   return html`
     <${Empty} title=${isNew ? "The first result is on its way" : "No results yet"}>
       ${isNew
-        ? html`Results begin at ${clock(insight.first_tick)}, and come every ${duration(insight.every_ms)}.`
+        ? html`The first result is at ${clock(insight.first_tick)}, then every ${duration(insight.every_ms)}.`
         : "The insight runs, but no point matches it: check the name of the metric and the conditions."}
     <//>`;
 }

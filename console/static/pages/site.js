@@ -87,8 +87,8 @@ function Events({site}) {
   const names = new Set([site.name, ...site.workers.map((each) => each.name)]);
   const own = useStore(decisions).filter((each) => names.has(each.subject) || mentions(each.what, names));
   return html`
-    <${Card} title="Decisions about it" flush>
-      ${own.length === 0 ? html`<p class="small dim" style=${{padding: "14px"}}>None among the latest.</p>` : html`<${DecisionList} entries=${own.slice(0, 12)} />`}
+    <${Card} title="Decisions about the site" flush>
+      ${own.length === 0 ? html`<p class="small dim" style=${{padding: "14px"}}>No recent decisions.</p>` : html`<${DecisionList} entries=${own.slice(0, 12)} />`}
     <//>`;
 }
 

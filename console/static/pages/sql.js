@@ -54,7 +54,7 @@ export function SqlBox({query}) {
     <//>
     <${Card} title="Rows" flush footer=${answer && `${answer.rows.length} rows in ${duration(state.ms)}`}>
       ${answer === null && html`<${Empty} title=${state.isBusy ? "Running …" : "Nothing to show yet"}>${!state.isBusy && "Run a query: its rows appear here, and as a plot if they have times and numbers."}<//>`}
-      ${answer?.rows.length === 0 && html`<${Empty} title="No rows">The query found nothing.<//>`}
+      ${answer?.rows.length === 0 && html`<${Empty} title="No rows">The answer of the query has no rows.<//>`}
       ${canPlot && html`<${TablePlot} columns=${answer.columns} rows=${answer.rows} label="The rows as a plot; the values are in the table below" />`}
       ${answer?.rows.length > 0 && html`<${DataTable} columns=${answer.columns} rows=${answer.rows} label="Table of rows" />`}
     <//>`;

@@ -12,8 +12,8 @@ import {Card, Empty, Icon, Name} from "../parts/ui.js";
 
 const VERDICTS = {
   ok: ["good", "All is well"],
-  degraded: ["warn", "Some things need attention"],
-  failed: ["bad", "Something is broken"],
+  degraded: ["warn", "There are warnings"],
+  failed: ["bad", "There are errors"],
 };
 
 export function StartPage() {
@@ -64,7 +64,7 @@ function Problems({problems}) {
   const now = useNow(5000);
   return html`
     <${Card} title="Needs attention" flush>
-      ${problems.length === 0 && html`<${Empty} title="Nothing">Sites, workers and insights work as they should.<//>`}
+      ${problems.length === 0 && html`<${Empty} title="No problems">Sites, workers and insights work as expected.<//>`}
       ${problems.map((each) => {
         const tone = each.severity === "error" ? "bad" : "warn";
         return html`
@@ -94,10 +94,10 @@ function FirstSteps({counts}) {
   if (counts.insights > 0 || !mayChange()) return null;
   return html`
     <${Card} title="First steps">
-      <p>No insight runs yet. An insight computes a figure from the points of the fog, again and again.</p>
+      <p>No insight runs yet. An insight is a continuous query over the points of the fog.</p>
       <div class="actions" style=${{marginTop: "12px"}}>
         <a class="button main-action" href=${link("write")}>Write an insight</a>
-        <a class="button" href=${link("explore")}>See which metrics there are</a>
+        <a class="button" href=${link("explore")}>Explore the metrics</a>
       </div>
     <//>`;
 }
@@ -105,7 +105,7 @@ function FirstSteps({counts}) {
 function Decisions() {
   const entries = useStore(decisions);
   return html`
-    <${Card} title="What happened" flush footer="What the enabler did or found, and why; the newest first.">
+    <${Card} title="Decisions" flush footer="The decisions of the enabler with their reasons, newest first.">
       ${entries.length === 0 && html`<${Empty} title="Nothing yet">Deployments, moves and losses appear here.<//>`}
       <${DecisionList} entries=${entries.slice(0, 15)} />
     <//>`;

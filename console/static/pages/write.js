@@ -46,7 +46,7 @@ function Writer({id, metric}) {
       <div class="page-head">
         <div>
           <h1>${id ? html`Amend <${Name} text=${deployment?.name ?? id} />` : "Write an insight"}</h1>
-          <p>${id ? "Insights whose text does not change go on without a gap." : "Start from an example, or type: names and functions are completed (Ctrl + Space)."}</p>
+          <p>${id ? "Insights with unchanged text continue without a gap." : "Start from an example, or type: names and functions are completed (Ctrl + Space)."}</p>
         </div>
       </div>
       <${ErrorNotice} error=${error ?? failure} />
@@ -146,7 +146,7 @@ function Problems({problems, isChecked, isEmpty, editor}) {
   };
   return html`
     <div style=${{padding: "10px 14px"}} role="status" aria-label="Problems of the text">
-      ${problems.length === 0 && html`<p class="small dim">${isEmpty ? "Nothing to check yet." : isChecked ? "✓ The text has no errors." : "Checking …"}</p>`}
+      ${problems.length === 0 && html`<p class="small dim">${isEmpty ? "No text to check yet." : isChecked ? "✓ The text has no errors." : "Checking …"}</p>`}
       <ul class="problem-list small">${problems.map((each) => html`
         <li key=${`${each.line} ${each.column} ${each.message}`}>
           <strong class=${each.severity}>${each.severity === "error" ? "Error" : "Warning"}</strong>
@@ -187,11 +187,11 @@ function Submit({id, deployment, text, name, onName, isRight, onDone}) {
         <button type="button" class="button main-action" disabled=${!isRight || isBusy || isSame}
           onClick=${() => (id ? setAsking(true) : submit())}>${id ? "Review the amendment" : "Deploy"}</button>
         ${id && html`<a class="button" href=${link("insights", id)}>Cancel</a>`}
-        ${isSame && html`<span class="small dim">Nothing is changed yet.</span>`}
+        ${isSame && html`<span class="small dim">No changes yet.</span>`}
       </div>
       ${isAsking && html`
         <${Dialog} title="Amend the deployment" wide onClose=${() => setAsking(false)}>
-          <p class="small dim">Left: as deployed. Right: as it will be. A changed insight has results by the new text from now on.</p>
+          <p class="small dim">Left: the deployed text. Right: the new text, which applies to later results of changed insights.</p>
           <${Diff} before=${deployment.queries} after=${text} />
           <div class="actions">
             <button type="button" class="button" onClick=${() => setAsking(false)}>Back</button>

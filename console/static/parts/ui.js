@@ -38,17 +38,17 @@ export const toneOf = (state) => TONES[state] ?? "wait";
 
 const MEANINGS = {
   running: "Results are complete and in time.",
-  correcting: "Results go on while late data change earlier results.",
-  adapting: "Results go on while a new version, or another worker, catches up to take over.",
-  starting: "It is placed, and has no complete result yet.",
-  submitted: "It is stored, and not placed yet.",
-  placing: "No worker can run it now.",
-  lagging: "Its results are late.",
-  degraded: "Results go on without the points of some sites.",
-  shed: "Its overloaded worker has stopped it until there is capacity again.",
-  failed: "The query failed several times in a row; the worker tries again.",
-  paused: "A request has paused it.",
-  stopped: "It has ended, and all its results are stored.",
+  correcting: "Results continue while late points correct earlier results.",
+  adapting: "Results continue while a new version, or another worker, catches up to take over.",
+  starting: "The insight is placed, and has no complete result yet.",
+  submitted: "The insight is stored, and not placed yet.",
+  placing: "No worker can run the insight now.",
+  lagging: "The results are late.",
+  degraded: "Results continue without the points of some sites.",
+  shed: "An overloaded worker has stopped the insight until there is capacity again.",
+  failed: "The query failed several times in a row; the worker retries.",
+  paused: "A request has paused the deployment.",
+  stopped: "The insight has ended, and all its results are stored.",
 };
 
 /** The state of an insight, as colour, pictogram and word. */
