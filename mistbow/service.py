@@ -353,7 +353,7 @@ def _routing_error(request: Request, error: HTTPException) -> MistbowError:
         return of_status(
             status,
             f"{path} does not take the method {request.method}",
-            hint=f"It takes {', '.join(_methods_of(request))}.",
+            hint=f"The path has the methods {', '.join(_methods_of(request))}.",
         )
     return of_status(status, str(error.detail))
 

@@ -97,7 +97,7 @@ class AgentSettings(ServiceSettings):
     )
     when_away: Literal["spool", "refuse"] = Field(
         default="spool",
-        description="While Ignite is away: spool points on this node's disk (202), "
+        description="While Ignite is unavailable: spool points on this node's disk (202), "
         "or refuse them (503).",
     )
     spool_mb: int = Field(

@@ -72,7 +72,7 @@ async def read_submission(request: Request) -> Submission:
     if len(submission.queries) > MAX_CHARACTERS:
         raise TooLargeError(
             f"the queries have more than {MAX_CHARACTERS} characters",
-            hint="Divide them into several deployments.",
+            hint="Divide the queries into several deployments.",
         )
     if not submission.queries.strip():
         raise InvalidRequestError(

@@ -22,7 +22,7 @@ class Domains:
             raise FencedError(
                 f"the order under {lease} of the domain {domain} is outdated: this worker obeys "
                 f"the enabler with {newest}",
-                hint="Only one enabler rules a domain. Stop one of the two, or give it another "
+                hint="Only one enabler plans a domain. Stop one of the two, or give it another "
                 "domain. If no other enabler exists, restart the worker.",
             )
         self._leases[domain] = lease

@@ -170,7 +170,7 @@ class ServiceSessions:
         if not await self._own.include(audience, local):
             raise MisdirectedError(
                 f"{audience} is not an address of this service",
-                hint="If other services are to reach this service there, add the address to "
+                hint="If other services should use this address, add the address to "
                 "MISTBOW_OWN_URLS of this service.",
             )
 

@@ -102,7 +102,8 @@ class _Copy:
                 again = self._part(stream, part.first)
                 if again is None or (again.first, again.next) != (part.first, part.next):
                     raise MistbowError(
-                        f"the rows of {stream.name} changed during the backup", hint="Repeat it."
+                        f"the rows of {stream.name} changed during the backup",
+                        hint="Repeat the backup.",
                     )
                 part = again
             kept.append(part)

@@ -122,7 +122,7 @@ class Backups:
         if found is None:
             raise NotFoundError(
                 f"there is no backup {backup}",
-                hint="It ended, or the agent was restarted. Begin a new one.",
+                hint="The backup ended, or the agent was restarted. Begin a new backup.",
             )
         found.used = time.monotonic()
         return found

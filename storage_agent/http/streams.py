@@ -129,7 +129,7 @@ def decode_table(body: bytes) -> pa.Table:
         if _is_compressed(body):
             raise InvalidRequestError(
                 "the Arrow IPC stream in the body is compressed",
-                hint="Send it without compression.",
+                hint="Send the body without compression.",
             )
         with pa.ipc.open_stream(io.BytesIO(body)) as reader:
             table = reader.read_all()

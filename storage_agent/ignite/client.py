@@ -213,7 +213,7 @@ class IgniteClient:
         """Raise ``UnavailableError`` if Ignite lacks an expected key, or does not answer."""
         connection = self._connection
         if connection is None:
-            raise UnavailableError("Ignite is away", hint="Try again in a moment.")
+            raise UnavailableError("Ignite is unavailable", hint="Try again in a moment.")
         client = connection.client
         await self._call(lambda _: self._check(client))
 
@@ -280,7 +280,7 @@ class IgniteClient:
         """Return the rows of an SQL query over Ignite's system views."""
         connection = self._connection
         if connection is None:
-            raise UnavailableError("Ignite is away", hint="Try again in a moment.")
+            raise UnavailableError("Ignite is unavailable", hint="Try again in a moment.")
 
         async def collect(_: Mapping[str, Any]) -> list[list[Any]]:
             async with connection.client.sql(sql) as cursor:
@@ -302,14 +302,16 @@ class IgniteClient:
     ) -> T:
         connection = self._connection
         if connection is None:
-            raise UnavailableError("Ignite is away", hint="Try again in a moment.")
+            raise UnavailableError("Ignite is unavailable", hint="Try again in a moment.")
         try:
             async with asyncio.timeout(seconds):
                 return await operation(connection.caches)
         except Exception as error:
             log.warning("ignite_call_failed", error=repr(error))
             self._discard(connection)
-            raise UnavailableError("Ignite is away", hint="Try again in a moment.") from error
+            raise UnavailableError(
+                "Ignite is unavailable", hint="Try again in a moment."
+            ) from error
 
     def _discard(self, connection: _Connection) -> None:
         if self._connection is connection:

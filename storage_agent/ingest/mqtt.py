@@ -112,7 +112,7 @@ class MqttBridge:
             if rejected:
                 raise UnavailableError(
                     f"the broker rejected the subscription to {', '.join(rejected)}",
-                    hint="Let the broker permit the agent's user to read these topics.",
+                    hint="Permit the agent's user to read these topics, at the broker.",
                 )
             metrics.MQTT_CONNECTED.set(1)
             log.info("mqtt_broker_connected", broker=self._address)

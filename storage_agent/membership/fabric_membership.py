@@ -231,7 +231,7 @@ class FabricMembership:
         if site == self.site or self.peers.reachable(site):
             raise ConflictError(
                 f"the site {site} can be reached",
-                hint="Only a site that is gone for good can be forgotten: stop its agent first.",
+                hint="Only an unreachable site can be removed: stop its agent first.",
             )
         if self.peers.get(site) is None:
             names = ", ".join(peer.site for peer in self.peers) or "none"

@@ -168,7 +168,7 @@ def _check_text(schema: msgspec.Raw) -> None:
         raise TooLargeError(
             f"schema: the text takes {len(schema)} bytes, and at most "
             f"{_MAX_SCHEMA_BYTES} are allowed",
-            hint="Split it into several schemas.",
+            hint="Divide the schema into several schemas.",
         )
     try:
         text = str(schema, "utf-8")

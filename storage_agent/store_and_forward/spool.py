@@ -75,7 +75,8 @@ class Spool:
         """
         if self._file.bytes + len(body) > self._max_bytes:
             raise StorageFullError(
-                f"Ignite is away, and the spool is full: the limit is {self._max_bytes} bytes",
+                "Ignite is unavailable, and the spool is full: "
+                f"the limit is {self._max_bytes} bytes",
                 hint="Try again when Ignite is back, or raise MISTBOW_SPOOL_MB.",
             )
         if await self._work(self._file.insert, key, body, points):

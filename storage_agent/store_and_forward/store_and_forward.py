@@ -74,7 +74,7 @@ class StoreAndForward:
         self._spool = Spool(settings.home / "agent" / "spool.db", settings.spool_mb * 2**20)
         self._key_prefix = INTERNAL_PREFIX + secrets.token_hex(8)
         self._key_numbers = itertools.count()
-        # Its catalogue is empty: it only validates bodies while Ignite is away.
+        # Its catalogue is empty: it only validates bodies while Ignite is unavailable.
         self._validator = PointEncoder(settings, Catalogue())
 
     async def put(self, body: PutBody, key: str | None) -> Acceptance:
@@ -193,7 +193,7 @@ class StoreAndForward:
 def _require(writer: PointWriter | None) -> PointWriter:
     if writer is None:
         raise UnavailableError(
-            "Ignite is away, and MISTBOW_WHEN_AWAY is refuse",
+            "Ignite is unavailable, and MISTBOW_WHEN_AWAY is refuse",
             hint="Try again later; /readyz reports what the agent waits for.",
         )
     return writer

@@ -27,4 +27,4 @@ def test_refused_method_names_the_methods_of_all_routes_of_the_path() -> None:
         refused = httpx.post(f"{url}/items/a")
     assert refused.status_code == 405
     assert refused.headers["Allow"] == "GET, PUT, DELETE"
-    assert refused.json()["error"]["hint"] == "It takes GET, PUT, DELETE."
+    assert refused.json()["error"]["hint"] == "The path has the methods GET, PUT, DELETE."
