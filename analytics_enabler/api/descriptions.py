@@ -16,7 +16,7 @@ _FIELDS: Mapping[str, str] = {
     "settled": "Whether the results are settled; null: the request has no settled_until.",
     "unsettled": "The reason for each insight whose results are not settled.",
     "summary": "The computations, the traffic and the workers of the text, for people.",
-    "silent": "The reason for no value in the last three intervals; null: not silent.",
+    "silent": "The reason why the insight is silent (has no recent values); null: not silent.",
     "corrections_due": "The number of ticks whose results lack late points.",
     "format": "The form of the answer: JSON, or text for people.",
     "idempotency-key": "A key of your choice by which the enabler recognizes a repeated request.",

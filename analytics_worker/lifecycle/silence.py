@@ -38,9 +38,9 @@ SILENT_INTERVALS = 3
 """The number of intervals without a value after which an insight is silent."""
 
 _MIN_SILENT_MS = 10_000
-"""The least time (ms) without a value after which an insight with values at points is silent.
+"""The minimum time (ms) without a value after which an insight without EVERY is silent.
 
-Its interval is only the step of the computation: points may come at much longer intervals.
+The interval of such an insight is only a step; points may arrive at much longer intervals.
 """
 
 _CHECK_S = 10.0
