@@ -1,4 +1,4 @@
-"""Positions on earth that stand in texts."""
+"""Positions on Earth, parsed from texts."""
 
 import math
 import re

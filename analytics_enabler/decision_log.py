@@ -1,4 +1,4 @@
-"""The log of the enabler's decisions: what it did or found, why, and by whom.
+"""The log of the enabler's decisions, with their reasons and authors.
 
 The decisions are stored in a stream, and the newest are also in memory.
 """

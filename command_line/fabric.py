@@ -1,4 +1,4 @@
-"""``mistbow fabric status``: the sites, nodes, links and workers, and what is wrong with them."""
+"""``mistbow fabric status``: the sites, nodes, links and workers, and their problems."""
 
 from typing import TYPE_CHECKING, Annotated
 

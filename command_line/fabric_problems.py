@@ -1,4 +1,4 @@
-"""What is wrong in a fabric, and what an operator can do about it."""
+"""The problems of a fabric, and their remedies."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -56,7 +56,7 @@ def make_ready(config: IgniteConfig, jars: Path) -> bool:
 
 
 def accept_loss(config: IgniteConfig, jars: Path) -> list[str]:
-    """Remove the absent nodes from the baseline for good; return the names of these nodes.
+    """Remove the absent nodes from the baseline; return the names of these nodes.
 
     Data that only absent nodes stored is lost. An absent node may return with an empty folder, as a
     new node. Raises ``ConflictError`` if no node is absent, and ``UnavailableError`` if Ignite does

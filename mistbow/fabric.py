@@ -137,8 +137,8 @@ class Enabler(msgspec.Struct, frozen=True, kw_only=True):
     """An analytics enabler, as it announces itself to the agent of its site.
 
     ``url``: the address of the enabler for other services. ``sites``: the sites of its domain.
-    ``generation``, ``epoch``: its lease on the domain. ``is_active``: whether it rules the domain;
-    a standby follows the active enabler, and takes over from it.
+    ``generation``, ``epoch``: its lease on the domain. ``is_active``: False: it is a standby, which
+    follows the active enabler, and takes over from it.
     """
 
     domain: str

@@ -1,8 +1,8 @@
-"""Look-ups of host names that a slow name server cannot turn into an outage.
+"""Look-ups of host names that do not block callers if the name server is slow.
 
 The system's function blocks a thread until the name server answers, often for 10 s and more. So
-look-ups have threads of their own, at most one for each name. A caller waits only a bounded time,
-and the addresses that a name had last are used while no better answer exists.
+look-ups have their own threads, at most one for each name. A caller waits only for a bounded time,
+and uses the last known addresses of the name while there is no new answer.
 """
 
 import asyncio

@@ -115,7 +115,7 @@ _OPERATIONS = ApiDescription(
     {
         "status": "ok; of readiness: ready, or waiting.",
         "waiting_for": "The reason why the service is not ready, for people.",
-        "warnings": "Problems that an operator should see to.",
+        "warnings": "Problems that an operator should solve.",
         "details": "Further data about the error.",
     },
     {

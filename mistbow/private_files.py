@@ -40,10 +40,10 @@ def home_problem(home: Path) -> str | None:
 
 
 def make_home(home: Path) -> list[str]:
-    """Create a home that only its owner can use, and close what exists in it to other users.
+    """Create a home that only its owner can use, and restrict the modes of existing files.
 
-    Return the problems, one line each: what belongs to another user, or is shared by its sticky
-    bit such as ``/tmp``, is left as it is. New files are hidden too, by the umask.
+    Return the problems, one line each. Files of another user, and folders with the sticky bit such
+    as ``/tmp``, do not change. The umask hides new files too.
     """
     hide_new_files()
     home.mkdir(parents=True, exist_ok=True)

@@ -91,7 +91,7 @@ def create_service(
 ) -> FastAPI:
     """Return a FastAPI application with the common parts of Mistbow's services.
 
-    ``warnings``: returns problems that an operator should see to although the service is ready.
+    ``warnings``: returns problems that an operator should solve although the service is ready.
     ``wrap``: adds middleware that may answer requests in place of FastAPI, after authentication and
     limits. ``error_forms``: the forms of errors at paths of other protocols. ``api``: what the
     service adds to its OpenAPI document. ``is_public``: whether a request (method, path) is for a

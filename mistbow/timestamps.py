@@ -1,8 +1,8 @@
 """The unit of timestamps in requests: other units than milliseconds are refused, or converted.
 
-A number is taken for a time in the unit in which it lies between the years 2010 and 2060. In
-milliseconds, such seconds would lie between 15 January and 2 February 1970, and such microseconds
-and nanoseconds beyond the year 9999. All other numbers are milliseconds, also those of old data.
+A number is a time in the unit in which it is between the years 2010 and 2060. Read as milliseconds,
+such a time in seconds would be between 15 January and 2 February 1970, and such a time in
+microseconds or nanoseconds beyond the year 9999. All other numbers are milliseconds.
 """
 
 from dataclasses import dataclass

@@ -175,7 +175,7 @@ class MonitoringAgent:
         return 0
 
     async def _send(self, batch: Batch) -> bool:
-        """Send a batch; return whether the storage agent has stored it or refused it for good.
+        """Send a batch; return whether the storage agent has stored it or finally refused it.
 
         A batch with a single invalid point is refused as a whole. Therefore, returns False if the
         halves of a refused batch must be sent. Raises ``MistbowError`` if the batch must be sent

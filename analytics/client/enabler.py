@@ -123,12 +123,12 @@ def undrain(node: str) -> Call[None]:
 
 
 def node_drain(node: str) -> Call[NodeDrain]:
-    """Return whether a node is drained, and the fragments that it runs still."""
+    """Return whether a node is drained, and its remaining fragments."""
     return _call("GET", _drain_path(node), NodeDrain, repeatable=True)
 
 
 def health() -> Call[Health]:
-    """Return what is well in the domain and what is not, since when, and what to do."""
+    """Return the health of the domain: its state, and its problems with their remedies."""
     return _call("GET", "/api/health", Health, repeatable=True)
 
 

@@ -1,4 +1,4 @@
-"""Routes for the decisions of the enabler: what it did or found, why, and by whom."""
+"""Routes for the decisions of the enabler, with their reasons and authors."""
 
 from typing import Annotated
 

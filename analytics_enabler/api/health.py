@@ -1,4 +1,4 @@
-"""The route of health: is all well, and what is not?"""
+"""The route for the health of the domain."""
 
 from fastapi import APIRouter
 
@@ -14,7 +14,7 @@ def health_router(reporter: HealthReporter) -> APIRouter:
     @router.get("/health")
     @requires("read")
     async def show_health() -> Health:
-        """Report what is well in the domain and what is not, since when, and what to do."""
+        """Report the health of the domain: its state, and its problems with their remedies."""
         return await reporter.report()
 
     return router

@@ -96,8 +96,8 @@ def placements_router(
     async def drain(node: str) -> None:
         """Move all fragments of a node to other nodes, and place none on it.
 
-        The results have no gap: a fragment runs on until another node has taken it over. A fragment
-        that no other node can run stays. The node stays drained, also after restarts.
+        The results have no gap: each fragment continues until another node has taken over.
+        A fragment that no other node can run stays. The node stays drained, also after restarts.
         """
         await reconciler.node(node).drain(is_drained=True)
 
@@ -112,7 +112,7 @@ def placements_router(
     @requires("read")
     @raises(NotFoundError)
     async def show_drain(node: str) -> NodeDrain:
-        """Return whether a node is drained, and which fragments it runs still."""
+        """Return whether a node is drained, and its remaining fragments."""
         found = reconciler.node(node)
         return NodeDrain(node=node, drained=found.worker.drained, fragments=sorted(found.observed))
 

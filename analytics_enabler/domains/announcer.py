@@ -21,7 +21,7 @@ class EnablerAnnouncer:
     """Announces the enabler while it has a lease, and reports when it stops.
 
     ``lease``: returns the lease of the enabler on its domain; None while the enabler starts, or is
-    fenced. ``is_active``: returns whether the enabler rules its domain.
+    fenced. ``is_active``: returns whether the enabler is active.
     """
 
     def __init__(

@@ -60,7 +60,7 @@ class DomainDirectory:
         return [each for each in self.others() if each.enabler.domain == self.domain]
 
     def active(self, domain: str) -> KnownEnabler | None:
-        """Return the reachable enabler that rules a domain, except this enabler.
+        """Return the reachable active enabler of a domain, except this enabler.
 
         None: no such enabler is reachable.
         """

@@ -1,4 +1,4 @@
-"""The role of an enabler in its domain: one enabler rules the domain, the others stand by."""
+"""The role of an enabler in its domain: one enabler is active, the others are standbys."""
 
 import time
 from collections.abc import Callable
@@ -30,7 +30,7 @@ after 2.5 s. So a standby takes over after about 7 s, and not because of a pause
 
 
 class RoleState(Enum):
-    """The states of a role; an active enabler rules the domain."""
+    """The states of a role; only an active enabler plans the domain."""
 
     STARTING = "starting"
     ACTIVE = "active"
@@ -38,7 +38,7 @@ class RoleState(Enum):
 
 
 class DomainRole:
-    """Decides whether this enabler rules its domain.
+    """Decides whether this enabler is active in its domain.
 
     ::
 
@@ -68,7 +68,7 @@ class DomainRole:
 
     @property
     def is_active(self) -> bool:
-        """Whether the enabler rules the domain."""
+        """Whether the enabler is active."""
         return self.state is RoleState.ACTIVE
 
     @property
@@ -77,7 +77,7 @@ class DomainRole:
         return self.state is not RoleState.STARTING
 
     async def rules(self) -> bool:
-        """Read the fabric, update the role, and return whether the enabler rules the domain.
+        """Read the fabric, update the role, and return whether the enabler is active.
 
         A standby copies the state of the active enabler.
         """

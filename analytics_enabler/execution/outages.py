@@ -1,4 +1,4 @@
-"""The outages that stop or delay insights: what, since when, why, and what comes next."""
+"""The outages that stop or delay insights, with their beginnings, reasons and next steps."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -66,7 +66,7 @@ class Role(Protocol):
     """The role of the enabler in its domain."""
 
     async def rules(self) -> bool:
-        """Read the fabric, and return whether the enabler rules its domain."""
+        """Read the fabric, and return whether the enabler is active."""
 
 
 class Reconciler:

@@ -1,4 +1,4 @@
-"""The summary of an explanation: what a text computes, what it shares, and where."""
+"""The summary of an explanation: the computations, shared parts and workers of a text."""
 
 from collections.abc import Iterable, Iterator, Sequence
 

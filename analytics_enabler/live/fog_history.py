@@ -59,7 +59,7 @@ class FogHistory:
         is_active: Callable[[], bool],
         clock: Clock,
     ) -> None:
-        """Create the history; ``is_active``: whether this enabler rules its domain."""
+        """Create the history; ``is_active``: whether this enabler is active."""
         self._agent = agent
         self._stream = stream
         self._view = view

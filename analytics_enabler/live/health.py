@@ -1,4 +1,4 @@
-"""The health of the domain of an enabler: what is not well, since when, and what to do."""
+"""The health of the domain of an enabler: its problems, their beginnings, and their remedies."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Literal
@@ -22,7 +22,7 @@ class HealthReporter:
     """Reports the health of the domain.
 
     ``deployments``: returns the statuses of the deployments. ``waiting_for``: returns why the
-    enabler is not ready. ``warnings``: returns what an operator should see to nevertheless.
+    enabler is not ready. ``warnings``: returns problems of an enabler that is ready.
     """
 
     def __init__(

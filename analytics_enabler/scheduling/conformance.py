@@ -33,7 +33,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
 def problems(
     make: Callable[[], Scheduler], settings: Mapping[str, Setting] = _NO_SETTINGS
 ) -> list[str]:
-    """Return what a scheduler does against the rules, for fixed scenarios; empty: nothing.
+    """Return the violations of the rules by a scheduler, for fixed scenarios; empty: nothing.
 
     ``make``: returns a new instance of the scheduler. Checked are: capacity, pinned tasks, the
     options PLACEMENT_ON and DEDICATED, suspected and lost nodes, determinism, and stability if
@@ -110,7 +110,7 @@ def _after_a_loss(
     scenario: Scenario,
     current: Placement,
 ) -> Iterator[str]:
-    """Yield what is wrong if one of the nodes of a placement is lost."""
+    """Yield the violations after the loss of one of the nodes of a placement."""
     for lost in sorted({at.node for at in current.assignments}):
         left = scenario.fog.with_nodes(node for node in scenario.fog.nodes if node.name != lost)
         again = decide(scenario.jobs, left, current)

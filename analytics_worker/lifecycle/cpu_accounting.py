@@ -1,8 +1,8 @@
-"""The CPU time of a worker's fragments, which adds up to what the worker's processes take.
+"""The CPU time of a worker's fragments, which adds up to the CPU time of the worker's processes.
 
-A query measures the CPU time that belongs to it alone. The rest of what the worker's processes take
-(Spark's dispatchers, compilation, garbage collection, corrections, the worker itself) has no owner.
-Without fragments it is the cost of an idle worker; what exceeds this cost is divided among the
+A query measures its own CPU time. The remaining CPU time of the worker's processes (Spark's
+dispatchers, compilation, garbage collection, corrections, the worker itself) belongs to no query.
+Without fragments, it is the cost of an idle worker. The excess over this cost is divided among the
 fragments in proportion to their own CPU time.
 """
 

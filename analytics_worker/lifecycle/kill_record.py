@@ -1,8 +1,8 @@
 """The record of kills for lack of memory, which limits the fragments of a restarted worker.
 
-A worker that the kernel killed would otherwise receive the same fragments again, and be killed
-again. The record is a private file, which the worker updates while it runs. A worker that finds the
-record of a former process which did not stop, and which had used up its memory, was killed.
+Without the record, a killed worker would receive the same fragments again, and be killed again. The
+record is a private file, which the worker updates while it runs. If the record shows that the
+former process did not stop, and had used up its memory, the kernel killed it.
 """
 
 import os

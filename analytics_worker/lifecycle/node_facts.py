@@ -1,7 +1,7 @@
 """The facts of a worker's node that schedulers weigh: power, battery, prices, position.
 
-Each fact is a setting. Most facts may also be the points of a metric with the name of the setting:
-so a price or a charge that changes is a series in the stream of points.
+Each fact is a setting. Most facts can also be points of a metric with the name of the setting, so a
+changing price or charge is a series in the stream of points.
 """
 
 import math

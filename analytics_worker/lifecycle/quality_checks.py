@@ -1,8 +1,8 @@
 """Checks the quality of the points that fragments read, in the shares that placements set.
 
-Time is divided into periods. Of the periods, the share is checked: all points that arrive in a
-checked period, and none of the others. So the CPU time of the checks is proportional to the share,
-and the points of a checked period are complete.
+Time is divided into periods. The share determines how many periods are checked. All points that
+arrive in a checked period are checked, and no other points. So the CPU time of the checks is
+proportional to the share, and the points of a checked period are complete.
 """
 
 import threading

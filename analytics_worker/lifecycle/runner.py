@@ -8,8 +8,8 @@ only if one query reads a site that the other query does not read.
 
 If the first query runs on another worker, the second query starts without epochs of its own
 (``QueryLease``). When it has caught up, its runner claims the streams, and this fences the first
-query. A runner cannot find out whether its fragment runs elsewhere, so each query that finds
-results, but no other query of its runner, starts like this.
+query. A runner cannot determine whether its fragment runs elsewhere. So each query that finds
+results, but no other query of its runner, starts in this way.
 """
 
 import threading
@@ -340,7 +340,7 @@ class FragmentRunner:
         return query is not None and query.fragment.fingerprint == accepted.fingerprint
 
     def _end_if_obsolete(self, candidate: EngineQuery) -> None:
-        """End an outdated candidate that nobody waits for, or that is too slow to take over.
+        """End an outdated candidate for which no command waits, or that is too slow to take over.
 
         Other outdated candidates may take over, so that frequent changes do not delay all versions.
         Each candidate that was too slow doubles the patience with the next.

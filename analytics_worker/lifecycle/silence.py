@@ -1,4 +1,4 @@
-"""The explanation of silent insights: those whose metrics have points, but that have no value."""
+"""The explanation of silent insights, which have no recent values."""
 
 import time
 from collections import defaultdict

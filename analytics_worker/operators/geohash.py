@@ -1,4 +1,4 @@
-"""Geohashes: positions on earth as short texts; near positions share a prefix."""
+"""Geohashes: positions on Earth as short texts; nearby positions share a prefix."""
 
 import pygeohash
 

@@ -88,7 +88,7 @@ def delete_replica(of: str, copy_id: str, *, force: bool = False) -> Call[None]:
 
 
 def forget_site(name: str) -> Call[None]:
-    """Remove a site that is gone for good from the fabric.
+    """Remove a site that no longer exists from the fabric.
 
     Raises ``NotFoundError`` if the site is unknown. Raises ``ConflictError`` if the site is
     reachable, if another site stores replicas of the site, or if another site has copies at the

@@ -143,7 +143,7 @@ class Agent:
         return [*await self._missing_parts(), *self._points.spool_problems()]
 
     async def warnings(self) -> list[str]:
-        """Return what an operator should see to although the agent is ready; empty: nothing."""
+        """Return the problems that an operator should solve although the agent is ready."""
         alarms = [*self._disk.problems, *self.membership.skew.problems]
         return [*await self._points.spool_warnings(), *alarms]
 

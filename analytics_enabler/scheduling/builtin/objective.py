@@ -1,4 +1,4 @@
-"""What a scheduler minimizes for one job, and the heuristic search for jobs of any size."""
+"""The objective of a scheduler for one job, and the heuristic search for jobs of any size."""
 
 import math
 from collections.abc import Callable, Sequence

@@ -105,5 +105,5 @@ def _middle_ratio(taken: NDArray[np.float64], predicted: NDArray[np.float64]) ->
 
 
 def total(units: Mapping[str, float], coefficients: Mapping[str, float]) -> float:
-    """Return what an amount of work takes."""
+    """Return the cost of an amount of work."""
     return sum(count * coefficients.get(kind, 0.0) for kind, count in units.items())

@@ -1,7 +1,7 @@
 """Bare names in conditions that are texts: ``region == east`` means ``region == "east"``.
 
-What a bare name means is decided here, before names are bound, and the stored text of an insight
-contains the decision. So a metric or an attribute that comes later changes nothing.
+The meaning of a bare name is determined here, before names are bound, and the stored text of an
+insight contains the result. So later metrics and attributes do not change the insight.
 """
 
 from collections.abc import Collection

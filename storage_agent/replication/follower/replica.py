@@ -99,7 +99,7 @@ class Replica:
 
     @property
     def has_lost_rows(self) -> bool:
-        """Whether rows of the replica are lost for good.
+        """Whether rows of the replica are permanently lost.
 
         A replica that has lost rows does not become complete again.
         """
@@ -243,7 +243,7 @@ class Replica:
 
 
 async def record_loss(stream: Stream) -> None:
-    """Record, as an attribute of a replica's stream, that rows of the replica are lost for good."""
+    """Record in the attributes of a replica's stream that rows are permanently lost."""
 
     def lost(state: State) -> State:
         return msgspec.structs.replace(state, attributes={**state.attributes, _LOST_ROWS: True})

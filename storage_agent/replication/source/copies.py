@@ -126,7 +126,7 @@ class Copies:
             hints = [
                 "While the copy exists, they can be read; 'Moving points back by hand' in "
                 "docs/replication.md describes how to bring them back.",
-                "To lose these points for good, add ?force=true.",
+                "To lose these points permanently, add ?force=true.",
             ]
         if self.fragile and any(self._is_only_complete(each, left) for each in removed):
             reasons.append(
