@@ -212,8 +212,8 @@ class ExpressionBuilder:
 
     def _truth(self, token: LexicalToken) -> Boolean:
         if not self._quotes_texts:
-            message = f"the truth value `{token.text}` cannot be part of a calculation"
-            hint = "Compare a truth value with an attribute, as in `WHEN spare == true`."
+            message = f"the boolean `{token.text}` cannot be part of a calculation"
+            hint = "Compare a boolean with an attribute, as in `WHEN spare == true`."
             self._literals.report(token.span, message, hint)
         return Boolean(token.type == Tree.TRUE, span=token.span)
 

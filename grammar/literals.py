@@ -84,7 +84,7 @@ class LiteralBuilder:
         return tuple(map(self.member, tree.values))
 
     def member(self, tree: Context) -> Value:
-        """Return the number, text or truth value that a parse tree represents."""
+        """Return the number, text or boolean that a parse tree represents."""
         if tree.amount:
             return self.amount(tree.amount)
         if tree.value.type == Tree.STRING:

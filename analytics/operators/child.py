@@ -167,7 +167,7 @@ def _scalar(value: object) -> str | float | bool:
         return value
     if isinstance(value, numbers.Real) and math.isfinite(value):
         return float(value)
-    raise ValueError(f"`derive` returned {value!r}, which is no text, number or truth value"[:200])
+    raise ValueError(f"`derive` returned {value!r}, which is no text, number or boolean"[:200])
 
 
 @lru_cache(maxsize=64)

@@ -44,7 +44,7 @@ class AttributeOperator(Protocol):
     """A function of attributes of a point: a plain class that is constructed without arguments.
 
     The method ``derive`` has a positional argument for each attribute (one to four): a text, a
-    number or a truth value. It returns a value of one of these types, or a list, tuple or set of
+    number or a boolean. It returns a value of one of these types, or a list, tuple or set of
     such values, or None if nothing can be derived. The method must be pure, since its answers are
     stored and used again.
     """

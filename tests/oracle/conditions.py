@@ -122,7 +122,7 @@ def _operand(node: ast.Expression, meaning: Meaning) -> Operand:
 def _compared(operator: ast.Comparator, left: Operand, right: Operand) -> str:
     sign = _SIGNS.get(operator, operator)
     pairs = [(left.number, right.number)]
-    if operator in _SIGNS:  # texts and truth values have no order
+    if operator in _SIGNS:  # texts and booleans have no order
         pairs += [(left.text, right.text), (left.truth, right.truth)]
     return f"coalesce({', '.join(f'{one} {sign} {other}' for one, other in pairs)}, false)"
 

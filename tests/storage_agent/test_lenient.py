@@ -45,7 +45,7 @@ def test_read_with_an_unknown_field_that_is_not_utf8_is_no_internal_error() -> N
         (b'{"metricID": ["a", true]}', r"metricID\[1\]: Expected"),
     ],
 )
-def test_deletion_refuses_a_repeated_field_and_truth_values(body: bytes, problem: str) -> None:
+def test_deletion_refuses_a_repeated_field_and_booleans(body: bytes, problem: str) -> None:
     with pytest.raises(InvalidRequestError, match=problem):
         decode_deletion(DELETE, body, Timestamps())
 

@@ -28,7 +28,7 @@ def bind_label(
     """Return the attribute ``node`` at the latest point of ``source``, and warn of it.
 
     ``by``: the attributes that form the keys. ``is_text``: whether the attribute is compared with a
-    text or a truth value, not with a number.
+    text or a boolean, not with a number.
     """
     diagnostics.warning(
         node.span,
@@ -101,7 +101,7 @@ def _operand(node: ast.Expression) -> BoundValue | None:
 def type_of_constant(value: object) -> Type:
     """Return the type of a constant."""
     if isinstance(value, bool):
-        return "a truth value"
+        return "a boolean"
     return "a text" if isinstance(value, str) else "a number"
 
 

@@ -23,7 +23,7 @@ from analytics_enabler.semantics.diagnostics import head
 from grammar import ast
 from grammar.trees import walk
 
-Type = Literal["a number", "a text", "a truth value"]
+Type = Literal["a number", "a text", "a boolean"]
 NO_KEYS: frozenset[str] = frozenset()
 
 
@@ -81,7 +81,7 @@ class Unresolved(BoundValue):
 
 @dataclass(frozen=True, slots=True)
 class Constant(BoundValue):
-    """A number, a text or a truth value."""
+    """A number, a text or a boolean."""
 
     value: Scalar
 

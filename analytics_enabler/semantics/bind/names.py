@@ -89,7 +89,7 @@ Scope = ValueScope | ResultScope | PointScope
 def role(name: str, scope: Scope, *, beside_word: bool = False) -> Role:
     """Return the meaning of a name in a scope.
 
-    ``beside_word``: whether the name is compared with a text or a truth value; such a name never
+    ``beside_word``: whether the name is compared with a text or a boolean; such a name never
     means a metric.
     """
     match scope:

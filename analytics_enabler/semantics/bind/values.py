@@ -86,7 +86,7 @@ class ValueBinder:
     def value(self, node: ast.Expression, scope: Scope, *, beside_word: bool = False) -> BoundValue:
         """Return the bound value of an expression.
 
-        ``beside_word``: whether the value is compared with a text or a truth value.
+        ``beside_word``: whether the value is compared with a text or a boolean.
         """
         match node:
             case ast.Number(value) | ast.Text(value) | ast.Boolean(value):
@@ -157,7 +157,7 @@ class ValueBinder:
     ) -> BoundValue:
         """Return the bound side of a comparison.
 
-        ``word``, ``text``: whether it is compared with a text or a truth value, or with a text. The
+        ``word``, ``text``: whether it is compared with a text or a boolean, or with a text. The
         text of a point is its label with the name of the metric.
         """
         if text and isinstance(scope, PointScope) and scope.own_metric is not None:

@@ -1,4 +1,4 @@
-"""Checks of types: numbers, texts and truth values."""
+"""Checks of types: numbers, texts and booleans."""
 
 from collections.abc import Iterator
 
@@ -88,8 +88,8 @@ def _check_comparison(node: BoundComparison) -> Iterator[Diagnostic]:
             f"{left} is compared with {right}",
             "Compare a number with a number, and a text with a text or an attribute.",
         )
-    elif node.operator not in ("==", "!=") and {left, right} & {"a text", "a truth value"}:
-        unordered = left if left in ("a text", "a truth value") else right
+    elif node.operator not in ("==", "!=") and {left, right} & {"a text", "a boolean"}:
+        unordered = left if left in ("a text", "a boolean") else right
         yield error(
             node.span,
             f"{node.operator} cannot compare {unordered}, which has no order",
@@ -112,7 +112,7 @@ def member_type(member: ast.Value) -> Type:
     """Return the type of a value in the list of an IN condition."""
     match member:
         case ast.Boolean():
-            return "a truth value"
+            return "a boolean"
         case ast.Text():
             return "a text"
         case ast.Number():

@@ -114,7 +114,7 @@ def check_columns(
         (feed.value, is_number, "a number"),
         (feed.metric, is_word, "a text"),
         (feed.entity, is_entity, "a single value"),
-        *((name, is_attribute, "a text, a truth value or a number") for name in attributes),
+        *((name, is_attribute, "a text, a boolean or a number") for name in attributes),
     )
     for column, fits, what in kinds:
         if column in schema.names and not fits(found := schema.field(column).type):

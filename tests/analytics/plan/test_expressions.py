@@ -1,7 +1,7 @@
 from analytics.plan.expressions import Attribute, Comparison, Literal, Membership, Not
 
 
-def test_a_number_is_not_the_truth_value_that_python_thinks_equal() -> None:
+def test_a_number_is_not_the_boolean_that_python_considers_equal() -> None:
     assert Literal(1.0) != Literal(True)
     assert Literal(0.0) == Literal(0.0)
     spare = Attribute("spare")

@@ -157,7 +157,7 @@ ERRORS = [
     ("AVG(cpu WHEN SUM(x) > 0) EVERY 1 s", "about single points", "at the end"),
     ("AVG(cpu WHEN > 'a') EVERY 1 s", "a number is compared with a text", "Compare"),
     ("AVG(cpu WHEN site > 'a') EVERY 1 s", "> cannot compare a text", "Use ==, != or IN"),
-    ("AVG(cpu WHEN site < true) EVERY 1 s", "< cannot compare a truth value", "Use =="),
+    ("AVG(cpu WHEN site < true) EVERY 1 s", "< cannot compare a boolean", "Use =="),
     ("AVG(cpu WHEN IN (1, 'a')) EVERY 1 s", "a number is never a text", "each a number"),
     ("AVG(cpu WHEN rack + 1 > 2) EVERY 1 s", "an attribute cannot be part", "number"),
     ("AVG(cpu) WHEN > 1 OR site == 'a' EVERY 1 s", "`site` is an attribute", "Add `site` to BY"),

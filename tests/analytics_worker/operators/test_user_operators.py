@@ -115,7 +115,7 @@ def test_operator_over_attributes_derives_values_and_sorted_sets() -> None:
     failed = derive("DERIVING", "1.0", ("wrong", "a"))
     assert failed.derived is None
     assert failed.problem is not None
-    assert "which is no text, number or truth value" in failed.problem
+    assert "which is no text, number or boolean" in failed.problem
 
 
 @pytest.mark.usefixtures("odd")

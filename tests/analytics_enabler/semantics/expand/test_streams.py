@@ -77,7 +77,7 @@ ERRORS = [
     ("s: STREAM FROM storage(node='a', node_id='b')", "`node_id` is given twice", "List all"),
     ("s: STREAM FROM stream(name='w', name='v')", "`name` is given twice", "Remove one"),
     ("s: STREAM FROM stream(name='w', entity='l')", "is of the type list<item: int8>", "a single"),
-    ("s: STREAM FROM stream(name='w', attributes='l')", "is of the type list", "a truth value"),
+    ("s: STREAM FROM stream(name='w', attributes='l')", "is of the type list", "a boolean"),
     (
         "s: STREAM FROM stream(name='keys')",
         "`keys` has several columns for the attribute `node`",
