@@ -23,7 +23,7 @@ class EnablerSettings(ServiceSettings):
         default="http://127.0.0.1:8300", description="Storage agent of this site."
     )
     enabler_url: ServiceUrl = Field(
-        default="http://127.0.0.1:8000", description="This enabler's address as others reach it."
+        default="http://127.0.0.1:8000", description="Address of this enabler for other services."
     )
     domain: Annotated[str, AfterValidator(check_domain)] = Field(
         default=DEFAULT_DOMAIN, description="Domain of this enabler: the name of a set of sites."
@@ -45,13 +45,13 @@ class EnablerSettings(ServiceSettings):
     timestamp_unit: TimestampUnit = Field(
         default="ms",
         description="Times of requests that look like seconds, microseconds or nanoseconds: "
-        "refuse them (ms), convert them (auto), or take every number for milliseconds (unchecked).",
+        "refuse them (ms), convert them (auto), or accept every number as ms (unchecked).",
     )
     patience_ms: int = Field(
         default=5000,
         ge=0,
         le=86_400_000,
-        description="Time that results wait for a silent site, milliseconds.",
+        description="Time for which results wait for a silent site, milliseconds.",
     )
 
     grafana_url: ServiceUrl | None = Field(

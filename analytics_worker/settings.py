@@ -26,7 +26,7 @@ class WorkerSettings(ServiceSettings):
         default="http://127.0.0.1:8300", description="Storage agent of this site."
     )
     worker_url: ServiceUrl = Field(
-        default="http://127.0.0.1:8100", description="This worker's address as others reach it."
+        default="http://127.0.0.1:8100", description="Address of this worker for other services."
     )
     node: NodeName = Field(default_factory=socket.gethostname, description="This node's name.")
     region: Region = Field(default="", description="Region of this node.")
@@ -47,10 +47,10 @@ class WorkerSettings(ServiceSettings):
         description="Charge of this node's battery (Wh); without it, the measured charge.",
     )
     node_charging_w: _Amount = Field(
-        default=0.0, description="Power with which this node's battery is charged (W)."
+        default=0.0, description="Power at which this node's battery is charged (W)."
     )
     node_charge_at: time | None = Field(
-        default=None, description="Time of day (HH:MM, UTC) at which the battery is charged."
+        default=None, description="Time of day (HH:MM, UTC) at which charging begins."
     )
     node_price_per_core_hour: _Amount | None = Field(
         default=None, description="Price of a core of this node for an hour."

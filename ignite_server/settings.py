@@ -27,15 +27,15 @@ class IgniteSettings(CheckedSettings):
         default=10800, ge=1, le=65535, description="Ignite's thin-client port."
     )
     ignite_communication_port: int = Field(
-        default=10700, ge=1, le=65535, description="Port by which Ignite's nodes communicate."
+        default=10700, ge=1, le=65535, description="Port for communication of Ignite nodes."
     )
     ignite_address: Host = Field(
         default=LOOPBACK,
-        description="Address of this machine that Ignite listens on: one of its site's network.",
+        description="Address at which Ignite listens, in the network of the site.",
     )
     ignite_nodes: str = Field(
         default="",
-        description="All Ignite nodes of a site with several, including this one: "
+        description="All Ignite nodes of a site of several nodes, including this node: "
         "ADDRESS:DISCOVERYPORT,….",
     )
     ignite_discovery_port: int = Field(
@@ -43,7 +43,7 @@ class IgniteSettings(CheckedSettings):
         validate_default=True,
         ge=1,
         le=65535,
-        description="Port by which Ignite's nodes find each other; by default this node's port in "
+        description="Port for the discovery of Ignite nodes; by default the port of this node in "
         f"MISTBOW_IGNITE_NODES, else {_DISCOVERY_PORT}.",
     )
     ignite_tls_ca: AuthoritiesFile = Field(default=None, description=IGNITE_TLS_CA)
@@ -86,8 +86,8 @@ class IgniteSettings(CheckedSettings):
     )
     durability: Durability = Field(
         default="fsync",
-        description="What an acknowledged write survives: fsync: a power cut, "
-        "log: a crash of the process, memory: nothing.",
+        description="The failure that an acknowledged write survives. fsync: a power cut, "
+        "log: a crash of the process, memory: none.",
     )
 
     @field_validator("ignite_nodes")

@@ -141,7 +141,7 @@ class ServiceSettings(TlsSettings):
         default=500,
         ge=1,
         le=1_000_000,
-        description="Limit of concurrent requests of a token that wait or follow.",
+        description="Limit of concurrent requests of a token that follow or wait for rows.",
     )
     tokens_file: Path | None = Field(
         default=None, description="File of further tokens, created by mistbow token add."

@@ -75,7 +75,7 @@ class AgentSettings(ServiceSettings):
         default=1000,
         ge=0,
         le=3_600_000,
-        description="The lateness allowed to points, milliseconds.",
+        description="The allowed lateness of points, milliseconds.",
     )
     max_points: int = Field(
         default=100_000,
@@ -135,7 +135,7 @@ class AgentSettings(ServiceSettings):
     timestamp_unit: TimestampUnit = Field(
         default="ms",
         description="Timestamps of clients that look like seconds, microseconds or nanoseconds: "
-        "refuse them (ms), convert them (auto), or take every number for milliseconds (unchecked).",
+        "refuse them (ms), convert them (auto), or accept every number as ms (unchecked).",
     )
     promql_seconds: float = Field(
         default=30.0, gt=0, le=600, description="The time limit of a PromQL query, seconds."
@@ -196,8 +196,8 @@ class AgentSettings(ServiceSettings):
     )
     durability: Durability = Field(
         default="fsync",
-        description="What a write to this site's Ignite survives: a power cut (fsync), a crash of "
-        "Ignite (log), or nothing (memory); with memory, the site stores no offloaded points.",
+        description="The failure that a stored write survives: a power cut (fsync), a crash of "
+        "Ignite (log), or none (memory); with memory, the site stores no offloaded points.",
     )
     move_after_s: int = Field(
         default=3600,

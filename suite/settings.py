@@ -23,7 +23,7 @@ class StorageSettings(IgniteSettings, TlsSettings):
     host: Host = Field(default="127.0.0.1", description="Address that the services listen on.")
     services: str = Field(
         default="agent",
-        description="The services of this node: agent, and with it worker and monitor.",
+        description="The services of this node: agent, or agent with worker and monitor.",
     )
     agent_port: int = Field(default=8300, ge=1, le=65535, description="Port of the storage agent.")
     worker_port: int = Field(
