@@ -83,7 +83,7 @@ def answers() -> Iterator[BinaryIO]:
 
 
 def failure(code: int, errors: bytes) -> str:
-    """Return why a process failed; ``code``: its exit code, ``errors``: what it wrote to stderr."""
+    """Return why a process failed; ``code``: its exit code, ``errors``: its stderr."""
     lines = errors.decode(errors="replace").strip().splitlines()
     if lines and code == 1:
         return lines[-1][:_MAX_TAIL]

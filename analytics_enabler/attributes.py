@@ -45,7 +45,7 @@ class RecentAttributes:
         self._by_metric: dict[str, dict[str, set[str]]] = {}
 
     async def names(self) -> frozenset[str]:
-        """Return the names of the attributes that points have, including those that came just now.
+        """Return the names of the attributes of points, including the newest points.
 
         Sites that do not answer within ``PATIENCE_S`` are omitted.
         """

@@ -288,7 +288,7 @@ def _quoted(names: Iterable[str], kind: ItemKind, word: str) -> Iterator[Complet
 
 
 def _name(name: str) -> str:
-    """Return a name as a text may write it: quoted, if it is no plain name."""
+    """Return a name in the form for a text: quoted if necessary."""
     plain = name.replace(".", "_").replace("_", "a")
     is_plain = plain.isascii() and plain.isalnum() and not name[0].isdigit()
     escaped = name.replace("\\", "\\\\").replace('"', '\\"')
@@ -302,7 +302,7 @@ def _item(insert: str, kind: ItemKind, detail: str, *, label: str | None = None)
 
 
 def _ranked(word: str, candidates: Iterable[Completion]) -> list[Completion]:
-    """Return the candidates that match a word: those that begin with it, then that contain it.
+    """Return the candidates that match a word: first those with this prefix, then the others.
 
     If none does, the candidates with the most similar labels are returned.
     """

@@ -1,4 +1,4 @@
-"""The lease of a query: the epochs under which it writes, which it may receive while it runs.
+"""The lease of a query: the epochs under which the query writes.
 
 A query that replaces another one starts without epochs, beside the other query, and receives them
 at the handover. Until then it writes nothing that the other query has not written yet. The sink and

@@ -45,7 +45,7 @@ async def _start_page(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 class _Guarded:
-    """An application whose answers have the headers that restrict what browsers do with them."""
+    """An application that adds security headers to its answers."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

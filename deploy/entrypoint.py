@@ -75,7 +75,7 @@ def _host(service: str, network: str, names: Sequence[str]) -> str:
 
 
 def _own_names() -> list[str]:
-    """Return the names of this container in its networks, as other containers look them up."""
+    """Return the host names of this container in its networks."""
     names = []
     for address in socket.gethostbyname_ex(socket.gethostname())[2]:
         # Not the file of hosts, where all addresses have the same name.

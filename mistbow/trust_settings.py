@@ -110,7 +110,7 @@ class TokenSettings(TrustSettings):
 
     @property
     def proof(self) -> Proof:
-        """What this service proves to other services; None: the fog has no token."""
+        """The proof of this service to other services; None: the fog has no token."""
         return self.identity or self.secret
 
     @property

@@ -24,7 +24,7 @@ class KnownEnabler:
 
     @property
     def rank(self) -> tuple[int, int, str]:
-        """The order of the enablers of one domain: the one with the greatest rank rules it."""
+        """The order of the enablers of one domain: the enabler with the greatest rank is active."""
         return self.enabler.generation, self.enabler.epoch, self.site
 
 
@@ -38,7 +38,7 @@ class DomainDirectory:
 
     @property
     def is_alone(self) -> bool:
-        """Whether this domain has all sites, and there is no other domain."""
+        """Whether this domain is the only domain, and has all sites."""
         return self._selector == ALL_SITES and not self.other_domains()
 
     def check_owned(self, definitions: Iterable[Definition]) -> None:

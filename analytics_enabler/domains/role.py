@@ -119,7 +119,7 @@ class DomainRole:
             log.info("standby_copy_failed", site=active.site, reason=error.message)
 
     def _note_rivals(self) -> None:
-        """Record the greatest generation of other enablers: one that ends withdraws itself."""
+        """Record the greatest generation of other enablers, before they withdraw it."""
         generations = [each.enabler.generation for each in self._directory.rivals()]
         if self._greatest_rival is not None:
             generations.append(self._greatest_rival)

@@ -97,7 +97,7 @@ class DemandEstimates:
         return self._model.estimate(fragment, self._work(fragment), worker)
 
     def measured(self, fragment: Fragment) -> FragmentCost | None:
-        """Return what a fragment takes; None: it has not run on time for ``MIN_SPAN_S``.
+        """Return the measured demand of a fragment; None: not on time for ``MIN_SPAN_S`` yet.
 
         A fragment that waits for data, replays them or is delayed takes less or more than it needs.
         """

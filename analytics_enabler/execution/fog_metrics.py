@@ -84,7 +84,7 @@ _OF_SITES: dict[str, tuple[str, Callable[[SourceQuality], float | None]]] = {
 
 
 class FogCollector(Collector):
-    """Collects the fog snapshot at each scrape; ``fog`` returns it; None: it is not known yet."""
+    """Collects the fog snapshot at each scrape; ``fog``: returns the snapshot; None: unknown."""
 
     def __init__(self, fog: Callable[[], Fog | None]) -> None:
         self._fog = fog

@@ -179,7 +179,7 @@ def settlement(generation: Generation, facts: GroupFacts, now: int) -> tuple[str
 
 
 def _given_up(missing: Iterable[MissingSite], until: int, now: int) -> tuple[str, ...] | None:
-    """Return the names of missing sites; None: the wait for one of them is not over."""
+    """Return the names of missing sites; None: the wait for a site is not over."""
     since = {each.site: max(until, each.since or until) for each in missing}
     if any(now - begin < MAX_ABSENCE_MS for begin in since.values()):
         return None

@@ -101,7 +101,7 @@ def lost_worker(name: str) -> Outage:
         f"the worker {name} is lost",
         None,
         "it sends no announcements, or its site is unreachable",
-        "The enabler places its fragments on another worker, or on this one when it is back",
+        "The enabler places its fragments on another worker, or on this worker when it returns",
     )
 
 
@@ -111,7 +111,7 @@ def silent_worker(worker: Worker, since: int | None, error: Exception) -> Outage
         f"the worker {worker.name} at {worker.url} does not answer the enabler",
         since,
         describe_error(error),
-        "The enabler tries again every 0.5 s, and moves fragments that another worker can run",
+        "The enabler retries every 0.5 s, and moves fragments that another worker can run",
     )
 
 
@@ -131,7 +131,7 @@ def refusing_worker(worker: Worker, since: int | None, error: Exception) -> Outa
         f"the worker {worker.name} at {worker.url} does not run the fragments of the enabler",
         since,
         describe_error(error),
-        "The enabler tries again every 0.5 s",
+        "The enabler retries every 0.5 s",
     )
 
 
@@ -141,8 +141,8 @@ def full_worker(worker: Worker, since: int | None, error: Exception) -> Outage:
         f"the worker {worker.name} at {worker.url} is full",
         since,
         describe_error(error),
-        "Its other fragments run on. The enabler places this one elsewhere, or here when there is "
-        "memory: give the worker more memory, remove insights, or add a worker",
+        "Its other fragments continue. The enabler places this fragment elsewhere, or here when "
+        "there is memory: give the worker more memory, remove insights, or add a worker",
     )
 
 
@@ -164,7 +164,7 @@ def failed_fragment(worker: str, status: FragmentStatus) -> Outage:
         what, consequence = f"the fragment {where} is fenced", "The enabler starts it again"
     elif status.active not in (None, status.fingerprint):
         what = f"the new version of the fragment {where} fails"
-        consequence = "The former version continues, and the worker tries again within 8 s"
+        consequence = "The former version continues, and the worker retries within 8 s"
     else:
         what = f"the fragment {where} fails"
         consequence = (
@@ -174,13 +174,13 @@ def failed_fragment(worker: str, status: FragmentStatus) -> Outage:
 
 
 def overloaded_fragment(worker: str, status: FragmentStatus) -> Outage | None:
-    """Return the outage of a fragment that is shed or lags; None: it does neither."""
+    """Return the outage of a fragment that is shed or lags; None: no outage."""
     where = f"{status.id} on the worker {worker}"
     if status.shed_since is not None:
         return Outage(
             f"the fragment {where} is paused",
             status.shed_since,
-            "the worker has too much work",
+            "the worker is overloaded",
             "It resumes when the worker has capacity, and then computes the missing results",
         )
     if status.lagging_since is None:
@@ -188,7 +188,7 @@ def overloaded_fragment(worker: str, status: FragmentStatus) -> Outage | None:
     return Outage(
         f"the results of the fragment {where} are late",
         status.lagging_since,
-        f"the worker has too much work, and lags by {status.lag_ms / 1000:.0f} s",
+        f"the worker is overloaded, and lags by {status.lag_ms / 1000:.0f} s",
         "The worker catches up, or pauses insights of low salience",
     )
 

@@ -75,12 +75,12 @@ class FragmentRates:
 
 
 class FragmentMeter:
-    """Measures what one fragment takes: the bytes always, the rest while one version runs alone."""
+    """Measures the demand of one fragment: the bytes always, the rest while one version runs."""
 
     def __init__(self) -> None:
         self.written_bytes = RateMeter()
         self.version: str | None = None
-        """The fingerprint of the version that runs alone; None: there is none."""
+        """The fingerprint of the only running version; None: none or several run."""
         self._meters: tuple[RateMeter, ...] = ()
 
     def read(self, now: float, status: FragmentStatus) -> None:

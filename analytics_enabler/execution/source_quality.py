@@ -101,7 +101,7 @@ def figures_of(rows: pa.Table, after: int) -> dict[str, float]:
 
 
 def _stable(found: Mapping[str, float], former: Mapping[str, float]) -> dict[str, float]:
-    """Return the figures; those that differ little from their former values have these."""
+    """Return the figures; small changes from the former values are ignored."""
     return {
         name: former[name] if abs(value - former.get(name, -1.0)) < STEP else value
         for name, value in found.items()

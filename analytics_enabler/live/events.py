@@ -71,7 +71,7 @@ class EventQueue:
             self._events.put_nowait(None)
 
     async def get(self, timeout_s: float) -> bytes | None:
-        """Return all waiting events as bytes; empty: there was none in time; None: closed."""
+        """Return all waiting events as bytes; empty: none in time; None: the queue is closed."""
         try:
             async with asyncio.timeout(timeout_s):
                 first = await self._events.get()

@@ -1,4 +1,4 @@
-"""The history of the fog: what its view looked like at a time, stored as a stream of changes.
+"""The history of the fog: its view at earlier times, stored as a stream of changes.
 
 A row of the stream has the key ``PART/NAME`` of an entry and the entry as JSON, or ``null`` if it
 was removed. Every ``CHECKPOINT_MS``, all entries are stored again, in one append with the mark

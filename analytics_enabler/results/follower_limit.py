@@ -8,7 +8,7 @@ from mistbow.auth.callers import current_caller
 from mistbow.errors import UnavailableError
 
 _TOKENS = 2
-"""The number of tokens whose followers can be as many as allowed at the same time."""
+"""The number of tokens that can have the maximum number of followers at the same time."""
 
 
 class FollowerLimit:

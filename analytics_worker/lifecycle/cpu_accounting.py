@@ -27,7 +27,7 @@ MAX_OVERHEAD = 3.0
 
 
 def process_tree_cpu_s() -> float:
-    """Return the CPU time (s) that this process and its descendants have taken so far."""
+    """Return the CPU time (s) of this process and its descendants since their start."""
     own = psutil.Process()
     return sum(map(_cpu_s, (own, *own.children(recursive=True))))
 

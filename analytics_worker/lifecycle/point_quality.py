@@ -121,7 +121,7 @@ class QualityMeter:
         return len(distinct)
 
     def skip(self) -> None:
-        """Note that the points of a period are not read, so that gaps do not span it."""
+        """Record that the points of a period are not read; gaps then exclude the period."""
         for series in self._series.values():
             series.last_ts = 0
 

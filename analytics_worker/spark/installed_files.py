@@ -21,7 +21,7 @@ def installed_folder() -> Path:
 
 
 def share_installation() -> None:
-    """Let all users read the files that Mistbow adds to its installation, as its other files."""
+    """Make the files that Mistbow adds to its installation readable for all users."""
     folder = installed_folder()
     for path in (folder, *folder.rglob("*")):
         mode = path.lstat().st_mode

@@ -57,7 +57,7 @@ class Caller:
         return scope in self.scopes or ("admin" in self.scopes and scope not in SERVICES_ONLY)
 
     def at(self, site: str) -> "Caller":
-        """Return the caller with its rights at a site, which may be another site than this one.
+        """Return the caller with its rights at a site, this site or another.
 
         The rights of a token are the same at each site.
         """

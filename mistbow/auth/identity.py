@@ -127,7 +127,7 @@ class IdentityFile:
 
 
 Proof = str | IdentityFile | None
-"""What a service proves to others: the key of the fog's token, or its identity; None: nothing."""
+"""The proof of a service: the key of the fog's token, or its identity; None: no proof."""
 
 
 def read_identity_file(path: Path) -> IdentityContent:

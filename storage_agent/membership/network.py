@@ -104,7 +104,7 @@ class PeerNetwork:
 
     @property
     def has_token(self) -> bool:
-        """Whether agents prove something to each other, so that they sign requests and answers."""
+        """Whether agents authenticate each other, and sign requests and answers."""
         return bool(self._proof)
 
     def check_site(self, address: str, site: str) -> None:

@@ -222,7 +222,7 @@ def _match_metrics(selector: Selector, metrics: Sequence[str]) -> list[str]:
 
 
 def _match_entities(selector: Selector, entities: Sequence[str]) -> set[str] | None:
-    """Return those of the entities that a selector can match; None: it can match all entities."""
+    """Return the entities that a selector can match; None: all entities."""
     requiring = _requiring(selector)
     if not requiring.matchers:
         return None

@@ -1,4 +1,4 @@
-"""The query process, which limits its own resources and then computes one query after the other.
+"""The query process: limits its own resources, and then computes one query after the other.
 
 DuckDB's memory limit omits some memory (intermediate texts, for example), and some work of DuckDB
 cannot be interrupted. Therefore the operating system limits the memory of the query process, and

@@ -109,7 +109,7 @@ class RemoteSeries(Protocol):
 
 
 class RemotePoints(Protocol):
-    """Reads those points of this site that were offloaded to other sites."""
+    """Reads the points of this site that were offloaded to other sites."""
 
     def among(self, series: Collection[Series]) -> Iterable[RemoteSeries]:
         """Return the offloaded series among ``series``: a ``RemoteSeries`` for each offload.

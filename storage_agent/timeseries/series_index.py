@@ -24,7 +24,7 @@ _MAX_PAIRS = 1000
 """The maximum number of pairs of metric and entity that are looked up one by one."""
 
 _SCANNED_PER_POSTING = 64
-"""The number of compared items of a column that take as long as following one posting."""
+"""The number of comparisons of a column's items that cost as much as one posting."""
 
 
 class LatestValue(msgspec.Struct, frozen=True):

@@ -59,7 +59,7 @@ class Cost:
         self._settings = settings_of(CostSettings, settings)
 
     def schedule(self, jobs: tuple[Job, ...], fog: Fog, current: Placement) -> Decision:
-        """Place the jobs one by one; a job that cannot be affordable is not placed."""
+        """Place the jobs one by one; a job whose every placement exceeds its cap is not placed."""
         method = Method(lambda job: CappedPath(self._cap(job)), _prices, self._settings.horizon_s)
         decision = place(jobs, fog, current, method)
         dear = [

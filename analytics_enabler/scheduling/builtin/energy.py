@@ -28,7 +28,7 @@ from analytics_enabler.scheduling.model.jobs import Job, Placement, Refusal, Set
 from analytics_enabler.scheduling.model.snapshot import Fog, Node
 
 LOCAL_MS = 1.0
-"""The latency (ms) that each job has besides its critical path, so that no product is 0."""
+"""The latency (ms) that is added to each critical path, so that no product is 0."""
 
 _WATTS_PER_CORE = 5.0
 """The power of a busy core if no node of the fog declares its power."""
@@ -64,7 +64,7 @@ class Energy:
         self._settings = settings_of(EnergySettings, settings)
 
     def schedule(self, jobs: tuple[Job, ...], fog: Fog, current: Placement) -> Decision:
-        """Place the jobs one by one, within what the batteries allow until their next charge."""
+        """Place the jobs one by one, within the charge of the batteries until their next charge."""
         limited = limit_by_batteries(fog, self._settings.reserve)
         method = Method(lambda _: DelayEnergy(), _power, self._settings.horizon_s)
         decision = place(jobs, limited, current, method)

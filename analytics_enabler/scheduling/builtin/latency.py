@@ -96,7 +96,7 @@ class Latency:
         self._hysteresis = _Hysteresis(chosen.margin, chosen.min_gain_ms)
 
     def schedule(self, jobs: tuple[Job, ...], fog: Fog, current: Placement) -> Decision:
-        """Place the jobs one by one, each in the capacity that earlier jobs leave free.
+        """Place the jobs one by one, each within the capacity that earlier jobs do not use.
 
         If an even spread of the tasks is clearly better, the jobs are placed again, starting from
         this spread.

@@ -28,7 +28,7 @@ from analytics_enabler.scheduling.model.jobs import Job, Placement
 from analytics_enabler.scheduling.model.snapshot import Fog
 
 _MOVE_S = 60.0
-"""What the migration of a task costs, as a duration (s) of the objective of its job."""
+"""The cost of a migration of a task, as a duration (s) of the objective of its job."""
 
 _MAX_ROUNDS = 3
 """The maximum number of rounds in which jobs are placed again, besides the others."""

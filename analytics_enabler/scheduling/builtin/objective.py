@@ -115,7 +115,7 @@ def find(
 
 
 def greedy(objective: Objective, model: JobModel, candidates: Sequence[Indices]) -> Numbers | None:
-    """Return a placement in which each task has the best node at its turn; None: a task has none.
+    """Return the placement of a greedy search; None: a task has no fitting node.
 
     Tasks with fewer candidates come first.
     """

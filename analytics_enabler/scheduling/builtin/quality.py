@@ -43,7 +43,7 @@ from analytics_enabler.scheduling.model.jobs import Job, Placement, Setting, Tas
 from analytics_enabler.scheduling.model.snapshot import Fog
 
 LOCAL_MS = 1.0
-"""The latency (ms) that each job has besides its critical path, so that no ratio is 0."""
+"""The latency (ms) that is added to each critical path, so that no ratio is 0."""
 
 _MAX_ITERATIONS = 20
 _RELATIVE = 1e-6
@@ -129,7 +129,7 @@ def checked_share(job: Job, placement: Placement, fog: Fog) -> float:
 
 
 def spring_relaxation(model: JobModel, start: Numbers) -> Numbers | None:
-    """Return the placement in which springs between operators are relaxed; None: it has none.
+    """Return the placement by spring relaxation; None: no placement was found.
 
     The energy of a spring is the square of its latency. Data and sink are fixed ends.
     """

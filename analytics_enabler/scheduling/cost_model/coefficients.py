@@ -47,7 +47,7 @@ _MIN_PREDICTED = 1e-9
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """One observation: the units of work, what they took together, and its weight."""
+    """One observation: the units of work, their total cost, and the weight of the observation."""
 
     units: Mapping[str, float]
     taken: float

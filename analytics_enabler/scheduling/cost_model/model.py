@@ -1,4 +1,4 @@
-"""The cost model: learns from the fragments that run, and estimates those that do not run yet.
+"""The cost model: fits coefficients to running fragments, and estimates other fragments.
 
 The model is a table of coefficients by kind of work, times a factor for each worker. Both follow
 the observations with exponential smoothing. Nothing is stored: after a restart, the fragments that
@@ -116,7 +116,7 @@ class CostModel:
         self._learn_factors()
 
     def _learn_factors(self) -> None:
-        """Set the factor of each worker by which the calibration misses what it measures.
+        """Set the factor of each worker, by which its fragments differ from its calibration.
 
         The workers are compared with each other: with one worker, the coefficients suffice.
         """

@@ -33,7 +33,7 @@ _PROMISE_MS = 5000
 """The interval (ms) of ticks beyond which a tick has a second micro-batch."""
 
 MAX_BATCHES_PER_S = 3.0
-"""The micro-batches that a query has per second if its ticks are closer: it has one per tick."""
+"""The maximum number of micro-batches per second; otherwise, a query has one per tick."""
 
 SeriesRates = Mapping[tuple[str, str], float]
 """(site, metric) -> the mean points per second of a series of this metric there."""

@@ -19,7 +19,7 @@ Changes of reliability, and small changes of the fog's figures, cause no decisio
 """
 
 MIN_STAY_MS = 60_000
-"""The time (ms) for which a job that was moved is not moved again, unless it must be.
+"""The time (ms) for which a moved job is not moved again, unless it must be.
 
 The tasks of a lost worker do not move back at once either: the worker may be lost again.
 """
@@ -160,7 +160,7 @@ def _placement(nodes: NodesByJob) -> Placement:
 
 
 def _with_readers(jobs: Sequence[Job], current: NodesByJob) -> tuple[Job, ...]:
-    """Return the jobs; the tasks of those that stay may stay where they read their data now."""
+    """Return the jobs; tasks of jobs that stay may continue at their present reader."""
     return tuple(
         msgspec.structs.replace(
             job,

@@ -152,7 +152,7 @@ class Elasticity:
             self._reasons[key] = why, now + REASON_MS
 
     def _relieve(self, hot: Node, jobs: Sequence[Job], fog: Fog, current: NodesByJob) -> None:
-        """Choose the tasks that leave a hot spot, as few as possible, if others have room."""
+        """Select the smallest set of tasks that leave a hot spot, if other nodes have capacity."""
         now, placement = self._clock(), Placement()
         free = FreeCapacity(fog)
         for job in jobs:
@@ -216,7 +216,7 @@ def _note(since: dict[str, int], name: str, now: int, *, is_true: bool) -> None:
 
 
 def _order(each: tuple[Job, Task], hot: Node, fog: Fog) -> tuple[int, float, str, str]:
-    """Return the order in which tasks leave: first those that need no points from elsewhere then.
+    """Return the order in which tasks leave: first tasks that then read no points of other sites.
 
     Of these, those that demand most come first, so that few leave.
     """

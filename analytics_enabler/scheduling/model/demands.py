@@ -1,4 +1,4 @@
-"""The demand of a fragment, as the cost model estimates it and as its worker measures it."""
+"""The demand of a fragment: the estimate of the cost model, and the worker's measurement."""
 
 import msgspec
 

@@ -33,7 +33,7 @@ _EXIT_S = 5.0
 
 @dataclass(frozen=True)
 class _Running:
-    """A process that runs; ``errors``: the file to which it writes its errors."""
+    """A running process; ``errors``: the file of its errors."""
 
     process: subprocess.Popen[bytes]
     requests: IO[bytes]

@@ -130,7 +130,7 @@ class LatestPoints:
     def _compared_with_numbers(
         self, conditions: Sequence[ast.Condition], scope: ValueScope
     ) -> Iterator[str]:
-        """Yield the names that are compared with numbers, and are no attribute as far as known.
+        """Yield the names that are compared with numbers and are no known attributes.
 
         A stream has points of a metric, so that such a name is a metric without points yet.
         """

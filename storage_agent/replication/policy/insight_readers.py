@@ -28,7 +28,7 @@ _READER = msgspec.json.Decoder(_Reader)
 
 
 class InsightReaders:
-    """Records which fragments read this site's points, as facts, which survive a restart."""
+    """Records the fragments that read this site's points as facts, which survive a restart."""
 
     def __init__(self, membership: FabricMembership, clock: Clock) -> None:
         self._membership = membership

@@ -53,18 +53,18 @@ GOLDEN = [
     (
         outages.lost_worker("edge-a"),
         "the worker edge-a is lost: it sends no announcements, or its site is unreachable. The "
-        "enabler places its fragments on another worker, or on this one when it is back.",
+        "enabler places its fragments on another worker, or on this worker when it returns.",
     ),
     (
         outages.silent_worker(WORKER, SINCE, AWAY),
         f"the worker edge-a at http://edge:8100 does not answer the enabler {AT}: http://edge:8100 "
-        "does not answer: Connection refused. The enabler tries again every 0.5 s, and moves "
+        "does not answer: Connection refused. The enabler retries every 0.5 s, and moves "
         "fragments that another worker can run.",
     ),
     (
         outages.refusing_worker(WORKER, SINCE, TimeoutError()),
         "the worker edge-a at http://edge:8100 does not run the fragments of the enabler "
-        f"{AT}: TimeoutError. The enabler tries again every 0.5 s.",
+        f"{AT}: TimeoutError. The enabler retries every 0.5 s.",
     ),
     (
         outages.full_worker(
@@ -73,9 +73,9 @@ GOLDEN = [
             CapacityError("the fragment q needs 180 MB of memory, and 40 MB of 1900 MB is free"),
         ),
         f"the worker edge-a at http://edge:8100 is full {AT}: the fragment q needs 180 MB of "
-        "memory, and 40 MB of 1900 MB is free. Its other fragments run on. The enabler places this "
-        "one elsewhere, or here when there is memory: give the worker more memory, remove "
-        "insights, or add a worker.",
+        "memory, and 40 MB of 1900 MB is free. Its other fragments continue. The enabler places "
+        "this fragment elsewhere, or here when there is memory: give the worker more memory, "
+        "remove insights, or add a worker.",
     ),
     (
         outages.killed_worker(
@@ -98,7 +98,7 @@ GOLDEN = [
     (
         outages.failed_fragment("edge-a", status(active="former")),
         f"the new version of the fragment all.fair on the worker edge-a fails {AT}: no memory. The "
-        "former version continues, and the worker tries again within 8 s.",
+        "former version continues, and the worker retries within 8 s.",
     ),
     (
         outages.failed_fragment("edge-a", status(state="fenced", error="epoch 2 owns the stream")),
@@ -107,13 +107,13 @@ GOLDEN = [
     ),
     (
         outages.overloaded_fragment("edge-a", status(shed_since=SINCE)),
-        f"the fragment all.fair on the worker edge-a is paused {AT}: the worker has too much work. "
+        f"the fragment all.fair on the worker edge-a is paused {AT}: the worker is overloaded. "
         "It resumes when the worker has capacity, and then computes the missing results.",
     ),
     (
         outages.overloaded_fragment("edge-a", status(lagging_since=SINCE, lag_ms=12_400)),
-        f"the results of the fragment all.fair on the worker edge-a are late {AT}: the worker has "
-        "too much work, and lags by 12 s. The worker catches up, or pauses insights of low "
+        f"the results of the fragment all.fair on the worker edge-a are late {AT}: the worker is "
+        "overloaded, and lags by 12 s. The worker catches up, or pauses insights of low "
         "salience.",
     ),
     (
