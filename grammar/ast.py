@@ -129,12 +129,15 @@ class InsightReference(SyntaxNode):
 class Position(SyntaxNode):
     """The geographical positions of the points of a metric, in two attributes of the points.
 
-    The text has only the name of a STREAM; the expansion of streams replaces the name.
+    The text has only the name of a STREAM; the expansion of streams replaces the name. ``members``
+    and ``when``: the clauses of the name in the text, as in ``MetricStream``.
     """
 
     metric: str
     latitude: str
     longitude: str
+    members: tuple[str, ...] = ()
+    when: "Condition | None" = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ import math
 from datetime import UTC, datetime
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from analytics.plan.nodes import Plan
@@ -13,6 +14,8 @@ from analytics_enabler.semantics import check
 from analytics_worker.evaluate.composition import compose
 from analytics_worker.stateful.state_table import StateTable
 from tests.analytics_enabler.support import plan_of
+from tests.oracle.sql import POINTS as POINTS_OF_ORACLE
+from tests.oracle.sql import answers, opened
 from tests.support.points import Row, points
 from tests.support.windows import windows_of
 
@@ -161,6 +164,19 @@ def test_attribute_of_the_latest_point(query: str, expected: list[tuple[int, str
 def test_metrics_by_themselves_in_conditions(query: str, expected: dict[str, float]) -> None:
     rows = results_of(f"q = COMPUTE {query} EVERY 1 s", frozenset({"x", "y"}))
     assert {row["key"]: row["value"] for row in rows if row["ts"] == 3000} == expected
+
+
+def test_oracle_refuses_allow_of_a_metric_that_is_not_read() -> None:
+    rows = [
+        {"metric": metric, "entity": "e", "attributes": "{}", "ts": 500, "value": 1.0, "horizon": 0}
+        for metric in ("x", "cost")
+    ]
+    text = "q = COMPUTE SUM(x) EVERY 1 s WITH ALLOW WHEN {} < 10"
+    with opened(pa.Table.from_pylist(rows, POINTS_OF_ORACLE)) as connection:
+        found = answers(text.format("x"), connection, 0, 1000)
+        assert [answer.value for answer in found.values()] == [1.0]
+        with pytest.raises(ValueError, match="ALLOW names cost"):
+            answers(text.format("cost"), connection, 0, 1000)
 
 
 def test_several_values_and_their_bounds() -> None:

@@ -123,7 +123,7 @@ def check(
     """
     try:
         parsed = parse_text(text) if isinstance(text, str) else text
-        context = Context(metrics, schemas or {}, sites, Suggestions(), values or {})
+        context = Context(metrics, schemas or {}, sites, Suggestions(), values or {}, attributes)
         names = KnownNames(metrics, attributes)
         return _Check(parsed, context, scheduler, deployed, names).run()
     except RecursionError:  # the bounds on levels failed to predict the depth of the stack

@@ -391,12 +391,18 @@ def of_values_alone(draw: st.DrawFn, frame: QueryContext) -> str:
     return " AND ".join(terms)
 
 
+_POSITIONS = (
+    "place", "corner", "corner", "x", "corner WHEN > 0", 'place WHEN region != "south"',
+    "corner FROM (north)",
+)  # fmt: skip
+
+
 @st.composite
 def geohash_calls(draw: st.DrawFn, frame: QueryContext) -> DrawnExpression:
     """Draw a call of GEOHASH, whose arguments are mostly valid degrees."""
     if draw(st.integers(0, 3)) == 0:
         characters = draw(st.integers(1, 12))
-        position = draw(st.sampled_from(["place", "corner", "corner", "x"]))
+        position = draw(st.sampled_from(_POSITIONS))
         return DrawnExpression(f"GEOHASH[{characters}]({position})", Exactness.ROUNDED)
     exact = pieces(frame, 1).filter(lambda one: one.exact is not Exactness.ROUNDED)
     latitude, longitude = draw(exact), draw(exact)

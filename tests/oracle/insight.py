@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from analytics.plan.attributes import canonical
 from grammar import ast
+from grammar.trees import walk
 from tests.oracle.columns import attribute_column, attribute_text, key_column, key_columns, met
 from tests.oracle.conditions import Operand, attribute, holds, leaves
 from tests.oracle.functions import ACCUMULATED, BOUNDED, CORRELATION, FORMULAS, SINGLE
@@ -62,6 +63,7 @@ class Query:
         latest = self._latest_for(insight.expression, conditions or [*context.allowed])
         if latest is not None:
             latest = self._of_stream(insight.expression, latest)
+        self._check_allowed(insight, context.allowed, latest)
         if results:
             read = latest or next(self._metrics_in(insight.expression), None)
             context = replace(context, latest=read)
@@ -71,6 +73,22 @@ class Query:
             further = {canonical(key) for name in names for key in self.insights[name].by}
             context = replace(context, by=tuple(sorted({*context.by, *further})))
         return self._filtered_values(insight.expression, insight.when, results, context, latest)
+
+    def _check_allowed(
+        self,
+        insight: ast.InsightStatement,
+        terms: tuple[ast.Condition, ...],
+        latest: ast.MetricStream | None,
+    ) -> None:
+        """Raise ``ValueError`` if ALLOW names a metric that the insight does not read."""
+        clauses = (insight.expression, *_terms(insight.when))
+        nodes = [node for clause in clauses for node in walk(clause)]
+        read = {each.metric for each in nodes if isinstance(each, ast.MetricStream)}
+        read |= {each.name for each in nodes if isinstance(each, ast.Name)}
+        read |= {latest.metric} if latest is not None else set()
+        for leaf in (leaf for term in terms for leaf in leaves(term)):
+            if isinstance(leaf, ast.Name) and leaf.name in self.reading.metrics - read:
+                raise ValueError(f"ALLOW names {leaf.name}, which {insight.name} does not read")
 
     def _latest_for(
         self, node: ast.Expression, conditions: list[ast.Condition]
@@ -211,17 +229,15 @@ class Query:
     ) -> Rows:
         """Return the geohashes of positions that are texts of a metric, or two attributes."""
         assert isinstance(argument, ast.Name | ast.MetricStream), argument
-        latest = argument if isinstance(argument, ast.MetricStream) else None
-        if latest is None and argument.name in self.reading.streams:
-            given = {
-                each.key: each.values[0].value
-                for each in self.reading.streams[argument.name].settings
-            }
-            latest = ast.MetricStream(str(given["metric"]))
+        is_name = isinstance(argument, ast.Name)
+        latest = ast.MetricStream(argument.name) if is_name else argument
+        definition = self.reading.streams.get(latest.metric)
+        if definition is not None:
+            given = {each.key: each.values[0].value for each in definition.settings}
+            latest = replace(latest, metric=str(given["metric"]))
             texts = [attribute_text(str(given[name])) for name in ("latitude", "longitude")]
             text = " || ',' || ".join(f"({each})" for each in texts)
         else:
-            latest = latest or ast.MetricStream(argument.name)
             text = attribute_text(latest.metric)
         rows = self._at_latest_point(text, latest, context)
         degrees = [f"try_cast(trim(split_part(v, ',', {part})) as double)" for part in (1, 2)]

@@ -147,8 +147,8 @@ def _metrics_in_value(node: ast.SyntaxNode) -> Iterator[ast.MetricStream]:
             yield ast.MetricStream(name, span=node.span)
         case ast.MetricStream():
             yield node
-        case ast.Position(metric):
-            yield ast.MetricStream(metric, span=node.span)
+        case ast.Position(metric, _, _, members, when):
+            yield ast.MetricStream(metric, members, when, span=node.span)
         case ast.Scoped(expression, _, when):
             yield from _metrics_in_value(expression)
             if when is not None:

@@ -293,7 +293,8 @@ class ValueBinder:
         """
         match call.arguments:
             case (ast.Position() as node,):
-                source = PointSource(node.metric, span=node.span)
+                points = ast.MetricStream(node.metric, node.members, node.when, span=node.span)
+                source = self.source(points)
                 position = position_of_attributes(node, source, scope.by)
             case (argument,) if (stream := metric_of(argument)) is not None:
                 position = position_of_text(self.source(stream), scope.by)

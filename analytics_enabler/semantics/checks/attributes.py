@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from analytics.plan.attributes import canonical
+from analytics.plan.attributes import canonical, is_of_all_points
 from analytics_enabler.semantics.bind.bound_tree import (
     AttributeRead,
     BoundComparison,
@@ -13,8 +13,9 @@ from analytics_enabler.semantics.bind.bound_tree import (
     Constant,
 )
 from analytics_enabler.semantics.checks.context import Context
-from analytics_enabler.semantics.diagnostics import did_you_mean, warning
+from analytics_enabler.semantics.diagnostics import did_you_mean, error, warning
 from grammar import Diagnostic, ast
+from grammar.trees import walk
 
 _COMMON = ("node", "site", "region", "entityID", "entityType", "group")
 """The attributes that all points have."""
@@ -23,8 +24,9 @@ _COMMON = ("node", "site", "region", "entityID", "entityType", "group")
 def check_attributes(insight: BoundInsight, context: Context) -> Iterator[Diagnostic]:
     """Yield a warning for each attribute that is compared with a number and may be a metric.
 
-    Labels are often tested for equality with numbers. Therefore ``==``, ``!=`` and IN cause a
-    warning only if the attribute has the name of a metric or a similar name.
+    In ALLOW, the name of a metric that the insight does not read is an error instead. Labels are
+    often tested for equality with numbers. Therefore ``==``, ``!=`` and IN cause a warning only if
+    the attribute has the name of a metric or a similar name.
     """
     metrics = context.metrics
     if metrics is None:
@@ -36,6 +38,15 @@ def check_attributes(insight: BoundInsight, context: Context) -> Iterator[Diagno
             first = compared.get(attribute.written, (attribute, node))[0]
             compared[attribute.written] = first, node
     expected = _expected(insight) if compared else set()
+    for read in _unread_metrics(insight, context):
+        compared.pop(read.written, None)
+        yield error(
+            read.span,
+            f"`{read.written}` is a metric that this insight does not read, so ALLOW has no "
+            "points of it to restrict",
+            f"To allow results by a value of this metric, name it in a function: "
+            f"`ALLOW WHEN MAX({read.written}) …`.",
+        )
     for name, (attribute, node) in compared.items():
         if name in expected or attribute.name in expected:
             continue
@@ -48,6 +59,8 @@ def check_attributes(insight: BoundInsight, context: Context) -> Iterator[Diagno
                 f"If the metric is meant, {function}",
             )
             continue
+        if attribute.name in (context.attributes or ()):
+            continue
         near = context.suggestions.nearest(name, metrics)
         if near or (isinstance(node, BoundComparison) and node.operator not in ("==", "!=")):
             yield warning(
@@ -56,6 +69,38 @@ def check_attributes(insight: BoundInsight, context: Context) -> Iterator[Diagno
                 "arrived yet",
                 did_you_mean(near) if near else f"If it is a metric, {function}",
             )
+
+
+def _unread_metrics(insight: BoundInsight, context: Context) -> Iterator[AttributeRead]:
+    """Yield the first use of each name in ALLOW that is surely a metric, and not an attribute.
+
+    Points have no attribute of such a name, so no point would ever satisfy the condition.
+    """
+    if context.metrics is None or context.attributes is None or insight.feed is not None:
+        return
+    attributes = context.attributes | _expected(insight)
+    unread = context.metrics - attributes
+    seen: set[str] = set()
+    for allowance in insight.allowed:
+        for node in walk(allowance):
+            match node:
+                case BoundComparison(_, left, right) if not _has_word(left, right):
+                    found = [each for each in (left, right) if isinstance(each, AttributeRead)]
+                case BoundMembership(AttributeRead() as attribute, (ast.Number(), *_)):
+                    found = [attribute]
+                case _:
+                    continue
+            for each in found:
+                known = each.name in attributes or is_of_all_points(each.name)
+                if each.written in unread - seen and not known:
+                    seen.add(each.written)
+                    yield each
+
+
+def _has_word(*operands: ast.SyntaxNode) -> bool:
+    return any(
+        isinstance(each, Constant) and isinstance(each.value, str | bool) for each in operands
+    )
 
 
 def _compared_with_number(node: ast.SyntaxNode) -> AttributeRead | None:

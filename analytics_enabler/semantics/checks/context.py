@@ -19,6 +19,7 @@ class Context:
     for the streams that feeds read. ``sites``: the sites in the fabric. ``suggestions``: finds
     similar names for hints. ``metrics`` and ``sites`` are None if unknown. ``values``: metric ->
     attribute -> all texts that recent points have; attributes with too many texts are omitted.
+    ``attributes``: the attributes that points certainly have; None: unknown.
     """
 
     metrics: frozenset[str] | None
@@ -26,3 +27,4 @@ class Context:
     sites: Sites | None
     suggestions: Suggestions
     values: Values = field(default_factory=dict)
+    attributes: frozenset[str] | None = None

@@ -111,6 +111,10 @@ class StreamDefinitions:
         match node:
             case ast.FunctionCall("GEOHASH", (ast.Name(name),)) if name in self.positions:
                 return replace(node, arguments=(replace(self.positions[name], span=node.span),))
+            case ast.FunctionCall("GEOHASH", (ast.MetricStream(name) as stream,)) if (
+                name in self.positions
+            ):
+                return replace(node, arguments=(self._position(stream),))
         node = map_children(node, self._expand)
         if not isinstance(node, ast.MetricStream):
             return node
@@ -129,6 +133,13 @@ class StreamDefinitions:
         terms += [] if node.when is None else [node.when]
         # It stays a MetricStream: a bare name might be an attribute in a condition.
         return replace(node, members=(), when=all_of(terms) if terms else None)
+
+    def _position(self, stream: ast.MetricStream) -> ast.Position:
+        """Return the position that a stream with FROM or WHEN names."""
+        position = self.positions[stream.metric]
+        points = self._expand(replace(stream, metric=position.metric))
+        assert isinstance(points, ast.MetricStream)  # noqa: S101
+        return replace(position, members=points.members, when=points.when, span=stream.span)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +165,7 @@ def stream_names(*nodes: ast.SyntaxNode) -> frozenset[str]:
                 found.update(members)
             case ast.InsightStatement(expression=ast.Name(name)):
                 found.add(name)
-            case ast.FunctionCall("GEOHASH", (ast.Name(name),)):
+            case ast.FunctionCall("GEOHASH", (ast.Name(name) | ast.MetricStream(name),)):
                 found.add(name)
     return frozenset(found)
 

@@ -247,6 +247,39 @@ def test_attribute_that_resembles_a_metric_is_a_warning(
     assert check(text).problems == ()
 
 
+@pytest.mark.parametrize(
+    ("allowed", "named"),
+    [
+        ("cost < 10", ["cost"]),
+        ("cpu < cost", ["cost"]),
+        ("(cpu > 3 OR cost IN (1, 2)) AND cost > 1 AND mem > 3", ["cost", "mem"]),
+        ("MAX(cost) < 10", []),
+        ("price < 10 AND rack > 3", []),
+        ('cost == "high"', []),
+    ],
+)
+def test_allow_of_metric_that_is_not_read_is_an_error(allowed: str, named: list[str]) -> None:
+    metrics, attributes = frozenset({"cpu", "mem", "cost"}), frozenset({"price", "rack"})
+    text = f"a = COMPUTE AVG(cpu) EVERY 5 s WITH ALLOW WHEN {allowed}"
+    found = check(text, metrics, attributes=attributes)
+    assert [each.message.partition(" so ")[0] for each in found.problems] == [
+        f"`{name}` is a metric that this insight does not read," for name in named
+    ]
+    hints = [each.hint or "" for each in found.problems]
+    assert all(f"MAX({name})" in hint for name, hint in zip(named, hints, strict=True))
+    assert found.ok is (not named)
+
+
+def test_allow_of_metric_that_is_read_or_of_key_has_no_error() -> None:
+    metrics = frozenset({"cpu", "cost"})
+    for insight in (
+        "AVG(cpu) BY cost EVERY 5 s WITH ALLOW WHEN cost < 10",
+        "AVG(cpu) WHEN MAX(cost) > 3 EVERY 5 s WITH ALLOW WHEN cost < 10",
+        "node EVERY 5 s WITH ALLOW WHEN cost < 10",
+    ):
+        assert check(f"a = COMPUTE {insight}", metrics, attributes=frozenset()).problems == ()
+
+
 def test_thousands_of_terms_are_accepted() -> None:
     terms = " AND ".join(f"rack != {number}" for number in range(2000))
     assert check(f"a = COMPUTE AVG(cpu) WHEN {terms} EVERY 1 s").ok

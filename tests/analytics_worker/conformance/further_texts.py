@@ -22,6 +22,11 @@ FURTHER_TEXTS = {
         "place: STREAM FROM position(metric='speed', latitude='lat', longitude='lon');"
         " fast = COMPUTE GEOHASH[5](place) BY entityID EVERY 5 SECONDS",
         "GEOHASH[7](position) BY region, stop EVERY 5 SECONDS WITH SALIENCE 2",
+        "place: STREAM FROM position(metric='speed', latitude='lat', longitude='lon');"
+        " moving = COMPUTE GEOHASH[6](place WHEN > 24 AND region == east) BY stop EVERY 5 SECONDS",
+        "place: STREAM FROM position(metric='speed', latitude='lat', longitude='lon');"
+        " east: STREAM FROM storage(region='east');"
+        " eastern = COMPUTE GEOHASH[5](place FROM (east, bus_3)) BY city",
         "SUM(passengers, 10 SECONDS) BY city WHEN GEOHASH[2](position) IN ('sw', 'sn') "
         "EVERY 5 SECONDS",
     ),

@@ -26,6 +26,29 @@ def test_position_is_read_from_both_attributes_of_the_latest_point() -> None:
 
 
 @pytest.mark.parametrize(
+    ("clauses", "points"),
+    [
+        ("WHEN > 3", "speed WHEN value > 3"),
+        ('WHEN region == "east" AND < 9', 'speed WHEN region == "east" AND value < 9'),
+        ("FROM (bus1)", "speed FROM (bus1)"),
+        ("FROM (easterly) WHEN > 3", 'speed WHEN region IN ("east") AND value > 3'),
+    ],
+)
+def test_position_of_some_points_is_read_from_these_points(clauses: str, points: str) -> None:
+    definitions = f"{_PLACE};\n{_EAST}"
+    text = f"GEOHASH[6](here {clauses}) BY node EVERY 5 SECONDS"
+    found = _expression(definitions, text)
+    assert found == f"GEOHASH[6]((lat, lon) of LATEST({points}, 1 MINUTE))"
+    problems = _check(_PLACE, text).problems
+    assert "easterly" in clauses or problems == ()
+
+
+def test_condition_of_a_position_names_its_metric_by_no_name() -> None:
+    (problem,) = _check(_PLACE, "GEOHASH[6](here WHEN speed > 3) EVERY 5 SECONDS").problems
+    assert problem.message == "`speed` is the metric itself, not an attribute of its points"
+
+
+@pytest.mark.parametrize(
     ("settings", "message"),
     [
         ('metric="speed", latitude="lat"', "the setting `longitude` is missing"),
