@@ -198,8 +198,9 @@ class Result(BaseModel):
 
     A result with neither a value nor a text withdraws the earlier result for the same key and time.
     An attribute of the key is null if the points lack the attribute. ``values``: all values of a
-    function that computes several values. ``missing``: the silent sites, whose points are not
-    included in the result.
+    function that computes several values. ``few_points``: the number of sampled points on which the
+    bounds rest, if they are too few. ``missing``: the silent sites, whose points are not included
+    in the result.
     """
 
     insight: str
@@ -210,6 +211,7 @@ class Result(BaseModel):
     low: float | None = None
     high: float | None = None
     confidence: float | None = None
+    few_points: int | None = None
     text: str | None = None
     revision: int
     computed_at: int
@@ -231,9 +233,14 @@ class Result(BaseModel):
         return "withdrawn" if self.value is None else format(self.value, form)
 
     @property
-    def missing_words(self) -> str:
-        """The missing sites in a human-readable format; empty if no site is missing."""
-        return f"without {', '.join(self.missing)}" if self.missing else ""
+    def notes(self) -> str:
+        """What a reader of the value must know: missing sites, and bounds that rest on few points.
+
+        Empty if there is nothing.
+        """
+        few = f"bounds of {self.few_points} points" if self.few_points is not None else ""
+        missing = f"without {', '.join(self.missing)}" if self.missing else ""
+        return "; ".join(filter(None, (few, missing)))
 
 
 class Results(BaseModel):

@@ -275,8 +275,8 @@ def _print_result(result: Result, as_json: bool) -> None:
     when = _time(result.ts)
     value = result.value_words("g")
     revision = f" (revision {result.revision})" if result.revision else ""
-    missing = f" ({result.missing_words})" if result.missing else ""
-    line = f"{when}  {result.insight}  {result.key_words}  {value}{revision}{missing}"
+    notes = f" ({result.notes})" if result.notes else ""
+    line = f"{when}  {result.insight}  {result.key_words}  {value}{revision}{notes}"
     print_plain(f"{visible(line)}\n")
 
 

@@ -79,19 +79,19 @@ class ResultsTable:
 
 def result_line(result: Result) -> str:
     """Return a result as one line of text."""
-    missing = f"({result.missing_words})" if result.missing else ""
+    notes = f"({result.notes})" if result.notes else ""
     words = (
         _event_time(result),
         result.insight,
         result.key_words,
         result.value_words(",.3f"),
-        missing,
+        notes,
     )
     return " ".join(word for word in words if word)
 
 
 def _key(result: Result) -> str:
-    return " ".join(word for word in (result.key_words, result.missing_words) if word)
+    return " ".join(word for word in (result.key_words, result.notes) if word)
 
 
 def _event_time(result: Result) -> str:

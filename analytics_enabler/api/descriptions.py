@@ -84,6 +84,8 @@ _FIELDS: Mapping[str, str] = {
     "low": "The lower end of the confidence interval.",
     "high": "The upper end of the confidence interval.",
     "confidence": "The probability that the value is between low and high.",
+    "few_points": "The number of sampled points on which low and high rest, if they are too few: "
+    "then the bounds follow from the range of the values, and are wide. Null otherwise.",
     "revision": "The version of the result; the greatest is valid.",
     "computed_at": "The time of the computation, in ms since the epoch.",
     "missing": "The silent sites whose points are missing in the result.",

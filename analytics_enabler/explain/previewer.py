@@ -1,7 +1,6 @@
 """The preview of a text: the results that its deployment would have had, computed once."""
 
 import asyncio
-import json
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
@@ -33,6 +32,7 @@ from mistbow.errors import (
     UnavailableError,
 )
 from mistbow.fabric import Fabric, Worker
+from mistbow.streams.results import result_fields
 from mistbow.streams.schemas import RAW
 from mistbow.streams.signatures import signature_of
 
@@ -248,7 +248,4 @@ def _workers(fabric: Fabric, scope: str | None) -> list[tuple[str, Worker]]:
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
-    name = row["insight"].split("/")[1]
-    key = json.loads(row["key"]) if row["key"] else {}
-    missing = row["missing"].split(",") if row.get("missing") else []
-    return {**row, "insight": name, "key": key, "missing": missing}
+    return result_fields(row) | {"insight": row["insight"].split("/")[1]}

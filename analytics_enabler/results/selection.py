@@ -1,6 +1,5 @@
 """The selection of a deployment's rows in streams of results, and their form in the API."""
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from analytics_enabler.deployments.model import Deployment, Generation
 from analytics_enabler.groups import Group
 from mistbow.auth.callers import Caller
 from mistbow.errors import NotFoundError
+from mistbow.streams.results import result_fields
 
 MAX_MATCHED = 100
 """The maximum number of uids in the URL of a request; more uids would make the URL too long."""
@@ -85,10 +85,7 @@ class ResultSelection:
 
     def shown(self, row: dict[str, Any]) -> dict[str, Any]:
         """Return a stored row in the form of ``analytics.insight_models.Result``."""
-        name = self.generations[row["insight"]].name
-        key = json.loads(row["key"]) if row["key"] else {}
-        missing = row["missing"].split(",") if row.get("missing") else []
-        return {**row, "insight": name, "key": key, "missing": missing}
+        return result_fields(row) | {"insight": self.generations[row["insight"]].name}
 
 
 def select(deployment: Deployment, insight: str | None, caller: Caller) -> ResultSelection:

@@ -56,13 +56,20 @@ class _SampledWindow:
 def finalize_sample(
     function: Function, rows: pa.Table, sampling: ProbabilitySampling
 ) -> FunctionValues:
-    """Return an estimate of a function (COUNT, SUM, AVG, MIN or MAX) for each sampled window."""
+    """Return an estimate of a function (COUNT, SUM, AVG, MIN or MAX) for each sampled window.
+
+    The list ``values`` contains ``few_points`` of the estimate, if it has a value.
+    """
     estimates = [
         _estimate(function, _sample(window, sampling), sampling)
         for window in _windows(rows, sampling)
     ]
     return FunctionValues(
         pa.array([one.value for one in estimates], pa.float64()),
+        values=pa.array(
+            [None if one.few_points is None else [float(one.few_points)] for one in estimates],
+            pa.list_(pa.float64()),
+        ),
         low=pa.array([one.low for one in estimates], pa.float64()),
         high=pa.array([one.high for one in estimates], pa.float64()),
         confidence=pa.array(

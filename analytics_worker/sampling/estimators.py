@@ -61,12 +61,17 @@ class Sample:
 
 
 class Estimate(msgspec.Struct, frozen=True):
-    """An estimate and its confidence interval; bounds are None if the variance is unknown."""
+    """An estimate and its confidence interval; bounds are None if the variance is unknown.
+
+    ``few_points``: the number of sampled points of the stratum with the fewest, if the variance of
+    a stratum could not be estimated well; None: it could.
+    """
 
     value: float
     low: float | None
     high: float | None
     confidence: float
+    few_points: int | None = None
 
 
 def total(sample: Sample, confidence: float) -> Estimate:
@@ -103,7 +108,8 @@ def total(sample: Sample, confidence: float) -> Estimate:
         # The variance cannot be estimated from a single sampled point of several.
         return Estimate(value, None, None, confidence)
     off = spread.half_width(confidence)
-    return _within(Estimate(value, value - off, value + off, confidence), spread)
+    estimate = Estimate(value, value - off, value + off, confidence, spread.few_points)
+    return _within(estimate, spread)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +118,8 @@ class _Spread:
 
     ``variance``, ``freedom``: the estimated variance of the smooth strata, and its degrees of
     freedom. ``proxy``: the variance proxy of the other strata, whose sampled points may lack rare,
-    extreme values. ``least``, ``greatest``: bounds of the total that are certain.
+    extreme values. ``least``, ``greatest``: bounds of the total that are certain. ``few_points``:
+    as in ``Estimate``.
     """
 
     variance: float
@@ -120,6 +127,7 @@ class _Spread:
     proxy: float
     least: float
     greatest: float
+    few_points: int | None
 
     def half_width(self, confidence: float) -> float:
         """Return half the length of a confidence interval.
@@ -165,6 +173,8 @@ def _spread(
     is_smooth = (selected >= _MIN_SMOOTH) & (ranges <= _MAX_RANGE * deviation)
     bounded = partial & is_known & ~is_smooth
     estimated = partial & ~bounded
+    # If all values are equal, a few points are enough.
+    rests_on_few = (bounded & (ranges > 0)) | (estimated & (selected < _MIN_SMOOTH))
     freedom = 1
     variance = float(variances[estimated].sum())
     if variance > 0:
@@ -187,6 +197,7 @@ def _spread(
         float(proxies[bounded].sum()),
         certain + float((left * lows)[partial].sum()) if is_certain else -math.inf,
         certain + float((left * highs)[partial].sum()) if is_certain else math.inf,
+        int(selected[rests_on_few].min()) if rests_on_few.any() else None,
     )
 
 
@@ -200,6 +211,7 @@ def _within(estimate: Estimate, spread: _Spread) -> Estimate:
         min(max(estimate.low, least), greatest),
         max(min(estimate.high, greatest), least),
         estimate.confidence,
+        estimate.few_points,
     )
 
 
@@ -227,4 +239,6 @@ def mean(sample: Sample, confidence: float) -> Estimate:
     whole, seen = total(sample, confidence), sample.seen
     if whole.low is None or whole.high is None:
         return Estimate(whole.value / seen, None, None, confidence)
-    return Estimate(whole.value / seen, whole.low / seen, whole.high / seen, confidence)
+    return Estimate(
+        whole.value / seen, whole.low / seen, whole.high / seen, confidence, whole.few_points
+    )

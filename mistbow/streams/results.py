@@ -1,4 +1,8 @@
-"""Selects the latest revisions from the rows of a stream of results."""
+"""Selects the latest revisions from the rows of a stream of results, and reads their fields."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,3 +32,24 @@ def current_results(rows: pa.Table) -> pa.Table:
     """
     latest = latest_revisions(rows)
     return latest.filter(pc.or_(pc.is_valid(latest["value"]), pc.is_valid(latest["text"])))
+
+
+def result_fields(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a stored row of results with its key and its missing sites in the form of the API.
+
+    ``few_points``: the number of sampled points on which the bounds of an estimate rest, if they
+    are too few; the row stores it in ``values``, which only functions without a confidence use.
+
+    >>> fields = {"key": '{"site": "n"}', "values": [3.0], "confidence": 0.95, "missing": "b,c"}
+    >>> result_fields(fields)["few_points"], result_fields(fields)["values"]
+    (3, None)
+    """
+    values = row.get("values")
+    is_few = bool(values) and row.get("confidence") is not None
+    return {
+        **row,
+        "key": json.loads(row["key"]) if row["key"] else {},
+        "missing": row["missing"].split(",") if row.get("missing") else [],
+        "values": None if is_few else values,
+        "few_points": int(values[0]) if is_few else None,
+    }

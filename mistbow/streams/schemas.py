@@ -102,7 +102,8 @@ RESULT_ROWS = pa.schema(
         pa.field("ts", pa.int64(), nullable=False),
         # Without a value and a text: the lower revisions are withdrawn.
         pa.field("value", pa.float64()),
-        # The values of functions with several.
+        # The values of functions with several. Of an estimate with a confidence: the number of
+        # sampled points on which its bounds rest, if they are too few (``result_fields``).
         pa.field("values", pa.list_(pa.float64())),
         pa.field("low", pa.float64()),
         pa.field("high", pa.float64()),

@@ -173,7 +173,7 @@ def compare(
         elif row is None:
             wrong.append(f"{identity}: nothing instead of {right}")
         else:
-            wrong.append(f"{identity}: {row.value} {row.missing_words} instead of {right}")
+            wrong.append(f"{identity}: {row.value} {row.notes} instead of {right}")
     assert not wrong, (
         f"{deployment.name} ({deployment.id}): {len(wrong)} of {len(expected.values)} results are "
         f"wrong: {wrong[:_SHOWN]} … {wrong[-1]}"

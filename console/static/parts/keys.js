@@ -82,6 +82,7 @@ export function valueOf(result) {
 export function notesOf(result) {
   const notes = [];
   if (result.revision > 0) notes.push(`corrected (revision ${result.revision})`);
+  if (typeof result.few_points === "number") notes.push(`bounds of ${result.few_points} sampled points: wide`);
   if (result.missing?.length) notes.push(`without ${result.missing.join(", ")}`);
   return notes.join("; ");
 }

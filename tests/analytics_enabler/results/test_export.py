@@ -12,12 +12,13 @@ from analytics_enabler.results.export import SCHEMA, export
 ROWS = [
     {
         **{"insight": "a", "key": {"node": 'n,"1"\n<b>'}, "ts": 1, "value": 0.1, "text": None},
-        **{"low": None, "high": None, "confidence": None, "values": [1.0, 2.5]},
+        **{"low": None, "high": None, "confidence": None, "few_points": None},
+        **{"values": [1.0, 2.5]},
         **{"revision": 0, "computed_at": 9, "missing": ["edge", "far"]},
     },
     {
         **{"insight": "b", "key": {}, "ts": 2, "value": None, "text": "=1+1", "values": None},
-        **{"low": None, "high": None, "confidence": None},
+        **{"low": 1.0, "high": 2.0, "confidence": 0.95, "few_points": 3},
         **{"revision": 3, "computed_at": 9, "missing": []},
     },
 ]

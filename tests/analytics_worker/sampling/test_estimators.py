@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -42,6 +43,29 @@ def test_bounds_are_missing_where_they_are_unknown() -> None:
     assert everything == Estimate(1, 1, 1, CONFIDENCE)
 
 
+def _few_points(sampled: list[list[float]], lows: list[float], highs: list[float]) -> int | None:
+    """Return ``few_points`` of a sample of strata of 40 points each; unsampled extremes given."""
+    one = sample([40] * len(sampled), sampled)
+    known = replace(one, lows=np.array(lows), highs=np.array(highs))
+    found = {estimate(known, CONFIDENCE).few_points for estimate in (total, mean)}
+    assert len(found) == 1
+    return found.pop()
+
+
+def test_bounds_of_few_points_say_so() -> None:
+    smooth, few = list(np.linspace(9, 11, 20)), [9.5, 10.0, 10.5]
+    assert _few_points([smooth], [9.0], [11.0]) is None
+    assert _few_points([smooth, few], [9.0, 9.0], [11.0, 11.0]) == 3
+    # A rare, extreme value that the sample lacks: 20 points are too few.
+    assert _few_points([smooth], [9.0], [500.0]) == 20
+    # Equal values, and a stratum of which all points are sampled, need no variance.
+    assert _few_points([[10.0, 10.0]], [10.0], [10.0]) is None
+    assert total(sample([3], [few]), CONFIDENCE).few_points is None
+    # The extremes are unknown, as in panes of earlier versions.
+    assert total(sample([40], [few]), CONFIDENCE).few_points == 3
+    assert total(sample([40], [smooth]), CONFIDENCE).few_points is None
+
+
 def test_of_mixed_chances_each_point_stands_for_those_like_it_and_corrects_the_foretold() -> None:
     # 30 points at 100, of which one in ten is kept, and 8 at 1000, of which one in two.
     chances, levels = (
@@ -49,7 +73,7 @@ def test_of_mixed_chances_each_point_stands_for_those_like_it_and_corrects_the_f
         np.repeat([100.0, 1000], [3, 4]),
     )
     right = Sample(np.array([38]), np.zeros(7, np.int64), levels, chances, levels, 11_000.0)
-    assert total(right, CONFIDENCE) == Estimate(11_000, 11_000, 11_000, CONFIDENCE)
+    assert total(right, CONFIDENCE) == Estimate(11_000, 11_000, 11_000, CONFIDENCE, 7)
     values = levels + np.array([1, 2, 3, 10, 20, 30, 40])
     weights = 1 / chances
     off = (weights * (values - levels)).sum()
