@@ -8,6 +8,7 @@ import pytest
 
 from analytics.client.enabler import EnablerClient
 from analytics.insight_models import Result
+from mistbow.clock import system_clock
 from mistbow.errors import InvalidQueryError, NotFoundError
 from tests.analytics_enabler.conftest import running_enabler
 from tests.analytics_enabler.live_site import LiveSite
@@ -18,6 +19,8 @@ from tests.support.traffic import Traffic
 
 EVERY_MS = 1000
 LONGEST_PAUSE_MS = EVERY_MS + 2000
+LONGEST_START_MS = 5000
+"""The longest time (ms) from the first result of an insight to the end of the state "starting"."""
 
 
 @contextmanager
@@ -112,6 +115,36 @@ def test_paused_deployment_frees_the_worker_and_keeps_its_results(live_site: Liv
     ]
     assert kinds.count("fragment_placed") == 2
     assert kinds.count("fragment_stopped") == 1
+
+
+def test_each_insight_is_starting_until_its_first_result_and_not_longer(
+    live_site: LiveSite, enabler: EnablerClient
+) -> None:
+    queries = """
+        fast = COMPUTE COUNT(life.start, 2 s) EVERY 1 s;
+        slow = COMPUTE COUNT(life.start, 2 s) EVERY 10 s
+    """
+    with traffic(live_site, "life.start"):
+        deployment_id = enabler.submit(queries).deployment_id
+        started: dict[str, int] = {}
+        """Insight -> the time (ms) at which it was first seen in another state."""
+
+        def both_run() -> bool:
+            shown = enabler.show(deployment_id).insights
+            with_results = {each.insight for each in enabler.results(deployment_id).results}
+            for each in shown:
+                assert each.lifecycle is not None
+                if each.lifecycle.state not in ("submitted", "placing", "starting"):
+                    assert each.name in with_results, each.lifecycle
+                    started.setdefault(each.name, system_clock())
+            return started.keys() == {"fast", "slow"}
+
+        eventually(both_run, timeout=60, what="both insights run")
+        results = enabler.results(deployment_id, limit=10_000).results
+    for name, time in started.items():
+        first = min(each.computed_at for each in results if each.insight == name)
+        assert time - first <= LONGEST_START_MS, name
+    enabler.delete(deployment_id)
 
 
 def test_insight_of_paused_deployment_can_be_referred_to(

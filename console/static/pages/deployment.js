@@ -30,6 +30,7 @@ export function DeploymentPage({id, name}) {
       <${Head} deployment=${data} insight=${shown} refresh=${refresh} />
       <${ErrorNotice} error=${error} />
       ${shown?.error && html`<div class="notice" role="status"><${Name} text=${shown.error} /></div>`}
+      ${shown?.silent && html`<div class="notice" role="status"><${Name} text=${`no value: ${shown.silent}`} /></div>`}
       ${insight && html`<${ResultsView} key=${insight.name} id=${id} insight=${shown} />`}
       <div class="columns even">
         <div class="stack">

@@ -98,6 +98,11 @@ function byInsight(snapshot) {
   return found;
 }
 
+/** Return why an insight has no value; undefined: it has values. */
+function silenceOf(insight) {
+  return insight?.silent ? `no value: ${insight.silent}` : undefined;
+}
+
 function rowsOf(deployments, live, fragments, owners) {
   return deployments.flatMap((deployment) => {
     const id = deployment.deployment_id;
@@ -114,7 +119,7 @@ function rowsOf(deployments, live, fragments, owners) {
         name,
         deployment: deployment.name ? `${deployment.name} · ${id}` : id,
         state: now?.lifecycle?.state ?? insight?.lifecycle?.state ?? deployment.lifecycle?.state ?? deployment.status,
-        error: now ? now.error : insight?.error,
+        error: (now ? now.error : insight?.error) || silenceOf(insight),
         lag: now?.lag_ms ?? insight?.lag_ms ?? null,
         every: everyOf(insight),
         rate: rates.length ? rates.reduce((a, b) => a + b, 0) : null,

@@ -5,6 +5,7 @@ luck.
 """
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -12,6 +13,7 @@ import pytest
 
 from analytics.client.enabler import EnablerClient
 from analytics.client.worker import AsyncWorkerClient
+from analytics.insight_models import InsightStatus, Lifecycle
 from analytics.plan.orders import Lease
 from analytics_enabler.execution.worker_reconcilers import DesiredFragments, WorkerReconciler
 from analytics_enabler.fragments import WHOLE, whole
@@ -91,6 +93,57 @@ def test_status_of_shed_or_lagging_insight_has_since(
     since = 8
     worker.status_fields[plain] = {"shed_since": since, "state": "shed"}
     eventually(lambda: states() == [("shed", since), ("running", None)])
+
+
+def test_correcting_insight_shows_how_much_and_the_wait_ends_with_the_correction(
+    enabler: EnablerClient, worker: RecordingWorker, agent_url: str
+) -> None:
+    deployment_id = enabler.submit(NOW).deployment_id
+    eventually(lambda: worker.insights)
+    (uid,) = worker.insights
+    tick = enabler.show(deployment_id).insights[0].first_tick
+    worker.frontier = tick + 60_000
+    due = {"correcting": {uid: 7}, "corrections_due": {uid: 3}, "corrected_until": 0}
+    worker.status_fields["all.fair"] = due
+
+    def insight() -> InsightStatus:
+        (shown,) = enabler.show(deployment_id).insights
+        (listed,) = enabler.list()
+        assert listed.insights == [shown]
+        return shown
+
+    eventually(lambda: insight().corrections_due == 3)
+    assert insight().lifecycle == Lifecycle(state="correcting", since=7)
+    assert insight().state == "running"
+    answer = enabler.results(deployment_id, settled_until=tick)
+    reasons = ["cpu_now: late points change the results at 3 ticks"]
+    assert (answer.settled, answer.unsettled) == (False, reasons)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(enabler.results, deployment_id, settled_until=tick, wait_s=30)
+        worker.asked.clear()
+        assert worker.asked.wait(10)
+        assert not waiting.done()
+        worker.status_fields["all.fair"] = {"corrected_until": system_clock() + 60_000}
+        assert waiting.result(20).settled is True
+    assert insight().corrections_due == 0
+    assert insight().lifecycle is not None
+    assert insight().lifecycle.state == "running"
+
+
+def test_silent_insight_has_its_reason_in_get_and_list(
+    enabler: EnablerClient, worker: RecordingWorker
+) -> None:
+    deployment_id = enabler.submit(NOW).deployment_id
+    eventually(lambda: worker.insights)
+    (uid,) = worker.insights
+    assert enabler.show(deployment_id).insights[0].silent is None
+    reason = "17 points of `cpu` came in within 15 seconds, none satisfies value > 100"
+    worker.status_fields["all.fair"] = {"silent": {uid: reason}}
+    eventually(lambda: enabler.show(deployment_id).insights[0].silent == reason)
+    (listed,) = enabler.list()
+    assert listed.insights[0].silent == reason
+    worker.status_fields.clear()
+    eventually(lambda: enabler.show(deployment_id).insights[0].silent is None)
 
 
 def test_insight_waits_for_worker_with_its_operator(

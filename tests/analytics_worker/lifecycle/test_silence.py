@@ -5,6 +5,7 @@ import uuid
 import msgspec
 import pyarrow as pa
 import pytest
+from structlog.testing import capture_logs
 
 from analytics.plan.expressions import (
     And,
@@ -87,6 +88,23 @@ def test_condition_that_no_point_satisfies_is_named_with_the_values_seen(
         "i": f"2 points of `{metric}` came in within 10 seconds, none satisfies "
         'diagnosis == "malaria"; values seen: cold, flu'
     }
+
+
+def test_silent_insight_is_logged_once(agent: AgentClient, target: str, metric: str) -> None:
+    source = Source(metric, predicate=HIGH)
+    fragment = Whole(
+        id="silent",
+        source=StreamLocation("n1", RAW),
+        target=StreamLocation("n1", target),
+        plan=plan({"w": source}, Measure("COUNT", "w")),
+    )
+    monitor = SilenceMonitor(agent)
+    with capture_logs() as logs:
+        for _ in range(2):
+            monitor._next_check = 0.0
+            monitor.check(fragment, system_clock() + 1)
+    (logged,) = [each for each in logs if each["event"] == "insight_silent"]
+    assert (logged["insight"], logged["reason"]) == ("i", monitor.reasons["i"])
 
 
 def test_condition_on_values_is_named_with_their_range(
