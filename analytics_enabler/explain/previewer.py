@@ -39,7 +39,7 @@ from mistbow.streams.signatures import signature_of
 TIMEOUT_S = 40.0
 SITE_PATIENCE_S = 2.0
 MAX_TICKS = 10_000
-"""The maximum number of ticks of an insight in a preview; a longer span is shortened."""
+"""The maximum number of ticks of an insight with EVERY in a preview; a longer span is shortened."""
 
 MAX_POSITIONS = 1_000_000
 """The maximum number of points, of all metrics, among which a preview finds its points."""
@@ -117,8 +117,9 @@ class Previewer:
         sites = sites_of(self._fabric_view.whole or fabric)
         generations, spans = [], {}
         missing: set[str] = set()
-        longest = min(each.every_ms for each in definitions) * MAX_TICKS
-        span_ms = min(round(request.minutes * 60_000), longest)
+        # An insight without EVERY has results at points only, however short its steps are.
+        longest = [each.every_ms * MAX_TICKS for each in definitions if not each.each_point]
+        span_ms = min([round(request.minutes * 60_000), *longest])
         for definition in definitions:
             scope, feed = scope_of(definition, sites), definition.feed
             if (scope, feed) not in spans:

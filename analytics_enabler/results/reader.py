@@ -17,6 +17,9 @@ from mistbow.clock import Clock
 from mistbow.streams.results import current_results, latest_revisions
 
 FIRST_TICKS = 64
+MIN_FIRST_MS = 60_000
+"""The least length (ms) of the first time range; insights without EVERY have ticks of 200 ms."""
+
 GROWTH = 4
 
 T = TypeVar("T")
@@ -67,7 +70,7 @@ class ResultReader:
             position = starts.get(group.id, 0)
             if isinstance(position, Since) or not position:
                 return []
-            lower = max(self._clock() - FIRST_TICKS * part.every_ms, part.since + 1)
+            lower = max(self._clock() - _first_range_ms(part), part.since + 1)
             rows = await self._streams.rows(group, part, lower, None, position)
             return latest_revisions(rows).to_pylist()  # type: ignore[no-any-return]
 
@@ -92,7 +95,7 @@ class ResultReader:
         if end is not None and end < oldest:
             return []
         upper = end
-        span = FIRST_TICKS * part.every_ms
+        span = _first_range_ms(part)
         lower = (self._clock() if end is None else end) - span
         while len(results) < limit:
             lower = max(lower, oldest)
@@ -103,6 +106,10 @@ class ResultReader:
             upper, span = lower - 1, span * GROWTH
             lower = upper - span
         return results[-limit:]
+
+
+def _first_range_ms(selection: ResultSelection) -> int:
+    return max(FIRST_TICKS * selection.every_ms, MIN_FIRST_MS)
 
 
 async def _read_groups(

@@ -99,6 +99,24 @@ def test_preview_has_the_latest_results_up_to_its_limit(
     assert [r.ts for r in preview.results] == [r.ts for r in whole.results][-5:]
 
 
+def test_preview_without_every_spans_the_whole_hour(
+    live_enabler: EnablerClient, agent: AgentClient
+) -> None:
+    now = system_clock()
+    times = [now - minutes * 60_000 for minutes in (55, 40, 2)]
+    agent.put([Point("preview.rare", "e", ts, 1.0) for ts in times])
+    text = "a = COMPUTE COUNT(preview.rare, 20 MINUTES)"
+    preview = live_enabler.preview(text, minutes=60)
+    assert preview.start is not None
+    assert preview.end is not None
+    assert preview.end - preview.start == 3_600_000
+    assert [(each.ts, each.value) for each in preview.results] == [
+        (times[0], 1.0),
+        (times[1], 2.0),
+        (times[2], 1.0),
+    ]
+
+
 def test_preview_of_invalid_text_has_its_problems(live_enabler: EnablerClient) -> None:
     preview = live_enabler.preview("a = COMPUTE AVG(")
     assert not preview.ok
