@@ -89,7 +89,7 @@ def _interval_text(node: Insight | Window) -> str:
 
 def pane_text(pane: Pane) -> str:
     """Return a pane as one line of text."""
-    text = f"pane {pane.id} = {in_words(pane.width_ms)} of {_source(pane.source)}{_by(pane.by)}"
+    text = f"pane {pane.id} = {in_words(pane.width_ms)} of {source_text(pane.source)}{_by(pane.by)}"
     return f"{text} with {', '.join(pane.contents)}" if pane.contents else text
 
 
@@ -140,21 +140,23 @@ def _leaf(node: Expression, by: tuple[str, ...]) -> str:
             return name
         case Measure():
             windows = filter(None, (node.window, node.other))
-            return f"{_function(node)}({', '.join(windows)})"
+            return f"{function_text(node)}({', '.join(windows)})"
         case Aggregate():
-            sources = [_source(source) for source in (node.source, node.other) if source]
+            sources = [source_text(source) for source in (node.source, node.other) if source]
             lengths = [node.size_ms, *([node.offset_ms] * bool(node.offset_ms))]
             if node.function in ACCUMULATED or node.points is not UNSET:  # no window of time
                 lengths = []
-            call = f"{_function(node)}({', '.join((*sources, *map(in_words, lengths)))})"
+            call = f"{function_text(node)}({', '.join((*sources, *map(in_words, lengths)))})"
             return _keyed(call, node.by, by)
         case Reduction():
-            return _keyed(f"{_function(node)}({expression_text(node.operand, by)})", node.by, by)
+            return _keyed(
+                f"{function_text(node)}({expression_text(node.operand, by)})", node.by, by
+            )
         case TickSeries():
             given = [node.operands, *([node.others] if node.others else [])]
             first = ", ".join(expression_text(each[0], by) for each in given)
             count = f"{len(node.operands)} ticks" if len(node.operands) > 1 else "1 tick"
-            text = f"{_function(node)}({first}, {count} of {in_words(node.step_ms)})"
+            text = f"{function_text(node)}({first}, {count} of {in_words(node.step_ms)})"
             return _keyed(text, node.by, by)
         case Mapped():
             return f"{node.function}({expression_text(node.operand, by)})"
@@ -177,7 +179,8 @@ def _leaf(node: Expression, by: tuple[str, ...]) -> str:
     raise AssertionError(f"plan_text cannot write an expression of the type {type(node).__name__}")
 
 
-def _function(node: Aggregate | Measure | Reduction | TickSeries) -> str:
+def function_text(node: Aggregate | Measure | Reduction | TickSeries) -> str:
+    """Return the name of a function with its parameters, such as ``PERCENTILE[95]``."""
     if not node.parameters:
         return str(node.function)
     return f"{node.function}[{', '.join(map(_scalar, node.parameters))}]"
@@ -199,7 +202,8 @@ def _scalar(value: Scalar) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _source(source: Source) -> str:
+def source_text(source: Source) -> str:
+    """Return the points of a source as text: the metric, FROM, WHEN, and the sample."""
     text = source.metric
     if source.entities:
         text += f" FROM ({', '.join(source.entities)})"

@@ -1,12 +1,15 @@
 """The summary of an explanation: the computations, shared parts and workers of a text."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import msgspec
 
 from analytics.insight_models import ExplainedEdge, ExplainedGroup, Shared
 from analytics.plan.expressions import Measure
 from analytics.plan.nodes import Pane, Plan, Window, expressions_of
+from analytics.plan.text import function_text, source_text
 from grammar.units import in_words
 
 _MAX_NAMES = 5
@@ -16,24 +19,19 @@ def plan_summary(plan: Plan, shared: Sequence[Shared]) -> list[str]:
     """Return lines about the optimized plan of a text; ``shared``: what its insights share."""
     if not plan.insights:
         return []
-    aggregates = {
-        node
-        for insight in plan.insights
-        for node in expressions_of(insight)
-        if isinstance(node, Measure)
-    }
+    computed = _computed_windows(plan)
     metrics = sorted({pane.source.metric for pane in plan.panes})
     counts = (
         _count(len(plan.insights), "insight"),
-        _count(len(aggregates), "aggregate"),
+        _count(sum(len(each.functions) for each in computed), "aggregate"),
         _count(len(plan.windows), "window"),
         _count(len(plan.panes), "pane"),
     )
     lines = [f"{', '.join(counts)}; metrics read: {_names(metrics)}"]
-    panes = {pane.id: pane for pane in plan.panes}
-    lines += [_window(window, panes[window.pane]) for window in plan.windows[:_MAX_NAMES]]
-    if len(plan.windows) > _MAX_NAMES:
-        lines.append(f"and {len(plan.windows) - _MAX_NAMES} more windows")
+    lines += map(_line, computed[:_MAX_NAMES])
+    more = sum(len(each.windows) for each in computed[_MAX_NAMES:])
+    if more:
+        lines.append(f"and {_count(more, 'more window', 'more windows')}")
     sharing = sorted({each.insight for each in shared})
     if sharing:
         parts = _count(len({each.id for each in shared}), "window or pane", "windows or panes")
@@ -46,15 +44,74 @@ def placement_summary(groups: Iterable[ExplainedGroup]) -> list[str]:
     return [line for group in groups for line in _group(group)]
 
 
-def _window(window: Window, pane: Pane) -> str:
-    length = "all points" if window.start is not None else in_words(window.size_ms).lower()
-    if window.points is not msgspec.UNSET:
-        length = f"spans of {window.points:,} points"
-    ago = f", {in_words(window.offset_ms).lower()} ago" if window.offset_ms else ""
+@dataclass(frozen=True, slots=True)
+class _ComputedWindows:
+    """Windows of one pane that differ only in how far they lie in the past.
+
+    ``functions``: what is computed of them, as text.
+    """
+
+    pane: Pane
+    windows: tuple[Window, ...]
+    functions: tuple[str, ...]
+
+
+def _computed_windows(plan: Plan) -> list[_ComputedWindows]:
+    """Return the windows of a plan, those that differ only in their offsets together."""
+    functions: dict[str, set[str]] = defaultdict(set)
+    for insight in plan.insights:
+        for node in expressions_of(insight):
+            if isinstance(node, Measure):
+                for window in filter(None, (node.window, node.other)):
+                    name = function_text(node)
+                    functions[window].add("latest value" if name == "LATEST" else name)
+    panes = {pane.id: pane for pane in plan.panes}
+    alike: dict[Window, list[Window]] = defaultdict(list)
+    for window in plan.windows:
+        alike[msgspec.structs.replace(window, id="", offset_ms=0)].append(window)
+    return [
+        _ComputedWindows(
+            panes[windows[0].pane],
+            tuple(windows),
+            tuple(sorted(set().union(*(functions[each.id] for each in windows)))),
+        )
+        for windows in alike.values()
+    ]
+
+
+def _line(computed: _ComputedWindows) -> str:
+    pane, window = computed.pane, computed.windows[0]
+    functions = ", ".join(computed.functions) or "points"
     key = f" for each {', '.join(pane.by)}" if pane.by else ""
-    when = "at each point" if window.each_point else f"every {in_words(window.every_ms).lower()}"
-    width = in_words(pane.width_ms).lower()
-    return f"window of {pane.source.metric}: {length}{ago}{key}, {when}, from panes of {width}"
+    when = f"every {_words(window.every_ms)}"
+    if window.at is not msgspec.UNSET:
+        when += f" at {window.at}"
+    elif window.points is not msgspec.UNSET:
+        when = f"every {window.points:,} points"
+    elif window.each_point:
+        when = f"at each point, in steps of {_words(window.every_ms)}"
+    return (
+        f"{functions} of {source_text(pane.source)}: {_length(computed.windows)}{key}, {when}, "
+        f"from panes of {_words(pane.width_ms)}"
+    )
+
+
+def _length(windows: Sequence[Window]) -> str:
+    """Return the length of windows that differ only in their offsets, and how far they go back."""
+    window, offsets = windows[0], sorted(each.offset_ms for each in windows)
+    if window.points is not msgspec.UNSET:
+        return f"the last {window.points:,} points"
+    if window.start is not None:
+        return "all points since the deployment"
+    length = _words(window.size_ms)
+    if len(offsets) > 1:
+        first = f"{_words(offsets[0])} ago" if offsets[0] else "now"
+        return f"{len(offsets)} windows of {length} from {first} to {_words(offsets[-1])} ago"
+    return f"{length}, {_words(offsets[0])} ago" if offsets[0] else length
+
+
+def _words(millis: int) -> str:
+    return in_words(millis).lower().replace("millis", "milliseconds")
 
 
 def _group(group: ExplainedGroup) -> Iterator[str]:

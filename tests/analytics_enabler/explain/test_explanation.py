@@ -189,12 +189,64 @@ def test_explanation_begins_with_a_summary() -> None:
     explanation = explained(text)
     assert explanation.summary == [
         "2 insights, 3 aggregates, 2 windows, 2 panes; metrics read: cpu, mem",
-        "window of cpu: 10 seconds, every 5 seconds, from panes of 5 seconds",
-        "window of mem: 1 minute for each node, at each point, from panes of 200 millis",
+        "AVG of cpu: 10 seconds, every 5 seconds, from panes of 5 seconds",
+        "COUNT, SUM of mem: 1 minute for each node, at each point, in steps of 200 milliseconds, "
+        "from panes of 200 milliseconds",
         "shared: 1 window or pane, used by cpu_headroom and by other insights",
     ]
     assert explanation_text(explanation, text).startswith("Summary\n  2 insights")
     assert explained("a = COMPUTE AVG(cpu)").summary == []
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (
+            "FORECAST[3](AVG(delay WHEN > 0, 1 HOURS)) BY stop EVERY 5 MINUTES",
+            [
+                "1 insight, 1 aggregate, 60 windows, 1 pane; metrics read: delay",
+                "AVG of delay WHEN value > 0: 60 windows of 1 hour from now to 295 minutes ago "
+                "for each stop, every 5 minutes, from panes of 5 minutes",
+            ],
+        ),
+        (
+            "PERCENTILE[99](ms FROM (web), 5 m) EVERY 30 s WITH SAMPLE 0.2",
+            [
+                "1 insight, 1 aggregate, 1 window, 1 pane; metrics read: ms",
+                "PERCENTILE[99] of ms FROM (web) (a share of 0.2): 5 minutes, every 30 seconds, "
+                "from panes of 30 seconds",
+            ],
+        ),
+        (
+            "AVG(x, 10 m) - AVG(x, 10 m, 1 d) EVERY 1 m",
+            [
+                "1 insight, 1 aggregate, 2 windows, 1 pane; metrics read: x",
+                "AVG of x: 2 windows of 10 minutes from now to 1 day ago, every 1 minute, "
+                "from panes of 1 minute",
+            ],
+        ),
+        (
+            'SUM(x, 1 DAY) EVERY 1 DAYS AT 23:59 "Europe/Berlin"',
+            [
+                "1 insight, 1 aggregate, 1 window, 1 pane; metrics read: x",
+                "SUM of x: 1 day, every 1 day at 23:59 Europe/Berlin, from panes of 1 minute",
+            ],
+        ),
+        (
+            "SUM(x) EVERY 100 POINTS",
+            [
+                "1 insight, 2 aggregates, 2 windows, 1 pane; metrics read: x",
+                "SUM of x: the last 100 points, every 100 points, from panes of 1 second",
+                "RUNNING_COUNT of x: all points since the deployment, at each point, in steps of "
+                "1 second, from panes of 1 second",
+            ],
+        ),
+    ],
+)
+def test_summary_names_functions_points_and_windows(text: str, lines: list[str]) -> None:
+    checked = check(f"a = COMPUTE {text}")
+    added = added_by(checked, Sites())
+    assert explain(checked, added, plans_with(added, ())).summary == lines
 
 
 def test_summary_of_a_placement_names_traffic_and_workers() -> None:
