@@ -50,7 +50,7 @@ _COMPARATORS: dict[str, Comparator] = {
 }
 _QUOTED_INTERVAL = re.compile(r"\d+ ?[a-zA-Z]+")
 _CHAINED = "Comparisons do not chain: write `1 < x AND x < 5`."
-_IN_COMPUTE = "Write conditions after WHEN."
+_IN_COMPUTE = "Write conditions after WHEN, as in `x WHEN > 90`."
 _IN_CALL = "Write a condition on a metric after WHEN: `metric WHEN > 3`."
 
 
@@ -83,12 +83,13 @@ class ExpressionBuilder:
         self._quotes_texts = around
         if isinstance(node, Condition):
             return node
-        example = f"{node.name} == true" if isinstance(node, Name) else "> 100"
-        self._literals.report(
-            node.span,
-            "a condition is expected here, not a value",
-            f"Compare the value, as in `{example}`.",
-        )
+        hint = "Compare the value, as in `> 100`."
+        if isinstance(node, Name):
+            hint = (
+                f"Compare it, as in `{node.name} == true`; one of several texts is "
+                f'`node IN ("a", "{node.name}")`.'
+            )
+        self._literals.report(node.span, "a condition is expected here, not a value", hint)
         return NotCondition(Compare("==", Elided(), Elided()))
 
     def scoped(self, tree: Context) -> Expression:

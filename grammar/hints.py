@@ -18,6 +18,7 @@ _SQL = {"WHERE": "WHEN", "HAVING": "WHEN", "IF": "WHEN", "FILTER": "WHEN", "GROU
 _NAMING = (Tree.RULE_grouping, Tree.RULE_entities, Tree.RULE_piece, Tree.RULE_setting)
 _LISTED = (Tree.RULE_members, Tree.RULE_member)
 _OPENING = {Tree.RPAR: Tree.LPAR, Tree.RBRACKET: Tree.LBRACKET, Tree.RBRACE: Tree.LBRACE}
+_CALLED = ("AVG", "SUM", "COUNT", "MIN", "MAX", "MEAN", "MEDIAN", "SDEV", "RATE")
 _DEPENDENT = ("CONFIDENCE", "K", "R")
 _EXAMPLES = {
     Tree.ADAM: "ADAM AND CONFIDENCE 0.95",
@@ -82,20 +83,40 @@ def _other_language(mismatch: Mismatch) -> str | None:
         before = mismatch.tokens[max(mismatch.index - 1, 0)].text.upper()
         return WORDS.get(mismatch.word) or (WORDS["DISTINCT"] if before == "DISTINCT" else None)
     if mismatch.found.type == Tree.NUMBER:
-        before = mismatch.tokens[mismatch.index - 1].text.upper()
-        return (
-            "Write the interval alone: `5 MINUTES`." if before == "INTERVAL" else WORDS.get(before)
-        )
+        return _number(mismatch)
     if mismatch.found.type == Tree.LBRACE:
         return 'Write conditions on attributes after WHEN: `x WHEN node == "a"`.'
-    if mismatch.found.type == Tree.STAR and mismatch.kind(-1) == Tree.LPAR:
-        return "Name a metric: `COUNT(metric, 1 MINUTE)` counts its points."
+    is_call = mismatch.kind(-1) == Tree.LPAR and mismatch.kind(-2) == Tree.ID
+    if mismatch.found.type in (Tree.STAR, Tree.RPAR) and is_call:
+        return _metric_of_call(mismatch.tokens[max(mismatch.index - 2, 0)].text.upper())
     if mismatch.found.type == Tree.STAR and mismatch.kind(-1) == Tree.STAR:
         return "There is no power: `SQR(x)` is the square."
     unit_before = mismatch.kind(-1) == Tree.RBRACKET and mismatch.kind(-2) == Tree.UNIT
     if unit_before and Tree.LPAR in mismatch.expected:
         return "Write the window after the metric: `AVG(x, 5 MINUTES)` instead of `AVG(x[5m])`."
     return None
+
+
+def _number(mismatch: Mismatch) -> str | None:
+    """Return a hint for a number after a word, or before one."""
+    before = mismatch.tokens[mismatch.index - 1].text.upper()
+    if before == "INTERVAL":
+        return "Write the interval alone: `5 MINUTES`."
+    if before in ("TOP", "TOPK", "FIRST"):
+        return (
+            f"Write the number in brackets: `TOP_K[{clip(mismatch.found.text)}](AVG(x) BY node)`."
+        )
+    if mismatch.after_value and mismatch.kind(1) == Tree.UNIT:
+        return "Write the intervals in the function: `AVG(x, window, offset)`."
+    return WORDS.get(before)
+
+
+def _metric_of_call(function: str) -> str:
+    """Return a hint for a call without a metric; ``function``: in upper case."""
+    if function == "COUNT":
+        return "Name a metric: `COUNT(metric, 1 MINUTE)` counts its points."
+    known = function if function in _CALLED else "AVG"
+    return f"Name a metric, as in `{known}(metric, 1 MINUTE)`."
 
 
 def _digit(mismatch: Mismatch) -> str | None:
@@ -116,7 +137,12 @@ def _attributes(mismatch: Mismatch) -> str | None:
         if found in CLAUSES or found == Tree.EOF:
             return "Name an attribute after BY, as in `BY node`, or remove BY."
         if found == Tree.LPAR:
+            function = mismatch.tokens[max(mismatch.index - 2, 0)].text.upper()
+            if function in _CALLED:
+                return f"Write BY after the call: `{function}(x) BY node`."
             return "Write the attributes after BY without parentheses: `BY node, site`."
+    if last == Tree.COMMA and found in CLAUSES and mismatch.rule == Tree.RULE_grouping:
+        return "Name another attribute after the comma, or remove the comma."
     after_name = last in (Tree.ID, Tree.STRING) and mismatch.kind(-2) in (
         Tree.BY,
         Tree.KEYED,
@@ -141,6 +167,8 @@ def _lists(mismatch: Mismatch) -> str | None:
         clauses = [token.type for token in mismatch.tokens[: mismatch.index]]
         if Tree.WHEN in clauses and Tree.WITH not in clauses:
             return "Write several values as a list: `node IN (a, b)`."
+        if mismatch.kind(1) == Tree.ID and Tree.WITH not in clauses:
+            return "Write an insight for each value: `a = COMPUTE …; b = COMPUTE …`."
     return None
 
 
@@ -157,7 +185,7 @@ def _placement_of_clause(mismatch: Mismatch) -> str | None:
         return "Write BY instead of PER."
     if mismatch.found.type == Tree.ID and mismatch.kind(-1) == Tree.ID and mismatch.after_value:
         before = mismatch.tokens[mismatch.index - 1].text.upper()
-        if before in ("AVG", "SUM", "COUNT", "MIN", "MAX", "MEAN", "MEDIAN", "SDEV", "RATE"):
+        if before in _CALLED:
             return f"Write the argument in parentheses: `{before}({clip(mismatch.found.text)})`."
     return None
 
@@ -174,7 +202,12 @@ def _sql(mismatch: Mismatch) -> str | None:
     if "SELECT" in (mismatch.tokens[0].text.upper(), before.upper()):
         return f"This is not SQL: write {_SHAPE}."
     meant = _SQL.get(mismatch.word)
-    return f"Write {meant} instead of {mismatch.word}." if meant and mismatch.after_value else None
+    if meant is None:
+        return None
+    if mismatch.after_value:
+        return f"Write {meant} instead of {mismatch.word}."
+    is_last = Tree.WITH in mismatch.expected and Tree.EVERY not in mismatch.expected
+    return f"Write {meant} before EVERY, instead of {mismatch.word}." if is_last else None
 
 
 def _separator(mismatch: Mismatch) -> str | None:

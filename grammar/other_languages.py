@@ -14,6 +14,8 @@ _COUNTER = "`RATE(x, 5 MINUTES)` is the increase of a counter per second."
 _EARLIER = "`DIFF(x)` is the difference from the value before; an offset gives an earlier window."
 
 WORDS: dict[str, str] = {
+    "AGO": "The offset is the second interval of a function: `AVG(x, 5 MINUTES, 1 HOURS)`.",
+    "ALERT": "Write the condition before EVERY: `WHEN > 90 EVERY 10 SECONDS`.",
     "AS": "The name of an insight stands at its beginning: `name = COMPUTE …`.",
     "ASC": _GREATEST,
     "BETWEEN": "Write two comparisons: `> 5 AND < 10`.",
@@ -40,10 +42,13 @@ WORDS: dict[str, str] = {
     "PERCENT": "Write a share as a number: 0.2 is 20 percent.",
     "REGEXP": _TEXTS,
     "SINCE": _WINDOW,
+    "SLIDE": _BY_TIME,
     "SORT": _GREATEST,
     "THEN": _CASES,
+    "TUMBLING": _BY_TIME,
     "UNION": "Write an insight for each side.",
     "UNLESS": "Write the condition after WHEN.",
+    "WINDOW": _WINDOW,
     "WITHIN": _WINDOW,
     "WITHOUT": "Name the attributes that remain, as in `BY node`.",
 }

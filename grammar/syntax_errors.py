@@ -50,7 +50,7 @@ _MEANT = {
     "|": "Write OR.",
     "!": "Write NOT.",
     "#": "Comments start with `//`.",
-    "%": "There is no remainder; write a share as a number: 0.2 is 20 percent.",
+    "%": "Write a share as a number: 0.2 is 20 percent. There is no remainder.",
     "^": "There is no power: `SQR(x)` is the square.",
     "~": 'Texts are compared as a whole: write `==`, or `IN ("a", "b")`.',
     ".": "A name neither begins nor ends with a dot. A call is `AVG(x, 5 MINUTES)`.",

@@ -13,7 +13,7 @@ from analytics_enabler.limits import MAX_NAME_CHARACTERS
 from analytics_enabler.semantics.bind.bind import bind
 from analytics_enabler.semantics.bind.bound_tree import BoundInsight
 from analytics_enabler.semantics.bind.names import metrics_read
-from analytics_enabler.semantics.bind.point_schema import PointSchema
+from analytics_enabler.semantics.bind.point_schema import PointSchema, sources
 from analytics_enabler.semantics.bind.references import (
     Deployed,
     InsightTable,
@@ -272,7 +272,11 @@ def _check_metrics(insights: Iterable[BoundInsight], context: Context) -> Iterat
         return
     seen = set(context.metrics)
     for insight in insights:
+        # The operands of an unknown function may be anything.
+        unclear = {id(node) for each in insight.unresolved for node in sources(each)}
         for source in insight.sources if insight.feed is None else ():
+            if id(source) in unclear:
+                continue
             metric = source.metric
             if metric not in seen:
                 seen.add(metric)

@@ -404,6 +404,11 @@ class BoundInsight(ast.SyntaxNode):
         return (node for node in self.nodes if isinstance(node, PointSource))
 
     @property
+    def unresolved(self) -> Iterator[Unresolved]:
+        """The parts of the insight that have no meaning, because of an error."""
+        return (node for node in self.nodes if isinstance(node, Unresolved))
+
+    @property
     def head(self) -> ast.Span:
         """The span of the insight's name."""
         return head(self.syntax.span, len(self.syntax.name))

@@ -363,10 +363,13 @@ class ValueBinder:
         two = "two values" if call.function == "GEOHASH" else "two metrics"
         takes = "one value" if symbol.arity == 1 else two
         given = "one" if len(call.arguments) == 1 else f"{len(call.arguments)}"
+        hint = f"Write `{call.function}({', '.join('xy'[: symbol.arity])})`."
+        if symbol.arity == 1 and len(call.arguments) > 1:
+            hint = f"{hint[:-1]}; an insight for each metric has the values of several metrics."
         self.diagnostics.error(
             call.span,
             f"{call.function} takes {takes}, not {given}",
-            f"Write `{call.function}({', '.join('xy'[: symbol.arity])})`.",
+            hint,
         )
 
     def _unresolved_list(
