@@ -17,7 +17,9 @@ END_MS = 24_000
 """The greatest time (ms) of a point."""
 
 UNTIL_MS = END_MS + 70_000
-"""The greatest end (ms) of a window that contains a point."""
+"""The last tick (ms) that is compared with the oracle: the greatest end of a window that contains a
+point. Only functions of values of ticks have later results.
+"""
 
 _LATENESS_MS = 1000
 _BATCH_MS = 4000

@@ -21,7 +21,7 @@ from mistbow.client.agent import AgentClient
 from mistbow.streams.schemas import STATES
 from tests.analytics_worker.spark.test_lowering import NO_SHRINKING
 from tests.oracle import feeds
-from tests.oracle.data import ATTRIBUTES, METRICS, Series, Stream, streams
+from tests.oracle.data import ATTRIBUTES, END_MS, METRICS, Series, Stream, streams
 from tests.oracle.queries import texts
 from tests.oracle.spark import Breaks, Streamed, in_a_batch
 from tests.oracle.trials import Trial, answers_of, cases_of, differences, plans_of, rename_metrics
@@ -180,7 +180,19 @@ _STREAM = Stream(
     ],
 )
 def test_query_that_once_differed_equals_the_oracle(query: str) -> None:
-    trial = Trial(_STREAM, (f"q = COMPUTE {query}",))
+    _compare(_STREAM, query)
+
+
+def test_values_of_ticks_are_compared_up_to_the_last_tick_of_the_oracle() -> None:
+    stream = Stream(tuple(replace(each, end=END_MS) for each in _STREAM.series))
+    _compare(
+        stream,
+        "MIN((MODE((SQR(x)) + 0, 14000 MS, 7000 MS)) BY zone WHEN > 2) BY spare, site EVERY 7000 MS",
+    )
+
+
+def _compare(stream: Stream, query: str) -> None:
+    trial = Trial(stream, (f"q = COMPUTE {query}",))
     cases = cases_of([trial])
     (plan,) = plans_of(cases)
     rows = points(rename_metrics(trial.stream.rows, 0))
