@@ -187,7 +187,8 @@ def test_values_of_ticks_are_compared_up_to_the_last_tick_of_the_oracle() -> Non
     stream = Stream(tuple(replace(each, end=END_MS) for each in _STREAM.series))
     _compare(
         stream,
-        "MIN((MODE((SQR(x)) + 0, 14000 MS, 7000 MS)) BY zone WHEN > 2) BY spare, site EVERY 7000 MS",
+        "MIN((MODE((SQR(x)) + 0, 14000 MS, 7000 MS)) BY zone WHEN > 2) BY spare, site "
+        "EVERY 7000 MS",
     )
 
 
