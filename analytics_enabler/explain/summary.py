@@ -62,9 +62,9 @@ def _computed_windows(plan: Plan) -> list[_ComputedWindows]:
     for insight in plan.insights:
         for node in expressions_of(insight):
             if isinstance(node, Measure):
-                for window in filter(None, (node.window, node.other)):
-                    name = function_text(node)
-                    functions[window].add("latest value" if name == "LATEST" else name)
+                name = function_text(node)
+                for window_id in filter(None, (node.window, node.other)):
+                    functions[window_id].add("latest value" if name == "LATEST" else name)
     panes = {pane.id: pane for pane in plan.panes}
     alike: dict[Window, list[Window]] = defaultdict(list)
     for window in plan.windows:

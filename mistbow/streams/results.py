@@ -45,11 +45,11 @@ def result_fields(row: Mapping[str, Any]) -> dict[str, Any]:
     (3, None)
     """
     values = row.get("values")
-    is_few = bool(values) and row.get("confidence") is not None
+    is_few = row.get("confidence") is not None
     return {
         **row,
         "key": json.loads(row["key"]) if row["key"] else {},
         "missing": row["missing"].split(",") if row.get("missing") else [],
         "values": None if is_few else values,
-        "few_points": int(values[0]) if is_few else None,
+        "few_points": int(values[0]) if is_few and values else None,
     }

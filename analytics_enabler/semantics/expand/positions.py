@@ -34,7 +34,10 @@ def bind_position(
                 given[setting.key] = ""
     _report_missing(definition, given, found)
     diagnostics.extend(found.problems)
-    return None if found.has_errors else ast.Position(**given, span=definition.span)
+    if found.has_errors:
+        return None
+    metric, latitude, longitude = (given[name] for name in SETTINGS)
+    return ast.Position(metric, latitude, longitude, span=definition.span)
 
 
 def _report_missing(
