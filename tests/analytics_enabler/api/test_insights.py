@@ -11,6 +11,7 @@ import pytest
 from analytics.client.enabler import EnablerClient
 from mistbow.client.agent import AgentClient
 from mistbow.client.agent_model import Point
+from mistbow.clock import system_clock
 from mistbow.errors import (
     ConflictError,
     InvalidQueryError,
@@ -131,6 +132,27 @@ def test_check_reports_errors_and_warnings(enabler: EnablerClient, agent: AgentC
     accepted = enabler.submit("a = COMPUTE AVG(cpu.utl) EVERY 5 s")
     assert "cpu.utl" in accepted.warnings[0].message
     assert enabler.show(accepted.deployment_id).warnings == accepted.warnings
+
+
+def test_check_compares_texts_and_metrics_with_the_points_that_came_in(
+    enabler: EnablerClient, agent: AgentClient
+) -> None:
+    now = system_clock()
+    points = [Point("api.disease", "a", now, 1.0, labels={"diagnosis": "flu"})]
+    agent.put([*points, Point("api.price", "a", now, 1.0)])
+    text = 'a = COMPUTE COUNT(api.disease WHEN diagnosis == "malaria", 1 h) EVERY 1 s'
+    silent = "no recent point of `api.disease` has the diagnosis `malaria`; values seen: flu"
+
+    def messages(queries: str) -> list[str]:
+        return [problem.message for problem in enabler.check(queries).problems]
+
+    # The enabler remembers the metrics and the values for some seconds.
+    eventually(lambda: messages(text) == [silent], timeout=30, what="the values are known")
+    unread = text.replace('WHEN diagnosis == "malaria", ', ", ").replace(" ,", ",")
+    (message,) = messages(f"{unread} WITH ALLOW WHEN api.price < 10")
+    assert message.startswith("`api.price` is a metric that this insight does not read")
+    with pytest.raises(InvalidQueryError, match="does not read"):
+        enabler.submit(f"{unread} WITH ALLOW WHEN api.price < 10")
 
 
 def test_explain_reports_shared_windows(enabler: EnablerClient) -> None:
