@@ -47,7 +47,7 @@ def test_definition_has_newest_version_of_operator() -> None:
     [
         ("trimmed_men(x)", "no function `TRIMMED_MEN`", "Did you mean `TRIMMED_MEAN`?"),
         ("gap(x)", "GAP takes two metrics, not one", "Write `GAP(x, y)`."),
-        ("trimmed_mean(x, y)", "takes one value, not 2", "Write `TRIMMED_MEAN(x)`."),
+        ("trimmed_mean(x, y)", "takes one value, not 2", "Write `TRIMMED_MEAN(x)`"),
         ("trimmed_mean[1, 2](x)", "takes one parameter", "Write `TRIMMED_MEAN[share](…)`."),
         ("trimmed_mean[5 s](x)", "`share` must be a number, not 5 SECONDS", "Write a number."),
         ("gap[1](x, y)", "GAP takes no parameter", "Remove it."),
