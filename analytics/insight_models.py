@@ -138,7 +138,7 @@ class PlacedFragment(BaseModel):
 
 
 class Decision(BaseModel):
-    """A decision of the enabler: what it did or found, why, and by whom, at the time ``at``.
+    """A decision of the enabler at the time ``at``, with its reason and its author.
 
     ``subject``: the id of a deployment, or of the group of a fragment; or the name of a site, a
     worker or a scheduler.
@@ -273,7 +273,7 @@ class ExplainedStep(BaseModel):
 
 
 class FragmentCostModel(BaseModel):
-    """What a fragment takes: CPU seconds per second, memory, and rows and bytes per second.
+    """The demand of a fragment: CPU seconds per second, memory, and rows and bytes per second.
 
     ``points_per_s``: the points, or the panes of a merge, that the fragment reads.
     ``check_core_s``: the CPU time of the check of one point; None: no points can be checked.

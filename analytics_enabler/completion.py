@@ -164,7 +164,7 @@ def _candidates(
 def _terms(
     tokens: list[LexicalToken], call: int | None, clause: str | None, vocabulary: Vocabulary
 ) -> Iterator[Completion]:
-    """Yield what a value or a condition may begin with."""
+    """Yield the possible beginnings of a value or a condition."""
     is_argument = call is not None and tokens[-1].type == Tree.LPAR and call > 0
     if is_argument and tokens[-2].type in (Tree.ID, Tree.RBRACKET):
         yield from _metrics(vocabulary)

@@ -60,7 +60,7 @@ class FabricView:
         """The whole fabric; None: not read yet."""
 
     async def refresh(self) -> Fabric:
-        """Read the fabric from the agent, and return the part of it that is in the domain."""
+        """Read the fabric from the agent, and return the part in the domain."""
         self.whole = await self._agent.fabric()
         sites = tuple(site for site in self.whole.sites if has_site(self._selector, site))
         self.fabric = msgspec.structs.replace(self.whole, sites=sites)

@@ -29,7 +29,7 @@ def tagged(tag: str) -> list[psutil.Process]:
 
 
 def sweep(tag: str) -> None:
-    """Kill all processes with the tag, including those that start meanwhile, and wait for the end.
+    """Kill all processes with the tag, including new ones, and wait until they have ended.
 
     Raises ``MistbowError`` with the ids of processes that cannot be killed.
     """

@@ -37,7 +37,7 @@ class Operator(Protocol):
 
 
 Derivation = str | float | bool | tuple[str | float | bool, ...] | None
-"""What an operator derives: a value, a list of values, or nothing."""
+"""The result of an operator: a value, a list of values, or None."""
 
 
 class AttributeOperator(Protocol):
@@ -56,7 +56,7 @@ class AttributeOperator(Protocol):
     """The version of the operator: one to four numbers, separated by dots."""
 
     def derive(self, *attributes: str | float | bool) -> object:
-        """Return what is derived from the attributes of a point."""
+        """Return the value derived from the attributes of a point."""
 
 
 class InstalledOperator(msgspec.Struct, frozen=True):

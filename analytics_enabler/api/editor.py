@@ -31,7 +31,7 @@ MAX_ENTITIES = 2000
 
 
 class VocabularySource:
-    """Collects the names that a text may use, from what the enabler has read already."""
+    """Collects the names that a text may use, from data that the enabler has already read."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
 """The merge of two versions of a deployment that both sides of a split have changed.
 
-Both enablers of a split domain accept amendments, pauses and deletions, and none of them may be
-lost when the split ends. The result is that of the same requests in the order of their times: the
-later text is in force, and the insights of the earlier text have their results up to then.
+Both enablers of a split domain accept amendments, pauses and deletions, and no change may be lost
+when the split ends. The result is that of the same requests in the order of their times: the later
+text is in force, and the insights of the earlier text have their results up to then.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The metrics of the fog snapshot: what the schedulers receive, by node, link and site."""
+"""The metrics of the fog snapshot, which schedulers receive, by node, link and site."""
 
 from collections.abc import Callable, Iterator
 

@@ -1,7 +1,7 @@
 """The history of the execution: records placements, failing schedulers, missing sites and workers.
 
-Each observation is compared with the one before, and with the latest decisions in the log, so a
-condition that lasts is recorded once, also across a restart of the enabler.
+Each observation is compared with the previous observation, and with the latest decisions in the
+log, so a condition that lasts is recorded once, also across a restart of the enabler.
 """
 
 from collections import defaultdict
@@ -60,7 +60,7 @@ class ExecutionHistory:
         """Worker -> site, for the workers that were alive at the last observation."""
 
     def begin(self, nodes: Nodes) -> None:
-        """Note the placements before the first observation, which are those of a former enabler."""
+        """Record the placements of a former enabler, before the first observation."""
         if self._nodes is None:
             self._nodes = nodes
 

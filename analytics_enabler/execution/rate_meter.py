@@ -50,7 +50,7 @@ class RateMeter:
 
 @dataclass(frozen=True, slots=True)
 class FragmentRates:
-    """What a fragment does per second, over the last ``span_s``.
+    """The rates of a fragment, over the last ``span_s``.
 
     ``progress``: the event time (s) that its results have advanced.
     """
@@ -96,7 +96,7 @@ class FragmentMeter:
                 meter.read(now, count)
 
     def rates(self, min_span_s: float) -> FragmentRates | None:
-        """Return what the version that runs alone does.
+        """Return the rates of the only running version.
 
         None: it has run alone for less than ``min_span_s``, or a counter was restarted since.
         """

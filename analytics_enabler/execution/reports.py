@@ -32,7 +32,7 @@ class PlacedFragment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedTask:
-    """A task of a group with its fragment, its node and site, and what the node reports.
+    """A task of a group with its fragment, its node and site, and the report of the node.
 
     ``node``: None: no node can run it. ``since``: the time (ms) of the placement. ``status``: None:
     the node reports nothing.

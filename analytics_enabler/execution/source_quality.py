@@ -54,7 +54,7 @@ class SourceQualities:
         )
 
     async def refresh(self, sites: Iterable[str]) -> bool:
-        """Read what the workers at these sites have found; return whether a figure has changed."""
+        """Read the figures of the workers at these sites; return whether a figure has changed."""
         names = sorted(sites)
         found = await asyncio.gather(*map(self._read, names))
         former, self._checked = self._checked, {}

@@ -138,7 +138,7 @@ class WorkerReconciler:
         self.others_mb = 0.0
         """The memory (MB) that the fragments of other domains need on the worker."""
         self.meters: dict[str, FragmentMeter] = {}
-        """Fragment id -> the meter of what the fragment takes."""
+        """Fragment id -> the meter of the fragment's demand."""
         self._ordered_checks: Mapping[str, float] | None = None
         """The shares of checked points in the last order; None: it was of a former enabler."""
         self._client = client

@@ -37,13 +37,13 @@ class EventQueue:
         self.is_closed = False
 
     def release(self) -> None:
-        """Add the events that were held back, and hold back no further events."""
+        """Add the delayed events, and delay no further events."""
         held, self._held = self._held or [], None
         for event in held:
             self.put(event)
 
     def put(self, event: bytes) -> None:
-        """Add a new event, or hold it back."""
+        """Add a new event, or delay the event."""
         if self._held is None:
             self.put_first(event)
         elif len(self._held) >= MAX_QUEUED_EVENTS:
@@ -52,7 +52,7 @@ class EventQueue:
             self._held.append(event)
 
     def put_first(self, event: bytes) -> None:
-        """Add an event before those that are held back.
+        """Add an event before the delayed events.
 
         A queue that is too long is closed, and the client resumes by its cursor.
         """

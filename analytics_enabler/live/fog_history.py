@@ -75,7 +75,7 @@ class FogHistory:
         await self._task.run()
 
     async def store(self) -> None:
-        """Store what has changed since the last call; raises an error of the storage agent."""
+        """Store the changes since the last call; raises an error of the storage agent."""
         if not self._is_active():
             self._checkpoint_at = None
             return

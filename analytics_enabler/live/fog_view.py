@@ -38,7 +38,7 @@ T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
 
 REPLICAS_AGE_MS = 15_000
-"""The maximum age (ms) of what is shown of replicas."""
+"""The maximum age (ms) of the data about replicas."""
 
 PATIENCE_S = 2.0
 MAX_LIVE_LINKS = 2_000
@@ -46,7 +46,7 @@ MAX_LIVE_LINKS = 2_000
 
 
 class FogView:
-    """Builds the view of the fog from what the enabler has read already."""
+    """Builds the view of the fog from data that the enabler has already read."""
 
     def __init__(
         self,

@@ -16,10 +16,10 @@ FULL_SHARE = 0.1
 """The share of a worker's cores or memory below which it counts as full."""
 
 LOSSY = 0.05
-"""The share of lost heartbeats from which on a link counts as lossy."""
+"""The minimum share of lost heartbeats of a lossy link."""
 
 LAG_MS = 5000
-"""The lag (ms) from which on a fragment counts as lagging."""
+"""The maximum lag (ms) of a fragment that is not lagging."""
 
 _MAX_NAMED = 3
 _ADD_CAPACITY = "add a worker, or pause insights of low salience"

@@ -40,7 +40,7 @@ class Topic(Protocol):
     """A view whose changes are sent to clients; it is computed once for all of them."""
 
     async def poll(self) -> Sequence[Event]:
-        """Compute the view, and return the events about what has changed since the last call."""
+        """Compute the view, and return the events of its changes since the last call."""
         ...
 
     def current(self, after: int | None) -> Sequence[Event]:

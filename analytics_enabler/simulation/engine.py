@@ -24,7 +24,7 @@ _HOUR_S = 3600.0
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
-    """What is simulated; equal scenarios give equal results.
+    """The input of a simulation; equal scenarios give equal results.
 
     ``topology``: ``tiers``, ``matrix:PATH``, or a file (see ``load_topology``).
     """

@@ -31,7 +31,7 @@ _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#
 """Colours that people with colour blindness can distinguish (Okabe and Ito 2008)."""
 
 _WIDTHS = (5.0, 1.2)
-"""The widths of the first and the last line: where lines coincide, all of them are visible."""
+"""The widths of the first and the last line, so that coinciding lines are all visible."""
 
 _BELOW_ZERO = 0.03
 """The part of a panel below 0, so that lines at 0 are visible."""

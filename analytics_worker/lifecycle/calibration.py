@@ -30,7 +30,7 @@ REFERENCE_ROUND_S = 0.005
 
 
 class Calibration(msgspec.Struct, frozen=True):
-    """The speed of a worker, and what it was measured for: the ``key``."""
+    """The speed of a worker; ``key``: the hardware and software of the measurement."""
 
     key: str
     speed: float

@@ -147,7 +147,7 @@ class CapacityMonitor:
             )
 
     def check(self, fragment: Fragment, running: Sequence[Fragment]) -> None:
-        """Raise ``CapacityError`` if a fragment does not fit beside those that run."""
+        """Raise ``CapacityError`` if a fragment does not fit beside the running fragments."""
         limit = self._kills.limit
         if limit is not None and len(running) >= limit.fragments:
             raise _limit_error(fragment, limit)

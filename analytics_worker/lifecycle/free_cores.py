@@ -20,7 +20,7 @@ SMOOTHING_S = 60.0
 MIN_SHARE = 0.5
 """The share of the cores that are free at any load of other programs.
 
-The kernel divides a busy core fairly among programs, so the worker gets its part of it.
+The kernel divides a busy core fairly among programs, so the worker gets its share.
 """
 
 _MIN_STEP = 0.1

@@ -60,7 +60,7 @@ def decode_deletion(decoder: msgspec.json.Decoder[B], body: bytes, timestamps: T
     """Return the decoded body of a deletion.
 
     Raises ``InvalidRequestError`` for an unknown or repeated field, an empty list, an empty text
-    and null: if such a part were ignored, more would be deleted than the client meant.
+    and null: if such a part were ignored, more would be deleted than intended.
     """
     fields = decode_fields(body)
     if fields is None:

@@ -1,7 +1,7 @@
 """The id of an Ignite folder, by which an agent recognizes the Ignite of its own home.
 
 Ignite reports the id of its folder as an attribute of the node. All Ignites that serve a single
-node have the same name, so the name does not tell two of them apart.
+node have the same name, so the name does not distinguish them.
 """
 
 from pathlib import Path

@@ -1,8 +1,8 @@
 """Clock skew: the differences between this agent's clock and the clocks of its peers.
 
 The answer to a heartbeat contains the peer's time. If the two ways of a round trip take equally
-long, the peer answered in the middle of the round trip; so the error is at most half of it
-(Cristian, "Probabilistic clock synchronization", 1989).
+long, the peer answered in the middle of the round trip; so the error is at most half of the round
+trip (Cristian, "Probabilistic clock synchronization", 1989).
 """
 
 import statistics

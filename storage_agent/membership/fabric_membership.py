@@ -210,7 +210,7 @@ class FabricMembership:
         """Raise ``ConflictError`` if a reachable other site has a worker of the same name.
 
         Two workers of a name can both run if their sites could not reach each other. Then the
-        worker keeps the name whose site sorts first: the enabler uses this one, too.
+        worker at the site that sorts first keeps the name, as in the enabler.
         """
         is_running = self._workers.has_instance(worker)
         for peer in self.peers:

@@ -191,7 +191,7 @@ class Peers:
         peer.contacted, peer.is_awaited = self._round, True
 
     def _seeds_of_round(self) -> set[str]:
-        """Return the seeds that do not answer; of many, those that were tried least recently."""
+        """Return the least recently tried seeds that do not answer, up to ``MAX_TARGETS``."""
         silent = []
         for seed, site in self._seeds.items():
             peer = self._peers.get(site or "")

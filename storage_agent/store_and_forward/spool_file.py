@@ -1,4 +1,4 @@
-"""The file of the spool; what is damaged in it is set aside, and all that is readable stays.
+"""The file of the spool; damaged parts are moved to another file, and readable bodies stay.
 
 Each body has a checksum, since SQLite itself has none. A damaged file is replaced by one with the
 bodies that are still readable. The damaged file and damaged bodies remain beside it, as files

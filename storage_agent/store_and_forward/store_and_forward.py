@@ -158,7 +158,7 @@ class StoreAndForward:
         await self._spool.close()
 
     def spool_problems(self) -> list[str]:
-        """Return what the operator must do before the spool can be read; empty: nothing."""
+        """Return the problems of a spool that cannot be read, with remedies; empty: no problem."""
         return [] if self._spool.problem is None else [self._spool.problem]
 
     async def spool_warnings(self) -> list[str]:

@@ -20,7 +20,7 @@ class Value:
     """The value of a placement; lower is better, and earlier fields count first.
 
     ``missing``: the tasks that are not placed. ``excess``: the amount above the maximum.
-    ``objective``: what the scheduler minimizes. ``tie``: what it minimizes next.
+    ``objective``: the value to minimize. ``tie``: the second value to minimize.
     """
 
     missing: int
@@ -42,7 +42,7 @@ class Found:
 
 
 class Objective(Protocol):
-    """What a scheduler minimizes for one job."""
+    """The objective of a scheduler for one job."""
 
     def values(
         self, model: JobModel, nodes: Numbers, position: int, options: Indices

@@ -1,4 +1,4 @@
-"""The coefficients of the cost model: what a unit of each kind of work takes.
+"""The coefficients of the cost model: the cost of a unit of each kind of work.
 
 The initial coefficients were measured by ``python -m benchmarks cost_model`` on the reference
 machine; a worker's calibration states how much faster it is.
@@ -57,10 +57,11 @@ class Sample(msgspec.Struct, frozen=True):
 def fit(samples: Sequence[Sample], initial: Mapping[str, float]) -> dict[str, float]:
     """Return the coefficients, at least 0, that minimize the squared relative errors.
 
-    Each coefficient has a prior, its initial value, by ridge regression: what the samples do not
-    determine stays as it is. Solved by nonnegative least squares (Lawson and Hanson, 1974), whose
-    rows are weighted again in each of a few steps, by Cauchy's weights: a fragment that takes much
-    more or less than its kind, for example because it is stuck, does not count.
+    Each coefficient has a prior, its initial value, by ridge regression: coefficients that the
+    samples do not determine keep their values. Solved by nonnegative least squares (Lawson and
+    Hanson, 1974), whose rows are weighted again in each of a few steps, by Cauchy's weights: a
+    fragment that takes much more or less than its kind, for example because it is stuck, does not
+    count.
 
     >>> half = [Sample({"a": 1.0, "b": n}, 0.5 * (1.0 + 2.0 * n)) for n in (1.0, 5.0, 20.0)]
     >>> {kind: round(each, 1) for kind, each in fit(half, {"a": 1.0, "b": 2.0, "c": 3.0}).items()}
@@ -98,7 +99,7 @@ def _weighted_fit(
 
 
 def _middle_ratio(taken: NDArray[np.float64], predicted: NDArray[np.float64]) -> float:
-    """Return the median ratio of what is taken to what is predicted; 1 without samples."""
+    """Return the median ratio of measurement to estimate; 1 without samples."""
     has_work = predicted > _MIN_PREDICTED
     ratios = taken[has_work] / predicted[has_work]
     return float(np.median(ratios)) if len(ratios) else 1.0

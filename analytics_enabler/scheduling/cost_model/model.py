@@ -47,7 +47,7 @@ MIN_CHECKED = 20
 
 
 class Observation(msgspec.Struct, frozen=True, kw_only=True):
-    """What a running fragment does and takes, with the worker's speed (1: the reference's)."""
+    """The work and the cost of a running fragment, with the worker's speed (1: the reference's)."""
 
     worker: str
     speed: float

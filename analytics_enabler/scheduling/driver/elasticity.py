@@ -218,7 +218,7 @@ def _note(since: dict[str, int], name: str, now: int, *, is_true: bool) -> None:
 def _order(each: tuple[Job, Task], hot: Node, fog: Fog) -> tuple[int, float, str, str]:
     """Return the order in which tasks leave: first tasks that then read no points of other sites.
 
-    Of these, those that demand most come first, so that few leave.
+    Among these, the greatest demands come first, so that few fragments leave.
     """
     job, task = each
     others = [node for node in fog.by_site.get(task.pinned or "", ()) if node.name != hot.name]

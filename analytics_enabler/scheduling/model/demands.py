@@ -4,7 +4,7 @@ import msgspec
 
 
 class FragmentCost(msgspec.Struct, frozen=True, kw_only=True):
-    """What a fragment needs or takes; None: unknown.
+    """The estimated or measured demand of a fragment; None: unknown.
 
     ``cores``: CPU seconds per second. ``points_per_s``: the points or panes that it reads.
     ``bytes_per_s``: the bytes that it writes. ``check_core_s``: the CPU time (s) of the check of
