@@ -21,9 +21,10 @@ from benchmarks.console.run import run as console
 from benchmarks.ingestion.run import run as ingestion
 from benchmarks.insights.run import run as insights
 from benchmarks.recovery.run import run as recovery
-from benchmarks.report import Goals, Report
+from benchmarks.report import BenchmarkReport, Report
 from benchmarks.schedulers.run import run as schedulers
 from benchmarks.storage.run import run as storage
+from benchmarks.ycsb_fog.experiment import run as ycsb_fog
 from tests.support.suite import Suite, running_suite
 
 _WITH_SUITE: dict[str, Callable[[Suite], Report]] = {
@@ -32,7 +33,7 @@ _WITH_SUITE: dict[str, Callable[[Suite], Report]] = {
     "cost_model": cost_model.run,
     "console": console,
 }
-_STANDALONE: dict[str, Callable[[], Report | Goals]] = {
+_STANDALONE: dict[str, Callable[[], BenchmarkReport]] = {
     "ingestion": ingestion,
     "storage": storage,
     "many_series": many_series.run,
@@ -43,6 +44,7 @@ _STANDALONE: dict[str, Callable[[], Report | Goals]] = {
     "sampling": sampling.run,
     "schedulers": schedulers,
     "recovery": recovery,
+    "ycsb_fog": ycsb_fog,
 }
 _NAMES = (*_WITH_SUITE, *_STANDALONE)
 _RESULTS = Path(__file__).parent / "results"
@@ -68,7 +70,7 @@ def main(names: list[str]) -> None:
         sys.exit(f"goals missed: {'; '.join(missed)}")
 
 
-def _reports(names: list[str]) -> Iterator[tuple[str, Report | Goals]]:
+def _reports(names: list[str]) -> Iterator[tuple[str, BenchmarkReport]]:
     with_suite = [name for name in names if name in _WITH_SUITE]
     if with_suite:
         with (

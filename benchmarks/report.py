@@ -3,6 +3,7 @@
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from rich.table import Table
 
@@ -34,6 +35,23 @@ class Figure:
         bounds = [("≤", self.at_most), ("≥", self.at_least)]
         goal = ", ".join(f"{sign} {_number(bound)}" for sign, bound in bounds if bound is not None)
         return f"{goal}: missed" if self.missed else goal
+
+
+class BenchmarkReport(Protocol):
+    """The report of a benchmark, whatever its form; ``figures`` may have goals."""
+
+    @property
+    def figures(self) -> Sequence[Figure]:
+        """The measured figures."""
+        ...
+
+    def table(self) -> Table:
+        """Return the report as a table for a terminal."""
+        ...
+
+    def markdown(self) -> str:
+        """Return the report as a Markdown page."""
+        ...
 
 
 @dataclass(frozen=True)

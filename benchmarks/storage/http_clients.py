@@ -38,11 +38,12 @@ class RequestTimes:
         return sorted(self.durations)[int(share * len(self.durations))] * 1000
 
 
-def post(url: str, path: str, body: object) -> bytes:
-    """Return the bytes of a POST request with a JSON body."""
+def post(url: str, path: str, body: object, token: str = "") -> bytes:
+    """Return the bytes of a POST request with a JSON body; ``token``: empty: without a token."""
     data = json.dumps(body).encode()
+    authorization = f"Authorization: Bearer {token}\r\n" if token else ""
     head = (
-        f"POST {path} HTTP/1.1\r\nHost: {urlsplit(url).netloc}\r\n"
+        f"POST {path} HTTP/1.1\r\nHost: {urlsplit(url).netloc}\r\n{authorization}"
         f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
     )
     return head.encode() + data
@@ -66,7 +67,7 @@ def fetch_json(url: str, request: bytes) -> Any:
         reader, writer = await asyncio.open_connection(address.hostname, address.port, limit=2**24)
         try:
             writer.write(request)
-            return await _read_body(reader)
+            return await read_body(reader)
         finally:
             writer.close()
 
@@ -101,14 +102,15 @@ async def _run_client(
             data = request(client, len(durations))
             sent = time.perf_counter()
             writer.write(data)
-            await _read_body(reader)
+            await read_body(reader)
             durations.append(time.perf_counter() - sent)
     finally:
         writer.close()
     return durations
 
 
-async def _read_body(reader: asyncio.StreamReader) -> bytes:
+async def read_body(reader: asyncio.StreamReader) -> bytes:
+    """Read a response; return its body. Raises ``AssertionError`` if the status is not 200."""
     head = (await reader.readuntil(b"\r\n\r\n")).lower()
     if not head.startswith(b"http/1.1 200"):
         raise AssertionError(head.decode())

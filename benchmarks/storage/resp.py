@@ -47,17 +47,22 @@ async def _client(port: int, commands: Sequence[bytes]) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**24)
     for each in commands:
         writer.write(each)
-        await _read_reply(reader)
+        await read_reply(reader)
     writer.close()
 
 
-async def _read_reply(reader: asyncio.StreamReader) -> None:
+async def read_reply(reader: asyncio.StreamReader) -> int:
+    """Read a reply; return the length of its strings (bytes).
+
+    Raises ``AssertionError`` if the reply is an error.
+    """
     line = await reader.readuntil(b"\r\n")
     kind, rest = line[:1], line[1:-2]
     if kind == b"-":
         raise AssertionError(line.decode())
     if kind == b"$" and rest != b"-1":
         await reader.readexactly(int(rest) + 2)
+        return int(rest)
     if kind == b"*":
-        for _ in range(int(rest)):
-            await _read_reply(reader)
+        return sum([await read_reply(reader) for _ in range(int(rest))])
+    return 0

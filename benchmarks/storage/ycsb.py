@@ -1,60 +1,37 @@
 """The YCSB core workloads on ``/app``, compared with Redis (the specification, section 3.2.3).
 
-The workloads, their shares and the skew of 0.99 are taken from Cooper et al., "Benchmarking cloud
-serving systems with YCSB" (2010), section 4. The clients of both servers work in the same way and
-only send and count, so that only the servers are compared.
+The clients of both servers work in the same way and only send and count, so that only the servers
+are compared.
 """
 
 import random
 import shutil
-import string
 import subprocess
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import accumulate
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 from benchmarks.report import Figure
 from benchmarks.storage import resp
 from benchmarks.storage.http_clients import post, run_clients
 from benchmarks.storage.storage_site import running_site
+from benchmarks.storage.workloads import (
+    WORKLOADS,
+    KeyOperation,
+    OperationSource,
+    Workload,
+    key_of,
+    record_value,
+)
 from ignite_server.ports import free_ports
 from tests.support.conditions import eventually
 
 _RECORDS = 1000
-_BYTES = 1000
 _OPERATIONS = (1000, 5000, 10_000, 20_000)
 _CLIENTS = 4
-_SKEW = 0.99
-_MAX_SCAN = 100
 _DURABLE_GOALS = {"A": 0.5, "E": 0.5, "F": 0.5}
-
-Operation = Literal["read", "update", "insert", "scan", "modify"]
-
-
-@dataclass(frozen=True)
-class Workload:
-    """A workload: the share of each operation.
-
-    ``newest``: whether reads prefer the newest keys.
-    """
-
-    name: str
-    shares: dict[Operation, float]
-    newest: bool = False
-
-
-WORKLOADS = (
-    Workload("A", {"read": 0.5, "update": 0.5}),
-    Workload("B", {"read": 0.95, "update": 0.05}),
-    Workload("C", {"read": 1.0}),
-    Workload("D", {"read": 0.95, "insert": 0.05}, newest=True),
-    Workload("E", {"scan": 0.95, "insert": 0.05}),
-    Workload("F", {"read": 0.5, "modify": 0.5}),
-)
 
 
 class Server(Protocol):
@@ -86,24 +63,28 @@ class Server(Protocol):
 
 @dataclass(frozen=True)
 class Mistbow:
-    """The server Mistbow: records at the route ``/app`` of a storage agent."""
+    """The server Mistbow: records at the route ``/app`` of a storage agent.
+
+    ``token``: empty: the agent has no token.
+    """
 
     url: str
+    token: str = ""
 
     def read(self, key: str) -> bytes:
         """Return the request to read a record."""
-        return post(self.url, "/app/get", {"key": [key]})
+        return post(self.url, "/app/get", {"key": [key]}, self.token)
 
     def insert(self, key: str, value: str) -> bytes:
         """Return the request to insert a record, or to replace one with the same key and time."""
         item = {"key": key, "val": value, "timestamp": 1}
-        return post(self.url, "/app/put", {"application": [item]})
+        return post(self.url, "/app/put", {"application": [item]}, self.token)
 
     update = insert
 
     def scan(self, key: str, count: int) -> bytes:
         """Return the request to read ``count`` records, starting at a key."""
-        return post(self.url, "/app/get", {"start": key, "limit": count})
+        return post(self.url, "/app/get", {"start": key, "limit": count}, self.token)
 
     def run(self, requests: Sequence[Sequence[bytes]]) -> float:
         """Send the requests of all clients; return the requests per second."""
@@ -180,15 +161,15 @@ def figures(home: Path) -> list[Figure]:
 
 def _rates(server: Server, workload: Workload) -> list[float]:
     chance = random.Random(workload.name)
-    value = "".join(chance.choices(string.ascii_letters, k=_BYTES))
-    load = [server.insert(_key(number), value) for number in range(_RECORDS)]
+    value = record_value(chance)
+    load = [server.insert(key_of(number), value) for number in range(_RECORDS)]
     server.run([load])
-    requests = _RequestSource(server, workload, chance, value)
+    source = OperationSource(workload, chance, _RECORDS)
     rates = []
     for operations in _OPERATIONS:
         clients: list[list[bytes]] = [[] for _ in range(_CLIENTS)]
         for number in range(operations):
-            clients[number % _CLIENTS] += requests.next()
+            clients[number % _CLIENTS] += _requests(server, source.next(), value)
         shortest = min(map(len, clients))
         # An operation may be two requests: the rate counts operations.
         share = operations / sum(map(len, clients))
@@ -196,36 +177,19 @@ def _rates(server: Server, workload: Workload) -> list[float]:
     return rates
 
 
-@dataclass
-class _RequestSource:
-    """Builds the requests of a workload's operations, in random order."""
-
-    server: Server
-    workload: Workload
-    chance: random.Random
-    value: str
-    keys: int = _RECORDS
-
-    def next(self) -> list[bytes]:
-        shares = self.workload.shares
-        [operation] = self.chance.choices(list(shares), list(shares.values()))
-        if operation == "insert":
-            self.keys += 1
-            return [self.server.insert(_key(self.keys - 1), self.value)]
-        rank = bisect_left(_ZIPF, self.chance.random() * _ZIPF[-1])
-        key = _key(self.keys - 1 - rank if self.workload.newest else rank * 7919 % _RECORDS)
-        if operation == "scan":
-            return [self.server.scan(key, self.chance.randint(1, _MAX_SCAN))]
-        read = [self.server.read(key)] if operation != "update" else []
-        written = [self.server.update(key, self.value)] if operation != "read" else []
-        return read + written
-
-
-_ZIPF = list(accumulate(1 / rank**_SKEW for rank in range(1, _RECORDS + 1)))
-
-
-def _key(number: int) -> str:
-    return f"user{number:010d}"
+def _requests(server: Server, operation: KeyOperation, value: str) -> list[bytes]:
+    key = operation.key
+    match operation.kind:
+        case "read":
+            return [server.read(key)]
+        case "update":
+            return [server.update(key, value)]
+        case "insert":
+            return [server.insert(key, value)]
+        case "scan":
+            return [server.scan(key, operation.count)]
+        case "modify":
+            return [server.read(key), server.update(key, value)]
 
 
 @contextmanager

@@ -1,0 +1,137 @@
+"""Sentences about the results: which store is faster, and what replicas and nodes cost."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from benchmarks.ycsb_fog.plan import STORES
+from benchmarks.ycsb_fog.results import Case, Summary
+
+_TOLERANCE = 0.05
+"""The difference between rates that counts as none."""
+
+_SATURATED = 0.9
+"""The share of busy cores from which on the host limits a store."""
+
+_Cases = Mapping[Case, Summary]
+
+
+def findings(found: Sequence[Summary]) -> list[str]:
+    """Return what the results say: a sentence or a few for each comparison."""
+    cases = {each.case: each for each in found}
+    sentences = [*_comparisons(cases)]
+    for store in STORES:
+        theirs = {case: each for case, each in cases.items() if case.store == store}
+        if theirs:
+            sentences += [
+                *_costs_of_replicas(store, theirs),
+                *_growth(store, theirs),
+                *_more_operations(store, theirs),
+                *_load(store, theirs),
+            ]
+    return [*sentences, *_limits(found)]
+
+
+def _comparisons(cases: _Cases) -> Iterator[str]:
+    for workload, replicas in sorted({(case.workload, case.replicas) for case in cases}):
+        of_kind = {
+            case: each
+            for case, each in cases.items()
+            if (case.workload, case.replicas) == (workload, replicas)
+        }
+        pairs = _pairs(of_kind, lambda case: case.store == "Mistbow", store="Redis")
+        if pairs:
+            ratios = _ratios(pairs)
+            faster = sum(ratio > 1 + _TOLERANCE for ratio in ratios)
+            slower = sum(ratio < 1 - _TOLERANCE for ratio in ratios)
+            ours = _span([each.median("mean_ms") for each, _ in pairs])
+            theirs = _span([each.median("mean_ms") for _, each in pairs])
+            yield (
+                f"Workload {workload}, {'with' if replicas else 'without'} replicas: Redis "
+                f"completes {_span(ratios)} times the operations per second of Mistbow. It is "
+                f"faster by more than {_TOLERANCE:.0%} in {faster} of {len(ratios)} cases, and "
+                f"slower in {slower}. Mean latency: Mistbow {ours} ms, Redis {theirs} ms."
+            )
+
+
+def _costs_of_replicas(store: str, cases: _Cases) -> Iterator[str]:
+    pairs = _pairs(cases, lambda case: not case.replicas, replicas=True)
+    if pairs:
+        behind = max(run.behind_s for _, copied in pairs for run in copied.runs)
+        yield (
+            f"With replicas, {store} completes {_span(_ratios(pairs))} times the operations per "
+            f"second that it completes without. The replicas had all records at most "
+            f"{behind:.1f} s after the end of a run."
+        )
+
+
+def _growth(store: str, cases: _Cases) -> Iterator[str]:
+    sizes = sorted({case.nodes for case in cases})
+    pairs = _pairs(cases, lambda case: case.nodes == sizes[0], nodes=sizes[-1])
+    if pairs and len(sizes) > 1:
+        yield (
+            f"On {sizes[-1]} nodes, {store} completes {_span(_ratios(pairs))} times the operations "
+            f"per second of {sizes[0]} nodes."
+        )
+
+
+def _more_operations(store: str, cases: _Cases) -> Iterator[str]:
+    counts = sorted({case.operations for case in cases})
+    pairs = _pairs(cases, lambda case: case.operations == counts[0], operations=counts[-1])
+    if pairs and len(counts) > 1:
+        yield (
+            f"In runs of {counts[-1]:,} operations, {store} completes {_span(_ratios(pairs))} "
+            f"times the operations per second of runs of {counts[0]:,}."
+        )
+
+
+def _load(store: str, cases: _Cases) -> Iterator[str]:
+    shares = [each.median("busy") for each in cases.values()]
+    full = sum(share >= _SATURATED for share in shares)
+    limits = f": in {full} of {len(shares)} cases the host limits the store" if full else ""
+    yield (
+        f"Under {store}, the cores of the host are {min(shares):.0%} to {max(shares):.0%} "
+        f"busy{limits}."
+    )
+
+
+def _limits(found: Sequence[Summary]) -> Iterator[str]:
+    runs = [run for each in found for run in each.runs]
+    if runs:
+        round_trip_ms = 2 * min(run.delay_ms for run in runs)
+        clients = max(run.clients for run in runs)
+        yield (
+            f"The links alone take {round_trip_ms:.1f} ms of each operation, so {clients} clients "
+            f"complete at most {clients / round_trip_ms * 1000:,.0f} operations per second with "
+            f"any store."
+        )
+
+
+def _pairs(
+    cases: _Cases, chosen: Callable[[Case], bool], **change: Any
+) -> list[tuple[Summary, Summary]]:
+    """Return the chosen cases, each with the case that differs from it by ``change``."""
+    return [
+        (each, cases[other])
+        for case, each in cases.items()
+        if chosen(case) and (other := case._replace(**change)) in cases
+    ]
+
+
+def _ratios(pairs: Sequence[tuple[Summary, Summary]]) -> list[float]:
+    return [other.rate / each.rate for each, other in pairs]
+
+
+def _span(values: Sequence[float]) -> str:
+    """Return the least and the greatest value as text.
+
+    >>> _span([2.51, 1.0]), _span([1.0])
+    ('1.0 to 2.5', '1.0')
+    """
+    least, greatest = (_short(value) for value in (min(values), max(values)))
+    return least if least == greatest else f"{least} to {greatest}"
+
+
+def _short(value: float) -> str:
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 1 else f"{value:.2f}"
