@@ -21,7 +21,7 @@ def run(plan: Plan | None = None, folder: Path = RESULTS, *, add: bool = False) 
     terminal = Console()
 
     def show(text: str) -> None:
-        terminal.print(text, markup=False, highlight=False)
+        terminal.print(text, markup=False, highlight=False, soft_wrap=True)
 
     file = folder / "ycsb_fog.csv"
     earlier = read(file) if add else []

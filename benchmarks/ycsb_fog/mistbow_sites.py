@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+import httpx
+
 from benchmarks.storage.http_clients import read_body
 from benchmarks.storage.ycsb import Mistbow
 from benchmarks.ycsb_fog.plan import NETWORK, node_names
@@ -18,12 +20,12 @@ from ignite_server.config import IgniteConfig
 from ignite_server.jars import ensure_jars
 from ignite_server.settings import IgniteSettings
 from mistbow.client.agent import AgentClient
-from mistbow.errors import MistbowError
 from mistbow.java import find_java
 from mistbow.runtime.environment import inherited_environment
 from tests.support.conditions import eventually
 
 _TOKEN = "of-the-benchmark"  # noqa: S105 - of this fog only
+_HEADERS = {"Authorization": f"Bearer {_TOKEN}"}
 _PORT = 8300
 _IGNITE_PORTS = {"port": 10800, "discovery_port": 10900, "communication_port": 10700}
 _HEAP_MB = 128
@@ -47,6 +49,7 @@ class MistbowSites:
         ensure_jars(self._jars)
         self._sites: list[str] = []
         self._agents: dict[str, AgentClient] = {}
+        self._urls: dict[str, str] = {}
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def grow(self, count: int) -> None:
@@ -61,6 +64,8 @@ class MistbowSites:
             argv = [sys.executable, "-m", "storage_agent"]
             self._start(f"agent-{site}", site, argv, self._settings(site))
             self._agents[site] = AgentClient(self._url(site), _TOKEN)
+        for site in added:
+            self._wait(f"agent-{site}", partial(self._is_ready, site))
         self._sites += added
         for site in self._sites:
             self._wait(f"agent-{site}", partial(self._reaches_all, site))
@@ -132,11 +137,11 @@ class MistbowSites:
         with self._backend.inside(site):
             return make_ready(config, self._jars)
 
+    def _is_ready(self, site: str) -> bool:
+        return httpx.get(f"{self._url(site)}/readyz", headers=_HEADERS).is_success
+
     def _reaches_all(self, site: str) -> bool:
-        try:
-            found = self._agents[site].fabric().sites
-        except MistbowError:
-            return False
+        found = self._agents[site].fabric().sites
         return {each.name for each in found if each.reachable} >= set(self._sites)
 
     def _start(
@@ -188,7 +193,9 @@ class MistbowSites:
         }
 
     def _url(self, site: str) -> str:
-        return f"http://{self._backend.address(site, NETWORK)}:{_PORT}"
+        if site not in self._urls:
+            self._urls[site] = f"http://{self._backend.address(site, NETWORK)}:{_PORT}"
+        return self._urls[site]
 
 
 async def _read_length(reader: asyncio.StreamReader) -> int:

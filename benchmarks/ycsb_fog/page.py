@@ -15,7 +15,7 @@ from benchmarks.ycsb_fog.results import RunResult, Summary, summaries
 _TITLE = "YCSB on an emulated fog"
 _HEAD = (
     "workload", "nodes", "operations", "store", "1/s", "1/s, min to max", "mean ms", "p95 ms",
-    "p99 ms", "busy", "MB a node",
+    "p99 ms", "busy", "at rest", "MB a node",
 )  # fmt: skip
 
 
@@ -61,7 +61,8 @@ class Page:
                 "## All cases",
                 "",
                 "Medians of the runs. Busy: the share of the host's cores that all processes used, "
-                "also the clients and the delay lines. MB: PSS of the store's processes.",
+                "also the clients and the delay lines; at rest: before the runs. MB: PSS of the "
+                "store's processes.",
                 "",
                 *(f"| {' | '.join(row)} |" for row in rows),
                 "",
@@ -107,6 +108,7 @@ def _cells(each: Summary) -> tuple[str, ...]:
         f"{least:,.0f} to {greatest:,.0f}",
         *(f"{each.median(field):.1f}" for field in ("mean_ms", "p95_ms", "p99_ms")),
         f"{each.median('busy'):.0%}",
+        f"{each.median('rest'):.0%}",
         f"{each.median('node_mb'):,.0f}",
     )
 

@@ -34,6 +34,7 @@ from fog_emulation.topology import Direction, Shape
 
 _PROBES = 300
 _LOAD_CLIENTS = 32
+_REST_S = 2.0
 _TOOLS = ("ip", "tc", "iptables-restore")
 
 Print = Callable[[str], None]
@@ -62,7 +63,7 @@ def _progress(result: RunResult) -> str:
     return (
         f"{case.nodes} nodes, {case.system}, {case.workload}, {case.operations:,} operations, run "
         f"{result.number}: {result.rate:,.0f}/s, mean {result.mean_ms:.1f} ms, p95 "
-        f"{result.p95_ms:.1f} ms, busy {result.busy:.0%}"
+        f"{result.p95_ms:.1f} ms, busy {result.busy:.0%} (at rest {result.rest:.0%})"
     )
 
 
@@ -130,13 +131,14 @@ class _Session:
 
     def results(self) -> Iterator[RunResult]:
         """Yield the result of each run."""
+        rest = _rest_share()
         loaded = 0
         for operations in self.plan.counts:
             self._load(loaded, operations)
             loaded = operations
             for workload in self.plan.chosen:
                 for number in range(1, self.plan.runs + 1):
-                    yield self._result(workload, operations, number)
+                    yield self._result(workload, operations, number, rest)
 
     def _load(self, loaded: int, records: int) -> None:
         """Insert the records that are not there yet."""
@@ -149,7 +151,7 @@ class _Session:
         target = self.target
         return run_operations(target.addresses, split(requests, clients), target.read_reply)
 
-    def _result(self, workload: Workload, count: int, number: int) -> RunResult:
+    def _result(self, workload: Workload, count: int, number: int, rest: float) -> RunResult:
         # Both stores get the same operations; each run gets others.
         chance = random.Random(f"{workload.name} {count} {number}")
         source = OperationSource(workload, chance, count)
@@ -173,6 +175,7 @@ class _Session:
             p99_ms=times.milliseconds(0.99),
             behind_s=time.perf_counter() - ended,
             busy=share,
+            rest=rest,
             node_mb=_memory_mb(self.target),
             delay_ms=self.delay_ms,
         )
@@ -191,6 +194,12 @@ class _BusyShare:
         # Linux counts the time of guests as time of users, too.
         total = sum(spent.values()) - spent["guest"] - spent["guest_nice"]
         return float(1 - (spent["idle"] + spent["iowait"]) / total)
+
+
+def _rest_share() -> float:
+    busy = _BusyShare()
+    time.sleep(_REST_S)
+    return busy.since_start()
 
 
 def _memory_mb(target: Target) -> float:
