@@ -107,7 +107,7 @@ def add_routes(app: FastAPI, worker: AnalyticsWorker) -> None:
     @app.put("/drain", status_code=204, tags=["drain"])
     @requires("order")
     async def drain() -> None:
-        """Let the fragments of this worker move to other workers.
+        """Drain this worker: its fragments move to other workers.
 
         The worker announces that it is drained, also after restarts. Its fragments run on until
         other workers have taken over, and a fragment that no other worker can run stays.
@@ -117,7 +117,7 @@ def add_routes(app: FastAPI, worker: AnalyticsWorker) -> None:
     @app.delete("/drain", status_code=204, tags=["drain"])
     @requires("order")
     async def undrain() -> None:
-        """Let this worker receive fragments again."""
+        """Undrain this worker: it receives fragments again."""
         await anyio.to_thread.run_sync(worker.undrain)
 
 

@@ -69,7 +69,7 @@ class QueryLease(msgspec.Struct, frozen=True):
         return msgspec.json.decode(text, type=dict[str, int])
 
     def grant(self, epochs: Mapping[str, int]) -> None:
-        """Let the query write under these epochs from now on: stream -> epoch."""
+        """Permit the query to write under these epochs: stream -> epoch."""
         new = Path(self.folder, f"{_EPOCHS}.new")
         new.write_bytes(msgspec.json.encode(epochs))
         os.replace(new, Path(self.folder, _EPOCHS))

@@ -84,21 +84,20 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     """An analytics worker, as it announces itself to the agent of its site.
 
     ``url``: the address of the worker for other services. ``cores`` and ``memory_mb``: the present
-    limits of the node. ``cores_free`` and ``memory_free_mb``: the capacity for fragments, which is
-    what is free now and what the worker's fragments use already. ``clock_mhz``: the clock speed; 0
+    limits of the node. ``cores_free`` and ``memory_free_mb``: the capacity for fragments: the free
+    capacity, plus the capacity that the worker's fragments use. ``clock_mhz``: the clock speed; 0
     if unknown. ``operators``: the operators of installed packages, each with its name and version.
     ``instance``: the random id of the worker's process; empty for an older worker, which has none.
     ``suspected``: whether the agent of the worker's site has received no announcement for longer
     than usual. ``reliability``: from 0 to 1; each recent failure of the worker lowers it. The agent
-    of the site sets these two fields.
-    ``limit``: the limit of fragments after a kill; None: no limit.
-    ``speed``: the speed of the worker's processor relative to a reference machine, from a
-    calibration at the worker's start; None: the calibration has not ended.
-    ``power``, ``battery``, ``position``: of the node; None: unknown. ``price_per_core_hour``,
-    ``price_per_gb``: the price of a core for an hour, and of a GB (10^9 bytes) that leaves the
-    site; None: the labels contain the prices. ``drained``: whether an operator has drained the
-    worker, so that its fragments move to other workers. ``own_site_only``: whether the worker's
-    identity permits it to read and write at its own site only.
+    of the site sets these two fields. ``limit``: the limit of fragments after a kill; None: no
+    limit. ``speed``: the speed of the worker's processor relative to a reference machine, from a
+    calibration at the worker's start; None: the calibration has not ended. ``power``, ``battery``,
+    ``position``: of the node; None: unknown. ``price_per_core_hour``, ``price_per_gb``: the price
+    of a core for an hour, and of a GB (10^9 bytes) that leaves the site; None: the labels contain
+    the prices. ``drained``: whether an operator has drained the worker, so that its fragments move
+    to other workers. ``own_site_only``: whether the worker's identity permits it to read and write
+    at its own site only.
     """
 
     name: str

@@ -13,7 +13,7 @@ from enum import Enum
 from statistics import fmean
 
 SUSPECTED_PHI = 3.0
-"""From this phi on, a process is suspected: one of 1,000 intervals is so long.
+"""The phi of a suspected process: one of 1,000 intervals is as long as its silence.
 
 With a regular heartbeat each second, this is a silence of 2.5 s.
 """

@@ -111,7 +111,7 @@ class _Lookup:
 
 @dataclass(slots=True)
 class _Name:
-    """What is known about a name; all times are monotonic.
+    """The state of a name; all times are monotonic.
 
     ``addresses``: the result of the last successful look-up. ``failing_since``: when the first
     failed look-up after that began. ``retry_at``: the time before which no look-up begins.

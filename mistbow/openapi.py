@@ -1,7 +1,7 @@
 """Completes the OpenAPI document of a service: errors, security, descriptions, operation ids.
 
-FastAPI writes the document from the routes. This module adds what the routes have in common, which
-is derived from the access rules and from the classes of ``mistbow.errors``.
+FastAPI writes the document from the routes. This module adds the common parts of all routes,
+derived from the access rules and from the classes of ``mistbow.errors``.
 """
 
 import json

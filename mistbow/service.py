@@ -93,8 +93,8 @@ def create_service(
 
     ``warnings``: returns problems that an operator should solve although the service is ready.
     ``wrap``: adds middleware that may answer requests in place of FastAPI, after authentication and
-    limits. ``error_forms``: the forms of errors at paths of other protocols. ``api``: what the
-    service adds to its OpenAPI document. ``is_public``: whether a request (method, path) is for a
+    limits. ``error_forms``: the forms of errors at paths of other protocols. ``api``: the additions
+    of the service to its OpenAPI document. ``is_public``: whether a request (method, path) is for a
     public page, which needs no token.
     """
     app = Service(

@@ -83,7 +83,7 @@ def is_host(text: str) -> bool:
 def describe_problems(
     error: ValidationError, settings: type[BaseSettings], flags: Mapping[str, str]
 ) -> str:
-    """Return one sentence for each bad value: flag or variable, value, and what is allowed.
+    """Return one sentence for each invalid value: flag or variable, value, and the allowed values.
 
     ``flags``: the values that come from flags; the others come from variables. The values of
     secrets are omitted.

@@ -190,5 +190,5 @@ class ServiceSettings(TlsSettings):
         return [*self._given(*self.own_url_settings), *parse_urls(self.own_urls)]
 
     def _given(self, *names: str) -> list[str]:
-        """Return the values of those of these settings that a user has set."""
+        """Return the values of these settings that a user has set."""
         return [getattr(self, name) for name in names if name in self.model_fields_set]

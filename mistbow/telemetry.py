@@ -79,7 +79,7 @@ class LogFile(logging.handlers.RotatingFileHandler):
         self._reported = self._failed
 
     def close(self) -> None:
-        """Close the file; what a full disk did not take is lost."""
+        """Close the file; lines that a full disk did not accept are lost."""
         with contextlib.suppress(OSError):
             super().close()
 

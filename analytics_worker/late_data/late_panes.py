@@ -29,8 +29,8 @@ class LatePaneScanner:
     Decisions before the position ``next`` are processed. ``presence``: the gaps of sites after the
     processed decisions. ``pending``: the decisions that are read, but not processed. ``head``: the
     position after the last decision that was read. ``due``: the ticks that the pending decisions
-    affect. ``later_due``: those of them that cannot be corrected yet. ``complete_until``: the time
-    (ms) up to which results were complete before the last decision was read.
+    affect. ``later_due``: the ticks among them that cannot be corrected yet. ``complete_until``:
+    the time (ms) up to which results were complete before the last decision was read.
     """
 
     agent: AgentClient

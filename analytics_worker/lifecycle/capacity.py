@@ -20,7 +20,7 @@ class NodeMemory:
 
 
 def cores(groups: Path = ROOT) -> float:
-    """Return the number of cores that CPU affinity and the control groups let this process use.
+    """Return the number of cores that CPU affinity and the control groups permit.
 
     ``groups``: the folder of the control groups.
     """

@@ -98,11 +98,11 @@ class MemoryBudget:
     def budget_mb(self) -> float:
         """The total demand (MB) of the fragments that the worker can run, at least 0.
 
-        It is the demand of the fragments that have settled, and what is free for more. What the
-        worker has taken since then belongs to fragments that start, so it counts as free. Fragments
-        that use less than their demand make no room for more, because they need it when they start
-        again. Running fragments fit, whatever they use, until the memory is used up: only further
-        fragments need the memory of a handover.
+        It is the demand of the fragments that have settled, plus the free memory for more
+        fragments. Memory that the worker has allocated since then belongs to starting fragments, so
+        it counts as free. Fragments that use less than their demand make no room for more, because
+        they need it when they start again. Running fragments fit, whatever they use, until the
+        memory is used up: only further fragments need the memory of a handover.
         """
         reading = self._reading
         more_mb = (self.free_mb + reading.own_mb - self._settled_own_mb) / self._excess

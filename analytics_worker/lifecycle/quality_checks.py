@@ -105,7 +105,7 @@ class QualityChecks:
         return self._shares.get(fragment, 0.0)
 
     def usage(self, fragment: str) -> CheckUsage:
-        """Return what the checks of a fragment have taken since the worker's start."""
+        """Return the cost of the checks of a fragment since the worker's start."""
         return self._usage.get(fragment, CheckUsage())
 
     def check(self) -> None:

@@ -111,7 +111,7 @@ def call(
 def derive(
     name: str, version: str, attributes: tuple[Scalar, ...], limit_s: float = LIMIT_S
 ) -> Answer:
-    """Return what an operator over attributes derives from the attributes of a point.
+    """Return the value that an operator derives from the attributes of a point.
 
     Answers without a problem are stored, since ``derive`` is pure.
     """

@@ -154,7 +154,9 @@ def _is_within(predicate: Within, attributes: Attributes) -> bool:
 
 
 def _derive(expression: Derived, attributes: Attributes) -> Derivation:
-    """Return what an operator derives; None if an operand is missing or the operator fails."""
+    """Return the value that an operator derives; None if an operand is missing or the operator
+    fails.
+    """
     operands = [_scalar(each, attributes) for each in expression.operands]
     given = tuple(each for each in operands if each is not None)
     if len(given) < len(operands):

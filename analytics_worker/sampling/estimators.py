@@ -114,7 +114,7 @@ def total(sample: Sample, confidence: float) -> Estimate:
 
 @dataclass(frozen=True, slots=True)
 class _Spread:
-    """What is known of the error of a total.
+    """The known figures of the error of a total.
 
     ``variance``, ``freedom``: the estimated variance of the smooth strata, and its degrees of
     freedom. ``proxy``: the variance proxy of the other strata, whose sampled points may lack rare,

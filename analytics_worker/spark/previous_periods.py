@@ -1,7 +1,7 @@
 """The sampling probabilities (chances) of a period, computed from the points of an earlier period.
 
-Late points are ignored, and the earlier period ended so long ago that all timely points have
-arrived. Therefore every query computes the same chances, whenever it runs.
+Late points are ignored. All timely points have arrived, because the earlier period ended long
+enough ago. Therefore every query computes the same chances, whenever it runs.
 """
 
 from collections.abc import Callable, Iterator

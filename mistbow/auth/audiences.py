@@ -1,7 +1,7 @@
 """Audiences: the addresses that clients dial, and the check that an address is the server's own.
 
-A server proves its identity only to clients that have dialled one of its own addresses. So nobody
-at another address can pass on the proof.
+A server proves its identity only to clients that have dialled one of its own addresses. So a third
+party at another address cannot relay the proof.
 """
 
 import ipaddress

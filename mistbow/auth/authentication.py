@@ -33,7 +33,7 @@ by commas.
 """
 
 CALLER_SITE = "Mistbow-Caller-Site"
-"""The header of a forwarded request of a peer, which may read only what is of its site."""
+"""The header of a forwarded request of a peer, which may read only the data of its site."""
 
 OPEN_PATHS = frozenset({"/healthz", CHALLENGE_PATH})
 

@@ -83,7 +83,7 @@ class Caller:
 
     @property
     def is_peer(self) -> bool:
-        """Whether the caller is an agent of another site that may read only what is of its site."""
+        """Whether the caller is an agent of another site that may read only data of its site."""
         return self.home is not None and "replicate" in self.scopes and not self.has_scope("read")
 
     @property
@@ -142,7 +142,7 @@ class Caller:
         )
 
     def as_peer(self, name: str, home: str) -> "Caller":
-        """Return a forwarded agent of the site ``home``, which may read only what is of its site.
+        """Return a forwarded agent of the site ``home``, which may read only the data of its site.
 
         The caller that forwards the request must itself have the scope ``replicate``. If it does
         not reach this site, it may name only its own: otherwise it would read what others may, and

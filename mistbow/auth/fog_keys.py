@@ -2,8 +2,8 @@
 
 ``fog.key`` is the fog's private key (PEM). ``NAME.identity`` is the identity of a service.
 ``issued.json`` contains the ids of all credentials by name, since an earlier one stays valid until
-it expires or is revoked; ``revoked.json`` contains the ids of revoked ones. Services receive their
-own identity only: whoever has the fog's key can act as any service.
+it expires or is revoked; ``revoked.json`` contains the ids of revoked ones. Services receive only
+their own identity, because the holder of the fog's key can act as any service.
 """
 
 import os

@@ -40,7 +40,7 @@ class SignedChallenge(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     signature: _Signature
 
     def message(self) -> bytes:
-        """Return what the client signs."""
+        """Return the data that the client signs."""
         return _message("client", self.nonce, self.audience, self.share, self.credential)
 
 
@@ -57,7 +57,7 @@ class SignedAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     signature: _Signature
 
     def message(self, challenge: SignedChallenge) -> bytes:
-        """Return what the server signs: it includes all that the client has sent."""
+        """Return the data that the server signs, which includes all data of the client."""
         asked = hashlib.sha256(challenge.message()).hexdigest()
         mine = (self.nonce, str(self.lifetime_s), self.share, self.credential)
         return _message("server", asked, *mine)

@@ -54,7 +54,7 @@ def requires(scope: Scope, *, by_entity: bool = False, for_peers: bool = False) 
     A route without a rule rejects all requests. ``by_entity``: True: the route itself compares
     entities with the entity prefix of ``current_caller()``. False: the route rejects tokens that
     have an entity prefix. ``for_peers``: the route also admits agents of other sites without this
-    scope, and itself checks that what they read is of their site.
+    scope, and itself checks that they read only data of their site.
     """
 
     def mark(function: F) -> F:

@@ -1,8 +1,8 @@
 """The credentials with which services send requests to each other.
 
 People and tools send a token, to a service that they have chosen. Services sign their requests
-instead, and only for a service that has proven that it has the service key. So nobody learns a
-token by being asked.
+instead, and only for a service that has proven that it has the service key. So a challenge reveals
+no token.
 """
 
 import hashlib

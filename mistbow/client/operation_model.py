@@ -98,10 +98,10 @@ class RefusedStream(msgspec.Struct, frozen=True):
 class SiteStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The status of a site's agent, for operators.
 
-    ``waiting_for``: why the agent is not ready; empty: it is. ``warnings``: what an operator should
-    see to nevertheless. ``disk_free_bytes``, ``disk_size_bytes``: of the disk with the agent's
-    home; 0 before the first measurement. ``stored_bytes``: the size of all streams.
-    ``spooled_bodies``: the bodies that wait for Ignite.
+    ``waiting_for``: why the agent is not ready; empty: it is. ``warnings``: problems of an agent
+    that is ready. ``disk_free_bytes``, ``disk_size_bytes``: of the disk with the agent's home; 0
+    before the first measurement. ``stored_bytes``: the size of all streams. ``spooled_bodies``: the
+    bodies that wait for Ignite.
     """
 
     site: str

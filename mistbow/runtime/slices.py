@@ -31,7 +31,7 @@ class Slices:
         self._end = self._clock() + slice_s
 
     async def pause(self) -> None:
-        """Let other tasks run if the present slice has used up its time."""
+        """Yield to other tasks if the present slice has used up its time."""
         if self._clock() >= self._end:
             await asyncio.sleep(0)
             self._end = self._clock() + self._slice_s

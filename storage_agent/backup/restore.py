@@ -3,7 +3,7 @@
 Each part becomes a run with its positions, so rows are late or not as before. No position after the
 cut is used again: a stream continues ``GAP`` positions later. Rows that were stored after the cut,
 and that other sites have read, therefore never get the position of another row. The facts of the
-site are stored anew there, so that other sites read them again.
+site are stored again there, so that other sites read them again.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -280,7 +280,7 @@ def _json(value: object) -> str:
 
 
 async def _store_text(ignite: IgniteClient, key: str, text: str) -> None:
-    """Store a text, in place of what an interrupted restoration stored."""
+    """Store a text; it replaces the text of an interrupted restoration."""
 
     async def store() -> None:
         cell = TextCell(ignite, key)

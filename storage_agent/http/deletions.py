@@ -94,7 +94,7 @@ def check_deletion(body: DeleteBody) -> None:
 def check_deletion_scope(nodes: Names, latest: bool | None) -> None:
     """Raise ``InvalidRequestError`` if a deletion sets ``nodes`` or ``latest``.
 
-    Both fields are meant for reads only.
+    Both fields are only for reads.
     """
     if nodes is not None:
         raise InvalidRequestError(

@@ -236,7 +236,7 @@ class IgniteClient:
         return await self._call(lambda caches: values.get(caches[cache], key))
 
     async def get_all(self, cache: str, keys: Iterable[str]) -> dict[str, Any]:
-        """Return key -> value for those of ``keys`` that have a value."""
+        """Return key -> value for all ``keys`` with a value."""
         requested = list(keys)
         if not requested:
             return {}

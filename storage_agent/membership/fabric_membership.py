@@ -148,7 +148,7 @@ class FabricMembership:
     def receive_heartbeat(self, heartbeat: Heartbeat) -> Heartbeat:
         """Record a peer's heartbeat, and return the heartbeat of this agent as the answer.
 
-        Without a token, anybody on this machine may have sent the heartbeat. Raises
+        Without a token, any process on this machine may have sent the heartbeat. Raises
         ``ConflictError`` if two agents claim the same site.
         """
         if self.peers.receive_heartbeat(heartbeat, is_authenticated=self.has_token):

@@ -53,7 +53,8 @@ class Limits:
     """The limits of a query.
 
     ``samples``: the maximum number of samples in memory. ``deadline``: the time at which the
-    evaluation must end (s, monotonic clock). ``abandoned``: set when nobody waits for the answer.
+    evaluation must end (s, monotonic clock). ``abandoned``: set when no client waits for the
+    answer.
     """
 
     samples: int
@@ -61,7 +62,7 @@ class Limits:
     abandoned: threading.Event = field(default_factory=threading.Event)
 
     def check_time(self) -> None:
-        """Raise ``PromqlError`` if the deadline has passed, or if nobody waits for the answer."""
+        """Raise ``PromqlError`` if the deadline has passed, or no client waits for the answer."""
         if self.abandoned.is_set() or time.monotonic() > self.deadline:
             raise self.timeout()
 

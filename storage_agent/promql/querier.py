@@ -216,7 +216,7 @@ def _candidate_series(selector: Selector, series: Iterable[tuple[Series, Metadat
 
 
 def _match_metrics(selector: Selector, metrics: Sequence[str]) -> list[str]:
-    """Return those of the metrics that a selector can match."""
+    """Return the metrics that a selector can match."""
     labels = [make_labels({NAME: metric_name(each), RAW_NAME: each}) for each in metrics]
     return list(itertools.compress(metrics, match_series(selector.restrict_to(NAME), labels)))
 

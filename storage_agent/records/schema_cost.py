@@ -1,8 +1,8 @@
 """The cost of a JSON Schema: how many of its parts a validator applies along one path of a value.
 
-References can apply a part very often: 40 definitions, each with two references to the one before,
-apply the first definition a trillion times. The validator cannot be interrupted, so such a schema
-would stop the agent.
+References can apply a part very often: 40 definitions, each with two references to the previous
+one, apply the first definition a trillion times. The validator cannot be interrupted, so such a
+schema would stop the agent.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

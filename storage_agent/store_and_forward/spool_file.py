@@ -328,7 +328,7 @@ def _connect(path: Path, journal: str = "wal") -> sqlite3.Connection:
 
 
 def _prepare(file: sqlite3.Connection) -> None:
-    """Check the structure of a file, and create what it lacks.
+    """Check the structure of a file, and create missing tables.
 
     Raises ``sqlite3.DatabaseError`` if the structure is damaged.
     """

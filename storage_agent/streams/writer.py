@@ -140,7 +140,9 @@ class Writer:
         return await self._enqueue(self._claim)
 
     async def claim_timed(self) -> int:
-        """Claim the stream, and let this agent's clock move the frontier; return the new epoch."""
+        """Claim the stream; from then on, this agent's clock moves the frontier. Return the new
+        epoch.
+        """
         self._timed_epoch = (await self.claim()).epoch
         self._log.activity.work.set()
         return self._timed_epoch
@@ -338,7 +340,7 @@ class Writer:
             raise
 
     async def _admit(self, appends: list[PendingAppend]) -> list[PendingAppend]:
-        """Return those of ``appends`` that must be stored; answer repeated and fenced appends.
+        """Return the ``appends`` that must be stored; answer repeated and fenced appends.
 
         A repeated append receives the result of the first append, and a fenced append is rejected.
         Of several appends with the same key, only the first append is returned. The other appends

@@ -100,7 +100,7 @@ class PointRemover:
             await self._recheck_local(deleted)
 
     async def _recheck_local(self, series: Collection[Series]) -> list[Series]:
-        """Recheck those of the series that have no offloaded points; return series without points.
+        """Recheck the series without offloaded points; return the series without points.
 
         The other series are added to the series that ``_recheck_remote`` will recheck.
         """

@@ -26,7 +26,7 @@ _CHUNK_BYTES = 65536
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a launcher was started with; ``streams``: the descriptors of its standard streams."""
+    """The command of a launcher; ``streams``: the descriptors of its standard streams."""
 
     arguments: list[str]
     environment: dict[str, str]
@@ -84,7 +84,7 @@ def _receive(connection: socket.socket) -> Request:
 
 
 def _become(request: Request, connection: socket.socket) -> NoReturn:
-    """Run what a launcher was started with in this forked process, and end the process."""
+    """Run the command of a launcher in this forked process, and end the process."""
     try:
         _take_over(request, connection)
         _run(request.arguments)

@@ -259,7 +259,7 @@ class Follower:
     def _is_withdrawn(self, replica: Replica) -> bool:
         """Return whether the source of a replica has withdrawn the copy of the replica.
 
-        The replica must be one that no published copy requests. Returns False if the source has
+        No published copy may request the replica. Returns False if the source has
         another store than before, because the source may have lost its list of copies with the old
         store.
         """
