@@ -7,7 +7,7 @@ BIN := .venv/bin
 # The image's base: an ordinary public Python image, or `mistbow-base` after `make base`.
 BASE ?= python:3.12-slim-bookworm
 
-.PHONY: run unit integration e2e test retest coverage crash handovers chaos fuzz lint bench docs base images token up down
+.PHONY: run unit integration e2e test retest coverage crash handovers adaptation chaos fuzz lint bench docs base images token up down
 
 run: .venv/stamp ## start the suite on this machine
 	$(BIN)/mistbow run
@@ -55,6 +55,11 @@ crash: .venv/stamp ## kill, freeze, fill up and cut the power of storage as ofte
 handovers: .venv/stamp ## hand fragments over 50 times under load, between workers and with kills, and print the pauses
 	$(BIN)/mistbow setup
 	MISTBOW_HANDOVERS=50 MISTBOW_MAX_PAUSE_S=2 $(BIN)/pytest -rA tests/handovers
+
+adaptation: .venv/stamp ## change links, batteries, prices, data and load of a fog, and see that placements follow
+	$(BIN)/mistbow setup
+	$(BIN)/pytest -rA tests/adaptation
+	$(BIN)/pytest -rA -m soak tests/analytics_enabler/scheduling
 
 chaos: .venv/stamp ## storm four sites with Spark for 30 minutes, and compare all results with the oracle (as root)
 	$(BIN)/mistbow setup
