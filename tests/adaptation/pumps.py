@@ -17,7 +17,7 @@ PUMPS = 2
 POINTS_PER_S = PUMPS * 1000 / STEP_MS
 """The points per second of a site."""
 
-CHECK_S = 0.01
+CHECK_S = 0.011
 """The CPU time (s) of the check of a point, so that all checks need more than a merge does."""
 
 _MAX = 100
