@@ -145,7 +145,7 @@ class LatestPoints:
                         yield name
 
     def _report_stream(self, name: ast.Name, computed: ComputedStream) -> None:
-        message = f"`{name.name}` is a stream, and no condition says of which metric"
+        message = f"`{name.name}` is a stream, and no condition names its metric"
         hint = f"Name a metric, as in `cpu FROM ({name.name})` or `WHEN cpu > 90`."
         if computed.conditions is None:
             message = f"`{name.name}` is a stream without a metric of its own"

@@ -82,7 +82,7 @@ def test_stream_after_compute_is_the_metric_of_allow() -> None:
 @pytest.mark.parametrize("rest", ["", " WHEN > 5", ' WHEN region == "east"'])
 def test_stream_after_compute_without_a_metric_has_an_error(rest: str) -> None:
     problems = _check(_EAST, f"easterly{rest} EVERY 5 SECONDS").problems
-    message = "`easterly` is a stream, and no condition says of which metric"
+    message = "`easterly` is a stream, and no condition names its metric"
     assert [each.message for each in problems if each.severity == "error"] == [message]
 
 
