@@ -9,7 +9,7 @@ BASE ?= python:3.12-slim-bookworm
 
 .PHONY: run unit integration e2e test retest coverage crash handovers adaptation chaos fuzz lint bench docs base images token up down
 
-run: .venv/stamp ## start the suite on this machine
+run: .venv/stamp ## start all services on this machine
 	$(BIN)/mistbow run
 
 unit: .venv/stamp ## run the tests that start no process: no Java, no set-up, under a minute
@@ -26,12 +26,12 @@ e2e: .venv/stamp ## run the tests of the whole suite, and of containers
 # With RETEST=1, few tests that fail may pass in a second run, nothing beside them.
 OTHERWISE = $(if $(RETEST),|| $(MAKE) retest)
 
-test: .venv/stamp ## run every test but the soaks: all three speeds
+test: .venv/stamp ## run all tests except the soaks, at all three speeds
 	$(BIN)/mistbow setup
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=60 -m "not alone and not soak" $(OTHERWISE)
 	$(BIN)/pytest --durations=10 -m "alone and not soak" $(OTHERWISE)
 
-retest: .venv/stamp ## run the tests that failed last once more, nothing beside them
+retest: .venv/stamp ## run the failed tests of the last run again, one at a time
 	@$(BIN)/python -c 'import json; failed = json.load(open(".pytest_cache/v/cache/lastfailed")); \
 		print("Failed, and run again alone:", *sorted(failed), sep="\n"); \
 		assert len(failed) <= 5, "too many tests failed to blame the load"'
@@ -42,7 +42,7 @@ coverage: .venv/stamp ## run the unit and the integration tests, and report the 
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --cov --cov-report=term:skip-covered \
 		-m "not e2e and not alone and not soak"
 
-crash: .venv/stamp ## kill, freeze, fill up and cut the power of storage as often as is promised (as root)
+crash: .venv/stamp ## test durability with kills, freezes, a full disk and power cuts (as root)
 	$(BIN)/mistbow setup
 	MISTBOW_ROUNDS=50 MISTBOW_FROZEN_S=60 MISTBOW_CUT_REPLIES=1000 MISTBOW_EXAMPLES=400 \
 		$(BIN)/pytest -rA tests/storage_agent/crashes
@@ -52,51 +52,51 @@ crash: .venv/stamp ## kill, freeze, fill up and cut the power of storage as ofte
 	$(BIN)/pytest -rA -m soak tests/analytics_enabler/domains tests/storage_agent/membership
 	$(BIN)/pytest -rA -m soak tests/mistbow tests/analytics_worker --ignore=tests/analytics_worker/spark
 
-handovers: .venv/stamp ## hand fragments over 50 times under load, between workers and with kills, and print the pauses
+handovers: .venv/stamp ## run 50 handovers of each kind under load, also with kills, and print the pauses
 	$(BIN)/mistbow setup
 	MISTBOW_HANDOVERS=50 MISTBOW_MAX_PAUSE_S=2 $(BIN)/pytest -rA tests/handovers
 
-adaptation: .venv/stamp ## change links, batteries, prices, data and load of a fog, and see that placements follow
+adaptation: .venv/stamp ## change links, batteries, prices, data and load of a fog, and check the placements
 	$(BIN)/mistbow setup
 	$(BIN)/pytest -rA tests/adaptation
 	$(BIN)/pytest -rA -m soak tests/analytics_enabler/scheduling
 
-chaos: .venv/stamp ## storm four sites with Spark for 30 minutes, and compare all results with the oracle (as root)
+chaos: .venv/stamp ## inject random faults into four sites for 30 minutes, and compare all results (as root)
 	$(BIN)/mistbow setup
 	MISTBOW_CHAOS_S=1800 $(BIN)/pytest -rA tests/chaos
 
-fuzz: .venv/stamp ## draw statements by the ten thousand; compute queries over drawn data by the thousand
+fuzz: .venv/stamp ## run thousands of random queries over random data, and parse random statements
 	$(BIN)/mistbow setup
 	$(BIN)/pytest -m soak tests/grammar tests/analytics_worker/spark
 	$(BIN)/pytest -q -n 2 --timeout=3600 --hypothesis-profile=thorough -m "unit and not alone and not soak"
 
-lint: .venv/stamp ## check style, types and who imports whom
+lint: .venv/stamp ## check style, types and imports between packages
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/mypy deploy
 	$(BIN)/lint-imports
 
-bench: .venv/stamp ## measure
+bench: .venv/stamp ## run the benchmarks
 	$(BIN)/mistbow setup
 	$(BIN)/python -m benchmarks
 
 docs: .venv/stamp ## check the links and the examples of the documents
 	$(BIN)/python docs/check.py
 
-base: ## make the image mistbow-base from Debian's packages, where no image registry is in reach
+base: ## make the image mistbow-base from Debian packages, if no image registry is reachable
 	deploy/make_base.sh mistbow-base
 
-images: .venv/stamp ## build the image mistbow on BASE
+images: .venv/stamp ## build the image mistbow on the image BASE
 	$(BIN)/python -m deploy image --base $(BASE)
 
-token: .venv/stamp ## make the token of the containers
+token: .venv/stamp ## create the token of the containers
 	$(BIN)/python -m deploy token
 
-up: .venv/stamp ## start a fog of three sites in containers, and show its insights
+up: .venv/stamp ## start a fog of six sites in containers, and show its insights
 	$(BIN)/python -m deploy up --base $(BASE)
 
-down: .venv/stamp ## remove it; IMAGES=1: the image too
+down: .venv/stamp ## remove the fog of make up; IMAGES=1: the image too
 	$(BIN)/python -m deploy down $(if $(IMAGES),--images)
 
 .venv/stamp: requirements.lock pyproject.toml
