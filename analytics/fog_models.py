@@ -73,6 +73,8 @@ class FogLink(BaseModel):
     """One direction of a measured connection between two sites or nodes.
 
     ``bandwidth_mbps``: in Mbit/s; None: unknown. ``loss``: the share of packets that are lost.
+    ``load_mbps``: what the flows from ``source`` to ``target`` take, in Mbit/s; None: no flow has a
+    known rate.
     """
 
     source: str
@@ -80,6 +82,7 @@ class FogLink(BaseModel):
     latency_ms: float
     bandwidth_mbps: float | None
     loss: float
+    load_mbps: float | None = None
 
 
 class FogSource(BaseModel):

@@ -161,6 +161,8 @@ class Decisions(BaseModel):
 class DeploymentStatus(BaseModel):
     """A deployment and its status; ``domain``: the domain whose enabler runs it.
 
+    ``owner``: who submitted the deployment; None: an earlier version accepted it.
+
     ``status`` and ``lifecycle``: the worst of the insights. ``status_since``: the ``state_since``
     of this insight. ``error``: the errors of all insights. ``placement``, ``ended`` and the newest
     ``decisions`` are empty in a list of deployments.
@@ -181,6 +183,7 @@ class DeploymentStatus(BaseModel):
     ended: list[EndedInsight] = []
     decisions: list[Decision] = []
     domain: str | None = None
+    owner: str | None = None
 
 
 class DeploymentList(BaseModel):

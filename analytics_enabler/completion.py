@@ -55,6 +55,9 @@ _DETAILS = {
     "GEOHASH": "cell of a position",
 }  # fmt: skip
 
+_PARAMETERS = {"PERCENTILE": 95.0}
+"""The parameters that people use most, where they differ from the example of the function."""
+
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
@@ -75,6 +78,9 @@ def complete(text: str, line: int, column: int, vocabulary: Vocabulary) -> Compl
     before, word = _before(text, offset)
     start = offset - len(word)
     items = [*_ranked(word, _candidates(before, word, vocabulary))]
+    if not word and text[:offset][-1:].isalnum():
+        # A number that ends at the caret is separated from what follows.
+        items = [each.model_copy(update={"insert": f" {each.insert}"}) for each in items]
     shown_line = text.count("\n", 0, start) + 1
     return Completions(
         line=shown_line,
@@ -132,8 +138,8 @@ def _candidates(
         return
     call = _open_call(tokens)
     clause = _clause(tokens)
-    if last.type == Tree.NUMBER:
-        yield from _units()
+    if last.type == Tree.NUMBER and _is_duration(tokens, call):
+        yield from _units(with_points=tokens[-2].type == Tree.EVERY)
     elif last.text.upper() == "INSIGHT" and call is None:
         yield from _of_kind(vocabulary.insights, "insight")
     elif (named := _compared_attribute(tokens)) is not None:
@@ -251,7 +257,9 @@ def _values(attribute: str, word: str, vocabulary: Vocabulary) -> Iterator[Compl
 def _functions(vocabulary: Vocabulary) -> Iterator[Completion]:
     for name in sorted(BUILT_IN):
         spec = FUNCTIONS.get(name)  # type: ignore[call-overload]
-        bracket = "" if spec is None or spec.parameter is None else f"[{spec.parameter.example:g}]"
+        bracket = ""
+        if spec is not None and spec.parameter is not None:
+            bracket = f"[{_PARAMETERS.get(name, spec.parameter.example):g}]"
         yield _item(f"{name}{bracket}(", "function", _DETAILS.get(name, ""), label=name)
     for alias in sorted(ALIASES):
         yield _item(f"{alias}(", "function", f"the same as {ALIASES[alias]}", label=alias)
@@ -270,9 +278,21 @@ def _attributes(vocabulary: Vocabulary) -> Iterator[Completion]:
         yield _item(_name(name), "attribute", "", label=name)
 
 
-def _units() -> Iterator[Completion]:
-    yield from (_item(name, "unit", "") for name in MILLIS)
-    yield _item("POINTS", "unit", "")
+def _is_duration(tokens: list[LexicalToken], call: int | None) -> bool:
+    """Return whether the number at the end needs a unit: an interval, a window or an offset."""
+    if len(tokens) < 2:
+        return False
+    before = tokens[-2]
+    is_argument = before.type == Tree.COMMA and call is not None
+    return is_argument or before.text.upper() in ("EVERY", "PER")
+
+
+def _units(*, with_points: bool) -> Iterator[Completion]:
+    # Seconds first: they are the most frequent.
+    names = sorted(MILLIS, key=lambda name: name != "SECONDS")
+    yield from (_item(name, "unit", "") for name in names)
+    if with_points:
+        yield _item("POINTS", "unit", "")
 
 
 def _of_kind(names: Iterable[str], kind: ItemKind) -> Iterator[Completion]:

@@ -133,10 +133,17 @@ def health() -> Call[Health]:
 
 
 def fog_changes(
-    start: int | None = None, end: int | None = None, *, limit: int | None = None
+    start: int | None = None,
+    end: int | None = None,
+    *,
+    limit: int | None = None,
+    newest: bool | None = None,
 ) -> Call[FogChanges]:
-    """Return the changes of the fog in a span (ms), by default in the last hour."""
-    params = without_none({"from": start, "to": end, "limit": limit})
+    """Return the changes of the fog in a span (ms), by default in the last hour.
+
+    ``newest``: the last changes up to the limit, instead of the first.
+    """
+    params = without_none({"from": start, "to": end, "limit": limit, "newest": newest})
     return _call("GET", "/api/fog/history", FogChanges, params=params, repeatable=True)
 
 

@@ -23,6 +23,7 @@ from analytics_enabler.fabric_view import FabricView
 from analytics_enabler.scheduling.registry import scheduler_names
 from grammar import ParseError, format_text
 from mistbow.auth.rules import requires
+from mistbow.client.agent_model import Series
 from mistbow.errors import CapacityError, NotFoundError, TooLargeError
 from mistbow.openapi import raises
 
@@ -52,7 +53,7 @@ class VocabularySource:
         entities: dict[str, None] = {}
         for node in nodes:
             for series in node.data:
-                details.setdefault(series.metric, series.name or series.units or "")
+                details.setdefault(series.metric, _detail(series))
                 if len(entities) < MAX_ENTITIES:
                     entities[series.entity] = None
         operators = await asyncio.to_thread(installed)
@@ -67,6 +68,12 @@ class VocabularySource:
             schedulers=scheduler_names(),
             operators=sorted({each.name for each in operators.operators}),
         )
+
+
+def _detail(series: Series) -> str:
+    """Return what a metric means, in the words of those who send it."""
+    name = None if series.name == series.metric else series.name
+    return ", ".join(filter(None, (series.desc or name, series.units)))
 
 
 def editor_router(

@@ -118,10 +118,17 @@ def placements_router(
 
     @router.get("/fog/history")
     @requires("read")
-    async def list_changes(start: Start = None, end: End = None, limit: Limit = 1000) -> FogChanges:
+    async def list_changes(
+        start: Start = None,
+        end: End = None,
+        limit: Limit = 1000,
+        newest: Annotated[
+            bool, Query(description="The last changes up to the limit instead of the first.")
+        ] = False,
+    ) -> FogChanges:
         """List the changes of the fog in a span, by default the last hour, and its stored times."""
         span = _span(start, end, clock())
-        return await history.changes(*span, limit)
+        return await history.changes(*span, limit, newest=newest)
 
     @router.get("/placements")
     @requires("read")

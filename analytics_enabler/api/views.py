@@ -60,6 +60,7 @@ def status_of(deployment: Deployment, execution: ExecutionStatus) -> DeploymentS
         warnings=list(deployment.warnings),
         lifecycle=_lifecycle(report.state),
         domain=deployment.domain,
+        owner=deployment.owner,
     )
 
 

@@ -84,7 +84,8 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
 
     ``paused_at``: the time of the pause; None: the deployment is not paused. ``domain``: the domain
     to which new generations belong. ``amended_at``: the time of the last amendment.
-    ``switched_at``: the time of the last pause or resumption.
+    ``switched_at``: the time of the last pause or resumption. ``owner``: who submitted it; None: an
+    enabler of an earlier version accepted it.
     """
 
     id: str
@@ -98,6 +99,7 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
     domain: str = DEFAULT_DOMAIN
     amended_at: int | None = None
     switched_at: int | None = None
+    owner: str | None = None
 
     @property
     def live(self) -> tuple[Generation, ...]:

@@ -156,6 +156,7 @@ class Deployments:
                 created_at=now,
                 updated_at=now,
                 domain=self._domain,
+                owner=token_author(),
             ).defined_by(checked.definitions, await self._frontier(), await self._scopes())
             await self._append(deployment.id, DeploymentSaved(deployment))
             insights = _listed(generation.name for generation in deployment.live)

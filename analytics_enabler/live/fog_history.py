@@ -5,6 +5,7 @@ was removed. Every ``CHECKPOINT_MS``, all entries are stored again, in one appen
 ``CHECKPOINT``. So a view is read from the last checkpoint before its time.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby, islice
 from typing import Any
@@ -37,7 +38,7 @@ FIGURES_MS = 60_000
 MAX_SILENCE_MS = 2 * FIGURES_MS
 _FIGURES = {
     "nodes": ("cores_free", "memory_free_mb", "reliability", "battery"),
-    "links": ("latency_ms", "loss", "bandwidth_mbps"),
+    "links": ("latency_ms", "loss", "bandwidth_mbps", "load_mbps"),
     "fragments": ("lag_ms", "bytes_per_s"),
     "flows": ("bytes_per_s",),
     "site_states": ("series", "disk_free_mb"),
@@ -120,13 +121,19 @@ class FogHistory:
         ]
         return Placements(at=time, placements=found)
 
-    async def changes(self, start: int, end: int, limit: int) -> FogChanges:
-        """Return the first ``limit`` changes in the span (ms), without those of figures."""
+    async def changes(
+        self, start: int, end: int, limit: int, *, newest: bool = False
+    ) -> FogChanges:
+        """Return the first ``limit`` changes in the span (ms), without those of figures.
+
+        ``newest``: return the last ``limit`` changes instead.
+        """
         rows = await self._rows(start - CHECKPOINT_MS, end)
         found = (each for each in changes_of(rows) if each.at >= start)
+        chosen = deque(found, maxlen=limit) if newest else islice(found, limit)
         first = min((at for at, _, _ in rows if at >= start), default=None)
         last = max((at for at, _, _ in rows), default=None)
-        return FogChanges(first=first, last=last, changes=list(islice(found, limit)))
+        return FogChanges(first=first, last=last, changes=list(chosen))
 
     async def placement_changes(
         self, start: int, end: int, group: str | None, limit: int

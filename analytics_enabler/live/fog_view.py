@@ -106,7 +106,12 @@ class FogView:
         if max_links is not None and len(fog_links) > max_links:
             order = sorted(fog_links, key=lambda each: (each.latency_ms, each.source, each.target))
             fog_links = tuple(order[:max_links])
-        links = [FogLink.model_validate(msgspec.to_builtins(link)) for link in fog_links]
+        flows = [*self._flows(tasks), *self._replica_flows()]
+        loads = loads_of(flows)
+        links = [
+            FogLink(**msgspec.to_builtins(link), load_mbps=loads.get((link.source, link.target)))
+            for link in fog_links
+        ]
         fragments = [self._fragment(each, insights.get(each.group.id, [])) for each in tasks]
         problems = self._problems(fabric, nodes, links, fragments)
         return FogSnapshot(
@@ -117,7 +122,7 @@ class FogView:
             at=self._clock(),
             site_states=list(self._sites(fabric, problems)),
             fragments=fragments,
-            flows=[*self._flows(tasks), *self._replica_flows()],
+            flows=flows,
         )
 
     def placements(self) -> list[Placement]:
@@ -265,6 +270,20 @@ def _flow(
     source: str, target: str, kind: str, group: str | None, bytes_per_s: float | None
 ) -> FogFlow:
     return FogFlow(source=source, target=target, kind=kind, group=group, bytes_per_s=bytes_per_s)
+
+
+def loads_of(flows: Iterable[FogFlow]) -> dict[tuple[str, str], float]:
+    """Return (source, target) -> the load (Mbit/s) by the flows whose rate is known.
+
+    >>> loads_of([_flow("a", "b", "panes", "g", 5e5), _flow("a", "b", "points", "h", 2.5e5)])
+    {('a', 'b'): 6.0}
+    """
+    loads: dict[tuple[str, str], float] = {}
+    for flow in flows:
+        if flow.bytes_per_s is not None:
+            between = (flow.source, flow.target)
+            loads[between] = loads.get(between, 0.0) + flow.bytes_per_s * 8 / 1e6
+    return loads
 
 
 def _kind(placed: PlacedTask) -> str:

@@ -41,7 +41,11 @@ class HealthReporter:
 
     async def report(self) -> Health:
         """Return the present health."""
-        deployments = list(self._deployments())
+        try:
+            deployments = list(self._deployments())
+        except UnavailableError:
+            # They are not read yet; the enabler states below what it waits for.
+            deployments = []
         problems = list(enabler_problems(await self._waiting_for(), await self._warnings()))
         try:
             fog = self._view.snapshot(MAX_LIVE_LINKS)

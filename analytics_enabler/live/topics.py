@@ -64,12 +64,19 @@ class StatesTopic:
         self._lags_at = -LAG_PERIOD_S
 
     async def poll(self) -> Sequence[Event]:
-        """Return an event ``state`` for each changed deployment, and ``deleted``."""
+        """Return an event ``state`` for each changed deployment, and ``deleted``.
+
+        There is none while the deployments are not read yet.
+        """
         is_due = time.monotonic() - self._lags_at >= LAG_PERIOD_S
         if is_due:
             self._lags_at = time.monotonic()
         entries, lags = {}, {}
-        for deployment in self._deployments.all():
+        try:
+            deployments = self._deployments.all()
+        except UnavailableError:
+            return ()
+        for deployment in deployments:
             shown = shown_state(self._status_of(deployment))
             for insight in shown["insights"]:
                 uid = f"{deployment.id}/{insight['name']}"
@@ -159,7 +166,8 @@ def rounded(snapshot: FogSnapshot) -> dict[str, Any]:
     for link in data["links"]:
         link["latency_ms"] = _two_digits(link["latency_ms"])
         link["loss"] = round(link["loss"], 2)
-        link["bandwidth_mbps"] = _two_digits(link["bandwidth_mbps"])
+        for name in ("bandwidth_mbps", "load_mbps"):
+            link[name] = _two_digits(link[name])
     for site in data["site_states"]:
         for name in ("disk_free_mb", "disk_size_mb"):
             site[name] = _two_digits(site[name])

@@ -1,7 +1,7 @@
 """Sessions of browsers: a cookie stands for a token, which pages neither store nor send.
 
 A session is in memory only. Its token is checked again at each request, so a revoked or expired
-token ends its sessions.
+token ends its sessions. The end of a session also ends the streams that it reads.
 """
 
 import secrets
@@ -12,6 +12,7 @@ from cachetools import TTLCache
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from mistbow.auth.authentication import END, RevokedError, until_revoked
 from mistbow.clock import Clock, system_clock
 from mistbow.errors import ForbiddenError
 from mistbow.http.web_pages import SAFE_METHODS, foreign_page_refusal, read_head
@@ -100,7 +101,11 @@ class SessionLogin:
             return
         token = (_AUTHORIZATION, f"Bearer {session.token}".encode("latin-1"))
         headers = [*scope["headers"], token]
-        await self._app({**scope, "headers": headers, SESSION: session_id}, receive, send)
+        sent = until_revoked(send, lambda: self._sessions.find(session_id) is session)
+        try:
+            await self._app({**scope, "headers": headers, SESSION: session_id}, receive, sent)
+        except* RevokedError:
+            await send(END)
 
 
 def _session_id(scope: Scope) -> str | None:

@@ -1,6 +1,6 @@
 """Benchmark of the console: the cost of viewers, and the speed of large views."""
 
-from benchmarks.console import large_views, viewers
+from benchmarks.console import arrival, browser_memory, large_views, viewers
 from benchmarks.report import Report
 from tests.support.chromium import playwright_chromium
 from tests.support.conditions import eventually
@@ -20,13 +20,17 @@ def run(suite: Suite) -> Report:
         eventually(
             lambda: suite.enabler.results(deployment_id).results, timeout=60, what="a result"
         )
-        figures = list(viewers.measure(suite, browser, deployment_id, "watched"))
+        figures = list(arrival.measure(browser, suite.url("enabler"), deployment_id))
+        figures += viewers.measure(suite, browser, deployment_id, "watched")
+        insight = f"#/insights/{deployment_id}/watched"
+        figures += browser_memory.measure(browser, suite.url("enabler"), insight)
         figures += large_views.measure(browser)
     return Report(
         "The console",
         "Viewers: on the live page of an insight with three keys and a result of each per second, "
-        "over the whole suite with its own insights. Large views: Chromium beside its data source, "
-        "five first visits with an empty cache; all 2,000 keys have a new value each second, and "
-        "20 of 300 sites change. A delay is from an input to the next frame (Event Timing).",
+        "over the whole suite with its own insights. Visits of Chromium: one tab that shows the "
+        "pages one after the other. Large views: Chromium beside its data source, five first "
+        "visits with an empty cache; all 2,000 keys have a new value each second, and 20 of 300 "
+        "sites change. A delay is from an input to the next frame (Event Timing).",
         figures,
     )

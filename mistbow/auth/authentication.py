@@ -42,7 +42,8 @@ _SERVICE_SCHEME = SCHEME.encode()
 _RECHECK_S = 1.0
 """The minimum time between two checks of the caller of one answer."""
 
-_END: Message = {"type": "http.response.body", "body": b"", "more_body": False}
+END: Message = {"type": "http.response.body", "body": b"", "more_body": False}
+"""The message that ends an answer."""
 _DRAIN_S = 5.0
 _MAX_DRAINED_BYTES = 16 * 2**20
 
@@ -91,14 +92,14 @@ class Authentication:
             body, accepted = signed
             caller, answer_key = accepted.caller, accepted.answer_key
             service = caller
-            send = _until_revoked(send, lambda: self._sessions.is_valid(service))
+            send = until_revoked(send, lambda: self._sessions.is_valid(service))
             receive = _checked_body(receive, body)
         elif scheme.lower() in _TOKEN_SCHEMES:
             token = value.strip()
             caller = self._keyring.find(token)
             found = caller
             if found is not FOG:
-                send = _until_revoked(send, lambda: self._keyring.find(token) == found)
+                send = until_revoked(send, lambda: self._keyring.find(token) == found)
         if caller is None:
             await _reject(scope, receive, send)
             return
@@ -110,9 +111,9 @@ class Authentication:
         with on_behalf_of(caller), answering_with(answer_key):
             try:
                 await self._app(scope, receive, send)
-            except* _RevokedError:
+            except* RevokedError:
                 # Its client connects again, and is answered 401.
-                await send(_END)
+                await send(END)
 
     def _accept(self, value: bytes, scope: Scope) -> tuple[str, Accepted] | None:
         """Return the SHA-256 of the body that a valid signature covers, and the accepted request.
@@ -162,12 +163,12 @@ def restricted(caller: Caller, headers: Mapping[bytes, bytes]) -> Caller:
     return replace(peer, entity_prefix=found.entity_prefix, signatures=found.signatures)
 
 
-class _RevokedError(Exception):
+class RevokedError(Exception):
     """The token or the credential of a request has been revoked or has expired meanwhile."""
 
 
-def _until_revoked(send: Send, is_valid: Callable[[], bool]) -> Send:
-    """Return a function that sends an answer, and raises ``_RevokedError`` if the token or the
+def until_revoked(send: Send, is_valid: Callable[[], bool]) -> Send:
+    """Return a function that sends an answer, and raises ``RevokedError`` if the token or the
     credential of its caller is no longer valid.
 
     An answer with a ``Content-Length`` is sent to its end.
@@ -182,7 +183,7 @@ def _until_revoked(send: Send, is_valid: Callable[[], bool]) -> Send:
         elif is_endless and time.monotonic() - checked_at > _RECHECK_S:
             checked_at = time.monotonic()
             if not is_valid():
-                raise _RevokedError
+                raise RevokedError
         await send(message)
 
     return checked_send

@@ -36,12 +36,15 @@ def items(text: str) -> dict[str, Completion]:
         ("a = |", "COMPUTE", "keyword", "COMPUTE "),
         ("a = COMPUTE |", "AVG", "function", "AVG("),
         ("a = COMPUTE |", "INSIGHT", "keyword", "INSIGHT "),
-        ("a = COMPUTE PERC|", "PERCENTILE", "function", "PERCENTILE[3]("),
+        ("a = COMPUTE PERC|", "PERCENTILE", "function", "PERCENTILE[95]("),
         ("a = COMPUTE AVG(|", "cpu.util", "metric", "cpu.util"),
         ("a = COMPUTE AVG(bus|", "bus delay", "metric", '"bus delay"'),
         ("a = COMPUTE AVG(util|", "cpu.util", "metric", "cpu.util"),
         ("a = COMPUTE AVG(cpu.util, |", "1 MINUTE", "snippet", "1 MINUTE"),
         ("a = COMPUTE AVG(cpu.util, 10 |", "SECONDS", "unit", "SECONDS"),
+        ("a = COMPUTE AVG(cpu.util, 10|", "SECONDS", "unit", " SECONDS"),
+        ("a = COMPUTE AVG(cpu.util) EVERY 10 |", "POINTS", "unit", "POINTS"),
+        ("a = COMPUTE AVG(cpu.util) WHEN > 10 |", "EVERY", "keyword", "EVERY "),
         ("a = COMPUTE AVG(cpu.util FROM (|", "bus-1", "entity", '"bus-1"'),
         ("a = COMPUTE AVG(cpu.util WHEN |", "region", "attribute", "region"),
         ("a = COMPUTE AVG(cpu.util) |", "BY", "keyword", "BY "),
@@ -78,6 +81,12 @@ def test_misspelt_word_is_completed_by_the_nearest() -> None:
 
 def test_clauses_that_are_present_are_not_offered_again() -> None:
     assert items("a = COMPUTE AVG(x) BY node EVERY 5 s |").keys() == {"WITH"}
+
+
+def test_unit_is_offered_only_where_a_duration_is_expected() -> None:
+    assert not {"SECONDS", "MILLIS", "POINTS"} & items("a = COMPUTE AVG(x) WHEN > 10 |").keys()
+    assert next(iter(items("a = COMPUTE AVG(x, 10 |"))) == "SECONDS"
+    assert "POINTS" not in items("a = COMPUTE AVG(x, 10 |")
 
 
 def test_number_of_items_is_bounded() -> None:

@@ -94,7 +94,8 @@ def test_search_finds_metrics_with_attributes_of_recent_points(site: Site) -> No
 def test_completion_offers_metrics_and_values_that_exist(site: Site) -> None:
     viewer = site.client("viewer")
     text = "a = COMPUTE AVG(del"
-    assert viewer.complete(text, 1, len(text) + 1).items[0].label == "delay"
+    first = viewer.complete(text, 1, len(text) + 1).items[0]
+    assert (first.label, first.detail) == ("delay", "Delay, s")
     text = "a = COMPUTE AVG(delay WHEN region == "
     labels = [each.label for each in viewer.complete(text, 1, len(text) + 1).items]
     assert labels == ["north", "south"]

@@ -4,17 +4,21 @@ The storage agent does not answer, so the pages also show how they do without da
 """
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from analytics_enabler.api import events as events_module
+from analytics_enabler.limits import MAX_EVENT_STREAMS
 from analytics_enabler.main import create_app
 from analytics_enabler.settings import EnablerSettings
 from ignite_server.ports import free_ports
 from mistbow.auth.callers import Scope
-from mistbow.auth.token_file import new_token_file, write_token_file
+from mistbow.auth.token_file import new_token_file, read_token_file, write_token_file
 from tests.support.chromium import playwright_chromium
 from tests.support.http_server import served
 
@@ -24,11 +28,13 @@ PAGES = ("start", "insights", "write", "fog", "explore", "explore?view=sql", "ex
 
 @dataclass(frozen=True)
 class Enabler:
-    """The address of an enabler, and a token for reading and one for changing."""
+    """The address of an enabler, a token for reading, one for changing, and one to be revoked."""
 
     url: str
+    tokens: Path
     viewer: str
     operator: str
+    guest: str
 
 
 @pytest.fixture(scope="module")
@@ -39,17 +45,24 @@ def browser(processes: None) -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def enabler(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Enabler]:
+    with pytest.MonkeyPatch.context() as patch:
+        # An idle stream ends at its next ping after its token is revoked.
+        patch.setattr(events_module, "PING_S", 0.5)
+        yield from _enabler(tmp_path_factory)
+
+
+def _enabler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Enabler]:
     home = tmp_path_factory.mktemp("enabler")
     read, change = frozenset[Scope]({"read"}), frozenset[Scope]({"admin"})
     content, viewer = new_token_file().with_token("viewer", read, "", None)
     content, operator = content.with_token("operator", change, "", None)
-    write_token_file(home / "tokens.json", content)
+    content, guest = content.with_token("guest", read, "", None)
+    tokens = home / "tokens.json"
+    write_token_file(tokens, content)
     agent = f"http://127.0.0.1:{free_ports(1)[0]}"
-    settings = EnablerSettings(
-        home=home, agent_url=agent, token="f" * 40, tokens_file=home / "tokens.json"
-    )
+    settings = EnablerSettings(home=home, agent_url=agent, token="f" * 40, tokens_file=tokens)
     with served(create_app(settings)) as url:
-        yield Enabler(url, viewer, operator)
+        yield Enabler(url, tokens, viewer, operator, guest)
 
 
 @pytest.fixture
@@ -92,9 +105,11 @@ def test_reader_sees_pages_and_cannot_deploy(page: Page, enabler: Enabler) -> No
     expect(page.get_by_role("button", name="Deploy", exact=True)).to_have_count(0)
 
 
+@pytest.mark.parametrize("width", [1280, 390])
 def test_session_is_out_of_reach_of_scripts_and_ends_by_log_out(
-    page: Page, enabler: Enabler
+    page: Page, enabler: Enabler, width: int
 ) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
     log_in(page, enabler, enabler.operator)
     page.get_by_role("link", name="Write", exact=True).click()
     expect(page.get_by_role("button", name="Deploy", exact=True)).to_be_visible()
@@ -104,6 +119,56 @@ def test_session_is_out_of_reach_of_scripts_and_ends_by_log_out(
     expect(page.get_by_role("button", name="Log in")).to_be_visible()
     page.reload()
     expect(page.get_by_role("button", name="Log in")).to_be_visible()
+
+
+def test_revoked_token_leads_an_open_page_back_to_the_login(page: Page, enabler: Enabler) -> None:
+    log_in(page, enabler, enabler.guest)
+    expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    write_token_file(enabler.tokens, read_token_file(enabler.tokens).without_token("guest"))
+    expect(page.get_by_role("button", name="Log in")).to_be_visible()
+    log_in(page, enabler, enabler.guest)
+    expect(page.get_by_role("alert")).to_contain_text("not valid")
+
+
+def test_page_states_the_limit_of_streams_and_polls_instead(page: Page, enabler: Enabler) -> None:
+    headers = {"Authorization": f"Bearer {enabler.viewer}"}
+    limits = httpx.Limits(max_connections=MAX_EVENT_STREAMS)
+    with ExitStack() as streams:
+        client = streams.enter_context(httpx.Client(base_url=enabler.url, limits=limits))
+        for _ in range(MAX_EVENT_STREAMS):
+            opened = streams.enter_context(client.stream("GET", "/api/events", headers=headers))
+            assert opened.is_success
+        log_in(page, enabler, enabler.viewer)
+        status = page.get_by_role("status").filter(has_text="Not live")
+        expect(status).to_contain_text(f"{MAX_EVENT_STREAMS} clients")
+        expect(status).to_contain_text("polling every 5 s")
+        expect(page.locator("h1")).to_be_visible()
+    expect(page.get_by_text("Live", exact=True)).to_be_visible()
+
+
+SHOW_OR_HIDE = """
+(hidden) => {
+  Object.defineProperty(document, "hidden", {value: hidden, configurable: true});
+  document.dispatchEvent(new Event("visibilitychange"));
+}
+"""
+
+
+def test_hidden_pages_leave_connections_to_others(browser: Browser, enabler: Enabler) -> None:
+    # A browser opens six connections to a host.
+    with browser.new_context() as context:
+        for number in range(8):
+            page = context.new_page()
+            page.set_default_timeout(WAIT_MS)
+            if number == 0:
+                log_in(page, enabler, enabler.viewer)
+            else:
+                page.goto(enabler.url)
+            expect(page.get_by_text("Live", exact=True)).to_be_visible()
+            page.evaluate(SHOW_OR_HIDE, True)
+        page.evaluate(SHOW_OR_HIDE, False)
+        page.get_by_role("link", name="Insights", exact=True).click()
+        expect(page.get_by_role("heading", name="Insights")).to_be_visible()
 
 
 def test_pages_are_shown_while_the_agent_does_not_answer(page: Page, enabler: Enabler) -> None:

@@ -8,6 +8,7 @@ from fastapi import FastAPI
 from playwright.sync_api import Page
 from starlette.routing import Mount
 
+from analytics_enabler.semantics import check
 from console.pages import pages
 from tests.support.chromium import playwright_chromium
 from tests.support.http_server import served
@@ -44,6 +45,11 @@ def test_visible_shows_characters_that_deceive(page: Page, text: str, shown: str
     assert call(page, "app/format.js", "return m.visible(a[0])", text) == shown
 
 
+def test_lines_of_a_text_remain_lines(page: Page) -> None:
+    shown = call(page, "app/format.js", "return m.visibleLines(a[0])", "a\n\u202eb")
+    assert shown == "a\n⟨U+202E⟩b"
+
+
 @pytest.mark.parametrize(
     ("value", "shown"),
     [(None, "–"), (0, "0"), (12.345678, "12.346"), (1234567, "1,234,567"), (1e-9, "1.000e-9")],
@@ -73,6 +79,28 @@ def test_series_retain_the_highest_revision_in_order_of_time(page: Page) -> None
         arrived,
     )
     assert values == [[10, 1], [20, 3], [30, 4]]
+
+
+def test_plot_has_bounds_of_samples_and_marks_at_corrections(page: Page) -> None:
+    sampled = {
+        **{"label": "a", "colour": "#000000", "times": [10, 20], "values": [1, 2]},
+        **{"low": [0, 1], "high": [2, 3], "corrected": [20]},
+    }
+    exact = {"label": "b", "colour": "#000000", "times": [20, 30], "values": [5, 6]}
+    parts = call(page, "parts/plot.js", "return m.columnsOf(a)", sampled, exact)
+    times, first, second, high, low = parts["columns"]
+    assert times == [0.01, 0.02, 0.03]
+    assert (first, second) == ([1, 2, None], [None, 5, 6])
+    assert (high, low) == ([2, 3, None], [0, 1, None])
+    assert parts["bands"] == [{"of": 0, "series": [3, 4]}]
+    assert parts["marks"][1:3] == [[1], []]
+
+
+def test_all_values_of_a_list_are_shown(page: Page) -> None:
+    top_three = {**result(10, 3), "values": [9.5, 4, 3]}
+    assert call(page, "parts/keys.js", "return m.listOf(a[0])", top_three) == "9.5, 4, 3"
+    many = {**result(10, 1), "values": list(range(30))}
+    assert call(page, "parts/keys.js", "return m.listOf(a[0])", many).endswith("19 …")
 
 
 def test_old_results_leave_a_series(page: Page) -> None:
@@ -107,10 +135,73 @@ def test_changes_of_the_fog_replace_and_remove_entries(page: Page) -> None:
 
 @pytest.mark.parametrize(
     ("name", "written"),
-    [("cpu.util", "cpu.util"), ("disk read", '"disk read"'), ("by", '"by"'), ("7up", '"7up"')],
+    [
+        ("cpu.util", "cpu.util"),
+        ("disk read", '"disk read"'),
+        ("by", '"by"'),
+        ("7up", '"7up"'),
+        ('a"$&\\', '"a\\"$&\\\\"'),
+    ],
 )
 def test_names_are_quoted_when_the_language_needs_it(page: Page, name: str, written: str) -> None:
     assert call(page, "app/language.js", "return m.nameOf(a[0])", name) == written
+
+
+@pytest.mark.parametrize(
+    ("text", "every"),
+    [
+        ("a = COMPUTE AVG(x) EVERY 10 SECONDS", "10 s"),
+        ("a = COMPUTE AVG(x, 1 MINUTE)", "each point"),
+        ("a = COMPUTE AVG(x, 1 MINUTE) EVERY 100 POINTS", "100 points"),
+    ],
+)
+def test_insights_have_values_at_times_or_at_points(page: Page, text: str, every: str) -> None:
+    insight = {"text": text, "every_ms": 10_000}
+    assert call(page, "app/language.js", "return m.everyOf(a[0])", insight) == every
+
+
+def test_metrics_of_applications_are_before_those_of_machines(page: Page) -> None:
+    def metric(name: str, group: str | None, **labels: list[str]) -> dict[str, Any]:
+        named = name if group is not None and name.startswith(f"{group}.") else None
+        return {"metric": name, "name": named, "group": group, "labels": labels}
+
+    found = [
+        metric("cpu.core.util", "cpu", core=["0", "1"]),
+        metric("fare", "traffic"),
+        metric("passengers", "traffic", region=["east", "west"]),
+        metric("speed", None),
+    ]
+    ordered = call(page, "app/language.js", "return m.inOrderOfUse(a[0])", found)
+    assert [each["metric"] for each in ordered] == ["passengers", "fare", "speed", "cpu.core.util"]
+
+
+def test_examples_of_sql_quote_names(page: Page) -> None:
+    queries = call(page, "pages/sql.js", "return m.examplesOf(a[0], a[1])", "it's", 'a"b')
+    (query,) = (text for title, text in queries if title == "it's by a\"b")
+    assert """attributes->>'a"b' AS "a""b",""" in query
+    assert "metric = 'it''s'" in query
+
+
+@pytest.mark.parametrize(
+    ("text", "conditions"),
+    [
+        ("mean delay", {"search": "mean delay", "label": None}),
+        ("delay region=west", {"search": "delay", "label": "region=west"}),
+        ("=west", {"search": "=west", "label": None}),
+    ],
+)
+def test_attribute_in_a_search_is_a_condition(
+    page: Page, text: str, conditions: dict[str, str | None]
+) -> None:
+    assert call(page, "pages/metrics.js", "return m.conditionsOf(a[0])", text) == conditions
+
+
+def test_examples_are_filled_with_any_names(page: Page) -> None:
+    names = {"metric": 'a"$&', "attribute": "line", "value": "7\\"}
+    example = "x = COMPUTE AVG({metric}) WHEN {attribute} == {value} EVERY 1 SECOND"
+    text = call(page, "app/language.js", "return m.filled(a[0], a[1])", example, names)
+    assert check(text).problems == ()
+    assert call(page, "app/language.js", "return m.nameOf(a[0])", names["metric"]) in text
 
 
 def test_words_of_a_command_are_quoted_for_the_shell(page: Page) -> None:
@@ -157,6 +248,22 @@ def test_problems_of_sites_give_their_tone_and_a_brief_text(page: Page) -> None:
         fog,
     )
     assert problems == [["bad", "silent"], ["warn", "no free cores", "problem"], ["good"]]
+
+
+@pytest.mark.parametrize(
+    ("link", "why"),
+    [
+        ({"latency_ms": 5, "loss": 0, "bandwidth_mbps": None, "load_mbps": 9}, ""),
+        (
+            {"latency_ms": 150, "loss": 0.02, "bandwidth_mbps": 10, "load_mbps": 1},
+            "150 ms, 2.0 % loss",
+        ),
+        ({"latency_ms": 5, "loss": 0, "bandwidth_mbps": 10, "load_mbps": 9.5}, "full"),
+        ({"latency_ms": 5, "loss": 0, "bandwidth_mbps": 10, "load_mbps": None}, ""),
+    ],
+)
+def test_links_are_slow_lossy_or_full(page: Page, link: dict[str, Any], why: str) -> None:
+    assert call(page, "parts/fog_model.js", "return m.slownessOf(a[0])", link) == why
 
 
 def test_policy_of_the_page_forbids_eval(page: Page) -> None:

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,11 +30,14 @@ SCREENSHOTS = os.environ.get("MISTBOW_SCREENSHOTS")
 HOSTILE = '<img src=x onerror="window.hacked=1">\u202egnp.exe' + "\u05d0" * 20 + "x" * 440
 WAIT_MS = 60_000.0
 MAX_FIRST_MS = 10_000
-MAX_DELAY_MS = 3000
-"""The maximum median of the time (ms) from when a result is due to its arrival.
+MAX_DELAY_MS = 1000
+"""The maximum median of the time (ms) from when a result is due to its arrival."""
 
-On an idle machine it is below 500 ms; beside other tests, Spark has less than a core.
-"""
+MAX_BUSY_DELAY_MS = 3000
+"""The same while more than two processes wait for each core, beside other tests."""
+
+SETTLING_S = 30.0
+"""The time (s) for which the query of a new insight may catch up."""
 
 SECOND = "0-second"
 """The name of the second worker, which is the first one in the order of names."""
@@ -133,6 +137,24 @@ def test_overview_shows_whether_all_is_well(console: Console) -> None:
     expect(page.get_by_role("heading", name="Decisions")).to_be_visible()
 
 
+def test_examples_use_a_metric_and_an_attribute_of_the_buses(console: Console) -> None:
+    console.show("write")
+    page = console.page
+    expect(page.get_by_label(re.compile("^Metric"))).to_have_value("delay")
+    expect(page.get_by_label(re.compile("^Attribute"))).to_have_value("region")
+    page.get_by_role("button", name="Mean, for each region").click()
+    expect(editor_of(console, "Text of the insights")).to_contain_text(
+        "AVG(delay, 1 MINUTE) BY region"
+    )
+    page.get_by_role("tab", name="Plan").click()
+    plan = page.get_by_role("tabpanel")
+    expect(plan.get_by_text("Plan after the optimizer")).to_be_visible()
+    expect(plan.locator("details[open] .plan")).to_contain_text("pane ")
+    plan.get_by_text("Plan before, as written").click()
+    expect(plan.locator("details .plan").nth(1)).to_contain_text("AVG(delay, 1 MINUTE)")
+    page.evaluate("localStorage.clear()")
+
+
 def test_insight_is_written_with_an_error_mended_previewed_and_deployed(console: Console) -> None:
     console.show("write")
     page, text = console.page, editor_of(console, "Text of the insights")
@@ -174,7 +196,7 @@ LATENESSES = """
   const take = (result) => { if (result.revision === 0) late.push(Date.now() - result.ts - 1000); };
   source.addEventListener("result", (event) => take(JSON.parse(event.data)));
   source.addEventListener("results", (event) => JSON.parse(event.data).results.forEach(take));
-  setTimeout(() => { source.close(); resolve(late); }, 6000);
+  setTimeout(() => { source.close(); resolve(late.sort((a, b) => a - b)); }, 5000);
 })
 """
 
@@ -186,12 +208,15 @@ def deployment_of(console: Console) -> str:
 
 
 def test_results_arrive_when_they_are_due(console: Console) -> None:
-    late = console.page.evaluate(LATENESSES, deployment_of(console))
-    assert late, "results arrive"
-    ranked = sorted(late)
-    median, worst = ranked[len(ranked) // 2], ranked[-1]
-    print(f"{len(late)} results arrived after they were due: median {median} ms, worst {worst} ms")
-    assert median <= MAX_DELAY_MS
+    deployment, medians = deployment_of(console), []
+    deadline = time.monotonic() + SETTLING_S
+    while not medians or (medians[-1] > MAX_DELAY_MS and time.monotonic() < deadline):
+        late = console.page.evaluate(LATENESSES, deployment)
+        assert late, "results arrive"
+        medians.append(late[len(late) // 2])
+        print(f"{len(late)} results arrived {late[0]} to {late[-1]} ms after they were due")
+    is_busy = os.getloadavg()[0] > 2 * (os.cpu_count() or 1)
+    assert min(medians) <= (MAX_BUSY_DELAY_MS if is_busy else MAX_DELAY_MS), medians
 
 
 def test_insight_is_amended_after_its_differences_are_shown(console: Console) -> None:
@@ -206,6 +231,7 @@ def test_insight_is_amended_after_its_differences_are_shown(console: Console) ->
     dialog = page.get_by_role("dialog")
     expect(dialog.locator(".cm-merge-b")).to_contain_text("WITH SALIENCE 3")
     expect(dialog.locator(".cm-merge-a")).not_to_contain_text("SALIENCE")
+    check_accessible_dialog(page)
     dialog.get_by_role("button", name="Amend", exact=True).click()
     expect(page.get_by_label("Text of the deployment")).to_contain_text("SALIENCE 3")
     expect(page.locator(".key-row").filter(has_text="region=west")).to_be_visible()
@@ -246,21 +272,26 @@ def test_fragment_moves_on_the_map_when_its_worker_is_killed(
     suite.enabler.delete(deployed)
 
 
-def test_sql_shows_rows_and_a_plot(console: Console) -> None:
+def run_sql(console: Console, query: str) -> Locator:
+    """Run a query in the SQL box; return the rows of its answer, the heading included."""
     console.show("explore?view=sql")
-    page, text = console.page, editor_of(console, "SQL query")
-    text.click()
+    page = console.page
+    editor_of(console, "SQL query").click()
     page.keyboard.press("Control+A")
     # Chromium itself would add a style to a text that replaces a styled one, which is forbidden.
     page.keyboard.press("Delete")
-    page.keyboard.insert_text(
+    page.keyboard.insert_text(query)
+    page.get_by_role("button", name="Run", exact=True).click()
+    return page.get_by_role("region", name="Rows", exact=True).get_by_role("row")
+
+
+def test_sql_shows_rows_and_a_plot(console: Console) -> None:
+    query = (
         "SELECT ts // 1000 * 1000 AS ts, avg(value) AS mean FROM historical "
         "WHERE metric = 'delay' GROUP BY ALL ORDER BY ts"
     )
-    page.get_by_role("button", name="Run", exact=True).click()
-    rows = page.get_by_role("region", name="Rows", exact=True).get_by_role("row")
-    expect(rows.nth(2)).to_be_visible()
-    expect(page.locator(".plot canvas")).to_be_visible()
+    expect(run_sql(console, query).nth(2)).to_be_visible()
+    expect(console.page.locator(".plot canvas")).to_be_visible()
     console.screenshot("sql")
 
 
@@ -300,6 +331,14 @@ def serious_findings(page: Page) -> list[str]:
     ]
 
 
+def check_accessible_dialog(page: Page) -> None:
+    """Check that a page whose dialog is open has no serious finding."""
+    page.evaluate(AXE)
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        assert serious_findings(page) == [], scheme
+
+
 def test_pages_are_accessible_in_light_and_dark(browser: Browser, suite: Suite, city: None) -> None:
     found: dict[str, list[str]] = {}
     with opened(browser, suite) as console:
@@ -336,15 +375,23 @@ def check_text_only(console: Console) -> None:
     assert "\u202e" not in page.inner_text("body"), "the order of the text is not reversed"
 
 
+def put_hostile_point(suite: Suite) -> None:
+    point = {
+        "metricID": HOSTILE, "entityID": HOSTILE, "desc": HOSTILE, "units": HOSTILE[:40],
+        "labels": {"region": HOSTILE}, "val": 1, "timestamp": system_clock(),
+    }  # fmt: skip
+    url = f"{suite.url('agent')}/put"
+    httpx.post(url, json={"monitoring": [point]}).raise_for_status()
+
+
+def has_hostile_result(suite: Suite, deployment: str) -> bool:
+    put_hostile_point(suite)
+    return bool(suite.enabler.results(deployment, insight="hostile").results)
+
+
 def test_hostile_names_are_only_text(console: Console, suite: Suite) -> None:
     page = console.page
-    for label in ("calm", HOSTILE):
-        point = {
-            "metricID": HOSTILE, "entityID": HOSTILE, "desc": HOSTILE, "units": HOSTILE[:40],
-            "labels": {"region": label}, "val": 1, "timestamp": system_clock(),
-        }  # fmt: skip
-        answer = httpx.post(f"{suite.url('agent')}/put", json={"monitoring": [point]})
-        answer.raise_for_status()
+    put_hostile_point(suite)
     eventually(lambda: suite.enabler.metrics(metric=HOSTILE).metrics, what="the metric is known")
     console.show("explore")
     check_text_only(console)
@@ -354,14 +401,24 @@ def test_hostile_names_are_only_text(console: Console, suite: Suite) -> None:
     console.show("write")
     page.get_by_role("tab", name="Metrics").click()
     check_text_only(console)
-    insight = f'hostile = COMPUTE COUNT("{HOSTILE.replace(chr(34), "")}") EVERY 1 SECOND'
-    by = "by_label = COMPUTE COUNT(latitude) BY region EVERY 1 SECOND"
-    deployed = suite.enabler.submit(f"{insight}; {by}", name=HOSTILE[:200]).deployment_id
+    metric = HOSTILE.replace('"', '\\"')
+    query = f'hostile = COMPUTE COUNT("{metric}", 1 MINUTE) BY region EVERY 1 SECOND'
+    deployed = suite.enabler.submit(query, name=HOSTILE[:200]).deployment_id
+    eventually(lambda: has_hostile_result(suite, deployed), what="a result has a hostile key")
     console.show("insights")
     check_text_only(console)
     console.show(f"insights/{deployed}")
+    expect(page.locator(".key-row").filter(has_text="<img")).to_be_visible()
+    check_text_only(console)
+    page.get_by_role("button", name="Latest results").click()
+    expect(page.get_by_role("cell", name=re.compile("region=<img")).first).to_be_visible()
+    check_text_only(console)
+    console.show(f"fog/{suite.agent.fabric().sites[0].name}")
     check_text_only(console)
     console.show("start")
+    check_text_only(console)
+    rows = run_sql(console, "SELECT * FROM latest WHERE metric LIKE '<img%'")
+    expect(rows.nth(1)).to_contain_text("<img")
     check_text_only(console)
     suite.enabler.delete(deployed)
 
@@ -377,6 +434,48 @@ def test_keyboard_reaches_pages_and_sites(console: Console) -> None:
     expect(page.get_by_role("heading", name=re.compile("^Site "))).to_be_visible()
 
 
+FOCUSED = """
+() => {
+  let element = document.activeElement;
+  while (element.shadowRoot?.activeElement) element = element.shadowRoot.activeElement;
+  return element.getAttribute("aria-label") ?? element.innerText ?? "";
+}
+"""
+MAX_TABS = 80
+
+
+def tab_to(page: Page, name: str) -> None:
+    """Press Tab until the element with a name has the focus."""
+    for _ in range(MAX_TABS):
+        page.keyboard.press("Tab")
+        if page.evaluate(FOCUSED).strip() == name:
+            return
+    raise AssertionError(f"{MAX_TABS} times Tab do not reach {name}")
+
+
+def test_insight_is_written_and_deleted_with_the_keyboard_alone(console: Console) -> None:
+    console.show("start")
+    page = console.page
+    page.keyboard.press("w")
+    expect(page.get_by_role("heading", name="Write an insight")).to_be_visible()
+    tab_to(page, "Text of the insights")
+    page.keyboard.type("typed = COMPUTE COUNT(delay, 5 SECONDS) EVERY 1 SECOND")
+    expect(page.get_by_role("button", name="Deploy", exact=True)).to_be_enabled()
+    tab_to(page, "Deploy")
+    page.keyboard.press("Enter")
+    expect(page.locator(".key-row").first).to_be_visible()
+    tab_to(page, "← Earlier")
+    page.keyboard.press("Space")
+    expect(page.get_by_role("button", name="Back to live")).to_be_visible()
+    page.locator("#main").focus()
+    tab_to(page, "Delete …")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    tab_to(page, "Delete")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Insights")).to_be_visible()
+
+
 def test_deployment_is_deleted_after_a_question(console: Console, suite: Suite) -> None:
     deployed = next(
         each for each in suite.enabler.list() if any(one.name == "worst" for one in each.insights)
@@ -386,6 +485,7 @@ def test_deployment_is_deleted_after_a_question(console: Console, suite: Suite) 
     page.get_by_role("button", name="Delete …").click()
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("worst")
+    check_accessible_dialog(page)
     dialog.get_by_role("button", name="Delete", exact=True).click()
     expect(page.get_by_role("heading", name="Insights")).to_be_visible()
     assert deployed.deployment_id not in {each.deployment_id for each in suite.enabler.list()}

@@ -36,6 +36,9 @@ export function bytes(value) {
 /** Return a number with its noun: "1 site", "3 sites". */
 export const counted = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
 
+/** Return a text with a capital letter at its beginning. */
+export const sentence = (text) => text.slice(0, 1).toUpperCase() + text.slice(1);
+
 /** Return a duration (ms) in its largest units: "3 min". */
 export function duration(ms) {
   if (ms === null || ms === undefined) return "–";
@@ -76,6 +79,9 @@ const INVISIBLE = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u
 /** Return a text in which invisible characters, and those that reorder others, are shown by code. */
 export const visible = (text) =>
   `${text ?? ""}`.replace(INVISIBLE, (each) => `⟨U+${pad(each.charCodeAt(0).toString(16).toUpperCase(), 4)}⟩`);
+
+/** Return a text of several lines in which `visible` applies to each line. */
+export const visibleLines = (text) => `${text ?? ""}`.split("\n").map(visible).join("\n");
 
 /** Return the key of a result as text: "region=north, line=7"; "all": the insight has no key. */
 export function keyText(key) {

@@ -1,6 +1,7 @@
 // Names of the insight language, the examples, and its summary for people who do not know it.
 
 import {address} from "./api.js";
+import {duration} from "./format.js";
 
 const PLAIN = /^[A-Za-z_](?:[\w.]*\w)?$/;
 const RESERVED = new Set("compute by when every with from and or not in insight function stream true false".split(" "));
@@ -8,22 +9,54 @@ const RESERVED = new Set("compute by when every with from and or not in insight 
 /** Return a name as the language writes it: quoted unless it is plain. */
 export function nameOf(text) {
   if (PLAIN.test(text) && !RESERVED.has(text.toLowerCase())) return text;
-  return `"${text.replaceAll('"', "")}"`;
+  return quoted(text);
 }
 
+const quoted = (text) => `"${text.replace(/["\\]/g, "\\$&")}"`;
+
 /** Return whether the language can write a name at all. */
-export const isWritable = (text) => !/["\n\r]/.test(text);
+export const isWritable = (text) => !/[\n\r]/.test(text);
 
 /** Return a value of an attribute as the language writes it. */
-export const valueOf = (value) => (typeof value === "string" ? `"${value.replaceAll('"', "")}"` : `${value}`);
+export const valueOf = (value) => (typeof value === "string" ? quoted(value) : `${value}`);
 
 /** Fill an example with names of the fog. */
 export function filled(text, {metric, attribute, value}) {
   return text
-    .replaceAll("{metric}", nameOf(metric))
-    .replaceAll("{attribute}", nameOf(attribute))
-    .replaceAll("{value}", valueOf(value));
+    .replaceAll("{metric}", () => nameOf(metric))
+    .replaceAll("{attribute}", () => nameOf(attribute))
+    .replaceAll("{value}", () => valueOf(value));
 }
+
+// The monitoring agents name a metric by its group, as cpu.util, and give this name to people too.
+const isOfMachines = ({metric, name, group}) => name === metric && Boolean(group) && metric.startsWith(`${group}.`);
+const hasChoice = ({labels}) => Object.values(labels ?? {}).some((values) => values.length > 1);
+
+/**
+ * Return metrics in the order in which a user needs them: those of the applications before those of
+ * the machines, and those with attributes that divide their points before others.
+ */
+export const inOrderOfUse = (metrics) => {
+  const rank = (each) => 2 * isOfMachines(each) + !hasChoice(each);
+  return [...metrics].sort((a, b) => rank(a) - rank(b));
+};
+
+/** Return the attribute for examples: one with a few values, so that a plot by it is legible. */
+export function bestOf(attributes) {
+  const some = attributes.filter((each) => isWritable(each.name) && !each.more && each.values.length > 1 && each.values.length <= 20);
+  return some.find((each) => each.name === "region") ?? some[0] ?? attributes.find((each) => each.name === "node") ?? attributes[0];
+}
+
+/** Return how often an insight has values: "10 s", "each point" or "100 points". */
+export function everyOf(insight) {
+  if (!insight) return "–";
+  const points = /\bEVERY\s+([\d.]+(?:\s*[KM])?)\s+POINTS?\b/i.exec(insight.text);
+  if (points) return `${points[1]} points`;
+  return hasTicks(insight) ? duration(insight.every_ms) : "each point";
+}
+
+/** Return whether an insight has values at regular times, not at points. */
+export const hasTicks = ({text}) => /\bEVERY\b(?!\s+[\d.]+(\s*[KM])?\s+POINTS?\b)/i.test(text);
 
 let examples = null;
 /** Return the examples: [{title, about, text}]. */
@@ -36,6 +69,8 @@ export async function readExamples() {
 export const SUMMARY = [
   ["name = COMPUTE …", "Gives the insight a name. Several insights are separated by ;"],
   ["AVG(metric, 1 MINUTE)", "A function of the points of a metric in the last minute. Also SUM, COUNT, MIN, MAX, MEDIAN, SDEV, PERCENTILE[95], RATE, TOP_K[3] and more"],
+  ["AVG(delay WHEN region == \"north\", 1 MINUTE)", "Only points with this attribute, in one function. At the end, WHEN is for the whole insight"],
+  ["SUM(passengers BY entityID)", "The sum of the latest values of all entities: first a value for each, then one for all"],
   ["BY region, line", "One result for each region and line: these are attributes of the points, see Metrics"],
   ['WHEN region == "north"', "Only points with this attribute"],
   ["WHEN > 100", "Only results above 100. AND, OR, NOT and IN (…) combine conditions"],

@@ -7,9 +7,16 @@ import {Store} from "./store.js";
 const MAX_DECISIONS = 200;
 const RETRY_MS = 3000;
 const JOIN_MS = 80;
+/**
+ * The time (ms) after which a hidden page closes its stream. A browser opens six connections to a
+ * host, so the streams of six pages would leave none for requests.
+ */
+const HIDDEN_MS = 3000;
 
 /** "connecting"; "open"; "lost": the views are polled; "down": the enabler does not answer. */
 export const connection = new Store("connecting");
+/** Why the enabler refuses the stream of events; "": it does not refuse it. */
+export const refusal = new Store("");
 /** The time at which the enabler answered last, before it was down. */
 export const downSince = new Store(null);
 /** Deployment id -> its state. */
@@ -28,14 +35,20 @@ const followed = new Map();
 let source = null;
 let cursor = "";
 let timer = 0;
+let hiddenTimer = 0;
 let isRunning = false;
+/** Whether the stream is closed because the page is hidden. */
+let isResting = false;
 /** Ends the polling; null: nothing is polled, because the stream is open. */
 let stopPolling = null;
 
 /** Begin to read events. */
 export function start() {
   isRunning = true;
+  isResting = false;
   reconnect(0);
+  document.addEventListener("visibilitychange", onVisibility);
+  onVisibility();
   get("api/decisions", {limit: MAX_DECISIONS})
     .then((answer) => {
       decisions.value = [];
@@ -48,16 +61,37 @@ export function start() {
 /** End reading events, and forget what was read. */
 export function stop() {
   isRunning = false;
+  document.removeEventListener("visibilitychange", onVisibility);
+  clearTimeout(hiddenTimer);
+  close();
+  cursor = "";
+  refusal.set("");
+  states.set(new Map());
+  decisions.set([]);
+  fog.set(null);
+  health.set(null);
+}
+
+function close() {
   source?.close();
   source = null;
   clearTimeout(timer);
   stopPolling?.();
   stopPolling = null;
-  cursor = "";
-  states.set(new Map());
-  decisions.set([]);
-  fog.set(null);
-  health.set(null);
+}
+
+/** Close the stream of a page that remains hidden; resume it when the page is shown. */
+function onVisibility() {
+  clearTimeout(hiddenTimer);
+  if (document.hidden) {
+    hiddenTimer = setTimeout(() => {
+      isResting = true;
+      close();
+    }, HIDDEN_MS);
+  } else if (isResting) {
+    isResting = false;
+    reconnect(0);
+  }
 }
 
 /** Read the events of a topic until the returned function is called. */
@@ -86,7 +120,7 @@ export function follow(insight, receiver) {
 }
 
 function reconnect(ms) {
-  if (!isRunning) return;
+  if (!isRunning || isResting) return;
   clearTimeout(timer);
   timer = setTimeout(connect, ms);
 }
@@ -104,6 +138,7 @@ function connect() {
     });
   on("hello", () => {
     connection.set("open");
+    if (refusal.value) refusal.set("");
     stopPolling?.();
     stopPolling = null;
   });
@@ -131,8 +166,22 @@ function connect() {
     if (connection.value !== "down") connection.set("lost");
     stopPolling ??= poll(POLLED);
     // A closed source does not connect again by itself.
-    if (own.readyState === EventSource.CLOSED) reconnect(RETRY_MS + Math.random() * 1000);
+    if (own.readyState !== EventSource.CLOSED) return;
+    if (!refusal.value) explain(own.url);
+    reconnect(RETRY_MS + Math.random() * 1000);
   };
+}
+
+/** Read why a stream is refused, which an EventSource does not tell. */
+async function explain(url) {
+  const controller = new AbortController();
+  try {
+    const answer = await fetch(url, {credentials: "same-origin", cache: "no-store", signal: controller.signal});
+    if (!answer.ok) refusal.set((await answer.json()).error?.message ?? "");
+  } catch {
+    // Without an answer, the polling finds out what is the matter.
+  }
+  controller.abort();
 }
 
 const POLLED = {

@@ -1,6 +1,6 @@
 // The shell: login, navigation, the page of the present address.
 
-import {html, render, useEffect, useState} from "../vendor/interface.js";
+import {html, render, useEffect, useRef, useState} from "../vendor/interface.js";
 import {onLoginRequired} from "./api.js";
 import {clock} from "./format.js";
 import {readStored, useStored} from "./hooks.js";
@@ -51,6 +51,12 @@ function App() {
 function Shell({user}) {
   const current = useStore(route);
   const page = current.page in PAGES ? current.page : null;
+  const former = useRef(page);
+  useEffect(() => {
+    // A keyboard or a screen reader goes on with what the new page shows.
+    if (former.current !== page) document.getElementById("main").focus({preventScroll: true});
+    former.current = page;
+  }, [page]);
   useEffect(() => {
     const onKey = (event) => {
       if (event.altKey || event.ctrlKey || event.metaKey || isTyping(event)) return;
@@ -107,6 +113,7 @@ function Page({name, route: current}) {
 
 function Foot({user}) {
   const connection = useStore(live.connection);
+  const refusal = useStore(live.refusal);
   const [theme, setTheme] = useStored("theme", "auto");
   const choose = (next) => {
     setTheme(next);
@@ -118,7 +125,7 @@ function Foot({user}) {
     <div class="foot">
       <div class="row small dim" role="status">
         <span class=${`live-dot ${connection === "open" ? "" : "off"}`}></span>
-        ${{open: "Live", lost: "Not live: polling every 5 s", down: "No answer", connecting: "Connecting"}[connection]}
+        ${{open: "Live", lost: `Not live${refusal && ` (${refusal})`}: polling every 5 s`, down: "No answer", connecting: "Connecting"}[connection]}
       </div>
       <label class="field">Theme
         <select class="input" value=${theme} onChange=${(event) => choose(event.target.value)}>

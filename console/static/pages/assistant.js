@@ -1,21 +1,22 @@
 // What helps beside the editor: examples with the metrics of the fog, metrics, the language, the plan.
 
-import {html, useEffect, useState} from "../vendor/interface.js";
+import {html, useEffect, useMemo, useState} from "../vendor/interface.js";
 import {get, post} from "../app/api.js";
-import {bytes, compact, duration, counted} from "../app/format.js";
+import {bytes, compact, counted, duration, visible, visibleLines} from "../app/format.js";
 import {useRequest, useSettled} from "../app/hooks.js";
-import {SUMMARY, filled, isWritable, nameOf, readExamples, valueOf} from "../app/language.js";
+import {SUMMARY, bestOf, filled, inOrderOfUse, isWritable, nameOf, readExamples, valueOf} from "../app/language.js";
 import {Empty, ErrorNotice, Name} from "../parts/ui.js";
 
+const MAX_METRICS = 300;
+/** The time (ms) after which the metrics are read again, since new ones may have arrived. */
+const AGAIN_MS = 20_000;
 const TABS = {examples: "Examples", metrics: "Metrics", language: "Language", plan: "Plan"};
 
 export function Assistant({metric: initial, text, isRight, editor, onText}) {
   const [tab, setTab] = useState("examples");
-  const [search, setSearch] = useState("");
-  const settled = useSettled(search, 250);
-  const metrics = useRequest((signal) => get("api/metrics", {search: settled, limit: 100}, signal), 0, [settled]);
+  const metrics = useRequest((signal) => get("api/metrics", {limit: MAX_METRICS}, signal), AGAIN_MS, []);
   const [metric, setMetric] = useState(initial);
-  const found = (metrics.data?.metrics ?? []).filter((each) => isWritable(each.metric));
+  const found = useMemo(() => inOrderOfUse((metrics.data?.metrics ?? []).filter((each) => isWritable(each.metric))), [metrics.data]);
   const current = found.find((each) => each.metric === metric) ?? found[0];
   const attributes = useAttributes(current?.metric);
   const onKey = (event) => {
@@ -35,7 +36,7 @@ export function Assistant({metric: initial, text, isRight, editor, onText}) {
       </div>
       <div id="help-panel" role="tabpanel" aria-labelledby=${`tab-${tab}`}>
         ${tab === "examples" && html`<${Examples} metrics=${found} current=${current} onMetric=${setMetric} attributes=${attributes} text=${text} onText=${onText} editor=${editor} isReading=${metrics.loading} />`}
-        ${tab === "metrics" && html`<${Metrics} metrics=${metrics} search=${search} onSearch=${setSearch} current=${current} onMetric=${setMetric} attributes=${attributes} editor=${editor} />`}
+        ${tab === "metrics" && html`<${Metrics} current=${current} onMetric=${setMetric} attributes=${attributes} editor=${editor} />`}
         ${tab === "language" && html`<${Language} />`}
         ${tab === "plan" && html`<${Plan} text=${text} isRight=${isRight} />`}
       </div>
@@ -59,6 +60,8 @@ function Examples({metrics, current, onMetric, attributes, text, onText, editor,
   }, []);
   const values = attributes.find((each) => each.name === attribute) ?? bestOf(attributes);
   const fill = {metric: current?.metric ?? "cpu.util", attribute: values?.name ?? "node", value: values?.values?.[0] ?? "n1"};
+  const types = current?.entity_types?.join(", ");
+  const words = (text) => text.replace("{attribute}", () => fill.attribute).replace("{entities}", () => (types ? `entities (${types})` : "entities"));
   const use = (example) => {
     const next = filled(example.text, fill);
     const isReplaced = text.trim() === "" || text === chosen;
@@ -71,11 +74,11 @@ function Examples({metrics, current, onMetric, attributes, text, onText, editor,
     <div class="row" style=${{padding: "12px 14px"}}>
       <label class="field grow">Metric
         <select class="input" value=${current?.metric} onChange=${(event) => onMetric(event.target.value)}>
-          ${metrics.map((each) => html`<option key=${each.metric} value=${each.metric}>${each.metric.slice(0, 80)}</option>`)}
+          ${metrics.map((each) => html`<option key=${each.metric} value=${each.metric}>${visible(each.metric).slice(0, 80)}</option>`)}
         </select></label>
       <label class="field grow">Attribute
         <select class="input" value=${values?.name} onChange=${(event) => setAttribute(event.target.value)}>
-          ${attributes.map((each) => html`<option key=${each.name} value=${each.name}>${each.name.slice(0, 80)}</option>`)}
+          ${attributes.map((each) => html`<option key=${each.name} value=${each.name}>${visible(each.name).slice(0, 80)}</option>`)}
         </select></label>
     </div>
     ${!isReading && metrics.length === 0 && html`<p class="notice plain" style=${{margin: "0 14px 12px"}}>No metric is known yet: the examples use cpu.util.</p>`}
@@ -84,22 +87,19 @@ function Examples({metrics, current, onMetric, attributes, text, onText, editor,
     <ul class="picker" style=${{maxHeight: "none"}}>
       ${examples.map((example) => html`
         <li key=${example.title}><button type="button" class="pick" onClick=${() => use(example)}>
-          <strong>${example.title.replace("{attribute}", fill.attribute)}</strong><span class="small dim">${example.about.replace("{attribute}", fill.attribute)}</span>
+          <strong><${Name} text=${words(example.title)} /></strong><span class="small dim"><${Name} text=${words(example.about)} /></span>
         </button></li>`)}
     </ul>`;
 }
 
-/** Return the attribute for examples: one with a few values, so that a plot by it is legible. */
-function bestOf(attributes) {
-  const some = attributes.filter((each) => isWritable(each.name) && !each.more && each.values.length > 1 && each.values.length <= 20);
-  return some.find((each) => each.name === "region") ?? some[0] ?? attributes.find((each) => each.name === "node") ?? attributes[0];
-}
-
-function Metrics({metrics, search, onSearch, current, onMetric, attributes, editor}) {
-  const shown = metrics.data?.metrics ?? [];
+function Metrics({current, onMetric, attributes, editor}) {
+  const [search, setSearch] = useState("");
+  const settled = useSettled(search, 250);
+  const metrics = useRequest((signal) => get("api/metrics", {search: settled, limit: MAX_METRICS}, signal), AGAIN_MS, [settled]);
+  const shown = useMemo(() => inOrderOfUse(metrics.data?.metrics ?? []), [metrics.data]);
   return html`
     <div style=${{padding: "12px 14px"}}>
-      <input class="input" style=${{width: "100%"}} type="search" placeholder="Search metrics" aria-label="Search metrics" value=${search} onInput=${(event) => onSearch(event.target.value)} />
+      <input class="input" style=${{width: "100%"}} type="search" placeholder="Search metrics" aria-label="Search metrics" value=${search} onInput=${(event) => setSearch(event.target.value)} />
     </div>
     <${ErrorNotice} error=${metrics.error} />
     ${metrics.data && shown.length === 0 && html`<${Empty} title=${search ? "No metric matches" : "No metric is known yet"}>${search ? "Try another word." : "Metrics appear when nodes send points."}<//>`}
@@ -143,10 +143,17 @@ function Plan({text, isRight}) {
     <div><h3>Shared with running insights</h3>
       ${data.shared.length === 0 ? html`<p class="small dim">Nothing: no running insight reads the same windows.</p>` : html`
         <ul class="small">${data.shared.map((each) => html`<li key=${`${each.insight} ${each.id}`}><${Name} text=${each.text} /></li>`)}</ul>`}</div>
-    <details open><summary>Plan, as optimized</summary><div class="plan">${data.plan.join("\n")}</div></details>
-    ${data.steps.length > 0 && html`<details><summary>What the optimizer did (${data.steps.length} steps)</summary>
-      ${data.steps.map((step) => html`<p class="small" style=${{marginTop: "8px"}}><strong>${step.rule}</strong>: <${Name} text=${step.did} /></p><div class="plan dim">${step.plan.join("\n")}</div>`)}</details>`}
+    <details open><summary>Plan after the optimizer</summary><div class="plan">${visibleLines(optimized(data).join("\n"))}</div></details>
+    <details><summary>Plan before, as written</summary><div class="plan">${visibleLines(data.plan.join("\n"))}</div></details>
+    ${data.steps.length > 0 && html`<details><summary>What the optimizer did (${counted(data.steps.length, "step")})</summary>
+      ${data.steps.map((step) => html`<p class="small" style=${{marginTop: "8px"}}><strong>${step.rule}</strong>: <${Name} text=${step.did} /></p><div class="plan dim">${visibleLines(step.plan.join("\n"))}</div>`)}</details>`}
   </div>`;
+}
+
+/** Return the lines of the plan after the last step of each group; without steps, those of the plan. */
+function optimized({plan, steps}) {
+  const last = new Map(steps.map((step) => [step.group, step.plan]));
+  return last.size ? [...last.values()].flat() : plan;
 }
 
 function Group({group}) {

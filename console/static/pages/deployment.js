@@ -2,14 +2,14 @@
 
 import {html, useEffect, useState} from "../vendor/interface.js";
 import {get, path, send} from "../app/api.js";
-import {duration, when} from "../app/format.js";
+import {counted, duration, sentence, visibleLines, when} from "../app/format.js";
 import {useRequest} from "../app/hooks.js";
+import {everyOf} from "../app/language.js";
 import {states} from "../app/live.js";
 import {go, link} from "../app/route.js";
 import {mayChange} from "../app/session.js";
 import {useStore} from "../app/store.js";
 import {Card, Empty, ErrorNotice, Name, Question, StateBadge} from "../parts/ui.js";
-import {everyOf} from "./insights.js";
 import {ResultsView} from "./results.js";
 import {DecisionList} from "./start.js";
 import {Ways} from "./ways.js";
@@ -75,7 +75,7 @@ function Head({deployment, insight, refresh}) {
         <h1><${Name} text=${insight?.name ?? deployment.name ?? id} /></h1>
         <div class="row" style=${{marginTop: "6px"}}>
           <${StateBadge} state=${insight?.lifecycle?.state ?? deployment.lifecycle?.state ?? deployment.status} />
-          <span class="small dim">every ${everyOf(insight)} · lag ${duration(insight?.lag_ms)} · deployed ${when(deployment.created_at)}</span>
+          <span class="small dim">${everyOf(insight) === "each point" ? "at" : "every"} ${everyOf(insight)} · lag ${duration(insight?.lag_ms)} · deployed ${when(deployment.created_at)}</span>
         </div>
         ${deployment.insights.length > 1 && html`
           <div class="row" style=${{marginTop: "8px"}}>
@@ -104,15 +104,21 @@ function Definition({deployment, insight}) {
   return html`
     <${Card} title="Text">
       <div class="stack tight">
-        <pre class="code" tabindex="0" aria-label="Text of the deployment"><${Name} text=${(insight?.text ?? deployment.queries).trim()} /></pre>
+        <pre class="code" tabindex="0" aria-label="Text of the deployment">${visibleLines((insight?.text ?? deployment.queries).trim())}</pre>
         ${deployment.insights.length > 1 && html`
-          <details><summary>The text of the whole deployment</summary><pre class="code" tabindex="0">${deployment.queries}</pre></details>`}
+          <details><summary>The text of the whole deployment</summary><pre class="code" tabindex="0">${visibleLines(deployment.queries)}</pre></details>`}
         ${insight && html`<dl class="facts small">
           <dt>Deployment</dt><dd><code>${deployment.deployment_id}</code></dd>
           <dt>Group</dt><dd><${Name} text=${insight.group} /></dd>
+          <dt>Owner</dt><dd><${Name} text=${deployment.owner ?? "–"} /></dd>
           <dt>Results from</dt><dd>${when(insight.first_tick)}</dd>
           ${deployment.domain && html`<dt>Domain</dt><dd><${Name} text=${deployment.domain} /></dd>`}
         </dl>`}
+        ${deployment.warnings.length > 0 && html`
+          <details><summary>${counted(deployment.warnings.length, "warning")} when it was deployed</summary>
+            <ul class="small">${deployment.warnings.map((each) => html`
+              <li key=${each.message}><${Name} text=${[each.message, each.hint].filter(Boolean).join(" ")} /></li>`)}</ul>
+          </details>`}
         ${deployment.ended.length > 0 && html`
           <details><summary>${deployment.ended.length} former ${deployment.ended.length === 1 ? "definition" : "definitions"}</summary>
             <ul class="small">${deployment.ended.map((each) => html`
@@ -121,6 +127,10 @@ function Definition({deployment, insight}) {
       </div>
     <//>`;
 }
+
+/** Return how the points of a site without a fitting worker are read, as a sentence. */
+const readOf = ({site, reason, worker, worker_site: at}) =>
+  `${sentence(reason.replace("the site", `the site ${site}`))}: the worker ${worker} at ${at} reads its points.`;
 
 const KINDS = {whole: "points to results", partial: "points to panes", merge: "panes to results"};
 
@@ -141,6 +151,9 @@ function Placement({placement, insight}) {
               <td>${each.state ?? "–"}</td>
             </tr>`)}</tbody>
         </table></div>`}
+      ${insight?.remote_reads?.length > 0 && html`
+        <ul class="body small">${insight.remote_reads.map((each) => html`
+          <li key=${each.site}><${Name} text=${readOf(each)} /></li>`)}</ul>`}
       ${insight?.missing_sites?.length > 0 && html`
         <ul class="body small">${insight.missing_sites.map((each) => html`
           <li key=${each.site}>Without the points of <strong><${Name} text=${each.site} /></strong>${each.since && ` since ${when(each.since)}`}: <${Name} text=${each.why} /></li>`)}</ul>`}

@@ -24,7 +24,7 @@ export function FogPage({route}) {
   const [chosen] = route.parts;
   const sites = useMemo(() => (shown ? sitesOf(shown) : new Map()), [shown]);
   const canMap = hasPositions(sites);
-  if (!shown) return html`<p class="starting" role="status">Reading the fog …</p>`;
+  if (!shown) return html`<p class="starting" role="status">Reading the fog … If this lasts, the <a href=${link("start")}>overview</a> states what the enabler waits for.</p>`;
   const choose = (site) => go(site === chosen ? link("fog") : link("fog", site));
   const counts = {good: 0, warn: 0, bad: 0};
   for (const site of sites.values()) counts[site.tone] += 1;
@@ -74,12 +74,18 @@ const Legend = () => html`
     <span><i style=${{borderColor: "var(--warn)", borderTopStyle: "dotted"}}></i>slow link</span>
   </div>`;
 
+/** Hours -> the step of the slider (ms). A long history is large, so it is read only once. */
+const SPANS = {1: 5000, 6: 30_000, 24: 120_000};
+
 function TimeSlider({at, onAt}) {
-  const history = useRequest((signal) => get("api/fog/history", {limit: 1000}, signal), 15_000, []);
+  const [hours, setHours] = useState("1");
+  const read = (signal) => get("api/fog/history", {from: Date.now() - Number(hours) * 3_600_000, limit: 1000, newest: true}, signal);
+  const history = useRequest(read, hours === "1" ? 15_000 : 0, [hours]);
   const range = history.data;
   if (!range || range.first === null || range.last === null) {
     return html`<p class="small dim" style=${{padding: "10px 14px"}}>${history.loading ? "Loading the history …" : "There is no history of the fog yet."}</p>`;
   }
+  const step = SPANS[hours];
   const now = Math.max(range.last, Date.now());
   const share = (time) => (100 * (time - range.first)) / (now - range.first);
   const near = range.changes.filter((each) => each.at <= (at ?? now) && each.part !== "links").slice(-4).reverse();
@@ -88,13 +94,16 @@ function TimeSlider({at, onAt}) {
       <label for="fog-time" class="small nowrap">${at === null ? html`<span class="badge good"><span class="live-dot"></span>now</span>` : html`<strong>${dateTime(at)}</strong>`}</label>
       <div class="track">
         ${range.changes.slice(-200).map((each, n) => html`<span key=${n} class="tick" style=${{left: `${share(each.at)}%`}}></span>`)}
-        <input id="fog-time" type="range" min=${range.first} max=${now} step="1000" value=${at ?? now} aria-label="Time of the picture"
+        <input id="fog-time" type="range" min=${range.first} max=${now} step=${step} value=${at ?? now} aria-label="Time of the picture"
           aria-valuetext=${at === null ? "now" : dateTime(at)} onInput=${(event) => {
             const chosen = Number(event.target.value);
-            onAt(now - chosen < 2000 ? null : chosen);
+            onAt(now - chosen < step ? null : chosen);
           }} />
       </div>
-      <button type="button" class="button small" disabled=${at === null} onClick=${() => onAt(null)}>Now</button>
+      <span class="row">
+        <${Segments} label="Length of the history" value=${hours} onChange=${setHours} choices=${Object.keys(SPANS).map((each) => [each, `${each} h`])} />
+        <button type="button" class="button small" disabled=${at === null} onClick=${() => onAt(null)}>Now</button>
+      </span>
     </div>
     ${near.length > 0 && html`<ul class="events">${near.map((each) => html`<li key=${`${each.at} ${each.part} ${each.names}`}><time>${when(each.at)}</time><span class="what"><${Name} text=${wordsOf(each)} /></span></li>`)}</ul>`}`;
 }

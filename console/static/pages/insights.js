@@ -2,9 +2,10 @@
 
 import {html, useMemo, useState} from "../vendor/interface.js";
 import {get} from "../app/api.js";
-import {bytes, duration} from "../app/format.js";
+import {bytes, duration, visible} from "../app/format.js";
 import {useRequest} from "../app/hooks.js";
-import {fog, decisions, states} from "../app/live.js";
+import {everyOf} from "../app/language.js";
+import {fog, states} from "../app/live.js";
 import {link} from "../app/route.js";
 import {mayChange} from "../app/session.js";
 import {useStore} from "../app/store.js";
@@ -23,9 +24,8 @@ function InsightList() {
   const live = useStore(states);
   useFog();
   const snapshot = useStore(fog);
-  const owners = useOwners();
   const fragments = useMemo(() => byInsight(snapshot), [snapshot]);
-  const rows = rowsOf(data?.deployments ?? [], live, fragments, owners).filter((row) => row.searched.includes(search.toLowerCase()));
+  const rows = rowsOf(data?.deployments ?? [], live, fragments).filter((row) => row.searched.includes(search.toLowerCase()));
   return html`
     <div class="page">
       <div class="page-head">
@@ -37,7 +37,7 @@ function InsightList() {
         </div>
       </div>
       <${ErrorNotice} error=${error} />
-      ${data?.missing_domains && html`<div class="notice">Not listed: insights of the domains ${data.missing_domains.join(", ")}, whose enablers do not answer.</div>`}
+      ${data?.missing_domains && html`<div class="notice">Not listed: insights of the domains ${visible(data.missing_domains.join(", "))}, whose enablers do not answer.</div>`}
       <${Card} flush label="List of insights">
         ${data && rows.length === 0
           ? html`<${Empty} title=${search ? "No insight matches" : "No insight is deployed"}>
@@ -61,7 +61,7 @@ const Rows = ({rows}) => html`
             <a href=${row.link}><strong><${Name} text=${row.name} /></strong></a>
             <div class="small dim"><${Name} text=${row.deployment} /></div>
           </td>
-          <td class="state"><${StateBadge} state=${row.state} />
+          <td class="state clamp"><${StateBadge} state=${row.state} />
             ${row.error && html`<div class="small dim"><${Name} text=${row.error} /></div>`}</td>
           <td class="right nowrap">${row.lag === null ? "–" : duration(row.lag)}</td>
           <td class="right nowrap">${row.every}</td>
@@ -73,18 +73,6 @@ const Rows = ({rows}) => html`
       </tbody>
     </table>
   </div>`;
-
-function useOwners() {
-  const {data} = useRequest((signal) => get("api/decisions", {limit: 1000}, signal), 0, []);
-  const later = useStore(decisions);
-  return useMemo(() => {
-    const owners = new Map();
-    for (const each of [...(data?.decisions ?? []), ...later]) {
-      if (each.kind === "deployment_submitted") owners.set(each.subject, each.by);
-    }
-    return owners;
-  }, [data, later]);
-}
 
 /** Return "DEPLOYMENT/NAME" -> its fragments. */
 function byInsight(snapshot) {
@@ -103,7 +91,7 @@ function silenceOf(insight) {
   return insight?.silent ? `no value: ${insight.silent}` : undefined;
 }
 
-function rowsOf(deployments, live, fragments, owners) {
+function rowsOf(deployments, live, fragments) {
   return deployments.flatMap((deployment) => {
     const id = deployment.deployment_id;
     const state = live.get(id);
@@ -124,7 +112,7 @@ function rowsOf(deployments, live, fragments, owners) {
         every: everyOf(insight),
         rate: rates.length ? rates.reduce((a, b) => a + b, 0) : null,
         salience: own[0]?.salience ?? salienceIn(insight?.text),
-        owner: owners.get(id) ?? "–",
+        owner: deployment.owner ?? "–",
         where: [...new Set(own.map((each) => each.node).filter(Boolean))],
       };
       row.searched = [row.name, row.deployment, insight?.text, row.state, row.owner].join(" ").toLowerCase();
@@ -134,9 +122,3 @@ function rowsOf(deployments, live, fragments, owners) {
 }
 
 const salienceIn = (text) => Number(/\bSALIENCE\s+(\d+)/i.exec(text ?? "")?.[1] ?? 0);
-
-/** Return how often an insight has values. */
-export function everyOf(insight) {
-  if (!insight) return "–";
-  return /\bEVERY\b/i.test(insight.text) ? duration(insight.every_ms) : "each point";
-}

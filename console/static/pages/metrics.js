@@ -2,7 +2,7 @@
 
 import {html, useEffect, useState} from "../vendor/interface.js";
 import {get, path, post} from "../app/api.js";
-import {ago, counted, number} from "../app/format.js";
+import {ago, counted, number, visible} from "../app/format.js";
 import {useRequest, useSettled} from "../app/hooks.js";
 import {link} from "../app/route.js";
 import {COLOURS, TimePlot} from "../parts/plot.js";
@@ -29,10 +29,17 @@ function usePages(read, field, dependencies) {
   return {items, answer: data, error, isLoading: loading, more};
 }
 
+/** Return the conditions of a search: words of the metadata, and an attribute as region=west. */
+export function conditionsOf(text) {
+  const words = text.split(/\s+/).filter(Boolean);
+  const label = words.find((each) => /^[^=]+=/.test(each));
+  return {search: words.filter((each) => each !== label).join(" "), label};
+}
+
 export function MetricsExplorer({metric, site}) {
   const [search, setSearch] = useState("");
   const settled = useSettled(search, 250);
-  const pages = usePages((cursor, signal) => get("api/metrics", {search: settled, site, limit: PAGE, cursor}, signal), "metrics", [settled, site]);
+  const pages = usePages((cursor, signal) => get("api/metrics", {...conditionsOf(settled), site, limit: PAGE, cursor}, signal), "metrics", [settled, site]);
   const [known, setKnown] = useState(null);
   const current = pages.items.find((each) => each.metric === metric) ?? (known?.metric === metric ? known : null);
   useEffect(() => {
@@ -43,10 +50,10 @@ export function MetricsExplorer({metric, site}) {
   const missing = pages.answer?.missing_sites ?? [];
   return html`
     <div class="columns explore">
-      <${Card} title="Metrics" flush label="Metrics" footer=${pages.answer && `${pages.answer.total ?? pages.items.length} metrics${missing.length ? `; without the sites ${missing.join(", ")}` : ""}`}
+      <${Card} title="Metrics" flush label="Metrics" footer=${pages.answer && `${counted(pages.answer.total ?? pages.items.length, "metric")}${missing.length ? `; without the sites ${visible(missing.join(", "))}` : ""}`}
         tools=${site && html`<a class="button small" href=${link("explore")}>at <${Name} text=${site} /> ×</a>`}>
         <div style=${{padding: "12px 14px"}}>
-          <input class="input" style=${{width: "100%"}} type="search" placeholder="Search by name, description, unit or group" aria-label="Search metrics"
+          <input class="input" style=${{width: "100%"}} type="search" placeholder="Name, description, unit, group, or region=west" aria-label="Search metrics"
             value=${search} onInput=${(event) => setSearch(event.target.value)} />
         </div>
         <${ErrorNotice} error=${pages.error} />

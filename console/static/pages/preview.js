@@ -2,9 +2,9 @@
 
 import {html, useEffect, useMemo, useState} from "../vendor/interface.js";
 import {post} from "../app/api.js";
-import {clock, duration} from "../app/format.js";
+import {clock, duration, visible} from "../app/format.js";
 import {useSettled, useStored} from "../app/hooks.js";
-import {valueOf} from "../parts/keys.js";
+import {listOf, valueOf} from "../parts/keys.js";
 import {TimePlot, colourOf} from "../parts/plot.js";
 import {SeriesSet} from "../parts/series.js";
 import {Card, Empty, ErrorNotice, Name, Segments} from "../parts/ui.js";
@@ -77,7 +77,7 @@ function Values({answer, isBusy}) {
     low: series.results.map((each) => each.low ?? null),
     high: series.results.map((each) => each.high ?? null),
   })), [all]);
-  const missing = answer.missing_sites?.length ? ` Without the sites ${answer.missing_sites.map((each) => each.site ?? each).join(", ")}.` : "";
+  const missing = answer.missing_sites?.length ? ` Without the sites ${visible(answer.missing_sites.join(", "))}.` : "";
   const note = `${answer.results.length} results of ${clock(answer.from)} to ${clock(answer.to)}, computed in ${duration(answer.took_ms)}${answer.worker ? ` on ${answer.worker}` : ""}.${answer.truncated ? " More results than fit." : ""}${missing}`;
   return html`
     ${names.length > 1 && html`<div style=${{padding: "10px 14px 0"}}><${Segments} label="Insight" value=${name} onChange=${setChosen} choices=${names.map((each) => [each, each])} /></div>`}
@@ -90,7 +90,7 @@ function Values({answer, isBusy}) {
           <tbody>${all.slice(0, 100).map((series, n) => html`
             <tr key=${series.id}>
               <td><span class="swatch-dot" style=${{background: n < MAX_LINES ? colourOf(n) : "transparent"}}></span><${Name} text=${series.text} /></td>
-              <td class="right"><strong>${valueOf(series.last)}</strong></td>
+              <td class="right"><strong>${valueOf(series.last)}</strong>${series.last.values && html`<div class="small dim">${listOf(series.last)}</div>`}</td>
               <td class="right">${clock(series.last.ts)}</td>
             </tr>`)}</tbody></table></div>`}
     <p class="small dim" style=${{padding: "8px 14px"}} role="status">${isBusy ? "Computing again … " : ""}${note}</p>`;

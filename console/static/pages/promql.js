@@ -1,16 +1,27 @@
 // PromQL over what is stored at a site, as a plot and a table.
 
-import {html, useRef, useState} from "../vendor/interface.js";
+import {html, useEffect, useRef, useState} from "../vendor/interface.js";
 import {post} from "../app/api.js";
-import {dateTime, number} from "../app/format.js";
+import {dateTime, number, visible} from "../app/format.js";
 import {useStored} from "../app/hooks.js";
+import {useExampleNames} from "../parts/example_names.js";
 import {TimePlot, colourOf} from "../parts/plot.js";
 import {SiteChoice} from "../parts/site_choice.js";
-import {Card, Empty, ErrorNotice, Name, Segments} from "../parts/ui.js";
+import {Card, Empty, ErrorNotice, Name, RunButton, Segments} from "../parts/ui.js";
 
 const RANGES = [["15", "15 min"], ["60", "1 h"], ["360", "6 h"], ["1440", "24 h"]];
 const POINTS = 240;
 const MAX_LINES = 8;
+
+const word = (text) => text.replace(/[^A-Za-z0-9_]/g, "_");
+
+/** Return examples of queries for a metric and an attribute of its points. */
+const examplesOf = ({metric, attribute}) => [
+  `avg by (${word(attribute)}) (${word(metric)})`,
+  `topk(3, ${word(metric)})`,
+  `count by (${word(attribute)}) (${word(metric)})`,
+  `avg_over_time(${word(metric)}[5m])`,
+];
 
 export function PromqlBox({query}) {
   const [stored, setStored] = useStored("promql", "");
@@ -19,6 +30,8 @@ export function PromqlBox({query}) {
   const [site, setSite] = useState("");
   const [state, setState] = useState({answer: null, error: null, isBusy: false});
   const current = useRef(null);
+  const examples = examplesOf(useExampleNames());
+  useEffect(() => () => current.current?.abort(), []);
   const run = async (event) => {
     event?.preventDefault();
     if (text.trim() === "") return;
@@ -36,14 +49,20 @@ export function PromqlBox({query}) {
       if (error.name !== "AbortError") setState({answer: null, error, isBusy: false});
     }
   };
+  const cancel = () => {
+    current.current?.abort();
+    setState((former) => ({...former, isBusy: false}));
+  };
   return html`
     <${Card} title="PromQL" tools=${html`<${SiteChoice} site=${site} onSite=${setSite} />`}
       footer="The same data as for Grafana: metrics by name, with dots as underscores, and results of an insight as insight:NAME.">
       <form class="row" onSubmit=${run}>
-        <input class="input mono grow" value=${text} aria-label="PromQL query" placeholder="avg by (node) (cpu_util)" spellcheck="false" autocapitalize="off"
+        <input class="input mono grow" value=${text} aria-label="PromQL query" placeholder=${examples[0]} spellcheck="false" autocapitalize="off"
           onInput=${(event) => setText(event.target.value)} />
         <${Segments} label="Range" value=${minutes} onChange=${setMinutes} choices=${RANGES} />
-        <button class="button main-action" disabled=${state.isBusy || text.trim() === ""}>Run</button>
+        <${RunButton} isBusy=${state.isBusy} isEmpty=${text.trim() === ""} onRun=${run} onCancel=${cancel} />
+        <label class="row small dim">Example <select class="input" value="" onChange=${(event) => { setText(event.target.value || text); event.target.value = ""; }}>
+          <option value="">choose …</option>${examples.map((each) => html`<option key=${each} value=${each}>${visible(each)}</option>`)}</select></label>
       </form>
       <${ErrorNotice} error=${state.error} />
     <//>

@@ -2,9 +2,10 @@
 
 import {html, useEffect, useMemo, useReducer, useRef, useState} from "../vendor/interface.js";
 import {get, path} from "../app/api.js";
-import {clock, dateTime, duration, number} from "../app/format.js";
+import {clock, dateTime, duration} from "../app/format.js";
+import {hasTicks} from "../app/language.js";
 import {follow} from "../app/live.js";
-import {KeyTable, notesOf, valueOf} from "../parts/keys.js";
+import {KeyTable, boundsOf, listOf, notesOf, valueOf} from "../parts/keys.js";
 import {TimePlot, colourOf} from "../parts/plot.js";
 import {SeriesSet, isWithdrawn} from "../parts/series.js";
 import {Card, Empty, ErrorNotice, Name, Segments} from "../parts/ui.js";
@@ -108,13 +109,13 @@ export function ResultsView({id, insight}) {
       <${ErrorNotice} error=${results.error} />
       ${set.size === 0 && !results.error && html`<${Nothing} isLoading=${results.isLoading} past=${past} insight=${insight} />`}
       ${set.hasNumbers && html`
-        <${TimePlot} lines=${lines} range=${range} spanGaps=${!/\bEVERY\b/i.test(insight.text)}
+        <${TimePlot} lines=${lines} range=${range} spanGaps=${!hasTicks(insight)}
           onSelect=${(from, to) => to - from > 1000 && setPast([from, to])}
           label=${`${insight.name} over time, ${lines.length} of ${set.size} keys; the values are in the table below`} />`}
       ${set.size > 0 && html`
         <div class="row" style=${{padding: "10px 14px 0"}}>
           <${Segments} label="Table" value=${view} onChange=${setView} choices=${[["keys", "Keys"], ["rows", "Latest results"]]} />
-          <span class="small dim">Drag over the plot to select a past range. ● marks a corrected value; the shaded area shows the bounds of a sample.</span>
+          <span class="small dim">Drag over the plot to select a past range. ● marks a corrected value; the shaded area shows the bounds of a sample.${set.hasLists ? " The plot shows the least value of TOP_K, and the number of HISTOGRAM and OUTLIER_DETECTION." : ""}</span>
         </div>
         ${view === "keys"
           ? html`<${KeyTable} set=${set} version=${set.version} chosen=${chosen} onToggle=${toggle} />`
@@ -132,11 +133,13 @@ function footerOf({truncated}, set) {
 function Nothing({isLoading, past, insight}) {
   if (isLoading) return html`<p class="starting" role="status">Reading results …</p>`;
   if (past) return html`<${Empty} title="No results in this range">Choose another range, or go back to live.<//>`;
-  const isNew = insight.lag_ms === null || insight.lifecycle?.state === "starting" || insight.lifecycle?.state === "submitted";
+  const isNew = !insight.silent && (insight.lag_ms === null || insight.lifecycle?.state === "starting" || insight.lifecycle?.state === "submitted");
   return html`
     <${Empty} title=${isNew ? "The first result is on its way" : "No results yet"}>
-      ${isNew
-        ? html`The first result is at ${clock(insight.first_tick)}, then every ${duration(insight.every_ms)}.`
+      ${insight.silent
+        ? "The reason is above."
+        : isNew
+        ? html`The first result is at ${clock(insight.first_tick)}, then ${hasTicks(insight) ? `every ${duration(insight.every_ms)}` : "at each point"}.`
         : "The insight runs, but no point matches it: check the name of the metric and the conditions."}
     <//>`;
 }
@@ -176,8 +179,8 @@ function ResultTable({set}) {
           <tr key=${`${each.ts} ${JSON.stringify(each.key)}`}>
             <td class="nowrap">${clock(each.ts, true)}</td>
             <td><${Name} text=${set.byId.get(JSON.stringify(each.key))?.text} /></td>
-            <td class="right"><strong>${valueOf(each)}</strong>${each.values && html`<div class="small dim">${each.values.slice(0, 10).map(number).join(", ")}${each.values.length > 10 ? " …" : ""}</div>`}</td>
-            <td class="right nowrap">${typeof each.low === "number" ? `${number(each.low)} … ${number(each.high)}` : "–"}</td>
+            <td class="right"><strong>${valueOf(each)}</strong>${each.values && html`<div class="small dim">${listOf(each)}</div>`}</td>
+            <td class="right nowrap">${boundsOf(each)}</td>
             <td class="right nowrap">${each.computed_at ? duration(each.computed_at - each.ts) : "–"}</td>
             <td>${notesOf(each)}</td>
           </tr>`)}</tbody>

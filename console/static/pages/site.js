@@ -1,9 +1,10 @@
 // The details of a site: workers, links, replicas, metrics, decisions about it.
 
-import {html} from "../vendor/interface.js";
+import {html, useMemo} from "../vendor/interface.js";
 import {get} from "../app/api.js";
 import {ago, bytes, compact, duration, when} from "../app/format.js";
 import {useRequest} from "../app/hooks.js";
+import {inOrderOfUse} from "../app/language.js";
 import {decisions} from "../app/live.js";
 import {link} from "../app/route.js";
 import {useStore} from "../app/store.js";
@@ -14,6 +15,7 @@ import {DecisionList} from "./start.js";
 export function SiteDetails({site, fog, worker, isPast}) {
   const {state} = site;
   const links = (fog.links ?? []).filter((each) => each.source === site.name && each.target !== site.name);
+  const flows = (fog.flows ?? []).filter((each) => [each.source, each.target].includes(site.name));
   const labels = Object.entries(state.labels ?? {});
   return html`
     <div class="stack">
@@ -31,6 +33,7 @@ export function SiteDetails({site, fog, worker, isPast}) {
           </dl>
           <${Workers} workers=${site.workers} chosen=${worker} />
           <${Links} links=${links} />
+          <${Flows} flows=${flows} site=${site.name} />
         </div>
       <//>
       ${!isPast && html`<${Metrics} site=${site.name} />`}
@@ -53,7 +56,8 @@ function Workers({workers, chosen}) {
           <td>${each.name === chosen ? html`<strong><${Name} text=${each.name} /></strong>` : html`<${Name} text=${each.name} />`}${each.suspected && html` <span class="badge warn">suspected</span>`}</td>
           <td class="nowrap"><${Bar} used=${each.cores - each.cores_free} all=${each.cores} /> ${compact(each.cores - each.cores_free)} of ${compact(each.cores)}</td>
           <td class="nowrap"><${Bar} used=${each.memory_mb - each.memory_free_mb} all=${each.memory_mb} /> ${bytes((each.memory_mb - each.memory_free_mb) * 1e6)} of ${bytes(each.memory_mb * 1e6)}</td>
-        </tr>`)}</tbody></table></div>`;
+        </tr>`)}</tbody></table></div>
+    <p class="small dim">Used: by all but the fragments of this domain, which the enabler may place elsewhere.</p>`;
 }
 
 function Links({links}) {
@@ -61,19 +65,38 @@ function Links({links}) {
   const sorted = [...links].sort((a, b) => b.latency_ms - a.latency_ms);
   return html`
     <div class="scroll" style=${{maxHeight: "220px"}} tabindex="0" role="region" aria-label="Links"><table class="list dense">
-      <thead class="sticky"><tr><th>Link to</th><th class="right">Latency</th><th class="right">Loss</th><th class="right">Bandwidth</th></tr></thead>
+      <thead class="sticky"><tr><th>Link to</th><th class="right">Latency</th><th class="right">Loss</th><th class="right">Bandwidth</th><th class="right">Load</th></tr></thead>
       <tbody>${sorted.slice(0, 100).map((each) => html`
         <tr key=${each.target}>
-          <td><a href=${link("fog", each.target)}><${Name} text=${each.target} /></a>${slownessOf(each) && html` <span class="badge warn">slow</span>`}</td>
+          <td><a href=${link("fog", each.target)}><${Name} text=${each.target} /></a>${slownessOf(each) && html` <span class="badge warn">${slownessOf(each) === "full" ? "full" : "slow"}</span>`}</td>
           <td class="right nowrap">${duration(each.latency_ms)}</td>
           <td class="right nowrap">${(100 * each.loss).toFixed(1)} %</td>
           <td class="right nowrap">${each.bandwidth_mbps === null ? "–" : `${compact(each.bandwidth_mbps)} Mbit/s`}</td>
+          <td class="right nowrap">${each.load_mbps === null || each.load_mbps === undefined ? "–" : `${bytes(each.load_mbps * 125_000)}/s`}</td>
         </tr>`)}</tbody></table></div>`;
 }
 
+function Flows({flows, site}) {
+  if (flows.length === 0) return null;
+  return html`
+    <div class="scroll" style=${{maxHeight: "220px"}} tabindex="0" role="region" aria-label="Flows"><table class="list dense">
+      <thead class="sticky"><tr><th>Flow</th><th>Other site</th><th>Group</th><th class="right">Rate</th></tr></thead>
+      <tbody>${flows.slice(0, 100).map((each) => {
+        const isSent = each.source === site;
+        const other = isSent ? each.target : each.source;
+        return html`
+          <tr key=${`${each.source} ${each.target} ${each.kind} ${each.group}`}>
+            <td>${each.kind} ${isSent ? "to" : "from"}</td>
+            <td><a href=${link("fog", other)}><${Name} text=${other} /></a></td>
+            <td><${Name} text=${each.group ?? "–"} /></td>
+            <td class="right nowrap">${typeof each.bytes_per_s === "number" ? `${bytes(each.bytes_per_s)}/s` : "–"}</td>
+          </tr>`;
+      })}</tbody></table></div>`;
+}
+
 function Metrics({site}) {
-  const {data} = useRequest((signal) => get("api/metrics", {site, limit: 8}, signal), 0, [site]);
-  const metrics = data?.metrics ?? [];
+  const {data} = useRequest((signal) => get("api/metrics", {site, limit: 300}, signal), 0, [site]);
+  const metrics = useMemo(() => inOrderOfUse(data?.metrics ?? []).slice(0, 8), [data]);
   return html`
     <${Card} title="Metrics" flush tools=${html`<a class="button small" href=${`${link("explore")}?site=${encodeURIComponent(site)}`}>Explore all</a>`}>
       <ul class="picker">${metrics.map((each) => html`

@@ -1,21 +1,26 @@
 // SQL over what is stored at a site: one SELECT, its rows as a table and as a plot.
 
-import {html, useMemo, useRef, useState} from "../vendor/interface.js";
+import {html, useEffect, useMemo, useRef, useState} from "../vendor/interface.js";
 import {post} from "../app/api.js";
-import {duration} from "../app/format.js";
+import {duration, visible} from "../app/format.js";
 import {useStored} from "../app/hooks.js";
 import {TextEditor} from "../parts/editor.js";
+import {useExampleNames} from "../parts/example_names.js";
 import {sqlLanguage} from "../parts/highlight.js";
 import {SiteChoice} from "../parts/site_choice.js";
 import {DataTable, TablePlot, plottable} from "../parts/table.js";
-import {Card, Empty, ErrorNotice} from "../parts/ui.js";
+import {Card, Empty, ErrorNotice, RunButton} from "../parts/ui.js";
 
 const START = "SELECT metric, count(*) AS series, max(ts) AS ts\nFROM latest\nGROUP BY metric\nORDER BY series DESC";
-const EXAMPLES = [
+const quotedText = (value) => `'${value.replaceAll("'", "''")}'`;
+const quotedName = (value) => `"${value.replaceAll('"', '""')}"`;
+
+/** Return [title, query] of the examples, for a metric and an attribute of its points. */
+export const examplesOf = (metric, attribute) => [
   ["Latest values", "SELECT metric, entity, ts, value FROM latest ORDER BY ts DESC LIMIT 100"],
   ["Series of each metric", START],
-  ["A metric by minute", "SELECT ts // 60000 * 60000 AS ts, avg(value) AS mean, max(value) AS greatest\nFROM historical\nWHERE metric = 'cpu.util' AND ts >= epoch_ms(now()) - 3600000\nGROUP BY ALL\nORDER BY ts"],
-  ["By an attribute", "SELECT attributes->>'region' AS region, count(*) AS points, avg(value) AS mean\nFROM historical\nWHERE metric = 'delay' AND ts >= epoch_ms(now()) - 600000\nGROUP BY ALL"],
+  [`${metric} by minute`, `SELECT ts // 60000 * 60000 AS ts, avg(value) AS mean, max(value) AS greatest\nFROM historical\nWHERE metric = ${quotedText(metric)} AND ts >= epoch_ms(now()) - 3600000\nGROUP BY ALL\nORDER BY ts`],
+  [`${metric} by ${attribute}`, `SELECT attributes->>${quotedText(attribute)} AS ${quotedName(attribute)}, count(*) AS points, avg(value) AS mean\nFROM historical\nWHERE metric = ${quotedText(metric)} AND ts >= epoch_ms(now()) - 600000\nGROUP BY ALL`],
   ["Units and descriptions", "SELECT DISTINCT metric, name, units, description FROM metadata ORDER BY metric"],
 ];
 
@@ -25,6 +30,9 @@ export function SqlBox({query}) {
   const [site, setSite] = useState("");
   const [state, setState] = useState({answer: null, error: null, isBusy: false, ms: 0});
   const current = useRef(null);
+  const names = useExampleNames();
+  const examples = examplesOf(names.metric, names.attribute);
+  useEffect(() => () => current.current?.abort(), []);
   const run = async () => {
     current.current?.abort();
     current.current = new AbortController();
@@ -38,6 +46,10 @@ export function SqlBox({query}) {
       if (error.name !== "AbortError") setState({answer: null, error, isBusy: false, ms: 0});
     }
   };
+  const cancel = () => {
+    current.current?.abort();
+    setState((former) => ({...former, isBusy: false}));
+  };
   const {answer} = state;
   const canPlot = useMemo(() => answer && plottable(answer.columns, answer.rows), [answer]);
   return html`
@@ -45,10 +57,10 @@ export function SqlBox({query}) {
       footer="One SELECT of DuckDB over the tables latest, historical and metadata, and every stream by its name in quotes.">
       <${TextEditor} value=${text} onChange=${setText} language=${sqlLanguage} label="SQL query" minHeight="120px" onRun=${run} empty="SELECT * FROM latest LIMIT 100" />
       <div class="row" style=${{padding: "10px 14px"}}>
-        <button type="button" class="button main-action" disabled=${state.isBusy || text.trim() === ""} onClick=${run}>Run</button>
+        <${RunButton} isBusy=${state.isBusy} isEmpty=${text.trim() === ""} onRun=${run} onCancel=${cancel} />
         <span class="small dim phone-hidden">Ctrl + Enter</span>
-        <label class="row small dim">Example <select class="input" value="" onChange=${(event) => { if (event.target.value) setText(EXAMPLES[Number(event.target.value)][1]); event.target.value = ""; }}>
-          <option value="">choose …</option>${EXAMPLES.map(([title], n) => html`<option key=${title} value=${n}>${title}</option>`)}</select></label>
+        <label class="row small dim">Example <select class="input" value="" onChange=${(event) => { if (event.target.value) setText(examples[Number(event.target.value)][1]); event.target.value = ""; }}>
+          <option value="">choose …</option>${examples.map(([title], n) => html`<option key=${title} value=${n}>${visible(title)}</option>`)}</select></label>
       </div>
       <${ErrorNotice} error=${state.error} />
     <//>

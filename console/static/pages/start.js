@@ -1,9 +1,9 @@
 // The start page: is all well? What is not, since when, and what to do.
 
 import {html} from "../vendor/interface.js";
-import {ago, when} from "../app/format.js";
+import {ago, sentence, visible, when} from "../app/format.js";
 import {useNow} from "../app/hooks.js";
-import {decisions, health} from "../app/live.js";
+import {decisions, health, refusal} from "../app/live.js";
 import {link} from "../app/route.js";
 import {mayChange} from "../app/session.js";
 import {useStore} from "../app/store.js";
@@ -19,6 +19,8 @@ const VERDICTS = {
 export function StartPage() {
   useTopic("health");
   const report = useStore(health);
+  const refused = useStore(refusal);
+  if (report === null && refused) return html`<${Empty} title="The state of the fog is not available">${visible(refused)}<//>`;
   if (report === null) return html`<p class="starting" role="status">Reading the state of the fog …</p>`;
   return html`
     <div class="page">
@@ -81,8 +83,6 @@ function Problems({problems}) {
       })}
     <//>`;
 }
-
-const sentence = (text) => text.slice(0, 1).toUpperCase() + text.slice(1);
 
 /** Return the page of what a problem is about; null: it has none. */
 function linkOf({kind, subject, site}) {

@@ -2,6 +2,7 @@
 
 import {html, useState} from "../vendor/interface.js";
 import {address, path} from "../app/api.js";
+import {visible, visibleLines} from "../app/format.js";
 import {session} from "../app/session.js";
 import {Card, CopyButton, Segments} from "../parts/ui.js";
 
@@ -45,13 +46,13 @@ export function Ways({id, insight}) {
         </div>
         <div class="stack tight">
           <div class="row apart"><h3>On the command line</h3><${CopyButton} text=${commands} /></div>
-          <pre class="code" tabindex="0">${commands}</pre>
+          <pre class="code" tabindex="0">${visibleLines(commands)}</pre>
         </div>
         <div class="stack tight">
           <div class="row apart"><h3>In Grafana</h3><${CopyButton} text=${promql} /></div>
           ${grafana && html`<p><a class="button small" href=${grafanaLink(grafana, promql)} target="_blank" rel="noopener noreferrer">Open in Grafana</a></p>`}
           <p class="small dim">The data source has the type Prometheus and the address of a storage agent; the query is:</p>
-          <pre class="code" tabindex="0">${promql}</pre>
+          <pre class="code" tabindex="0">${visible(promql)}</pre>
         </div>
       </div>
     <//>`;

@@ -92,6 +92,8 @@ async function complete(context) {
   const before = context.matchBefore(/[\w.\-"]+$/);
   const isAfterSpace = /[\s(,=]$/.test(doc.sliceString(Math.max(0, context.pos - 1), context.pos));
   if (!context.explicit && !before && !isAfterSpace) return null;
+  // What follows a number begins after a space: else Enter would take a unit that nobody wants.
+  if (!context.explicit && before && /^[\d.]+$/.test(before.text)) return null;
   const controller = new AbortController();
   context.addEventListener?.("abort", () => controller.abort(), {onDocChange: true});
   const body = {queries: doc.toString(), ...placeOf(doc, context.pos)};

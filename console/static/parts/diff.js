@@ -10,8 +10,9 @@ const THEME = EditorView.theme({
   ".cm-gutters": {backgroundColor: "var(--sunken)", color: "var(--dim)", border: "0"},
   "&.cm-merge-a .cm-changedLine": {backgroundColor: "var(--bad-soft)"},
   "&.cm-merge-b .cm-changedLine": {backgroundColor: "var(--good-soft)"},
-  "&.cm-merge-a .cm-changedText": {background: "color-mix(in srgb, var(--bad) 30%, transparent)"},
-  "&.cm-merge-b .cm-changedText": {background: "color-mix(in srgb, var(--good) 30%, transparent)"},
+  // A line below, since a darker background would leave too little contrast to the colours of words.
+  "&.cm-merge-a .cm-changedText": {background: "linear-gradient(var(--bad), var(--bad)) bottom/100% 2px no-repeat"},
+  "&.cm-merge-b .cm-changedText": {background: "linear-gradient(var(--good), var(--good)) bottom/100% 2px no-repeat"},
 });
 
 export function Diff({before, after}) {

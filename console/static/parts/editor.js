@@ -7,7 +7,7 @@ import {
   completionKeymap, defaultKeymap, drawSelection, highlightActiveLine, highlightSpecialChars, history,
   historyKeymap, keymap, lineNumbers, lintGutter, lintKeymap, placeholder, setDiagnostics,
 } from "../vendor/editor.js";
-import {visible} from "../app/format.js";
+import {visibleLines} from "../app/format.js";
 import {colours} from "./highlight.js";
 
 const THEME = EditorView.theme({
@@ -62,7 +62,7 @@ export function marksOf(doc, problems) {
       from: isEmpty && from === doc.length ? Math.max(0, from - 1) : from,
       to: isEmpty ? Math.min(from + 1, doc.length) : to,
       severity: each.severity,
-      message: visible([each.message, each.hint].filter(Boolean).join("\n")),
+      message: visibleLines([each.message, each.hint].filter(Boolean).join("\n")),
     };
   });
 }

@@ -145,7 +145,7 @@ function Links({fog, layout, chosen, isMany}) {
     return html`
       <g key=${`${link.source} ${link.target}`}>
         <path class=${`link ${link.slow ? "warn" : ""}`} d=${`M${a[0]} ${a[1]}L${b[0]} ${b[1]}`}>
-          <title>${visible(`link ${link.source} to ${link.target}: ${link.latency_ms} ms, ${(100 * link.loss).toFixed(1)} % loss, ${link.bandwidth_mbps ?? "?"} Mbit/s`)}</title>
+          <title>${visible(`link ${link.source} to ${link.target}: ${link.latency_ms} ms, ${(100 * link.loss).toFixed(1)} % loss, ${link.bandwidth_mbps ?? "?"} Mbit/s, of which ${link.load_mbps ?? 0} are used`)}</title>
         </path>
         ${link.slow && !isMany && html`<text class="sub link-note" font-size="11" x=${(a[0] + b[0]) / 2} y=${(a[1] + b[1]) / 2 - 6}>${link.slow}</text>`}
       </g>`;

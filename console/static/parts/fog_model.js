@@ -2,6 +2,8 @@
 
 const SLOW_MS = 100;
 const LOSSY = 0.01;
+/** The share of its bandwidth from which on a link is full. */
+const FULL = 0.9;
 
 /** Return site -> {state, workers, fragments, problems, tone} of a snapshot. */
 export function sitesOf(fog) {
@@ -28,11 +30,12 @@ const BRIEF = {
 /** Return a problem of a site in a few words, for the picture. */
 export const briefOf = (problem) => BRIEF[problem.kind] ?? "problem";
 
-/** Return why a link is slow; "": it is not. */
+/** Return why a link is slow or full; "": it is neither. */
 export function slownessOf(link) {
   const reasons = [];
   if (link.latency_ms >= SLOW_MS) reasons.push(`${Math.round(link.latency_ms)} ms`);
   if (link.loss >= LOSSY) reasons.push(`${(100 * link.loss).toFixed(1)} % loss`);
+  if (link.bandwidth_mbps > 0 && link.load_mbps >= FULL * link.bandwidth_mbps) reasons.push("full");
   return reasons.join(", ");
 }
 

@@ -41,7 +41,7 @@ function language(keywords, units, textQuote, lineComment) {
       }
       const quote = stream.match(/^["']/);
       if (quote) {
-        stream.match(quote[0] === '"' ? /^[^"]*"?/ : /^[^']*'?/);
+        stream.match(quote[0] === '"' ? /^(?:[^"\\]|\\.)*"?/ : /^(?:[^'\\]|\\.)*'?/);
         return textQuote.includes(quote[0]) ? "string" : "variableName";
       }
       if (stream.match(/^\d+(\.\d+)?([eE][+-]?\d+)?/)) return "number";

@@ -1,7 +1,7 @@
 // The keys of an insight as rows, of which only the visible ones are in the document.
 
 import {html, useEffect, useMemo, useRef, useState} from "../vendor/interface.js";
-import {clock, number} from "../app/format.js";
+import {clock, number, visible} from "../app/format.js";
 import {Name} from "./ui.js";
 
 const ROW = 30;
@@ -45,7 +45,7 @@ export function KeyTable({set, version, chosen, onToggle}) {
       </span>
     </div>
     <div class="key-head" aria-hidden="true">
-      <span></span><span>Key</span><span class="right">Value</span><span class="right">Bounds</span><span class="right">Time</span><span>Notes</span>
+      <span></span><span>Key</span><span class="right">Value</span><span class="right">${set.hasLists ? "Values" : "Bounds"}</span><span class="right">Time</span><span>Notes</span>
     </div>
     <div class="keys" ref=${box} tabindex="0" role="group" aria-label="Keys and their latest values"
       style=${{height: `${Math.min(340, Math.max(1, rows.length) * ROW + 2)}px`}} onScroll=${(event) => setTop(event.target.scrollTop)}>
@@ -58,14 +58,13 @@ export function KeyTable({set, version, chosen, onToggle}) {
 
 function KeyRow({series, top, colour, onToggle}) {
   const {last} = series;
-  const hasBounds = typeof last?.low === "number";
   return html`
     <button type="button" class="key-row" style=${{top: `${top}px`}} aria-pressed=${colour !== undefined}
       title="Show or hide in the plot" onClick=${() => onToggle(series.id)}>
       <span class="swatch" style=${colour ? {background: colour, borderColor: colour} : {}}></span>
       <span><${Name} text=${series.text} /></span>
       <span class="right"><strong>${valueOf(last)}</strong></span>
-      <span class="right dim small">${hasBounds ? `${number(last.low)} … ${number(last.high)}` : "–"}</span>
+      <span class="right dim small" title=${last?.values ? listOf(last) : undefined}>${last?.values ? listOf(last) : boundsOf(last)}</span>
       <span class="right dim small">${last ? clock(last.ts, true) : "–"}</span>
       <span class="dim small">${last ? notesOf(last) : ""}</span>
     </button>`;
@@ -78,11 +77,21 @@ export function valueOf(result) {
   return result.value === null ? "withdrawn" : number(result.value);
 }
 
+const MAX_LISTED = 20;
+
+/** Return the values of a function that computes several, such as TOP_K, as text. */
+export const listOf = ({values}) =>
+  values.slice(0, MAX_LISTED).map(number).join(", ") + (values.length > MAX_LISTED ? " …" : "");
+
+/** Return the bounds of a result as text. */
+export const boundsOf = (result) =>
+  typeof result?.low === "number" ? `${number(result.low)} … ${number(result.high)}` : "–";
+
 /** Return what is special about a result. */
 export function notesOf(result) {
   const notes = [];
   if (result.revision > 0) notes.push(`corrected (revision ${result.revision})`);
   if (typeof result.few_points === "number") notes.push(`bounds of ${result.few_points} sampled points: wide`);
-  if (result.missing?.length) notes.push(`without ${result.missing.join(", ")}`);
+  if (result.missing?.length) notes.push(`without ${visible(result.missing.join(", "))}`);
   return notes.join("; ");
 }

@@ -15,7 +15,7 @@ const HEIGHT = 290;
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 /** Return the columns of the plot: times, and for each series its values and its bounds. */
-function columnsOf(lines) {
+export function columnsOf(lines) {
   const times = [...new Set(lines.flatMap((line) => line.times))].sort((a, b) => a - b);
   const at = new Map(times.map((time, n) => [time, n]));
   const column = (line, read) => {
@@ -68,7 +68,7 @@ function optionsOf(lines, {bands, marks}, width, {spanGaps, onSelect, onCursor, 
     cursor: {drag: {x: Boolean(onSelect), y: false, setScale: false}, points: {size: 7}},
     scales: {x: {time: true, range: range ? () => [range[0] / 1000, range[1] / 1000] : undefined}},
     axes: [
-      {...axis, values: (plot, splits) => splits.map((each) => clock(each * 1000).replace(/:00$/, "")), space: 80},
+      {...axis, values: (plot, splits) => splits.map((each) => clock(each * 1000).replace(/:00$/, "")), space: 60},
       {...axis, size: 64, values: (_, splits) => splits.map(number)},
     ],
     series: [{}, ...lines.map(line), ...bands.flatMap(() => [edge, edge])],

@@ -101,6 +101,12 @@ export class SeriesSet {
     return this.byId.size;
   }
 
+  /** Whether the results are those of a function that computes several values. */
+  get hasLists() {
+    for (const series of this.byId.values()) if (series.last?.values) return true;
+    return false;
+  }
+
   get hasNumbers() {
     for (const series of this.byId.values()) if (series.last && series.last.value !== null) return true;
     return false;

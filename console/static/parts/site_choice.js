@@ -1,6 +1,7 @@
 // The choice of the site whose data a query reads.
 
 import {html} from "../vendor/interface.js";
+import {visible} from "../app/format.js";
 import {fog} from "../app/live.js";
 import {useStore} from "../app/store.js";
 import {useFog} from "./topic_hook.js";
@@ -12,6 +13,6 @@ export function SiteChoice({site, onSite}) {
     <label class="row small dim">Data of
       <select class="input" value=${site} onChange=${(event) => onSite(event.target.value)}>
         <option value="">the enabler's site</option>
-        ${sites.map((each) => html`<option key=${each} value=${each}>${each}</option>`)}
+        ${sites.map((each) => html`<option key=${each} value=${each}>${visible(each)}</option>`)}
       </select></label>`;
 }

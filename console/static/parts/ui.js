@@ -80,9 +80,15 @@ export function ErrorNotice({error}) {
 export const Segments = ({label, choices, value, onChange}) => html`
   <div class="segments" role="group" aria-label=${label}>
     ${choices.map(([id, text]) => html`
-      <button type="button" key=${id} aria-pressed=${id === value} onClick=${() => onChange(id)}>${text}</button>`)}
+      <button type="button" key=${id} aria-pressed=${id === value} onClick=${() => onChange(id)}>${visible(text)}</button>`)}
   </div>
 `;
+
+/** The button that runs a query, or cancels the query that runs. */
+export const RunButton = ({isBusy, isEmpty, onRun, onCancel}) =>
+  isBusy
+    ? html`<button type="button" class="button" key="cancel" onClick=${onCancel}>Cancel</button>`
+    : html`<button type="button" class="button main-action" key="run" disabled=${isEmpty} onClick=${onRun}>Run</button>`;
 
 /** A button that copies a text. */
 export function CopyButton({text, label = "Copy"}) {

@@ -107,6 +107,11 @@ def test_enabler_shows_what_the_fog_looked_like(
     assert [(each.task, each.node, each.scheduler) for each in after.placements] == [
         ("whole", placed.node, "fair")
     ]
+    [first], [last] = (
+        enabler.fog_changes(limit=1, newest=newest).changes for newest in (False, True)
+    )
+    assert first.at <= last.at
+    assert (first.part, first.names) != (last.part, last.names)
     assert enabler.fog(placed.at).sites == ["n1"]
     assert enabler.fog(placed.at).fragments[0].insights == [f"{deployment}/a"]
     with pytest.raises(NotFoundError, match="history"):

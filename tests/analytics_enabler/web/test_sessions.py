@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import httpx
 import pytest
 
+from analytics_enabler.api import events as events_module
 from analytics_enabler.main import create_app
 from analytics_enabler.settings import EnablerSettings
 from analytics_enabler.web.sessions import SESSION_S
@@ -154,6 +156,20 @@ def test_session_ends_after_its_duration_and_is_not_extended(service: Service) -
     assert "set-cookie" not in again.headers
     service.clock.now += 1000
     assert browser.get("/api/session").status_code == 401
+
+
+def test_stream_ends_with_its_session(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events_module, "PING_S", 0.1)
+    browser, other = service.browser(service.viewer), service.browser(service.viewer)
+    with (
+        browser.stream("GET", "/api/events?topics=decisions") as ended,
+        other.stream("GET", "/api/events?topics=decisions") as continued,
+    ):
+        parts, others = ended.iter_raw(), continued.iter_raw()
+        assert b"hello" in next(parts) + next(others)
+        assert browser.delete("/api/session").is_success
+        assert sum(1 for _ in islice(parts, 100)) < 50
+        assert sum(1 for _ in islice(others, 20)) == 20
 
 
 def test_revoked_token_ends_its_session(service: Service) -> None:
