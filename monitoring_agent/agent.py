@@ -5,6 +5,7 @@ import functools
 import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 import msgspec
@@ -93,6 +94,8 @@ class MonitoringAgent:
         self._begin = time.monotonic()
         self._has_sent = False
         self._refusals = 0
+        # A thread for each collector, so that sources that hang delay no other collector.
+        self._threads = ThreadPoolExecutor(max(1, len(collectors)), "collector")
         self._sender = PeriodicTask(
             self._send_oldest,
             Schedule(
@@ -148,7 +151,8 @@ class MonitoringAgent:
             metrics.SKIPPED_COLLECTIONS.labels(collector.name).inc()
             return
         try:
-            points = await asyncio.to_thread(_collect, collector, now)
+            loop = asyncio.get_running_loop()
+            points = await loop.run_in_executor(self._threads, _collect, collector, now)
         except Exception as error:
             metrics.FAILED_COLLECTIONS.labels(collector.name).inc()
             raise CollectionError(str(error) or type(error).__name__) from error

@@ -4,6 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 
 import msgspec
@@ -132,9 +133,9 @@ class Counting:
         return points(self.count)
 
 
-def agent_of(collector, storage, buffer):
+def agent_of(collector, storage, buffer, *others):
     return MonitoringAgent(
-        [collector],
+        [*others, collector],
         storage,
         buffer,
         AdaptiveSampler(1, {}),
@@ -202,6 +203,36 @@ async def test_agent_goes_on_after_refused_points_and_failed_collections():
 
     await run(collector, storage, until)
     assert storage.values()[:3] == [1, 4, 5]
+
+
+class Hanging:
+    """A collector that waits for an event."""
+
+    name = "hanging"
+
+    def __init__(self, ends):
+        self._ends = ends
+
+    def collect(self, now_ms):
+        self._ends.wait(60)
+        return []
+
+
+async def test_collectors_that_hang_delay_no_other_collector():
+    ends, counting = threading.Event(), Counting()
+    agent = agent_of(counting, Storage(), Buffer(1000), *(Hanging(ends) for _ in range(40)))
+    running = asyncio.create_task(agent.run())
+
+    async def went_on():
+        return counting.count >= 3
+
+    try:
+        await aeventually(went_on)
+    finally:
+        ends.set()
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
 
 
 @pytest.mark.parametrize("bad", [0, 1, 777, 999])

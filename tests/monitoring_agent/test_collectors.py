@@ -3,16 +3,22 @@
 import json
 import math
 import os
+import re
 import shlex
 import sys
+import threading
+import time
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import psutil
 import pytest
 
 from monitoring_agent.collectors.host import CPU, TEMPERATURE, HostCollector, Rates
 from monitoring_agent.collectors.interface import make_collectors
-from monitoring_agent.collectors.json_source import JsonCollector, SourceError
+from monitoring_agent.collectors.json_source import JsonCollector
 from monitoring_agent.collectors.processes import ProcessCollector
+from monitoring_agent.collectors.source_reader import SourceError, read_source
 from monitoring_agent.settings import MonitorSettings
 from tests.support.conditions import eventually
 
@@ -115,6 +121,55 @@ def test_json_collector_rejects_json_that_is_no_list_of_points(tmp_path, text):
 def test_json_collector_reports_an_unavailable_source(source):
     with pytest.raises(SourceError, match="cannot read"):
         JsonCollector(source).collect(9)
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize(
+    ("source", "problem"),
+    [
+        ("/dev/zero", "it is not a regular file"),
+        ("exec:yes", "it has more than 8388608 bytes"),
+        ("exec:sh -c 'sleep 60 & sleep 60'", "the command did not end within 0.2 s"),
+        ("exec:sh -c 'sleep 60 &'", "the command did not end within 0.2 s"),
+        ("exec:sh -c 'exit 7'", "the command ended with the status 7"),
+    ],
+)
+def test_source_without_end_is_refused(source, problem):
+    """Its output filled the memory, and a child of its command kept the collector waiting."""
+    begin = time.monotonic()
+    with pytest.raises(SourceError, match=re.escape(f"cannot read {source}: {problem}")):
+        read_source(source, 0.2)
+    assert time.monotonic() - begin < 10
+
+
+def test_file_that_is_a_pipe_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(SourceError, match="it is not a regular file"):
+        read_source(str(tmp_path / "pipe"))
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize(
+    ("pause_s", "problem"), [(0.05, "not complete within 0.2 s"), (0, "more than 8388608 bytes")]
+)
+def test_answer_without_end_is_refused(pause_s, problem):
+    class Endless(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+            with suppress(OSError):
+                while True:
+                    self.wfile.write(b" " if pause_s else b" " * 2**20)
+                    time.sleep(pause_s)
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Endless) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(SourceError, match=problem):
+            read_source(f"http://127.0.0.1:{server.server_port}/", 0.2 if pause_s else 10)
+        server.shutdown()
 
 
 def test_make_collectors_adds_the_sources_of_the_settings():
