@@ -54,7 +54,7 @@ def backup(
         there = client if site is None else client.at(site)
         archive = Archive(place)
         cut = back_up(there, archive, lambda stream: _out.print(f"copied {stream}", markup=False))
-        _print_summary(archive.contents(), f"backup of {cut.site} in {place}")
+        _print_summary(archive.contents(), f"backup of {cut.site} in {archive.location}")
     finally:
         client.close()
 

@@ -13,7 +13,7 @@ from storage_agent.agent.config import ConfigCell, ConfiguredPolicies
 from storage_agent.cluster.loss_guard import LossGuard
 from storage_agent.cluster.memory_region import MemoryRegion
 from storage_agent.ignite.client import METADATA, IgniteClient
-from storage_agent.ignite.keys import RESTORING_KEY
+from storage_agent.ignite.keys import RESTORED_SITE_KEY, RESTORING_KEY
 from storage_agent.membership.fabric_membership import FabricMembership
 from storage_agent.membership.facts import published_series, read_facts
 from storage_agent.records.store import RecordStore
@@ -105,6 +105,7 @@ class Recovery:
                     f"the restoration of the backup {metadata[RESTORING_KEY]} was interrupted",
                     hint="Stop the agent, and repeat the command mistbow restore.",
                 )
+            self._check_site(metadata)
             await self.guard.identify_store(metadata)
             await streams.recover(metadata)
             await self.guard.inspect(streams, metadata)
@@ -147,6 +148,19 @@ class Recovery:
         except BaseException:
             await streams.close()
             raise
+
+    def _check_site(self, metadata: dict[str, object]) -> None:
+        """Raise ``UnavailableError`` if the data is the restored backup of another site.
+
+        The fabric would have two sites with the same data, and with the same workers.
+        """
+        site = metadata.get(RESTORED_SITE_KEY, self.settings.site)
+        if site != self.settings.site:
+            raise UnavailableError(
+                f"the data is that of the site {site}, restored from a backup, and MISTBOW_SITE is "
+                f"{self.settings.site}",
+                hint=f"Start the agent with MISTBOW_SITE={site}.",
+            )
 
     async def _recover_catalogue(
         self, streams: Streams, raw: Stream, metadata: dict[str, object]

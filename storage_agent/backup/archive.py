@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,16 @@ from mistbow.errors import ConflictError, InvalidRequestError, MistbowError, Not
 
 _CONTENTS = "backup.json"
 FORMAT = 1
+_HINT = "For example /backups/edge-1, s3://bucket/edge-1 or file:///backups/edge-1."
+
+
+def _without_credentials(location: str) -> str:
+    """Return a location without the name and the password in its URI.
+
+    >>> _without_credentials("s3://key:secret@bucket/path"), _without_credentials("/a@b")
+    ('s3://…@bucket/path', '/a@b')
+    """
+    return re.sub("://[^/]*@", "://…@", location)
 
 
 class BackupFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,20 +73,24 @@ class BackupContents(msgspec.Struct, frozen=True, kw_only=True):
 class Archive:
     """Writes and reads the files of one backup.
 
-    ``location``: a folder, or a URI such as ``s3://bucket/path`` or ``gs://bucket/path``.
+    ``location``: a folder, or a URI such as ``s3://bucket/path`` or ``gs://bucket/path``; the
+    attribute has no credentials.
     """
 
     def __init__(self, location: str) -> None:
-        self.location = location
+        if not location.strip():
+            raise InvalidRequestError("the place of the backup is empty", hint=_HINT)
+        self.location = _without_credentials(location)
         try:
             if "://" in location:
                 self._files, self._root = fs.FileSystem.from_uri(location)
             else:
                 self._files, self._root = fs.LocalFileSystem(), str(Path(location).absolute())
         except (ValueError, OSError) as error:
+            reason = str(error).replace(location, self.location)
             raise InvalidRequestError(
-                f"{location} is neither a folder nor the URI of a file system: {error}",
-                hint="For example /backups/edge-1, s3://bucket/edge-1 or file:///backups/edge-1.",
+                f"{self.location} is neither a folder nor the URI of a file system: {reason}",
+                hint=_HINT,
             ) from error
 
     def create(self) -> None:

@@ -23,7 +23,7 @@ from storage_agent.backup.archive import Archive, BackupContents, BackupStream, 
 from storage_agent.backup.copy import Report
 from storage_agent.backup.parts import Part, decode_part
 from storage_agent.ignite.client import METADATA, IgniteClient
-from storage_agent.ignite.keys import CONFIG_KEY, RESTORING_KEY
+from storage_agent.ignite.keys import CONFIG_KEY, RESTORED_SITE_KEY, RESTORING_KEY
 from storage_agent.ignite.text_cell import TextCell
 from storage_agent.membership.facts import Facts, apply_events
 from storage_agent.streams import runs
@@ -72,6 +72,7 @@ async def restore(
     if contents.configuration:
         text = msgspec.json.encode(contents.configuration, order="deterministic").decode()
         await _store_text(ignite, CONFIG_KEY, text)
+    await _store_text(ignite, RESTORED_SITE_KEY, contents.site)
     await ignite.retry(lambda: ignite.remove_all(METADATA, [RESTORING_KEY]), _RETRY_S)
     return contents
 

@@ -5,3 +5,6 @@ CONFIG_KEY = "configuration"
 
 RESTORING_KEY = "restoring"
 """The key of the id of the backup that is being restored; missing: none is."""
+
+RESTORED_SITE_KEY = "restored_site"
+"""The key of the name of the site whose backup was restored; missing: none was."""

@@ -159,7 +159,9 @@ class Interrupted(Archive):
         return super().read(file)
 
 
-async def test_agent_waits_until_an_interrupted_restoration_is_repeated(ignite, settings, tmp_path):
+async def test_agent_waits_for_an_interrupted_restoration_and_for_the_site_of_the_backup(
+    ignite, settings, tmp_path
+):
     place = str(tmp_path / "backup")
     with running_agent(settings) as url:
         client = AgentClient(url)
@@ -176,6 +178,12 @@ async def test_agent_waits_until_an_interrupted_restoration_is_repeated(ignite, 
             lambda: "was interrupted" in httpx.get(f"{url}/readyz").text, what="the agent waits"
         )
     await restored(Archive(place), ignite)
+    foreign = settings.model_copy(update={"site": "foreign"})
+    with served(create_app(foreign)) as url:
+        eventually(
+            lambda: "the data is that of the site" in httpx.get(f"{url}/readyz").text,
+            what="an agent of another site waits",
+        )
     with running_agent(settings) as url:
         client = AgentClient(url)
         assert len(client.read(RESULTS, 0).table) == 3
