@@ -30,13 +30,17 @@ _MAX_PAGE_ROWS = 10_000
 _MAX_PAGE_S = 2.0
 """The time (s) after which a page ends, with the rows found so far."""
 
+_MAX_PAGE_BYTES = 16 * 2**20
+"""The size of a page in Arrow, which only its last row exceeds; in JSON, lists take far more."""
+
 _POSITION_INTERVAL_S = 2.0
 _PING_S = 15
 _SEND_TIMEOUT_S = 30.0
 """The time (s) after which a reader that receives nothing is disconnected."""
 
 _BATCH_ROWS = 500
-"""The number of rows that are encoded and sent at once."""
+_BATCH_BYTES = 4 * 2**20
+"""The maximum number and size of rows that are encoded and sent at once, but at least one row."""
 
 _READ_ROWS = 10_000
 """The number of positions to read at once: a run that is not cached is decoded for each read."""
@@ -116,16 +120,18 @@ class _Page:
     """A page to which rows are still added.
 
     ``batches``: the selected rows. ``rows``: the number of these rows. ``position``: the position
-    up to which the stream was scanned.
+    up to which the stream was scanned. ``size``: the size of the rows in Arrow (bytes).
     """
 
     batches: list[pa.RecordBatch]
     rows: int
     position: Position
+    size: int = 0
 
     def add(self, rows: pa.RecordBatch, position: Position) -> None:
         self.batches.append(rows)
         self.rows += rows.num_rows
+        self.size += rows.nbytes
         self.position = position
 
     def to_json(self, head: int) -> bytes:
@@ -150,18 +156,25 @@ async def _page(
         near = stop if end is None else min(stop, end)
         found_before = page.rows
         async for found in subscription.read(log, selector, page.position.next, near):
-            left = limit - page.rows
+            left = min(limit - page.rows, _rows_within(found.rows, _MAX_PAGE_BYTES - page.size))
             if found.rows.num_rows > left:
                 after = int(found.positions[left - 1]) + 1
                 position = Position(after, await log.frontier_at(after))
                 page.add(found.rows.slice(0, left), position)
             else:
                 page.add(found.rows, found.position)
-            if page.rows == limit or time.monotonic() > deadline:
+            full = page.rows == limit or page.size >= _MAX_PAGE_BYTES
+            if full or left < found.rows.num_rows or time.monotonic() > deadline:
                 return page
         if near == end or page.position.next >= log.head:
             return page
         span = _wider(span, has_rows=page.rows > found_before)
+
+
+def _rows_within(rows: pa.RecordBatch, size: int) -> int:
+    """Return how many of the first rows take about ``size`` bytes, at least one."""
+    share = min(1, size / max(1, rows.nbytes))
+    return max(1, int(rows.num_rows * share))
 
 
 def _wider(span: int, *, has_rows: bool) -> int:
@@ -190,9 +203,10 @@ async def _events(
             async for found in subscription.read(
                 log, selector, position.next, position.next + span
             ):
-                for start in range(0, found.rows.num_rows, _BATCH_ROWS):
+                batch = min(_BATCH_ROWS, _rows_within(found.rows, _BATCH_BYTES))
+                for start in range(0, found.rows.num_rows, batch):
                     async with turn:
-                        text = _row_events(found, start)
+                        text = _row_events(found, start, batch)
                         await asyncio.sleep(0)
                     yield text
                     last_sent = time.monotonic()
@@ -214,13 +228,13 @@ def _position_event(position: Position) -> bytes:
     return _event("position", data, position.next)
 
 
-def _row_events(found: SelectedRows, start: int) -> bytes:
+def _row_events(found: SelectedRows, start: int, count: int) -> bytes:
     """Return encoded `row` events of a batch; the id of an event is the position after its row.
 
-    ``start``: the index of the first row of the batch.
+    ``start``, ``count``: the index of the first row of the batch, and the number of its rows.
     """
-    rows = objects(found.rows.slice(start, _BATCH_ROWS))
-    after = (found.positions[start : start + _BATCH_ROWS] + 1).tolist()
+    rows = objects(found.rows.slice(start, count))
+    after = (found.positions[start : start + count] + 1).tolist()
     return b"".join(
         _event("row", encode(row), position) for row, position in zip(rows, after, strict=True)
     )

@@ -67,6 +67,19 @@ def pages(agent: AgentClient, name: str, limit: int, **more: Any) -> list[list[i
         start = page.next
 
 
+def test_pages_and_events_of_large_rows_are_bounded(agent: AgentClient) -> None:
+    """A page of 1,000 rows with lists took gigabytes."""
+    agent.create_stream("large", SCHEMA)
+    for begin in range(0, 24, 4):
+        words = ["x" * 2**20] * 4
+        table = pa.table({"ts": range(begin, begin + 4), "word": words}, schema=SCHEMA)
+        agent.append("large", table)
+    found = pages(agent, "large", 1000)
+    assert [ts for page in found for ts in page] == list(range(24))
+    assert max(map(len, found)) <= 17
+    assert len(found) <= 3
+
+
 def test_pages_of_rows_are_complete(agent: AgentClient, words: str) -> None:
     page = agent.rows(words, 5, 8)
     assert page.rows == [

@@ -104,9 +104,9 @@ async def test_events_of_many_readers_are_encoded_one_batch_an_iteration_of_the_
     monkeypatch.setattr(rows_api, "_BATCH_ROWS", 10)
     encode, iteration, encoded = rows_api._row_events, 0, Counter[int]()
 
-    def count(found: SelectedRows, start: int) -> bytes:
+    def count(found: SelectedRows, start: int, rows: int) -> bytes:
         encoded[iteration] += 1
-        return encode(found, start)
+        return encode(found, start, rows)
 
     monkeypatch.setattr(rows_api, "_row_events", count)
 
