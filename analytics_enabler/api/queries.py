@@ -22,6 +22,9 @@ End = Annotated[str | None, Query(description="The last time: seconds, or RFC 33
 Selectors = Annotated[
     list[str] | None, Query(alias="match", description="Selectors of series; repeatable.")
 ]
+MoreSelectors = Annotated[
+    list[str] | None, Query(alias="match[]", description="The same, by the name in Prometheus.")
+]
 
 
 class SqlQuery(BaseModel):
@@ -80,10 +83,14 @@ def queries_router(agent: AgentProxy) -> APIRouter:
     @router.get("/promql/labels")
     @requires("read")
     async def labels(
-        match: Selectors = None, start: Start = None, end: End = None, site: Site = None
+        match: Selectors = None,
+        more: MoreSelectors = None,
+        start: Start = None,
+        end: End = None,
+        site: Site = None,
     ) -> Response:
         """List the names of the labels of series."""
-        params = _given(start=start, end=end) | _selectors(match)
+        params = _given(start=start, end=end) | _selectors(match, more)
         return await agent.get(f"{_PROMETHEUS}/labels", site=site, params=params)
 
     @router.get("/promql/label/{name}/values")
@@ -91,22 +98,27 @@ def queries_router(agent: AgentProxy) -> APIRouter:
     async def label_values(
         name: str,
         match: Selectors = None,
+        more: MoreSelectors = None,
         start: Start = None,
         end: End = None,
         site: Site = None,
     ) -> Response:
         """List the values of a label."""
-        params = _given(start=start, end=end) | _selectors(match)
+        params = _given(start=start, end=end) | _selectors(match, more)
         path = f"{_PROMETHEUS}/label/{quote(name, safe='')}/values"
         return await agent.get(path, site=site, params=params)
 
     @router.get("/promql/series")
     @requires("read")
     async def series(
-        match: Selectors = None, start: Start = None, end: End = None, site: Site = None
+        match: Selectors = None,
+        more: MoreSelectors = None,
+        start: Start = None,
+        end: End = None,
+        site: Site = None,
     ) -> Response:
         """List the series that selectors match."""
-        params = _given(start=start, end=end) | _selectors(match)
+        params = _given(start=start, end=end) | _selectors(match, more)
         return await agent.get(f"{_PROMETHEUS}/series", site=site, params=params)
 
     return router
@@ -116,5 +128,6 @@ def _given(**parameters: str | float | None) -> dict[str, Any]:
     return {name: value for name, value in parameters.items() if value is not None}
 
 
-def _selectors(match: list[str] | None) -> dict[str, Any]:
-    return {} if not match else {"match[]": match}
+def _selectors(*lists: list[str] | None) -> dict[str, Any]:
+    selectors = [selector for each in lists for selector in each or ()]
+    return {"match[]": selectors} if selectors else {}

@@ -119,6 +119,10 @@ def test_queries_have_the_answers_and_errors_of_the_agent(site: Site) -> None:
     assert (wrong.status_code, wrong.json()["status"]) == (400, "error")
     names = httpx.get(f"{site.url}/api/promql/label/region/values", headers=headers)
     assert names.json()["data"] == ["north", "south"]
+    for name in ("match", "match[]"):
+        url = f"{site.url}/api/promql/series"
+        selected = httpx.get(url, params={name: "delay"}, headers=headers).json()["data"]
+        assert {each["__name__"] for each in selected} == {"delay"}
     viewer.close()
 
 
