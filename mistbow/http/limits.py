@@ -29,6 +29,9 @@ _CONCURRENT_BODIES = 16
 """The number of bodies of maximum size that the requests of a token may have at a time."""
 
 _MIN_CONCURRENT_BYTES = 64 * 2**20
+_COUNT_BODY = "mistbow.count_body"
+"""The key of a request's scope under which ``count_body`` finds its function."""
+
 _UNREAD_BODY = (SlowRequestError, TooLargeError, TooManyRequestsError, UnsupportedError)
 _TRUE_VALUES = ("true", "t", "1", "yes", "y", "on")
 
@@ -53,7 +56,8 @@ class BodyLimit:
     A body whose declared length is too large is rejected at once, as is a compressed body, except
     at the paths of collectors. Otherwise, the code that reads the body receives ``TooLargeError``
     or ``SlowRequestError``; or ``TooManyRequestsError`` if the bodies of all running requests of
-    its token are too large together. ``current_token``: as in ``RequestLimit``.
+    its token are too large together, decompressed ones included. ``current_token``: as in
+    ``RequestLimit``.
     """
 
     def __init__(
@@ -80,8 +84,10 @@ class BodyLimit:
             await _answer(self._too_large(), scope, receive, send)
             return
         body = _Body(self._current_token())
+        path = scope["path"]
+        counting = {**scope, _COUNT_BODY: lambda length: self._count(body, length, path)}
         try:
-            await self._app(scope, self._limited(receive, scope["path"], body), send)
+            await self._app(counting, self._limited(receive, path, body), send)
         finally:
             self._received[body.token] -= body.size
             if not self._received[body.token]:
@@ -107,15 +113,18 @@ class BodyLimit:
                 raise self._too_slow(path) from None
             complete = not message.get("more_body", False)
             length = len(message.get("body", b""))
-            body.size += length
-            self._received[body.token] += length
-            if body.size > self._max:
+            if body.size + length > self._max:
                 raise self._too_large()
-            if self._received[body.token] > self._max_of_token:
-                raise self._too_many(path)
+            self._count(body, length, path)
             return message
 
         return limited_receive
+
+    def _count(self, body: "_Body", length: int, path: str) -> None:
+        body.size += length
+        self._received[body.token] += length
+        if self._received[body.token] > self._max_of_token:
+            raise self._too_many(path)
 
     def _too_large(self) -> TooLargeError:
         return TooLargeError(
@@ -144,6 +153,14 @@ class _Body:
 
     token: str
     size: int = 0
+
+
+def count_body(scope: Scope, length: int) -> None:
+    """Count the bytes of a decompressed body towards the limit of the request's token.
+
+    They count until the request ends. Raises ``TooManyRequestsError`` beyond the limit.
+    """
+    scope[_COUNT_BODY](length)
 
 
 def _compressed(encoding: bytes) -> UnsupportedError:

@@ -1,5 +1,6 @@
 """Ingestion over HTTP: /api/v1/write (Prometheus), /write and /api/v2/write (Influx)."""
 
+import asyncio
 import hashlib
 from typing import Annotated
 
@@ -9,6 +10,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from mistbow.auth.rules import requires
 from mistbow.clock import Clock
 from mistbow.errors import ConflictError, StorageFullError, UnsupportedError
+from mistbow.http.limits import count_body
 from mistbow.openapi import raises
 from mistbow.timestamps import Timestamps
 from storage_agent import metrics
@@ -21,6 +23,8 @@ from storage_agent.ingest import line_protocol, remote_write
 from storage_agent.ingest.decompression import (
     decompress_gzip,
     decompress_snappy,
+    parse_encoding,
+    snappy_size,
     unsupported_header,
 )
 from storage_agent.ingest.entity_label import EntityLabel
@@ -79,15 +83,17 @@ def _add_remote_write(routes: APIRouter, agent: Agent, settings: AgentSettings) 
         the same body within ten minutes stores no point again.
         """
         version = remote_write.parse_version(content_type)
-        if content_encoding != "snappy":
+        if parse_encoding(content_encoding) != "snappy":
             raise unsupported_header(
                 "Content-Encoding", content_encoding, "Content-Encoding: snappy"
             )
         body = await request.body()
         batch = PointBatch(settings.max_points, agent.accepts_attributes, times)
-        content = decompress_snappy(body, settings.max_body_bytes)
+        size = snappy_size(body, settings.max_body_bytes)
+        count_body(request.scope, size)
         exemplars = await decode_beside(
-            content, lambda: remote_write.parse_request(content, version, entity, batch)
+            size,
+            lambda: remote_write.parse_request(decompress_snappy(body), version, entity, batch),
         )
         await agent.put(PutBody(batch.points), _key(f"remote-write-{version}", body, batch))
         batch.count("remote write")
@@ -128,16 +134,18 @@ def _add_line_protocol(
         check_idempotency_key(idempotency_key)
         unit = line_protocol.parse_precision(precision)
         body = await request.body()
-        if content_encoding == "gzip":
-            body = decompress_gzip(body, settings.max_body_bytes)
-        elif content_encoding not in (None, "identity"):
+        encoding = parse_encoding(content_encoding)
+        if encoding in ("gzip", "x-gzip"):
+            body = await asyncio.to_thread(decompress_gzip, body, settings.max_body_bytes)
+            count_body(request.scope, len(body))
+        elif encoding not in ("", "identity"):
             raise unsupported_header(
                 "Content-Encoding", content_encoding, "Content-Encoding: gzip, or none"
             )
         batch = PointBatch(settings.max_points, agent.accepts_attributes, times)
         line_format = line_protocol.LineFormat(entity, clock(), unit)
         timed = await decode_beside(
-            body, lambda: line_protocol.parse_lines(body, line_format, batch)
+            len(body), lambda: line_protocol.parse_lines(body, line_format, batch)
         )
         if idempotency_key is None and timed:
             idempotency_key = _key(f"lines-{unit}", body, batch)

@@ -72,9 +72,9 @@ def decode_fields(body: bytes) -> dict[str, Any] | None:
     return fields if isinstance(fields, dict) else None
 
 
-async def decode_beside(body: bytes, decode: Callable[[], T]) -> T:
-    """Call a function that decodes a body; in a thread if the body is large."""
-    return decode() if len(body) <= _MAX_LOOP_BYTES else await asyncio.to_thread(decode)
+async def decode_beside(size: int, decode: Callable[[], T]) -> T:
+    """Call a function that decodes a body of ``size`` bytes; in a thread if the body is large."""
+    return decode() if size <= _MAX_LOOP_BYTES else await asyncio.to_thread(decode)
 
 
 def decode_renamed(decoder: msgspec.json.Decoder[B], body: bytes, names: Mapping[str, str]) -> B:

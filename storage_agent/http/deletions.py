@@ -53,7 +53,7 @@ class DeleteBody(GetBody, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 async def read_deletion(decoder: msgspec.json.Decoder[B], body: bytes, timestamps: Timestamps) -> B:
     """Return the same as ``decode_deletion``; a large body is decoded in a thread."""
-    return await decode_beside(body, lambda: decode_deletion(decoder, body, timestamps))
+    return await decode_beside(len(body), lambda: decode_deletion(decoder, body, timestamps))
 
 
 def decode_deletion(decoder: msgspec.json.Decoder[B], body: bytes, timestamps: Timestamps) -> B:

@@ -31,7 +31,9 @@ async def read_timed(
     decoded = _decode_as_sent(decoder, body, timestamps)
     if decoded is not None:
         return decoded
-    return await decode_beside(body, lambda: _decode_converted(decoder, body, timestamps, convert))
+    return await decode_beside(
+        len(body), lambda: _decode_converted(decoder, body, timestamps, convert)
+    )
 
 
 def decode_timed(

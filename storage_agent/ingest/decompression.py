@@ -9,22 +9,39 @@ import cramjam
 from mistbow.errors import InvalidRequestError, TooLargeError, UnsupportedError
 
 
-def decompress_snappy(body: bytes, max_bytes: int) -> bytes:
-    """Decompress a snappy block; ``max_bytes``: the maximum size of the decompressed block.
+def parse_encoding(content_encoding: str | None) -> str:
+    """Return the name of a Content-Encoding, which is not case-sensitive; empty: none.
 
-    Raises ``TooLargeError`` if the decompressed block would be larger, and ``InvalidRequestError``
-    if the body is not a snappy block.
+    >>> parse_encoding(" GZIP"), parse_encoding(None)
+    ('gzip', '')
+    """
+    return (content_encoding or "").strip().lower()
+
+
+def snappy_size(body: bytes, max_bytes: int) -> int:
+    """Return the size of a snappy block when decompressed, as the block states it.
+
+    Raises ``TooLargeError`` if it is above ``max_bytes``, and ``InvalidRequestError`` if the body
+    is not a snappy block.
     """
     try:
-        size = cramjam.snappy.decompress_raw_len(body)
-        if size > max_bytes:
-            raise _too_large(max_bytes)
+        size: int = cramjam.snappy.decompress_raw_len(body)
+    except cramjam.DecompressionError as error:
+        raise _no_snappy(error) from error
+    if size > max_bytes:
+        raise _too_large(max_bytes)
+    return size
+
+
+def decompress_snappy(body: bytes) -> bytes:
+    """Decompress a snappy block.
+
+    Raises ``InvalidRequestError`` if the body is not a snappy block of the size that it states.
+    """
+    try:
         return bytes(cramjam.snappy.decompress_raw(body))
     except cramjam.DecompressionError as error:
-        raise InvalidRequestError(
-            f"the body is not in snappy's block format: {error}",
-            hint="Use snappy's block format, as Prometheus does, not the framed format.",
-        ) from error
+        raise _no_snappy(error) from error
 
 
 def decompress_gzip(body: bytes, max_bytes: int) -> bytes:
@@ -50,6 +67,13 @@ def unsupported_header(name: str, value: str | None, supported: str) -> Unsuppor
     """
     problem = f"{name}: {value!r} is not supported" if value else f"{name}: the header is missing"
     return UnsupportedError(problem, hint=f"Send {supported}.")
+
+
+def _no_snappy(error: Exception) -> InvalidRequestError:
+    return InvalidRequestError(
+        f"the body is not in snappy's block format: {error}",
+        hint="Use snappy's block format, as Prometheus does, not the framed format.",
+    )
 
 
 def _too_large(max_bytes: int) -> TooLargeError:

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from line_protocol_parser import LineFormatError, parse_line  # type: ignore[import-untyped]
 
 from mistbow.errors import InvalidRequestError
 from storage_agent.ingest.entity_label import EntityLabel
-from storage_agent.ingest.point_batch import PointBatch, Rejection
+from storage_agent.ingest.point_batch import MAX_SERIES_LENGTH, PointBatch, Rejection
 
 _NANOSECONDS: Mapping[str, int] = {
     "ns": 1,
@@ -23,8 +24,22 @@ _NANOSECONDS: Mapping[str, int] = {
     "m": 60 * 10**9,
     "h": 3600 * 10**9,
 }
-_MARK = re.compile(rb'\\.|[ =,"]')
+MAX_LINE_BYTES = 128 * 2**10
+_MAX_TAGS = 1000
+"""The maximum number of commas before the fields of a line, also of escaped ones.
+
+The time of the parser, which lets no other thread run, is quadratic in the number of tags.
+"""
+
+_MARK = re.compile(rb'\\.|[ =,"\n]')
 """Matches what determines where a text begins and ends; an escaped character determines nothing."""
+
+_REST_OF_TEXT = re.compile(rb'(?:[^"\\]++|\\(?:.|(?=\n)|\Z))*+"')
+"""Matches the rest of a text, with the quote that ends it."""
+
+_HEAD = re.compile(rb"(?:[^ \\]++|\\.?)*+")
+"""Matches the measurement and the tags of a line."""
+
 _TEXT = Rejection("text", "the value is text, and only numbers are stored")
 _NOT_FINITE = Rejection("value", "the line protocol has no NaN and no infinities")
 
@@ -66,16 +81,27 @@ def parse_lines(body: bytes, line_format: LineFormat, batch: PointBatch) -> bool
         if not text or text.startswith(b"#"):
             continue
         try:
+            _check_size(text)
             found = parse_line(text.decode())
         except UnicodeDecodeError:
             batch.reject(Rejection("syntax", "the line is not valid UTF-8"), f"line {number}", "?")
-        except LineFormatError as error:
-            shown = text.decode(errors="replace")
+        except (LineFormatError, ValueError) as error:
+            shown = text[:MAX_SERIES_LENGTH].decode(errors="replace")
             batch.reject(Rejection("syntax", f"unable to parse: {error}"), f"line {number}", shown)
         else:
             timed = timed and found["time"] is not None
             _add_line(f"line {number}", found, line_format, batch)
     return timed
+
+
+def _check_size(line: bytes) -> None:
+    """Raise ``ValueError`` for a line that would take the parser too long."""
+    if len(line) > MAX_LINE_BYTES:
+        raise ValueError(f"the line has more than {MAX_LINE_BYTES} bytes")
+    if line.count(b",") > _MAX_TAGS:
+        head = _HEAD.match(line)
+        if head is not None and head[0].count(b",") > _MAX_TAGS:
+            raise ValueError(f"the line has more than {_MAX_TAGS} tags")
 
 
 def split_lines(body: bytes) -> Iterator[tuple[int, bytes]]:
@@ -87,44 +113,40 @@ def split_lines(body: bytes) -> Iterator[tuple[int, bytes]]:
     >>> list(split_lines(b'log text="a\\nb",n=1\\nm value=2'))
     [(1, b'log text="a\\nb",n=1'), (3, b'm value=2')]
     """
-    parts: list[bytes] = []
-    quotes = _Quotes()
-    for number, part in enumerate(body.split(b"\n"), 1):
-        if not parts and b'"' not in part:
-            yield number, part  # the common case
+    begin, number, quote = 0, 1, -1
+    while begin <= len(body):
+        end = body.find(b"\n", begin)
+        end = len(body) if end < 0 else end
+        if quote < begin:
+            quote = body.find(b'"', begin)
+            quote = len(body) if quote < 0 else quote
+        if quote < end and not body.startswith(b"#", begin):
+            end = _end_of_line(body, begin)
+        yield number, body[begin:end]
+        number += 1 + body.count(b"\n", begin, end)
+        begin = end + 1
+
+
+def _end_of_line(body: bytes, begin: int) -> int:
+    """Return the end of a line with quotes; a quote begins a text after the ``=`` of a field."""
+    in_fields, equals, commas = False, 0, 0
+    at = begin
+    while mark := _MARK.search(body, at):
+        at = mark.end()
+        found = mark[0]
+        if found == b"\n":
+            return mark.start()
+        if found == b'"':
+            if in_fields and equals > commas:
+                rest = _REST_OF_TEXT.match(body, at)
+                if rest is None:
+                    break
+                at = rest.end()
             continue
-        parts.append(part)
-        quotes.scan(part)
-        if not quotes.in_text:
-            yield number - len(parts) + 1, b"\n".join(parts)
-            parts, quotes = [], _Quotes()
-    if parts:
-        yield body.count(b"\n") + 2 - len(parts), b"\n".join(parts)
-
-
-@dataclass(slots=True)
-class _Quotes:
-    """Finds the texts between quotes in a line; a quote begins a text after the ``=`` of a field.
-
-    ``in_text``: whether the scanned parts end within a text.
-    """
-
-    in_text: bool = False
-    in_fields: bool = False
-    equals: int = 0
-    commas: int = 0
-
-    def scan(self, part: bytes) -> None:
-        """Scan the next part of a line, up to a line end."""
-        if part.startswith(b"#") and not self.in_text:
-            return
-        for mark in _MARK.finditer(part):
-            if mark[0] == b'"':
-                self.in_text = not self.in_text and self.in_fields and self.equals > self.commas
-            elif not self.in_text:
-                self.in_fields = self.in_fields or mark[0] == b" "
-                self.equals += self.in_fields and mark[0] == b"="
-                self.commas += self.in_fields and mark[0] == b","
+        in_fields = in_fields or found == b" "
+        equals += in_fields and found == b"="
+        commas += in_fields and found == b","
+    return len(body)
 
 
 def _add_line(
@@ -132,7 +154,7 @@ def _add_line(
 ) -> None:
     measurement, tags, timestamp = line["measurement"], dict(line["tags"]), line["time"]
     entity = line_format.entity.take(tags)
-    rejected = None
+    rejected, labelled = None, None
     try:
         time = _time(timestamp, line_format, batch)
     except InvalidRequestError as error:
@@ -142,7 +164,11 @@ def _add_line(
         rejection = _rejection(value) or rejected
         try:
             if rejection is None:
-                described = batch.describe({"metricID": metric, "entityID": entity, "labels": tags})
+                # The points of a line share its labels, which may be large.
+                labels = {"labels": tags} if labelled is None else {}
+                described = batch.describe({"metricID": metric, "entityID": entity, **labels})
+                labelled = labelled or described
+                described = msgspec.structs.replace(described, labels=labelled.labels)
                 rejection = batch.add(described, float(value), time)
         except ValueError as error:
             rejection = Rejection("series", str(error))

@@ -22,8 +22,9 @@ from mistbow.telemetry import get_logger
 from mistbow.timestamps import Timestamps
 from mistbow.tls import client_context
 from storage_agent import metrics
+from storage_agent.http.decode import decode_beside
 from storage_agent.http.points import PutBody
-from storage_agent.ingest.payloads import BadMessageError, parse_message
+from storage_agent.ingest.payloads import BadMessageError, MessagePoints, parse_message
 from storage_agent.mqtt_topics import template_of
 from storage_agent.settings import AgentSettings
 
@@ -152,9 +153,7 @@ class MqttBridge:
             metrics.REFUSED_POINTS.labels("mqtt", "retained").inc()
             return
         try:
-            message_points = parse_message(
-                topic, message.payload, self._templates, self._clock(), self._timestamps
-            )
+            message_points = await self._read(topic, message.payload)
             # With timestamps, an equal message is a redelivery, and is stored once.
             key = _key(topic, message.payload) if message_points.timed else None
             await self._sink.put(PutBody(message_points.points), key)
@@ -165,6 +164,19 @@ class MqttBridge:
             self._reject(topic, error.reason, str(error))
         except (InvalidRequestError, TooLargeError) as error:
             self._reject(topic, "payload", error.message)
+
+    async def _read(self, topic: str, payload: bytes) -> MessagePoints:
+        """Return the points of a message; a long payload is decoded in a thread."""
+        if len(payload) > self._settings.max_body_bytes:
+            problem = f"the payload has more than {self._settings.max_body_bytes} bytes"
+            raise BadMessageError("payload", problem)
+        now, max_points = self._clock(), self._settings.max_points
+        return await decode_beside(
+            len(payload),
+            lambda: parse_message(
+                topic, payload, self._templates, now, self._timestamps, max_points
+            ),
+        )
 
     def _reject(self, topic: str, reason: str, problem: str) -> None:
         metrics.REFUSED_POINTS.labels("mqtt", reason).inc()

@@ -17,6 +17,8 @@ from storage_agent.http.lenient import convert_items
 from storage_agent.mqtt_topics import TopicTemplate
 
 _LABEL_PREFIX = "labels."
+_OBJECTS_OF_POINT = 4
+"""The maximum number of objects in a point: itself, its labels, pod and container."""
 
 
 class BadMessageError(Exception):
@@ -49,14 +51,17 @@ def parse_message(
     templates: Sequence[TopicTemplate],
     now: int,
     timestamps: Timestamps = Timestamps(),
+    max_points: int = 100_000,
 ) -> MessagePoints:
     """Return the points of a message; points without a timestamp get the timestamp ``now`` (ms).
 
     ``templates``: determine the fields of points that a topic contains. ``timestamps``: reads the
     timestamps in the payload. Raises ``BadMessageError`` for a message without a valid point; the
-    errors do not quote the payload.
+    errors do not quote the payload. ``max_points``: the maximum number of points of a message.
     """
     fields = _topic_fields(topic, templates)
+    if payload.count(b"{") + payload.count(b"[") > _OBJECTS_OF_POINT * max_points + 1:
+        raise _too_many(max_points)
     try:
         content = msgspec.json.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -65,6 +70,8 @@ def parse_message(
     if isinstance(content, int | float | str) and not isinstance(content, bool):
         content = {"val": content}
     items = content if isinstance(content, list) else [content]
+    if len(items) > max_points:
+        raise _too_many(max_points)
     timed = all(isinstance(item, dict) and "timestamp" in item for item in items)
     points, rejected = [], []
     for item in items:
@@ -75,6 +82,10 @@ def parse_message(
     if rejected and not points:
         raise rejected[0]
     return MessagePoints(points, timed, rejected)
+
+
+def _too_many(max_points: int) -> BadMessageError:
+    return BadMessageError("payload", f"the payload has more than {max_points} points")
 
 
 def _topic_fields(topic: str, templates: Sequence[TopicTemplate]) -> Mapping[str, Any]:

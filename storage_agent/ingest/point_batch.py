@@ -19,7 +19,7 @@ Source = Literal["remote write", "line protocol", "mqtt"]
 Reason = Literal["series", "value", "time", "text", "syntax", "histogram"]
 
 MAX_DETAILS = 20
-_MAX_SERIES_LENGTH = 200
+MAX_SERIES_LENGTH = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class PointBatch:
         timestamps: Timestamps = Timestamps(),
     ) -> None:
         self.timestamps = timestamps
-        self._max_points = max_points
+        self.max_points = max_points
         self._accepts_attributes = accepts_attributes
         self._reasons: Counter[Reason] = Counter()
         self._parts = 0
@@ -75,6 +75,13 @@ class PointBatch:
         """The number of rejected points; ``rejected_points`` contains only some of the points."""
         return self._reasons.total()
 
+    def too_large(self) -> TooLargeError:
+        """Return the error for a body with more than ``max_points`` points."""
+        return TooLargeError(
+            f"the body has more than {self.max_points} points",
+            hint="Send fewer points per request.",
+        )
+
     def count_parts(self, parts: int) -> None:
         """Count ``parts`` more series or lines of the body.
 
@@ -82,11 +89,8 @@ class PointBatch:
         the limit also applies to series and lines without points.
         """
         self._parts += parts
-        if max(self._parts, len(self.points) + self.rejected) > self._max_points:
-            raise TooLargeError(
-                f"the body has more than {self._max_points} points",
-                hint="Send fewer points per request.",
-            )
+        if max(self._parts, len(self.points) + self.rejected) > self.max_points:
+            raise self.too_large()
 
     def describe(self, fields: Mapping[str, Any]) -> Point:
         """Return a template point of a series; ``add`` copies the template for each value.
@@ -97,8 +101,10 @@ class PointBatch:
         try:
             point = msgspec.convert({**fields, "val": 0, "timestamp": 0}, Point)
         except msgspec.ValidationError as error:
-            problem, _, path = str(error).partition(" - at `$.")
-            raise ValueError(f"{path.rstrip('`')}: {problem}") from error
+            # The place of a label's name is `key` in `$.labels`.
+            problem, _, path = str(error).partition(" - at `")
+            place = path.replace("key` in `", "a name in ").replace("$.", "").rstrip("`")
+            raise ValueError(f"{place}: {problem}") from error
         if not self._accepts_attributes(point):
             raise ValueError("the labels are too large")
         try:
@@ -120,11 +126,8 @@ class PointBatch:
                 return Rejection("time", f"{error.message}. {error.hint}")
         if not 0 <= time <= MAX_TIMESTAMP_MS:
             return Rejection("time", f"the time {time} is not between the years 1970 and 9999 (ms)")
-        if len(self.points) >= self._max_points:
-            raise TooLargeError(
-                f"the body has more than {self._max_points} points",
-                hint="Send fewer points per request.",
-            )
+        if len(self.points) >= self.max_points:
+            raise self.too_large()
         self.points.append(msgspec.structs.replace(series, value=to_json(value), ts=time))
         return None
 
@@ -138,7 +141,7 @@ class PointBatch:
         self.count_parts(0)
         if len(self.rejected_points) < MAX_DETAILS:
             self.rejected_points.append(
-                RejectedPoint(where, series[:_MAX_SERIES_LENGTH], rejection.message)
+                RejectedPoint(where, series[:MAX_SERIES_LENGTH], rejection.message)
             )
 
     def count(self, source: Source) -> None:

@@ -10,7 +10,8 @@ from google.protobuf.message import DecodeError
 from mistbow.errors import InvalidRequestError
 from storage_agent.ingest.decompression import unsupported_header
 from storage_agent.ingest.entity_label import EntityLabel
-from storage_agent.ingest.point_batch import PointBatch, Rejection
+from storage_agent.ingest.message_parts import TooManyFieldsError, first_field, split_message
+from storage_agent.ingest.point_batch import MAX_SERIES_LENGTH, PointBatch, Rejection
 from storage_agent.ingest.protocol import remote_v1_pb2, remote_v2_pb2
 
 Version = Literal["1.0", "2.0"]
@@ -19,6 +20,12 @@ _SUPPORTED = (
     "Content-Type: application/x-protobuf, with proto=prometheus.WriteRequest (the default) "
     "or proto=io.prometheus.write.v2.Request"
 )
+_FIELDS_OF_OTHER_VERSION: Mapping[Version, Sequence[int]] = {"1.0": (4, 5), "2.0": (1, 3)}
+"""Fields that the other version has and this one never has: without a check, they are skipped."""
+
+_MAX_LABELS = 1000
+"""The maximum number of labels, also of empty ones, that are read; fewer are stored."""
+
 _PROTOS: Mapping[object, Version] = {
     None: "1.0",
     "prometheus.WriteRequest": "1.0",
@@ -67,18 +74,24 @@ def parse_request(body: bytes, version: Version, entity: EntityLabel, batch: Poi
     ``entity``: determines the entity of a series. Raises ``InvalidRequestError`` if the body is not
     a message of remote write.
     """
+    if first_field(body) in _FIELDS_OF_OTHER_VERSION[version]:
+        raise InvalidRequestError(
+            f"the body is not a message of remote write {version}, but of the other version",
+            hint=f"Send {_SUPPORTED}.",
+        )
+    exemplars = 0
     try:
-        all_series = _read_v1(body) if version == "1.0" else _read_v2(body)
+        for number, series in enumerate(_read(body, version, batch)):
+            batch.count_parts(1)
+            exemplars += series.exemplars
+            _add_series(f"timeseries[{number}]", series, entity, batch)
+    except TooManyFieldsError as error:
+        raise batch.too_large() from error
     except DecodeError as error:
         raise InvalidRequestError(
             f"the body is not a message of remote write {version}: {error}",
             hint=f"Send {_SUPPORTED}.",
         ) from error
-    exemplars = 0
-    for number, series in enumerate(all_series):
-        batch.count_parts(1)
-        exemplars += series.exemplars
-        _add_series(f"timeseries[{number}]", series, entity, batch)
     return exemplars
 
 
@@ -125,38 +138,66 @@ def _fields(series: _Series, entity: EntityLabel) -> dict[str, Any]:
 
 
 def _format_series(labels: Sequence[tuple[str, str]]) -> str:
-    """Return a series in Prometheus' notation: ``up{instance="a"}``."""
-    pairs = ",".join(f'{name}="{value}"' for name, value in labels if name != "__name__")
-    return f"{dict(labels).get('__name__', '')}{{{pairs}}}"
+    """Return a series in Prometheus' notation, shortened: ``up{instance="a"}``."""
+    metric = next((value for name, value in labels if name == "__name__"), "")
+    text = metric[:MAX_SERIES_LENGTH] + "{"
+    separator = ""
+    for name, value in labels:
+        if name != "__name__":
+            text += f'{separator}{name[:MAX_SERIES_LENGTH]}="{value[:MAX_SERIES_LENGTH]}"'
+            separator = ","
+        if len(text) > MAX_SERIES_LENGTH:
+            return text
+    return text + "}"
 
 
-def _read_v1(body: bytes) -> Iterator[_Series]:
-    message = remote_v1_pb2.Request.FromString(body)
-    return (
-        _Series(
-            [(label.name, label.value) for label in series.labels],
-            series.samples,
-            len(series.histograms),
-            len(series.exemplars),
-        )
-        for series in message.timeseries
-    )
+def _read(body: bytes, version: Version, batch: PointBatch) -> Iterator[_Series]:
+    """Yield the series of a body, which is parsed in parts."""
+    request = remote_v1_pb2.Request if version == "1.0" else remote_v2_pb2.Request
+    number = request.DESCRIPTOR.fields_by_name["timeseries"].number
+    max_fields = batch.max_points + _MAX_LABELS
+    if version == "1.0":
+        return _read_v1(split_message(body, number, max_fields))
+    return _read_v2(split_message(body, number, max_fields), max_fields)
 
 
-def _read_v2(body: bytes) -> Iterator[_Series]:
-    message = remote_v2_pb2.Request.FromString(body)
-    symbols = list(message.symbols)
-    return (_resolve_symbols(series, symbols) for series in message.timeseries)
+def _read_v1(parts: Iterator[bytes]) -> Iterator[_Series]:
+    for part in parts:
+        for series in remote_v1_pb2.Request.FromString(part).timeseries:
+            labels = series.labels
+            yield _Series(
+                [(label.name, label.value) for label in labels[:_MAX_LABELS]],
+                series.samples,
+                len(series.histograms),
+                len(series.exemplars),
+                problem=_too_many(len(labels)),
+            )
+
+
+def _read_v2(parts: Iterator[bytes], max_series: int) -> Iterator[_Series]:
+    symbols: list[str] = []
+    read: list[bytes] = []
+    count = 0
+    for part in parts:
+        read.append(part)
+        request = remote_v2_pb2.Request.FromString(part)
+        symbols += request.symbols
+        count += len(request.timeseries)
+        if count > max_series:
+            raise TooManyFieldsError
+    for part in read:
+        for series in remote_v2_pb2.Request.FromString(part).timeseries:
+            yield _resolve_symbols(series, symbols)
+
+
+def _too_many(labels: int) -> str | None:
+    return f"the series has more than {_MAX_LABELS} labels" if labels > _MAX_LABELS else None
 
 
 def _resolve_symbols(series: remote_v2_pb2.TimeSeries, symbols: Sequence[str]) -> _Series:
-    refs = list(series.labels_refs)
+    refs = series.labels_refs
     described = (series.metadata.help_ref, series.metadata.unit_ref)
-    problem = None
-    if len(refs) % 2:
-        problem = "labels_refs: the number of references is odd, but must be even"
-    elif any(ref >= len(symbols) for ref in (*refs, *filter(None, described))):
-        problem = "a reference exceeds the number of symbols"
+    problem = _too_many(len(refs) // 2) or _problem(refs, described, len(symbols))
     if problem is not None:
         return _Series(
             (), series.samples, len(series.histograms), len(series.exemplars), problem=problem
@@ -171,3 +212,12 @@ def _resolve_symbols(series: remote_v2_pb2.TimeSeries, symbols: Sequence[str]) -
         desc or None,
         units or None,
     )
+
+
+def _problem(refs: Sequence[int], described: Sequence[int], symbols: int) -> str | None:
+    """Return the error in the references of a series to ``symbols`` symbols; None: no error."""
+    if len(refs) % 2:
+        return "labels_refs: the number of references is odd, but must be even"
+    if any(ref >= symbols for ref in (*refs, *filter(None, described))):
+        return "a reference exceeds the number of symbols"
+    return None

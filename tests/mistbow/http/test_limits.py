@@ -18,6 +18,7 @@ from mistbow.auth.rules import requires
 from mistbow.auth.token_file import new_token_file, write_token_file
 from mistbow.client.transport import Call, Transport
 from mistbow.errors import TooManyRequestsError, UnavailableError
+from mistbow.http.limits import count_body
 from mistbow.http.protocol import BoundedProtocol
 from mistbow.service import create_service
 from storage_agent.settings import AgentSettings
@@ -44,7 +45,9 @@ def service(**settings: Any) -> FastAPI:
     @app.post("/api/v2/write")
     @requires("ingest")
     async def body(request: Request) -> int:
-        return len(await request.body())
+        length = len(await request.body())
+        count_body(request.scope, int(request.headers.get("unpacked", "0")))
+        return length
 
     async def parts(part: bytes) -> AsyncIterator[bytes]:
         open_requests.append(1)
@@ -137,6 +140,17 @@ def test_bodies_of_a_token_are_limited_together(
         assert answer("/body", fog).json() == 900
         stack.close()
         eventually(lambda: answer("/body", slow).is_success, what="the bodies are gone")
+
+
+def test_decompressed_bodies_count_until_their_request_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mistbow.http.limits._MIN_CONCURRENT_BYTES", 0)
+    with served(service(max_body_bytes=1024)) as url:
+        for unpacked, status in ((16_384, 503), (16_383, 200), (16_383, 200)):
+            headers = {"unpacked": str(unpacked)}
+            answer = httpx.post(f"{url}/write", content=b"x", headers=headers)
+            assert answer.status_code == status
 
 
 def test_compressed_body_is_answered_415_except_at_paths_of_collectors() -> None:

@@ -128,7 +128,7 @@ def test_invalid_lines_are_named_and_valid_ones_stored(url: str, client: AgentCl
 
 def test_gzip_body_is_decompressed(url: str, client: AgentClient) -> None:
     packed = gzip.compress(f"e value=1 {NOW}000000".encode(), mtime=0)
-    assert send(url, packed, **{"Content-Encoding": "gzip"}).status_code == 204
+    assert send(url, packed, **{"Content-Encoding": "GZIP"}).status_code == 204
     assert stored(client, "e") == {("e", "n1"): [(NOW, 1)]}
 
 

@@ -153,3 +153,13 @@ def test_invalid_broker_url_is_rejected_without_quoting_it(url: str) -> None:
     with pytest.raises(ValueError, match="mqtt://user:password@host:port") as raised:
         AgentSettings(mqtt_url=url)
     assert url not in str(raised.value).replace("mqtt://user", "")
+
+
+@pytest.mark.parametrize(
+    "payload", ["[" + '{"val":1},' * 10 + '{"val":1}]', "[" + "[[[[[[]]]]]]," * 10 + "1]"]
+)
+def test_message_of_too_many_points_is_rejected(payload: str) -> None:
+    with pytest.raises(BadMessageError, match="more than 10 points") as caught:
+        parse_message("sensors/e/m", payload.encode(), TEMPLATES, NOW, max_points=10)
+    assert caught.value.reason == "payload"
+    assert len(read("sensors/e/m", '[{"val":1},{"val":2}]').points) == 2

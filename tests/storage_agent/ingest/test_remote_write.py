@@ -191,6 +191,15 @@ def test_repeated_body_stores_nothing(url: str, client: AgentClient) -> None:
     assert stored(client, "f") == {("f", "n1"): [(NOW, 1)]}
 
 
+def test_body_of_the_other_version_is_refused(url: str) -> None:
+    """Its fields would be skipped, and the answer be a success although nothing is stored."""
+    first = v1.Request(timeseries=[series({"__name__": "o"}, (1, NOW))])
+    second = v2.Request(symbols=["", "__name__", "o"], timeseries=[v2.TimeSeries()])
+    for message, stated in ((first, V2), (second, V1)):
+        answer = send(url, message, **{"Content-Type": stated})
+        assert (answer.status_code, "of the other version" in answer.text) == (400, True)
+
+
 GOOD = v1.Request(timeseries=[series({"__name__": "g"}, (1, NOW))])
 
 
