@@ -157,7 +157,7 @@ def _records(kind: str) -> AnswerDescription:
     return _json(schema, {kind: [_KEY_EXAMPLE]})
 
 
-_SCHEMA_FIELDS = {"name": _TEXT, "schema": {"type": "object"}, "indexed": _list(_TEXT)}
+_SCHEMA_FIELDS = {"name": _TEXT, "schema": {"type": ["object", "boolean"]}, "indexed": _list(_TEXT)}
 _SCHEMA = _fields("AppSchema", _SCHEMA_FIELDS)
 _SCHEMA_EXAMPLE = {"name": "room", "schema": {"type": "object"}, "indexed": ["floor"]}
 _ROUTES = _fields("RoutesValue", {"timestamp": _COUNT, "routes": _list(inline_schema(Route))})
