@@ -223,7 +223,7 @@ def create_app(
         lifespan=lifespan,
         description=DESCRIPTION,
         api=descriptions.DESCRIPTION,
-        wrap=partial(Pages, pages=installed_pages()),
+        wrap=partial(Pages, pages=installed_pages() if settings.pages else {}),
         is_public=is_public,
     )
     sessions = BrowserSessions(clock)

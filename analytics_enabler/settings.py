@@ -59,6 +59,12 @@ class EnablerSettings(ServiceSettings):
         description="Address of Grafana, to which the console links.",
     )
 
+    pages: bool = Field(
+        default=True,
+        description="Whether the enabler serves the web pages of installed packages, such as the "
+        "console.",
+    )
+
     @field_validator("domain_sites")
     @classmethod
     def _check_sites(cls, names: str) -> str:

@@ -94,7 +94,8 @@ def view_of(glance: Glance) -> RenderableType:
 def _summary(glance: Glance) -> Text:
     counts = glance.health.counts
     return Text(
-        f"{counts.sites_reachable} of {counts.sites} sites reachable, {counts.workers} workers, "
+        f"{counts.sites_reachable} of {counts.sites} sites reachable, "
+        f"{counts.workers} {'worker' if counts.workers == 1 else 'workers'}, "
         f"{counts.insights_running} of {counts.insights} insights run",
         "bold",
     )

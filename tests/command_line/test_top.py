@@ -82,7 +82,7 @@ def shown(of: Glance) -> str:
 
 def test_healthy_fog_is_shown_with_state_lag_and_rate() -> None:
     text = shown(glance(deployment(), fog(), health()))
-    assert "1 of 1 sites reachable, 1 workers, 1 of 1 insights run" in text
+    assert "1 of 1 sites reachable, 1 worker, 1 of 1 insights run" in text
     for part in ("d-1/a", "running", "for 60 s", "1.2 s", "5 s", "1.5 kB/s", "1.5 of 4"):
         assert part in text, part
     assert "all is well" in text

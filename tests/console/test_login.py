@@ -3,6 +3,7 @@
 The storage agent does not answer, so the pages also show how they do without data.
 """
 
+from asyncio import StreamReader, StreamWriter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from mistbow.auth.callers import Scope
 from mistbow.auth.token_file import new_token_file, read_token_file, write_token_file
 from tests.support.chromium import playwright_chromium
 from tests.support.http_server import served
+from tests.support.tcp_server import tcp_server
 
 WAIT_MS = 60_000.0
 PAGES = ("start", "insights", "write", "fog", "explore", "explore?view=sql", "explore?view=promql")
@@ -144,6 +146,32 @@ def test_page_states_the_limit_of_streams_and_polls_instead(page: Page, enabler:
         expect(status).to_contain_text("polling every 5 s")
         expect(page.locator("h1")).to_be_visible()
     expect(page.get_by_text("Live", exact=True)).to_be_visible()
+
+
+async def never_answer(reader: StreamReader, _: StreamWriter) -> None:
+    while await reader.read(2**16):
+        pass
+
+
+@pytest.fixture
+def slow_url(tmp_path: Path) -> Iterator[str]:
+    """An enabler without a token, whose storage agent accepts requests and does not answer."""
+    with tcp_server(never_answer) as port:
+        settings = EnablerSettings(home=tmp_path, agent_url=f"http://127.0.0.1:{port}")
+        with served(create_app(settings)) as url:
+            yield url
+
+
+@pytest.mark.parametrize("view", ["sql", "promql"])
+def test_query_that_takes_long_is_cancelled(page: Page, slow_url: str, view: str) -> None:
+    page.goto(f"{slow_url}/#/explore?view={view}")
+    if view == "promql":
+        page.get_by_label("PromQL query").fill("up")
+    page.get_by_role("button", name="Run", exact=True).click()
+    expect(page.get_by_text("Running …")).to_be_visible()
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_role("button", name="Run", exact=True)).to_be_enabled()
+    expect(page.get_by_role("alert")).to_have_count(0)
 
 
 SHOW_OR_HIDE = """

@@ -189,6 +189,13 @@ def test_pages_need_no_token_and_grant_no_rights(service: Service) -> None:
         assert browser.get(path).status_code == 401, path
 
 
+def test_enabler_without_pages_serves_none(tmp_path: Path) -> None:
+    settings = EnablerSettings(home=tmp_path, agent_url="http://127.0.0.1:9", pages=False)
+    with served(create_app(settings)) as url:
+        answers = [httpx.get(f"{url}{path}") for path in ("/", "/console/app/main.js")]
+    assert [each.status_code for each in answers] == [404, 404]
+
+
 def test_enabler_without_token_describes_session_without_cookie(tmp_path: Path) -> None:
     settings = EnablerSettings(home=tmp_path, agent_url="http://127.0.0.1:9")
     with served(create_app(settings)) as url:
