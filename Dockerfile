@@ -28,6 +28,8 @@ RUN /opt/mistbow/venv/bin/pip install --disable-pip-version-check --no-cache-dir
     && chmod -R a+rX /opt/mistbow
 
 FROM java
+# For the identities and tokens of a container, which only root may change.
+RUN install -d -m 0755 /run/mistbow
 COPY --from=build /opt/mistbow /opt/mistbow
 ENV PATH=/opt/mistbow/venv/bin:$PATH \
     LANG=C.UTF-8 \

@@ -9,7 +9,6 @@ import httpx
 
 from analytics_worker.panes.routing import COLUMNS
 from benchmarks.report import Figure, Report
-from deploy.compose import make_token
 from fog_emulation.backend import apply
 from fog_emulation.timetable import StartNode, StopNode
 from mistbow.clock import system_clock
@@ -34,7 +33,6 @@ _MEASURED_S = 60
 
 def run() -> Report:
     """Measure the idle fog, then the fog at 2,000 points/s with two insights over all sites."""
-    make_token()
     with running_city("bench", rate=_RATE, vehicles=_BUSES) as city:
         fog = city.backend.fog
         buses = next(node for node in fog.nodes if node.label == "buses")
@@ -131,7 +129,7 @@ def _bytes_between_sites(city: EmulatedFog) -> Iterator[tuple[str, float]]:
     totals: dict[str, float] = {}
     for site in CITY.sites:
         url = f"{city.agent_url(site)}/metrics"
-        text = httpx.get(url, headers={"Authorization": f"Bearer {city.token}"}).text
+        text = httpx.get(url, headers={"Authorization": f"Bearer {city.token(site)}"}).text
         for line in text.splitlines():
             if line.startswith("mistbow_agent_link_bytes_total") and 'direction="sent"' in line:
                 kind = re.findall(r'kind="(\w+)"', line)[0]

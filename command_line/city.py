@@ -5,6 +5,7 @@ The command imports its modules only when it runs, since every service starts th
 
 import asyncio
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -27,6 +28,14 @@ Seed = Annotated[int, typer.Option(help="Seed: equal seeds give equal points.")]
 Token = Annotated[
     str | None, typer.Option(envvar="MISTBOW_TOKEN", help="Bearer token.", show_default=False)
 ]
+TokenFiles = Annotated[
+    str,
+    typer.Option(
+        envvar="MISTBOW_TOKEN_FILES",
+        help="Files with a bearer token for each agent, in their order: FILE,FILE.",
+        show_default=False,
+    ),
+]
 
 
 def city(
@@ -37,14 +46,15 @@ def city(
     seconds: Seconds = 60,
     seed: Seed = 1,
     token: Token = None,
+    token_files: TokenFiles = "",
 ) -> None:
     """Send the positions, passengers and delays of a city's buses to storage agents."""
     from city_workload import City
 
-    token = bearer_token(token)
+    tokens = _tokens(urls, token_files) if token_files else [bearer_token(token)] * len(urls)
     names = tuple(name.strip() for name in regions.split(","))
     story = City(regions=names, vehicles=vehicles, rate=rate, seed=seed)
-    sent = asyncio.run(_send(story, urls, token, seconds))
+    sent = asyncio.run(_send(story, urls, tokens, seconds))
     console = Console()
     for region in names:
         stored, lost = sent.stored.get(region, 0), sent.lost.get(region, 0)
@@ -53,11 +63,27 @@ def city(
         raise typer.Exit(1)
 
 
-async def _send(story: "City", urls: list[str], token: str | None, seconds: int) -> "DeliveryCount":
+def _tokens(urls: list[str], files: str) -> list[str | None]:
+    from mistbow.trust_settings import read_token
+
+    paths = [Path(each.strip()) for each in files.split(",")]
+    if len(paths) != len(urls):
+        raise typer.BadParameter(f"--token-files names {len(paths)} files for {len(urls)} agents")
+    try:
+        return [read_token(path) for path in paths]
+    except ValueError as error:
+        raise typer.BadParameter(f"--token-files: {error}") from None
+
+
+async def _send(
+    story: "City", urls: list[str], tokens: list[str | None], seconds: int
+) -> "DeliveryCount":
     from city_workload import batches, nearest_agents, send
     from mistbow.client import AsyncAgentClient
 
-    agents = [AsyncAgentClient(url, token, ca=ca_file()) for url in urls]
+    agents = [
+        AsyncAgentClient(url, token, ca=ca_file()) for url, token in zip(urls, tokens, strict=True)
+    ]
     try:
         ticks = islice(
             batches(story, system_clock()), seconds * 1000 // story.tick_ms if seconds else None

@@ -1,12 +1,17 @@
-"""``python -m deploy image|token|up|down``: the container targets of the Makefile."""
+"""``python -m deploy image|token|identities|up|down``: the container targets of the Makefile.
+
+``python -m deploy secrets``: prints the secrets of a Helm release."""
 
 import argparse
 import subprocess
 import sys
+from pathlib import Path
 
+import yaml
 from rich.console import Console
 
-from deploy import compose, image
+from deploy import compose, image, kubernetes
+from fog_emulation.fog_trust import FogTrust
 from mistbow.errors import MistbowError
 
 
@@ -17,6 +22,12 @@ def main() -> None:
     for name in ("image", "up"):
         commands.add_parser(name).add_argument("--base", default=image.BASE)
     commands.add_parser("token")
+    commands.add_parser("identities")
+    secrets = commands.add_parser("secrets")
+    secrets.add_argument("--values", type=Path)
+    secrets.add_argument("--release", default="fog")
+    secrets.add_argument("--namespace", default="mistbow")
+    secrets.add_argument("--folder", type=Path, default=Path(".mistbow/kubernetes"))
     commands.add_parser("down").add_argument("--images", action="store_true")
     arguments = parser.parse_args()
     console = Console()
@@ -26,6 +37,13 @@ def main() -> None:
                 image.build(arguments.base, console)
             case "token":
                 compose.make_token()
+            case "identities":
+                compose.deliver_identities(console)
+            case "secrets":
+                values = kubernetes.read_values(arguments.values)
+                trust = FogTrust(arguments.folder)
+                found = kubernetes.secrets(values, arguments.release, arguments.namespace, trust)
+                yaml.safe_dump_all(found, sys.stdout)
             case "up":
                 compose.up(arguments.base, console)
             case _:

@@ -18,13 +18,19 @@ from analytics.client.enabler import EnablerClient
 from analytics.insight_models import DeploymentStatus
 from deploy import image
 from deploy.curls import Curls
+from deploy.identities import deliver
+from fog_emulation.fog_trust import FogTrust
 from mistbow.errors import MistbowError, UnavailableError
 from suite.example_insights import deploy
 from suite.results_table import result_line
 
+CORE = "cloud"
+"""The site at which people administer the fog."""
+
 PROJECT = os.environ.get("COMPOSE_PROJECT_NAME", "mistbow")
 PORT = int(os.environ.get("MISTBOW_ENABLER_PORT", "8000"))
-TOKEN = image.ROOT / ".mistbow" / "compose" / "token"
+TRUST = FogTrust(image.ROOT / ".mistbow" / "compose")
+TOKEN = TRUST.folder / "token"
 INSIGHTS = image.ROOT / "examples" / "city.insights"
 
 _HEALTHY_S = 300.0
@@ -64,39 +70,52 @@ def up(base: str, console: Console) -> None:
     except ImageNotFound:
         report(f"there is no image {image.NAME} yet: building it")
         image.build(base, console)
-    make_token()
     began = time.monotonic()
     _compose(tool, "up", "--detach")
+    _report_delivery(engine, report)
     _wait_until_healthy(engine, report)
     deployment = _show_first_results(report)
     hints = _where_to_look(deployment, _agents(engine))
     console.print(hints, markup=False, highlight=False, soft_wrap=True)
 
 
-def down(*, images: bool, console: Console) -> None:
-    """Remove the containers, networks, volumes and token of the fog.
+def deliver_identities(console: Console) -> None:
+    """Give each container of the fog its identities and tokens; renew those that expire soon."""
 
-    ``images``: whether to remove the image too. The token stays while a fog that ``mistbow fog``
-    started is running, since this fog uses the same token.
+    def report(text: str) -> None:
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    _report_delivery(_engine(), report)
+
+
+def _report_delivery(engine: Any, report: Report) -> None:
+    for name, what in deliver(_containers(engine).values(), TRUST).items():
+        report(f"{name}: {what}")
+
+
+def down(*, images: bool, console: Console) -> None:
+    """Remove the containers, networks, volumes, identities and tokens of the fog.
+
+    ``images``: whether to remove the image too. Identities and tokens stay while a fog that
+    ``mistbow fog`` started is running, since this fog uses the same.
     """
     engine = _engine()
     tool = find_tool()
-    make_token()  # docker-compose refuses a file that names a missing secret
     _compose(tool, "down", "--volumes", "--remove-orphans")
     shared = _has_emulated(engine)
     if not shared:
-        shutil.rmtree(TOKEN.parent)
+        shutil.rmtree(TRUST.folder, ignore_errors=True)
     if images:
         with suppress(ImageNotFound):
             engine.images.remove(image.NAME)
         # Layers that the build left behind.
         engine.images.prune({"dangling": True, "label": image.LABEL})
-    rest = "; the token stays, since a fog of `mistbow fog` uses it too" if shared else ""
+    rest = "; the identities stay, since a fog of `mistbow fog` uses them too" if shared else ""
     console.print(f"removed{rest}", markup=False, highlight=False, soft_wrap=True)
 
 
 def make_token() -> None:
-    """Create the token of the fog, unless the token exists.
+    """Create the token that the services of some Fogify files share, unless the token exists.
 
     Other users cannot enter the token's folder. All users can read the file itself, since the user
     in the containers has another id.
@@ -210,7 +229,7 @@ def _show_first_results(report: Report) -> str:
 
     Changes that a user makes to the deployment in the meantime are kept.
     """
-    enabler = EnablerClient(f"http://127.0.0.1:{PORT}", token=TOKEN.read_text().strip())
+    enabler = EnablerClient(f"http://127.0.0.1:{PORT}", token=TRUST.token(CORE, "admin"))
     deadline = time.monotonic() + _RESULTS_S
     seen: set[str] = set()
     deployment_id: str | None = None
@@ -238,16 +257,19 @@ def _show_first_results(report: Report) -> str:
 
 
 def _where_to_look(deployment: str, agents: Mapping[str, str]) -> str:
-    token = TOKEN.relative_to(image.ROOT)
+    admin, reader, sender = (
+        str(TRUST.token_file(site, role).relative_to(image.ROOT))
+        for site, role in ((CORE, "admin"), (CORE, "reader"), ("edge-1", "sender"))
+    )
     url = f"http://127.0.0.1:{PORT}"
-    curls = Curls(agents["edge-1"], url, str(token))
+    curls = Curls(agents["edge-1"], url, sender, reader)
     return f"""
 Send a point to the edge in the north, and follow the insight that reads it:
   {curls.post("delay", 4000)}
   {curls.follow(deployment, "worst_delay")}
 The agents serve at {", ".join(f"{at} ({name})" for name, at in agents.items())}.
-The enabler serves at {url} (API: {url}/docs) with the token in {token}:
-  export MISTBOW_TOKEN_FILE={token} MISTBOW_ENABLER_URL={url}
+The enabler serves at {url} (API: {url}/docs) with the token in {admin}:
+  export MISTBOW_TOKEN_FILE={admin} MISTBOW_ENABLER_URL={url}
   .venv/bin/mistbow insights list
   .venv/bin/mistbow insights results ID --follow
 `docker logs NAME` shows the log of a container; `make down` removes all."""

@@ -8,29 +8,31 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Curls:
-    """Commands for a shell, which send the token in the file ``token``.
+    """Commands for a shell, which send the token in a file.
 
-    ``agent``, ``enabler``: the addresses of the services.
+    ``agent``, ``enabler``: the addresses of the services. ``sender``, ``reader``: the files with
+    the tokens for the agent and for the enabler.
     """
 
     agent: str
     enabler: str
-    token: str
+    sender: str
+    reader: str
 
     def post(self, metric: str, value: float) -> str:
         """Return the command that sends a point of the present time to the agent."""
         point = f'{{"metricID": "{metric}", "entityID": "by-hand", "timestamp": \'$(date +%s%3N)\''
         body = f'{{"monitoring": [{point}, "val": {value:g}}}]}}'
         kind = '-H "Content-Type: application/json"'
-        return f"curl -fsS {self._authorization} {kind} {self.agent}/put -d '{body}'"
+        return f"curl -fsS {_authorization(self.sender)} {kind} {self.agent}/put -d '{body}'"
 
     def follow(self, deployment: str, insight: str) -> str:
         """Return the command that prints each new result of an insight, until it is interrupted."""
         return (
-            f"curl -fsSN {self._authorization} {self.enabler}/api/insights/{deployment}"
+            f"curl -fsSN {_authorization(self.reader)} {self.enabler}/api/insights/{deployment}"
             f"/results/follow | grep --line-buffered '\"{insight}\"'"
         )
 
-    @property
-    def _authorization(self) -> str:
-        return f'-H "Authorization: Bearer $(cat {self.token})"'
+
+def _authorization(token: str) -> str:
+    return f'-H "Authorization: Bearer $(cat {token})"'

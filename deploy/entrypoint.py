@@ -8,6 +8,9 @@ variables ``MISTBOW_…`` may contain these fields:
 - ``{self.NETWORK}``: the host name of the container in a network.
 - ``{SERVICE-N.NETWORK}``: the host name of replica N of a service in a network.
 
+The container's identities and tokens are put into the folder ``/run/mistbow`` from outside. The
+script waits for those that its settings name.
+
 The names come from Docker's name server, which knows compose, ``mistbow fog`` and Fogify alike. The
 script imports only the standard library, since it starts each container.
 """
@@ -23,6 +26,7 @@ from collections.abc import Mapping, Sequence
 _FIELD = re.compile(r"\{(replica|of:[^{}]+|[a-z0-9-]+\.[a-z0-9-]+)\}")
 _REPLICA = re.compile(r"[-_.]([0-9]+)(?:\.[a-z0-9]+)?$")
 _SIBLING = re.compile(r"([a-z0-9-]+)-([0-9]+)")
+_DELIVERED = "/run/mistbow/"
 _PATIENCE_S = 10.0
 _PAUSE_S = 0.2
 
@@ -99,11 +103,27 @@ def _filled(texts: Mapping[str, str]) -> dict[str, str]:
         time.sleep(_PAUSE_S)
 
 
+def missing_files(variables: Mapping[str, str]) -> list[str]:
+    """Return the identities and tokens that variables name, and that are not there yet."""
+    named = {name.strip() for text in variables.values() for name in text.split(",")}
+    delivered = {name for name in named if name.startswith(_DELIVERED)}
+    return sorted(name for name in delivered if not os.path.exists(name))
+
+
+def _wait_for_files(variables: Mapping[str, str]) -> None:
+    if missing := missing_files(variables):
+        names = ", ".join(missing)
+        print(f"mistbow: waiting for {names}; on the host: make identities", flush=True)
+    while missing_files(variables):
+        time.sleep(_PAUSE_S)
+
+
 def main(arguments: Sequence[str]) -> None:
     """Replace this process by ``mistbow`` with filled arguments and variables."""
     variables = {key: text for key, text in os.environ.items() if key.startswith("MISTBOW_")}
     texts = {**variables, **{str(at): text for at, text in enumerate(arguments)}}
     filled = _filled(texts)
+    _wait_for_files({key: filled[key] for key in variables})
     environment = {**os.environ, **{key: filled[key] for key in variables}}
     command = ["mistbow", *(filled[str(at)] for at in range(len(arguments)))]
     os.execvpe(command[0], command, environment)  # noqa: S606 - the arguments are the operator's

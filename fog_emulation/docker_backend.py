@@ -15,6 +15,7 @@ from docker.types import Mount  # type: ignore[import-untyped]
 
 from fog_emulation import traffic_control
 from fog_emulation.docker_cables import Cables
+from fog_emulation.fog_trust import FOLDER, FogTrust, archive, node_trust
 from fog_emulation.host import (
     KernelFeatures,
     command,
@@ -46,10 +47,17 @@ class DockerBackend:
     """Carries out a plan on a Docker daemon that runs on this machine, as root.
 
     Rates, packet losses and delays are set from outside the containers, so images need no tools.
-    Containers and networks have the name of the fog as a label.
+    Containers and networks have the name of the fog as a label. ``trust``: issues what the labels
+    of services say that their containers need; None: nothing.
     """
 
-    def __init__(self, name: str, fog: FogPlan, services: Mapping[str, ComposeService]) -> None:
+    def __init__(
+        self,
+        name: str,
+        fog: FogPlan,
+        services: Mapping[str, ComposeService],
+        trust: FogTrust | None = None,
+    ) -> None:
         if not re.fullmatch(r"[a-z0-9-]{1,40}", name):
             raise InvalidRequestError(
                 f"{name!r} is not a valid name of a fog: use 1 to 40 of a-z, 0-9 and -"
@@ -57,6 +65,7 @@ class DockerBackend:
         self.name = name
         self.fog = fog
         self._services = services
+        self._trust = trust
         self._directions = {node.name: _by_key(fog.directions_of(node.name)) for node in fog.nodes}
         self._stress_processes: dict[str, list[subprocess.Popen[bytes]]] = {}
         self._kernel: KernelFeatures | None = None
@@ -198,6 +207,9 @@ class DockerBackend:
             self._docker.networks.get(self._docker_name(network)).connect(
                 container, **_aliases(node, network)
             )
+        needed = node_trust(service.labels, _replica(node))
+        if self._trust is not None and needed is not None:
+            container.put_archive(FOLDER, archive(self._trust.files(needed)))
         container.start()
 
     def _shape_node(self, node: str) -> None:
@@ -340,6 +352,11 @@ class DockerBackend:
 
     def _docker_name(self, name: str) -> str:
         return f"mistbow-fog-{self.name}-{name}"
+
+
+def _replica(node: EmulatedNode) -> int:
+    number = node.name.rpartition("-")[2]
+    return int(number) if number.isdecimal() else 1
 
 
 def _limits(cores: float, memory_bytes: int) -> dict[str, int]:

@@ -11,7 +11,7 @@ import yaml
 
 from mistbow.errors import InvalidRequestError
 
-_SUPPORTED = {"image", "command", "entrypoint", "environment", "shm_size"}
+_SUPPORTED = {"image", "command", "entrypoint", "environment", "labels", "shm_size"}
 
 # Emulated nodes get networks and limits from the model instead. They are not reachable from other
 # machines, store data in their containers, have no privileges, and run until an action ends them.
@@ -27,7 +27,8 @@ _VARIABLE = re.compile(r"\$(?:\$|\{(?P<name>\w+)(?::?-(?P<default>[^}]*))?\})")
 class ComposeService:
     """The service of a compose file that a node runs.
 
-    ``secrets``: name of the secret -> file on this machine. ``unsupported``: the keys in the
+    ``labels``: what its containers need, see ``fog_trust``. ``secrets``: name of the secret -> file
+    on this machine. ``unsupported``: the keys in the
     compose file that a backend must refuse. Other keys apply only outside of an emulated fog.
     """
 
@@ -36,6 +37,7 @@ class ComposeService:
     entrypoint: str | list[str] | None = None
     environment: Mapping[str, str] | list[str] | None = None
     shm_size: str | int | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, Path] = field(default_factory=dict)
     unsupported: tuple[str, ...] = ()
 

@@ -90,6 +90,8 @@ def storage(settings: StorageSettings) -> list[Child]:
         )
         # Other services reach the agent at the address in its settings; those of its node, here.
         own = {} if name == "agent" else {"MISTBOW_AGENT_URL": at["agent"]}
+        if name == "worker" and settings.worker_identity_file is not None:
+            own["MISTBOW_IDENTITY_FILE"] = str(settings.worker_identity_file.absolute())
         after = {"agent": ("ignite",), "monitor": ("agent",)}.get(name, ())
         return _service(name, is_ready, env | own, after)
 
@@ -109,10 +111,13 @@ def _shown(settings: TlsSettings) -> dict[str, str]:
         "MISTBOW_TLS_CA": settings.tls_ca,
         "MISTBOW_TLS_CERT": settings.tls_cert,
         "MISTBOW_TLS_KEY": settings.tls_key,
+        "MISTBOW_TLS_CLIENT_CA": settings.tls_client_ca,
         "MISTBOW_TOKEN_FILE": settings.token_file,
         "MISTBOW_IDENTITY_FILE": settings.identity_file,
     }
     shown = {name: str(file.absolute()) for name, file in files.items() if file is not None}
+    if settings.identities_required:
+        shown["MISTBOW_IDENTITIES_REQUIRED"] = "true"
     if settings.token_file is None and settings.secret is not None:
         shown["MISTBOW_TOKEN"] = settings.secret
     return shown
@@ -170,7 +175,7 @@ def _ignite(settings: IgniteSettings) -> Child:
 
 def _client(settings: TlsSettings) -> httpx.Client:
     # One client for all probes: its creation takes longer than a probe.
-    context = supervisor_context(settings.tls_ca)
+    context = supervisor_context(settings.client_tls)
     return httpx.Client(timeout=_PROBE_S, verify=context, trust_env=False)
 
 

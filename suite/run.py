@@ -72,7 +72,7 @@ def _follow_silence(settings: RunSettings, board: ResultsTable, stopping: thread
     """Show the insights without values in the live table."""
     url = urls(settings)["enabler"]
     credentials = service_credentials(url, settings.proof)
-    enabler = EnablerClient(url, credentials, ca=settings.tls_ca)
+    enabler = EnablerClient(url, credentials, ca=settings.client_tls)
     while not stopping.wait(_SILENCE_PERIOD_S):
         with suppress(MistbowError):
             board.set_silent(silent_insights(enabler, settings.insights))
@@ -87,7 +87,7 @@ def _follow(
 ) -> None:
     url = urls(settings)["enabler"]
     credentials = service_credentials(url, settings.proof)
-    enabler = EnablerClient(url, credentials, ca=settings.tls_ca)
+    enabler = EnablerClient(url, credentials, ca=settings.client_tls)
     first = True
     try:
         for result in follow_results(enabler, settings.insights, stopping):

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from ignite_server.settings import IgniteSettings
 from mistbow.settings import Host
-from mistbow.trust_settings import TlsSettings
+from mistbow.trust_settings import TlsSettings, check_identity
 
 _SERVICES = ("worker", "agent", "monitor")
 
@@ -20,6 +20,8 @@ class StorageSettings(IgniteSettings, TlsSettings):
     The services have further settings of their own.
     """
 
+    service_kind = "agent"
+
     host: Host = Field(default="127.0.0.1", description="Address that the services listen on.")
     services: str = Field(
         default="agent",
@@ -32,6 +34,27 @@ class StorageSettings(IgniteSettings, TlsSettings):
     monitor_port: int = Field(
         default=8200, ge=1, le=65535, description="Port of the monitoring agent."
     )
+    worker_identity_file: Path | None = Field(
+        default=None,
+        validate_default=True,
+        description="File with the identity of the worker of this node.",
+    )
+
+    @field_validator("worker_identity_file")
+    @classmethod
+    def _check_worker_identity(cls, file: Path | None, info: ValidationInfo) -> Path | None:
+        if file is not None:
+            check_identity(file, "worker")
+        elif (
+            "worker" in info.data.get("services", "")
+            and info.data.get("identity_file") is not None
+            and info.data.get("token") is None
+        ):
+            raise ValueError(
+                "the worker of this node needs an identity of its own: mistbow identity issue "
+                "NAME --kind worker"
+            )
+        return file
 
     @field_validator("services")
     @classmethod

@@ -11,6 +11,7 @@ import yaml
 from deploy import compose, image
 from deploy.entrypoint import fill
 from fog_emulation import model
+from fog_emulation.fog_trust import FOLDER, FogTrust, NodeTrust, node_trust
 from fog_emulation.units import memory_bytes
 from mistbow.errors import MistbowError
 from storage_agent.settings import AgentSettings
@@ -98,7 +99,7 @@ def test_replicas_are_nodes_of_their_own(service: str, mark: str) -> None:
     assert settings[1].agent_url == f"http://fog{mark}{service}{mark}2.fog_internet:8300"
     assert len({each.agent_url for each in settings}) == AGENTS[service]
     # Replicas that share a volume would share the files of Ignite.
-    assert SERVICES[service]["volumes"] == ["/var/lib/mistbow"]
+    assert SERVICES[service]["volumes"] == ["/var/lib/mistbow", FOLDER]
 
 
 def test_buses_report_to_the_edges() -> None:
@@ -140,20 +141,40 @@ def test_logs_are_rotated(name: str) -> None:
 
 
 @each_service
-def test_token_is_read_from_file_and_is_not_in_settings(name: str) -> None:
+def test_settings_name_files_that_the_labels_ask_for(name: str, tmp_path: Path) -> None:
     service = SERVICES[name]
-    assert service["secrets"] == ["token"]
-    assert service["environment"]["MISTBOW_TOKEN_FILE"] == "/run/secrets/token"  # noqa: S105
-    assert "MISTBOW_TOKEN" not in service["environment"]
+    named = {
+        Path(path.strip())
+        for variable, text in service["environment"].items()
+        for path in str(text).split(",")
+        if variable.endswith(("_FILE", "_FILES"))
+    }
+    assert {path.parent for path in named} == {Path(FOLDER)}
+    assert FOLDER in service["volumes"]
+    needed = node_trust(service["labels"], 2)
+    assert needed is not None
+    assert {path.name for path in named} == FogTrust(tmp_path).files(needed).keys()
+    assert "secrets" not in service
+    assert not {"MISTBOW_TOKEN", "MISTBOW_TOKEN_FILE"} & service["environment"].keys()
     assert "--token" not in str(service["command"])
 
 
+def test_only_the_cloud_has_rights_at_other_sites() -> None:
+    found = {name: node_trust(each["labels"], 2) for name, each in SERVICES.items()}
+    assert {name: each.site for name, each in found.items() if each and each.reach} == {
+        "storage-cloud": "cloud", "worker-cloud": "cloud", "enabler": "cloud"
+    }  # fmt: skip
+    assert found["edge"] == NodeTrust("edge-2", ("agent", "worker"))
+    assert found["buses"] == NodeTrust("", sends_to=("edge-1", "edge-2", "edge-3"))
+
+
 @pytest.mark.usefixtures("processes")
-def test_token_file_is_ignored_by_git() -> None:
-    file = image.ROOT / WRITTEN["secrets"]["token"]["file"]
-    assert file == compose.TOKEN
-    ignored = subprocess.run(("git", "check-ignore", "-q", str(file)), cwd=image.ROOT, check=False)
-    assert ignored.returncode == 0
+def test_identities_are_ignored_by_git_and_by_builds() -> None:
+    for path in (compose.TRUST.folder / "keys" / "fog.key", compose.TOKEN):
+        command = ("git", "check-ignore", "-q", str(path))
+        assert subprocess.run(command, cwd=image.ROOT, check=False).returncode == 0
+    lines = (image.ROOT / ".dockerignore").read_text().splitlines()
+    assert [line for line in lines if not line.startswith("#")] == ["*", "!.mistbow/image"]
 
 
 @each_service
@@ -187,8 +208,8 @@ def test_only_network_of_published_ports_is_not_internal() -> None:
 
 
 def test_kill_records_of_cloud_worker_have_a_volume() -> None:
-    assert SERVICES["storage-cloud"]["volumes"] == ["data-cloud:/var/lib/mistbow"]
-    assert SERVICES["worker-cloud"]["volumes"] == ["worker-cloud:/var/lib/mistbow"]
+    assert SERVICES["storage-cloud"]["volumes"] == ["data-cloud:/var/lib/mistbow", FOLDER]
+    assert SERVICES["worker-cloud"]["volumes"] == ["worker-cloud:/var/lib/mistbow", FOLDER]
 
 
 @pytest.mark.usefixtures("processes")

@@ -1,11 +1,12 @@
 """The entry point of the image: the names of a container in its settings."""
 
 import doctest
+from pathlib import Path
 
 import pytest
 
 from deploy import entrypoint
-from deploy.entrypoint import fill
+from deploy.entrypoint import fill, missing_files
 
 COMPOSE_1 = ["fog_edge_12.fog_front", "fog_edge_12.fog_internet"]
 COMPOSE_2 = ["fog-edge-12.fog_front", "fog-edge-12.fog_internet"]
@@ -55,3 +56,16 @@ def test_unknown_name_is_an_error(text: str, names: list[str]) -> None:
 @pytest.mark.parametrize("text", ["", "plain", '[{"match": {"group": ["a.b"]}}]', "{A.b}", "{}"])
 def test_other_texts_remain_the_same(text: str) -> None:
     assert fill(text, COMPOSE_1) == text
+
+
+def test_identities_that_settings_name_are_awaited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entrypoint, "_DELIVERED", f"{tmp_path}/")
+    variables = {"MISTBOW_IDENTITY_FILE": f"{tmp_path}/a", "MISTBOW_TLS_CA": "/etc/absent.pem"}
+    variables["MISTBOW_TOKEN_FILES"] = f"{tmp_path}/b, {tmp_path}/c"
+    (tmp_path / "b").touch()
+    assert missing_files(variables) == [f"{tmp_path}/a", f"{tmp_path}/c"]
+    (tmp_path / "a").touch()
+    (tmp_path / "c").touch()
+    assert missing_files(variables) == []

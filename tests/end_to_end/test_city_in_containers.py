@@ -7,12 +7,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
 
 from analytics.client.worker import WorkerClient
-from deploy.compose import make_token
 from deploy.curls import Curls
 from deploy.image import while_none_is_built
 from fog_emulation.timetable import ShapeDirection, StartNode, StopNode
@@ -21,7 +21,15 @@ from mistbow.clock import system_clock
 from mistbow.streams.results import current_results
 from tests.support.city import CITY, INSIGHTS, running_city
 from tests.support.conditions import eventually
-from tests.support.emulated_fogs import NEED_IMAGE, TOKEN, EmulatedFog
+from tests.support.emulated_fogs import IMAGE, NEED_IMAGE, TRUST, EmulatedFog
+from tests.support.secret_search import (
+    lines_like_secrets,
+    present,
+    present_in_files,
+    present_in_processes,
+    secrets_in,
+    secrets_of_image,
+)
 
 docker = pytest.importorskip("docker")
 
@@ -33,6 +41,16 @@ NAMES = {
 }
 GROUPS = ("all.fair", "all.latency")
 EDGE_PORTS = (8300, 8100, 8200)
+OWN_SECRETS = {
+    "storage-cloud-1": {"agent-cloud.identity"},
+    "worker-cloud-1": {"worker-cloud.identity"},
+    "enabler-1": {"enabler-cloud.identity"},
+    "region-1": {"agent-region-1.identity"},
+    "edge-1": {"agent-edge-1.identity", "worker-edge-1.identity"},
+    "edge-2": {"agent-edge-2.identity", "worker-edge-2.identity"},
+    "buses-1": {"edge-1-sender.token", "edge-2-sender.token"},
+}
+"""Container -> the secrets that it has."""
 
 
 pytestmark = NEED_IMAGE
@@ -40,7 +58,6 @@ pytestmark = NEED_IMAGE
 
 @pytest.fixture(scope="module")
 def city(containers: None) -> Iterator[EmulatedFog]:
-    make_token()
     with while_none_is_built():  # .ci/run builds the image beside the other tests
         pass
     with running_city("test-city") as city:
@@ -64,11 +81,32 @@ def test_nothing_answers_without_a_token_and_no_port_is_published(city: Emulated
             assert answers(url + path) == 401
             assert answers(url + path, headers={"Authorization": "Bearer wrong"}) == 401
     ours = docker.from_env().containers.list(filters={"label": f"mistbow.fog={city.backend.name}"})
-    assert len(ours) == 7
+    assert len(ours) == len(OWN_SECRETS)
     for container in ours:
         assert not container.attrs["HostConfig"]["PortBindings"]
-        assert city.token not in json.dumps(container.attrs)
-        assert city.token not in container.logs().decode(errors="replace")
+
+
+def test_secrets_are_in_their_own_containers_only(city: EmulatedFog) -> None:
+    secrets = secrets_in(TRUST.folder)
+    eventually(city.has_joined, timeout=120, what="the fabric has all sites and workers")
+    for name, own in OWN_SECRETS.items():
+        container = docker.from_env().containers.get(f"mistbow-fog-{city.backend.name}-{name}")
+        assert present(secrets, json.dumps(container.attrs).encode()) == set(), name
+        assert present(secrets, container.logs()) == set(), name
+        pids = [int(row[1]) for row in container.top()["Processes"]]
+        assert present_in_processes(secrets, pids) == set(), name
+        root = Path(f"/proc/{container.attrs['State']['Pid']}/root")
+        folders = [root / each for each in ("dev/shm", "etc", "home", "root", "run", "tmp", "var")]
+        assert present_in_files(secrets, folders) == own, name
+
+
+def test_image_contains_no_secrets() -> None:
+    token = f"mistbow_{'a' * 43}"
+    with subprocess.Popen(("printf", "%s", f"\0{token}\0"), stdout=subprocess.PIPE) as source:
+        assert lines_like_secrets(source) == [token]
+    assert secrets_of_image(IMAGE) == []
+    history = json.dumps(docker.from_env().images.get(IMAGE).history()).encode()
+    assert present(secrets_in(TRUST.folder), history) == set()
 
 
 def test_replicas_are_nodes_of_their_own_with_a_monitoring_agent(city: EmulatedFog) -> None:
@@ -93,7 +131,7 @@ def test_results_equal_the_oracle_s_through_deaths_and_cuts(city: EmulatedFog) -
     first = max(insight.first_tick for insight in client.show(deployment).insights)
     client.close()
     # It is the one with the most room, so both schedulers merge there: the worker that will die.
-    doomed = WorkerClient(city.url("worker-cloud-1", "lan-cloud", 8100), token=city.token)
+    doomed = WorkerClient(city.url("worker-cloud-1", "lan-cloud", 8100), token=city.token("cloud"))
     assert {status.id for status in doomed.list()} >= set(GROUPS)
     doomed.close()
 
@@ -136,7 +174,8 @@ def test_printed_commands_send_a_point_and_follow_its_insight(city: EmulatedFog)
     client = city.enabler()
     (deployment,) = client.list()
     client.close()
-    curls = Curls(city.agent_url("edge-1"), city.enabler_url(), str(TOKEN))
+    sender, reader = TRUST.token_file("edge-1", "sender"), TRUST.token_file("cloud", "reader")
+    curls = Curls(city.agent_url("edge-1"), city.enabler_url(), str(sender), str(reader))
     follow = subprocess.Popen(
         ("bash", "-c", curls.follow(deployment.deployment_id, "worst_delay")),
         stdout=subprocess.PIPE,

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
+from fog_emulation.fog_trust import FOLDER
 from fog_emulation.services import ComposeService
 from tests.support.emulated_fogs import ROOT, EmulatedFog, FogFile, running_fog
 
@@ -19,20 +20,28 @@ CITY = FogFile(
     enabler=("enabler-1", "lan-cloud"),
     workers=frozenset({"worker-cloud", *EDGES}),
     replicas={"region": 1, "edge": len(EDGES)},
+    core="cloud",
 )
 """The city with fewer replicas: two cores compute four sites without lag."""
 
 
 @contextmanager
 def running_city(name: str, rate: int = 200, vehicles: int | None = None) -> Iterator[EmulatedFog]:
-    """Run the city within the ``with``; its token must exist already. Yields the city."""
+    """Run the city within the ``with``; yields the city."""
 
     def adapt(services: dict[str, ComposeService]) -> None:
         words = [word for word in services["buses"].command or [] if "{edge-3." not in word]
         command = [f"--rate={rate}" if word.startswith("--rate=") else word for word in words]
         if vehicles is not None:
             command.append(f"--vehicles={vehicles}")
-        services["buses"] = replace(services["buses"], command=command)
+        labels = {"mistbow.sends-to": ",".join(EDGES)}
+        tokens = ",".join(f"{FOLDER}/{edge}.token" for edge in EDGES)
+        services["buses"] = replace(
+            services["buses"],
+            command=command,
+            labels=labels,
+            environment={"MISTBOW_TOKEN_FILES": tokens},
+        )
 
     with running_fog(CITY, name, adapt) as city:
         yield city

@@ -15,6 +15,7 @@ from analytics.client.enabler import EnablerClient
 from fog_emulation import model
 from fog_emulation.backend import start_fog
 from fog_emulation.docker_backend import DockerBackend
+from fog_emulation.fog_trust import FogTrust
 from fog_emulation.plan import plan
 from fog_emulation.scenario import EffectOutcome, run_scenario
 from fog_emulation.services import ComposeService, load_services
@@ -29,13 +30,14 @@ from tests.oracle.stored_points import compact_key, expected_values
 from tests.support.conditions import eventually
 
 ROOT = Path(__file__).parents[2]
-TOKEN = ROOT / ".mistbow" / "compose" / "token"
+IMAGE = os.environ.get("MISTBOW_IMAGE", "mistbow")
+TRUST = FogTrust(ROOT / ".mistbow" / "compose")
 
 
 def _image_is_there() -> bool:
     try:
         with closing(docker.from_env()) as client:
-            return bool(client.images.list("mistbow"))
+            return bool(client.images.list(IMAGE))
     except docker.errors.DockerException:
         return False
 
@@ -59,7 +61,8 @@ class FogFile:
 
     ``sites``: site -> the node with its agent, and a network in which the host reaches the node.
     ``enabler``: the same for the enabler. ``workers``: the names of the workers. ``replicas``: the
-    numbers of replicas that differ from those in the file, by label.
+    numbers of replicas that differ from those in the file, by label. ``core``: the site at which
+    people administer the fog, since its services have identities; None: they share a token.
     """
 
     path: Path
@@ -67,6 +70,7 @@ class FogFile:
     enabler: tuple[str, str]
     workers: frozenset[str]
     replicas: Mapping[str, int] = field(default_factory=dict)
+    core: str | None = None
 
     def model(self) -> model.FogModel:
         """Return the model in the file, with other numbers of replicas."""
@@ -84,7 +88,12 @@ class EmulatedFog:
 
     file: FogFile
     backend: DockerBackend
-    token: str
+
+    def token(self, site: str | None) -> str:
+        """Return a token for the services of a site: its administrator's, or a reader's."""
+        if self.file.core is None:
+            return (TRUST.folder / "token").read_text().strip()
+        return TRUST.token(str(site), "admin" if site == self.file.core else "reader")
 
     def url(self, node: str, network: str, port: int) -> str:
         """Return the URL of a port of a node in a network."""
@@ -96,7 +105,7 @@ class EmulatedFog:
 
     def agent(self, site: str) -> AgentClient:
         """Return a client of a site's agent."""
-        return AgentClient(self.agent_url(site), token=self.token)
+        return AgentClient(self.agent_url(site), token=self.token(site))
 
     def enabler_url(self) -> str:
         """Return the URL of the enabler at its current address."""
@@ -104,7 +113,7 @@ class EmulatedFog:
 
     def enabler(self) -> EnablerClient:
         """Return a client of the enabler at its current address."""
-        return EnablerClient(self.enabler_url(), token=self.token)
+        return EnablerClient(self.enabler_url(), token=self.token(self.file.core))
 
     def serves(self) -> bool:
         """Return whether the enabler answers, and has read its deployments."""
@@ -219,16 +228,16 @@ class EmulatedFog:
 
 @contextmanager
 def running_fog(file: FogFile, name: str, adapt: Adapt = lambda _: None) -> Iterator[EmulatedFog]:
-    """Run the fog of a file within the ``with``; its token must exist already.
+    """Run the fog of a file within the ``with``; a token that its services share must exist.
 
     ``adapt``: changes the services before the start.
     """
     fog = plan(file.model())
     services = load_services(file.path)
     adapt(services)
-    backend = DockerBackend(name, fog, services)
+    backend = DockerBackend(name, fog, services, TRUST)
     start_fog(backend)
     try:
-        yield EmulatedFog(file, backend, TOKEN.read_text().strip())
+        yield EmulatedFog(file, backend)
     finally:
         backend.down()

@@ -1,0 +1,58 @@
+"""Puts the identities and tokens of a composed fog into its containers: ``make identities``."""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any
+
+from docker.errors import APIError, NotFound  # type: ignore[import-untyped]
+
+from fog_emulation.fog_trust import FOLDER, FogTrust, archive, node_trust, unpacked
+from mistbow.errors import ConflictError, UnavailableError
+
+_NUMBER = "com.docker.compose.container-number"
+
+
+def deliver(containers: Iterable[Any], trust: FogTrust) -> dict[str, str]:
+    """Put the files that each container needs into it; return container -> what was done.
+
+    Containers that have their files already are left out. Raises ``UnavailableError`` if a
+    container does not take its files.
+    """
+    done = {}
+    for container in containers:
+        needed = node_trust(container.labels, int(container.labels.get(_NUMBER, 1)))
+        if needed is None:
+            continue
+        try:
+            files = trust.files(needed)
+        except ConflictError as error:
+            done[container.name] = f"left out: {error.message}"
+            continue
+        changed = files.items() - _present(container).items()
+        if changed:
+            _put(container, dict(changed))
+            done[container.name] = ", ".join(sorted(name for name, _ in changed))
+    return done
+
+
+def _present(container: Any) -> dict[str, bytes]:
+    """Return the files that a container has: name -> content."""
+    with suppress(NotFound):
+        parts, _ = container.get_archive(FOLDER)
+        return unpacked(b"".join(parts))
+    return {}
+
+
+def _put(container: Any, files: dict[str, bytes]) -> None:
+    """Replace files in a container; its services never read half a file."""
+    try:
+        container.put_archive(FOLDER, archive({f".{name}.new": files[name] for name in files}))
+        moves = " && ".join(f"mv -f .{name}.new {name}" for name in files)
+        with suppress(APIError):
+            ended = container.exec_run(["sh", "-c", moves], user="0", workdir=FOLDER)
+            if ended.exit_code == 0:
+                return
+        # It does not run at the moment, so no service reads the files.
+        container.put_archive(FOLDER, archive(files))
+    except APIError as error:
+        raise UnavailableError(f"{container.name} does not take its identity: {error}") from error

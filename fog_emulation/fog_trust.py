@@ -1,0 +1,192 @@
+"""The identities and tokens of a fog's containers, which are issued on the operator's machine.
+
+Labels of a compose service say what its containers need; ``{replica}`` is a container's number:
+
+- ``mistbow.site``: the site of the container.
+- ``mistbow.identities``: the kinds of its services: ``agent,worker``.
+- ``mistbow.reach``: the further sites at which they have their rights, or ``*``; see ADR 29.
+- ``mistbow.sends-to``: the sites to whose agents it sends points, with a token for each.
+
+Each container receives only its own files, in the folder ``/run/mistbow``.
+"""
+
+import fcntl
+import io
+import os
+import tarfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from mistbow.auth.callers import TokenScope
+from mistbow.auth.credential import Credential
+from mistbow.auth.fog_keys import SUFFIX, FogKeys
+from mistbow.auth.token_file import new_token_file, read_token_file, write_token_file
+from mistbow.clock import utc_now
+from mistbow.errors import ConflictError
+
+FOLDER = "/run/mistbow"
+"""The folder of a container with its identities and tokens."""
+
+TOKENS = "tokens.json"
+
+_SITE = "mistbow.site"
+_IDENTITIES = "mistbow.identities"
+_REACH = "mistbow.reach"
+_SENDS_TO = "mistbow.sends-to"
+_USER = 10001
+"""The user and the group of the image."""
+
+_LIFETIME = timedelta(days=365)
+_RENEWAL = timedelta(days=60)
+"""An identity is issued again if it expires within this time."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTrust:
+    """What a container needs: identities of these kinds, and tokens to send points to sites.
+
+    ``prefix``: the beginning of the names of its identities.
+    """
+
+    site: str
+    identities: tuple[str, ...] = ()
+    reach: tuple[str, ...] = ()
+    sends_to: tuple[str, ...] = ()
+    prefix: str = ""
+
+
+def node_trust(labels: Mapping[str, str], replica: int) -> NodeTrust | None:
+    """Return what the labels of a container say; None: the container needs nothing.
+
+    >>> node_trust({"mistbow.site": "edge-{replica}", "mistbow.identities": "agent,worker"}, 2)
+    NodeTrust(site='edge-2', identities=('agent', 'worker'), reach=(), sends_to=(), prefix='')
+    """
+    if not labels.keys() & {_IDENTITIES, _SENDS_TO}:
+        return None
+
+    def values(label: str) -> tuple[str, ...]:
+        text = labels.get(label, "").replace("{replica}", str(replica))
+        return tuple(filter(None, (part.strip() for part in text.split(","))))
+
+    site = labels.get(_SITE, "").replace("{replica}", str(replica))
+    return NodeTrust(site, values(_IDENTITIES), values(_REACH), values(_SENDS_TO))
+
+
+class FogTrust:
+    """Issues the identities and tokens of one fog, and stores them in a folder of the operator.
+
+    ``keys``: the fog's key and all identities. ``tokens``: the tokens of people and senders. Both
+    folders are created when they are needed first.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._keys = FogKeys(folder / "keys")
+        self._tokens = folder / "tokens"
+
+    def files(self, node: NodeTrust) -> dict[str, bytes]:
+        """Return the files of a container: name -> content.
+
+        An identity that expires soon is issued again. Raises ``ConflictError`` if one was revoked.
+        """
+        with self._lock():
+            found = {
+                f"{kind}{SUFFIX}": self._identity(kind, node).read_bytes()
+                for kind in node.identities
+            }
+            if node.identities:
+                found[TOKENS] = self._site_tokens(node.site, is_core=bool(node.reach)).read_bytes()
+            for site in node.sends_to:
+                self._site_tokens(site, is_core=False)
+                found[f"{site}.token"] = self.token_file(site, "sender").read_bytes()
+        return found
+
+    def token_file(self, site: str, role: str) -> Path:
+        """Return the file with a token of a site; ``role``: ``sender``, ``reader`` or ``admin``."""
+        return self._tokens / f"{site}-{role}.token"
+
+    def token(self, site: str, role: str) -> str:
+        """Return a token; see ``token_file``."""
+        return self.token_file(site, role).read_text().strip()
+
+    def _identity(self, kind: str, node: NodeTrust) -> Path:
+        if not self._keys.exists:
+            self._keys.create()
+        name = f"{node.prefix}{kind}-{node.site}"
+        if self._keys.is_revoked(name):
+            raise ConflictError(
+                f"the identity {name} is revoked",
+                hint=f"Remove its container. To trust it again: mistbow identity issue {name} "
+                f"--folder {self._keys.folder} …",
+            )
+        found = self._keys.all().get(name)
+        if (
+            isinstance(found, Credential)
+            and (found.kind, found.site, set(found.reach)) == (kind, node.site, set(node.reach))
+            and found.expires > utc_now() + _RENEWAL
+        ):
+            return self._keys.folder / f"{name}{SUFFIX}"
+        return self._keys.issue(name, kind, node.site, utc_now() + _LIFETIME, node.reach)
+
+    def _site_tokens(self, site: str, *, is_core: bool) -> Path:
+        """Return the token file of a site's services.
+
+        People administer the fog at its core. An edge accepts no token that opens another site, so
+        a stolen edge that is sent its own tokens learns nothing about the others.
+        """
+        path = self._tokens / f"{site}.json"
+        roles: dict[str, TokenScope] = {"sender": "ingest", "reader": "read"}
+        if is_core:
+            roles["admin"] = "admin"
+        content = before = read_token_file(path) if path.exists() else new_token_file()
+        for role, scope in roles.items():
+            if any(each.name == role for each in content.tokens):
+                continue
+            content, token = content.with_token(role, frozenset({scope}), "", None)
+            _write_private(self.token_file(site, role), f"{token}\n")
+        if content is not before:
+            write_token_file(path, content)
+        return path
+
+    @contextmanager
+    def _lock(self) -> Iterator[None]:
+        for folder in (self.folder, self._tokens):
+            folder.mkdir(parents=True, exist_ok=True)
+            folder.chmod(0o700)
+        handle = os.open(self.folder, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+
+def archive(files: Mapping[str, bytes]) -> bytes:
+    """Return a tar archive of files that only the user of the image can read."""
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as tar:
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode, entry.uid, entry.gid = len(content), 0o400, _USER, _USER
+            entry.mtime = int(utc_now().timestamp())
+            tar.addfile(entry, io.BytesIO(content))
+    return data.getvalue()
+
+
+def unpacked(data: bytes) -> dict[str, bytes]:
+    """Return the regular files of a tar archive: name without folders -> content."""
+    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+        return {
+            Path(entry.name).name: content.read()
+            for entry in tar
+            if entry.isreg() and (content := tar.extractfile(entry)) is not None
+        }
+
+
+def _write_private(path: Path, text: str) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(handle, "w") as file:
+        file.write(text)

@@ -1,0 +1,108 @@
+"""The identities and tokens that the containers of a fog receive."""
+
+import doctest
+import stat
+from datetime import timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from fog_emulation import fog_trust
+from fog_emulation.fog_trust import FogTrust, NodeTrust, archive, unpacked
+from mistbow.auth.fog_keys import FogKeys
+from mistbow.auth.identity import Identity, IdentityContent
+from mistbow.auth.keyring import Keyring
+from mistbow.clock import utc_now
+from mistbow.errors import ConflictError
+
+CORE = NodeTrust("cloud", ("agent",), ("*",))
+EDGE = NodeTrust("edge-1", ("agent", "worker"))
+SENDER = NodeTrust("", sends_to=("edge-1", "edge-2"))
+
+
+@pytest.fixture
+def trust(tmp_path: Path) -> FogTrust:
+    return FogTrust(tmp_path / "compose")
+
+
+def credential(content: bytes) -> tuple[str, str, tuple[str, ...]]:
+    found = Identity(msgspec.json.decode(content, type=IdentityContent)).credential
+    return found.kind, found.site, found.reach
+
+
+def test_examples_are_right() -> None:
+    assert doctest.testmod(fog_trust).failed == 0
+
+
+def test_container_gets_its_own_identities_only(trust: FogTrust) -> None:
+    core, edge = trust.files(CORE), trust.files(EDGE)
+    assert credential(core["agent.identity"]) == ("agent", "cloud", ("*",))
+    assert edge.keys() == {"agent.identity", "worker.identity", "tokens.json"}
+    assert credential(edge["agent.identity"]) == ("agent", "edge-1", ())
+    assert credential(edge["worker.identity"]) == ("worker", "edge-1", ())
+    assert trust.files(SENDER).keys() == {"edge-1.token", "edge-2.token"}
+
+
+def test_tokens_open_one_site_and_admin_the_core_only(trust: FogTrust, tmp_path: Path) -> None:
+    scopes = {}
+    given = {site: trust.files(node) for site, node in (("cloud", CORE), ("edge-1", EDGE))}
+    trust.files(SENDER)
+    for site, files in given.items():
+        file = tmp_path / f"{site}.json"
+        file.write_bytes(files["tokens.json"])
+        keyring = Keyring("", file)
+        for other in ("cloud", "edge-1", "edge-2"):
+            for role in ("sender", "reader", "admin"):
+                if trust.token_file(other, role).exists():
+                    caller = keyring.find(trust.token(other, role).encode())
+                    scopes[site, other, role] = set(caller.scopes) if caller else set()
+    opened = {key: found for key, found in scopes.items() if found}
+    assert opened == {
+        ("cloud", "cloud", "sender"): {"ingest"},
+        ("cloud", "cloud", "reader"): {"read"},
+        ("cloud", "cloud", "admin"): {"admin"},
+        ("edge-1", "edge-1", "sender"): {"ingest"},
+        ("edge-1", "edge-1", "reader"): {"read"},
+    }
+    assert ("edge-1", "edge-2", "sender") in scopes
+
+
+def test_files_stay_the_same_until_an_identity_expires_soon(
+    trust: FogTrust, tmp_path: Path
+) -> None:
+    first = trust.files(EDGE)
+    assert trust.files(EDGE) == first
+    keys = FogKeys(tmp_path / "compose" / "keys")
+    keys.issue("agent-edge-1", "agent", "edge-1", utc_now() + timedelta(days=30))
+    later = trust.files(EDGE)
+    assert {name for name in first if later[name] != first[name]} == {"agent.identity"}
+    end = Identity(msgspec.json.decode(later["agent.identity"], type=IdentityContent))
+    assert end.credential.expires > utc_now() + timedelta(days=300)
+    # Another reach, as after a change of the labels.
+    changed = trust.files(NodeTrust("edge-1", ("agent",), ("cloud",)))
+    assert credential(changed["agent.identity"]) == ("agent", "edge-1", ("cloud",))
+
+
+def test_revoked_identity_is_not_issued_again(trust: FogTrust, tmp_path: Path) -> None:
+    trust.files(EDGE)
+    before = trust.files(CORE)
+    keys = FogKeys(tmp_path / "compose" / "keys")
+    keys.revoke("agent-edge-1")
+    with pytest.raises(ConflictError, match="agent-edge-1 is revoked"):
+        trust.files(EDGE)
+    assert trust.files(CORE)["agent.identity"] != before["agent.identity"]
+    # The operator trusts it again.
+    keys.issue("agent-edge-1", "agent", "edge-1", utc_now() + timedelta(days=90))
+    assert credential(trust.files(EDGE)["agent.identity"])[0] == "agent"
+
+
+def test_folder_of_the_operator_is_private(trust: FogTrust) -> None:
+    trust.files(EDGE)
+    for path in (trust.folder, *trust.folder.rglob("*")):
+        assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
+
+
+def test_archive_has_private_files_of_the_image_s_user() -> None:
+    files = {"agent.identity": b"{}", "tokens.json": b"[]"}
+    assert unpacked(archive(files)) == files

@@ -1,0 +1,73 @@
+"""Searches processes, files and images for the secrets of a fog, with grep and as root."""
+
+import subprocess
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+
+from mistbow.auth.identity import read_identity_file
+
+ANY_SECRET = (
+    rb"mistbow_[A-Za-z0-9_-]{43}"
+    rb'|"key": "[0-9a-f]{64}"'
+    rb"|^-----BEGIN ([A-Z]+ )?PRIVATE KEY-----$"
+)
+"""What tokens, the private keys of identities, and keys in PEM look like."""
+
+
+def secrets_in(folder: Path) -> dict[str, str]:
+    """Return the secrets of a fog on the operator's machine: file -> its token or private key."""
+    found = {path.name: path.read_text().strip() for path in folder.glob("tokens/*.token")}
+    for path in folder.glob("keys/*.identity"):
+        found[path.name] = read_identity_file(path).key
+    pem = (folder / "keys" / "fog.key").read_text().splitlines()
+    found["fog.key"] = pem[1]
+    return found
+
+
+def present(secrets: Mapping[str, str], text: bytes) -> set[str]:
+    """Return the names of the secrets that a text contains."""
+    return {name for name, secret in secrets.items() if secret.encode() in text}
+
+
+def present_in_files(secrets: Mapping[str, str], folders: Collection[Path]) -> set[str]:
+    """Return the names of the secrets that are in files of folders; links are not followed."""
+    patterns = "\n".join(secrets.values())
+    done = subprocess.run(
+        ("grep", "-rhoaF", "--devices=skip", "-f", "/dev/stdin", *map(str, folders)),
+        input=patterns.encode(),
+        capture_output=True,
+        check=False,
+    )
+    found = set(done.stdout.decode().split("\n"))
+    return {name for name, secret in secrets.items() if secret in found}
+
+
+def present_in_processes(secrets: Mapping[str, str], pids: Iterable[int]) -> set[str]:
+    """Return the names of the secrets in the arguments and the environments of processes."""
+    texts = [
+        path.read_bytes()
+        for pid in pids
+        for path in (Path(f"/proc/{pid}/environ"), Path(f"/proc/{pid}/cmdline"))
+        if path.exists()
+    ]
+    return present(secrets, b"\n".join(texts))
+
+
+def secrets_of_image(name: str) -> list[str]:
+    """Return the lines of an image's layers and configuration that look like secrets."""
+    with subprocess.Popen(("docker", "save", name), stdout=subprocess.PIPE) as saving:
+        lines = lines_like_secrets(saving)
+    assert saving.returncode == 0
+    return lines
+
+
+def lines_like_secrets(source: "subprocess.Popen[bytes]") -> list[str]:
+    """Return what looks like a secret in the output of a process."""
+    found = subprocess.run(
+        ("grep", "-aoE", ANY_SECRET.decode()),
+        stdin=source.stdout,
+        capture_output=True,
+        check=False,
+        env={"LC_ALL": "C", "PATH": "/usr/bin:/bin"},
+    )
+    return sorted(set(found.stdout.decode(errors="replace").splitlines()))
