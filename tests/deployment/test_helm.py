@@ -1,18 +1,24 @@
 """The Helm chart, rendered by Helm, and checked against the schemas of Kubernetes' API."""
 
+import base64
 import subprocess
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
 from analytics_enabler.settings import EnablerSettings
 from analytics_worker.settings import WorkerSettings
 from deploy import image
+from deploy.kubernetes import read_values, secrets
+from fog_emulation.fog_trust import FogTrust
+from mistbow.auth.identity import Identity, IdentityContent
 from mistbow.setting_values import CheckedSettings
 from monitoring_agent.settings import MonitorSettings
+from storage_agent.membership.fact_proofs import has_name
 from storage_agent.settings import AgentSettings
 from tests.support.kubernetes import VERSIONS, helm, schema_errors
 
@@ -39,6 +45,7 @@ THREE_SITES = {
     "settings": {"MISTBOW_LATENESS_MS": 2000},
     "networkPolicy": {"clients": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]},
 }
+AT_CLOUD = {"enabler": {"site": "cloud"}}
 SETTINGS: dict[str, type[CheckedSettings]] = {
     "storage": AgentSettings,
     "worker": WorkerSettings,
@@ -98,7 +105,6 @@ def test_schemas_refuse_an_unknown_field(manifests: list[dict[str, Any]]) -> Non
 
 def test_each_site_has_its_workloads(manifests: list[dict[str, Any]]) -> None:
     assert Counter(each["kind"] for each in manifests) == {
-        "Secret": 1,
         "Service": 4,
         "StatefulSet": 3,
         "Deployment": 3,
@@ -113,10 +119,23 @@ def test_each_site_has_its_workloads(manifests: list[dict[str, Any]]) -> None:
     }
 
 
-def test_pods_have_no_privileges_and_read_the_token_from_a_file(
-    manifests: list[dict[str, Any]],
-) -> None:
-    [secret] = of_kind(manifests, "Secret")
+def trust_of(pod: dict[str, Any]) -> tuple[str, set[str]]:
+    """Return the secret that a pod mounts, and the names of its files."""
+    [container] = pod["spec"]["containers"]
+    mounted = {each["name"]: each["mountPath"] for each in container["volumeMounts"]}
+    assert mounted["trust"] == "/run/secrets/mistbow"
+    [secret] = [each["secret"] for each in pod["spec"]["volumes"] if "secret" in each]
+    return secret["secretName"], {each["path"] for each in secret["items"]}
+
+
+def files_in(container: dict[str, Any]) -> set[str]:
+    """Return the names of the files in the secret's folder that the environment names."""
+    folder = "/run/secrets/mistbow/"
+    named = [str(each.get("value", "")) for each in container["env"]]
+    return {text.removeprefix(folder) for text in named if text.startswith(folder)}
+
+
+def test_pods_have_no_privileges(manifests: list[dict[str, Any]]) -> None:
     for pod in pods(manifests).values():
         spec = pod["spec"]
         assert spec["securityContext"]["runAsNonRoot"] is True
@@ -128,29 +147,69 @@ def test_pods_have_no_privileges_and_read_the_token_from_a_file(
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         }
-        names = {each["name"] for each in container["env"]}
-        assert "MISTBOW_TOKEN_FILE" in names
-        assert "MISTBOW_TOKEN" not in names
-        mounted = {each["name"]: each["mountPath"] for each in container["volumeMounts"]}
-        assert mounted["token"] == "/run/secrets/mistbow"  # noqa: S105 - a path
-        [token] = [each for each in spec["volumes"] if each["name"] == "token"]
-        assert token["secret"]["secretName"] == secret["metadata"]["name"]
+
+
+def test_each_component_mounts_the_secret_with_its_own_identity(
+    manifests: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    made = {
+        each["metadata"]["name"]: each
+        for each in secrets({**THREE_SITES, **AT_CLOUD}, "fog", "mistbow", FogTrust(tmp_path))
+    }
+    for each in made.values():
+        assert not any(schema_errors(each, version) for version in VERSIONS)
+    kinds = {"storage": "agent"}
+    used = {}
+    for name, pod in pods(manifests).items():
+        secret, files = trust_of(pod)
+        used[secret] = files
+        kind = kinds.get(component(pod), component(pod))
+        assert files == {f"{kind}.identity", "tokens.json"}
+        assert files == files_in(pod["spec"]["containers"][0])
+        site = pod["metadata"]["labels"].get("mistbow.io/site", "cloud")
+        content = base64.b64decode(made[secret]["data"][f"{kind}.identity"])
+        found = Identity(msgspec.json.decode(content, type=IdentityContent)).credential
+        assert (found.kind, found.site) == (kind, site)
+        assert found.reach == (("*",) if site == "cloud" else ())
+        # Pods are named after their workload, and so are workers.
+        assert kind != "worker" or has_name(found, f"{name}-7f9c-x2")
+    assert {name: set(each["data"]) for name, each in made.items()} == used
+
+
+def test_without_identities_all_pods_mount_one_token(tmp_path: Path) -> None:
+    done = template({**THREE_SITES, "identities": {"enabled": False}}, tmp_path)
+    found = [each for each in yaml.safe_load_all(done.stdout) if each]
+    [secret] = of_kind(found, "Secret")
+    assert not schema_errors(secret, VERSIONS[0])
+    for pod in pods(found).values():
+        assert trust_of(pod) == (secret["metadata"]["name"], {"token"})
+        [container] = pod["spec"]["containers"]
+        assert files_in(container) == {"token"}
+        assert "MISTBOW_TOKEN" not in {each["name"] for each in container["env"]}
 
 
 def test_environment_is_accepted_by_the_settings_of_each_service(
     manifests: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    token = tmp_path / "token"
-    token.write_text("secret\n")
-    given = {"MISTBOW_NODE": "pod-1", "POD_IP": "10.0.0.7", "MISTBOW_TOKEN_FILE": str(token)}
+    trust = FogTrust(tmp_path / "trust")
+    made = {
+        each["metadata"]["name"]: each
+        for each in secrets({**THREE_SITES, **AT_CLOUD}, "fog", "n", trust)
+    }
+    given = {"MISTBOW_NODE": "pod-1", "POD_IP": "10.0.0.7"}
     for pod in pods(manifests).values():
         [container] = pod["spec"]["containers"]
         kind = component(pod)
+        folder = tmp_path / trust_of(pod)[0]
+        folder.mkdir()
+        for name, content in made[folder.name]["data"].items():
+            (folder / name).write_bytes(base64.b64decode(content))
         assert container["args"] == [kind]
         with monkeypatch.context() as patch:
             for each in container["env"]:
-                value = given.get(each["name"], each.get("value"))
-                patch.setenv(each["name"], str(value).replace("$(POD_IP)", given["POD_IP"]))
+                value = str(given.get(each["name"], each.get("value")))
+                value = value.replace("/run/secrets/mistbow", str(folder))
+                patch.setenv(each["name"], value.replace("$(POD_IP)", given["POD_IP"]))
             # A misspelled name would be ignored.
             fields = {name for settings in SETTINGS.values() for name in settings.model_fields}
             for each in container["env"]:
@@ -194,10 +253,21 @@ def test_network_policies_let_only_services_and_clients_in(manifests: list[dict[
 
 
 def test_secret_is_not_made_beside_an_existing_one(tmp_path: Path) -> None:
-    done = template({**THREE_SITES, "token": {"existingSecret": "mine"}}, tmp_path)
+    values = {"token": {"existingSecret": "mine"}, "identities": {"enabled": False}}
+    done = template({**THREE_SITES, **values}, tmp_path)
     found = list(yaml.safe_load_all(done.stdout))
     assert of_kind([each for each in found if each], "Secret") == []
     assert "secretName: mine" in done.stdout
+
+
+def test_values_of_a_release_are_completed_by_the_chart_s(tmp_path: Path) -> None:
+    file = tmp_path / "values.yaml"
+    file.write_text("sites: [{name: a, storage: {size: 1Gi}}]\nenabler: {site: a}\n")
+    made = secrets(read_values(file), "fog", "mistbow", FogTrust(tmp_path / "trust"))
+    names = {each["metadata"]["name"] for each in made}
+    assert names == {"fog-storage-a", "fog-monitor-a", "fog-enabler-a"}
+    made = secrets(read_values(None), "fog", "mistbow", FogTrust(tmp_path / "trust"))
+    assert "fog-worker-cloud" in {each["metadata"]["name"] for each in made}
 
 
 @pytest.mark.parametrize(

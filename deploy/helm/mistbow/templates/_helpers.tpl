@@ -43,10 +43,18 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end -}}
 
-{{/* The environment of each service: the token's file, and the settings of all services. */}}
+{{/*
+The environment of each service: its identity and the tokens of people, or the token of all; and the
+settings of all services. Takes root, and kind: of the identity.
+*/}}
 {{- define "mistbow.env" -}}
+{{- if .root.Values.identities.enabled -}}
+- {name: MISTBOW_IDENTITY_FILE, value: /run/secrets/mistbow/{{ .kind }}.identity}
+- {name: MISTBOW_TOKENS_FILE, value: /run/secrets/mistbow/tokens.json}
+{{- else -}}
 - {name: MISTBOW_TOKEN_FILE, value: /run/secrets/mistbow/token}
-{{- range $name, $value := .Values.settings }}
+{{- end }}
+{{- range $name, $value := .root.Values.settings }}
 - {name: {{ $name }}, value: {{ $value | quote }}}
 {{- end }}
 {{- end -}}
@@ -65,12 +73,20 @@ readinessProbe:
   timeoutSeconds: 5
 {{- end -}}
 
-{{- define "mistbow.tokenVolume" -}}
-- name: token
+{{/* The volume of what a service proves: root, component, site, and the kind of its identity. */}}
+{{- define "mistbow.trustVolume" -}}
+- name: trust
   secret:
-    secretName: {{ include "mistbow.secret" . }}
     defaultMode: 0440
-    items: [{key: {{ .Values.token.key }}, path: token}]
+    {{- if .root.Values.identities.enabled }}
+    secretName: {{ printf "%s-%s-%s" (include "mistbow.name" .root) .component .site }}
+    items:
+      - {key: {{ .kind }}.identity, path: {{ .kind }}.identity}
+      - {key: tokens.json, path: tokens.json}
+    {{- else }}
+    secretName: {{ include "mistbow.secret" .root }}
+    items: [{key: {{ .root.Values.token.key }}, path: token}]
+    {{- end }}
 {{- end -}}
 
 {{- define "mistbow.placement" -}}
