@@ -30,7 +30,7 @@ class AgentProxy:
         self._client = httpx.AsyncClient(
             base_url=url,
             auth=ServiceCredentials(url, trust.proof or "", kind="agent"),
-            transport=async_transport(client_context(trust.tls_ca), _LIMITS),
+            transport=async_transport(client_context(trust.client_tls), _LIMITS),
             trust_env=False,
             timeout=_TIMEOUT,
         )

@@ -96,7 +96,7 @@ def create_app(
     settings: EnablerSettings, clock: Clock = system_clock, max_followers: int = MAX_FOLLOWERS
 ) -> FastAPI:
     """Return the enabler as a web application."""
-    ca, domain = settings.tls_ca, settings.domain
+    ca, domain = settings.client_tls, settings.domain
     credentials = service_credentials(settings.agent_url, settings.proof, "agent")
     agent = AsyncAgentClient(settings.agent_url, credentials, ca=ca)
     followed = AsyncAgentClient(
@@ -157,6 +157,7 @@ def create_app(
         announced,
         lambda: deployments.current_lease if role.is_known else None,
         lambda: role.is_active,
+        settings.identity,
     )
     escalation = Escalation(directory, proxy, deployments, reconciler.status, role, clock)
 

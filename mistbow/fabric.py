@@ -97,7 +97,9 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     of a core for an hour, and of a GB (10^9 bytes) that leaves the site; None: the labels contain
     the prices. ``drained``: whether an operator has drained the worker, so that its fragments move
     to other workers. ``own_site_only``: whether the worker's identity permits it to read and write
-    at its own site only.
+    at its own site only. ``has_proven_name``: whether the name belongs to its identity.
+    ``identity_expires``: the time (ms) at which its identity expires; None: not known. Agents set
+    these two fields. ``credential``: of its identity, in announcements only.
     """
 
     name: str
@@ -122,6 +124,9 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     position: Position | None = None
     drained: bool = False
     own_site_only: bool = False
+    has_proven_name: bool = False
+    identity_expires: int | None = None
+    credential: str = ""
 
     def __post_init__(self) -> None:
         if self.speed is not None and not 0 < self.speed < math.inf:
@@ -137,7 +142,10 @@ class Enabler(msgspec.Struct, frozen=True, kw_only=True):
 
     ``url``: the address of the enabler for other services. ``sites``: the sites of its domain.
     ``generation``, ``epoch``: its lease on the domain. ``is_active``: False: it is a standby, which
-    follows the active enabler, and takes over from it.
+    follows the active enabler, and takes over from it. ``own_site_only``: whether its identity
+    permits it to use its own site only. ``identity_expires``: the time (ms) at which its identity
+    expires; None: not known. Agents set these two fields. ``credential``: of its identity, in
+    announcements only.
     """
 
     domain: str
@@ -146,6 +154,9 @@ class Enabler(msgspec.Struct, frozen=True, kw_only=True):
     generation: int = 0
     epoch: int = 0
     is_active: bool = True
+    own_site_only: bool = False
+    identity_expires: int | None = None
+    credential: str = ""
 
 
 class Site(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,7 +165,8 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
     ``reachable``: whether requests from the reporting site reach the site now, directly or through
     another site. The other fields of an unreachable site date from the last contact with the site.
     ``suspected``: whether the site has become unreachable so recently that the fault may be
-    transient.
+    transient. ``identity_expires``: the time (ms) at which the identity of its agent expires; None:
+    not known.
     """
 
     name: str
@@ -166,6 +178,7 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
     suspected: bool = False
     workers: tuple[Worker, ...] = ()
     enablers: tuple[Enabler, ...] = ()
+    identity_expires: int | None = None
 
 
 class SiteLink(msgspec.Struct, frozen=True, kw_only=True):

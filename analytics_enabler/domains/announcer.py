@@ -6,6 +6,7 @@ from collections.abc import Callable
 import msgspec
 
 from analytics.plan.orders import Lease
+from mistbow.auth.identity import IdentityFile
 from mistbow.client.agent import AsyncAgentClient
 from mistbow.errors import MistbowError
 from mistbow.fabric import Enabler
@@ -21,7 +22,8 @@ class EnablerAnnouncer:
     """Announces the enabler while it has a lease, and reports when it stops.
 
     ``lease``: returns the lease of the enabler on its domain; None while the enabler starts, or is
-    fenced. ``is_active``: returns whether the enabler is active.
+    fenced. ``is_active``: returns whether the enabler is active. ``identity``: of the enabler;
+    None: it has none.
     """
 
     def __init__(
@@ -30,11 +32,13 @@ class EnablerAnnouncer:
         enabler: Enabler,
         lease: Callable[[], Lease | None],
         is_active: Callable[[], bool],
+        identity: IdentityFile | None = None,
     ) -> None:
         self._agent = agent
         self._enabler = enabler
         self._lease = lease
         self._is_active = is_active
+        self._identity = identity
         self._task = PeriodicTask(self._announce, Schedule("enabler_announcement", _PERIOD_S))
 
     async def run(self) -> None:
@@ -52,6 +56,7 @@ class EnablerAnnouncer:
                 generation=lease.generation,
                 epoch=lease.epoch,
                 is_active=self._is_active(),
+                credential="" if self._identity is None else self._identity.current().text,
             )
             await self._agent.announce_enabler(enabler)
 

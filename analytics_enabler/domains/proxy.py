@@ -68,8 +68,8 @@ class DomainProxy:
     def __init__(self, directory: DomainDirectory, trust: TokenSettings) -> None:
         self.directory = directory
         self._proof = trust.proof or ""
-        self._tls = client_context(trust.tls_ca)
-        self._clients: dict[str, httpx.AsyncClient] = {}
+        self._tls = client_context(trust.client_tls)
+        self._clients: dict[tuple[str, str], httpx.AsyncClient] = {}
 
     async def close(self) -> None:
         """Close all connections."""
@@ -170,7 +170,7 @@ class DomainProxy:
         body = msgspec.json.encode(deployment)
         path = f"/api/insights/{quote(deployment.id, safe='')}/adopt"
         headers = {PROXIED_TO: to.enabler.domain, "Content-Type": "application/json"}
-        client = self._client(to.enabler.url)
+        client = self._client(to)
         try:
             answer = await client.post(path, content=body, headers=headers, timeout=_TIMEOUT)
             answer.raise_for_status()
@@ -186,9 +186,7 @@ class DomainProxy:
         # A person has deleted it at this enabler.
         headers = {**caller_headers(_RESUBMITTING), PROXIED_TO: to.enabler.domain}
         try:
-            answer = await self._client(to.enabler.url).delete(
-                path, headers=headers, timeout=_TIMEOUT
-            )
+            answer = await self._client(to).delete(path, headers=headers, timeout=_TIMEOUT)
             if answer.status_code != NotFoundError.status:
                 answer.raise_for_status()
         except httpx.HTTPError as error:
@@ -198,7 +196,7 @@ class DomainProxy:
         enabler = self.directory.active(domain)
         if enabler is None:
             return None
-        client = self._client(enabler.enabler.url)
+        client = self._client(enabler)
         headers = {**caller_headers(current_caller()), PROXIED_TO: domain}
         try:
             answer = await client.get("/api/insights", headers=headers, timeout=_LIST_TIMEOUT)
@@ -212,7 +210,7 @@ class DomainProxy:
         self, request: Request, to: KnownEnabler, marks: Mapping[str, str]
     ) -> httpx.Response:
         """Send a request to another enabler; ``marks``: the headers of a proxied request."""
-        client = self._client(to.enabler.url)
+        client = self._client(to)
         headers = {name: value for name, value in request.headers.items() if name in _HEADERS}
         is_feed = request.url.path.endswith("/follow")
         is_read = request.url.path.endswith("/results")
@@ -236,15 +234,17 @@ class DomainProxy:
         except httpx.HTTPError as error:
             raise UnavailableError(_silent(to, error), hint="Try again later.") from error
 
-    def _client(self, url: str) -> httpx.AsyncClient:
-        if url not in self._clients:
-            self._clients[url] = httpx.AsyncClient(
+    def _client(self, to: KnownEnabler) -> httpx.AsyncClient:
+        """Return the client for an enabler, which must be of the site that announces it."""
+        key, url = (to.site, to.enabler.url), to.enabler.url
+        if key not in self._clients:
+            self._clients[key] = httpx.AsyncClient(
                 base_url=url,
-                auth=ServiceCredentials(url, self._proof, kind="enabler"),
+                auth=ServiceCredentials(url, self._proof, kind="enabler", site=to.site),
                 transport=async_transport(self._tls, _LIMITS),
                 trust_env=False,
             )
-        return self._clients[url]
+        return self._clients[key]
 
 
 def _response(answer: httpx.Response) -> Response:

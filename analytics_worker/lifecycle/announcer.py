@@ -11,8 +11,9 @@ from analytics.plan.functions import UserOperator
 from analytics_worker.lifecycle.capacity import clock_mhz, cores, node_memory
 from analytics_worker.lifecycle.node_facts import with_facts
 from analytics_worker.settings import WorkerSettings
+from mistbow.auth.identity import IdentityFile
 from mistbow.client.agent import AgentClient
-from mistbow.errors import ConflictError, MistbowError
+from mistbow.errors import ConflictError, MistbowError, UnauthorizedError
 from mistbow.fabric import Worker
 from mistbow.runtime.periodic import PeriodicThread, Schedule
 from mistbow.settings import parse_labels
@@ -28,7 +29,6 @@ _MAX_REFUSED_PAUSE_S = 8.0
 def announcement(settings: WorkerSettings) -> Worker:
     """Return the announcement of a worker: its cores, its free memory, and declared facts."""
     all_cores, memory = cores(), node_memory()
-    identity = settings.identity
     worker = Worker(
         name=settings.node,
         url=settings.worker_url,
@@ -40,9 +40,22 @@ def announcement(settings: WorkerSettings) -> Worker:
         region=settings.region,
         labels=parse_labels(settings.labels),
         instance=secrets.token_hex(8),
-        own_site_only=identity is not None and identity.current().credential.is_confined,
     )
-    return with_facts(worker, settings)
+    return with_identity(with_facts(worker, settings), settings.identity)
+
+
+def with_identity(worker: Worker, identity: IdentityFile | None) -> Worker:
+    """Return an announcement with the present credential of the worker, and its reach."""
+    if identity is None:
+        return worker
+    try:
+        current = identity.current()
+    except UnauthorizedError:
+        # No agent accepts the announcement either.
+        return worker
+    return msgspec.structs.replace(
+        worker, own_site_only=current.credential.is_confined, credential=current.text
+    )
 
 
 class Announcer:

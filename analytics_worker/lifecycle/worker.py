@@ -17,7 +17,7 @@ from analytics.plan.logical_operators import operators_of, user_operators_of
 from analytics.plan.orders import Order, OrderAnswer, surplus
 from analytics.plan.preview import PreviewOrder
 from analytics.plan.status import FragmentStatus
-from analytics_worker.lifecycle.announcer import Announcer, announcement
+from analytics_worker.lifecycle.announcer import Announcer, announcement, with_identity
 from analytics_worker.lifecycle.calibration import calibrated_speed
 from analytics_worker.lifecycle.capacity_monitor import CapacityMonitor
 from analytics_worker.lifecycle.control_groups import oom_kills
@@ -73,7 +73,7 @@ class AnalyticsWorker:
         self._agent = AgentClient(
             settings.agent_url,
             service_credentials(settings.agent_url, settings.proof, "agent"),
-            ca=settings.tls_ca,
+            ca=settings.client_tls,
         )
         record = settings.home / f"worker-{quote(settings.node, safe='')}.json"
         self._capacity = CapacityMonitor(
@@ -137,7 +137,9 @@ class AnalyticsWorker:
 
     def _with_measures(self, worker: Worker) -> Worker:
         measured = msgspec.structs.replace(
-            self._capacity.announced(worker), speed=self._speed, drained=self._drain.is_set
+            self._capacity.announced(with_identity(worker, self._settings.identity)),
+            speed=self._speed,
+            drained=self._drain.is_set,
         )
         facts = self._facts.current()
         return with_battery(with_facts(measured, facts), facts, system_clock())

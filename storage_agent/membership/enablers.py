@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
+from mistbow.auth.credential import MAX_TEXT_BYTES
 from mistbow.domains import check_domain
 from mistbow.errors import InvalidRequestError
 from mistbow.fabric import Enabler
@@ -77,6 +78,8 @@ def check_enabler(domain: str, enabler: Enabler, *, on_loopback: bool) -> None:
         f"sites: at most {_MAX_SITES} sites are allowed": len(enabler.sites.sites) <= _MAX_SITES,
         f"sites: at most {_MAX_LABELS} labels are allowed": len(enabler.sites.labels)
         <= _MAX_LABELS,
+        f"credential: at most {MAX_TEXT_BYTES} characters are allowed": len(enabler.credential)
+        <= MAX_TEXT_BYTES,
         "generation, epoch: the numbers must be at least 0": enabler.generation >= 0
         and enabler.epoch >= 0,
     }

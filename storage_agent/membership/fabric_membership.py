@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -20,6 +20,7 @@ from mistbow.telemetry import get_logger
 from storage_agent.membership import facts
 from storage_agent.membership.clock_skew import ClockSkew
 from storage_agent.membership.enablers import Enablers
+from storage_agent.membership.fact_proofs import FactProofs
 from storage_agent.membership.facts import SiteFact
 from storage_agent.membership.heartbeat import Heartbeat
 from storage_agent.membership.heartbeat_sender import HeartbeatSender
@@ -62,8 +63,10 @@ class FabricMembership:
         )
         self.site = settings.site
         self.has_token = settings.proof is not None
+        self._proofs = FactProofs(settings.proof)
+        self._credentials: dict[str, str] = {}
         self.peers = Peers(own, settings.peer_urls, clock)
-        self.network = PeerNetwork(settings.site, self.peers, settings.proof, settings.tls_ca)
+        self.network = PeerNetwork(settings.site, self.peers, settings.proof, settings.client_tls)
         self._journal = FactJournal(clock)
         self._worker_history = WorkerHistory(clock)
         self._workers = Workers(settings.site, time.monotonic, self._worker_history)
@@ -110,6 +113,7 @@ class FabricMembership:
         self._worker_history.restore(facts.instabilities(before))
         self._enablers.restore(facts.enablers(before))
         self._journal.publish(facts.SITE, self._site_fact)
+        self._set_credential(facts.SITE, self._proofs.own_credential)
         async for key, event in Slices().over(facts.encode_series(series)):
             self._journal.publish_event(key, event)
         # The agent may have ended between the removal of a series and that of its fact.
@@ -179,14 +183,16 @@ class FabricMembership:
 
         Raises ``ConflictError`` if another live worker in the fabric has the name.
         """
+        key, credential = facts.worker_key(worker.name), worker.credential
+        worker = msgspec.structs.replace(worker, credential="", has_proven_name=False)
         if worker.instance:
-            self._check_other_sites(worker)
+            self._check_other_sites(worker, credential)
         if self._workers.announce(worker):
             log.info("worker_returned", worker=worker.name)
         self._journal.publish(
-            facts.worker_key(worker.name),
-            msgspec.structs.replace(worker, suspected=False, reliability=1.0),
+            key, msgspec.structs.replace(worker, suspected=False, reliability=1.0)
         )
+        self._set_credential(key, credential)
 
     def remove_worker(self, name: str, instance: str = "") -> None:
         """Remove a worker, and remove the fact about the worker.
@@ -194,30 +200,51 @@ class FabricMembership:
         ``instance``: another instance of the worker is not removed; empty: any instance is removed.
         """
         if self._workers.remove(name, instance):
-            self._journal.publish(facts.worker_key(name), None)
+            self._withdraw(facts.worker_key(name))
 
     def announce_enabler(self, enabler: Enabler) -> None:
         """Record that an enabler is alive, and publish it as a fact of this site."""
+        key, credential = facts.enabler_key(enabler.domain), enabler.credential
+        enabler = msgspec.structs.replace(enabler, credential="", own_site_only=False)
         self._enablers.announce(enabler)
-        self._journal.publish(facts.enabler_key(enabler.domain), enabler)
+        self._journal.publish(key, enabler)
+        self._set_credential(key, credential)
 
     def remove_enabler(self, domain: str) -> None:
         """Remove the enabler of a domain, and the fact about it."""
         self._enablers.remove(domain)
-        self._journal.publish(facts.enabler_key(domain), None)
+        self._withdraw(facts.enabler_key(domain))
 
-    def _check_other_sites(self, worker: Worker) -> None:
+    def _withdraw(self, key: str) -> None:
+        """Remove the fact about a service, and the one with its credential."""
+        self._journal.publish(key, None)
+        self._set_credential(key, "")
+
+    def _set_credential(self, key: str, text: str) -> None:
+        """Publish the credential of a service of this site; ``key``: of the fact about it."""
+        if self._credentials.get(key) != text:
+            self._credentials[key] = text
+            self._journal.publish(facts.credential_key(key), text or None)
+
+    def _check_other_sites(self, worker: Worker, credential: str) -> None:
         """Raise ``ConflictError`` if a reachable other site has a worker of the same name.
 
         Two workers of a name can both run if their sites could not reach each other. Then the
-        worker at the site that sorts first keeps the name, as in the enabler.
+        worker at the site that sorts first keeps the name, as in the enabler. A worker to whose
+        identity the name belongs has it in any case.
         """
+        is_proven = self._proofs.worker(self.site, worker, credential).has_proven_name
         is_running = self._workers.has_instance(worker)
         for peer in self.peers:
-            if (is_running and self.site < peer.site) or not self.peers.reachable(peer.site):
+            if not self.peers.reachable(peer.site):
                 continue
-            other = facts.worker_of(self.facts_of(peer.site), worker.name)
+            published = self.facts_of(peer.site)
+            other = facts.worker_of(published, worker.name)
             if other is None or other.suspected:
+                continue
+            text = facts.credential(published, facts.worker_key(other.name))
+            proven = self._proofs.worker(peer.site, other, text).has_proven_name
+            if is_proven > proven or (is_proven == proven and is_running and self.site < peer.site):
                 continue
             if other.instance != worker.instance:
                 raise name_conflict(worker, other, peer.site)
@@ -250,7 +277,7 @@ class FabricMembership:
     def _apply_forgotten(self) -> None:
         forgotten = dict(self._forgotten)
         for peer in self.peers:
-            for site, since in facts.forgotten_sites(self.facts_of(peer.site)).items():
+            for site, since in self._proofs.removals(peer.site, self.facts_of(peer.site)):
                 forgotten[site] = max(since, forgotten.get(site, 0))
         forgotten.pop(self.site, None)
         self.peers.forget(forgotten)
@@ -258,6 +285,7 @@ class FabricMembership:
             self.skew.forget(site)
 
     async def _update_forgotten(self) -> None:
+        self._set_credential(facts.SITE, self._proofs.own_credential)
         back = [site for site in self._forgotten if self.peers.get(site) is not None]
         if back:
             for site in back:
@@ -272,11 +300,15 @@ class FabricMembership:
             **msgspec.structs.asdict(self._site_fact),
             workers=tuple(
                 msgspec.structs.replace(
-                    worker, reliability=self._worker_history.reliability(worker.name)
+                    self._proofs.worker(
+                        self.site, worker, self._credential(facts.worker_key(worker.name))
+                    ),
+                    reliability=self._worker_history.reliability(worker.name),
                 )
                 for worker in self._workers.all()
             ),
-            enablers=self._enablers.all(),
+            enablers=tuple(self._own_enablers()),
+            identity_expires=self._proofs.expiry(self.site, self._credential(facts.SITE)),
         )
         others = [self._site_of(peer) for peer in self.peers]
         links = {
@@ -294,6 +326,17 @@ class FabricMembership:
             forgotten=self.peers.forgotten,
         )
 
+    def _own_enablers(self) -> Iterator[Enabler]:
+        for each in self._enablers.all():
+            text = self._credential(facts.enabler_key(each.domain))
+            if (found := self._proofs.enabler(self.site, each, text)) is not None:
+                yield found
+
+    def _credential(self, key: str) -> str:
+        """Return the credential of a service of this site; it may be stored from an earlier run."""
+        text = self._credentials.get(key)
+        return facts.credential(self._journal.facts, key) if text is None else text
+
     def _site_of(self, peer: Peer) -> Site:
         published = self.facts_of(peer.site)
         about = facts.site_fact(published) or SiteFact(node=peer.node, url=peer.url)
@@ -307,9 +350,12 @@ class FabricMembership:
                 msgspec.structs.replace(
                     worker, reliability=reliability(failures.get(worker.name), now)
                 )
-                for worker in facts.workers(published)
+                for worker in self._proofs.workers(peer.site, published)
             ),
-            enablers=facts.enablers(published),
+            enablers=tuple(self._proofs.enablers(peer.site, published)),
+            identity_expires=self._proofs.expiry(
+                peer.site, facts.credential(published, facts.SITE)
+            ),
         )
 
     async def _check_workers(self) -> None:
@@ -318,7 +364,7 @@ class FabricMembership:
             silence_s, phi = round(change.silence_s, 1), round(change.phi, 1)
             if change.liveness is Liveness.DEAD:
                 log.warning("worker_lost", worker=worker.name, silence_s=silence_s, phi=phi)
-                self._journal.publish(key, None)
+                self._withdraw(key)
             else:
                 log.warning("worker_suspected", worker=worker.name, silence_s=silence_s, phi=phi)
                 self._journal.publish(key, worker)
@@ -332,7 +378,7 @@ class FabricMembership:
     async def _expire_enablers(self) -> None:
         for domain in self._enablers.expire():
             log.warning("enabler_lost", domain=domain)
-            self._journal.publish(facts.enabler_key(domain), None)
+            self._withdraw(facts.enabler_key(domain))
 
     def _spawn(self, task: Coroutine[Any, Any, None]) -> None:
         self._tasks.append(asyncio.create_task(_log_end(task)))

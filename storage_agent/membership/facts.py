@@ -12,11 +12,14 @@ import pyarrow as pa
 from mistbow.fabric import Enabler, Worker
 from mistbow.runtime.slices import Slices
 from mistbow.streams.events import REMOVED, events_of
+from mistbow.telemetry import get_logger
 from storage_agent.membership.worker_history import InstabilityFact
 from storage_agent.series import SERIES_PREFIX, Metadata, Series, series_key, series_of
 from storage_agent.streams import subscription
 from storage_agent.streams.streams import Stream
 from storage_agent.streams.subscription import RowSelection, RowSelector
+
+log = get_logger(__name__)
 
 SITE = "site"
 FORGOTTEN = "forgotten"
@@ -24,6 +27,9 @@ _WORKER = "worker/"
 _ENABLER = "enabler/"
 _LINK = "link/"
 _INSTABILITY = "instability/"
+_CREDENTIAL = "credential/"
+
+_MAX_QUOTED = 100
 
 _APPLIED_EVENTS = 500
 """The number of events that are applied before other tasks may run."""
@@ -38,6 +44,7 @@ class Facts(MutableMapping[str, str]):
     def __init__(self) -> None:
         self._series: dict[str, str] = {}
         self._others: dict[str, str] = {}
+        self._has_ignored = False
 
     def __getitem__(self, key: str) -> str:
         return self._of(key)[key]
@@ -55,11 +62,17 @@ class Facts(MutableMapping[str, str]):
         return len(self._others) + len(self._series)
 
     def apply(self, key: str, event: str) -> None:
-        """Set a key to an event, or remove the key."""
+        """Set a key to an event, or remove the key.
+
+        A malformed fact is ignored: the site that wrote it may have been stolen.
+        """
         if event == REMOVED:
             self._of(key).pop(key, None)
-        else:
+        elif _is_well_formed(key, event):
             self._of(key)[key] = event
+        elif not self._has_ignored:
+            self._has_ignored = True
+            log.warning("fact_ignored", key=key[:_MAX_QUOTED])
 
     def with_prefix(self, prefix: str) -> list[str]:
         """Return the sorted keys with a prefix; facts about series are left out."""
@@ -94,8 +107,43 @@ class LinkFact(msgspec.Struct, frozen=True, kw_only=True):
     bandwidth_mbps: float | None = None
 
 
+class _SeriesNames(msgspec.Struct, frozen=True):
+    """The names in a fact about a series."""
+
+    metric: str = msgspec.field(name="metricID")
+    entity: str = msgspec.field(name="entityID")
+
+
 _SERIES_KEY = msgspec.json.Decoder(tuple[str, str])
 _FORGOTTEN = msgspec.json.Decoder(dict[str, int])
+
+
+_SERIES_NAMES = msgspec.json.Decoder(_SeriesNames)
+_FORMS: dict[str, msgspec.json.Decoder[Any]] = {
+    SITE: msgspec.json.Decoder(SiteFact),
+    FORGOTTEN: _FORGOTTEN,
+    _WORKER: msgspec.json.Decoder(Worker),
+    _ENABLER: msgspec.json.Decoder(Enabler),
+    _LINK: msgspec.json.Decoder(LinkFact),
+    _INSTABILITY: msgspec.json.Decoder(InstabilityFact),
+    _CREDENTIAL: msgspec.json.Decoder(str),
+}
+"""A key, or the beginning of keys up to "/" -> the form of the facts."""
+
+
+def _is_well_formed(key: str, event: str) -> bool:
+    """Return whether a fact can be read; facts of later versions have other keys."""
+    try:
+        if key.startswith(SERIES_PREFIX):
+            names = _SERIES_NAMES.decode(event)
+            return (names.metric, names.entity) == series_of_key(key)
+        begin, slash, _ = key.partition("/")
+        form = _FORMS.get(begin + slash)
+        if form is not None:
+            form.decode(event)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return False
+    return True
 
 
 def worker_key(name: str) -> str:
@@ -106,6 +154,11 @@ def worker_key(name: str) -> str:
 def enabler_key(domain: str) -> str:
     """Return the key of the fact about the enabler of a domain."""
     return _ENABLER + domain
+
+
+def credential_key(key: str) -> str:
+    """Return the key of the credential of the service that the fact with a key describes."""
+    return _CREDENTIAL + key
 
 
 def link_key(site: str) -> str:
@@ -195,6 +248,12 @@ def worker_of(facts: Facts, name: str) -> Worker | None:
     """Return a site's worker with a name; None: the site has no such worker."""
     event = facts.get(worker_key(name))
     return None if event is None else msgspec.json.decode(event, type=Worker)
+
+
+def credential(facts: Facts, key: str) -> str:
+    """Return the credential of the service that the fact with a key describes; empty: none."""
+    event = facts.get(credential_key(key))
+    return "" if event is None else msgspec.json.decode(event, type=str)
 
 
 def instabilities(facts: Facts) -> dict[str, InstabilityFact]:

@@ -6,7 +6,6 @@ Before the first request to an address, the agent there proves that it belongs t
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Literal
 
 import httpx
@@ -20,7 +19,7 @@ from mistbow.errors import NotFoundError, UnavailableError, from_body
 from mistbow.name_resolver import NAMES, NameResolver
 from mistbow.streams.schemas import METADATA
 from mistbow.streams.wire import Chunk, ChunkDecoder
-from mistbow.tls import client_context
+from mistbow.tls import TlsFiles, client_context
 from storage_agent import metrics
 from storage_agent.membership.peers import Peer, Peers
 
@@ -91,14 +90,14 @@ class PeerNetwork:
         own: str,
         peers: Peers,
         proof: Proof,
-        ca: Path | None = None,
+        tls: TlsFiles | None = None,
         names: NameResolver = NAMES,
     ) -> None:
         self.own = own
         self._names = names
         self._peers = peers
         self._proof = proof or ""
-        self._tls = client_context(ca)
+        self._tls = client_context(tls)
         self._clients: dict[str, httpx.AsyncClient] = {}
         self._credentials: dict[str, ServiceCredentials] = {}
 

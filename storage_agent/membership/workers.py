@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from mistbow.auth.credential import MAX_TEXT_BYTES
 from mistbow.errors import ConflictError, InvalidRequestError
 from mistbow.fabric import Worker
 from mistbow.failure_detector import FailureDetector, Liveness, RunningTime, Seconds
@@ -193,6 +194,8 @@ def check_worker(name: str, worker: Worker, *, on_loopback: bool) -> None:
         f"labels: at most {_MAX_LABELS} labels are allowed": len(worker.labels) <= _MAX_LABELS,
         f"operators: at most {_MAX_OPERATORS} operators are allowed": len(worker.operators)
         <= _MAX_OPERATORS,
+        f"credential: at most {MAX_TEXT_BYTES} characters are allowed": len(worker.credential)
+        <= MAX_TEXT_BYTES,
         f"instance: at most {_MAX_INSTANCE_LENGTH} characters are allowed": len(worker.instance)
         <= _MAX_INSTANCE_LENGTH,
     }

@@ -63,18 +63,26 @@ def available_workers(fabric: Fabric) -> Iterator[tuple[Site, Worker]]:
     """Yield (site, worker) for each worker with capacity at a reachable or suspected site.
 
     The workers of a suspected site are suspected. Placements identify workers by name. If several
-    workers have the same name, only the worker at the site whose name sorts first is available;
-    suspected sites come last.
+    workers have the same name, only one is available: one to whose identity the name belongs comes
+    first, one at a suspected site last; then the one at the site whose name sorts first.
     """
+    found = [
+        (site, msgspec.structs.replace(worker, suspected=worker.suspected or site.suspected))
+        for site in fabric.sites
+        if site.reachable or site.suspected
+        for worker in site.workers
+        if worker.cores > 0 and worker.memory_mb > 0
+    ]
     names: set[str] = set()
-    for site in sorted(fabric.sites, key=lambda site: (site.suspected, site.name)):
-        for announced in site.workers if site.reachable or site.suspected else ():
-            worker = msgspec.structs.replace(
-                announced, suspected=announced.suspected or site.suspected
-            )
-            if worker.cores > 0 and worker.memory_mb > 0 and worker.name not in names:
-                names.add(worker.name)
-                yield site, worker
+    for site, worker in sorted(found, key=_precedence):
+        if worker.name not in names:
+            names.add(worker.name)
+            yield site, worker
+
+
+def _precedence(of: tuple[Site, Worker]) -> tuple[bool, bool, str]:
+    site, worker = of
+    return not worker.has_proven_name, site.suspected, site.name
 
 
 def _node(worker: Worker, site: Site, now_ms: int, *, is_suspected: bool) -> Node:

@@ -105,3 +105,13 @@ def test_name_of_a_domain_is_short_and_plain() -> None:
     for name in ("", "North", "a.b", "-a", "a" * 25):
         with pytest.raises(ValueError, match="no name of a domain"):
             check_domain(name)
+
+
+def test_enabler_of_an_edge_does_not_rule_the_domain_of_the_core() -> None:
+    forged = Enabler(domain="all", url="http://b:8000", generation=10**12, own_site_only=True)
+    other = Enabler(domain="all", url="http://c:8000", generation=1)
+    found = directory(Fabric(site="a", sites=(site("a"), site("b", forged), site("c", other))))
+    assert [each.site for each in found.rivals()] == ["c"]
+    active = found.active("all")
+    assert active is not None
+    assert active.site == "c"

@@ -1,6 +1,6 @@
 """An edge that was stolen: what its identity opens at the agents of other sites."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
@@ -19,8 +19,10 @@ from mistbow.client import AgentClient, Point
 from mistbow.client.credentials import ServiceCredentials
 from mistbow.clock import system_clock, utc_now
 from mistbow.errors import MistbowError
+from mistbow.fabric import Worker
 from storage_agent.main import create_app
 from storage_agent.settings import AgentSettings
+from tests.storage_agent.membership.test_sites import current_facts
 from tests.support.conditions import eventually
 from tests.support.http_server import served
 from tests.support.sites import AgentSite, site_of
@@ -32,12 +34,13 @@ class Fog:
     def __init__(self, places: list[AgentSite], keys: FogKeys, tokens: Path, person: str) -> None:
         self.a, self.b, self.c = places
         self.keys, self.tokens, self.person = keys, tokens, person
+        self.end_c: Callable[[], None] = lambda: None
 
     def settings(self, site: AgentSite, *peers: AgentSite, **more: Any) -> AgentSettings:
         reach = ("*",) if site is self.a else ()
         end = utc_now() + timedelta(days=1)
         file = self.keys.issue(f"agent-{site.name}", "agent", site.name, end, reach)
-        tokens = {"tokens_file": self.tokens} if site is self.a else {}
+        tokens = {} if site is self.c else {"tokens_file": self.tokens}
         given = {**site.settings(*peers), "token": None, "identity_file": file, **tokens, **more}
         return AgentSettings.model_validate(given)
 
@@ -57,13 +60,18 @@ def fog(places: list[AgentSite], tmp_path: Path) -> Iterator[Fog]:
     with ExitStack() as stack:
         for site, peers in ((fog.a, ()), (fog.b, (fog.a,)), (fog.c, (fog.a,))):
             app = create_app(fog.settings(site, *peers))
-            stack.enter_context(served(app, site.port))
+            last = stack.enter_context(ExitStack())
+            last.enter_context(served(app, site.port))
+        fog.end_c = last.close
         yield fog
 
 
 def is_whole(client: AgentClient) -> bool:
+    """Return whether the core reaches both edges, and all three agents are ready."""
     try:
-        return all(site_of(client, name).reachable for name in ("b", "c"))
+        statuses = [client.at(name).operations.status() for name in ("a", "b", "c")]
+        is_reached = all(site_of(client, name).reachable for name in ("b", "c"))
+        return is_reached and not any(each.waiting_for for each in statuses)
     except (MistbowError, AssertionError):
         return False
 
@@ -140,4 +148,72 @@ def test_revoked_identity_is_refused_without_a_restart(fog: Fog) -> None:
         edge.get("/streams/metadata/info")
     eventually(lambda: not site_of(person, "b").reachable, what="b is out of the fabric")
     assert site_of(person, "c").reachable
+    person.close()
+
+
+def announce(url: str, identity: Path, worker: dict[str, Any], credential: Path) -> httpx.Response:
+    """Announce a worker with an identity; ``credential``: of which identity it shows it."""
+    text = identity_file(credential).current().text
+    auth = ServiceCredentials(url, identity_file(identity))
+    with httpx.Client(base_url=url, auth=auth, timeout=20) as client:
+        body = {**worker, "credential": text}
+        return client.put(f"/workers/{worker['name']}", json=body)
+
+
+def test_stolen_edge_takes_no_name_and_removes_no_site(fog: Fog) -> None:
+    person = AgentClient(fog.a.url, fog.person)
+    eventually(lambda: is_whole(person), what="the core reaches both edges")
+    end = utc_now() + timedelta(days=1)
+    core = fog.keys.issue("worker-1", "worker", "a", end, ["*"])
+    stolen = fog.keys.issue("worker-2", "worker", "b", end)
+    capacity = {"cores": 4, "memory_mb": 9, "cores_free": 4, "memory_free_mb": 9}
+    worker = {"name": "worker-1", "url": "http://127.0.0.1:9", "instance": "i", **capacity}
+
+    def worker_of(site: str) -> Worker:
+        found = site_of(person, site).workers
+        assert len(found) == 1, found
+        return found[0]
+
+    # The edge is first with the name, and shows the credential of the core's worker.
+    forged = {**worker, "instance": "j", "own_site_only": False, "has_proven_name": True}
+    eventually(
+        lambda: announce(fog.b.url, stolen, forged, core).status_code == 204, what="b is ready"
+    )
+    eventually(lambda: worker_of("b").instance == "j", what="the core has the forged fact")
+    assert (worker_of("b").has_proven_name, worker_of("b").own_site_only) == (False, True)
+    assert announce(fog.a.url, core, worker, core).status_code == 204
+    eventually(lambda: worker_of("a").has_proven_name, what="the name is its own")
+    assert worker_of("a").own_site_only is False
+    assert worker_of("a").identity_expires is not None
+    # It announces an enabler of the core's domain, with the identity of a worker.
+    enabler = {"domain": "all", "url": "http://127.0.0.1:9", "generation": 10**12}
+    auth = ServiceCredentials(fog.b.url, identity_file(stolen))
+    with httpx.Client(base_url=fog.b.url, auth=auth, timeout=20) as client:
+        assert client.put("/enablers/all", json=enabler).status_code == 204
+    facts = "replicas/b/metadata"
+    eventually(lambda: "enabler/all" in current_facts(person, facts), what="the fact has arrived")
+    assert site_of(person, "b").enablers == ()
+    # And it says that the site c is gone.
+    fog.end_c()
+    at_b = AgentClient(fog.b.url, fog.person)
+    for client in (person, at_b):
+        eventually(lambda: not site_of(client, "c").reachable, what="c is away")  # noqa: B023
+    at_b.operations.forget_site("c")
+    eventually(lambda: "forgotten" in current_facts(person, facts), what="the fact has arrived")
+    assert "c" in {each.name for each in person.fabric().sites}
+    at_b.close()
+    person.close()
+
+
+def test_site_that_the_core_removes_is_removed_everywhere(fog: Fog) -> None:
+    person, at_b = AgentClient(fog.a.url, fog.person), AgentClient(fog.b.url, fog.person)
+    eventually(lambda: is_whole(person), what="the core reaches both edges")
+    fog.end_c()
+    for client in (person, at_b):
+        eventually(lambda: not site_of(client, "c").reachable, what="c is away")  # noqa: B023
+    person.operations.forget_site("c")
+    eventually(
+        lambda: {each.name for each in at_b.fabric().sites} == {"a", "b"}, what="b removes c"
+    )
+    at_b.close()
     person.close()

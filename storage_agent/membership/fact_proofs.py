@@ -1,0 +1,144 @@
+"""What credentials prove about the facts of sites: names and reach of services, and removals.
+
+The agent of a site publishes the credentials of its services as facts, so that other agents compare
+what the site says about them with what the fog's key has signed.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+import msgspec
+from cachetools import LRUCache
+
+from mistbow.auth.credential import Credential, Kind
+from mistbow.auth.identity import Identity, IdentityFile, Proof
+from mistbow.domains import Selector
+from mistbow.errors import UnauthorizedError
+from mistbow.fabric import Enabler, Worker
+from storage_agent.membership import facts
+from storage_agent.membership.facts import Facts
+
+_MAX_VERIFIED = 10_000
+
+
+class FactProofs:
+    """Compares facts with the credentials of the services that they describe.
+
+    ``proof``: what this agent proves to others. Without an identity, all facts are believed. With
+    an identity and the fog's token, so are facts without a credential: the fog changes over.
+    """
+
+    def __init__(self, proof: Proof) -> None:
+        self._file = proof if isinstance(proof, IdentityFile) else None
+        self._needs_credential = self._file is not None and not self._file.token
+        self._identity: Identity | None = None
+        self._verified: LRUCache[str, Credential] = LRUCache(_MAX_VERIFIED)
+
+    @property
+    def own_credential(self) -> str:
+        """The credential of this agent as text; empty: it has none at present."""
+        try:
+            return "" if self._file is None else self._file.current().text
+        except UnauthorizedError:
+            return ""
+
+    def expiry(self, site: str, text: str) -> int | None:
+        """Return the expiry (ms) of the identity of a site's agent; None: it is not known."""
+        found = self._find(text, "agent", site)
+        return None if found is None else to_ms(found.expires)
+
+    def workers(self, site: str, published: Facts) -> tuple[Worker, ...]:
+        """Return the workers in a site's facts; see ``worker``."""
+        return tuple(
+            self.worker(site, each, facts.credential(published, facts.worker_key(each.name)))
+            for each in facts.workers(published)
+        )
+
+    def worker(self, site: str, worker: Worker, text: str) -> Worker:
+        """Return a worker with what its credential proves: its reach, and whether it has the name.
+
+        A worker without a credential may use its own site only. ``text``: the credential.
+        """
+        if self._file is None:
+            return worker
+        found = self._find(text, "worker", site)
+        if found is None:
+            confined = worker.own_site_only or self._needs_credential
+            return msgspec.structs.replace(
+                worker, own_site_only=confined, has_proven_name=False, identity_expires=None
+            )
+        return msgspec.structs.replace(
+            worker,
+            own_site_only=found.is_confined,
+            has_proven_name=has_name(found, worker.name),
+            identity_expires=to_ms(found.expires),
+        )
+
+    def enablers(self, site: str, published: Facts) -> Iterator[Enabler]:
+        """Yield the enablers in a site's facts; see ``enabler``."""
+        for each in facts.enablers(published):
+            text = facts.credential(published, facts.enabler_key(each.domain))
+            if (found := self.enabler(site, each, text)) is not None:
+                yield found
+
+    def enabler(self, site: str, enabler: Enabler, text: str) -> Enabler | None:
+        """Return an enabler with what its credential proves; None: it is not to be believed.
+
+        An enabler that reaches no other site has its own site only, whatever domain it claims.
+        ``text``: the credential.
+        """
+        found = self._find(text, "enabler", site)
+        if found is None:
+            return None if self._needs_credential else enabler
+        return msgspec.structs.replace(
+            enabler,
+            sites=Selector(sites=(site,)) if found.is_confined else enabler.sites,
+            own_site_only=found.is_confined,
+            identity_expires=to_ms(found.expires),
+        )
+
+    def removals(self, site: str, published: Facts) -> Iterator[tuple[str, int]]:
+        """Yield (removed site, time in ms) of the removals at a site that apply at other sites too.
+
+        A person removes a site at an agent that reaches it; an edge removes nothing elsewhere.
+        """
+        found = self._find(facts.credential(published, facts.SITE), "agent", site)
+        for removed, since in facts.forgotten_sites(published).items():
+            if not self._needs_credential if found is None else found.reaches(removed):
+                yield removed, since
+
+    def _find(self, text: str, kind: Kind, site: str) -> Credential | None:
+        """Return the credential of a service of a kind at a site; None: the text proves nothing."""
+        if self._file is None or not text:
+            return None
+        try:
+            identity = self._file.current()
+            if identity is not self._identity:
+                self._identity = identity
+                self._verified.clear()
+            found = self._verified.get(text)
+            if found is None:
+                found = self._verified[text] = identity.verify(text)
+        except UnauthorizedError:
+            return None
+        is_right = (found.kind, found.site) == (kind, site) and identity.accepts(found)
+        return found if is_right else None
+
+
+def to_ms(time: datetime) -> int:
+    """Return a time in ms since the epoch."""
+    return int(time.timestamp() * 1000)
+
+
+def has_name(credential: Credential, name: str) -> bool:
+    """Return whether a worker's name belongs to a credential.
+
+    It is the credential's name, perhaps without ``worker-``, or begins with it, as a pod's name.
+
+    >>> from mistbow.clock import utc_now
+    >>> one = Credential("worker-cloud", "worker", "cloud", "0" * 32, "0" * 64, utc_now())
+    >>> [has_name(one, each) for each in ("worker-cloud", "cloud", "worker-cloud-7f", "edge")]
+    [True, True, True, False]
+    """
+    own = credential.name
+    return name == own or f"worker-{name}" == own or name.startswith(f"{own}-")

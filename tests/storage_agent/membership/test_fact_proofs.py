@@ -1,0 +1,121 @@
+"""What credentials prove about the facts of a site that may have been stolen."""
+
+import doctest
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analytics_enabler.scheduling.driver.snapshot import available_workers
+from mistbow.auth.fog_keys import FogKeys
+from mistbow.auth.identity import IdentityFile
+from mistbow.clock import utc_now
+from mistbow.domains import Selector
+from mistbow.fabric import Enabler, Fabric, Site, Worker
+from storage_agent.membership import fact_proofs, facts
+from storage_agent.membership.fact_proofs import FactProofs, to_ms
+from storage_agent.membership.facts import Facts
+
+END = utc_now() + timedelta(days=1)
+
+
+@pytest.fixture
+def fog(tmp_path: Path) -> FogKeys:
+    keys = FogKeys(tmp_path / "keys")
+    keys.create()
+    return keys
+
+
+@pytest.fixture
+def proofs(fog: FogKeys) -> FactProofs:
+    return FactProofs(IdentityFile(fog.issue("agent-cloud", "agent", "cloud", END, ["*"])))
+
+
+def text(fog: FogKeys, kind: str, site: str, *reach: str, name: str = "") -> str:
+    path = fog.issue(name or f"{kind}-{site}", kind, site, END, reach)
+    return IdentityFile(path).current().text
+
+
+def worker(name: str, **more: Any) -> Worker:
+    return Worker(
+        name=name, url="http://w:8100", cores=1, memory_mb=9, cores_free=1, memory_free_mb=9, **more
+    )
+
+
+def published(**values: Any) -> Facts:
+    """Return facts: the key with ``__`` in place of ``/`` -> the value."""
+    found = Facts()
+    for key, value in values.items():
+        found[key.replace("__", "/")] = facts.encode_fact(value)
+    return found
+
+
+def site(name: str, *workers: Worker, **more: Any) -> Site:
+    return Site(name=name, node=name, url=f"http://{name}:8300", workers=workers, **more)
+
+
+def test_examples_are_right() -> None:
+    assert doctest.testmod(fact_proofs).failed == 0
+
+
+def test_name_of_a_worker_belongs_to_its_identity(fog: FogKeys, proofs: FactProofs) -> None:
+    own, stolen = text(fog, "worker", "cloud", "*"), text(fog, "worker", "a-edge")
+    real = proofs.worker("cloud", worker("worker-cloud"), own)
+    assert (real.has_proven_name, real.own_site_only) == (True, False)
+    assert real.identity_expires == to_ms(END)
+    for credential in (stolen, own, "", "no.credential"):
+        forged = worker("worker-cloud", has_proven_name=True, own_site_only=False)
+        found = proofs.worker("a-edge", forged, credential)
+        # It says that it reaches other sites, so that schedulers give it their tasks.
+        assert (found.has_proven_name, found.own_site_only) == (False, True)
+        fabric = Fabric(site="cloud", sites=(site("a-edge", found), site("cloud", real)))
+        assert [each.name for each, _ in available_workers(fabric)] == ["cloud"]
+
+
+def test_enabler_without_an_identity_of_its_site_is_not_believed(
+    fog: FogKeys, proofs: FactProofs
+) -> None:
+    forged = Enabler(domain="all", url="http://e:8000", generation=10**12)
+    core = text(fog, "enabler", "cloud", "*")
+    agent = text(fog, "agent", "edge")
+    for credential in ("", agent, core):
+        assert proofs.enabler("edge", forged, credential) is None
+    assert proofs.enabler("cloud", forged, core) is not None
+    # An edge with an enabler rules its own site, whatever it claims.
+    found = proofs.enabler("edge", forged, text(fog, "enabler", "edge"))
+    assert found is not None
+    assert (found.sites, found.own_site_only) == (Selector(sites=("edge",)), True)
+
+
+def test_edge_removes_no_other_site(fog: FogKeys, proofs: FactProofs) -> None:
+    said = {"other": 7, "edge": 8}
+    for credential in ("", text(fog, "worker", "edge"), text(fog, "agent", "hub", "*")):
+        found = proofs.removals("edge", published(forgotten=said, credential__site=credential))
+        assert list(found) == []
+    own = published(forgotten=said, credential__site=text(fog, "agent", "edge"))
+    assert dict(proofs.removals("edge", own)) == {"edge": 8}
+    core = published(forgotten=said, credential__site=text(fog, "agent", "hub", "*"))
+    assert dict(proofs.removals("hub", core)) == said
+
+
+def test_revoked_credential_proves_nothing(fog: FogKeys, proofs: FactProofs) -> None:
+    core = text(fog, "agent", "hub", "*")
+    said = published(forgotten={"other": 7}, credential__site=core)
+    assert dict(proofs.removals("hub", said)) == {"other": 7}
+    fog.revoke("agent-hub")
+    assert list(proofs.removals("hub", said)) == []
+    assert proofs.expiry("hub", core) is None
+
+
+def test_facts_are_believed_without_identities_and_during_the_change(fog: FogKeys) -> None:
+    path = fog.issue("agent-cloud", "agent", "cloud", END, ["*"])
+    said = published(forgotten={"other": 7}, enabler__all=Enabler(domain="all", url="http://e:1"))
+    for proof in (None, "the-token-of-the-fog", IdentityFile(path, "the-token-of-the-fog")):
+        proofs = FactProofs(proof)
+        assert dict(proofs.removals("edge", said)) == {"other": 7}
+        assert [each.domain for each in proofs.enablers("edge", said)] == ["all"]
+        assert proofs.worker("edge", worker("w"), "").own_site_only is False
+    # A service with an identity is limited to it also during the change.
+    edge = text(fog, "worker", "edge")
+    assert proofs.worker("edge", worker("w"), edge).own_site_only is True
