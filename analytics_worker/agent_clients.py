@@ -1,17 +1,19 @@
 """The clients with which the processes of a streaming library call storage agents.
 
 A client takes the worker's identity from the environment variable ``MISTBOW_IDENTITY_FILE``, or the
-fog's token from ``MISTBOW_TOKEN``, and the certificate authority that it trusts from
-``MISTBOW_TLS_CA``. Spark's options contain none of these, since Spark shows options in its query
-plans.
+fog's token from ``MISTBOW_TOKEN``, the certificate authority that it trusts from
+``MISTBOW_TLS_CA``, and the worker's certificate from ``MISTBOW_TLS_CERT``. Spark's options contain
+none of these, since Spark shows options in its query plans.
 """
-
-import os
 
 from stamina.instrumentation import set_on_retry_hooks
 
 from mistbow.client.agent import AgentClient
-from mistbow.client.credentials import proof_of_environment, service_credentials
+from mistbow.client.credentials import (
+    proof_of_environment,
+    service_credentials,
+    tls_of_environment,
+)
 
 _clients: dict[tuple[str, str], AgentClient] = {}
 
@@ -32,6 +34,6 @@ def agent_client(url: str, site: str = "") -> AgentClient:
         client = _clients[url, site] = AgentClient(
             url,
             service_credentials(url, proof_of_environment(), "agent"),
-            ca=os.environ.get("MISTBOW_TLS_CA"),
+            ca=tls_of_environment(),
         )
     return client

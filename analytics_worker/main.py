@@ -15,7 +15,7 @@ from analytics_worker.lifecycle.worker import AnalyticsWorker, StartLibrary
 from analytics_worker.metrics import FragmentCollector
 from analytics_worker.settings import WorkerSettings
 from analytics_worker.spark.library import SparkLibrary
-from mistbow.client.credentials import IDENTITY_FILE, TOKEN
+from mistbow.client.credentials import IDENTITY_FILE, TLS_CA, TLS_CERT, TLS_KEY, TOKEN
 from mistbow.service import create_service, serve
 
 
@@ -61,10 +61,16 @@ def main(settings: WorkerSettings | None = None) -> None:
     settings = settings or WorkerSettings()
     # Spark's Python processes inherit the environment. Options would not do: plans and logs
     # show them.
-    if settings.secret is not None:
-        os.environ[TOKEN] = settings.secret
+    os.environ.pop(TOKEN, None)
+    if settings.shared_token is not None:
+        os.environ[TOKEN] = settings.shared_token
     if settings.identity_file is not None:
         os.environ[IDENTITY_FILE] = str(settings.identity_file.absolute())
-    if settings.tls_ca is not None:
-        os.environ["MISTBOW_TLS_CA"] = str(settings.tls_ca.absolute())
+    for variable, file in (
+        (TLS_CA, settings.tls_ca),
+        (TLS_CERT, settings.tls_cert),
+        (TLS_KEY, settings.tls_key),
+    ):
+        if file is not None:
+            os.environ[variable] = str(file.absolute())
     serve(create_app(settings), "worker", settings.worker_port, settings)

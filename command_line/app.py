@@ -12,6 +12,7 @@ from stamina.instrumentation import set_on_retry_hooks
 from analytics_enabler.settings import EnablerSettings
 from analytics_worker.settings import WorkerSettings
 from command_line.backup import backup, restore_command
+from command_line.ca import app as ca
 from command_line.city import city
 from command_line.fabric import app as fabric
 from command_line.fog import app as fog
@@ -78,6 +79,7 @@ app.command("top")(top)
 app.add_typer(insights, name="insights")
 app.add_typer(token, name="token")
 app.add_typer(identity, name="identity")
+app.add_typer(ca, name="ca")
 app.add_typer(fog, name="fog")
 app.add_typer(fabric, name="fabric")
 app.add_typer(node, name="node")

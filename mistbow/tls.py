@@ -2,43 +2,165 @@
 
 import contextlib
 import ssl
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import httpx
+
+from mistbow.telemetry import get_logger
+
+log = get_logger(__name__)
+
+CLIENT_CERTIFICATE = "mistbow.client_certificate"
+"""The ASGI extension of a request whose client has shown a valid certificate."""
 
 
 class BadTlsFileError(ValueError):
     """A file cannot be used for TLS; the message contains the file's path and the reason."""
 
 
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """The files of one side of TLS connections (PEM).
+
+    ``ca``: the trusted authorities; None: for a client those of the system, for a server none: it
+    asks clients for no certificate. ``certificate``, ``key``: the own certificate with its chain,
+    and its key; None: a client has none.
+    """
+
+    ca: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+
+    @property
+    def all(self) -> tuple[Path, ...]:
+        """The files that are set."""
+        return tuple(each for each in (self.ca, self.certificate, self.key) if each is not None)
+
+
+class ReloadedContext(ssl.SSLContext):
+    """A TLS context that reads its files again once they have changed, at the next connection.
+
+    While the new files are invalid, the former ones remain in use. ``build``: returns a context of
+    the files, or raises ``OSError``, which all errors of TLS are.
+    """
+
+    _build: Callable[[], ssl.SSLContext]
+    _files: tuple[Path, ...]
+    _stamps: tuple[tuple[int, int, int], ...]
+    _current: ssl.SSLContext
+    _protocols: list[str] | None = None
+
+    @classmethod
+    def of(
+        cls, protocol: int, build: Callable[[], ssl.SSLContext], files: tuple[Path, ...]
+    ) -> "ReloadedContext":
+        """Return a context of files; raises ``OSError`` if they are invalid now."""
+        context = cls(protocol)
+        context._build, context._files = build, files
+        context._stamps = _stamps(files)
+        context._current = build()
+        return context
+
+    def wrap_bio(self, *args: Any, **options: Any) -> ssl.SSLObject:
+        """Begin a connection in memory; see ``ssl.SSLContext.wrap_bio``."""
+        return self._fresh().wrap_bio(*args, **options)
+
+    def wrap_socket(self, *args: Any, **options: Any) -> ssl.SSLSocket:
+        """Begin a connection of a socket; see ``ssl.SSLContext.wrap_socket``."""
+        return self._fresh().wrap_socket(*args, **options)
+
+    def set_alpn_protocols(self, alpn_protocols: Iterable[str]) -> None:
+        """Set the protocols that connections offer; see ``ssl.SSLContext.set_alpn_protocols``."""
+        self._protocols = list(alpn_protocols)
+
+    def _fresh(self) -> ssl.SSLContext:
+        stamps = _stamps(self._files)
+        if stamps != self._stamps:
+            self._stamps = stamps
+            try:
+                self._current = self._build()
+            except (OSError, ValueError) as error:
+                files = [str(each) for each in self._files]
+                log.error("tls_files_rejected", files=files, error=_reason(error))
+            else:
+                log.info("tls_files_read", files=[str(each) for each in self._files])
+        if self._protocols is not None:
+            self._current.set_alpn_protocols(self._protocols)
+        return self._current
+
+
 @lru_cache(maxsize=8)
-def client_context(ca: Path | None) -> ssl.SSLContext:
+def client_context(files: Path | TlsFiles | None) -> ssl.SSLContext:
     """Return a client's TLS context, which verifies certificates and host names.
 
-    ``ca``: a file with the certificates of trusted authorities; None: the authorities of the
-    system. Contexts are cached: creating a context takes longer than a request.
+    ``files``: also the file of trusted authorities alone; None: the authorities of the system.
+    Contexts are cached: creating a context takes longer than a request.
     """
-    if ca is None:
-        return httpx.create_ssl_context(trust_env=False)
-    return ssl.create_default_context(cafile=ca)
+    return _client_context(files, check_hostname=True)
 
 
 @lru_cache(maxsize=8)
-def supervisor_context(ca: Path | None) -> ssl.SSLContext:
+def supervisor_context(files: Path | TlsFiles | None) -> ssl.SSLContext:
     """Return a TLS context for requests to services of this machine.
 
-    Certificates are verified, but not the host names in certificates. ``ca``: as for
+    Certificates are verified, but not the host names in certificates. ``files``: as for
     ``client_context``.
     """
-    context = (
-        ssl.create_default_context(cafile=ca)
-        if ca is not None
-        else httpx.create_ssl_context(trust_env=False)
-    )
-    context.check_hostname = False
-    return context
+    return _client_context(files, check_hostname=False)
+
+
+def _client_context(files: Path | TlsFiles | None, *, check_hostname: bool) -> ssl.SSLContext:
+    given = files if isinstance(files, TlsFiles) else TlsFiles(files)
+
+    def build() -> ssl.SSLContext:
+        context = (
+            ssl.create_default_context(cafile=given.ca)
+            if given.ca is not None
+            else httpx.create_ssl_context(trust_env=False)
+        )
+        context.check_hostname = check_hostname
+        if given.certificate is not None:
+            context.load_cert_chain(given.certificate, given.key, password=_no_password)
+        return context
+
+    if not given.all:
+        return build()
+    return ReloadedContext.of(ssl.PROTOCOL_TLS_CLIENT, build, given.all)
+
+
+def server_context(files: TlsFiles) -> ssl.SSLContext:
+    """Return the TLS context of a service.
+
+    With ``files.ca``, a certificate of a client must be signed by these authorities. People send
+    none, so whether a request needs one is decided later.
+    """
+
+    def build() -> ssl.SSLContext:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=files.ca)
+        if files.ca is not None:
+            context.verify_mode = ssl.CERT_OPTIONAL
+        assert files.certificate is not None  # noqa: S101 - a service has one
+        context.load_cert_chain(files.certificate, files.key, password=_no_password)
+        return context
+
+    return ReloadedContext.of(ssl.PROTOCOL_TLS_SERVER, build, files.all)
+
+
+def _stamps(files: Iterable[Path]) -> tuple[tuple[int, int, int], ...]:
+    stamps = []
+    for file in files:
+        try:
+            status = file.stat()
+        except OSError:
+            stamps.append((0, 0, 0))
+        else:
+            stamps.append((status.st_mtime_ns, status.st_size, status.st_ino))
+    return tuple(stamps)
 
 
 def check_ca(ca: Path) -> None:

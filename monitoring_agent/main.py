@@ -28,7 +28,7 @@ log = get_logger(__name__)
 def create_app(settings: MonitorSettings) -> FastAPI:
     """Return the web service of a monitoring agent; the agent runs while the service runs."""
     credentials = service_credentials(settings.agent_url, settings.proof, "agent")
-    client = AsyncAgentClient(settings.agent_url, credentials, ca=settings.tls_ca)
+    client = AsyncAgentClient(settings.agent_url, credentials, ca=settings.client_tls)
     agent = MonitoringAgent(
         make_collectors(settings),
         client,

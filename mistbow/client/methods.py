@@ -31,6 +31,7 @@ from httpx_sse import EventSource, ServerSentEvent
 from mistbow.client.transport import MAX_CONNECTIONS, AsyncTransport, Call, Token, Transport
 from mistbow.errors import MistbowError, UnavailableError
 from mistbow.streams.wire import Chunk, ChunkDecoder
+from mistbow.tls import TlsFiles
 
 P = ParamSpec("P")
 B = TypeVar("B")
@@ -248,7 +249,7 @@ class Client(Sender):
         token: Token = None,
         *,
         attempts: int = 3,
-        ca: Path | str | None = None,
+        ca: Path | str | TlsFiles | None = None,
     ) -> None:
         super().__init__(Transport(url, token=token, attempts=attempts, ca=ca))
 
@@ -271,7 +272,7 @@ class AsyncClient(AsyncSender):
         token: Token = None,
         *,
         attempts: int = 3,
-        ca: Path | str | None = None,
+        ca: Path | str | TlsFiles | None = None,
         max_connections: int = MAX_CONNECTIONS,
     ) -> None:
         super().__init__(

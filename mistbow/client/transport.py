@@ -17,7 +17,7 @@ from mistbow.client.connections import async_transport, transport
 from mistbow.client.credentials import UnverifiedServiceError
 from mistbow.errors import MistbowError, UnavailableError, from_body
 from mistbow.loopback import is_loopback_url
-from mistbow.tls import client_context
+from mistbow.tls import TlsFiles, client_context
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -153,7 +153,7 @@ def without_none(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _settings(
-    url: str, token: Token, ca: Path | str | None, max_connections: int = MAX_CONNECTIONS
+    url: str, token: Token, ca: Path | str | TlsFiles | None, max_connections: int = MAX_CONNECTIONS
 ) -> dict[str, Any]:
     # No proxy of the environment may read requests between services, or on this machine.
     is_direct = isinstance(token, httpx.Auth) or is_loopback_url(url)
@@ -166,7 +166,9 @@ def _settings(
         ),
         "trust_env": not is_direct,
         # Without ``ca``: the authorities of httpx, or of its environment.
-        "verify": httpx.create_ssl_context() if ca is None else client_context(Path(ca)),
+        "verify": httpx.create_ssl_context()
+        if ca is None
+        else client_context(Path(ca) if isinstance(ca, str) else ca),
     }
 
 
@@ -205,7 +207,7 @@ class Transport:
         *,
         token: Token = None,
         attempts: int = 3,
-        ca: Path | str | None = None,
+        ca: Path | str | TlsFiles | None = None,
     ) -> None:
         self.url = url.rstrip("/")
         self._attempts = attempts
@@ -263,7 +265,7 @@ class AsyncTransport:
         *,
         token: Token = None,
         attempts: int = 3,
-        ca: Path | str | None = None,
+        ca: Path | str | TlsFiles | None = None,
         max_connections: int = MAX_CONNECTIONS,
     ) -> None:
         self.url = url.rstrip("/")

@@ -16,6 +16,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from mistbow.errors import HeadTooLargeError, InvalidRequestError, MistbowError, SlowRequestError
 from mistbow.http.error_forms import own_form
+from mistbow.tls import CLIENT_CERTIFICATE
 
 _MAX_HEAD_BYTES = 64 * 2**10
 _MAX_PARSED_URL_BYTES = 2**16 - 1
@@ -162,6 +163,9 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_begin()
         self._bytes_without_data = 0
         self._open_head()
+        # A certificate that is not valid has ended the handshake.
+        if self.transport.get_extra_info("peercert"):
+            self.scope["extensions"] = {CLIENT_CERTIFICATE: {}}
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._head_is_open:

@@ -8,24 +8,32 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
+from mistbow.tls import TlsFiles, server_context
 from tests.support.conditions import eventually
 
 
 @contextmanager
-def served(app: FastAPI, port: int = 0, **options: Any) -> Iterator[str]:
-    """Serve an application on loopback; yield its URL (always http).
+def served(
+    app: FastAPI, port: int = 0, tls: TlsFiles | None = None, **options: Any
+) -> Iterator[str]:
+    """Serve an application on loopback; yield its URL (always http, unless ``tls``).
 
-    ``port``: 0 means a free port; ``options``: further options of uvicorn.
+    ``port``: 0 means a free port; ``tls``: the files of a service with TLS; ``options``: further
+    options of uvicorn.
     """
     config = uvicorn.Config(
         app, host="127.0.0.1", port=port, log_config=None, timeout_graceful_shutdown=1, **options
     )
+    if tls is not None:
+        config.load()
+        config.ssl = server_context(tls)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     try:
         eventually(lambda: server.started, what="the service listens")
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+        scheme = "http" if tls is None else "https"
+        yield f"{scheme}://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     finally:
         server.should_exit = True
         thread.join(20)

@@ -1,0 +1,201 @@
+"""The certificate authority of a fog: a folder with its key, its certificates, and those it signs.
+
+``ca.key`` and ``ca.pem``: the authority's present key and certificate. ``bundle.pem``: the
+authorities that services trust; after a rotation also the former one. ``NAME.pem``, ``NAME.key``: a
+certificate for a service, as server and as client, and its key.
+"""
+
+import ipaddress
+import os
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ec import (
+    SECP256R1,
+    EllipticCurvePrivateKey,
+    EllipticCurvePublicKey,
+    generate_private_key,
+)
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from mistbow.clock import utc_now
+from mistbow.errors import ConflictError, InvalidRequestError
+
+_KEY, _CERTIFICATE, _BUNDLE = "ca.key", "ca.pem", "bundle.pem"
+_CLOCK_SKEW = timedelta(hours=1)
+"""A certificate begins earlier than it was issued: the clocks of a fog differ."""
+
+_USAGES = (
+    *("digital_signature", "content_commitment", "key_encipherment", "data_encipherment"),
+    *("key_agreement", "key_cert_sign", "crl_sign", "encipher_only", "decipher_only"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateAuthority:
+    """The authority of a fog, in a folder that only its owner can use."""
+
+    folder: Path
+
+    @property
+    def bundle(self) -> Path:
+        """The file with the authorities that services trust."""
+        return self.folder / _BUNDLE
+
+    def create(self, expires: datetime) -> None:
+        """Create the authority; raises ``ConflictError`` if the folder contains one."""
+        if (self.folder / _KEY).exists():
+            raise ConflictError(
+                f"{self.folder / _KEY} exists already",
+                hint="To replace the authority of a running fog: mistbow ca rotate",
+            )
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.folder.chmod(0o700)
+        _write(self.bundle, self._begin(expires), 0o644)
+
+    def rotate(self, expires: datetime) -> None:
+        """Begin a new authority; services that have the new bundle trust it and the former ones.
+
+        Certificates are signed by the new one from now on.
+        """
+        self._read()
+        former = self.bundle.read_bytes()
+        _write(self.bundle, self._begin(expires) + former, 0o644)
+
+    def finish(self) -> None:
+        """Trust the present authority only: no service has a certificate of a former one."""
+        self._read()
+        _write(self.bundle, (self.folder / _CERTIFICATE).read_bytes(), 0o644)
+
+    def issue(self, name: str, hosts: Collection[str], expires: datetime) -> tuple[Path, Path]:
+        """Issue a certificate for a service; return its file, and the file with its key.
+
+        ``hosts``: the names and addresses at which others reach the service. Raises
+        ``InvalidRequestError`` if the authority ends before the certificate.
+        """
+        signer, authority = self._read()
+        if not name.replace("-", "").replace(".", "").replace("_", "").isalnum() or name in (
+            "ca", "bundle"
+        ):  # fmt: skip
+            raise InvalidRequestError(
+                f"{name!r} is no name of a service: write letters, digits, '.', '_' and '-'"
+            )
+        if expires > authority.not_valid_after_utc:
+            raise InvalidRequestError(
+                f"the authority expires on {authority.not_valid_after_utc:%Y-%m-%d}",
+                hint="Choose an earlier expiry, or replace the authority: mistbow ca rotate",
+            )
+        key = generate_private_key(SECP256R1())
+        certificate = (
+            _builder(name, authority.subject, key.public_key(), expires)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_usage("digital_signature"), critical=True)
+            .add_extension(
+                x509.ExtendedKeyUsage(
+                    [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+                ),
+                critical=False,
+            )
+            .add_extension(x509.SubjectAlternativeName(list(map(_name, hosts))), critical=False)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(_public(authority)),
+                critical=False,
+            )
+            .sign(signer, SHA256())
+        )
+        paths = self.folder / f"{name}.pem", self.folder / f"{name}.key"
+        # The key first: while the two do not match, services keep the former ones.
+        _write(paths[1], _pem(key), 0o600)
+        _write(paths[0], certificate.public_bytes(Encoding.PEM), 0o644)
+        return paths
+
+    def _begin(self, expires: datetime) -> bytes:
+        """Replace the key and the certificate of the authority; return the certificate as PEM."""
+        key = generate_private_key(SECP256R1())
+        subject = f"Mistbow fog {utc_now():%Y-%m-%d %H:%M:%S}"
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, subject)])
+        certificate = (
+            _builder(subject, name, key.public_key(), expires)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .add_extension(_usage("key_cert_sign", "crl_sign"), critical=True)
+            .sign(key, SHA256())
+        )
+        pem = certificate.public_bytes(Encoding.PEM)
+        _write(self.folder / _KEY, _pem(key), 0o600)
+        _write(self.folder / _CERTIFICATE, pem, 0o644)
+        return pem
+
+    def _read(self) -> tuple[EllipticCurvePrivateKey, x509.Certificate]:
+        try:
+            key = load_pem_private_key((self.folder / _KEY).read_bytes(), password=None)
+            certificate = x509.load_pem_x509_certificate((self.folder / _CERTIFICATE).read_bytes())
+        except OSError as error:
+            raise InvalidRequestError(
+                f"{self.folder} has no authority: {error.strerror}", hint="mistbow ca init"
+            ) from None
+        except (TypeError, ValueError) as error:
+            raise InvalidRequestError(
+                f"the authority in {self.folder} is invalid: {error}"
+            ) from None
+        if not isinstance(key, EllipticCurvePrivateKey):
+            raise InvalidRequestError(f"{self.folder / _KEY} is no key of an elliptic curve")
+        return key, certificate
+
+
+def _builder(
+    name: str, issuer: x509.Name, key: EllipticCurvePublicKey, expires: datetime
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(utc_now() - _CLOCK_SKEW)
+        .not_valid_after(expires.astimezone(UTC))
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+    )
+
+
+def _usage(*names: str) -> x509.KeyUsage:
+    return x509.KeyUsage(**{each: each in names for each in _USAGES})
+
+
+def _name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        pass
+    try:
+        return x509.DNSName(host)
+    except ValueError:
+        raise InvalidRequestError(f"{host!r} is no host name and no address") from None
+
+
+def _public(certificate: x509.Certificate) -> EllipticCurvePublicKey:
+    key = certificate.public_key()
+    assert isinstance(key, EllipticCurvePublicKey)  # noqa: S101 - its key was read
+    return key
+
+
+def _pem(key: EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def _write(path: Path, data: bytes, mode: int) -> None:
+    new = path.with_name(f".{path.name}.new")
+    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
+        os.fchmod(file.fileno(), mode)
+        file.write(data)
+        os.fsync(file.fileno())
+    os.replace(new, path)
