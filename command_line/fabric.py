@@ -10,6 +10,7 @@ from rich.text import Text
 
 from command_line.enabler import URL as ENABLER_URL
 from command_line.enabler import AsJson, Token, print_json
+from mistbow.clock import system_clock
 from mistbow.flags import bearer_token, ca_file
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def status(
     from command_line.fabric_problems import find_problems
 
     report = _collect(url, enabler_url, bearer_token(token))
-    problems = find_problems(report)
+    problems = find_problems(report, system_clock())
     if as_json:
         print_json(_to_json(report, problems))
     else:

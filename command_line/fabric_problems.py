@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 
 from analytics.insight_models import DeploymentStatus, InsightStatus
+from mistbow.auth.identity import EXPIRES_SOON
 from mistbow.client.operation_model import Cluster, SiteStatus
 from mistbow.fabric import Fabric, Site, SiteLink, Worker
 
@@ -39,11 +41,12 @@ class FabricReport:
     enabler_error: str = ""
 
 
-def find_problems(report: FabricReport) -> list[Problem]:
-    """Return the problems of a fabric: of sites, workers, links, and insights."""
+def find_problems(report: FabricReport, now: int) -> list[Problem]:
+    """Return the problems of a fabric: of sites, workers, links, and insights; ``now``: in ms."""
     problems: list[Problem] = []
     for site in report.fabric.sites:
         problems += _of_site(site, report)
+        problems += _of_identities(site, now)
         for worker in site.workers:
             problems += _of_worker(site, worker)
     problems += [each for link in report.fabric.links for each in _of_link(link)]
@@ -82,6 +85,21 @@ def _of_site(site: Site, report: FabricReport) -> Iterator[Problem]:
             yield Problem(where, text, "See docs/operations.md.")
     if (cluster := report.clusters.get(site.name)) is not None:
         yield from _of_cluster(where, cluster)
+
+
+def _of_identities(site: Site, now: int) -> Iterator[Problem]:
+    services = {f"site {site.name}": site.identity_expires}
+    services |= {
+        f"worker {each.name} at {site.name}": each.identity_expires for each in site.workers
+    }
+    services |= {
+        f"enabler of {each.domain} at {site.name}": each.identity_expires for each in site.enablers
+    }
+    for where, expires in services.items():
+        if expires is not None and expires - now < EXPIRES_SOON / timedelta(milliseconds=1):
+            day = datetime.fromtimestamp(expires / 1000, UTC).date()
+            action = "Issue it again, and copy it to the service: mistbow identity issue."
+            yield Problem(where, f"its identity expires on {day}", action)
 
 
 def _of_cluster(where: str, cluster: Cluster) -> Iterator[Problem]:

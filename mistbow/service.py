@@ -4,6 +4,7 @@ JSON, tokens, limits.
 
 import asyncio
 import secrets
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 
@@ -22,6 +23,7 @@ from mistbow import __version__
 from mistbow.auth.audiences import LocalEnd, OwnAddresses
 from mistbow.auth.authentication import Authentication
 from mistbow.auth.callers import FOG, current_caller
+from mistbow.auth.identity import IdentityFile
 from mistbow.auth.identity_proof import SignedChallenge
 from mistbow.auth.keyring import Keyring
 from mistbow.auth.rules import authorize, requires
@@ -51,11 +53,15 @@ from mistbow.private_files import make_home
 from mistbow.runtime.loop_errors import log_loop_errors
 from mistbow.settings import ServiceSettings
 from mistbow.telemetry import get_logger, set_up_logging
+from mistbow.tls import server_context
 from mistbow.trust_settings import TokenSettings
 
 log = get_logger(__name__)
 
 _MAX_CHALLENGE_BYTES = 4096
+_STARTUP_FAILED = 3
+"""The exit status with which uvicorn ends, too."""
+
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _CHALLENGE = msgspec.json.Decoder(Challenge)
 _SIGNED_CHALLENGE = msgspec.json.Decoder(SignedChallenge)
@@ -113,7 +119,7 @@ def create_service(
     own = OwnAddresses(settings.own_addresses)
     sessions = _sessions(settings, own)
     app.state.probe_token = "" if settings.identity is None else secrets.token_urlsafe()
-    _add_operations(app, readiness, warnings)
+    _add_operations(app, readiness, _with_identity(warnings, settings.identity))
     add_challenge(app, sessions)
     add_documentation(app)
     _add_error_handlers(app, forms)
@@ -142,6 +148,7 @@ def create_service(
             keyring=keyring,
             sessions=sessions,
             is_public=is_public or _is_never_public,
+            needs_certificate=settings.tls_client_ca is not None,
         )
         app.add_middleware(DocumentationLogin)
     # Outside all others, whose errors it converts.
@@ -149,10 +156,17 @@ def create_service(
     return app
 
 
+def _with_identity(warnings: Readiness, identity: IdentityFile | None) -> Readiness:
+    async def all_warnings() -> list[str]:
+        return [*await warnings(), *([] if identity is None else identity.warnings())]
+
+    return all_warnings
+
+
 def _sessions(settings: ServiceSettings, own: OwnAddresses) -> ServiceSessions:
     """Return the sessions of a service: with an identity, only its token admits the service key."""
-    needs_identity = settings.identity is not None and settings.secret is None
-    key = None if needs_identity else ServiceKey(settings.secret or "")
+    needs_identity = settings.identity is not None and settings.shared_token is None
+    key = None if needs_identity else ServiceKey(settings.shared_token or "")
     return ServiceSessions(key, own, identity=settings.identity)
 
 
@@ -186,7 +200,7 @@ def serve(app: FastAPI, name: str, port: int, settings: ServiceSettings) -> None
 
 
 def _run(app: FastAPI, port: int, settings: ServiceSettings) -> None:
-    uvicorn.run(
+    config = uvicorn.Config(
         app,
         host=settings.host,
         port=port,
@@ -200,6 +214,14 @@ def _run(app: FastAPI, port: int, settings: ServiceSettings) -> None:
         timeout_graceful_shutdown=3,
         timeout_keep_alive=60,
     )
+    config.load()
+    if settings.server_tls is not None:
+        # uvicorn's own would keep the first certificate.
+        config.ssl = server_context(settings.server_tls)
+    server = uvicorn.Server(config)
+    server.run()
+    if not server.started:
+        sys.exit(_STARTUP_FAILED)
 
 
 def require_token_beyond_loopback(name: str, host: str, settings: TokenSettings) -> None:

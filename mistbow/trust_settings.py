@@ -9,7 +9,7 @@ from mistbow.auth.credential import Kind
 from mistbow.auth.identity import Identity, IdentityFile, Proof, identity_file, read_identity_file
 from mistbow.errors import MistbowError
 from mistbow.setting_values import CheckedSettings
-from mistbow.tls import check_ca, check_certificate, check_readable
+from mistbow.tls import TlsFiles, check_ca, check_certificate, check_readable
 
 
 def _check_authorities(file: Path | None) -> Path | None:
@@ -32,14 +32,16 @@ def _check_token(token: object) -> object:
     return token
 
 
-def _read_token(file: Path) -> object:
+def read_token(file: Path) -> str:
+    """Return the token in a file; raises ``ValueError`` if the file contains none."""
     try:
         text = file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeError) as error:
         raise ValueError(f"the file cannot be read: {error}") from None
     if not text:
         raise ValueError("the file is empty; write the token into it")
-    return _check_token(text)
+    _check_token(text)
+    return text
 
 
 class TrustSettings(CheckedSettings):
@@ -49,6 +51,11 @@ class TrustSettings(CheckedSettings):
         default=None,
         description="Certificates (PEM) of the authorities that clients trust.",
     )
+
+    @property
+    def client_tls(self) -> TlsFiles | None:
+        """The files for connections to other services; None: the system's authorities."""
+        return None if self.tls_ca is None else TlsFiles(self.tls_ca)
 
 
 class TokenSettings(TrustSettings):
@@ -70,7 +77,7 @@ class TokenSettings(TrustSettings):
     @classmethod
     def _check_token_file(cls, file: Path | None) -> Path | None:
         if file is not None:
-            _read_token(file)
+            read_token(file)
         return file
 
     @field_validator("token", mode="before")
@@ -81,7 +88,7 @@ class TokenSettings(TrustSettings):
             return token if token is None else _check_token(token)
         if token is not None:
             raise ValueError("MISTBOW_TOKEN and MISTBOW_TOKEN_FILE are both set; set one of them")
-        return _read_token(file)
+        return read_token(file)
 
     identity_file: Path | None = Field(
         default=None, description="File with the identity of this service, instead of a token."
@@ -91,22 +98,32 @@ class TokenSettings(TrustSettings):
     @classmethod
     def _check_identity_file(cls, file: Path | None) -> Path | None:
         if file is not None:
-            try:
-                found = Identity(read_identity_file(file)).credential
-            except MistbowError as error:
-                raise ValueError(". ".join(filter(None, (error.message, error.hint)))) from None
-            if cls.service_kind not in (None, found.kind):
-                raise ValueError(
-                    f"it is the identity of the {found.kind} {found.name}; "
-                    f"issue one of the kind {cls.service_kind}"
-                )
+            check_identity(file, cls.service_kind)
         return file
+
+    identities_required: bool = Field(
+        default=False,
+        validate_default=True,
+        description="Whether services without an identity are refused although a token is set.",
+    )
+
+    @field_validator("identities_required")
+    @classmethod
+    def _check_required(cls, required: bool, info: ValidationInfo) -> bool:
+        if required and info.data.get("identity_file", "") is None:
+            raise ValueError("MISTBOW_IDENTITIES_REQUIRED also needs MISTBOW_IDENTITY_FILE")
+        return required
 
     @property
     def identity(self) -> IdentityFile | None:
         """The identity of this service; None: it has none."""
         file = self.identity_file
-        return None if file is None else identity_file(file, self.secret or "")
+        return None if file is None else identity_file(file, self.shared_token or "")
+
+    @property
+    def shared_token(self) -> str | None:
+        """The token for services without an identity; None: such services are refused."""
+        return None if self.identities_required else self.secret
 
     @property
     def proof(self) -> Proof:
@@ -117,6 +134,18 @@ class TokenSettings(TrustSettings):
     def secret(self) -> str | None:
         """The token as text; None: no token is set."""
         return None if self.token is None else self.token.get_secret_value()
+
+
+def check_identity(file: Path, kind: Kind | None) -> None:
+    """Raise ``ValueError`` unless a file contains a valid identity of a kind; None: of any kind."""
+    try:
+        found = Identity(read_identity_file(file)).credential
+    except MistbowError as error:
+        raise ValueError(". ".join(filter(None, (error.message, error.hint)))) from None
+    if kind not in (None, found.kind):
+        raise ValueError(
+            f"it is the identity of the {found.kind} {found.name}; issue one of the kind {kind}"
+        )
 
 
 def check_identity_site(info: ValidationInfo, site: str) -> None:
@@ -161,6 +190,35 @@ class TlsSettings(TokenSettings):
         if certificate is not None and key is not None:
             check_certificate(certificate, key)
         return key
+
+    tls_client_ca: AuthoritiesFile = Field(
+        default=None,
+        validate_default=True,
+        description="Certificates (PEM) of the authorities that sign the services' certificates; "
+        "requests of services without one are refused.",
+    )
+
+    @field_validator("tls_client_ca")
+    @classmethod
+    def _check_client_ca(cls, ca: Path | None, info: ValidationInfo) -> Path | None:
+        if ca is not None and info.data.get("tls_cert", "") is None:
+            raise ValueError(
+                "MISTBOW_TLS_CLIENT_CA also needs MISTBOW_TLS_CERT and MISTBOW_TLS_KEY"
+            )
+        return ca
+
+    @property
+    def client_tls(self) -> TlsFiles | None:
+        """The files for connections to other services, to which it shows its certificate too."""
+        files = TlsFiles(self.tls_ca, self.tls_cert, self.tls_key)
+        return files if files.all else None
+
+    @property
+    def server_tls(self) -> TlsFiles | None:
+        """The files with which the service serves HTTPS; None: it serves HTTP."""
+        if self.tls_cert is None:
+            return None
+        return TlsFiles(self.tls_client_ca, self.tls_cert, self.tls_key)
 
     @property
     def scheme(self) -> str:

@@ -1,12 +1,13 @@
 """Every route of every service, called by every kind of caller: a generated matrix.
 
 The routes, their scopes, and the parameters of requests are read from the services. What each
-caller may do is stated here a second time, in the words of docs/security.md.
+caller may do is stated here a second time, in the words of docs/security.md. Each request is also
+sent with the headers of forwarded requests.
 """
 
 import asyncio
 import re
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -21,7 +22,8 @@ from analytics_enabler.main import create_app as enabler
 from analytics_enabler.settings import EnablerSettings
 from analytics_worker.main import create_app as worker
 from analytics_worker.settings import WorkerSettings
-from mistbow.auth.authentication import OPEN_PATHS
+from mistbow.auth.authentication import CALLER, CALLER_SITE, OPEN_PATHS, SIGNATURES
+from mistbow.auth.callers import SERVICES_ONLY
 from mistbow.auth.fog_keys import FogKeys
 from mistbow.auth.identity import IdentityFile
 from mistbow.auth.rules import AccessRule, rule_of
@@ -32,6 +34,7 @@ from mistbow.http.documentation import DOCUMENTATION_PATHS
 from monitoring_agent.main import create_app as monitor
 from monitoring_agent.settings import MonitorSettings
 from storage_agent.main import create_app as agent
+from storage_agent.membership.network import VIA
 from storage_agent.settings import AgentSettings
 
 # It sends thousands of requests.
@@ -54,6 +57,10 @@ TOKENS = {
     "person": {"ingest", "read", "append", "replicate", "order", "admin"},
 }
 
+_OF_A_PERSON = {CALLER: "person", SIGNATURES: "board", VIA: "core"}
+FORGED: tuple[Mapping[str, str], ...] = (_OF_A_PERSON, {**_OF_A_PERSON, CALLER_SITE: HERE})
+"""The headers of forwarded requests, as an attacker adds them: of a person, of an agent here."""
+
 
 @dataclass(frozen=True)
 class Service:
@@ -68,7 +75,11 @@ class Service:
 
 @dataclass(frozen=True)
 class Caller:
-    """A caller, and its scopes here and at another site."""
+    """A caller, and its scopes here and at another site.
+
+    ``forwarding``: its scopes if it says that it forwards a request; None: the same.
+    ``as_peer``: whether it may forward requests of agents of this site; None: it is no service.
+    """
 
     name: str
     auth: Any
@@ -76,6 +87,8 @@ class Caller:
     elsewhere: set[str] = field(default_factory=set)
     is_peer_here: bool = False
     is_peer_elsewhere: bool = False
+    forwarding: set[str] | None = None
+    as_peer: bool | None = None
 
 
 def rules(app: FastAPI) -> dict[tuple[str, str], AccessRule | None]:
@@ -123,6 +136,7 @@ def services(
             "identity_file": fog.issue(f"the-{kind}", kind, HERE, end),
             "tokens_file": tokens["file"],
             "own_urls": url,
+            "max_requests": 10_000,
             "agent_url": url if kind == "agent" else CLOSED,
             **({"site": HERE} if kind == "agent" else {}),
         }
@@ -148,16 +162,40 @@ def callers(
     for kind in KINDS:
         is_agent = kind == "agent"
         own, peer = OWN[kind], PEER[kind]
+        # An enabler forwards the requests of people; the agents of a site do not to each other.
+        people = TOKENS["person"]
+        at_home = people if kind == "enabler" else set()
+        from_core = people if kind in ("enabler", "agent") else set()
         found += [
             Caller(f"{kind} of the site", of(fog, f"own-{kind}", kind, HERE), own, peer,
-                   is_peer_elsewhere=is_agent),
+                   is_peer_elsewhere=is_agent, as_peer=is_agent,
+                   forwarding=own - SERVICES_ONLY | at_home),
             Caller(f"{kind} of a stolen edge", of(fog, f"stolen-{kind}", kind, "edge-south"),
-                   peer, peer, is_peer_here=is_agent, is_peer_elsewhere=is_agent),
+                   peer, peer, is_peer_here=is_agent, is_peer_elsewhere=is_agent, as_peer=False,
+                   forwarding=peer - SERVICES_ONLY),
             Caller(f"{kind} of the core", of(fog, f"core-{kind}", kind, "core", "*"),
-                   own - {"announce"}, own - {"announce"}),
+                   own - {"announce"}, own - {"announce"}, as_peer=is_agent,
+                   forwarding=own - SERVICES_ONLY | from_core),
             Caller(f"foreign {kind}", of(foreign, f"foreign-{kind}", kind, HERE)),
+            Caller(f"expired {kind}", expired(fog, kind)),
+            Caller(f"revoked {kind}", revoked(fog, kind)),
         ]  # fmt: skip
     return found
+
+
+def expired(keys: FogKeys, kind: str) -> IdentityFile:
+    """Return an identity that has expired, but not by the clock of the caller."""
+    path = keys.issue(f"expired-{kind}", kind, HERE, utc_now() + timedelta(milliseconds=1))
+    return IdentityFile(path, clock=lambda: utc_now() - timedelta(hours=1))
+
+
+def revoked(keys: FogKeys, kind: str) -> IdentityFile:
+    """Return an identity that a thief has copied before its revocation."""
+    name = f"revoked-{kind}"
+    copy = keys.folder.parent / name
+    copy.write_bytes(keys.issue(name, kind, HERE, utc_now() + timedelta(days=1)).read_bytes())
+    keys.revoke(name)
+    return IdentityFile(copy)
 
 
 def bearer(token: str) -> dict[str, str]:
@@ -177,6 +215,15 @@ def parameters(service: Service, method: str, path: str) -> dict[str, str]:
         for each in operation.get("parameters", ())
         if each["in"] == "query" and each.get("required")
     }
+
+
+def forged_rights(caller: Caller, headers: Mapping[str, str]) -> tuple[set[str], bool]:
+    """Return the most that headers of a forwarded request give: scopes, whether it is a peer."""
+    if caller.as_peer is None or caller.forwarding is None:
+        return caller.here, False
+    if CALLER_SITE in headers:
+        return ({"replicate"}, True) if caller.as_peer else (set(), False)
+    return caller.forwarding, caller.is_peer_here
 
 
 def takes_site(service: Service, method: str, path: str) -> bool:
@@ -215,6 +262,8 @@ class Attack:
             yield self._try(client, method, path, rule, None)
             if takes_site(self.service, method, path):
                 yield self._try(client, method, path, rule, ELSEWHERE)
+            for headers in FORGED:
+                yield self._try_forged(client, method, path, rule, headers)
 
     async def _try(
         self, client: httpx.AsyncClient, method: str, path: str, rule: AccessRule, site: str | None
@@ -225,10 +274,7 @@ class Attack:
             if site is None
             else (caller.elsewhere, caller.is_peer_elsewhere)
         )
-        params = parameters(self.service, method, path) | ({} if site is None else {"site": site})
-        target = re.sub(r"\{[^}]*\}", "raw", path)
-        status = await _status(client, method, target, params)
-        self.sent += 1
+        status = await self._send(client, method, path, site, {})
         is_refused = status in (401, 403, None)
         if not may(rule, scopes, is_peer):
             good = is_refused
@@ -242,9 +288,44 @@ class Attack:
             at = site or "here"
             self.wrong.append(f"{caller.name}: {method} {path} at {at} ({rule.scope}): {status}")
 
+    async def _try_forged(
+        self,
+        client: httpx.AsyncClient,
+        method: str,
+        path: str,
+        rule: AccessRule,
+        headers: Mapping[str, str],
+    ) -> None:
+        """Send a request as if it were forwarded; it is refused unless the caller may forward."""
+        scopes, is_peer = forged_rights(self.caller, headers)
+        status = await self._send(client, method, path, None, headers)
+        if may(rule, scopes, is_peer):
+            good = rule.scope in scopes or not 200 <= (status or 0) < 300
+        else:
+            good = status in (401, 403, None)
+        if not good:
+            self.wrong.append(f"{self.caller.name}: {method} {path} with {headers}: {status}")
+
+    async def _send(
+        self,
+        client: httpx.AsyncClient,
+        method: str,
+        path: str,
+        site: str | None,
+        headers: Mapping[str, str],
+    ) -> int | None:
+        params = parameters(self.service, method, path) | ({} if site is None else {"site": site})
+        target = re.sub(r"\{[^}]*\}", "raw", path)
+        self.sent += 1
+        return await _status(client, method, target, params, headers)
+
 
 async def _status(
-    client: httpx.AsyncClient, method: str, target: str, params: dict[str, str]
+    client: httpx.AsyncClient,
+    method: str,
+    target: str,
+    params: dict[str, str],
+    headers: Mapping[str, str] | None = None,
 ) -> int | None:
     """Return the status of the answer; None: the service did not prove its identity.
 
@@ -252,7 +333,7 @@ async def _status(
     """
     try:
         async with asyncio.timeout(20.0):
-            answer = await client.request(method, target, params=params)
+            answer = await client.request(method, target, params=params, headers=headers)
     except TimeoutError:
         return 503
     except httpx.RequestError:
@@ -296,3 +377,33 @@ def test_routes_that_only_services_may_call_take_no_token(services: list[Service
         "PUT /enablers/{domain}",
         "PUT /workers/{name}",
     ]
+
+
+async def test_each_service_reads_new_identities_and_revocations_without_a_restart(
+    fog: FogKeys, services: list[Service]
+) -> None:
+    end = utc_now() + timedelta(days=1)
+    for service in services:
+        copy = fog.folder.parent / f"caller-of-{service.kind}"
+        name = copy.name
+        copy.write_bytes(fog.issue(name, "agent", HERE, end).read_bytes())
+        caller, transport = IdentityFile(copy), httpx.ASGITransport(service.app)
+        served = []
+        for _ in range(2):
+            auth = ServiceCredentials(service.url, caller, kind=service.kind)  # type: ignore[arg-type]
+            async with httpx.AsyncClient(
+                transport=transport, base_url=service.url, auth=auth
+            ) as client:
+                assert (await client.get("/metrics")).status_code == 200
+                assert auth.peer is not None
+                served.append(auth.peer.id)
+                fog.issue(f"the-{service.kind}", service.kind, HERE, end)
+                # The running session goes on.
+                assert (await client.get("/metrics")).status_code == 200
+        assert served[0] != served[1]
+        async with httpx.AsyncClient(
+            transport=transport, base_url=service.url, auth=auth
+        ) as client:
+            fog.revoke(name)
+            with pytest.raises(httpx.RequestError, match=f"agent {name} is revoked"):
+                await client.get("/metrics")

@@ -17,6 +17,7 @@ from mistbow.auth.keyring import Keyring
 from mistbow.auth.service_key import CHALLENGE_PATH, SCHEME, parse_signature
 from mistbow.auth.service_sessions import Accepted, ServiceSessions
 from mistbow.errors import UnauthorizedError
+from mistbow.tls import CLIENT_CERTIFICATE
 
 CALLER = "Mistbow-Caller"
 """The header of a forwarded request that contains the name of the caller's token.
@@ -55,6 +56,7 @@ class Authentication:
     schemes of tokens are ``Bearer``, and ``Token``, which Influx collectors send. Services of the
     fog sign their requests instead, with the scheme ``Mistbow``. ``is_public``: whether a request
     (method, path) is for a public page; such a request needs no token, and has no rights.
+    ``needs_certificate``: whether services must have shown a certificate; people need none.
     """
 
     def __init__(
@@ -63,13 +65,19 @@ class Authentication:
         keyring: Keyring,
         sessions: ServiceSessions,
         is_public: Callable[[str, str], bool] = lambda _method, _path: False,
+        *,
+        needs_certificate: bool = False,
     ) -> None:
         self._app = app
         self._keyring = keyring
         self._sessions = sessions
         self._is_public = is_public
+        self._needs_certificate = needs_certificate
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._needs_certificate and _is_of_service(scope) and not _has_certificate(scope):
+            await _reject_certificate(scope, receive, send)
+            return
         if scope["type"] == "lifespan" or scope.get("path") in OPEN_PATHS:
             await self._app(scope, receive, send)
             return
@@ -191,6 +199,28 @@ def until_revoked(send: Send, is_valid: Callable[[], bool]) -> Send:
 
 def _is_own_header(header: bytes) -> bool:
     return header.lower().startswith(b"mistbow-")
+
+
+def _is_of_service(scope: Scope) -> bool:
+    """Return whether a request is one of a service: it begins a session, or is signed."""
+    if scope["type"] != "http":
+        return False
+    authorization: bytes = dict(scope["headers"]).get(b"authorization", b"")
+    is_signed = authorization.partition(b" ")[0] == _SERVICE_SCHEME
+    return is_signed or bool(scope["path"] == CHALLENGE_PATH)
+
+
+def _has_certificate(scope: Scope) -> bool:
+    return CLIENT_CERTIFICATE in (scope.get("extensions") or {})
+
+
+async def _reject_certificate(scope: Scope, receive: Receive, send: Send) -> None:
+    error = UnauthorizedError(
+        "services must show a certificate of this fog",
+        hint="Set MISTBOW_TLS_CERT and MISTBOW_TLS_KEY of the calling service: mistbow ca issue",
+    )
+    headers = {"Connection": "close"}
+    await JSONResponse(error.body(), status_code=401, headers=headers)(scope, receive, send)
 
 
 async def _reject(scope: Scope, receive: Receive, send: Send) -> None:

@@ -101,6 +101,11 @@ class FogKeys:
                 found[path.stem] = error
         return found
 
+    def is_revoked(self, name: str) -> bool:
+        """Return whether the name was issued, and all its credentials are revoked."""
+        ids = self._issued().get(name, ())
+        return bool(ids) and set(ids) <= set(self._revoked())
+
     def revoke(self, name: str) -> list[Path]:
         """Revoke all credentials of a name, and remove its file; return the files of the others.
 

@@ -5,7 +5,7 @@ so that a new credential, or a revocation, takes effect without a restart.
 """
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +13,7 @@ from typing import Annotated
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec import Meta
+from prometheus_client import Gauge
 
 from mistbow.auth.credential import Credential, PublicKey, verify
 from mistbow.auth.json_files import read_json_file, write_json_file
@@ -21,6 +22,15 @@ from mistbow.errors import MistbowError, UnauthorizedError
 from mistbow.telemetry import get_logger
 
 log = get_logger(__name__)
+
+EXPIRES_SOON = timedelta(days=30)
+"""An identity that expires within this time should be issued again."""
+
+_EXPIRY = Gauge(
+    "mistbow_identity_expiry_timestamp_seconds",
+    "The time at which the identity of this service expires, in seconds since 1970.",
+    ["name"],
+)
 
 _Stamp = tuple[int, int, int]
 
@@ -74,6 +84,17 @@ class Identity:
             )
         return found
 
+    def warnings(self) -> list[str]:
+        """Return what an operator should see to: whether the identity expires soon."""
+        own, now = self.credential, self._clock()
+        if own.expires - now > EXPIRES_SOON:
+            return []
+        verb = "expires" if own.expires > now else "expired"
+        return [
+            f"the identity of the {own.kind} {own.name} {verb} on {own.expires:%Y-%m-%d}; issue it "
+            "again: mistbow identity issue"
+        ]
+
     def accepts(self, credential: Credential) -> bool:
         """Return whether a credential that was verified earlier is still valid."""
         return credential.id not in self._revoked and credential.expires > self._clock()
@@ -108,6 +129,13 @@ class IdentityFile:
             )
         return self._identity
 
+    def warnings(self) -> list[str]:
+        """Return what an operator should see to: an identity that is not valid, or expires soon."""
+        try:
+            return self.current().warnings()
+        except UnauthorizedError as error:
+            return [error.message]
+
     def _read_stamp(self) -> _Stamp:
         try:
             status = self._path.stat()
@@ -123,7 +151,10 @@ class IdentityFile:
             log.error("identity_rejected", file=str(self._path), error=error.message)
         else:
             found = self._identity.credential
+            _EXPIRY.labels(found.name).set(found.expires.timestamp())
             log.info("identity_read", name=found.name, kind=found.kind, site=found.site)
+            for text in self._identity.warnings():
+                log.warning("identity_expires_soon", problem=text)
 
 
 Proof = str | IdentityFile | None

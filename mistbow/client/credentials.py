@@ -34,6 +34,10 @@ from mistbow.auth.service_key import (
     sign_request,
 )
 from mistbow.errors import UnauthorizedError, from_body
+from mistbow.telemetry import get_logger
+from mistbow.tls import TlsFiles
+
+log = get_logger(__name__)
 
 _TIMEOUT_S = 3.0
 _MAX_ANSWER_BYTES = 4096
@@ -47,6 +51,7 @@ _REFUSED_STATUSES = (400, 401)
 
 
 IDENTITY_FILE = "MISTBOW_IDENTITY_FILE"
+TLS_CA, TLS_CERT, TLS_KEY = "MISTBOW_TLS_CA", "MISTBOW_TLS_CERT", "MISTBOW_TLS_KEY"
 TOKEN = "MISTBOW_TOKEN"  # noqa: S105 - the name of a variable
 
 
@@ -76,7 +81,7 @@ class ServiceCredentials(httpx.Auth):
     this service. A request raises ``UnverifiedServiceError`` if the service does not prove that it
     has the key of this token, or an identity of this fog. ``kind``, ``site``: the kind and the site
     of that service; None: any. A service that has no identity yet is accepted if this service has
-    the fog's token too.
+    the fog's token too, unless it has proven an identity before.
     """
 
     def __init__(
@@ -93,6 +98,7 @@ class ServiceCredentials(httpx.Auth):
         self._kind = kind
         self._site = site
         self.peer: Credential | None = None
+        self._has_fallen_back = False
         self._audience = audience_of(url)
         self._path = urlsplit(self._url).path.encode()
         self._timer = timer
@@ -192,12 +198,27 @@ class ServiceCredentials(httpx.Auth):
         sent_at = self._timer()
         response = yield self._challenge_request(proof.challenge, request)
         if response.status_code in _REFUSED_STATUSES and file.token:
+            self._check_fallback(response)
             return None
         answer, key, self.peer = self._verified(identity, proof, response)
         session = self._session = _Session(
             proof.challenge.nonce, key, sent_at + _RENEWAL * answer.lifetime_s, self.peer
         )
         return session
+
+    def _check_fallback(self, response: httpx.Response) -> None:
+        """Log that the service has no identity; raise an error if it has proven one before.
+
+        Somebody between the two services could refuse the identity to be offered the token's key.
+        """
+        if self.peer is not None:
+            raise _unverified(
+                response,
+                f"it was the {self.peer.kind} {self.peer.name}, and proves no identity now",
+            )
+        if not self._has_fallen_back:
+            self._has_fallen_back = True
+            log.warning("identity_fallback", url=self._url, reason=_reason(response))
 
     def _verified(
         self, identity: Identity, proof: ClientProof, response: httpx.Response
@@ -271,6 +292,13 @@ def proof_of_environment() -> Proof:
     """Return the proof of a process that a service has started, from its environment."""
     file, token = (os.environ.get(name) for name in (IDENTITY_FILE, TOKEN))
     return token if file is None else identity_file(Path(file), token or "")
+
+
+def tls_of_environment() -> TlsFiles | None:
+    """Return the TLS files of a process that a service has started, from its environment."""
+    named = (os.environ.get(name) for name in (TLS_CA, TLS_CERT, TLS_KEY))
+    files = TlsFiles(*(None if name is None else Path(name) for name in named))
+    return files if files.all else None
 
 
 def check_answer(response: httpx.Response) -> None:

@@ -35,6 +35,10 @@ def worker(**changes: Any) -> Worker:
     return Worker(name="w", url="http://w:8100", **figures, **changes)
 
 
+NOW = 1_796_083_200_000  # 1 December 2026
+FAR = NOW + 40 * 86_400_000
+
+
 def deployments(**changes: Any) -> list[DeploymentStatus]:
     fields = {"name": "mean", "uid": "u", "text": "", "every_ms": 1, "since": 0, "first_tick": 0}
     insight = InsightStatus(**{**fields, "state": "running", **changes})
@@ -75,12 +79,18 @@ def report(
 def test_healthy_fabric_has_no_problem() -> None:
     assert (
         find_problems(
-            report(worker(), links=[SiteLink(source="a", target="b", latency_ms=3.0, loss=0.01)])
+            report(
+                worker(identity_expires=FAR),
+                links=[SiteLink(source="a", target="b", latency_ms=3.0, loss=0.01)],
+                identity_expires=FAR,
+            ),
+            NOW,
         )
         == []
     )
 
 
+SOON = NOW + 20 * 86_400_000
 LIMIT = FragmentLimit(fragments=2, killed_at=0, ran=3, until=1)
 LOST = RefusedStream("raw", 5, 9, "b")
 PROBLEMS = {
@@ -118,6 +128,18 @@ PROBLEMS = {
         ("link a to b", "25% of the last heartbeats", "network"),
     ),
     "no enabler": (report(enablers=()), ("fabric", "no enabler", "mistbow enabler")),
+    "identity of an agent": (
+        report(identity_expires=SOON),
+        ("site b", "its identity expires on 2026-12-21", "identity issue"),
+    ),
+    "identity of a worker": (
+        report(worker(identity_expires=SOON)),
+        ("worker w at a", "its identity expires on 2026-12-21", "identity issue"),
+    ),
+    "identity of an enabler": (
+        report(enablers=(Enabler(domain="all", url="http://e:8000", identity_expires=SOON),)),
+        ("enabler of all at a", "its identity expires on 2026-12-21", "identity issue"),
+    ),
     "late insight": (
         report(deployed=deployments(lag_ms=61_000)),
         ("insight mean of d-1", "61 s late", "worker"),
@@ -132,7 +154,7 @@ PROBLEMS = {
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_each_problem_is_found_with_its_place_and_a_remedy(name: str) -> None:
     found, (where, what, action) = PROBLEMS[name]
-    [problem] = find_problems(found)
+    [problem] = find_problems(found, NOW)
     assert problem.where == where
     assert what in problem.what
     assert action in problem.action

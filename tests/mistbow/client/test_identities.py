@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 from fastapi import FastAPI
+from structlog.testing import capture_logs
 
 from mistbow.auth.callers import current_caller
 from mistbow.auth.credential import Kind
@@ -127,6 +128,73 @@ def test_fog_changes_over_from_token_to_identities(fog: FogKeys, tmp_path: Path)
         assert ask(url, both) == "worker w1"
         assert httpx.get(f"{url}/caller", headers=bearer(TOKEN)).status_code == 401
         assert httpx.get(f"{url}/caller", headers={"Authorization": "Bearer"}).status_code == 401
+
+
+def test_fallback_to_the_service_key_is_logged_once_and_not_after_an_identity(
+    fog: FogKeys, tmp_path: Path
+) -> None:
+    server = fog.issue("server", "agent", "edge", END)
+    both = IdentityFile(fog.issue("w1", "worker", "edge", END), TOKEN)
+
+    with served(service(tmp_path, token=TOKEN)) as url, capture_logs() as logs:
+        credentials = ServiceCredentials(url, both)
+        with httpx.Client(base_url=url, auth=credentials) as client:
+            client.get("/caller").raise_for_status()
+            credentials._session = None
+            client.get("/caller").raise_for_status()
+        port = int(url.rpartition(":")[2])
+    [fallback] = [each for each in logs if each["event"] == "identity_fallback"]
+    assert "has no identity" in fallback["reason"]
+    # At the same address, the service had an identity, and has lost it.
+    credentials = ServiceCredentials(url, both)
+    with httpx.Client(base_url=url, auth=credentials) as client:
+        with served(service(tmp_path, token=TOKEN, identity_file=server), port):
+            client.get("/caller").raise_for_status()
+        with (
+            served(service(tmp_path, token=TOKEN), port),
+            pytest.raises(httpx.RequestError, match="proves no identity now"),
+        ):
+            client.get("/caller")
+
+
+def test_required_identities_refuse_services_with_the_token_only(
+    fog: FogKeys, tmp_path: Path
+) -> None:
+    given = {
+        "token": TOKEN,
+        "identity_file": fog.issue("server", "agent", "edge", END),
+        "identities_required": True,
+    }
+    strict = ServiceSettings.model_validate({"home": tmp_path, **given})
+    with served(service(tmp_path, **given)) as url:
+        with pytest.raises(httpx.RequestError, match="accepts identities only"):
+            ask(url, TOKEN)
+        # People may still have the token.
+        assert httpx.get(f"{url}/caller", headers=bearer(TOKEN)).status_code == 200
+    with (
+        served(service(tmp_path, token=TOKEN)) as url,
+        pytest.raises(httpx.RequestError, match="has no identity"),
+    ):
+        ask(url, strict.proof)
+    with pytest.raises(ValueError, match="also needs MISTBOW_IDENTITY_FILE"):
+        ServiceSettings.model_validate({"home": tmp_path, "identities_required": True})
+
+
+def test_identity_that_expires_soon_is_a_warning_and_a_metric(fog: FogKeys, tmp_path: Path) -> None:
+    end = utc_now() + timedelta(days=20)
+    app = service(tmp_path, identity_file=fog.issue("soon", "agent", "edge", end))
+    with served(app) as url:
+        probe = bearer(app.state.probe_token)
+        ready = httpx.get(f"{url}/readyz", headers=probe)
+        assert ready.status_code == 200
+        assert f"soon expires on {end:%Y-%m-%d}" in ready.json()["warnings"][0]
+        metrics = httpx.get(f"{url}/metrics", headers=probe).text
+        [line] = [
+            each for each in metrics.splitlines() if 'expiry_timestamp_seconds{name="soon"' in each
+        ]
+        assert float(line.split()[-1]) == pytest.approx(end.timestamp())
+        fog.issue("soon", "agent", "edge", utc_now() + timedelta(days=90))
+        assert "warnings" not in httpx.get(f"{url}/readyz", headers=probe).json()
 
 
 def test_health_check_reads_by_a_token_of_the_service(fog: FogKeys, tmp_path: Path) -> None:
