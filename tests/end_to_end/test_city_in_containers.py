@@ -86,9 +86,17 @@ def test_nothing_answers_without_a_token_and_no_port_is_published(city: Emulated
         assert not container.attrs["HostConfig"]["PortBindings"]
 
 
+def test_replicas_are_nodes_of_their_own_with_a_monitoring_agent(city: EmulatedFog) -> None:
+    eventually(city.has_joined, timeout=120, what="the fabric has all sites and workers")
+    for site in CITY.sites:
+        agent = city.agent(site)
+        node = "storage-cloud" if site == "cloud" else site
+        eventually(lambda: agent.get(metric="cpu.util", entity=node), timeout=60, what=site)  # noqa: B023
+        agent.close()
+
+
 def test_secrets_are_in_their_own_containers_only(city: EmulatedFog) -> None:
     secrets = secrets_in(TRUST.folder)
-    eventually(city.has_joined, timeout=120, what="the fabric has all sites and workers")
     for name, own in OWN_SECRETS.items():
         container = docker.from_env().containers.get(f"mistbow-fog-{city.backend.name}-{name}")
         assert present(secrets, json.dumps(container.attrs).encode()) == set(), name
@@ -100,6 +108,7 @@ def test_secrets_are_in_their_own_containers_only(city: EmulatedFog) -> None:
         assert present_in_files(secrets, folders) == own, name
 
 
+@pytest.mark.usefixtures("containers")
 def test_image_contains_no_secrets() -> None:
     token = f"mistbow_{'a' * 43}"
     with subprocess.Popen(("printf", "%s", f"\0{token}\0"), stdout=subprocess.PIPE) as source:
@@ -107,15 +116,6 @@ def test_image_contains_no_secrets() -> None:
     assert secrets_of_image(IMAGE) == []
     history = json.dumps(docker.from_env().images.get(IMAGE).history()).encode()
     assert present(secrets_in(TRUST.folder), history) == set()
-
-
-def test_replicas_are_nodes_of_their_own_with_a_monitoring_agent(city: EmulatedFog) -> None:
-    eventually(city.has_joined, timeout=120, what="the fabric has all sites and workers")
-    for site in CITY.sites:
-        agent = city.agent(site)
-        node = "storage-cloud" if site == "cloud" else site
-        eventually(lambda: agent.get(metric="cpu.util", entity=node), timeout=60, what=site)  # noqa: B023
-        agent.close()
 
 
 def test_results_equal_the_oracle_s_through_deaths_and_cuts(city: EmulatedFog) -> None:

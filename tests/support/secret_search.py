@@ -1,5 +1,6 @@
 """Searches processes, files and images for the secrets of a fog, with grep and as root."""
 
+import contextlib
 import subprocess
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
@@ -44,12 +45,11 @@ def present_in_files(secrets: Mapping[str, str], folders: Collection[Path]) -> s
 
 def present_in_processes(secrets: Mapping[str, str], pids: Iterable[int]) -> set[str]:
     """Return the names of the secrets in the arguments and the environments of processes."""
-    texts = [
-        path.read_bytes()
-        for pid in pids
-        for path in (Path(f"/proc/{pid}/environ"), Path(f"/proc/{pid}/cmdline"))
-        if path.exists()
-    ]
+    texts = []
+    for pid in pids:
+        for name in ("environ", "cmdline"):
+            with contextlib.suppress(OSError):  # the process has ended meanwhile
+                texts.append(Path(f"/proc/{pid}/{name}").read_bytes())
     return present(secrets, b"\n".join(texts))
 
 
