@@ -88,10 +88,10 @@ def _load(store: str, cases: _Cases) -> Iterator[str]:
     shares = [each.median("busy") for each in cases.values()]
     full = sum(share >= _SATURATED for share in shares)
     limits = f": in {full} of {len(shares)} cases the host limits the store" if full else ""
-    rest = [each.median("rest") for each in cases.values()]
+    rest = _span([each.median("rest_cores") for each in cases.values()])
     yield (
         f"Under {store}, the cores of the host are {min(shares):.0%} to {max(shares):.0%} "
-        f"busy{limits}. At rest, they are {min(rest):.0%} to {max(rest):.0%} busy."
+        f"busy{limits}. Without requests, its processes use {rest} cores."
     )
 
 

@@ -16,9 +16,10 @@ class RunResult:
     """A run of a workload.
 
     ``rate``: operations per second. ``behind_s``: how long after the run the replicas had all
-    records, at most. ``busy``: the share of the host's cores that were busy; ``rest``: the share
-    before the runs, while the store served no requests. ``node_mb``: the mean memory (PSS) of the
-    store at a node. ``delay_ms``: the measured delay of a link, one way.
+    records, at most. ``busy``: the share of the host's cores that were busy.
+    ``rest_cores``: the cores that the store used before the runs, without requests. ``node_mb``:
+    the mean memory (PSS) of the store at a node. ``delay_ms``: the measured delay of a link, one
+    way.
     """
 
     nodes: int
@@ -34,7 +35,7 @@ class RunResult:
     p99_ms: float
     behind_s: float
     busy: float
-    rest: float
+    rest_cores: float
     node_mb: float
     delay_ms: float
 

@@ -34,7 +34,7 @@ from fog_emulation.topology import Direction, Shape
 
 _PROBES = 300
 _LOAD_CLIENTS = 32
-_REST_S = 2.0
+_REST_S = 3.0
 _TOOLS = ("ip", "tc", "iptables-restore")
 
 Print = Callable[[str], None]
@@ -63,7 +63,7 @@ def _progress(result: RunResult) -> str:
     return (
         f"{case.nodes} nodes, {case.system}, {case.workload}, {case.operations:,} operations, run "
         f"{result.number}: {result.rate:,.0f}/s, mean {result.mean_ms:.1f} ms, p95 "
-        f"{result.p95_ms:.1f} ms, busy {result.busy:.0%} (at rest {result.rest:.0%})"
+        f"{result.p95_ms:.1f} ms, busy {result.busy:.0%}; at rest {result.rest_cores:.2f} cores"
     )
 
 
@@ -110,7 +110,7 @@ def _mistbow_targets(
     try:
         for count in plan.sizes:
             began = time.monotonic()
-            sites.grow(count)
+            sites.grow(count, show)
             show(f"{count} sites run after {time.monotonic() - began:.0f} s")
             yield sites.target(replicas=False)
             sites.replicate()
@@ -131,14 +131,14 @@ class _Session:
 
     def results(self) -> Iterator[RunResult]:
         """Yield the result of each run."""
-        rest = _rest_share()
+        rest_cores = _rest_cores(self.target)
         loaded = 0
         for operations in self.plan.counts:
             self._load(loaded, operations)
             loaded = operations
             for workload in self.plan.chosen:
                 for number in range(1, self.plan.runs + 1):
-                    yield self._result(workload, operations, number, rest)
+                    yield self._result(workload, operations, number, rest_cores)
 
     def _load(self, loaded: int, records: int) -> None:
         """Insert the records that are not there yet."""
@@ -151,7 +151,7 @@ class _Session:
         target = self.target
         return run_operations(target.addresses, split(requests, clients), target.read_reply)
 
-    def _result(self, workload: Workload, count: int, number: int, rest: float) -> RunResult:
+    def _result(self, workload: Workload, count: int, number: int, rest_cores: float) -> RunResult:
         # Both stores get the same operations; each run gets others.
         chance = random.Random(f"{workload.name} {count} {number}")
         source = OperationSource(workload, chance, count)
@@ -175,7 +175,7 @@ class _Session:
             p99_ms=times.milliseconds(0.99),
             behind_s=time.perf_counter() - ended,
             busy=share,
-            rest=rest,
+            rest_cores=rest_cores,
             node_mb=_memory_mb(self.target),
             delay_ms=self.delay_ms,
         )
@@ -196,10 +196,16 @@ class _BusyShare:
         return float(1 - (spent["idle"] + spent["iowait"]) / total)
 
 
-def _rest_share() -> float:
-    busy = _BusyShare()
+def _rest_cores(target: Target) -> float:
+    """Return how many cores the processes of a target use while they serve no requests."""
+    before, began = _cpu_s(target), time.monotonic()
     time.sleep(_REST_S)
-    return busy.since_start()
+    return (_cpu_s(target) - before) / (time.monotonic() - began)
+
+
+def _cpu_s(target: Target) -> float:
+    times = [psutil.Process(pid).cpu_times() for pid in target.pids]
+    return float(sum(each.user + each.system for each in times))
 
 
 def _memory_mb(target: Target) -> float:

@@ -134,14 +134,15 @@ def test_findings_compare_stores_replicas_sizes_and_operations() -> None:
         "On 20 nodes, Redis completes 1.0 times the operations per second of 6 nodes.",
         "In runs of 5,000 operations, Redis completes 1.0 times the operations per second of runs "
         "of 1,000.",
-        "Under Redis, the cores of the host are 50% to 50% busy. At rest, they are 5% to 20% busy.",
+        "Under Redis, the cores of the host are 50% to 50% busy. Without requests, its processes "
+        "use 0.05 to 0.20 cores.",
         "With replicas, Mistbow completes 0.50 times the operations per second that it completes "
         "without. The replicas had all records at most 0.5 s after the end of a run.",
         "On 20 nodes, Mistbow completes 0.50 times the operations per second of 6 nodes.",
         "In runs of 5,000 operations, Mistbow completes 1.0 times the operations per second of "
         "runs of 1,000.",
         "Under Mistbow, the cores of the host are 95% to 95% busy: in 8 of 8 cases the host "
-        "limits the store. At rest, they are 5% to 20% busy.",
+        "limits the store. Without requests, its processes use 0.05 to 0.20 cores.",
         "The links alone take 6.2 ms of each operation, so 16 clients complete at most 2,581 "
         "operations per second with any store.",
     ]
@@ -151,7 +152,7 @@ def test_page_has_a_row_for_each_case_and_names_the_absent_store() -> None:
     page = Page([run for run in _runs() if run.store == "Mistbow"]).markdown()
     assert "Redis was not measured: `redis-server` and `redis-cli` were not installed." in page
     assert "![Throughput and latency of workload A](ycsb_fog_a.svg)" in page
-    cells = "Mistbow, replicas | 500 | 490 to 510 | 8.0 | 9.0 | 10.0 | 95% | 5% | 300"
+    cells = "Mistbow, replicas | 500 | 490 to 510 | 8.0 | 9.0 | 10.0 | 95% | 0.05 | 300"
     assert f"| A | 6 | 1,000 | {cells} |" in page
     assert page.count("\n| A |") == 8
 
@@ -217,7 +218,7 @@ def _runs() -> Iterator[RunResult]:
                             p99_ms=10.0,
                             behind_s=0.5 * replicas,
                             busy=0.5 if store == "Redis" else 0.95,
-                            rest=0.05 if nodes == 6 else 0.2,
+                            rest_cores=0.05 if nodes == 6 else 0.2,
                             node_mb=300.0,
                             delay_ms=3.1,
                         )
