@@ -122,10 +122,10 @@ _HOW = (
     "saturated; here no node has a limit of its own, and there is less for each, the more nodes "
     "there are.",
     "- Fabric: the sites of Mistbow form pairs, and the agents of a pair know only each other. In "
-    "one fabric of all sites, heartbeats and metadata take more of the host's cores, the more sites "
-    "there are: in a trial on two cores, beside other programs, 10 sites used 1.1 cores without "
-    "requests. So the figures lack the cost of a large fabric, whereas the nodes of Redis form one "
-    "cluster.",
+    "one fabric of all sites, heartbeats and metadata take more of the host's cores, the more "
+    "sites there are: in a trial on two cores, beside other programs, 10 sites used 1.1 cores "
+    "without requests. So the figures lack the cost of a large fabric, whereas the nodes of Redis "
+    "form one cluster.",
     f"- Links: {LINK.delay_ms:g} ms on the way out of each node and {LINK.rate_bps / 1e6:,.0f} "
     "Mbit/s, as in the specification. Where the kernel has no netem, a process for each node "
     "delays the packets. It passes fewer than 10,000 Mbit/s; the load needs below 1 % of that.",
