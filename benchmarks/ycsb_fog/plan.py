@@ -36,10 +36,10 @@ class Plan:
     """
 
     nodes: tuple[int, ...] = (6, 10, 14, 20)
-    operations: tuple[int, ...] = (1000, 5000)
+    operations: tuple[int, ...] = (1000, 2000)
     workloads: tuple[str, ...] = ("A", "B")
     stores: tuple[str, ...] = STORES
-    clients: int = 16
+    clients: int = 8
     runs: int = 4
 
     def __post_init__(self) -> None:
