@@ -1,4 +1,4 @@
-// The insight language, one statement at a time: grammar/parse.py cuts the text at its
+// The insight language, one statement at a time: grammar/script_parser.py cuts the text at its
 // semicolons, so that an error in one statement hides none in the next.
 grammar Insights;
 

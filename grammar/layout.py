@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from grammar.ast import Statement
 from grammar.format import clauses_of
-from grammar.parse import parse
 from grammar.scanner import comments
+from grammar.script_parser import parse
 
 _WIDTH = 100
 

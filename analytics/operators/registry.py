@@ -12,14 +12,11 @@ from analytics.operators.interface import GROUP, InstalledOperator
 from analytics.packages import declared_in, packages
 from analytics.plan.functions import BUILT_IN
 from analytics.sandbox import SandboxError, run
-from grammar.format import RESERVED
 from grammar.functions import ALIASES, OPERATORS
 from mistbow.telemetry import get_logger
 
 LIMIT_S = 10.0
 """The time limit (s) of a process that starts, loads all operators and describes them."""
-
-_RESERVED = BUILT_IN | ALIASES.keys() | OPERATORS.keys() | RESERVED
 
 log = get_logger(__name__)
 
@@ -70,7 +67,7 @@ def _registry(entry_points: tuple[str, ...], stamps: tuple[tuple[str, int], ...]
                 each.entry_point: f"{name} {version} is declared several times: {where}"
                 for each in same
             }
-        if name in _RESERVED:
+        if name in _reserved():
             taken = f"{name} is a word of the language: choose another name"
             problems |= {each.entry_point: taken for each in same}
     for entry_point, problem in problems.items():
@@ -78,6 +75,13 @@ def _registry(entry_points: tuple[str, ...], stamps: tuple[tuple[str, int], ...]
     all_operators = (each for same in by_version.values() for each in same)
     usable = [each for each in all_operators if each.entry_point not in problems]
     return Registry(tuple(sorted(usable, key=lambda each: (each.name, each.order))), problems)
+
+
+def _reserved() -> frozenset[str]:
+    # With the tables of the parser, the keywords take 8 MB: most workers need none of them.
+    from grammar.format import RESERVED
+
+    return RESERVED.union(BUILT_IN, ALIASES, OPERATORS)
 
 
 def _describe(entry_points: Sequence[str]) -> dict[str, InstalledOperator | str]:

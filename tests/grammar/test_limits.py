@@ -8,7 +8,7 @@ from time import process_time
 import pytest
 
 from grammar import ParseError, format_script, parse
-from grammar.parse import MAX_BYTES, MAX_DEPTH, MAX_PROBLEMS, MAX_STATEMENTS
+from grammar.script_parser import MAX_BYTES, MAX_DEPTH, MAX_PROBLEMS, MAX_STATEMENTS
 
 # The tests parse large texts for seconds.
 pytestmark = pytest.mark.integration

@@ -1,17 +1,29 @@
 # ruff: noqa: F401
-"""The modules that Spark's Python processes need, imported once before the processes are forked."""
+"""The modules that Spark's Python processes need, imported once before the processes are forked.
+
+Pages that a process writes itself belong to it alone, so modules that all of them would import
+later are among these.
+"""
 
 import gc
 
-import pandas  # type: ignore[import-untyped]
+import pyarrow.acero
 import pyarrow.compute
+import pyarrow.dataset
+import pyspark.daemon
 import pyspark.sql.pandas.serializers
 import pyspark.sql.pandas.types
+import pyspark.sql.streaming.python_streaming_source_runner
+import pyspark.sql.worker.create_data_source
+import pyspark.sql.worker.lookup_data_sources
 import pyspark.sql.worker.plan_data_source_read
+import pyspark.sql.worker.python_streaming_sink_runner
+import pyspark.sql.worker.write_into_data_source
 import pyspark.worker
 
 import analytics_worker.spark.panes_source
 import analytics_worker.spark.sink
 
+gc.collect()
 # The processes collect garbage after each task: frozen objects are neither visited nor copied.
 gc.freeze()
