@@ -14,6 +14,7 @@ import signal
 import socket
 import sys
 import traceback
+import warnings
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -124,6 +125,8 @@ def _extend_path(folders: str) -> None:
 def _run(arguments: list[str]) -> None:
     _, module, *rest = arguments
     sys.argv = [module, *rest]
+    # The server has imported the module: it runs once more, as the main module.
+    warnings.filterwarnings("ignore", ".* found in sys.modules after import", RuntimeWarning)
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as ended:

@@ -16,6 +16,9 @@ from mistbow.telemetry import get_logger
 
 log = get_logger(__name__)
 
+_FRUGAL = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "2"}
+"""Environment variables with which the processes return freed memory instead of keeping it."""
+
 _PAUSE_S = 1.0
 _BACKLOG = 256
 
@@ -60,7 +63,7 @@ def _run_server(listener: socket.socket) -> None:
         stdin=subprocess.PIPE,
         pass_fds=[descriptor],
         # As Spark sets them for its Python processes.
-        env={**os.environ, "PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1"},
+        env={**os.environ, **_FRUGAL, "PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1"},
     ) as server:
         status = server.wait()
     log.warning("fork_server_ended", status=status)

@@ -67,6 +67,13 @@ def test_a_process_reads_and_writes_the_streams_of_the_launcher(python: str) -> 
     assert b"Expecting property name" in done.stderr
 
 
+def test_a_module_that_the_server_has_imported_runs_without_a_warning(python: str) -> None:
+    command = [python, "-m", "pyspark.sql.worker.create_data_source"]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    assert "create_data_source.py" in done.stderr  # the module has run, and lacks an address
+    assert "sys.modules" not in done.stderr
+
+
 def test_other_arguments_are_passed_to_python(python: str) -> None:
     done = subprocess.run([python, "-c", "import sys; print(sys.prefix)"], capture_output=True)
     assert done.stdout.decode().strip() == sys.prefix
