@@ -46,6 +46,15 @@ _JAVA_OPTIONS = (
     "-XX:TieredStopAtLevel=1",
     # The default for one level is 48 MB: once that is full, the JVM compiles nothing more.
     "-XX:ReservedCodeCacheSize=128m",
+    # The heap begins small, grows by what is in use, and returns what is not. By default, it begins
+    # with 1/64 of the machine's memory, and grows to three times of what is in use.
+    "-Xms64m",
+    "-XX:MaxNewSize=48m",
+    "-XX:MinHeapFreeRatio=15",
+    "-XX:MaxHeapFreeRatio=30",
+    # Of native memory, one pool for Arrow and Spark's network instead of one for each thread.
+    "-Dio.netty.allocator.numDirectArenas=1",
+    "-Dio.netty.allocator.numHeapArenas=1",
 )
 
 
@@ -59,6 +68,8 @@ def start_session(
     """
     # A process that is forked may have no threads.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # The JVM has 100 threads: with an arena for each of them, the C library keeps what is free.
+    os.environ.setdefault("MALLOC_ARENA_MAX", "2")
     # By default Spark starts the python3 on the PATH, which may lack pyarrow.
     python = start_fork_server()
     os.environ["PYSPARK_PYTHON"] = python
