@@ -49,6 +49,14 @@ class MemoryGroup:
         return self._number("memory.current", "memory.usage_in_bytes") / 2**20
 
     @property
+    def working_set_mb(self) -> float:
+        """The memory (MB) in use, without the file cache that the kernel reclaims first."""
+        lines = (line.split() for line in (self.folder / "memory.stat").read_text().splitlines())
+        sizes = {line[0]: int(line[1]) for line in lines}
+        inactive = sizes.get("total_inactive_file", sizes.get("inactive_file", 0))
+        return self.used_mb - inactive / 2**20
+
+    @property
     def oom_kills(self) -> int:
         """How many processes of the group the kernel has killed for memory."""
         for name in ("memory.events", "memory.oom_control"):
@@ -66,6 +74,15 @@ class MemoryGroup:
     def _number(self, *names: str) -> int:
         found = next(self.folder / name for name in names if (self.folder / name).exists())
         return int(found.read_text())
+
+
+def group_of(pid: int) -> MemoryGroup:
+    """Return the control group of a process that runs."""
+    lines = [line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
+    own = {controllers: path.lstrip("/") for _, controllers, path in lines}
+    if "memory" in own:
+        return MemoryGroup(_V1 / own["memory"])
+    return MemoryGroup(_ROOT / own[""])
 
 
 @contextmanager
