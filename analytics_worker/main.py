@@ -11,6 +11,9 @@ from prometheus_client import REGISTRY, CollectorRegistry
 
 from analytics_worker.api import add_routes
 from analytics_worker.api_description import DESCRIPTION
+from analytics_worker.heap import default_heap
+from analytics_worker.lifecycle.capacity import node_memory
+from analytics_worker.lifecycle.memory_budget import check_memory
 from analytics_worker.lifecycle.worker import AnalyticsWorker, StartLibrary
 from analytics_worker.metrics import FragmentCollector
 from analytics_worker.settings import WorkerSettings
@@ -19,9 +22,15 @@ from mistbow.client.credentials import IDENTITY_FILE, TLS_CA, TLS_CERT, TLS_KEY,
 from mistbow.service import create_service, serve
 
 
+def start_spark(settings: WorkerSettings) -> SparkLibrary:
+    """Start Spark with a heap that fits the memory of the node, unless a setting chooses it."""
+    heap = settings.driver_memory or default_heap(node_memory().limit_mb)
+    return SparkLibrary.start(settings, heap)
+
+
 def create_app(
     settings: WorkerSettings,
-    start_library: StartLibrary = SparkLibrary.start,
+    start_library: StartLibrary = start_spark,
     registry: CollectorRegistry = REGISTRY,
 ) -> FastAPI:
     """Return the worker's web application, which starts Spark in a background thread at startup.
@@ -56,9 +65,11 @@ def create_app(
 def main(settings: WorkerSettings | None = None) -> None:
     """Serve the HTTP API of a worker until the process is stopped.
 
-    ``settings``: None creates the settings from the environment.
+    ``settings``: None creates the settings from the environment. Raises ``CapacityError`` if the
+    node has too little memory.
     """
     settings = settings or WorkerSettings()
+    check_memory(node_memory().limit_mb)
     # Spark's Python processes inherit the environment. Options would not do: plans and logs
     # show them.
     os.environ.pop(TOKEN, None)

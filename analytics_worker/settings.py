@@ -6,9 +6,11 @@ from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from analytics_worker.heap import MIN_HEAP_MB, heap_mb
 from mistbow.fabric import Position
 from mistbow.settings import Labels, NodeName, Region, ServiceSettings, ServiceUrl
 
+_HeapSize = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,6}[kmgtKMGT]$")]
 _Amount = Annotated[float, Field(ge=0, le=1e12)]
 
 
@@ -62,16 +64,23 @@ class WorkerSettings(ServiceSettings):
         default="", description="Position of this node in degrees: LATITUDE,LONGITUDE."
     )
     spark_master: str = Field(default="local[*]", description="Spark master.")
-    driver_memory: str = Field(
-        default="768m",
-        pattern=r"^[1-9][0-9]{0,6}[kmgtKMGT]$",
-        description="Heap of Spark's driver, with its unit, such as 768m or 2g.",
+    driver_memory: _HeapSize | None = Field(
+        default=None,
+        description="Heap of Spark's driver, at least 480m, with its unit, such as 768m or 2g; "
+        "without it, half of the memory, from 512m to 768m.",
     )
 
     @property
     def position(self) -> Position | None:
         """The position of the node; None: unknown."""
         return parse_position(self.node_position) if self.node_position else None
+
+    @field_validator("driver_memory")
+    @classmethod
+    def _check_heap(cls, size: str | None) -> str | None:
+        if size is not None and heap_mb(size) < MIN_HEAP_MB:
+            raise ValueError(f"Spark needs at least {MIN_HEAP_MB}m (got {size})")
+        return size
 
     @field_validator("node_position")
     @classmethod

@@ -6,6 +6,9 @@ and schedulers can subtract the demand of every fragment from it once.
 
 from dataclasses import dataclass
 
+from analytics.plan.demand import MAX_MEMORY_MB
+from mistbow.errors import CapacityError
+
 IDLE_MB = 520.0
 """The memory of a worker without fragments, just after its start: Java, and Python processes."""
 
@@ -26,6 +29,20 @@ _HANDOVER_TOLERANCE_MB = 32.0
 _RESERVE_SHARE = 0.05
 _MIN_RESERVE_MB = 64.0
 _MAX_RESERVE_MB = 256.0
+
+MIN_MEMORY_MB = IDLE_MB + FIRST_FRAGMENT_MB + MAX_MEMORY_MB + _MIN_RESERVE_MB
+"""The least memory (MB) of a worker, with which it runs one fragment."""
+
+
+def check_memory(memory_mb: float) -> None:
+    """Raise ``CapacityError`` if a node has too little memory for a worker with one fragment."""
+    if memory_mb < MIN_MEMORY_MB:
+        raise CapacityError(
+            f"a worker needs at least {MIN_MEMORY_MB:.0f} MB of memory, and this node, or its "
+            f"control group, has {memory_mb:.0f} MB",
+            hint="Raise the limit of the memory, or run no worker on this node: other workers "
+            "compute the insights of its site.",
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,9 +49,12 @@ class SparkLibrary:
         self._failures = failure_reporter(session)
 
     @classmethod
-    def start(cls, settings: WorkerSettings) -> "SparkLibrary":
-        """Start a Spark session, and return its library; the start takes about 6 s."""
-        session = start_session(settings.spark_master, settings.driver_memory, java_options())
+    def start(cls, settings: WorkerSettings, heap: str) -> "SparkLibrary":
+        """Start a Spark session, and return its library; the start takes about 6 s.
+
+        ``heap``: the size of the JVM's heap, in the notation of Java.
+        """
+        session = start_session(settings.spark_master, heap, java_options())
         return cls(session, settings.agent_url)
 
     def warm_up(self) -> None:

@@ -63,7 +63,7 @@ PARTICULAR: dict[str, tuple[str, ...]] = {
     "scheduler_settings": ("", "[", "[]", "null", '{"a": 1}', "nan"),
     "adaptive": ("a", "a=2", "a=nan", "=0.5"),
     "spark_master": ("",),
-    "driver_memory": ("", "768", "0m", "-1m", "1e9m", "9" * 40 + "m", "ü"),
+    "driver_memory": ("", "768", "479m", "0m", "-1m", "1e9m", "9" * 40 + "m", "ü"),
     "node_position": ("1", "a,b", "nan,nan", "91,0", "inf,0", "1,2,3"),
     "remote_write_entity": ("",),
     "influx_entity": ("",),

@@ -7,10 +7,13 @@ import pytest
 from analytics_worker.lifecycle.memory_budget import (
     FIRST_FRAGMENT_MB,
     IDLE_MB,
+    MIN_MEMORY_MB,
     SETTLED_S,
     MemoryBudget,
     MemoryReading,
+    check_memory,
 )
+from mistbow.errors import CapacityError
 
 IDLE = MemoryReading(
     limit_mb=1900, free_mb=1840 - IDLE_MB, own_mb=IDLE_MB, demand_mb=0, settled_s=SETTLED_S
@@ -95,3 +98,9 @@ def test_lower_limit_lowers_budget_and_higher_limit_raises_it() -> None:
 def test_memory_that_java_keeps_is_free_for_new_fragments() -> None:
     kept = replace(IDLE, own_mb=IDLE_MB + 200, free_mb=IDLE.free_mb - 200)
     assert budget_after(IDLE, loaded(3), kept).budget_mb == budget_after(IDLE).budget_mb
+
+
+def test_node_with_too_little_memory_for_one_fragment_is_refused_with_both_figures() -> None:
+    check_memory(MIN_MEMORY_MB)
+    with pytest.raises(CapacityError, match=f"at least {MIN_MEMORY_MB:.0f} MB.* has 512 MB"):
+        check_memory(512)
