@@ -111,9 +111,7 @@ def _figures(worker: _Worker, enabler: EnablerClient, seconds: float) -> list[Fi
     started = time.monotonic() - began
     _sample(worker, client, _SETTLE_S)
     found = _sample(worker, client, seconds)
-    kinds = [
-        Figure(f"{kind}, at most", "MB", [max(mb)]) for kind, mb in sorted(found.kinds.items())
-    ]
+    kinds = [Figure(kind, "MB", mb) for kind, mb in sorted(found.kinds.items())]
     lags = sorted(found.lag_ms)
     return [
         Figure("used", "MB", found.used, at_most=LIMIT_MB),
