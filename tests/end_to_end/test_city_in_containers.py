@@ -111,7 +111,7 @@ def test_secrets_are_in_their_own_containers_only(city: EmulatedFog) -> None:
 @pytest.mark.usefixtures("containers")
 def test_image_contains_no_secrets() -> None:
     token = f"mistbow_{'a' * 43}"
-    with subprocess.Popen(("printf", "%s", f"before {token} after"), stdout=subprocess.PIPE) as source:
+    with subprocess.Popen(("printf", "%s", f"a {token} b"), stdout=subprocess.PIPE) as source:
         assert lines_like_secrets(source) == [token]
     assert secrets_of_image(IMAGE) == []
     history = json.dumps(docker.from_env().images.get(IMAGE).history()).encode()
