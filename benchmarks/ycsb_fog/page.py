@@ -118,7 +118,7 @@ _HOW = (
     "- Nodes: network namespaces on one host. No storage agents share a node: each node of Mistbow "
     "has an agent and an Ignite of its own (Java heap of 128 MB), and each node of Redis a server. "
     "All of them share the cores of the host, with the clients and the links. The specification's "
-    "nodes had a core of 1 GHz and 1 GB each, on a host of 12 cores or more that was never "
+    "nodes had a core of 1 GHz and 1 GB each, on a host with 64 GB that was never "
     "saturated; here no node has a limit of its own, and there is less for each, the more nodes "
     "there are.",
     "- Fabric: the sites of Mistbow form pairs, and the agents of a pair know only each other. In "

@@ -25,23 +25,31 @@ _COLOURS = {
 
 def write_plot(found: Sequence[Summary], path: Path) -> None:
     """Write the plot of a workload's summaries as SVG; equal results give equal files."""
-    sizes = sorted({each.case.nodes for each in found})
+    sizes = {each.case.nodes for each in found}
     style = {"svg.hashsalt": "mistbow", "font.size": 9.5, "axes.spines.top": False}
     with matplotlib.rc_context({**style, "axes.spines.right": False}):
         figure = Figure(figsize=(2.9 * len(sizes) + 0.6, 8), layout="constrained")
-        panels = figure.subplots(len(_ROWS), len(sizes), sharex=True, sharey="row", squeeze=False)
-        for row, (field, label) in zip(panels, _ROWS, strict=True):
-            row[0].set_ylabel(label)
-            for axes, size in zip(row, sizes, strict=True):
-                _draw(axes, [each for each in found if each.case.nodes == size], field)
-        for axes, size in zip(panels[0], sizes, strict=True):
-            axes.set_title(f"{size} nodes", loc="left", fontsize=10.5)
-        for axes in panels[-1]:
-            axes.set_xlabel("operations of a run")
-        handles, labels = panels[0][0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+        draw_panels(figure, found)
         figure.suptitle(f"Workload {found[0].case.workload}: each run (dot) and the medians (line)")
         figure.savefig(path, metadata={"Date": None})
+
+
+def draw_panels(figure: Figure, found: Sequence[Summary]) -> None:
+    """Draw a column of panels for each size of the fog; the panels of a row have one scale."""
+    sizes = sorted({each.case.nodes for each in found})
+    panels = figure.subplots(len(_ROWS), len(sizes), sharex=True, sharey="row", squeeze=False)
+    for row, (field, label) in zip(panels, _ROWS, strict=True):
+        row[0].set_ylabel(label)
+        for axes, size in zip(row, sizes, strict=True):
+            _draw(axes, [each for each in found if each.case.nodes == size], field)
+        # After all panels: a limit ends the automatic scale of the row.
+        row[0].set_ylim(bottom=0)
+    for axes, size in zip(panels[0], sizes, strict=True):
+        axes.set_title(f"{size} nodes", loc="left", fontsize=10.5)
+    for axes in panels[-1]:
+        axes.set_xlabel("operations of a run")
+    handles, labels = panels[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
 
 
 def _draw(axes: Axes, found: Sequence[Summary], field: str) -> None:
@@ -56,6 +64,5 @@ def _draw(axes: Axes, found: Sequence[Summary], field: str) -> None:
             axes.plot([place] * len(values), values, "o", color=colour, markersize=3, alpha=0.7)
     axes.set_xticks(range(len(counts)), [f"{count:,}" for count in counts])
     axes.margins(x=0.15)
-    axes.set_ylim(bottom=0)
     axes.grid(color="#dddddd", linewidth=0.7)
     axes.set_axisbelow(True)

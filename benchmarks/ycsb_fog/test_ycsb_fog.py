@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 
 from benchmarks.storage.http_clients import post
 from benchmarks.storage.resp import command
@@ -16,7 +17,7 @@ from benchmarks.ycsb_fog.clients import NodeRequest
 from benchmarks.ycsb_fog.findings import findings
 from benchmarks.ycsb_fog.page import Page
 from benchmarks.ycsb_fog.plan import CLIENT, SUPPORTED, Plan, fog_plan, split
-from benchmarks.ycsb_fog.plot import write_plot
+from benchmarks.ycsb_fog.plot import draw_panels, write_plot
 from benchmarks.ycsb_fog.results import RunResult, merge, read, summaries, write
 from benchmarks.ycsb_fog.target import Target
 
@@ -164,6 +165,16 @@ def test_equal_results_give_equal_plots(tmp_path: Path) -> None:
     text = (tmp_path / "one.svg").read_text()
     assert text == (tmp_path / "other.svg").read_text()
     assert "Mistbow, replicas" in text
+
+
+def test_panels_of_a_row_show_the_runs_of_all_sizes() -> None:
+    figure = Figure()
+    draw_panels(
+        figure,
+        summaries(dataclasses.replace(run, mean_ms=run.nodes * 5.0) for run in _runs()),
+    )
+    tops = [axes.get_ylim()[1] for axes in figure.axes if "mean" in axes.get_ylabel()]
+    assert min(tops) >= 100.0
 
 
 _ITEM = {"application": [{"key": "k1", "val": "v", "timestamp": 1}]}
