@@ -126,13 +126,16 @@ class DomainDirectory:
 def _others(fabric: Fabric, own: str) -> Iterable[KnownEnabler]:
     """Yield the enablers of the fabric except that of the domain ``own`` at the agent's site.
 
-    An enabler that may use its own site only is no rival of one at another site.
+    An enabler that may use its own site only is no rival of one that may use other sites.
     """
+    wide = {own}
+    for site in fabric.sites:
+        wide |= {enabler.domain for enabler in site.enablers if not enabler.own_site_only}
     for site in fabric.sites:
         for enabler in site.enablers:
             if (site.name, enabler.domain) == (fabric.site, own):
                 continue
-            if enabler.domain == own and enabler.own_site_only:
+            if enabler.domain in wide and enabler.own_site_only:
                 continue
             yield KnownEnabler(site.name, enabler, site.reachable)
 

@@ -4,6 +4,7 @@ The agent of a site publishes the credentials of its services as facts, so that 
 what the site says about them with what the fog's key has signed.
 """
 
+import re
 from collections.abc import Iterator
 from datetime import datetime
 
@@ -20,6 +21,10 @@ from storage_agent.membership.facts import Facts
 
 _MAX_VERIFIED = 10_000
 
+_POD = re.compile("-[a-z0-9]{5,10}-[a-z0-9]{5}")
+"""What Kubernetes appends to the name of a Deployment for a pod: the hash of its template, and a
+random part."""
+
 
 class FactProofs:
     """Compares facts with the credentials of the services that they describe.
@@ -32,7 +37,8 @@ class FactProofs:
         self._file = proof if isinstance(proof, IdentityFile) else None
         self._needs_credential = self._file is not None and not self._file.token
         self._identity: Identity | None = None
-        self._verified: LRUCache[str, Credential] = LRUCache(_MAX_VERIFIED)
+        self._verified: LRUCache[str, Credential | None] = LRUCache(_MAX_VERIFIED)
+        """Text -> the verified credential; None: the text is no credential of this fog."""
 
     @property
     def own_credential(self) -> str:
@@ -116,10 +122,13 @@ class FactProofs:
             if identity is not self._identity:
                 self._identity = identity
                 self._verified.clear()
-            found = self._verified.get(text)
-            if found is None:
-                found = self._verified[text] = identity.verify(text)
+            if text not in self._verified:
+                self._verified[text] = None
+                self._verified[text] = identity.verify(text)
         except UnauthorizedError:
+            return None
+        found = self._verified.get(text)
+        if found is None:
             return None
         is_right = (found.kind, found.site) == (kind, site) and identity.accepts(found)
         return found if is_right else None
@@ -133,12 +142,19 @@ def to_ms(time: datetime) -> int:
 def has_name(credential: Credential, name: str) -> bool:
     """Return whether a worker's name belongs to a credential.
 
-    It is the credential's name, perhaps without ``worker-``, or begins with it, as a pod's name.
+    It is the credential's name, perhaps without ``worker-``, or the name of a pod of a Deployment
+    with this name.
 
     >>> from mistbow.clock import utc_now
     >>> one = Credential("worker-cloud", "worker", "cloud", "0" * 32, "0" * 64, utc_now())
-    >>> [has_name(one, each) for each in ("worker-cloud", "cloud", "worker-cloud-7f", "edge")]
-    [True, True, True, False]
+    >>> [has_name(one, each) for each in ("worker-cloud", "cloud", "worker-cloud-5d9f8c7b6d-x2m4q")]
+    [True, True, True]
+
+    A site cannot take the names of a site whose name begins with its own:
+
+    >>> [has_name(one, each) for each in ("worker-cloud-1", "worker-cloud-north-5d9f8c7b6d-x2m4q")]
+    [False, False]
     """
     own = credential.name
-    return name == own or f"worker-{name}" == own or name.startswith(f"{own}-")
+    is_pod = _POD.fullmatch(name.removeprefix(own)) is not None and name.startswith(own)
+    return name == own or f"worker-{name}" == own or is_pod

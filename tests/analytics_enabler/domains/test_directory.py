@@ -107,7 +107,16 @@ def test_name_of_a_domain_is_short_and_plain() -> None:
             check_domain(name)
 
 
-def test_enabler_of_an_edge_does_not_rule_the_domain_of_the_core() -> None:
+def test_enabler_of_an_edge_is_not_active_in_the_domain_of_another_region() -> None:
+    forged = Enabler(domain="north", url="http://b:8000", generation=10**12, own_site_only=True)
+    other = Enabler(domain="north", url="http://c:8000", generation=1)
+    found = directory(Fabric(site="a", sites=(site("a"), site("b", forged), site("c", other))))
+    active = found.active("north")
+    assert active is not None
+    assert active.site == "c"
+
+
+def test_enabler_of_an_edge_is_not_active_in_the_domain_of_the_core() -> None:
     forged = Enabler(domain="all", url="http://b:8000", generation=10**12, own_site_only=True)
     other = Enabler(domain="all", url="http://c:8000", generation=1)
     found = directory(Fabric(site="a", sites=(site("a"), site("b", forged), site("c", other))))
