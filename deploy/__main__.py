@@ -27,7 +27,7 @@ def main() -> None:
     secrets.add_argument("--values", type=Path)
     secrets.add_argument("--release", default="fog")
     secrets.add_argument("--namespace", default="mistbow")
-    secrets.add_argument("--folder", type=Path, default=Path(".mistbow/kubernetes"))
+    secrets.add_argument("--folder", type=Path)
     commands.add_parser("down").add_argument("--images", action="store_true")
     arguments = parser.parse_args()
     console = Console()
@@ -41,8 +41,11 @@ def main() -> None:
                 compose.deliver_identities(console)
             case "secrets":
                 values = kubernetes.read_values(arguments.values)
-                trust = FogTrust(arguments.folder)
-                found = kubernetes.secrets(values, arguments.release, arguments.namespace, trust)
+                release, namespace = arguments.release, arguments.namespace
+                # Two releases with one key would trust each other's services.
+                own = Path(".mistbow", "kubernetes", f"{namespace}-{release}")
+                trust, report = FogTrust(arguments.folder or own), Console(stderr=True).print
+                found = kubernetes.secrets(values, release, namespace, trust, report)
                 yaml.safe_dump_all(found, sys.stdout)
             case "up":
                 compose.up(arguments.base, console)

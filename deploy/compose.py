@@ -183,7 +183,7 @@ def _wait_until_healthy(engine: Any, report: Report) -> None:
 
 def _containers(engine: Any) -> Mapping[str, Any]:
     """Return the containers of the fog: service and number of the replica -> container."""
-    ours = {"label": f"{_LABEL}.project={PROJECT}"}
+    ours = {"label": [f"{_LABEL}.project={PROJECT}", f"{_LABEL}.oneoff=False"]}
     found = engine.containers.list(all=True, filters=ours, ignore_removed=True)
     return {
         f"{each.labels[f'{_LABEL}.service']}-{each.labels[f'{_LABEL}.container-number']}": each

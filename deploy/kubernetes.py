@@ -1,7 +1,7 @@
 """The secrets of a Helm release: an identity, and tokens of people and senders, by component."""
 
 import base64
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ import yaml
 
 from deploy import image
 from fog_emulation.fog_trust import FogTrust, NodeTrust
+from mistbow.errors import ConflictError
 
 CHART = image.ROOT / "deploy" / "helm" / "mistbow"
 
@@ -21,17 +22,26 @@ def read_values(file: Path | None) -> dict[str, Any]:
 
 
 def secrets(
-    values: Mapping[str, Any], release: str, namespace: str, trust: FogTrust
+    values: Mapping[str, Any],
+    release: str,
+    namespace: str,
+    trust: FogTrust,
+    report: Callable[[str], None],
 ) -> Iterator[dict[str, Any]]:
     """Yield the manifest of the secret of each component of each site.
 
-    The site of the enabler is the core: its services have their rights at all sites.
+    The site of the enabler is the core: its services have their rights at all sites. Components
+    with a revoked identity are left out, and ``report`` is called for each of them.
     """
     # As the chart's mistbow.name.
     name = release[:24].removesuffix("-")
     for component, kind, site in _components(values):
         reach = ("*",) if site == values["enabler"]["site"] else ()
-        files = trust.files(NodeTrust(site, (kind,), reach, prefix=f"{name}-"))
+        try:
+            files = trust.files(NodeTrust(site, (kind,), reach, prefix=f"{name}-"))
+        except ConflictError as error:  # its identity is revoked; the others must learn this
+            report(f"{name}-{component}-{site} is left out: {error.message}")
+            continue
         yield {
             "apiVersion": "v1",
             "kind": "Secret",

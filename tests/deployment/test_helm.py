@@ -15,6 +15,7 @@ from analytics_worker.settings import WorkerSettings
 from deploy import image
 from deploy.kubernetes import read_values, secrets
 from fog_emulation.fog_trust import FogTrust
+from mistbow.auth.fog_keys import FogKeys
 from mistbow.auth.identity import Identity, IdentityContent
 from mistbow.setting_values import CheckedSettings
 from monitoring_agent.settings import MonitorSettings
@@ -149,12 +150,32 @@ def test_pods_have_no_privileges(manifests: list[dict[str, Any]]) -> None:
         }
 
 
+def made_secrets(values: dict[str, Any], trust: FogTrust) -> list[dict[str, Any]]:
+    """Return the secrets of a release, of which no component may be left out."""
+    return list(secrets(values, "fog", "mistbow", trust, pytest.fail))
+
+
+def test_secrets_of_others_learn_that_an_identity_is_revoked(tmp_path: Path) -> None:
+    values, trust, left_out = {**THREE_SITES, **AT_CLOUD}, FogTrust(tmp_path), []
+    before = {each["metadata"]["name"] for each in made_secrets(values, trust)}
+    stolen = values["sites"][0]["name"]
+    FogKeys(tmp_path / "keys").revoke(f"fog-agent-{stolen}")
+    after = {
+        each["metadata"]["name"]: each
+        for each in secrets(values, "fog", "mistbow", FogTrust(tmp_path), left_out.append)
+    }
+    assert before - set(after) == {f"fog-storage-{stolen}"}
+    assert [each.split()[0] for each in left_out] == [f"fog-storage-{stolen}"]
+    content = base64.b64decode(after["fog-enabler-cloud"]["data"]["enabler.identity"])
+    assert msgspec.json.decode(content, type=IdentityContent).revoked
+
+
 def test_each_component_mounts_the_secret_with_its_own_identity(
     manifests: list[dict[str, Any]], tmp_path: Path
 ) -> None:
     made = {
         each["metadata"]["name"]: each
-        for each in secrets({**THREE_SITES, **AT_CLOUD}, "fog", "mistbow", FogTrust(tmp_path))
+        for each in made_secrets({**THREE_SITES, **AT_CLOUD}, FogTrust(tmp_path))
     }
     for each in made.values():
         assert not any(schema_errors(each, version) for version in VERSIONS)
@@ -172,7 +193,7 @@ def test_each_component_mounts_the_secret_with_its_own_identity(
         assert (found.kind, found.site) == (kind, site)
         assert found.reach == (("*",) if site == "cloud" else ())
         # Pods are named after their workload, and so are workers.
-        assert kind != "worker" or has_name(found, f"{name}-7f9c-x2")
+        assert kind != "worker" or has_name(found, f"{name}-5d9f8c7b6d-x2m4q")
     assert {name: set(each["data"]) for name, each in made.items()} == used
 
 
@@ -193,8 +214,7 @@ def test_environment_is_accepted_by_the_settings_of_each_service(
 ) -> None:
     trust = FogTrust(tmp_path / "trust")
     made = {
-        each["metadata"]["name"]: each
-        for each in secrets({**THREE_SITES, **AT_CLOUD}, "fog", "n", trust)
+        each["metadata"]["name"]: each for each in made_secrets({**THREE_SITES, **AT_CLOUD}, trust)
     }
     given = {"MISTBOW_NODE": "pod-1", "POD_IP": "10.0.0.7"}
     for pod in pods(manifests).values():
@@ -263,10 +283,10 @@ def test_secret_is_not_made_beside_an_existing_one(tmp_path: Path) -> None:
 def test_values_of_a_release_are_completed_by_the_chart_s(tmp_path: Path) -> None:
     file = tmp_path / "values.yaml"
     file.write_text("sites: [{name: a, storage: {size: 1Gi}}]\nenabler: {site: a}\n")
-    made = secrets(read_values(file), "fog", "mistbow", FogTrust(tmp_path / "trust"))
+    made = made_secrets(read_values(file), FogTrust(tmp_path / "trust"))
     names = {each["metadata"]["name"] for each in made}
     assert names == {"fog-storage-a", "fog-monitor-a", "fog-enabler-a"}
-    made = secrets(read_values(None), "fog", "mistbow", FogTrust(tmp_path / "trust"))
+    made = made_secrets(read_values(None), FogTrust(tmp_path / "trust"))
     assert "fog-worker-cloud" in {each["metadata"]["name"] for each in made}
 
 
