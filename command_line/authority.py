@@ -61,7 +61,7 @@ class CertificateAuthority:
             )
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.folder.chmod(0o700)
-        _write(self.bundle, self._begin(expires), 0o644)
+        self._begin(expires, former=b"")
 
     def rotate(self, expires: datetime) -> None:
         """Begin a new authority; services that have the new bundle trust it and the former ones.
@@ -69,8 +69,7 @@ class CertificateAuthority:
         Certificates are signed by the new one from now on.
         """
         self._read()
-        former = self.bundle.read_bytes()
-        _write(self.bundle, self._begin(expires) + former, 0o644)
+        self._begin(expires, former=self.bundle.read_bytes())
 
     def finish(self) -> None:
         """Trust the present authority only: no service has a certificate of a former one."""
@@ -119,8 +118,11 @@ class CertificateAuthority:
         _write(paths[0], certificate.public_bytes(Encoding.PEM), 0o644)
         return paths
 
-    def _begin(self, expires: datetime) -> bytes:
-        """Replace the key and the certificate of the authority; return the certificate as PEM."""
+    def _begin(self, expires: datetime, former: bytes) -> None:
+        """Replace the key and the certificate of the authority.
+
+        ``former``: the authorities (PEM) that services trust beside the new one.
+        """
         key = generate_private_key(SECP256R1())
         subject = f"Mistbow fog {utc_now():%Y-%m-%d %H:%M:%S}"
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, subject)])
@@ -131,9 +133,10 @@ class CertificateAuthority:
             .sign(key, SHA256())
         )
         pem = certificate.public_bytes(Encoding.PEM)
+        # First the bundle: nothing is signed by an authority that nobody trusts.
+        _write(self.bundle, pem + former, 0o644)
         _write(self.folder / _KEY, _pem(key), 0o600)
         _write(self.folder / _CERTIFICATE, pem, 0o644)
-        return pem
 
     def _read(self) -> tuple[EllipticCurvePrivateKey, x509.Certificate]:
         try:

@@ -46,13 +46,11 @@ class StorageSettings(IgniteSettings, TlsSettings):
         if file is not None:
             check_identity(file, "worker")
         elif (
-            "worker" in info.data.get("services", "")
-            and info.data.get("identity_file") is not None
-            and info.data.get("token") is None
+            "worker" in info.data.get("services", "") and info.data.get("identity_file") is not None
         ):
             raise ValueError(
-                "the worker of this node needs an identity of its own: mistbow identity issue "
-                "NAME --kind worker"
+                "the worker of this node needs an identity of its own, in "
+                "MISTBOW_WORKER_IDENTITY_FILE: mistbow identity issue NAME --kind worker"
             )
         return file
 
