@@ -26,6 +26,9 @@ _FIELDS_OF_OTHER_VERSION: Mapping[Version, Sequence[int]] = {"1.0": (4, 5), "2.0
 _MAX_LABELS = 1000
 """The maximum number of labels, also of empty ones, that are read; fewer are stored."""
 
+_MAX_SYMBOLS_OF_A_SERIES = 4
+"""The maximum number of symbols for each series that a body may have: series share most of them."""
+
 _PROTOS: Mapping[object, Version] = {
     None: "1.0",
     "prometheus.WriteRequest": "1.0",
@@ -183,7 +186,7 @@ def _read_v2(parts: Iterator[bytes], max_series: int) -> Iterator[_Series]:
         request = remote_v2_pb2.Request.FromString(part)
         symbols += request.symbols
         count += len(request.timeseries)
-        if count > max_series:
+        if count > max_series or len(symbols) > _MAX_SYMBOLS_OF_A_SERIES * max_series:
             raise TooManyFieldsError
     for part in read:
         for series in remote_v2_pb2.Request.FromString(part).timeseries:

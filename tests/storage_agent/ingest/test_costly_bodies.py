@@ -108,6 +108,7 @@ EMPTY: list[Callable[[int], v1.Request | v2.Request]] = [
     lambda n: v1.Request(timeseries=[v1.TimeSeries(labels=[v1.Label()] * n)]),
     lambda n: v1.Request(timeseries=[v1.TimeSeries(samples=[v1.Sample()] * n)]),
     lambda n: v2.Request(timeseries=[v2.TimeSeries()] * n),
+    lambda n: v2.Request(symbols=["ab"] * 3 * n),
 ]
 
 
