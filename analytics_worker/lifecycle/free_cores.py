@@ -58,12 +58,15 @@ def _busy_s(times: object) -> float:
 
 
 class FreeCores:
-    """Measures the free cores, with smoothing; the first figure is the mean since the creation."""
+    """Measures the free cores, with smoothing; at first, all cores are free.
+
+    So the load of a node that starts, when all services start, moves no fragments.
+    """
 
     def __init__(self, read: Callable[[], CpuReading] = cpu_reading) -> None:
         self._read = read
         self._last = read()
-        self._others: float | None = None
+        self._others = 0.0
         self._group_others: dict[tuple[Path, float], float] = {}
         self._reported: tuple[float, float] | None = None
 
@@ -71,7 +74,7 @@ class FreeCores:
         """Return how many of the ``cores`` are free; reads the CPU times if it is time."""
         if time.monotonic() - self._last.at >= PERIOD_S:
             self.update()
-        left = cores if self._others is None else _permitted_cores() - self._others
+        left = _permitted_cores() - self._others
         for (_, limit), others in self._group_others.items():
             left = min(left, limit - others)
         free = min(max(left, MIN_SHARE * cores), cores)
@@ -84,15 +87,15 @@ class FreeCores:
         if seconds <= 0:
             return
         own = self._last.own - last.own
-        weight = 1.0 if self._others is None else min(seconds / SMOOTHING_S, 1.0)
+        weight = min(seconds / SMOOTHING_S, 1.0)
 
-        def smoothed(former: float | None, used_s: float) -> float:
+        def smoothed(former: float, used_s: float) -> float:
             others = max(used_s - own, 0.0) / seconds
-            return others if former is None else former + weight * (others - former)
+            return former + weight * (others - former)
 
         self._others = smoothed(self._others, self._last.busy - last.busy)
         self._group_others = {
-            key: smoothed(self._group_others.get(key), used_s - last.groups[key])
+            key: smoothed(self._group_others.get(key, 0.0), used_s - last.groups[key])
             for key, used_s in self._last.groups.items()
             if key in last.groups
         }
@@ -101,9 +104,10 @@ class FreeCores:
         """Return the former figure if the new one differs little from it."""
         step = max(_MIN_STEP, _STEP_SHARE * cores)
         former = self._reported
-        if former is None or former[1] != cores or abs(free - former[0]) >= step:
-            self._reported = free, cores
-        return free if self._reported is None else self._reported[0]
+        is_idle = free > cores - step / 2
+        if former is None or former[1] != cores or abs(free - former[0]) >= step or is_idle:
+            self._reported = former = (cores if is_idle else free), cores
+        return former[0]
 
 
 def _permitted_cores() -> int:

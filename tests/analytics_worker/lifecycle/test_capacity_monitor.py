@@ -27,6 +27,7 @@ class Node:
 
     def __init__(self, folder: Path) -> None:
         self.limit_mb, self.others_mb, self.cores = 1900.0, 60.0, 2.0
+        self.free_share = 1.0
         self.fragments: list[Fragment] = []
         self.now = 0.0
         record = KillRecord(folder / "kills.json", lambda: None, lambda: round(self.now * 1000))
@@ -38,6 +39,7 @@ class Node:
             record,
             measures,
             lambda: self.now,
+            free_cores=lambda cores: self.free_share * cores,
         )
         record.open()
         self.monitor.note_warm()
@@ -150,3 +152,10 @@ def test_restarted_worker_refuses_the_load_under_which_it_was_killed(tmp_path: P
     node.run(partial("g.at-x.1"))
     with pytest.raises(CapacityError, match="at most 2 fragments after it was killed"):
         node.run(partial("g.at-x.2"))
+
+
+def test_measured_free_cores_are_announced(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    node.free_share = 0.75
+    node.monitor.measure()
+    assert (node.announced.cores, node.announced.cores_free) == (2.0, 1.5)

@@ -59,6 +59,18 @@ def test_cores_of_other_programs_are_not_free_but_those_of_the_worker_are() -> N
     assert measured(readings(others=[0.0])) == [4.0]
 
 
+def test_load_of_a_start_leaves_nearly_all_cores_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A reading after a twelfth of the time constant, as the first one after the start.
+    monkeypatch.setattr(free_cores, "SMOOTHING_S", 12 * SMOOTHING_S)
+    assert min(measured(readings(others=[4.0, 0.0]))) > 3.6
+
+
+def test_all_cores_are_free_again_when_other_programs_have_ended() -> None:
+    free = measured(readings(others=[1.0, *[0.0] * 20]))
+    assert free[0] == 3.0
+    assert free[-1] == 4.0
+
+
 def test_half_of_the_cores_is_free_at_any_load() -> None:
     assert measured(readings(others=[4.0])) == [MIN_SHARE * 4]
 
