@@ -30,8 +30,8 @@ _RESERVE_SHARE = 0.05
 _MIN_RESERVE_MB = 64.0
 _MAX_RESERVE_MB = 256.0
 
-MIN_MEMORY_MB = IDLE_MB + FIRST_FRAGMENT_MB + MAX_MEMORY_MB + _MIN_RESERVE_MB
-"""The least memory (MB) of a worker, with which it runs one fragment."""
+MIN_MEMORY_MB = IDLE_MB + FIRST_FRAGMENT_MB + 2 * MAX_MEMORY_MB + _MIN_RESERVE_MB
+"""The least memory (MB) of a worker, with which it runs one fragment and its handover."""
 
 
 def check_memory(memory_mb: float) -> None:

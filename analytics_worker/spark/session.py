@@ -15,6 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from analytics.plan.expressions import Measure, Source
 from analytics.plan.nodes import Insight, Pane, Plan, Window
 from analytics_worker.evaluate.computation import Computation
+from analytics_worker.heap import heap_mb
 from analytics_worker.scratch_folder import scratch_folder
 from analytics_worker.spark.fork_server.supervision import start_fork_server
 from analytics_worker.spark.installed_files import installed_spark
@@ -53,13 +54,20 @@ _JAVA_OPTIONS = (
     # The heap begins small, grows by what is in use, and returns what is not. By default, it begins
     # with 1/64 of the machine's memory, and grows to three times of what is in use.
     "-Xms64m",
-    "-XX:MaxNewSize=48m",
     "-XX:MinHeapFreeRatio=15",
     "-XX:MaxHeapFreeRatio=30",
     # Of native memory, one pool for Arrow and Spark's network instead of one for each thread.
     "-Dio.netty.allocator.numDirectArenas=1",
     "-Dio.netty.allocator.numHeapArenas=1",
 )
+
+
+_MIN_YOUNG_MB = 48
+_YOUNG_SHARE = 1 / 16
+"""The maximum size of the heap's young generation, in MB and as a share of the heap.
+
+By default it is a third of the heap, which the JVM fills before it collects.
+"""
 
 
 def start_session(
@@ -78,9 +86,11 @@ def start_session(
     python = start_fork_server()
     os.environ["PYSPARK_PYTHON"] = python
     os.environ["SPARK_HOME"] = str(installed_spark())
+    young_mb = max(_MIN_YOUNG_MB, int(_YOUNG_SHARE * heap_mb(driver_memory)))
+    options = (*_JAVA_OPTIONS, f"-XX:MaxNewSize={young_mb}m", *java_options)
     settings = {
         "spark.driver.memory": driver_memory,
-        "spark.driver.extraJavaOptions": " ".join((*_JAVA_OPTIONS, *java_options)),
+        "spark.driver.extraJavaOptions": " ".join(options),
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from analytics.plan.demand import MAX_MEMORY_MB
 from analytics_worker.lifecycle.memory_budget import (
     FIRST_FRAGMENT_MB,
     IDLE_MB,
@@ -98,6 +99,14 @@ def test_lower_limit_lowers_budget_and_higher_limit_raises_it() -> None:
 def test_memory_that_java_keeps_is_free_for_new_fragments() -> None:
     kept = replace(IDLE, own_mb=IDLE_MB + 200, free_mb=IDLE.free_mb - 200)
     assert budget_after(IDLE, loaded(3), kept).budget_mb == budget_after(IDLE).budget_mb
+
+
+def test_least_memory_is_enough_for_one_fragment_and_its_handover() -> None:
+    budget = MemoryBudget(handover_mb=MAX_MEMORY_MB)
+    budget.update(
+        replace(IDLE, limit_mb=MIN_MEMORY_MB, free_mb=MIN_MEMORY_MB - IDLE_MB, own_mb=IDLE_MB)
+    )
+    assert budget.budget_mb >= MAX_MEMORY_MB
 
 
 def test_node_with_too_little_memory_for_one_fragment_is_refused_with_both_figures() -> None:
