@@ -27,11 +27,11 @@ SCHEMA = pa.schema(
         pa.field("low", pa.float64()),
         pa.field("high", pa.float64()),
         pa.field("confidence", pa.float64()),
-        pa.field("few_points", pa.int64()),
         pa.field("values", pa.list_(pa.float64())),
         pa.field("revision", pa.int64(), nullable=False),
         pa.field("computed_at", pa.int64(), nullable=False),
         pa.field("missing", pa.list_(pa.string())),
+        pa.field("few_points", pa.int64()),
     ]
 )
 """The columns of a file; times are in ms since the epoch."""

@@ -176,3 +176,14 @@ def test_bounds_and_several_values_that_differ_are_written() -> None:
     assert differences(stored, stored, 1).num_rows == 0
     away = stored.set_column(stored.column_names.index("missing"), "missing", pa.array(["n2"] * 6))
     assert differences(stored, away, 1).num_rows == 6
+
+
+def test_estimates_of_earlier_versions_are_not_written_again() -> None:
+    def estimate(few_points: float | None, value: float) -> pa.Table:
+        row = {"insight": "a", "key": "", "ts": 1, "value": value, "low": 0.0, "high": 9.0}
+        row |= {"confidence": 0.95, "values": None if few_points is None else [few_points]}
+        return as_results(pa.Table.from_pylist([row], INSIGHT_VALUES))
+
+    assert differences(estimate(5.0, 1.0), estimate(None, 1.0), 1).num_rows == 0
+    assert differences(estimate(5.0, 2.0), estimate(None, 1.0), 1).num_rows == 1
+    assert differences(estimate(5.0, 1.0), estimate(4.0, 1.0), 1).num_rows == 1
