@@ -9,6 +9,7 @@ import pytest
 
 from analytics.client.enabler import EnablerClient
 from deploy import compose
+from fog_emulation.fog_trust import FogTrust, NodeTrust
 from mistbow.client.agent import AgentClient
 from mistbow.streams.schemas import RESULT_ROWS
 from suite.example_insights import follow_results
@@ -40,11 +41,12 @@ def test_showcase_does_not_redeploy_deleted_insight(
 def test_showcase_retains_amendment_made_during_start(
     shared_site: SharedSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file, token = tmp_path / "fog.insights", tmp_path / "token"
+    file, trust = tmp_path / "fog.insights", FogTrust(tmp_path / "trust")
     file.write_text("busy = COMPUTE AVG(cpu) EVERY 1 s")
-    token.write_text("none is asked for")
+    # The enabler of this test asks for no token.
+    trust.files(NodeTrust(compose.CORE, ("enabler",), ("*",)))
     monkeypatch.setattr(compose, "INSIGHTS", file)
-    monkeypatch.setattr(compose, "TOKEN", token)
+    monkeypatch.setattr(compose, "TRUST", trust)
     monkeypatch.setattr(compose, "PORT", urlsplit(shared_site.enabler).port)
     enabler, agent = EnablerClient(shared_site.enabler), AgentClient(shared_site.agent)
     messages: list[str] = []

@@ -8,6 +8,7 @@ import pytest
 from prometheus_client.core import Metric
 
 import analytics_enabler.metrics
+import mistbow.auth.identity
 import monitoring_agent.metrics
 import storage_agent.metrics
 from analytics.plan.status import FragmentStatus
@@ -17,7 +18,12 @@ from tests.deployment.monitoring_files import alerts, dashboard_queries, metrics
 from tests.storage_agent.ingest.test_remote_write import send, series
 from tests.storage_agent.promql.fleet import END
 
-MODULES = (analytics_enabler.metrics, monitoring_agent.metrics, storage_agent.metrics)
+MODULES = (
+    analytics_enabler.metrics,
+    mistbow.auth.identity,
+    monitoring_agent.metrics,
+    storage_agent.metrics,
+)
 ALERTS = [rule["expr"] for rule in alerts()]
 USED = {metric for query in [*dashboard_queries(), *ALERTS] for metric in metrics_in(query)}
 

@@ -15,7 +15,8 @@ def test_printed_command_sends_a_point_to_an_agent(
 ) -> None:
     token = tmp_path / "token"
     token.write_text("of-nobody\n")  # this agent has no token, and ignores any
-    command = Curls(url, "http://127.0.0.1:1", str(token)).post("delay", 42.5)
+    curls = Curls(url, "http://127.0.0.1:1", sender=str(token), reader=str(token))
+    command = curls.post("delay", 42.5)
     done = subprocess.run(("bash", "-c", command), capture_output=True, text=True, check=False)
     assert json.loads(done.stdout)["result"] == "OK", done.stderr
     [node] = client.get(metric="delay")
