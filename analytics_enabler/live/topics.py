@@ -66,7 +66,7 @@ class StatesTopic:
     async def poll(self) -> Sequence[Event]:
         """Return an event ``state`` for each changed deployment, and ``deleted``.
 
-        There is none while the deployments are not read yet.
+        There is none before the deployments have been read.
         """
         is_due = time.monotonic() - self._lags_at >= LAG_PERIOD_S
         if is_due:

@@ -43,7 +43,7 @@ _LOG_LINES = 15
 
 
 class MistbowSites:
-    """The running sites, of which there are only ever more.
+    """The running sites, to which sites are only added.
 
     The calling thread is in the network of the clients' node. ``home``: the folder of the logs.
     """

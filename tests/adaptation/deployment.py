@@ -55,7 +55,7 @@ class Deployment:
         return move.why
 
     def check_results(self, least: int = 6) -> None:
-        """Wait until all results up to now, at least so many, equal the oracle's."""
+        """Wait until there are enough results, and all up to now equal the oracle's."""
         until = system_clock() // 2000 * 2000
         since = self.fog.enabler.show(self.id).insights[0].since
 

@@ -151,7 +151,7 @@ def test_pods_have_no_privileges(manifests: list[dict[str, Any]]) -> None:
 
 
 def made_secrets(values: dict[str, Any], trust: FogTrust) -> list[dict[str, Any]]:
-    """Return the secrets of a release, of which no component may be left out."""
+    """Return the secrets of a release; the test fails if a component is left out."""
     return list(secrets(values, "fog", "mistbow", trust, pytest.fail))
 
 

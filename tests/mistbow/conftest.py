@@ -2,9 +2,12 @@
 
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import structlog
+
+from mistbow.auth.fog_keys import FogKeys
 
 
 @pytest.fixture
@@ -21,3 +24,11 @@ def own_handlers() -> Iterator[None]:
     root.setLevel(level)
     # Else later loggers would stay with this configuration, which `capture_logs` does not see.
     structlog.configure(**former)
+
+
+@pytest.fixture
+def fog(tmp_path: Path) -> FogKeys:
+    """Return the new keys of a fog."""
+    keys = FogKeys(tmp_path / "keys")
+    keys.create()
+    return keys

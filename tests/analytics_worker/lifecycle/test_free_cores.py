@@ -76,7 +76,7 @@ def test_half_of_the_cores_is_free_at_any_load() -> None:
 
 
 def test_programs_in_a_limited_control_group_leave_less() -> None:
-    # The group has 2 cores, of which other programs of the group take 0.5.
+    # The group has 2 cores. Other programs of the group take 0.5 of them.
     assert measured(readings(others=[0.5], group=0.5), of=2.0) == [1.5]
 
 

@@ -58,7 +58,7 @@ def test_bounds_of_few_points_say_so() -> None:
     assert _few_points([smooth, few], [9.0, 9.0], [11.0, 11.0]) == 3
     # A rare, extreme value that the sample lacks: 20 points are too few.
     assert _few_points([smooth], [9.0], [500.0]) == 20
-    # Equal values, and a stratum of which all points are sampled, need no variance.
+    # Equal values need no variance, nor does a stratum whose points are all sampled.
     assert _few_points([[10.0, 10.0]], [10.0], [10.0]) is None
     assert total(sample([3], [few]), CONFIDENCE).few_points is None
     # The extremes are unknown, as in panes of earlier versions.

@@ -26,13 +26,6 @@ async def _ready() -> list[str]:
     return []
 
 
-@pytest.fixture
-def fog(tmp_path: Path) -> FogKeys:
-    keys = FogKeys(tmp_path / "keys")
-    keys.create()
-    return keys
-
-
 def _client(home: Path, server: Path, client: Path, router: APIRouter) -> httpx.AsyncClient:
     """Return a client for a service with ``router``; ``server``, ``client``: their identities."""
     settings = {"home": home, "own_urls": URL, "identity_file": server}

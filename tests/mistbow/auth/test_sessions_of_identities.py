@@ -2,7 +2,6 @@
 
 import secrets
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -20,13 +19,6 @@ HERE = "http://127.0.0.1:8300"
 LOCAL = LocalEnd("http", "127.0.0.1", 8300)
 END = utc_now() + timedelta(days=1)
 EMPTY = "0" * 64
-
-
-@pytest.fixture
-def fog(tmp_path: Path) -> FogKeys:
-    keys = FogKeys(tmp_path / "keys")
-    keys.create()
-    return keys
 
 
 class Session:

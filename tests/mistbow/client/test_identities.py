@@ -46,13 +46,6 @@ def service(home: Path, **settings: Any) -> FastAPI:
     return app
 
 
-@pytest.fixture
-def fog(tmp_path: Path) -> FogKeys:
-    keys = FogKeys(tmp_path / "keys")
-    keys.create()
-    return keys
-
-
 def ask(url: str, proof: Proof, kind: Kind | None = None) -> str:
     assert proof is not None
     with httpx.Client(base_url=url, auth=ServiceCredentials(url, proof, kind=kind)) as client:

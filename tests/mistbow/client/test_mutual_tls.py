@@ -47,13 +47,6 @@ def ca(tmp_path: Path) -> CertificateAuthority:
     return authority
 
 
-@pytest.fixture
-def fog(tmp_path: Path) -> FogKeys:
-    keys = FogKeys(tmp_path / "keys")
-    keys.create()
-    return keys
-
-
 def files(ca: CertificateAuthority, name: str) -> TlsFiles:
     return TlsFiles(ca.bundle, ca.folder / f"{name}.pem", ca.folder / f"{name}.key")
 

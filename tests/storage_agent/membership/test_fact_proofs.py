@@ -89,32 +89,32 @@ def test_enabler_without_an_identity_of_its_site_is_not_believed(
 
 
 def test_edge_removes_no_other_site(fog: FogKeys, proofs: FactProofs) -> None:
-    said = {"other": 7, "edge": 8}
+    removed = {"other": 7, "edge": 8}
     for credential in ("", text(fog, "worker", "edge"), text(fog, "agent", "hub", "*")):
-        found = proofs.removals("edge", published(forgotten=said, credential__site=credential))
+        found = proofs.removals("edge", published(forgotten=removed, credential__site=credential))
         assert list(found) == []
-    own = published(forgotten=said, credential__site=text(fog, "agent", "edge"))
+    own = published(forgotten=removed, credential__site=text(fog, "agent", "edge"))
     assert dict(proofs.removals("edge", own)) == {"edge": 8}
-    core = published(forgotten=said, credential__site=text(fog, "agent", "hub", "*"))
-    assert dict(proofs.removals("hub", core)) == said
+    core = published(forgotten=removed, credential__site=text(fog, "agent", "hub", "*"))
+    assert dict(proofs.removals("hub", core)) == removed
 
 
 def test_revoked_credential_proves_nothing(fog: FogKeys, proofs: FactProofs) -> None:
     core = text(fog, "agent", "hub", "*")
-    said = published(forgotten={"other": 7}, credential__site=core)
-    assert dict(proofs.removals("hub", said)) == {"other": 7}
+    stated = published(forgotten={"other": 7}, credential__site=core)
+    assert dict(proofs.removals("hub", stated)) == {"other": 7}
     fog.revoke("agent-hub")
-    assert list(proofs.removals("hub", said)) == []
+    assert list(proofs.removals("hub", stated)) == []
     assert proofs.expiry("hub", core) is None
 
 
 def test_facts_are_believed_without_identities_and_during_the_change(fog: FogKeys) -> None:
     path = fog.issue("agent-cloud", "agent", "cloud", END, ["*"])
-    said = published(forgotten={"other": 7}, enabler__all=Enabler(domain="all", url="http://e:1"))
+    stated = published(forgotten={"other": 7}, enabler__all=Enabler(domain="all", url="http://e:1"))
     for proof in (None, "the-token-of-the-fog", IdentityFile(path, "the-token-of-the-fog")):
         proofs = FactProofs(proof)
-        assert dict(proofs.removals("edge", said)) == {"other": 7}
-        assert [each.domain for each in proofs.enablers("edge", said)] == ["all"]
+        assert dict(proofs.removals("edge", stated)) == {"other": 7}
+        assert [each.domain for each in proofs.enablers("edge", stated)] == ["all"]
         assert proofs.worker("edge", worker("w"), "").own_site_only is False
     # A service with an identity is limited to it also during the change.
     edge = text(fog, "worker", "edge")

@@ -152,7 +152,7 @@ def test_revoked_identity_is_refused_without_a_restart(fog: Fog) -> None:
 
 
 def announce(url: str, identity: Path, worker: dict[str, Any], credential: Path) -> httpx.Response:
-    """Announce a worker with an identity; ``credential``: of which identity it shows it."""
+    """Announce a worker with an identity; ``credential``: the credential that it shows."""
     text = identity_file(credential).current().text
     auth = ServiceCredentials(url, identity_file(identity))
     with httpx.Client(base_url=url, auth=auth, timeout=20) as client:
