@@ -3,11 +3,12 @@
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, Json, field_validator
+from pydantic import AfterValidator, Field, Json, ValidationInfo, field_validator
 
 from mistbow.domains import DEFAULT_DOMAIN, Selector, check_domain
 from mistbow.settings import Labels, ServiceSettings, ServiceUrl, parse_labels
 from mistbow.timestamps import TimestampUnit
+from mistbow.trust_settings import read_credential
 
 _SITE_NAME = re.compile("[a-z0-9][a-z0-9.-]*")
 
@@ -26,8 +27,23 @@ class EnablerSettings(ServiceSettings):
         default="http://127.0.0.1:8000", description="Address of this enabler for other services."
     )
     domain: Annotated[str, AfterValidator(check_domain)] = Field(
-        default=DEFAULT_DOMAIN, description="Domain of this enabler: the name of a set of sites."
+        default=DEFAULT_DOMAIN,
+        validate_default=True,
+        description="Domain of this enabler: the name of a set of sites.",
     )
+
+    @field_validator("domain")
+    @classmethod
+    def _check_domain_of_identity(cls, domain: str, info: ValidationInfo) -> str:
+        found = read_credential(info)
+        if found is not None and not found.may_plan(domain):
+            raise ValueError(
+                f"the domain {domain} does not belong to the identity {found.name}, which reaches "
+                f"{', '.join(found.reached_sites)}; issue the identity enabler-{domain}, or set "
+                "MISTBOW_DOMAIN to the domain of this identity"
+            )
+        return domain
+
     domain_sites: str = Field(
         default="", description="Sites of the domain: NAME,NAME; without any, all sites."
     )
@@ -67,11 +83,17 @@ class EnablerSettings(ServiceSettings):
 
     @field_validator("domain_sites")
     @classmethod
-    def _check_sites(cls, names: str) -> str:
+    def _check_sites(cls, names: str, info: ValidationInfo) -> str:
+        found = read_credential(info)
         for name in filter(None, map(str.strip, names.split(","))):
             if _SITE_NAME.fullmatch(name) is None:
                 raise ValueError(
                     f"{name!r} is no name of a site: write lower-case letters, digits, . and -"
+                )
+            if found is not None and not found.reaches(name):
+                raise ValueError(
+                    f"the identity {found.name} does not reach the site {name}; issue it again "
+                    f"with --reach {name}"
                 )
         return names
 
@@ -80,4 +102,5 @@ class EnablerSettings(ServiceSettings):
         """The sites of the domain."""
         names = (name.strip() for name in self.domain_sites.split(","))
         labels = parse_labels(self.domain_labels)
-        return Selector(sites=tuple(filter(None, names)), labels=labels)
+        within = () if self.identity is None else self.identity.current().credential.reached_sites
+        return Selector(sites=tuple(filter(None, names)), labels=labels, within=within)

@@ -15,18 +15,23 @@ class Selector(msgspec.Struct, frozen=True, kw_only=True):
     """The sites of a domain: those with one of these names, or with all of these labels.
 
     Without names and labels, the domain has all sites. The region of a site is its label
-    ``region``.
+    ``region``. ``within``: the only sites that can be selected; empty: all sites.
     """
 
     sites: tuple[str, ...] = ()
     labels: Mapping[str, str] = {}
+    within: tuple[str, ...] = ()
 
     def selects(self, site: str, labels: Mapping[str, str]) -> bool:
         """Return whether a site with these labels is in the domain.
 
         >>> Selector(sites=("a",)).selects("a", {}), Selector(labels={"rack": "7"}).selects("a", {})
         (True, False)
+        >>> Selector(within=("a",)).selects("a", {}), Selector(within=("a",)).selects("b", {})
+        (True, False)
         """
+        if self.within and site not in self.within:
+            return False
         if not self.sites and not self.labels:
             return True
         has_labels = bool(self.labels) and self.labels.items() <= labels.items()

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, field_validator
 
-from mistbow.auth.credential import Kind
+from mistbow.auth.credential import Credential, Kind
 from mistbow.auth.identity import Identity, IdentityFile, Proof, identity_file, read_identity_file
 from mistbow.errors import MistbowError
 from mistbow.setting_values import CheckedSettings
@@ -153,13 +153,22 @@ def check_identity_site(info: ValidationInfo, site: str) -> None:
 
     ``info``: of the validation of a setting that follows ``identity_file``.
     """
-    file: Path | None = info.data.get("identity_file")
-    found = None if file is None else Identity(read_identity_file(file)).credential
+    found = read_credential(info)
     if found is not None and found.site != site:
+        file = info.data["identity_file"]
         raise ValueError(
             f"the site is {site}, but the identity in {file} is of {found.site}; set MISTBOW_SITE "
             f"to {found.site}"
         )
+
+
+def read_credential(info: ValidationInfo) -> Credential | None:
+    """Return the credential of a service's identity; None: the service has no identity.
+
+    ``info``: of the validation of a setting that follows ``identity_file``.
+    """
+    file: Path | None = info.data.get("identity_file")
+    return None if file is None else Identity(read_identity_file(file)).credential
 
 
 class TlsSettings(TokenSettings):

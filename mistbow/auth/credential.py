@@ -60,6 +60,25 @@ class Credential(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
         return site == self.site or site in self.reach or EVERYWHERE in self.reach
 
     @property
+    def reached_sites(self) -> tuple[str, ...]:
+        """The sites at which the service has its rights; empty: all sites."""
+        return () if EVERYWHERE in self.reach else (self.site, *self.reach)
+
+    def may_plan(self, domain: str) -> bool:
+        """Return whether a domain belongs to the enabler.
+
+        It does if the enabler reaches all sites, or if its name is the domain, ``enabler-DOMAIN``
+        or ``enabler-DOMAIN.ANY``: each of several enablers of a domain needs a name of its own.
+
+        >>> from mistbow.clock import utc_now
+        >>> one = Credential("enabler-n.1", "enabler", "a", "0" * 32, "0" * 64, utc_now(), ("b",))
+        >>> one.may_plan("n"), one.may_plan("n-1"), one.may_plan("all")
+        (True, False, False)
+        """
+        own, _, _ = self.name.removeprefix("enabler-").partition(".")
+        return EVERYWHERE in self.reach or domain == own
+
+    @property
     def is_confined(self) -> bool:
         """Whether the service has its rights at its own site only."""
         return not self.reach

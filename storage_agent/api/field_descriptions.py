@@ -259,6 +259,7 @@ _OPERATIONS: Mapping[str, str] = {
     "Enabler.sites": "The sites of the domain.",
     "Enabler.epoch": "The epoch of the enabler's lease.",
     "Selector.sites": "Names of sites.",
+    "Selector.within": "The only sites that can be selected; empty: all sites.",
     "generation": "The generation of the enabler's lease.",
     "is_active": "Whether the enabler is active; false: it is a standby.",
     "links": "The direct links between sites.",

@@ -13,7 +13,6 @@ from cachetools import LRUCache
 
 from mistbow.auth.credential import Credential, Kind
 from mistbow.auth.identity import Identity, IdentityFile, Proof
-from mistbow.domains import Selector
 from mistbow.errors import UnauthorizedError
 from mistbow.fabric import Enabler, Worker
 from storage_agent.membership import facts
@@ -90,15 +89,17 @@ class FactProofs:
     def enabler(self, site: str, enabler: Enabler, text: str) -> Enabler | None:
         """Return an enabler with what its credential proves; None: it is not to be believed.
 
-        An enabler that reaches no other site has its own site only, whatever domain it claims.
-        ``text``: the credential.
+        Its domain must belong to its credential, and has no site that the credential does not
+        reach. ``text``: the credential.
         """
         found = self._find(text, "enabler", site)
         if found is None:
             return None if self._needs_credential else enabler
+        if not found.may_plan(enabler.domain):
+            return None
         return msgspec.structs.replace(
             enabler,
-            sites=Selector(sites=(site,)) if found.is_confined else enabler.sites,
+            sites=msgspec.structs.replace(enabler.sites, within=found.reached_sites),
             own_site_only=found.is_confined,
             identity_expires=to_ms(found.expires),
         )

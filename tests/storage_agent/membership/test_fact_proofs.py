@@ -82,10 +82,30 @@ def test_enabler_without_an_identity_of_its_site_is_not_believed(
     for credential in ("", agent, core):
         assert proofs.enabler("edge", forged, credential) is None
     assert proofs.enabler("cloud", forged, core) is not None
-    # An edge with an enabler rules its own site, whatever it claims.
-    found = proofs.enabler("edge", forged, text(fog, "enabler", "edge"))
-    assert found is not None
-    assert (found.sites, found.own_site_only) == (Selector(sites=("edge",)), True)
+
+
+@pytest.mark.parametrize("reach", [(), ("south",)])
+def test_enabler_has_the_domain_of_its_name_at_the_sites_that_it_reaches(
+    fog: FogKeys, proofs: FactProofs, reach: tuple[str, ...]
+) -> None:
+    credential = text(fog, "enabler", "edge", *reach, name="enabler-north.1")
+    for domain in ("all", "cloud", "north-1"):
+        forged = Enabler(domain=domain, url="http://e:8000", generation=10**12)
+        assert proofs.enabler("edge", forged, credential) is None
+    # It claims all sites, a site that it does not reach, or to be free of the limit.
+    labels = {"region": "north"}
+    for claimed in (
+        Selector(),
+        Selector(sites=("edge", "south", "cloud"), labels=labels),
+        Selector(labels=labels, within=("cloud",)),
+    ):
+        one = Enabler(domain="north", url="http://e:8000", sites=claimed)
+        found = proofs.enabler("edge", one, credential)
+        assert found is not None
+        assert found.own_site_only is (not reach)
+        names = ("edge", "south", "cloud")
+        selected = {name for name in names if found.sites.selects(name, labels)}
+        assert selected == {"edge", *reach}
 
 
 def test_edge_removes_no_other_site(fog: FogKeys, proofs: FactProofs) -> None:
