@@ -7,9 +7,10 @@ from pydantic import BaseModel, Field
 Severity = Literal["error", "warning"]
 ProblemKind = Literal[
     "enabler_waiting", "enabler_warning", "fabric_unknown", "site_silent", "site_suspected",
-    "agent_waiting", "agent_warning", "worker_suspected", "worker_limited", "no_free_cores",
-    "no_free_memory", "lossy_links", "fragments_lagging", "insight_failed",
-    "insight_unplaced", "insight_shed", "insight_lagging", "insight_degraded", "insight_incomplete",
+    "agent_waiting", "agent_warning", "worker_suspected", "worker_limited", "identity_expires",
+    "certificate_expires", "no_free_cores", "no_free_memory", "lossy_links", "fragments_lagging",
+    "insight_failed", "insight_unplaced", "insight_shed", "insight_lagging", "insight_degraded",
+    "insight_incomplete",
 ]  # fmt: skip
 
 

@@ -180,8 +180,9 @@ def create_app(
     )
     shown = partial(status_of, execution=reconciler.status)
     health = HealthReporter(
-        fog_view, lambda: map(shown, deployments.all()), readiness, all_warnings, clock
-    )
+        fog_view, lambda: map(shown, deployments.all()), readiness, all_warnings, clock,
+        settings.certificates.warnings,
+    )  # fmt: skip
     topic_hub = TopicHub(
         {
             "states": StatesTopic(deployments, shown),

@@ -46,7 +46,7 @@ def find_problems(report: FabricReport, now: int) -> list[Problem]:
     problems: list[Problem] = []
     for site in report.fabric.sites:
         problems += _of_site(site, report)
-        problems += _of_identities(site, now)
+        problems += _of_expiries(site, now)
         for worker in site.workers:
             problems += _of_worker(site, worker)
     problems += [each for link in report.fabric.links for each in _of_link(link)]
@@ -87,7 +87,7 @@ def _of_site(site: Site, report: FabricReport) -> Iterator[Problem]:
         yield from _of_cluster(where, cluster)
 
 
-def _of_identities(site: Site, now: int) -> Iterator[Problem]:
+def _of_expiries(site: Site, now: int) -> Iterator[Problem]:
     services = {f"site {site.name}": site.identity_expires}
     services |= {
         f"worker {each.name} at {site.name}": each.identity_expires for each in site.workers
@@ -100,6 +100,13 @@ def _of_identities(site: Site, now: int) -> Iterator[Problem]:
             day = datetime.fromtimestamp(expires / 1000, UTC).date()
             action = "Issue it again, and copy it to the service: mistbow identity issue."
             yield Problem(where, f"its identity expires on {day}", action)
+    for worker in site.workers:
+        end = worker.certificate_expires
+        if end is not None and end - now < EXPIRES_SOON / timedelta(milliseconds=1):
+            day = datetime.fromtimestamp(end / 1000, UTC).date()
+            action = "Issue it again, and copy it to the worker: mistbow ca issue."
+            where = f"worker {worker.name} at {site.name}"
+            yield Problem(where, f"its certificate expires on {day}", action)
 
 
 def _of_cluster(where: str, cluster: Cluster) -> Iterator[Problem]:

@@ -99,7 +99,8 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     to other workers. ``own_site_only``: whether the worker's identity permits it to read and write
     at its own site only. ``has_proven_name``: whether the name belongs to its identity.
     ``identity_expires``: the time (ms) at which its identity expires; None: not known. Agents set
-    these two fields. ``credential``: of its identity, in announcements only.
+    these two fields. ``certificate_expires``: the time (ms) at which its TLS certificate expires;
+    None: it has none. ``credential``: of its identity, in announcements only.
     """
 
     name: str
@@ -126,6 +127,7 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     own_site_only: bool = False
     has_proven_name: bool = False
     identity_expires: int | None = None
+    certificate_expires: int | None = None
     credential: str = ""
 
     def __post_init__(self) -> None:

@@ -23,7 +23,6 @@ from mistbow import __version__
 from mistbow.auth.audiences import LocalEnd, OwnAddresses
 from mistbow.auth.authentication import Authentication
 from mistbow.auth.callers import FOG, current_caller
-from mistbow.auth.identity import IdentityFile
 from mistbow.auth.identity_proof import SignedChallenge
 from mistbow.auth.keyring import Keyring
 from mistbow.auth.rules import authorize, requires
@@ -51,6 +50,7 @@ from mistbow.os_faults import fault_of
 from mistbow.ports import check_ports
 from mistbow.private_files import make_home
 from mistbow.runtime.loop_errors import log_loop_errors
+from mistbow.runtime.periodic import PeriodicTask, Schedule
 from mistbow.settings import ServiceSettings
 from mistbow.telemetry import get_logger, set_up_logging
 from mistbow.tls import server_context
@@ -59,6 +59,7 @@ from mistbow.trust_settings import TokenSettings
 log = get_logger(__name__)
 
 _MAX_CHALLENGE_BYTES = 4096
+_CERTIFICATE_CHECK_S = 60.0
 _STARTUP_FAILED = 3
 """The exit status with which uvicorn ends, too."""
 
@@ -107,7 +108,7 @@ def create_service(
         title=title,
         version=__version__,
         description=description,
-        lifespan=_logging_loop_errors(lifespan),
+        lifespan=_with_watches(lifespan, settings),
         dependencies=[Depends(authorize), Depends(reject_repeated_parameters)],
         docs_url=None,
         redoc_url=None,
@@ -119,7 +120,7 @@ def create_service(
     own = OwnAddresses(settings.own_addresses)
     sessions = _sessions(settings, own)
     app.state.probe_token = "" if settings.identity is None else secrets.token_urlsafe()
-    _add_operations(app, readiness, _with_identity(warnings, settings.identity))
+    _add_operations(app, readiness, _with_expiries(warnings, settings))
     add_challenge(app, sessions)
     add_documentation(app)
     _add_error_handlers(app, forms)
@@ -156,9 +157,12 @@ def create_service(
     return app
 
 
-def _with_identity(warnings: Readiness, identity: IdentityFile | None) -> Readiness:
+def _with_expiries(warnings: Readiness, settings: ServiceSettings) -> Readiness:
+    identity = settings.identity
+
     async def all_warnings() -> list[str]:
-        return [*await warnings(), *([] if identity is None else identity.warnings())]
+        own = [] if identity is None else identity.warnings()
+        return [*await warnings(), *own, *settings.certificates.warnings()]
 
     return all_warnings
 
@@ -170,14 +174,22 @@ def _sessions(settings: ServiceSettings, own: OwnAddresses) -> ServiceSessions:
     return ServiceSessions(key, own, identity=settings.identity)
 
 
-def _logging_loop_errors(lifespan: Lifespan | None) -> Lifespan:
-    @asynccontextmanager
-    async def logging_loop_errors(app: FastAPI) -> AsyncIterator[None]:
-        log_loop_errors(asyncio.get_running_loop())
-        async with nullcontext() if lifespan is None else lifespan(app):
-            yield
+def _with_watches(lifespan: Lifespan | None, settings: ServiceSettings) -> Lifespan:
+    """Return a lifespan in which errors of the event loop are logged, and certificates watched."""
+    schedule = Schedule("certificate_check", _CERTIFICATE_CHECK_S)
 
-    return logging_loop_errors
+    @asynccontextmanager
+    async def with_watches(app: FastAPI) -> AsyncIterator[None]:
+        log_loop_errors(asyncio.get_running_loop())
+        certificates = PeriodicTask(settings.certificates.check, schedule)
+        certificates.start()
+        try:
+            async with nullcontext() if lifespan is None else lifespan(app):
+                yield
+        finally:
+            await certificates.close()
+
+    return with_watches
 
 
 def serve(app: FastAPI, name: str, port: int, settings: ServiceSettings) -> None:

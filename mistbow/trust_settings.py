@@ -7,6 +7,7 @@ from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, field_val
 
 from mistbow.auth.credential import Credential, Kind
 from mistbow.auth.identity import Identity, IdentityFile, Proof, identity_file, read_identity_file
+from mistbow.certificates import CertificateWatch, certificate_watch
 from mistbow.errors import MistbowError
 from mistbow.setting_values import CheckedSettings
 from mistbow.tls import TlsFiles, check_ca, check_certificate, check_readable
@@ -228,6 +229,12 @@ class TlsSettings(TokenSettings):
         if self.tls_cert is None:
             return None
         return TlsFiles(self.tls_client_ca, self.tls_cert, self.tls_key)
+
+    @property
+    def certificates(self) -> CertificateWatch:
+        """The expiry of the certificate of the service, and of the authorities that it trusts."""
+        trusted = {each for each in (self.tls_ca, self.tls_client_ca) if each is not None}
+        return certificate_watch(self.tls_cert, tuple(sorted(trusted)))
 
     @property
     def scheme(self) -> str:

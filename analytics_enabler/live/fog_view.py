@@ -162,7 +162,7 @@ class FogView:
         nodes_of = by_key(nodes, lambda each: each.site)
         links_of = by_key(links, lambda each: each.source)
         fragments_of = by_key(fragments, lambda each: each.site)
-        statuses = self._statuses.latest
+        statuses, now = self._statuses.latest, self._clock()
         found: dict[str, list[Problem]] = {}
         for site in fabric.sites:
             name = site.name
@@ -172,7 +172,7 @@ class FogView:
                 fragments_of.get(name, ()),
                 statuses.get(name),
             )
-            found[name] = list(site_problems(site, parts))
+            found[name] = list(site_problems(site, parts, now))
         self._onsets.update(
             (each.kind, each.subject) for problems in found.values() for each in problems
         )

@@ -23,6 +23,7 @@ class HealthReporter:
 
     ``deployments``: returns the statuses of the deployments. ``waiting_for``: returns why the
     enabler is not ready. ``warnings``: returns problems of an enabler that is ready.
+    ``certificates``: returns its warnings of certificates that expire soon.
     """
 
     def __init__(
@@ -32,12 +33,14 @@ class HealthReporter:
         waiting_for: Texts,
         warnings: Texts,
         clock: Clock,
+        certificates: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self._view = view
         self._deployments = deployments
         self._waiting_for = waiting_for
         self._warnings = warnings
         self._clock = clock
+        self._certificates = certificates
 
     async def report(self) -> Health:
         """Return the present health."""
@@ -46,7 +49,8 @@ class HealthReporter:
         except UnavailableError:
             # They are not read yet; the enabler states below what it waits for.
             deployments = []
-        problems = list(enabler_problems(await self._waiting_for(), await self._warnings()))
+        waiting_for, warnings = await self._waiting_for(), await self._warnings()
+        problems = list(enabler_problems(waiting_for, warnings, self._certificates()))
         try:
             fog = self._view.snapshot(MAX_LIVE_LINKS)
         except UnavailableError:

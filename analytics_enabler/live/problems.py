@@ -5,10 +5,13 @@ The texts contain no figures that change often, because each change is sent to a
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TypeGuard
 
 from analytics.fog_models import FogFragment, FogLink, FogNode
 from analytics.health_models import Problem, ProblemKind, Severity
 from analytics.insight_models import DeploymentStatus, InsightStatus
+from mistbow.certificates import EXPIRES_SOON
 from mistbow.client.operation_model import SiteStatus
 from mistbow.fabric import Site
 
@@ -72,13 +75,17 @@ class SiteParts:
     status: SiteStatus | None = None
 
 
-def site_problems(site: Site, parts: SiteParts) -> Iterator[Problem]:
-    """Yield the problems of a site: of its agent, its workers, its links, and its fragments."""
+def site_problems(site: Site, parts: SiteParts, now: int) -> Iterator[Problem]:
+    """Yield the problems of a site: of its agent, its workers, its links, and its fragments.
+
+    ``now``: the time in ms.
+    """
     if not site.reachable:
         yield _silent(site)
         return
     if parts.status is not None:
         yield from _of_agent(parts.status)
+    yield from _of_expiries(site, now)
     for worker in site.workers:
         if worker.suspected:
             yield _problem(
@@ -140,6 +147,41 @@ def _of_agent(status: SiteStatus) -> Iterator[Problem]:
         )  # fmt: skip
 
 
+def _of_expiries(site: Site, now: int) -> Iterator[Problem]:
+    """Yield the identities of a site's services, and the certificates of its workers, that expire
+    soon; the certificate of its agent is a warning of the agent.
+    """
+    agent = f"the storage agent of {site.name}"
+    identities = [(site.name, agent, site.identity_expires)]
+    identities += [(each.name, f"the worker {each.name}", each.identity_expires)
+                   for each in site.workers]  # fmt: skip
+    identities += [(each.domain, f"the enabler of {each.domain} at {site.name}",
+                    each.identity_expires) for each in site.enablers]  # fmt: skip
+    for subject, service, end in identities:
+        if _is_soon(end, now):
+            yield _problem(
+                "warning", "identity_expires", subject, site.name,
+                f"the identity of {service} expires on {_day(end)}",
+                "Issue it again (mistbow identity issue), and copy it to the service.",
+            )  # fmt: skip
+    for worker in site.workers:
+        if _is_soon(worker.certificate_expires, now):
+            yield _problem(
+                "warning", "certificate_expires", worker.name, site.name,
+                f"the certificate of the worker {worker.name} expires on "
+                f"{_day(worker.certificate_expires)}",
+                "Issue it again (mistbow ca issue), and copy it to the worker.",
+            )  # fmt: skip
+
+
+def _is_soon(end: int | None, now: int) -> TypeGuard[int]:
+    return end is not None and end - now <= EXPIRES_SOON / timedelta(milliseconds=1)
+
+
+def _day(time: int) -> str:
+    return f"{datetime.fromtimestamp(time / 1000, UTC):%Y-%m-%d}"
+
+
 def _of_capacity(node: FogNode) -> Iterator[Problem]:
     if node.cores > 0 and node.cores_free / node.cores < FULL_SHARE:
         yield _problem(
@@ -192,8 +234,10 @@ def _state(insight: InsightStatus) -> tuple[str, int | None]:
     return insight.lifecycle.state, insight.lifecycle.since
 
 
-def enabler_problems(waiting_for: Iterable[str], warnings: Iterable[str]) -> Iterator[Problem]:
-    """Yield the problems of the enabler itself."""
+def enabler_problems(
+    waiting_for: Iterable[str], warnings: Iterable[str], certificates: Iterable[str] = ()
+) -> Iterator[Problem]:
+    """Yield the problems of the enabler itself; ``certificates``: its warnings of certificates."""
     for text in waiting_for:
         yield _problem(
             "error", "enabler_waiting", "enabler", None, f"the enabler waits: {text}",
@@ -203,6 +247,12 @@ def enabler_problems(waiting_for: Iterable[str], warnings: Iterable[str]) -> Ite
         yield _problem(
             "warning", "enabler_warning", "enabler", None, text,
             "Correct the setting, and restart the enabler.",
+        )  # fmt: skip
+    for text in certificates:
+        what, _, action = text.partition(": ")
+        yield _problem(
+            "warning", "certificate_expires", "enabler", None, f"the enabler warns: {what}",
+            f"{action[:1].upper()}{action[1:]}.",
         )  # fmt: skip
 
 

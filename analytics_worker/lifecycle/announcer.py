@@ -11,7 +11,6 @@ from analytics.plan.functions import UserOperator
 from analytics_worker.lifecycle.capacity import clock_mhz, cores, node_memory
 from analytics_worker.lifecycle.node_facts import with_facts
 from analytics_worker.settings import WorkerSettings
-from mistbow.auth.identity import IdentityFile
 from mistbow.client.agent import AgentClient
 from mistbow.errors import ConflictError, MistbowError, UnauthorizedError
 from mistbow.fabric import Worker
@@ -41,11 +40,16 @@ def announcement(settings: WorkerSettings) -> Worker:
         labels=parse_labels(settings.labels),
         instance=secrets.token_hex(8),
     )
-    return with_identity(with_facts(worker, settings), settings.identity)
+    return with_trust(with_facts(worker, settings), settings)
 
 
-def with_identity(worker: Worker, identity: IdentityFile | None) -> Worker:
-    """Return an announcement with the present credential of the worker, and its reach."""
+def with_trust(worker: Worker, settings: WorkerSettings) -> Worker:
+    """Return an announcement with the present credential of the worker and its reach, and with the
+    expiry of its certificate.
+    """
+    end, identity = settings.certificates.expires, settings.identity
+    expires = None if end is None else int(end.timestamp() * 1000)
+    worker = msgspec.structs.replace(worker, certificate_expires=expires)
     if identity is None:
         return worker
     try:

@@ -17,7 +17,7 @@ from analytics.plan.logical_operators import operators_of, user_operators_of
 from analytics.plan.orders import Order, OrderAnswer, surplus
 from analytics.plan.preview import PreviewOrder
 from analytics.plan.status import FragmentStatus
-from analytics_worker.lifecycle.announcer import Announcer, announcement, with_identity
+from analytics_worker.lifecycle.announcer import Announcer, announcement, with_trust
 from analytics_worker.lifecycle.calibration import calibrated_speed
 from analytics_worker.lifecycle.capacity_monitor import CapacityMonitor
 from analytics_worker.lifecycle.control_groups import oom_kills
@@ -137,7 +137,7 @@ class AnalyticsWorker:
 
     def _with_measures(self, worker: Worker) -> Worker:
         measured = msgspec.structs.replace(
-            self._capacity.announced(with_identity(worker, self._settings.identity)),
+            self._capacity.announced(with_trust(worker, self._settings)),
             speed=self._speed,
             drained=self._drain.is_set,
         )

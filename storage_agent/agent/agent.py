@@ -148,13 +148,16 @@ class Agent:
         return [*await self._points.spool_warnings(), *alarms]
 
     async def status(self) -> SiteStatus:
-        """Return the status of this agent for operators."""
+        """Return the status of this agent for operators.
+
+        The expiry of its identity is in the fabric; that of its certificate is a warning here.
+        """
         streams = [] if self._parts is None else self._parts.streams.all()
         return SiteStatus(
             site=self._settings.site,
             node=self._settings.node,
             waiting_for=tuple(await self.waiting_for()),
-            warnings=tuple(await self.warnings()),
+            warnings=(*await self.warnings(), *self._settings.certificates.warnings()),
             disk_free_bytes=self._disk.free,
             disk_size_bytes=self._disk.size,
             stored_bytes=sum(stream.log.index.bytes for stream in streams),

@@ -244,6 +244,7 @@ _OPERATIONS: Mapping[str, str] = {
     "Worker.drained": "Whether an operator has drained the worker.",
     "own_site_only": "Whether the service may read and write only at its own site.",
     "has_proven_name": "Whether the name belongs to the worker's identity; agents set this.",
+    "certificate_expires": "The time (ms) at which its TLS certificate expires; null: it has none.",
     "identity_expires": "The time (ms) at which the service's identity expires; null: not known.",
     "credential": "The credential of the service, in announcements only; empty: it has none.",
     "latitude": "The latitude in degrees (WGS 84).",

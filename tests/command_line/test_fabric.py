@@ -80,7 +80,7 @@ def test_healthy_fabric_has_no_problem() -> None:
     assert (
         find_problems(
             report(
-                worker(identity_expires=FAR),
+                worker(identity_expires=FAR, certificate_expires=FAR),
                 links=[SiteLink(source="a", target="b", latency_ms=3.0, loss=0.01)],
                 identity_expires=FAR,
             ),
@@ -135,6 +135,10 @@ PROBLEMS = {
     "identity of a worker": (
         report(worker(identity_expires=SOON)),
         ("worker w at a", "its identity expires on 2026-12-21", "identity issue"),
+    ),
+    "certificate of a worker": (
+        report(worker(certificate_expires=SOON)),
+        ("worker w at a", "its certificate expires on 2026-12-21", "ca issue"),
     ),
     "identity of an enabler": (
         report(enablers=(Enabler(domain="all", url="http://e:8000", identity_expires=SOON),)),

@@ -24,8 +24,9 @@ export function sitesOf(fog) {
 
 const BRIEF = {
   site_silent: "silent", site_suspected: "suspected", agent_waiting: "waiting", agent_warning: "warning",
-  worker_suspected: "worker suspected", worker_limited: "little memory", no_free_cores: "no free cores",
-  no_free_memory: "no free memory", lossy_links: "lossy links", fragments_lagging: "lagging",
+  worker_suspected: "worker suspected", worker_limited: "little memory",
+  identity_expires: "identity expires", certificate_expires: "certificate expires",
+  no_free_cores: "no free cores", no_free_memory: "no free memory", lossy_links: "lossy links", fragments_lagging: "lagging",
 };
 /** Return a problem of a site in a few words, for the picture. */
 export const briefOf = (problem) => BRIEF[problem.kind] ?? "problem";

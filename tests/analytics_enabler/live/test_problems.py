@@ -14,12 +14,15 @@ from analytics_enabler.live.problems import (
     site_problems,
 )
 from mistbow.client.operation_model import SiteStatus
-from mistbow.fabric import FragmentLimit, Site, Worker
+from mistbow.fabric import Enabler, FragmentLimit, Site, Worker
 from tests.command_line.test_top import FRAGMENT, NODE, deployment
 
 WORKER = Worker(
     name="w1", url="http://w1", cores=4, memory_mb=4096, cores_free=1, memory_free_mb=1024
 )
+NOW = 1_790_000_000_000
+SOON = NOW + 20 * 86_400_000
+FAR = NOW + 40 * 86_400_000
 LIMIT = FragmentLimit(fragments=2, killed_at=1, ran=3, until=9)
 
 
@@ -43,7 +46,8 @@ def status(**fields: Any) -> SiteStatus:
 def test_site_without_problems_has_none() -> None:
     fragment = FogFragment.model_validate(FRAGMENT)
     well = SiteParts([FogNode.model_validate(NODE)], [link("b", 0.01)], [fragment], status())
-    assert list(site_problems(site(workers=(WORKER,)), well)) == []
+    worker = replace(WORKER, identity_expires=FAR, certificate_expires=FAR)
+    assert list(site_problems(site(workers=(worker,), identity_expires=FAR), well, NOW)) == []
 
 
 @pytest.mark.parametrize(
@@ -74,12 +78,28 @@ def test_site_without_problems_has_none() -> None:
             site(workers=(replace(WORKER, limit=LIMIT),)), SiteParts(),
             "worker_limited", "warning", "2 fragments",
         ),
+        (
+            site(identity_expires=SOON), SiteParts(), "identity_expires", "warning",
+            "the storage agent of edge expires on 2026-10-11",
+        ),
+        (
+            site(workers=(replace(WORKER, identity_expires=SOON),)), SiteParts(),
+            "identity_expires", "warning", "the worker w1 expires",
+        ),
+        (
+            site(enablers=(Enabler(domain="n", url="http://e", identity_expires=SOON),)),
+            SiteParts(), "identity_expires", "warning", "the enabler of n at edge",
+        ),
+        (
+            site(workers=(replace(WORKER, certificate_expires=SOON),)), SiteParts(),
+            "certificate_expires", "warning", "the certificate of the worker w1",
+        ),
     ],
 )  # fmt: skip
 def test_problem_of_a_site_is_found(
     at: Site, having: SiteParts, kind: str, severity: str, word: str
 ) -> None:
-    [problem] = site_problems(at, having)
+    [problem] = site_problems(at, having, NOW)
     assert (problem.kind, problem.severity, problem.site) == (kind, severity, "edge")
     assert word in problem.what
     assert problem.action.endswith(".")
@@ -87,13 +107,13 @@ def test_problem_of_a_site_is_found(
 
 def test_silent_site_has_no_other_problem() -> None:
     having = parts(status(waiting_for=("Ignite",)), cores_free=0)
-    [problem] = site_problems(site(reachable=False), having)
+    [problem] = site_problems(site(reachable=False), having, NOW)
     assert problem.kind == "site_silent"
 
 
 def test_remedy_of_an_agents_warning_is_what_to_do() -> None:
     having = parts(status(warnings=("the disk has 9 MB left: free some",)))
-    [problem] = site_problems(site(), having)
+    [problem] = site_problems(site(), having, NOW)
     assert problem.what.endswith("the disk has 9 MB left")
     assert problem.action == "Free some."
 
@@ -133,3 +153,11 @@ def test_common_cause_of_insights_is_one_problem() -> None:
 def test_what_the_enabler_waits_for_is_an_error_and_what_it_warns_of_is_not() -> None:
     found = enabler_problems(["the deployments"], ["the scheduler nope is not installed"])
     assert [each.severity for each in found] == ["error", "warning"]
+
+
+def test_certificate_of_the_enabler_is_a_problem_with_its_remedy() -> None:
+    text = "the certificate in e.pem expires on 2026-10-11: issue it again"
+    [found] = enabler_problems((), (), [text])
+    assert (found.kind, found.severity) == ("certificate_expires", "warning")
+    assert found.what == "the enabler warns: the certificate in e.pem expires on 2026-10-11"
+    assert found.action == "Issue it again."

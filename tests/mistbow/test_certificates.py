@@ -1,0 +1,75 @@
+"""Warnings before certificates expire."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import httpx
+import pytest
+
+from command_line.authority import CertificateAuthority
+from mistbow.certificates import CertificateWatch
+from mistbow.clock import utc_now
+from mistbow.service import create_service
+from mistbow.settings import ServiceSettings
+from tests.support.certificates import Authority
+from tests.support.conditions import eventually
+from tests.support.http_server import served
+
+
+async def ready() -> list[str]:
+    return []
+
+
+def test_certificate_that_expires_soon_is_warned_of_until_it_is_replaced(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    files = authority.serve("edge", ends_in_days=20)
+    watch = CertificateWatch(files.certificate, (authority.file,))
+    [text] = watch.warnings()
+    day = utc_now() + timedelta(days=20)
+    assert text.startswith(f"the certificate in {files.certificate} expires on {day:%Y-%m-%d}: ")
+    assert watch.expires is not None
+    assert watch.expires.date() == day.date()
+    authority.serve("edge", ends_in_days=90)
+    assert watch.warnings() == []
+    files.certificate.write_text("nonsense")
+    assert (watch.warnings(), watch.expires) == ([], None)
+
+
+def test_authority_warns_by_its_last_end(tmp_path: Path) -> None:
+    authority = CertificateAuthority(tmp_path)
+    authority.create(utc_now() + timedelta(days=365))
+
+    def warnings(days: int) -> list[str]:
+        at = utc_now() + timedelta(days=days)
+        return CertificateWatch(None, (authority.bundle,), lambda: at).warnings()
+
+    assert (warnings(0), len(warnings(340)), len(warnings(370))) == ([], 1, 1)
+    assert "expired on" in warnings(370)[0]
+    # While an authority is replaced, the bundle contains the former one too.
+    authority.rotate(utc_now() + timedelta(days=3650))
+    assert warnings(370) == []
+
+
+def test_service_reports_and_logs_a_certificate_that_expires_soon(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    files = Authority(tmp_path).serve("127.0.0.1", ends_in_days=20, name="soon")
+    settings = ServiceSettings.model_validate(
+        {"home": tmp_path, "tls_cert": files.certificate, "tls_key": files.key}
+    )
+    app = create_service("service", settings, readiness=ready)
+    with served(app) as url:
+        shown: list[str] = []
+
+        def is_logged() -> bool:
+            shown.append(capfd.readouterr().out)
+            return "certificate_expires_soon" in "".join(shown)
+
+        eventually(is_logged, what="the service has logged it")
+        answer = httpx.get(f"{url}/readyz")
+        assert answer.status_code == 200
+        assert "soon.pem expires on" in answer.json()["warnings"][0]
+        name = 'mistbow_tls_certificate_expiry_timestamp_seconds{file="soon.pem"}'
+        [line] = [each for each in httpx.get(f"{url}/metrics").text.splitlines() if name in each]
+        expected = (utc_now() + timedelta(days=20)).timestamp()
+        assert float(line.split()[-1]) == pytest.approx(expected, abs=60)
