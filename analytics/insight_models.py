@@ -86,6 +86,8 @@ class InsightStatus(BaseModel):
     are computed now. ``remote_reads``: the sites whose points a worker at another site reads.
     ``corrections_due``: the number of ticks whose results lack late points. ``silent``: why the
     insight had no value in its last three intervals; None: it had one, or has just started.
+    ``each_point``: the insight has no ticks: its values are at points, or, with ``every_points``,
+    at every so many points.
     """
 
     name: str
@@ -104,6 +106,8 @@ class InsightStatus(BaseModel):
     remote_reads: list[RemoteRead] = []
     corrections_due: int = 0
     silent: str | None = None
+    each_point: bool = False
+    every_points: int | None = None
 
 
 class EndedInsight(BaseModel):

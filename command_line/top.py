@@ -136,11 +136,18 @@ def _insights(glance: Glance) -> RenderableType:
             Text(state, _STYLES.get(state, "")),
             _ago(since, glance.at).strip(" ()"),
             "" if insight.lag_ms is None else f"{insight.lag_ms / 1000:.1f} s",
-            f"{insight.every_ms / 1000:g} s",
+            _every(insight),
             "" if rate is None else f"{rate / 1000:.3g} kB/s",
             _text(", ".join(each.site for each in insight.missing_sites)),
         )
     return table if table.rows else Text("no insights are deployed", "dim")
+
+
+def _every(insight: InsightStatus) -> str:
+    """Return how often an insight has a value."""
+    if insight.every_points is not None:
+        return f"{insight.every_points:,} points"
+    return "point" if insight.each_point else f"{insight.every_ms / 1000:g} s"
 
 
 def _rates(fog: FogSnapshot) -> Mapping[str, float]:

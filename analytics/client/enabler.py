@@ -8,7 +8,8 @@ from urllib.parse import quote
 from httpx_sse import ServerSentEvent
 from pydantic import BaseModel
 
-from analytics.client import explore_calls
+from analytics.client import event_calls, explore_calls
+from analytics.client.event_calls import MAX_SILENCE_S
 from analytics.client.explore_calls import model_call as _call
 from analytics.fog_models import (
     FogChanges,
@@ -46,8 +47,6 @@ from mistbow.errors import MistbowError, NotFoundError, UnavailableError
 Model = TypeVar("Model", bound=BaseModel)
 
 _ROOT = "/api/insights"
-_MAX_SILENCE_S = 45.0
-"""The time-out (s) for the next event: three times the interval of the enabler's pings."""
 
 
 def submit(
@@ -247,7 +246,7 @@ class ResultFeed:
         params = without_none({"insight": self.insight})
         path = f"{_path(self.deployment_id)}/results/follow"
         call = Call("GET", path, no_answer, params=params, headers=headers)
-        return StreamCall(call, ServerSentEvents(self._read), "the results", _MAX_SILENCE_S)
+        return StreamCall(call, ServerSentEvents(self._read), "the results", MAX_SILENCE_S)
 
     def connect(self) -> None:
         """Record that a connection to the results of the deployment has succeeded."""
@@ -326,6 +325,7 @@ class EnablerMethods:
     sql = Method(explore_calls.sql)
     promql = Method(explore_calls.promql)
     follow = ResumableMethod(follow)
+    events = ResumableMethod(event_calls.events)
 
 
 class EnablerClient(EnablerMethods, Client):

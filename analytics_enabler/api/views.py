@@ -104,11 +104,12 @@ def decisions_of(
 def _insight_status(
     generation: Generation, report: InsightReport, remote_reads: list[RemoteRead]
 ) -> InsightStatus:
+    definition = generation.definition
     return InsightStatus(
         name=generation.name,
         uid=generation.uid,
-        text=generation.definition.text,
-        every_ms=generation.definition.every_ms,
+        text=definition.text,
+        every_ms=definition.every_ms,
         since=generation.since,
         first_tick=generation.first_tick,
         state=report.state.status,
@@ -121,6 +122,8 @@ def _insight_status(
         remote_reads=remote_reads,
         corrections_due=report.corrections_due,
         silent=report.silent,
+        each_point=definition.each_point,
+        every_points=definition.counted.every if definition.counted is not None else None,
     )
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 from rich.console import Console
@@ -86,6 +87,16 @@ def test_healthy_fog_is_shown_with_state_lag_and_rate() -> None:
     for part in ("d-1/a", "running", "for 60 s", "1.2 s", "5 s", "1.5 kB/s", "1.5 of 4"):
         assert part in text, part
     assert "all is well" in text
+
+
+@pytest.mark.parametrize(
+    ("trigger", "every"),
+    [({"each_point": True}, "point"), ({"each_point": True, "every_points": 1000}, "1,000 points")],
+)
+def test_insight_without_ticks_has_no_interval(trigger: dict[str, Any], every: str) -> None:
+    text = shown(glance(deployment(**trigger), fog(), health()))
+    row = next(line for line in text.splitlines() if "d-1/a" in line)
+    assert [each.strip() for each in row.split("│")][5] == every
 
 
 def test_problem_is_shown_with_its_age_and_what_to_do() -> None:

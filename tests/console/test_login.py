@@ -11,7 +11,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from analytics_enabler.api import events as events_module
 from analytics_enabler.limits import MAX_EVENT_STREAMS
@@ -92,6 +92,10 @@ def log_in(page: Page, enabler: Enabler, token: str) -> None:
     page.get_by_role("button", name="Log in").click()
 
 
+def editor_of(page: Page) -> Locator:
+    return page.get_by_role("textbox", name="Text of the insights")
+
+
 def test_wrong_token_is_refused(page: Page, enabler: Enabler) -> None:
     log_in(page, enabler, "mistbow_wrong")
     expect(page.get_by_role("alert")).to_contain_text("not valid")
@@ -102,7 +106,7 @@ def test_reader_sees_pages_and_cannot_deploy(page: Page, enabler: Enabler) -> No
     log_in(page, enabler, enabler.viewer)
     expect(page.get_by_text("(read only)")).to_be_visible()
     page.get_by_role("link", name="Write", exact=True).click()
-    expect(page.get_by_role("textbox", name="Text of the insights")).to_be_visible()
+    expect(editor_of(page)).to_be_visible()
     expect(page.get_by_text("Your token may read only")).to_be_visible()
     expect(page.get_by_role("button", name="Deploy", exact=True)).to_have_count(0)
 
@@ -125,9 +129,18 @@ def test_session_is_out_of_reach_of_scripts_and_ends_by_log_out(
 
 def test_revoked_token_leads_an_open_page_back_to_the_login(page: Page, enabler: Enabler) -> None:
     log_in(page, enabler, enabler.guest)
+    page.get_by_role("link", name="Write", exact=True).click()
     expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    editor_of(page).click()
+    page.keyboard.insert_text("kept = COMPUTE AVG(delay)")
     write_token_file(enabler.tokens, read_token_file(enabler.tokens).without_token("guest"))
     expect(page.get_by_role("button", name="Log in")).to_be_visible()
+    expect(page.get_by_role("status")).to_contain_text("Your session has ended")
+    page.get_by_label("Token").fill(enabler.viewer)
+    page.get_by_role("button", name="Log in").click()
+    expect(editor_of(page)).to_have_text("kept = COMPUTE AVG(delay)")
+    expect(page.get_by_text("Your session has ended")).to_have_count(0)
+    page.get_by_role("button", name="Log out").click()
     log_in(page, enabler, enabler.guest)
     expect(page.get_by_role("alert")).to_contain_text("not valid")
 
@@ -160,6 +173,24 @@ def slow_url(tmp_path: Path) -> Iterator[str]:
         settings = EnablerSettings(home=tmp_path, agent_url=f"http://127.0.0.1:{port}")
         with served(create_app(settings)) as url:
             yield url
+
+
+def test_open_page_states_that_the_enabler_is_away_and_continues_when_it_is_back(
+    page: Page, tmp_path: Path
+) -> None:
+    settings = EnablerSettings(home=tmp_path, agent_url=f"http://127.0.0.1:{free_ports(1)[0]}")
+    [port] = free_ports(1)
+    with served(create_app(settings), port) as url:
+        page.goto(f"{url}/#/write")
+        editor_of(page).click()
+        page.keyboard.insert_text("kept = COMPUTE AVG(delay)")
+        expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    expect(page.get_by_text("The enabler has not answered since")).to_be_visible()
+    expect(page.get_by_text("No answer", exact=True)).to_be_visible()
+    with served(create_app(settings), port):
+        expect(page.get_by_text("Live", exact=True)).to_be_visible()
+        expect(page.get_by_text("The enabler has not answered since")).to_have_count(0)
+        expect(editor_of(page)).to_have_text("kept = COMPUTE AVG(delay)")
 
 
 @pytest.mark.parametrize("view", ["sql", "promql"])
@@ -211,7 +242,7 @@ def test_fast_typing_arrives_whole_and_in_order(page: Page, enabler: Enabler) ->
     text = "worst = COMPUTE MAX(delay, 30 SECONDS) EVERY 1 SECOND -- typed faster than drawn"
     log_in(page, enabler, enabler.operator)
     page.get_by_role("link", name="Write", exact=True).click()
-    editor = page.get_by_role("textbox", name="Text of the insights")
+    editor = editor_of(page)
     editor.click()
     for _ in range(3):
         # One by one, as from a keyboard; the closing parenthesis is typed over the inserted one.

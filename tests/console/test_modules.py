@@ -1,6 +1,8 @@
 """The modules of the console compute right, in a real browser under the console's policy."""
 
+import math
 from collections.abc import Iterator
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -38,7 +40,8 @@ def call(page: Page, module: str, body: str, *arguments: Any) -> Any:
         ("<img onerror=x>", "<img onerror=x>"),
         ("a\u202eb", "a⟨U+202E⟩b"),
         ("\u0000\ufeff", "⟨U+0000⟩⟨U+FEFF⟩"),
-        ("Zürich 東京 \U0001f68c", "Zürich 東京 \U0001f68c"),
+        ("Zürich 東京 \U0001f68c \u2764\ufe0f", "Zürich 東京 \U0001f68c \u2764\ufe0f"),
+        ("\u3164a\u00ad\U000e0041", "⟨U+3164⟩a⟨U+00AD⟩⟨U+E0041⟩"),
     ],
 )
 def test_visible_shows_characters_that_deceive(page: Page, text: str, shown: str) -> None:
@@ -148,16 +151,18 @@ def test_names_are_quoted_when_the_language_needs_it(page: Page, name: str, writ
 
 
 @pytest.mark.parametrize(
-    ("text", "every"),
+    ("trigger", "times"),
     [
-        ("a = COMPUTE AVG(x) EVERY 10 SECONDS", "10 s"),
-        ("a = COMPUTE AVG(x, 1 MINUTE)", "each point"),
-        ("a = COMPUTE AVG(x, 1 MINUTE) EVERY 100 POINTS", "100 points"),
+        ({"each_point": False}, "every 10 s"),
+        ({"each_point": True, "every_points": None}, "at each point"),
+        ({"each_point": True, "every_points": 100}, "every 100 points"),
     ],
 )
-def test_insights_have_values_at_times_or_at_points(page: Page, text: str, every: str) -> None:
-    insight = {"text": text, "every_ms": 10_000}
-    assert call(page, "app/language.js", "return m.everyOf(a[0])", insight) == every
+def test_insights_have_values_at_times_or_at_points(
+    page: Page, trigger: dict[str, Any], times: str
+) -> None:
+    insight = {"text": 'a = COMPUTE AVG(x WHEN y == "EVERY DAY")', "every_ms": 10_000, **trigger}
+    assert call(page, "app/language.js", "return m.timesOf(a[0])", insight) == times
 
 
 def test_metrics_of_applications_are_before_those_of_machines(page: Page) -> None:
@@ -264,6 +269,23 @@ def test_problems_of_sites_give_their_tone_and_a_brief_text(page: Page) -> None:
 )
 def test_links_are_slow_lossy_or_full(page: Page, link: dict[str, Any], why: str) -> None:
     assert call(page, "parts/fog_model.js", "return m.slownessOf(a[0])", link) == why
+
+
+def test_sites_at_one_place_do_not_cover_each_other_on_the_map(page: Page) -> None:
+    here, there = {"latitude": 52.5, "longitude": 13.4}, {"latitude": 48.1, "longitude": 11.6}
+    sites = [("a", here), ("b", here), ("c", here), ("d", there), ("e", None)]
+    states = [{"name": name, "position": position} for name, position in sites]
+    body = "return [...m.mapLayout(m.sitesOf(a[0]), 780, 500)]"
+    placed = dict(call(page, "parts/fog_model.js", body, {"site_states": states}))
+    assert placed.keys() == {"a", "b", "c", "d", "e"}
+    assert min(math.dist(one, other) for one, other in combinations(placed.values(), 2)) > 40
+    assert placed["d"][1] > max(placed[each][1] for each in "abc"), "the south is below"
+
+
+def test_rows_are_in_the_order_of_a_column_and_those_without_a_value_last(page: Page) -> None:
+    rows = [{"v": 10}, {"v": None}, {"v": 9}, {"v": 100}]
+    body = "return [1, -1].map((s) => m.ordered(a[0], (r) => r.v, s).map((r) => r.v))"
+    assert call(page, "parts/ui.js", body, rows) == [[9, 10, 100, None], [100, 10, 9, None]]
 
 
 def test_policy_of_the_page_forbids_eval(page: Page) -> None:

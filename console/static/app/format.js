@@ -73,12 +73,13 @@ export function dateTime(ts) {
 export const when = (ts) =>
   new Date(ts).toDateString() === new Date().toDateString() ? clock(ts) : dateTime(ts);
 
-// Control characters, and characters that are invisible or reverse the order of others.
-const INVISIBLE = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
+// Control characters, halves of characters, and characters that are invisible or reverse the order
+// of others. Variation selectors, which are parts of pictograms, are not among them.
+const INVISIBLE = /(?!\p{Variation_Selector})[\p{Cc}\p{Cs}\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}\u2800\ufff9-\ufffb]/gu;
 
 /** Return a text in which invisible characters, and those that reorder others, are shown by code. */
 export const visible = (text) =>
-  `${text ?? ""}`.replace(INVISIBLE, (each) => `⟨U+${pad(each.charCodeAt(0).toString(16).toUpperCase(), 4)}⟩`);
+  `${text ?? ""}`.replace(INVISIBLE, (each) => `⟨U+${pad(each.codePointAt(0).toString(16).toUpperCase(), 4)}⟩`);
 
 /** Return a text of several lines in which `visible` applies to each line. */
 export const visibleLines = (text) => `${text ?? ""}`.split("\n").map(visible).join("\n");

@@ -1,7 +1,7 @@
 // Names of the insight language, the examples, and its summary for people who do not know it.
 
 import {address} from "./api.js";
-import {duration} from "./format.js";
+import {duration, number} from "./format.js";
 
 const PLAIN = /^[A-Za-z_](?:[\w.]*\w)?$/;
 const RESERVED = new Set("compute by when every with from and or not in insight function stream true false".split(" "));
@@ -47,16 +47,18 @@ export function bestOf(attributes) {
   return some.find((each) => each.name === "region") ?? some[0] ?? attributes.find((each) => each.name === "node") ?? attributes[0];
 }
 
+/** Return at which times an insight has values: "every 10 s" or "at each point". */
+export const timesOf = (insight) => {
+  const every = everyOf(insight);
+  return every === "each point" ? `at ${every}` : `every ${every}`;
+};
+
 /** Return how often an insight has values: "10 s", "each point" or "100 points". */
 export function everyOf(insight) {
   if (!insight) return "–";
-  const points = /\bEVERY\s+([\d.]+(?:\s*[KM])?)\s+POINTS?\b/i.exec(insight.text);
-  if (points) return `${points[1]} points`;
-  return hasTicks(insight) ? duration(insight.every_ms) : "each point";
+  if (insight.every_points) return `${number(insight.every_points)} points`;
+  return insight.each_point ? "each point" : duration(insight.every_ms);
 }
-
-/** Return whether an insight has values at regular times, not at points. */
-export const hasTicks = ({text}) => /\bEVERY\b(?!\s+[\d.]+(\s*[KM])?\s+POINTS?\b)/i.test(text);
 
 let examples = null;
 /** Return the examples: [{title, about, text}]. */

@@ -6,7 +6,7 @@ import {clock} from "./format.js";
 import {readStored, useStored} from "./hooks.js";
 import * as live from "./live.js";
 import {link, route} from "./route.js";
-import {logOut, readSession, session} from "./session.js";
+import {endSession, logOut, readSession, session} from "./session.js";
 import {useStore} from "./store.js";
 import {Empty, ErrorNotice, Icon, Name} from "../parts/ui.js";
 import {LoginPage} from "../pages/login.js";
@@ -20,6 +20,8 @@ const PAGES = {
   explore: ["Explore", "search", () => import("../pages/explore.js"), "ExplorePage"],
 };
 const SHORTCUTS = {o: "start", i: "insights", w: "write", f: "fog", e: "explore"};
+/** The time (ms) until the session is read again, while the enabler does not answer. */
+const RETRY_MS = 3000;
 const THEMES = {auto: "System", light: "Light", dark: "Dark"};
 
 function applyTheme(theme) {
@@ -34,8 +36,21 @@ function App() {
   const [error, setError] = useState(null);
   const isIn = Boolean(user);
   useEffect(() => {
-    readSession().catch(setError);
-    return onLoginRequired(() => session.set(null));
+    let timer = 0;
+    const read = () =>
+      readSession().then(
+        () => setError(null),
+        (failure) => {
+          setError(failure);
+          timer = setTimeout(read, RETRY_MS);
+        },
+      );
+    read();
+    const stop = onLoginRequired(endSession);
+    return () => {
+      clearTimeout(timer);
+      stop();
+    };
   }, []);
   useEffect(() => {
     if (!isIn) return undefined;
@@ -120,6 +135,7 @@ function Foot({user}) {
     // At once: an effect would run after the next frame.
     applyTheme(next);
   };
+  const [error, setError] = useState(null);
   const scope = user.scopes.includes("admin") ? "" : " (read only)";
   return html`
     <div class="foot">
@@ -134,7 +150,8 @@ function Foot({user}) {
       </label>
       ${user.token_required && html`
         <div class="small dim token">Token <${Name} text=${user.name} />${scope}</div>
-        <button type="button" class="button small" onClick=${logOut}>Log out</button>`}
+        <button type="button" class="button small" onClick=${() => logOut().catch(setError)}>Log out</button>`}
+      <${ErrorNotice} error=${error} />
       <div class="small dim phone-hidden">Domain <${Name} text=${user.domain} /> · <a href="docs">API</a></div>
     </div>`;
 }

@@ -15,9 +15,13 @@ const TABS = {examples: "Examples", metrics: "Metrics", language: "Language", pl
 export function Assistant({metric: initial, text, isRight, editor, onText}) {
   const [tab, setTab] = useState("examples");
   const metrics = useRequest((signal) => get("api/metrics", {limit: MAX_METRICS}, signal), AGAIN_MS, []);
-  const [metric, setMetric] = useState(initial);
-  const found = useMemo(() => inOrderOfUse((metrics.data?.metrics ?? []).filter((each) => isWritable(each.metric))), [metrics.data]);
-  const current = found.find((each) => each.metric === metric) ?? found[0];
+  const [chosen, setChosen] = useState(null);
+  useEffect(() => {
+    if (!initial) return;
+    get("api/metrics", {metric: initial, limit: 1}).then((answer) => setChosen(answer.metrics[0] ?? null), () => {});
+  }, [initial]);
+  const found = useMemo(() => withChosen(metrics.data?.metrics ?? [], chosen), [metrics.data, chosen]);
+  const current = found.find((each) => each.metric === chosen?.metric) ?? found[0];
   const attributes = useAttributes(current?.metric);
   const onKey = (event) => {
     const names = Object.keys(TABS);
@@ -35,12 +39,18 @@ export function Assistant({metric: initial, text, isRight, editor, onText}) {
             aria-controls="help-panel" onClick=${() => setTab(id)}>${title}</button>`)}
       </div>
       <div id="help-panel" role="tabpanel" aria-labelledby=${`tab-${tab}`}>
-        ${tab === "examples" && html`<${Examples} metrics=${found} current=${current} onMetric=${setMetric} attributes=${attributes} text=${text} onText=${onText} editor=${editor} isReading=${metrics.loading} />`}
-        ${tab === "metrics" && html`<${Metrics} current=${current} onMetric=${setMetric} attributes=${attributes} editor=${editor} />`}
+        ${tab === "examples" && html`<${Examples} metrics=${found} current=${current} onMetric=${setChosen} attributes=${attributes} text=${text} onText=${onText} editor=${editor} isReading=${metrics.loading} />`}
+        ${tab === "metrics" && html`<${Metrics} current=${current} onMetric=${setChosen} attributes=${attributes} editor=${editor} />`}
         ${tab === "language" && html`<${Language} />`}
         ${tab === "plan" && html`<${Plan} text=${text} isRight=${isRight} />`}
       </div>
     </section>`;
+}
+
+/** Return the metrics for examples; the chosen one is among them, also if the list is cut before it. */
+function withChosen(metrics, chosen) {
+  const all = !chosen || metrics.some((each) => each.metric === chosen.metric) ? metrics : [chosen, ...metrics];
+  return inOrderOfUse(all.filter((each) => isWritable(each.metric)));
 }
 
 /** Return the attributes of the points of a metric: [{name, values, more}]. */
@@ -73,7 +83,7 @@ function Examples({metrics, current, onMetric, attributes, text, onText, editor,
   return html`
     <div class="row" style=${{padding: "12px 14px"}}>
       <label class="field grow">Metric
-        <select class="input" value=${current?.metric} onChange=${(event) => onMetric(event.target.value)}>
+        <select class="input" value=${current?.metric} onChange=${(event) => onMetric(metrics.find((each) => each.metric === event.target.value))}>
           ${metrics.map((each) => html`<option key=${each.metric} value=${each.metric}>${visible(each.metric).slice(0, 80)}</option>`)}
         </select></label>
       <label class="field grow">Attribute
@@ -106,7 +116,7 @@ function Metrics({current, onMetric, attributes, editor}) {
     <ul class="picker">
       ${shown.map((each) => html`
         <li key=${each.metric}><button type="button" class="pick" disabled=${!isWritable(each.metric)} aria-pressed=${each.metric === current?.metric}
-          onClick=${() => { onMetric(each.metric); editor.current.insert(nameOf(each.metric)); }}>
+          onClick=${() => { onMetric(each); editor.current.insert(nameOf(each.metric)); }}>
           <strong><${Name} text=${each.metric} /></strong>
           <span class="small dim"><${Name} text=${each.desc || each.name || ""} />${each.units && html` · <${Name} text=${each.units} />`} · ${each.entity_count} series at ${counted(each.sites.length, "site")}</span>
         </button></li>`)}

@@ -4,7 +4,7 @@ import {html, useEffect, useState} from "../vendor/interface.js";
 import {get, path, send} from "../app/api.js";
 import {counted, duration, sentence, visibleLines, when} from "../app/format.js";
 import {useRequest} from "../app/hooks.js";
-import {everyOf} from "../app/language.js";
+import {timesOf} from "../app/language.js";
 import {states} from "../app/live.js";
 import {go, link} from "../app/route.js";
 import {mayChange} from "../app/session.js";
@@ -75,7 +75,7 @@ function Head({deployment, insight, refresh}) {
         <h1><${Name} text=${insight?.name ?? deployment.name ?? id} /></h1>
         <div class="row" style=${{marginTop: "6px"}}>
           <${StateBadge} state=${insight?.lifecycle?.state ?? deployment.lifecycle?.state ?? deployment.status} />
-          <span class="small dim">${everyOf(insight) === "each point" ? "at" : "every"} ${everyOf(insight)} · lag ${duration(insight?.lag_ms)} · deployed ${when(deployment.created_at)}</span>
+          <span class="small dim">${timesOf(insight)} · lag ${duration(insight?.lag_ms)} · deployed ${when(deployment.created_at)}</span>
         </div>
         ${deployment.insights.length > 1 && html`
           <div class="row" style=${{marginTop: "8px"}}>

@@ -32,13 +32,14 @@ export function FogPage({route}) {
   return html`
     <div class="page">
       <div class="page-head">
-        <div><h1>Fog</h1><p>${counted(sites.size, "site")}, ${counted(shown.nodes?.length ?? 0, "worker")}, ${counted(shown.fragments?.length ?? 0, "fragment")}${counts.bad ? `, ${counts.bad} silent` : ""}${counts.warn ? `, ${counts.warn} to watch` : ""}.</p></div>
+        <div><h1>Fog</h1><p>${counted(sites.size, "site")}, ${counted(shown.nodes?.length ?? 0, "worker")}, ${counted(shown.fragments?.length ?? 0, "fragment")}${counts.bad ? `, ${counts.bad} with errors` : ""}${counts.warn ? `, ${counts.warn} to watch` : ""}.</p></div>
         <div class="actions">
           ${canMap && html`<${Segments} label="Form" value=${form} onChange=${setForm} choices=${[["map", "Map"], ["graph", "Graph"]]} />`}
           <${Find} sites=${sites} onChoose=${choose} />
         </div>
       </div>
       <${ErrorNotice} error=${at !== null ? past.error : null} />
+      ${chosen && !site && html`<div class="notice" role="status">${at === null ? "There is no site" : "At this time, there was no site"} <strong><${Name} text=${chosen} /></strong>. <a href=${link("fog")}>All sites</a></div>`}
       <div class="columns">
         <section class="card" aria-label="Picture of the fog">
           <${FogMap} fog=${shown} sites=${sites} isMap=${canMap && form === "map"} chosen=${chosen} onChoose=${choose} />
@@ -46,7 +47,7 @@ export function FogPage({route}) {
           <${TimeSlider} at=${at} onAt=${setAt} />
         </section>
         ${site
-          ? html`<${SiteDetails} key=${chosen} site=${site} fog=${shown} worker=${route.parts[1]} isPast=${at !== null} />`
+          ? html`<${SiteDetails} key=${chosen} site=${site} fog=${shown} worker=${route.parts[1]} at=${at} />`
           : html`<${ToWatch} sites=${sites} />`}
       </div>
       <${Fragments} fragments=${shown.fragments ?? []} chosen=${site && chosen} />
@@ -70,8 +71,10 @@ const Legend = () => html`
     <span>◆ computes results</span><span>● computes panes</span><span><b class="dot-number">2</b>a worker with 2 fragments</span>
     <span><i style=${{borderColor: "var(--accent)"}}></i>panes</span>
     <span><i style=${{borderColor: "var(--token-number)"}}></i>points</span>
+    <span><i style=${{borderColor: "var(--good)"}}></i>results</span>
     <span><i style=${{borderColor: "var(--token-keyword)", borderTopStyle: "dashed"}}></i>replica</span>
-    <span><i style=${{borderColor: "var(--warn)", borderTopStyle: "dotted"}}></i>slow link</span>
+    <span><i style=${{borderColor: "var(--warn)", borderTopStyle: "dotted"}}></i>slow or full link</span>
+    <span><b class="dot-site good"></b>well</span><span><b class="dot-site warn"></b>to watch</span><span><b class="dot-site bad">×</b>silent, or with an error</span>
   </div>`;
 
 /** Hours -> the step of the slider (ms). A long history is large, so it is read only once. */
@@ -113,17 +116,20 @@ const PARTS = {nodes: "worker", links: "link", site_states: "site", fragments: "
 /** Return a change of the fog as text: "worker w1 removed". */
 const wordsOf = (change) => `${PARTS[change.part] ?? change.part} ${change.names.filter(Boolean).join(" → ")} ${change.change}`;
 
+const MAX_WATCHED = 60;
+
 function ToWatch({sites}) {
   const troubled = [...sites.values()].filter((each) => each.problems.length).sort((a, b) => (a.tone === b.tone ? 0 : a.tone === "bad" ? -1 : 1));
   return html`
     <${Card} title="To watch" flush footer="Choose a site to see its workers, fragments, links, metrics and replicas.">
       ${troubled.length === 0 && html`<${Empty} title="No site is silent, slow or full">Choose a site in the picture to look into it.<//>`}
-      ${troubled.slice(0, 60).map((site) => html`
+      ${troubled.slice(0, MAX_WATCHED).map((site) => html`
         <div class=${`problem ${site.tone}`} key=${site.name}>
           <span class=${`badge ${site.tone}`} style=${{padding: "3px"}}><span class="hidden-text">${site.tone === "bad" ? "error" : "warning"}</span>${site.tone === "bad" ? "×" : "!"}</span>
           <div><a href=${link("fog", site.name)} class="what"><${Name} text=${site.name} /></a>
             <ul class="small">${site.problems.map((each) => html`<li key=${each.what}><${Name} text=${each.what} />${each.since && html` <span class="dim">since ${when(each.since)} (${ago(each.since)})</span>`}</li>`)}</ul></div>
         </div>`)}
+      ${troubled.length > MAX_WATCHED && html`<p class="small dim" style=${{padding: "8px 14px"}}>And ${counted(troubled.length - MAX_WATCHED, "site")} more.</p>`}
     <//>`;
 }
 

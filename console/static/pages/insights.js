@@ -9,7 +9,7 @@ import {fog, states} from "../app/live.js";
 import {link} from "../app/route.js";
 import {mayChange} from "../app/session.js";
 import {useStore} from "../app/store.js";
-import {Card, Empty, ErrorNotice, Name, StateBadge} from "../parts/ui.js";
+import {Card, Empty, ErrorNotice, Name, SortHead, StateBadge, toneOf, useOrder} from "../parts/ui.js";
 import {useFog} from "../parts/topic_hook.js";
 import {DeploymentPage} from "./deployment.js";
 
@@ -48,31 +48,44 @@ function InsightList() {
     </div>`;
 }
 
-const Rows = ({rows}) => html`
-  <div class="scroll" tabindex="0" role="region" aria-label="Table of insights">
-    <table class="list">
-      <thead><tr>
-        <th>Insight</th><th>State</th><th class="right">Lag</th><th class="right">Every</th>
-        <th class="right">Traffic</th><th class="right">Salience</th><th>Owner</th><th>Where</th>
-      </tr></thead>
-      <tbody>${rows.map((row) => html`
-        <tr key=${row.id}>
-          <td class="clamp">
-            <a href=${row.link}><strong><${Name} text=${row.name} /></strong></a>
-            <div class="small dim"><${Name} text=${row.deployment} /></div>
-          </td>
-          <td class="state clamp"><${StateBadge} state=${row.state} />
-            ${row.error && html`<div class="small dim"><${Name} text=${row.error} /></div>`}</td>
-          <td class="right nowrap">${row.lag === null ? "–" : duration(row.lag)}</td>
-          <td class="right nowrap">${row.every}</td>
-          <td class="right nowrap" title="The data rate that the fragments of the group write, for all insights of the group">${row.rate === null ? "–" : `${bytes(row.rate)}/s`}</td>
-          <td class="right">${row.salience ?? "–"}</td>
-          <td><${Name} text=${row.owner} /></td>
-          <td>${row.where.length ? row.where.map((each) => html`<span class="chip" key=${each}><${Name} text=${each} /></span> `) : "–"}</td>
-        </tr>`)}
-      </tbody>
-    </table>
-  </div>`;
+const MAX_ROWS = 200;
+const TONES = ["bad", "warn", "wait", "pause", "good"];
+/** Name of a column -> the value by which its rows are in order. */
+const ORDERS = {
+  name: (row) => row.name, state: (row) => TONES.indexOf(toneOf(row.state)), lag: (row) => row.lag,
+  traffic: (row) => row.rate, salience: (row) => row.salience, owner: (row) => row.owner,
+};
+
+function Rows({rows}) {
+  const order = useOrder(rows, ORDERS);
+  const head = (by, title, isRight) => html`<${SortHead} order=${order} by=${by} isRight=${isRight}>${title}<//>`;
+  return html`
+    <div class="scroll" tabindex="0" role="region" aria-label="Table of insights">
+      <table class="list">
+        <thead><tr>
+          ${head("name", "Insight")}${head("state", "State")}${head("lag", "Lag", true)}<th class="right">Every</th>
+          ${head("traffic", "Traffic", true)}${head("salience", "Salience", true)}${head("owner", "Owner")}<th>Where</th>
+        </tr></thead>
+        <tbody>${order.rows.slice(0, MAX_ROWS).map((row) => html`
+          <tr key=${row.id}>
+            <td class="clamp">
+              <a href=${row.link}><strong><${Name} text=${row.name} /></strong></a>
+              <div class="small dim"><${Name} text=${row.deployment} /></div>
+            </td>
+            <td class="state clamp"><${StateBadge} state=${row.state} />
+              ${row.error && html`<div class="small dim"><${Name} text=${row.error} /></div>`}</td>
+            <td class="right nowrap">${row.lag === null ? "–" : duration(row.lag)}</td>
+            <td class="right nowrap">${row.every}</td>
+            <td class="right nowrap" title="The data rate that the fragments of the group write, for all insights of the group">${row.rate === null ? "–" : `${bytes(row.rate)}/s`}</td>
+            <td class="right">${row.salience ?? "–"}</td>
+            <td><${Name} text=${row.owner} /></td>
+            <td>${row.where.length ? row.where.map((each) => html`<span class="chip" key=${each}><${Name} text=${each} /></span> `) : "–"}</td>
+          </tr>`)}
+        </tbody>
+      </table>
+    </div>
+    ${rows.length > MAX_ROWS && html`<p class="small dim" style=${{padding: "8px 14px"}}>The first ${MAX_ROWS} of ${rows.length} insights: search, or sort by another column, to see others.</p>`}`;
+}
 
 /** Return "DEPLOYMENT/NAME" -> its fragments. */
 function byInsight(snapshot) {

@@ -1,12 +1,14 @@
 // The login: a token becomes a session cookie that scripts cannot read.
 
 import {html, useState} from "../vendor/interface.js";
-import {logIn} from "../app/session.js";
+import {hasEnded, logIn} from "../app/session.js";
+import {useStore} from "../app/store.js";
 import {ErrorNotice} from "../parts/ui.js";
 
 export function LoginPage() {
   const [error, setError] = useState(null);
   const [isBusy, setBusy] = useState(false);
+  const isEnded = useStore(hasEnded);
   const submit = async (event) => {
     event.preventDefault();
     const token = new FormData(event.target).get("token").trim();
@@ -25,6 +27,7 @@ export function LoginPage() {
   return html`
     <main class="login stack">
       <h1>Log in to Mistbow</h1>
+      ${isEnded && html`<div class="notice" role="status">Your session has ended. After the login, the console continues at the same page, with the text that you wrote.</div>`}
       <form class="stack" onSubmit=${submit}>
         <label class="field">Token
           <input class="input" name="token" type="password" autocomplete="current-password" required autofocus />

@@ -18,7 +18,10 @@ function usePages(read, field, dependencies) {
     setCursor(null);
     setFormer([]);
   }, dependencies);
-  const {data, error, loading} = useRequest((signal) => read(cursor, signal), 0, [...dependencies, cursor]);
+  const request = (signal) => read(cursor, signal).then((answer) => ({...answer, cursor}));
+  const {data: latest, error, loading} = useRequest(request, 0, [...dependencies, cursor]);
+  // While a further page is read, the latest answer is the page before, which is among the former.
+  const data = latest?.cursor === cursor ? latest : null;
   const items = [...former, ...(data?.[field] ?? [])];
   const more = data?.next
     ? () => {
@@ -96,7 +99,7 @@ function Metric({metric, about, site}) {
                 <dd>${each.values.slice(0, 12).map((value) => html`<span class="chip" key=${value}><${Name} text=${value} /></span> `)}${each.more || each.values.length > 12 ? "…" : ""}</dd>`)}</dl></div>`}
         </div>
       <//>
-      <${History} metric=${metric} site=${site} />
+      <${History} metric=${metric} sites=${site ? [site] : about?.sites ?? []} />
       <${Card} title="Series" flush>
         <${ErrorNotice} error=${pages.error} />
         <div class="scroll" style=${{maxHeight: "360px"}} tabindex="0" role="region" aria-label="Table of series"><table class="list dense">
@@ -115,11 +118,14 @@ function Metric({metric, about, site}) {
 const MINUTES = 10;
 
 /** The last ten minutes of a metric: mean, least and greatest value of all its series at a site. */
-function History({metric, site}) {
+function History({metric, sites}) {
+  const [chosen, setChosen] = useState("");
+  const site = chosen || (sites[0] ?? "");
   const query = `SELECT ts // 10000 * 10000 AS t, avg(value), min(value), max(value) FROM historical
 WHERE metric = ? AND ts >= ? GROUP BY t ORDER BY t`;
   const {data, error} = useRequest(
-    (signal) => post("api/sql", {query, parameters: [metric, Date.now() - MINUTES * 60_000]}, signal, {site}), 10_000, [metric, site],
+    (signal) => (site ? post("api/sql", {query, parameters: [metric, Date.now() - MINUTES * 60_000]}, signal, {site}) : Promise.resolve(null)),
+    10_000, [metric, site],
   );
   const rows = (data?.rows ?? []).filter((row) => row.every((each) => typeof each === "number"));
   const line = {
@@ -127,8 +133,10 @@ WHERE metric = ? AND ts >= ? GROUP BY t ORDER BY t`;
     low: rows.map((row) => row[2]), high: rows.map((row) => row[3]),
   };
   return html`
-    <${Card} title="Last ten minutes" flush footer=${`Mean of all series at ${site || "the enabler's site"}, in steps of 10 s; the shaded area is from the minimum to the maximum.`}>
+    <${Card} title="Last ten minutes" flush footer=${html`Mean of all series at <${Name} text=${site || "–"} />, in steps of 10 s; the shaded area is from the minimum to the maximum.`}
+      tools=${sites.length > 1 && html`<label class="row small dim">Site <select class="input" value=${site} onChange=${(event) => setChosen(event.target.value)}>
+        ${sites.map((each) => html`<option key=${each} value=${each}>${visible(each)}</option>`)}</select></label>`}>
       <${ErrorNotice} error=${error} />
-      ${rows.length > 0 ? html`<${TimePlot} lines=${[line]} spanGaps label=${`Values of ${metric} in the last ten minutes`} />` : data && html`<${Empty} title="No points in the last ten minutes">They may be at another site.<//>`}
+      ${rows.length > 0 ? html`<${TimePlot} lines=${[line]} spanGaps label=${`Values of ${metric} in the last ten minutes`} />` : data && html`<${Empty} title="No points in the last ten minutes">${sites.length > 1 ? "Choose another site." : "The time of the latest point is in the table below."}<//>`}
     <//>`;
 }

@@ -15,11 +15,12 @@ const MAX_LINES = 8;
 export function Preview({text, isRight}) {
   const [isOn, setOn] = useStored("preview", true);
   const [state, setState] = useState({answer: null, error: null, isBusy: false});
-  const [again, setAgain] = useState(0);
+  // The text whose preview was asked for, and how often.
+  const [asked, setAsked] = useState({text: null, count: 0});
   const settled = useSettled(text, SETTLE_MS);
   const isReady = isRight && settled === text;
   useEffect(() => {
-    if (!isReady || !(isOn || again)) return undefined;
+    if (!isReady || !(isOn || asked.text === settled)) return undefined;
     const controller = new AbortController();
     let timer = 0;
     setState((former) => ({...former, error: null, isBusy: true}));
@@ -39,11 +40,11 @@ export function Preview({text, isRight}) {
       controller.abort();
       setState((former) => ({...former, isBusy: false}));
     };
-  }, [settled, isReady, isOn, again]);
+  }, [settled, isReady, isOn, asked]);
   const tools = html`
     <span class="row">
       <label class="row small dim"><input type="checkbox" checked=${isOn} onChange=${(event) => setOn(event.target.checked)} /> while I type</label>
-      <button type="button" class="button small" disabled=${!isReady || state.isBusy} onClick=${() => setAgain(again + 1)}>Compute again</button>
+      <button type="button" class="button small" disabled=${!isReady || state.isBusy} onClick=${() => setAsked({text: settled, count: asked.count + 1})}>${state.answer ? "Compute again" : "Compute"}</button>
     </span>`;
   return html`
     <${Card} title="Preview of the last ten minutes" tools=${tools} flush label="Preview">

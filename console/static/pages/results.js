@@ -3,12 +3,13 @@
 import {html, useEffect, useMemo, useReducer, useRef, useState} from "../vendor/interface.js";
 import {get, path} from "../app/api.js";
 import {clock, dateTime, duration} from "../app/format.js";
-import {hasTicks} from "../app/language.js";
+import {timesOf} from "../app/language.js";
 import {follow} from "../app/live.js";
 import {KeyTable, boundsOf, listOf, notesOf, valueOf} from "../parts/keys.js";
 import {TimePlot, colourOf} from "../parts/plot.js";
 import {SeriesSet, isWithdrawn} from "../parts/series.js";
 import {Card, Empty, ErrorNotice, Name, Segments} from "../parts/ui.js";
+import {file} from "./ways.js";
 
 const RANGES = {10: "10 min", 60: "1 h", 360: "6 h", 1440: "24 h"};
 const MINUTE = 60_000;
@@ -101,6 +102,9 @@ export function ResultsView({id, insight}) {
     <div class="actions">
       ${past ? html`<button type="button" class="button small main-action" onClick=${() => setPast(null)}>Back to live</button>` : html`
         <${Segments} label="Shown range" value=${minutes} onChange=${setMinutes} choices=${Object.entries(RANGES)} />`}
+      ${past && html`
+        <a class="button small" href=${file("csv", id, insight.name, ...past)} download>CSV of this range</a>
+        <a class="button small" href=${file("parquet", id, insight.name, ...past)} download>Parquet</a>`}
       <button type="button" class="button small" onClick=${() => move(-0.5)}>← Earlier</button>
       <button type="button" class="button small" disabled=${!past} onClick=${() => move(0.5)}>Later →</button>
     </div>`;
@@ -109,7 +113,7 @@ export function ResultsView({id, insight}) {
       <${ErrorNotice} error=${results.error} />
       ${set.size === 0 && !results.error && html`<${Nothing} isLoading=${results.isLoading} past=${past} insight=${insight} />`}
       ${set.hasNumbers && html`
-        <${TimePlot} lines=${lines} range=${range} spanGaps=${!hasTicks(insight)}
+        <${TimePlot} lines=${lines} range=${range} spanGaps=${Boolean(insight.each_point)}
           onSelect=${(from, to) => to - from > 1000 && setPast([from, to])}
           label=${`${insight.name} over time, ${lines.length} of ${set.size} keys; the values are in the table below`} />`}
       ${set.size > 0 && html`
@@ -139,7 +143,7 @@ function Nothing({isLoading, past, insight}) {
       ${insight.silent
         ? "The reason is above."
         : isNew
-        ? html`The first result is at ${clock(insight.first_tick)}, then ${hasTicks(insight) ? `every ${duration(insight.every_ms)}` : "at each point"}.`
+        ? html`The first result is at ${clock(insight.first_tick)}, then ${timesOf(insight)}.`
         : "The insight runs, but no point matches it: check the name of the metric and the conditions."}
     <//>`;
 }

@@ -12,7 +12,7 @@ import {slownessOf} from "../parts/fog_model.js";
 import {Card, Name} from "../parts/ui.js";
 import {DecisionList} from "./start.js";
 
-export function SiteDetails({site, fog, worker, isPast}) {
+export function SiteDetails({site, fog, worker, at}) {
   const {state} = site;
   const links = (fog.links ?? []).filter((each) => each.source === site.name && each.target !== site.name);
   const flows = (fog.flows ?? []).filter((each) => [each.source, each.target].includes(site.name));
@@ -36,8 +36,8 @@ export function SiteDetails({site, fog, worker, isPast}) {
           <${Flows} flows=${flows} site=${site.name} />
         </div>
       <//>
-      ${!isPast && html`<${Metrics} site=${site.name} />`}
-      <${Events} site=${site} />
+      ${at === null && html`<${Metrics} site=${site.name} />`}
+      <${Events} site=${site} at=${at} />
     </div>`;
 }
 
@@ -106,9 +106,9 @@ function Metrics({site}) {
     <//>`;
 }
 
-function Events({site}) {
+function Events({site, at}) {
   const names = new Set([site.name, ...site.workers.map((each) => each.name)]);
-  const own = useStore(decisions).filter((each) => names.has(each.subject) || mentions(each.what, names));
+  const own = useStore(decisions).filter((each) => (at === null || each.at <= at) && (names.has(each.subject) || mentions(each.what, names)));
   return html`
     <${Card} title="Decisions about the site" flush>
       ${own.length === 0 ? html`<p class="small dim" style=${{padding: "14px"}}>No recent decisions.</p>` : html`<${DecisionList} entries=${own.slice(0, 12)} />`}

@@ -2,7 +2,7 @@
 
 import {html, useEffect, useMemo, useRef, useState} from "../vendor/interface.js";
 import {post} from "../app/api.js";
-import {duration, visible} from "../app/format.js";
+import {counted, duration, visible} from "../app/format.js";
 import {useStored} from "../app/hooks.js";
 import {TextEditor} from "../parts/editor.js";
 import {useExampleNames} from "../parts/example_names.js";
@@ -64,7 +64,7 @@ export function SqlBox({query}) {
       </div>
       <${ErrorNotice} error=${state.error} />
     <//>
-    <${Card} title="Rows" flush footer=${answer && `${answer.rows.length} rows in ${duration(state.ms)}`}>
+    <${Card} title="Rows" flush footer=${answer && `${counted(answer.rows.length, "row")} in ${duration(state.ms)}`}>
       ${answer === null && html`<${Empty} title=${state.isBusy ? "Running …" : "Nothing to show yet"}>${!state.isBusy && "Run a query: its rows appear here, and as a plot if they have times and numbers."}<//>`}
       ${answer?.rows.length === 0 && html`<${Empty} title="No rows">The answer of the query has no rows.<//>`}
       ${canPlot && html`<${TablePlot} columns=${answer.columns} rows=${answer.rows} label="The rows as a plot; the values are in the table below" />`}

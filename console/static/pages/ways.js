@@ -23,11 +23,13 @@ export function grafanaLink(grafana, query) {
   return url.href;
 }
 
+/** Return the address of a file with the results of an insight in a range of time (ms). */
+export const file = (format, id, name, from, to) =>
+  address(path`api/insights/${id}/results/download`, {format, insight: name, from, to}).href;
+
 export function Ways({id, insight}) {
   const [hours, setHours] = useState("1");
-  const range = {from: Date.now() - Number(hours) * 3_600_000};
-  const file = (format) =>
-    address(path`api/insights/${id}/results/download`, {format, insight: insight.name, from: range.from}).href;
+  const from = Date.now() - Number(hours) * 3_600_000;
   const login = session.value?.token_required ? `-H "Authorization: Bearer $MISTBOW_TOKEN" ` : "";
   const read = address(path`api/insights/${id}/results`, {insight: insight.name, limit: 100});
   const followed = address(path`api/insights/${id}/results/follow`, {insight: insight.name});
@@ -40,8 +42,8 @@ export function Ways({id, insight}) {
         <div class="row apart">
           <${Segments} label="Range of the file" value=${hours} onChange=${setHours} choices=${[["1", "1 h"], ["24", "24 h"], ["168", "7 days"]]} />
           <span class="row">
-            <a class="button small" href=${file("csv")} download>Download CSV</a>
-            <a class="button small" href=${file("parquet")} download>Download Parquet</a>
+            <a class="button small" href=${file("csv", id, insight.name, from)} download>Download CSV</a>
+            <a class="button small" href=${file("parquet", id, insight.name, from)} download>Download Parquet</a>
           </span>
         </div>
         <div class="stack tight">

@@ -13,6 +13,8 @@ import {Assistant} from "./assistant.js";
 import {Preview} from "./preview.js";
 
 const CHECK_MS = 300;
+/** Deployment id -> the text of an amendment that is not submitted yet, as when the session ends. */
+const amendments = new Map();
 
 export function WritePage({route}) {
   const [id] = route.parts;
@@ -30,14 +32,17 @@ function Writer({id, metric}) {
     if (!id) return;
     get(path`api/insights/${id}`).then((found) => {
       setDeployment(found);
-      setText(found.queries);
+      setText(amendments.get(id) ?? found.queries);
       setName(found.name ?? "");
     }, setError);
   }, [id]);
   const change = (next) => {
     setText(next);
     if (!id) setDraft(next);
+    else if (next === deployment?.queries) amendments.delete(id);
+    else amendments.set(id, next);
   };
+  const [isRestored] = useState(() => amendments.has(id));
   const {problems, isChecked, failure} = useCheck(text);
   const isRight = isChecked && text.trim() !== "" && !problems.some((each) => each.severity === "error");
   if (id && !deployment && !error) return html`<p class="starting" role="status">Loading …</p>`;
@@ -50,6 +55,9 @@ function Writer({id, metric}) {
         </div>
       </div>
       <${ErrorNotice} error=${error ?? failure} />
+      ${isRestored && deployment && text !== deployment.queries && html`
+        <div class="notice plain row apart" role="status">These are your changes, which are not deployed yet.
+          <button type="button" class="button small" onClick=${() => change(deployment.queries)}>Discard them</button></div>`}
       <div class="columns">
         <div class="stack">
           <${Card} title="Text" flush tools=${html`<${Format} text=${text} onText=${change} />`}>
@@ -58,7 +66,7 @@ function Writer({id, metric}) {
               empty="Type here, or choose an example. It looks like this: mean_delay = COMPUTE AVG(delay, 1 MINUTE) BY region EVERY 10 SECONDS" />
             <${Problems} problems=${problems} isChecked=${isChecked} isEmpty=${text.trim() === ""} editor=${editor} />
             <${Submit} id=${id} deployment=${deployment} text=${text} name=${name} onName=${setName} isRight=${isRight}
-              onDone=${() => !id && setDraft("")} />
+              onDone=${() => (id ? amendments.delete(id) : setDraft(""))} />
           <//>
           <${Preview} text=${text} isRight=${isRight} />
         </div>

@@ -84,6 +84,8 @@ export function TextEditor({value, onChange, language, label, complete, problems
 
   useEffect(() => {
     const root = host.current.shadowRoot ?? host.current.attachShadow({mode: "open"});
+    // Tab takes a completion while the list is open, and else goes on to the next element.
+    const take = {key: "Tab", run: completionKeymap.find((each) => each.key === "Enter").run};
     const run = {key: "Mod-Enter", run: () => (latest.current.onRun?.(), true)};
     const state = EditorState.create({
       doc: value,
@@ -92,7 +94,7 @@ export function TextEditor({value, onChange, language, label, complete, problems
         closeBrackets(), highlightActiveLine(), EditorView.lineWrapping, language, colours, THEME,
         placeholder(empty), lintGutter(),
         ...(complete ? [autocompletion({override: [(context) => latest.current.complete(context)], activateOnTypingDelay: 150, icons: false})] : []),
-        keymap.of([run, ...closeBracketsKeymap, ...completionKeymap, ...historyKeymap, ...lintKeymap, ...defaultKeymap]),
+        keymap.of([run, take, ...closeBracketsKeymap, ...completionKeymap, ...historyKeymap, ...lintKeymap, ...defaultKeymap]),
         EditorView.contentAttributes.of({"aria-label": label, spellcheck: "false", autocapitalize: "off"}),
         EditorView.theme({"& .cm-scroller": {minHeight, maxHeight: "60vh"}}),
         EditorView.updateListener.of((update) => {

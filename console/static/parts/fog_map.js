@@ -2,11 +2,10 @@
 
 import {h, html, useCallback, useMemo, useRef, useState} from "../vendor/interface.js";
 import {bytes, compact, visible} from "../app/format.js";
-import {briefOf, graphLayout, mapLayout, slownessOf} from "./fog_model.js";
+import {MANY, briefOf, graphLayout, mapLayout, positionOf, slownessOf} from "./fog_model.js";
 
 const WIDTH = 780;
 const HEIGHT = 500;
-const MANY = 60;
 const MAX_LINKS = 240;
 const KINDS = {panes: "panes", points: "points", results: "results", replica: "a replica"};
 
@@ -15,15 +14,18 @@ export function FogMap({fog, sites, isMap, chosen, onChoose}) {
   const [view, setView] = useState([0, 0, WIDTH, HEIGHT]);
   const svg = useRef(null);
   const drag = useRef(null);
+  /** Whether the pointer has moved the picture since it went down: then it chooses no site. */
+  const isDragged = useRef(false);
+  const places = isMap ? JSON.stringify([...sites.values()].map(positionOf)) : "";
   const names = [...sites.keys()].join("\n");
   const layout = useMemo(
-    () => (isMap ? mapLayout(sites, WIDTH, HEIGHT) : graphLayout(sites, fog, WIDTH, HEIGHT)), [names, isMap, fog.flows?.length],
+    () => (isMap ? mapLayout(sites, WIDTH, HEIGHT) : graphLayout(sites, fog, WIDTH, HEIGHT)), [names, isMap, places, fog.flows?.length],
   );
   const scale = view[2] / WIDTH;
   const isMany = sites.size > MANY;
   const latest = useRef(onChoose);
   latest.current = onChoose;
-  const choose = useCallback((site) => latest.current(site), []);
+  const choose = useCallback((site, isByKey = false) => (isByKey || !isDragged.current) && latest.current(site), []);
   const drawn = useDrawn();
   const edges = useMemo(() => html`
     <${Links} fog=${fog} layout=${layout} chosen=${chosen} isMany=${isMany} />
@@ -46,12 +48,14 @@ export function FogMap({fog, sites, isMap, chosen, onChoose}) {
     if (!drag.current || event.buttons !== 1) return;
     const box = svg.current.getBoundingClientRect();
     const [x, y, start] = drag.current;
+    isDragged.current ||= Math.hypot(event.clientX - x, event.clientY - y) > 4;
     setView([start[0] - ((event.clientX - x) / box.width) * start[2], start[1] - ((event.clientY - y) / box.height) * start[3], start[2], start[3]]);
   };
   return html`
     <div class="fog-map">
       <svg ref=${svg} viewBox=${view.join(" ")} onWheel=${onWheel} onPointerMove=${onPointerMove}
-        onPointerDown=${(event) => { drag.current = [event.clientX, event.clientY, view]; }} onPointerUp=${() => { drag.current = null; }}
+        onPointerDown=${(event) => { drag.current = [event.clientX, event.clientY, view]; isDragged.current = false; }}
+        onPointerUp=${() => { drag.current = null; setTimeout(() => { isDragged.current = false; }); }} onPointerLeave=${() => { drag.current = null; }}
         role="group" aria-label="Sites of the fog">
         <defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto" markerUnits="userSpaceOnUse"><path d="M0 0L8 4L0 8z" class="arrow" /></marker></defs>
         ${edges}
@@ -114,7 +118,7 @@ function Site({site, at, isChosen, isSmall, hasLabel, scale, onChoose}) {
       ${hasLabel && site.tone !== "good" && !isSmall && html`<text class="sub" font-size=${11 * scale} y=${radius + 30 * scale}>${briefOf(site.problems[0])}</text>`}
       <circle class="hit" r=${radius + 2 * scale} tabindex="0" role="button" aria-label=${visible(words)} aria-pressed=${isChosen}
         data-site=${site.name} onClick=${choose}
-        onKeyDown=${(event) => (event.key === "Enter" || event.key === " ") && (event.preventDefault(), choose())}>
+        onKeyDown=${(event) => (event.key === "Enter" || event.key === " ") && (event.preventDefault(), onChoose(site.name, true))}>
         <title>${visible(words)}</title></circle>
     </g>`;
 }

@@ -41,10 +41,37 @@ export function slownessOf(link) {
 }
 
 /** Return the position of a site, or of one of its workers; null: none is declared. */
-const positionOf = (site) => site.state.position ?? site.workers.find((each) => each.position)?.position ?? null;
+export const positionOf = (site) => site.state.position ?? site.workers.find((each) => each.position)?.position ?? null;
 
 /** Return whether a map is possible: at least two sites have a position. */
 export const hasPositions = (sites) => [...sites.values()].filter(positionOf).length >= 2;
+
+/** The number of sites above which the picture shows each of them as a small circle. */
+export const MANY = 60;
+
+/**
+ * Return positions that do not cover each other: a site whose place is taken moves to the nearest
+ * free place around it.
+ */
+function apart(places) {
+  const distance = places.length > MANY ? 16 : 46;
+  const taken = [];
+  const isFree = ([x, y]) => taken.every(([a, b]) => Math.hypot(a - x, b - y) >= distance - 0.5);
+  return places.map(([x, y]) => {
+    let found = [x, y];
+    for (let ring = 0; !isFree(found) && ring < 12; ring += 1) {
+      const count = 6 * (ring + 1);
+      const around = Array.from({length: count}, (_, n) => {
+        const angle = (2 * Math.PI * n) / count;
+        const away = distance * (ring + 1);
+        return [x + Math.cos(angle) * away, y + Math.sin(angle) * away];
+      });
+      found = around.find(isFree) ?? found;
+    }
+    taken.push(found);
+    return found;
+  });
+}
 
 /** Return site -> [x, y] in a box of the given size, by geographic position; others stand below. */
 export function mapLayout(sites, width, height) {
@@ -61,7 +88,9 @@ export function mapLayout(sites, width, height) {
   const [left, right, low, high] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
   const scale = Math.min((width - 140) / (right - left || 1), (height - bottom - 120) / (high - low || 1));
   const [startX, startY] = [(width - (right - left) * scale) / 2, (height - bottom - (high - low) * scale) / 2];
-  const found = new Map(placed.map((each, n) => [each.name, [startX + (xs[n] - left) * scale, startY + (high - ys[n]) * scale]]));
+  const places = placed.map((_, n) => [startX + (xs[n] - left) * scale, startY + (high - ys[n]) * scale]);
+  const free = apart(places);
+  const found = new Map(placed.map((each, n) => [each.name, free[n]]));
   others.forEach((each, n) => found.set(each.name, [((n + 0.5) * width) / others.length, height - 48]));
   return found;
 }

@@ -1,9 +1,9 @@
 // A table of any values, and what it shows as a plot.
 
-import {html, useMemo, useState} from "../vendor/interface.js";
+import {html, useMemo} from "../vendor/interface.js";
 import {dateTime, number} from "../app/format.js";
 import {TimePlot, colourOf} from "./plot.js";
-import {Name} from "./ui.js";
+import {Name, SortHead, useOrder} from "./ui.js";
 
 const MAX_ROWS = 500;
 const MAX_LINES = 8;
@@ -13,18 +13,13 @@ const isTime = (name, value) => /^(ts|t|time|at|computed_at|.*_at)$/i.test(name)
 
 /** @param {{columns: {name: string, type: string}[], rows: unknown[][], label: string}} props */
 export function DataTable({columns, rows, label}) {
-  const [order, setOrder] = useState(null);
-  const shown = useMemo(() => {
-    if (order === null) return rows;
-    const {index, sign} = order;
-    return [...rows].sort((a, b) => sign * compare(a[index], b[index]));
-  }, [rows, order]);
-  const sort = (index) => setOrder(order?.index === index && order.sign === 1 ? {index, sign: -1} : {index, sign: 1});
+  const values = useMemo(() => columns.map((_, n) => (row) => row[n]), [columns]);
+  const order = useOrder(rows, values);
+  const shown = order.rows;
   return html`
     <div class="scroll" style=${{maxHeight: "480px"}} tabindex="0" role="region" aria-label=${label}><table class="list dense">
       <thead class="sticky"><tr>${columns.map((each, n) => html`
-        <th key=${n} class=${NUMERIC.test(each.type) ? "right" : ""} aria-sort=${order?.index === n ? (order.sign === 1 ? "ascending" : "descending") : undefined}>
-          <button type="button" class="sorter" title=${each.type} onClick=${() => sort(n)}><${Name} text=${each.name} /></button></th>`)}</tr></thead>
+        <${SortHead} key=${n} order=${order} by=${n} isRight=${NUMERIC.test(each.type)} title=${each.type}><${Name} text=${each.name} /><//>`)}</tr></thead>
       <tbody>${shown.slice(0, MAX_ROWS).map((row, n) => html`
         <tr key=${n}>${row.map((value, k) => html`<td key=${k} class=${NUMERIC.test(columns[k].type) ? "right" : ""}><${Cell} name=${columns[k].name} value=${value} /></td>`)}</tr>`)}</tbody>
     </table></div>
@@ -36,9 +31,6 @@ function Cell({name, value}) {
   if (typeof value === "number") return isTime(name, value) ? html`<span title=${value}>${dateTime(value)}</span>` : html`<span title=${value}>${number(value)}</span>`;
   return html`<${Name} text=${typeof value === "object" ? JSON.stringify(value) : value} />`;
 }
-
-const compare = (a, b) =>
-  typeof a === "number" && typeof b === "number" ? a - b : `${a ?? ""}`.localeCompare(`${b ?? ""}`, undefined, {numeric: true});
 
 /** Return which columns can be plotted: {time, values, series}; null: none. */
 export function plottable(columns, rows) {

@@ -1,6 +1,6 @@
 // Small parts of all pages: names, badges, cards, notices, dialogs.
 
-import {html, useEffect, useRef, useState} from "../vendor/interface.js";
+import {html, useEffect, useMemo, useRef, useState} from "../vendor/interface.js";
 import {visible} from "../app/format.js";
 
 const ICONS = {
@@ -83,6 +83,34 @@ export const Segments = ({label, choices, value, onChange}) => html`
       <button type="button" key=${id} aria-pressed=${id === value} onClick=${() => onChange(id)}>${visible(text)}</button>`)}
   </div>
 `;
+
+/** Return the rows in the order of their values; those without a value are last. */
+export function ordered(rows, valueOf, sign) {
+  const isMissing = (value) => value === null || value === undefined;
+  return [...rows].sort((a, b) => {
+    const [one, other] = [valueOf(a), valueOf(b)];
+    if (isMissing(one) || isMissing(other)) return isMissing(one) - isMissing(other);
+    const areNumbers = typeof one === "number" && typeof other === "number";
+    return sign * (areNumbers ? one - other : `${one}`.localeCompare(`${other}`, undefined, {numeric: true}));
+  });
+}
+
+/**
+ * Return rows in the order that the user has chosen, and the choice: {rows, by, sign, sort}.
+ * @param {object[]} rows
+ * @param {Record<string, (row: object) => unknown>} values name of a column -> its value of a row
+ */
+export function useOrder(rows, values) {
+  const [{by, sign}, setOrder] = useState({by: null, sign: 1});
+  const sorted = useMemo(() => (values[by] ? ordered(rows, values[by], sign) : rows), [rows, values, by, sign]);
+  const sort = (next) => setOrder(next === by ? {by, sign: -sign} : {by: next, sign: 1});
+  return {rows: sorted, by, sign, sort};
+}
+
+/** The heading of a column by which rows can be sorted. */
+export const SortHead = ({order, by, isRight, title, children}) => html`
+  <th class=${isRight ? "right" : ""} aria-sort=${order.by === by ? (order.sign === 1 ? "ascending" : "descending") : undefined}>
+    <button type="button" class="sorter" title=${title ?? "Sort by this column"} onClick=${() => order.sort(by)}>${children}</button></th>`;
 
 /** The button that runs a query, or cancels the query that runs. */
 export const RunButton = ({isBusy, isEmpty, onRun, onCancel}) =>

@@ -9,6 +9,7 @@ import pytest
 from analytics.client.enabler import EnablerClient
 from analytics_enabler.live import result_hub
 from mistbow.client.agent import AgentClient
+from mistbow.errors import InvalidRequestError
 from mistbow.streams.schemas import RESULT_ROWS
 from tests.analytics_enabler.conftest import StartEnabler
 from tests.analytics_enabler.live.reader import reading
@@ -105,6 +106,24 @@ def test_client_resumes_at_restarted_enabler(
     with start_enabler() as url, reading(url, insights=deployed.id, after=cursor) as reader:
         while deployed.tick(reader.results(1)[-1]) != ("b", 1, 1.0):
             pass
+
+
+def test_client_yields_live_events_and_resumes_after_a_cursor(
+    enabler: EnablerClient, deployed: Deployed
+) -> None:
+    events = enabler.events(["states"], [f"{deployed.id}/b"])
+    assert next(events).name == "hello"
+    state = next(each for each in events if each.name == "state")
+    assert state.data["deployment_id"] == deployed.id
+    deployed.write("b", 0, 1.0)
+    first = next(each for each in events if each.name == "result")
+    assert deployed.tick(first.data) == ("b", 0, 1.0)
+    deployed.write("b", 1, 2.0)
+    resumed = enabler.events(insights=[deployed.id], after=first.cursor)
+    results = (each.data for each in resumed if each.name == "result")
+    assert next(each for each in map(deployed.tick, results) if each[1] == 1) == ("b", 1, 2.0)
+    with pytest.raises(InvalidRequestError, match="no topic"):
+        next(enabler.events(["weather"]))  # type: ignore[list-item]
 
 
 def test_client_that_missed_too_much_is_told_of_the_gap(
