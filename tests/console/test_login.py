@@ -187,10 +187,15 @@ def test_open_page_states_that_the_enabler_is_away_and_continues_when_it_is_back
         expect(page.get_by_text("Live", exact=True)).to_be_visible()
     expect(page.get_by_text("The enabler has not answered since")).to_be_visible()
     expect(page.get_by_text("No answer", exact=True)).to_be_visible()
+    page.keyboard.insert_text(" EVERY 1 SECOND")
+    problems = page.get_by_role("status", name="Problems of the text")
+    expect(problems).to_have_text("The text cannot be checked now.")
     with served(create_app(settings), port):
         expect(page.get_by_text("Live", exact=True)).to_be_visible()
         expect(page.get_by_text("The enabler has not answered since")).to_have_count(0)
-        expect(editor_of(page)).to_have_text("kept = COMPUTE AVG(delay)")
+        expect(editor_of(page)).to_have_text("kept = COMPUTE AVG(delay) EVERY 1 SECOND")
+        expect(problems).to_contain_text("no errors")
+        expect(page.get_by_role("alert")).to_have_count(0)
 
 
 @pytest.mark.parametrize("view", ["sql", "promql"])

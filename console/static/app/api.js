@@ -15,6 +15,9 @@ export class ApiError extends Error {
   }
 }
 
+/** Return whether the same request may succeed later: no answer, or the enabler is not ready. */
+export const isTemporary = ({status}) => [0, 502, 503, 504].includes(status);
+
 /** @type {Set<() => void>} */
 const loginListeners = new Set();
 

@@ -1,10 +1,15 @@
 // Hooks of several pages: requests that repeat, the present time, stored choices.
 
 import {useCallback, useEffect, useRef, useState} from "../vendor/interface.js";
+import {isTemporary} from "./api.js";
+
+/** The time (ms) after which a request is sent again that the enabler could not answer. */
+export const RETRY_MS = 3000;
 
 /**
  * Call `read(signal)` at once, and again every `ms` while the page is visible (0: once).
- * Returns {data, error, loading, refresh}; after an error, `data` is what was read before.
+ * Returns {data, error, loading, refresh}; after an error, `data` is what was read before. What the
+ * enabler could not answer is read again.
  */
 export function useRequest(read, ms, dependencies) {
   const [state, setState] = useState({data: null, error: null, loading: true});
@@ -19,17 +24,19 @@ export function useRequest(read, ms, dependencies) {
       current?.abort();
       const controller = new AbortController();
       current = controller;
+      let next = ms;
       try {
         const data = await read(controller.signal);
         if (!ended && current === controller) setState({data, error: null, loading: false});
       } catch (error) {
         if (ended || error.name === "AbortError") return;
         setState((former) => ({data: former.data, error, loading: false}));
+        if (isTemporary(error)) next = Math.max(ms, RETRY_MS);
       }
-      if (ms > 0 && !ended && current === controller) timer = setTimeout(unlessHidden, ms);
+      if (next > 0 && !ended && current === controller) timer = setTimeout(unlessHidden, next);
     };
     const unlessHidden = () => {
-      if (document.hidden) timer = setTimeout(unlessHidden, ms);
+      if (document.hidden) timer = setTimeout(unlessHidden, RETRY_MS);
       else run();
     };
     refresh.current = run;

@@ -3,7 +3,7 @@
 import {html, useEffect, useMemo, useState} from "../vendor/interface.js";
 import {post} from "../app/api.js";
 import {clock, duration, visible} from "../app/format.js";
-import {useSettled, useStored} from "../app/hooks.js";
+import {RETRY_MS, useSettled, useStored} from "../app/hooks.js";
 import {listOf, valueOf} from "../parts/keys.js";
 import {TimePlot, colourOf} from "../parts/plot.js";
 import {SeriesSet} from "../parts/series.js";
@@ -32,6 +32,7 @@ export function Preview({text, isRight}) {
           // The former preview of this token may not have ended yet.
           if (error.status === 429) timer = setTimeout(read, 1500);
           else setState({answer: null, error: explained(error), isBusy: false});
+          if (error.status === 0) timer = setTimeout(read, RETRY_MS);
         },
       );
     read();

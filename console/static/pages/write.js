@@ -1,8 +1,8 @@
 // The editor: write an insight, see its errors, its plan and its values before it is deployed.
 
 import {html, useEffect, useRef, useState} from "../vendor/interface.js";
-import {ApiError, get, path, post, send} from "../app/api.js";
-import {useSettled, useStored} from "../app/hooks.js";
+import {ApiError, get, isTemporary, path, post, send} from "../app/api.js";
+import {RETRY_MS, useSettled, useStored} from "../app/hooks.js";
 import {go, link} from "../app/route.js";
 import {mayChange} from "../app/session.js";
 import {Diff} from "../parts/diff.js";
@@ -31,6 +31,7 @@ function Writer({id, metric}) {
   useEffect(() => {
     if (!id) return;
     get(path`api/insights/${id}`).then((found) => {
+      setError(null);
       setDeployment(found);
       setText(amendments.get(id) ?? found.queries);
       setName(found.name ?? "");
@@ -45,7 +46,10 @@ function Writer({id, metric}) {
   const [isRestored] = useState(() => amendments.has(id));
   const {problems, isChecked, failure} = useCheck(text);
   const isRight = isChecked && text.trim() !== "" && !problems.some((each) => each.severity === "error");
-  if (id && !deployment && !error) return html`<p class="starting" role="status">Loading …</p>`;
+  if (id && !deployment) {
+    if (error) return html`<div class="page"><${ErrorNotice} error=${error} /><p><a href=${link("insights")}>All insights</a></p></div>`;
+    return html`<p class="starting" role="status">Loading …</p>`;
+  }
   return html`
     <div class="page">
       <div class="page-head">
@@ -64,7 +68,7 @@ function Writer({id, metric}) {
             <${TextEditor} value=${text} onChange=${change} language=${insightLanguage} label="Text of the insights"
               complete=${complete} problems=${problems} handle=${editor}
               empty="Type here, or choose an example. It looks like this: mean_delay = COMPUTE AVG(delay, 1 MINUTE) BY region EVERY 10 SECONDS" />
-            <${Problems} problems=${problems} isChecked=${isChecked} isEmpty=${text.trim() === ""} editor=${editor} />
+            <${Problems} problems=${problems} isChecked=${isChecked} isFailed=${Boolean(failure)} isEmpty=${text.trim() === ""} editor=${editor} />
             <${Submit} id=${id} deployment=${deployment} text=${text} name=${name} onName=${setName} isRight=${isRight}
               onDone=${() => (id ? amendments.delete(id) : setDraft(""))} />
           <//>
@@ -85,11 +89,21 @@ function useCheck(text) {
       return undefined;
     }
     const controller = new AbortController();
-    post("api/insights/check", {queries: settled}, controller.signal).then(
-      (answer) => setState({of: settled, problems: answer.problems, failure: null}),
-      (failure) => failure.name !== "AbortError" && setState({of: null, problems: [], failure}),
-    );
-    return () => controller.abort();
+    let timer = 0;
+    const read = () =>
+      post("api/insights/check", {queries: settled}, controller.signal).then(
+        (answer) => setState({of: settled, problems: answer.problems, failure: null}),
+        (failure) => {
+          if (failure.name === "AbortError") return;
+          setState({of: null, problems: [], failure});
+          if (isTemporary(failure)) timer = setTimeout(read, RETRY_MS);
+        },
+      );
+    read();
+    return () => {
+      clearTimeout(timer);
+      controller.abort();
+    };
   }, [settled]);
   return {problems: state.problems, isChecked: state.of === text, failure: state.failure};
 }
@@ -149,14 +163,14 @@ function Format({text, onText}) {
     <button type="button" class="button small" disabled=${text.trim() === ""} onClick=${format}>Format</button></span>`;
 }
 
-function Problems({problems, isChecked, isEmpty, editor}) {
+function Problems({problems, isChecked, isFailed, isEmpty, editor}) {
   const show = (each) => {
     const doc = editor.current.doc();
     editor.current.select(offsetOf(doc, each.line, each.column), offsetOf(doc, each.line, each.column + each.length));
   };
   return html`
     <div style=${{padding: "10px 14px"}} role="status" aria-label="Problems of the text">
-      ${problems.length === 0 && html`<p class="small dim">${isEmpty ? "No text to check yet." : isChecked ? "✓ The text has no errors." : "Checking …"}</p>`}
+      ${problems.length === 0 && html`<p class="small dim">${isEmpty ? "No text to check yet." : isChecked ? "✓ The text has no errors." : isFailed ? "The text cannot be checked now." : "Checking …"}</p>`}
       <ul class="problem-list small">${problems.map((each) => html`
         <li key=${`${each.line} ${each.column} ${each.message}`}>
           <strong class=${each.severity}>${each.severity === "error" ? "Error" : "Warning"}</strong>
