@@ -106,6 +106,20 @@ def test_all_values_of_a_list_are_shown(page: Page) -> None:
     assert call(page, "parts/keys.js", "return m.listOf(a[0])", many).endswith("19 …")
 
 
+@pytest.mark.parametrize(
+    ("first", "earliest", "start"),
+    [(990_000, 991_000, 940_000), (700_000, 800_000, 700_000), (0, 1, 400_000)],
+    ids=["at least a minute", "since the first result", "the chosen range"],
+)
+def test_live_plot_begins_with_the_results_of_a_new_insight(
+    page: Page, first: int, earliest: int, start: int
+) -> None:
+    body = "const s = new m.SeriesSet(); s.add(a[0]); return s.earliest"
+    assert call(page, "parts/series.js", body, [result(earliest, 1)]) == earliest
+    body = "return m.liveStart(1000000, 10, {first_tick: a[0]}, {earliest: a[1]})"
+    assert call(page, "pages/results.js", body, first, earliest) == start
+
+
 def test_old_results_leave_a_series(page: Page) -> None:
     left = call(
         page,

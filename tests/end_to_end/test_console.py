@@ -1,5 +1,6 @@
 """The console in a real browser, over the whole suite: the story of an operator."""
 
+import csv
 import json
 import os
 import re
@@ -249,6 +250,24 @@ def test_values_of_keys_are_downloaded_as_files(console: Console) -> None:
     lines = download.value.path().read_text().splitlines()
     assert lines[0].startswith("insight,key,ts,value")
     assert len(lines) > 1
+
+
+def test_range_that_is_dragged_in_the_plot_is_shown_and_downloaded(console: Console) -> None:
+    page = console.page
+    box = page.locator(".plot canvas").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 80)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + 80, steps=4)
+    page.mouse.up()
+    expect(page.get_by_role("button", name="Back to live")).to_be_visible()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="CSV of this range").click()
+    _, first, *rest = csv.reader(download.value.path().read_text().splitlines())
+    shown = page.get_by_role("region", name="Results", exact=True).locator("h2")
+    end = time.mktime(time.strptime(shown.inner_text()[-19:], "%Y-%m-%d %H:%M:%S")) + 1
+    assert int(first[2]) < int(rest[-1][2]) <= end * 1000
+    page.get_by_role("button", name="Back to live").click()
 
 
 def test_fragment_moves_on_the_map_when_its_worker_is_killed(

@@ -137,7 +137,7 @@ const Language = () => html`
   <div class="stack tight" style=${{padding: "14px"}}>
     <pre class="code" tabindex="0">${"worst_delay = COMPUTE MAX(delay, 30 SECONDS)\n  BY region\n  WHEN > 60\n  EVERY 5 SECONDS"}</pre>
     <p>Every five seconds, for each region: the greatest delay of the last 30 seconds, if it is above 60.</p>
-    <dl class="facts">${SUMMARY.map(([form, meaning]) => html`<dt><code>${form}</code></dt><dd>${meaning}</dd>`)}</dl>
+    <dl class="facts stacked">${SUMMARY.map(([form, meaning]) => html`<dt><code>${form}</code></dt><dd>${meaning}</dd>`)}</dl>
   </div>`;
 
 function Plan({text, isRight}) {

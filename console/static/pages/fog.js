@@ -89,7 +89,8 @@ function TimeSlider({at, onAt}) {
     return html`<p class="small dim" style=${{padding: "10px 14px"}}>${history.loading ? "Loading the history …" : "There is no history of the fog yet."}</p>`;
   }
   const step = SPANS[hours];
-  const now = Math.max(range.last, Date.now());
+  // The slider ends after whole steps, so that it shows the present at its end.
+  const now = range.first + step * Math.ceil((Math.max(range.last, Date.now()) - range.first) / step);
   const share = (time) => (100 * (time - range.first)) / (now - range.first);
   const near = range.changes.filter((each) => each.at <= (at ?? now) && each.part !== "links").slice(-4).reverse();
   return html`

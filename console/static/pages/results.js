@@ -86,7 +86,7 @@ export function ResultsView({id, insight}) {
   const chosen = useMemo(() => choose(set, picked), [picked, set, set.size]);
   const lines = useMemo(() => linesOf(set, chosen), [set, set.version, chosen]);
   const now = Date.now();
-  const range = past ?? [now - Number(minutes) * MINUTE, now];
+  const range = past ?? [liveStart(now, Number(minutes), insight, set), now];
   const toggle = (key) => {
     const next = new Set(chosen.keys());
     if (!next.delete(key)) next.add(key);
@@ -127,10 +127,14 @@ export function ResultsView({id, insight}) {
     <//>`;
 }
 
+/** Return the beginning of the live plot, which leaves out the time before the first result. */
+export function liveStart(now, minutes, {first_tick: first}, {earliest}) {
+  return Math.max(now - minutes * MINUTE, Math.min(first, earliest, now - MINUTE));
+}
+
 function footerOf({truncated}, set) {
   if (set.size === 0) return null;
-  const first = Math.min(...[...set.byId.values()].map((each) => each.times[0] ?? Infinity));
-  const cut = truncated && Number.isFinite(first) ? ` There are more results than fit: shown from ${clock(first)}.` : "";
+  const cut = truncated ? ` There are more results than fit: shown from ${clock(set.earliest)}.` : "";
   return `Latest result ${dateTime(set.latest)}.${cut}`;
 }
 

@@ -65,6 +65,8 @@ function optionsOf(lines, {bands, marks}, width, {spanGaps, onSelect, onCursor, 
     width,
     height: HEIGHT,
     ms: 1e-3,
+    // Room for the last label of the axis of time.
+    padding: [null, 26, null, null],
     cursor: {drag: {x: Boolean(onSelect), y: false, setScale: false}, points: {size: 7}},
     scales: {x: {time: true, range: range ? () => [range[0] / 1000, range[1] / 1000] : undefined}},
     axes: [

@@ -90,6 +90,13 @@ export class SeriesSet {
     this.version += 1;
   }
 
+  /** The time of the earliest result; Infinity: there is none. */
+  get earliest() {
+    let earliest = Infinity;
+    for (const {times} of this.byId.values()) earliest = Math.min(earliest, times[0] ?? Infinity);
+    return earliest;
+  }
+
   /** Return the newest `count` results of all series, the newest first. */
   newest(count) {
     const found = [];
