@@ -254,7 +254,9 @@ def test_values_of_keys_are_downloaded_as_files(console: Console) -> None:
 
 def test_range_that_is_dragged_in_the_plot_is_shown_and_downloaded(console: Console) -> None:
     page = console.page
-    box = page.locator(".plot canvas").bounding_box()
+    plot = page.locator(".plot canvas")
+    plot.scroll_into_view_if_needed()
+    box = plot.bounding_box()
     assert box is not None
     page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 80)
     page.mouse.down()
