@@ -219,6 +219,20 @@ def _separator(mismatch: Mismatch) -> str | None:
     return "Put a `;` between two statements." if starts and mismatch.index else None
 
 
+def _name_of_words(mismatch: Mismatch) -> str | None:
+    """Return a hint for a name of several words: `late buses = COMPUTE …`."""
+    words = [mismatch.tokens[0]]
+    while mismatch.index == 1 and len(words) < len(mismatch.tokens):
+        token = mismatch.tokens[len(words)]
+        if token.type == Tree.ASSIGN:
+            name = "_".join(each.text for each in words)
+            return f"A name is one word: `{clip(name)}`." if len(words) > 1 else None
+        if token.type != Tree.ID:
+            return None
+        words.append(token)
+    return None
+
+
 def _definition(mismatch: Mismatch) -> str | None:
     first, second = mismatch.tokens[0], mismatch.tokens[min(1, len(mismatch.tokens) - 1)]
     if second.type == Tree.COLON:
@@ -354,6 +368,7 @@ def _near(mismatch: Mismatch) -> str | None:
 
 _HINTS: tuple[Callable[[Mismatch], str | None], ...] = (
     _sql,
+    _name_of_words,
     _separator,
     _definition,
     _header,

@@ -120,6 +120,13 @@ def test_live_plot_begins_with_the_results_of_a_new_insight(
     assert call(page, "pages/results.js", body, first, earliest) == start
 
 
+def test_attribute_that_no_point_has_is_found(page: Page) -> None:
+    keys = [{"bus": None, "line": "7"}, {"bus": None, "line": None}]
+    results = [{"key": key, "ts": 1, "value": 1, "revision": 0} for key in keys]
+    body = "const s = new m.SeriesSet(); s.add(a[0]); return s.unknownAttributes"
+    assert call(page, "parts/series.js", body, results) == ["bus"]
+
+
 def test_old_results_leave_a_series(page: Page) -> None:
     left = call(
         page,

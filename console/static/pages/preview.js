@@ -83,6 +83,8 @@ function Values({answer, isBusy}) {
   const note = `${answer.results.length} results of ${clock(answer.from)} to ${clock(answer.to)}, computed in ${duration(answer.took_ms)}${answer.worker ? ` on ${answer.worker}` : ""}.${answer.truncated ? " More results than fit." : ""}${missing}`;
   return html`
     ${names.length > 1 && html`<div style=${{padding: "10px 14px 0"}}><${Segments} label="Insight" value=${name} onChange=${setChosen} choices=${names.map((each) => [each, each])} /></div>`}
+    ${set.unknownAttributes.map((each) => html`
+      <div class="notice" key=${each}>No point has the attribute <strong><${Name} text=${each} /></strong>, so there is one result for all of them. The tab Metrics lists the attributes of a metric.</div>`)}
     ${set.size === 0
       ? html`<${Empty} title="No values in the last ten minutes">No point matched: check the name of the metric, and the conditions after WHEN.<//>`
       : html`

@@ -90,6 +90,12 @@ export class SeriesSet {
     this.version += 1;
   }
 
+  /** The attributes of the keys that no result has a value of: no point has them. */
+  get unknownAttributes() {
+    const keys = [...this.byId.values()].map((each) => each.key);
+    return Object.keys(keys[0] ?? {}).filter((name) => keys.every((key) => key[name] === null));
+  }
+
   /** The time of the earliest result; Infinity: there is none. */
   get earliest() {
     let earliest = Infinity;
