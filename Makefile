@@ -96,8 +96,8 @@ token: .venv/stamp ## create the token that the services of bus_fleet.yml and fa
 identities: .venv/stamp ## give each container of the fog its identities and tokens
 	$(BIN)/python -m deploy identities
 
-up: .venv/stamp ## start a fog of six sites in containers, and show its insights
-	$(BIN)/python -m deploy up --base $(BASE)
+up: .venv/stamp ## start a fog of six sites in containers, and show its insights; TLS=1: with mutual TLS
+	$(BIN)/python -m deploy up --base $(BASE) $(if $(TLS),--tls)
 
 down: .venv/stamp ## remove the fog of make up; IMAGES=1: the image too
 	$(BIN)/python -m deploy down $(if $(IMAGES),--images)

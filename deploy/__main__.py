@@ -21,6 +21,7 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     for name in ("image", "up"):
         commands.add_parser(name).add_argument("--base", default=image.BASE)
+    commands.choices["up"].add_argument("--tls", action="store_true")
     commands.add_parser("token")
     commands.add_parser("identities")
     secrets = commands.add_parser("secrets")
@@ -48,7 +49,7 @@ def main() -> None:
                 found = kubernetes.secrets(values, release, namespace, trust, report)
                 yaml.safe_dump_all(found, sys.stdout)
             case "up":
-                compose.up(arguments.base, console)
+                compose.up(arguments.base, console, tls=arguments.tls)
             case _:
                 compose.down(images=arguments.images, console=console)
     except MistbowError as error:

@@ -17,6 +17,7 @@ from rich.console import Console
 from analytics.client.enabler import EnablerClient
 from analytics.insight_models import DeploymentStatus
 from deploy import image
+from deploy.certificates import FogCertificates
 from deploy.curls import Curls
 from deploy.identities import deliver
 from fog_emulation.fog_trust import FogTrust
@@ -30,9 +31,11 @@ CORE = "cloud"
 PROJECT = os.environ.get("COMPOSE_PROJECT_NAME", "mistbow")
 PORT = int(os.environ.get("MISTBOW_ENABLER_PORT", "8000"))
 TRUST = FogTrust(image.ROOT / ".mistbow" / "compose")
+CERTIFICATES = FogCertificates(TRUST.folder / "ca")
 TOKEN = TRUST.folder / "token"
 INSIGHTS = image.ROOT / "examples" / "city.insights"
 
+_WITH_TLS = ("--file", "docker-compose.yml", "--file", "docker-compose.tls.yml")
 _HEALTHY_S = 300.0
 _RESULTS_S = 120.0
 _PAUSE_S = 0.5
@@ -51,11 +54,12 @@ class ContainerState:
     text: str
 
 
-def up(base: str, console: Console) -> None:
+def up(base: str, console: Console, *, tls: bool = False) -> None:
     """Start the fog, wait until all containers are healthy, and show first results of the insights.
 
-    The insights are those of the city. If the fog runs already, no container is changed. Raises
-    ``UnavailableError`` after a time-out.
+    The insights are those of the city. The image is built if it is missing, or was made of other
+    sources. If the fog runs already, only containers of another image are replaced. ``tls``:
+    whether all connections have mutual TLS. Raises ``UnavailableError`` after a time-out.
     """
     began = time.monotonic()
 
@@ -65,18 +69,31 @@ def up(base: str, console: Console) -> None:
 
     engine = _engine()
     tool = find_tool()
+    _build_if_outdated(engine, base, console, report)
+    began = time.monotonic()
+    _compose(tool, *(_WITH_TLS if tls else ()), "up", "--detach")
+    _report_delivery(engine, report)
+    _wait_until_healthy(engine, report)
+    hints = _where_to_look(_show_first_results(report, tls), _agents(engine, tls), tls)
+    console.print(hints, markup=False, highlight=False, soft_wrap=True)
+
+
+def _build_if_outdated(engine: Any, base: str, console: Console, report: Report) -> None:
+    """Build the image if it is missing, or if it was made of other sources, on its former base.
+
+    An image that ``MISTBOW_IMAGE`` names may be of another machine, and is never replaced.
+    """
     try:
-        engine.images.get(image.NAME)
+        labels = engine.images.get(image.NAME).labels
     except ImageNotFound:
         report(f"there is no image {image.NAME} yet: building it")
         image.build(base, console)
-    began = time.monotonic()
-    _compose(tool, "up", "--detach")
-    _report_delivery(engine, report)
-    _wait_until_healthy(engine, report)
-    deployment = _show_first_results(report)
-    hints = _where_to_look(deployment, _agents(engine))
-    console.print(hints, markup=False, highlight=False, soft_wrap=True)
+        return
+    if "MISTBOW_IMAGE" in os.environ or labels.get(image.SOURCES) == image.digest_of_sources():
+        return
+    report(f"the sources have changed since the image {image.NAME} was built: building it again")
+    former = labels.get(image.BASE_LABEL, base)
+    image.build(former if base == image.BASE else base, console)
 
 
 def deliver_identities(console: Console) -> None:
@@ -89,7 +106,7 @@ def deliver_identities(console: Console) -> None:
 
 
 def _report_delivery(engine: Any, report: Report) -> None:
-    for name, what in deliver(_containers(engine).values(), TRUST).items():
+    for name, what in deliver(_containers(engine).values(), TRUST, CERTIFICATES).items():
         report(f"{name}: {what}")
 
 
@@ -191,17 +208,21 @@ def _containers(engine: Any) -> Mapping[str, Any]:
     }
 
 
-def _agents(engine: Any) -> dict[str, str]:
+def _agents(engine: Any, tls: bool) -> dict[str, str]:
     """Return the published addresses of agents: service and number of the replica -> URL."""
     published = {
         name: container.ports.get(f"{_AGENT_PORT}/tcp")
         for name, container in sorted(_containers(engine).items())
     }
     return {
-        name: f"http://{at[0]['HostIp']}:{at[0]['HostPort']}"
+        name: f"{_scheme(tls)}://{at[0]['HostIp']}:{at[0]['HostPort']}"
         for name, at in published.items()
         if at
     }
+
+
+def _scheme(tls: bool) -> str:
+    return "https" if tls else "http"
 
 
 def _state(container: Any) -> ContainerState:
@@ -222,14 +243,15 @@ def _give_up(engine: Any, unhealthy: list[str], report: Report) -> None:
     )
 
 
-def _show_first_results(report: Report) -> str:
+def _show_first_results(report: Report, tls: bool) -> str:
     """Deploy the insights once; show each insight's first result that covers all sites.
 
     Returns the id of the deployment.
 
     Changes that a user makes to the deployment in the meantime are kept.
     """
-    enabler = EnablerClient(f"http://127.0.0.1:{PORT}", token=TRUST.token(CORE, "admin"))
+    url, ca = f"{_scheme(tls)}://127.0.0.1:{PORT}", CERTIFICATES.bundle if tls else None
+    enabler = EnablerClient(url, token=TRUST.token(CORE, "admin"), ca=ca)
     deadline = time.monotonic() + _RESULTS_S
     seen: set[str] = set()
     deployment_id: str | None = None
@@ -256,20 +278,22 @@ def _show_first_results(report: Report) -> str:
     )
 
 
-def _where_to_look(deployment: str, agents: Mapping[str, str]) -> str:
+def _where_to_look(deployment: str, agents: Mapping[str, str], tls: bool) -> str:
     admin, reader, sender = (
         str(TRUST.token_file(site, role).relative_to(image.ROOT))
         for site, role in ((CORE, "admin"), (CORE, "reader"), ("edge-1", "sender"))
     )
-    url = f"http://127.0.0.1:{PORT}"
-    curls = Curls(agents["edge-1"], url, sender, reader)
+    url = f"{_scheme(tls)}://127.0.0.1:{PORT}"
+    ca = str(CERTIFICATES.bundle.relative_to(image.ROOT)) if tls else ""
+    trusted = f" MISTBOW_TLS_CA={ca}" if tls else ""
+    curls = Curls(agents["edge-1"], url, sender, reader, ca)
     return f"""
 Send a point to the edge in the north, and follow the insight that reads it:
   {curls.post("delay", 4000)}
   {curls.follow(deployment, "worst_delay")}
 The agents serve at {", ".join(f"{at} ({name})" for name, at in agents.items())}.
 The enabler serves at {url} (API: {url}/docs) with the token in {admin}:
-  export MISTBOW_TOKEN_FILE={admin} MISTBOW_ENABLER_URL={url}
+  export MISTBOW_TOKEN_FILE={admin} MISTBOW_ENABLER_URL={url}{trusted}
   .venv/bin/mistbow insights list
   .venv/bin/mistbow insights results ID --follow
 `docker logs NAME` shows the log of a container; `make down` removes all."""

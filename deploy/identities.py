@@ -6,25 +6,37 @@ from typing import Any
 
 from docker.errors import APIError, NotFound  # type: ignore[import-untyped]
 
+from deploy.certificates import FogCertificates
 from fog_emulation.fog_trust import FOLDER, FogTrust, archive, node_trust, unpacked
 from mistbow.errors import ConflictError, UnavailableError
 
 _NUMBER = "com.docker.compose.container-number"
 
 
-def deliver(containers: Iterable[Any], trust: FogTrust) -> dict[str, str]:
+def deliver(
+    containers: Iterable[Any], trust: FogTrust, certificates: FogCertificates | None = None
+) -> dict[str, str]:
     """Put the files that each container needs into it; return container -> what was done.
 
-    Containers that have their files already are left out. Raises ``UnavailableError`` if a
-    container does not take its files.
+    Containers that have their files already are left out. ``certificates``: issues certificates
+    for containers with the label ``mistbow.tls``; None: they get none. Raises
+    ``UnavailableError`` if a container does not take its files.
     """
-    done = {}
+    containers, done = list(containers), {}
+    if certificates is not None:
+        # All trust a new authority before it has signed a certificate for one of them.
+        for container in containers:
+            authorities = certificates.authorities(container)
+            if changed := authorities.items() - _present(container).items():
+                _put(container, dict(changed))
     for container in containers:
         needed = node_trust(container.labels, int(container.labels.get(_NUMBER, 1)))
         if needed is None:
             continue
         try:
             files = trust.files(needed)
+            if certificates is not None:
+                files |= certificates.files(container)
         except ConflictError as error:
             done[container.name] = f"left out: {error.message}"
             continue

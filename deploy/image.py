@@ -5,6 +5,8 @@ checksums in ``requirements.lock``, for the Python version of the base image.
 """
 
 import fcntl
+import hashlib
+import os
 import re
 import shutil
 import subprocess
@@ -23,14 +25,24 @@ from ignite_server.jars import ensure_jars, required_jars
 from ignite_server.settings import IgniteSettings
 
 ROOT = Path(__file__).parent.parent
-NAME = "mistbow"
+NAME = os.environ.get("MISTBOW_IMAGE", "mistbow")
 BASE = "python:3.12-slim-bookworm"
 LABEL = "mistbow.image"
+SOURCES = "mistbow.sources"
+"""The label with the digest of the sources of which an image was made."""
+
+BASE_LABEL = "mistbow.base"
+"""The label with the name of the base image."""
 
 _PARTS = ROOT / ".mistbow" / "image"
 _LOCK = ROOT / ".mistbow" / "image.lock"
 _NEWEST_GLIBC_MINOR = 36  # Debian bookworm's
 _ABOUT_BASE = "import platform; print(platform.python_version(), platform.machine())"
+
+_IMAGE_FILES = (
+    "Dockerfile", "pyproject.toml", "requirements.lock", "deploy/entrypoint.py", "deploy/health.py",
+    "deploy/image.py",
+)  # fmt: skip
 
 # What builds the one package that is published as source only, PySpark.
 _BUILDERS = ("setuptools", "wheel")
@@ -63,8 +75,26 @@ def _build(base: str, console: Console) -> None:
     _PARTS.mkdir(parents=True, exist_ok=True)
     _gather_packages(version, machine)
     _gather_rest(console)
-    command = ("docker", "build", "--tag", NAME, "--build-arg", f"BASE={base}", ".")
-    subprocess.run(command, cwd=ROOT, check=True)
+    labels = {SOURCES: digest_of_sources(), BASE_LABEL: base}
+    command = ["docker", "build", "--tag", NAME, "--build-arg", f"BASE={base}"]
+    for label, value in labels.items():
+        command += ["--label", f"{label}={value}"]
+    subprocess.run((*command, "."), cwd=ROOT, check=True)
+
+
+def digest_of_sources(root: Path = ROOT) -> str:
+    """Return the SHA-256 of all files in a folder of Mistbow of which an image is made."""
+    wheel = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+    files = [root / name for name in _IMAGE_FILES]
+    for package in wheel["targets"]["wheel"]["packages"]:
+        files += [each for each in (root / package).rglob("*") if each.is_file()]
+    digest = hashlib.sha256()
+    for file in sorted(files):
+        if "__pycache__" in file.parts:
+            continue
+        name, content = str(file.relative_to(root)), file.read_bytes()
+        digest.update(f"{name}\n{len(content)}\n".encode() + content)
+    return digest.hexdigest()
 
 
 def locked(lock: str, required: frozenset[str], python: str) -> Iterator[str]:

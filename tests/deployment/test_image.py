@@ -1,7 +1,9 @@
 """The contents of the image, without building it."""
 
 import re
+import shutil
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -35,3 +37,25 @@ def test_locked_selects_package_of_python_version_of_base() -> None:
 def test_dockerignore_admits_only_image_folder() -> None:
     rules = (image.ROOT / ".dockerignore").read_text().splitlines()
     assert [rule for rule in rules if not rule.startswith("#")] == ["*", "!.mistbow/image"]
+
+
+def test_digest_changes_with_each_file_of_the_image(tmp_path: Path) -> None:
+    for file in ("Dockerfile", "requirements.lock", "deploy/image.py", "deploy/entrypoint.py",
+                 "deploy/health.py", "mistbow/clock.py", "console/static/main.css"):  # fmt: skip
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text(file)
+    shutil.copy(image.ROOT / "pyproject.toml", tmp_path)
+    before = image.digest_of_sources(tmp_path)
+    assert image.digest_of_sources(tmp_path) == before
+    # Nothing of these is in the image.
+    for other in ("README.md", "tests/test_a.py", "mistbow/__pycache__/clock.pyc"):
+        (tmp_path / other).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / other).write_text("other")
+    assert image.digest_of_sources(tmp_path) == before
+    digests = {before}
+    for file in ("Dockerfile", "mistbow/clock.py", "console/static/main.css", "mistbow/new.py"):
+        (tmp_path / file).write_text("changed")
+        digests.add(image.digest_of_sources(tmp_path))
+    (tmp_path / "mistbow/new.py").rename(tmp_path / "mistbow/newer.py")
+    digests.add(image.digest_of_sources(tmp_path))
+    assert len(digests) == 6

@@ -1,0 +1,86 @@
+"""Certificates of a composed fog's containers, for mutual TLS: ``make up TLS=1``.
+
+The label ``mistbow.tls`` of a container is ``service``: it gets a certificate for its own names; or
+``client``: it gets the authorities that it trusts.
+"""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+
+from command_line.authority import CertificateAuthority
+from mistbow.clock import utc_now
+
+LABEL = "mistbow.tls"
+
+_AUTHORITY_LIFETIME = timedelta(days=3650)
+_LIFETIME = timedelta(days=365)
+_RENEWAL = timedelta(days=60)
+"""A certificate is issued again if it expires within this time."""
+
+
+class FogCertificates:
+    """Issues the certificates of one fog, by an authority in a folder of the operator.
+
+    The authority is created when it is needed first.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._authority = CertificateAuthority(folder)
+
+    @property
+    def bundle(self) -> Path:
+        """The file with the authorities of the fog; it exists once a certificate was issued."""
+        return self._authority.bundle
+
+    def authorities(self, container: Any) -> dict[str, bytes]:
+        """Return the authorities that a container trusts: name of the file -> content."""
+        if LABEL not in container.labels:
+            return {}
+        if not self.bundle.exists():
+            self._authority.create(utc_now() + _AUTHORITY_LIFETIME)
+        return {"bundle.pem": self.bundle.read_bytes()}
+
+    def files(self, container: Any) -> dict[str, bytes]:
+        """Return the files of a container: name -> content; empty: its label asks for none."""
+        found = self.authorities(container)
+        if container.labels.get(LABEL) == "service":
+            certificate, key = self._issue(container.name, hosts_of(container))
+            found |= {"service.pem": certificate.read_bytes(), "service.key": key.read_bytes()}
+        return found
+
+    def _issue(self, name: str, hosts: list[str]) -> tuple[Path, Path]:
+        folder = self._authority.folder
+        files = folder / f"{name}.pem", folder / f"{name}.key"
+        if all(each.exists() for each in files) and self._is_current(files[0], hosts):
+            return files
+        return self._authority.issue(name, hosts, utc_now() + _LIFETIME)
+
+    def _is_current(self, file: Path, hosts: list[str]) -> bool:
+        """Return whether a certificate is for these hosts, signed by the present authority, and
+        does not expire soon.
+        """
+        found = x509.load_pem_x509_certificate(file.read_bytes())
+        authority = x509.load_pem_x509_certificate((self._authority.folder / "ca.pem").read_bytes())
+        try:
+            found.verify_directly_issued_by(authority)
+        except (InvalidSignature, ValueError):
+            return False
+        names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        held = {str(each.value) for each in names}
+        return held == set(hosts) and found.not_valid_after_utc > utc_now() + _RENEWAL
+
+
+def hosts_of(container: Any) -> list[str]:
+    """Return the names at which others reach a container: in each network, and on loopback.
+
+    The name of its service is none of them, since the replicas share it.
+    """
+    hosts = {"127.0.0.1", "localhost"}
+    for network, settings in container.attrs["NetworkSettings"]["Networks"].items():
+        aliases = (each for each in settings.get("Aliases") or () if "." in each)
+        hosts |= {container.name, f"{container.name}.{network}", *aliases}
+    return sorted(hosts)
