@@ -1,4 +1,4 @@
-"""``python -m deploy image|token|identities|up|down``: the container targets of the Makefile.
+"""``python -m deploy image|identities|up|down``: the container targets of the Makefile.
 
 ``python -m deploy secrets``: prints the secrets of a Helm release."""
 
@@ -22,7 +22,6 @@ def main() -> None:
     for name in ("image", "up"):
         commands.add_parser(name).add_argument("--base", default=image.BASE)
     commands.choices["up"].add_argument("--tls", action="store_true")
-    commands.add_parser("token")
     commands.add_parser("identities")
     secrets = commands.add_parser("secrets")
     secrets.add_argument("--values", type=Path)
@@ -36,8 +35,6 @@ def main() -> None:
         match arguments.command:
             case "image":
                 image.build(arguments.base, console)
-            case "token":
-                compose.make_token()
             case "identities":
                 compose.deliver_identities(console)
             case "secrets":

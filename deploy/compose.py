@@ -1,7 +1,6 @@
 """Starts and stops the fog of ``docker-compose.yml``: ``make up`` and ``make down``."""
 
 import os
-import secrets
 import shutil
 import subprocess
 import time
@@ -32,7 +31,6 @@ PROJECT = os.environ.get("COMPOSE_PROJECT_NAME", "mistbow")
 PORT = int(os.environ.get("MISTBOW_ENABLER_PORT", "8000"))
 TRUST = FogTrust(image.ROOT / ".mistbow" / "compose")
 CERTIFICATES = FogCertificates(TRUST.folder / "ca")
-TOKEN = TRUST.folder / "token"
 INSIGHTS = image.ROOT / "examples" / "city.insights"
 
 _WITH_TLS = ("--file", "docker-compose.yml", "--file", "docker-compose.tls.yml")
@@ -129,21 +127,6 @@ def down(*, images: bool, console: Console) -> None:
         engine.images.prune({"dangling": True, "label": image.LABEL})
     rest = "; the identities stay, since a fog of `mistbow fog` uses them too" if shared else ""
     console.print(f"removed{rest}", markup=False, highlight=False, soft_wrap=True)
-
-
-def make_token() -> None:
-    """Create the token that the services of some Fogify files share, unless the token exists.
-
-    Other users cannot enter the token's folder. All users can read the file itself, since the user
-    in the containers has another id.
-    """
-    TOKEN.parent.mkdir(parents=True, exist_ok=True)
-    TOKEN.parent.chmod(0o700)
-    if not TOKEN.exists():
-        new = TOKEN.with_suffix(".new")
-        new.write_text(f"{secrets.token_urlsafe(32)}\n")
-        new.chmod(0o644)
-        new.rename(TOKEN)
 
 
 def find_tool() -> tuple[str, ...]:

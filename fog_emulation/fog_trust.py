@@ -58,6 +58,17 @@ class NodeTrust:
     prefix: str = ""
 
 
+def trust_folder(file: Path) -> Path:
+    """Return the folder of the operator for the fog of a compose file: one for each fog, beside it.
+
+    >>> trust_folder(Path("/fogs/docker-compose.yml")), trust_folder(Path("/fogs/factory.yml"))
+    (PosixPath('/fogs/.mistbow/compose'), PosixPath('/fogs/.mistbow/factory'))
+    """
+    # The folder of `make up`: both start the fog of docker-compose.yml.
+    name = "compose" if file.name == "docker-compose.yml" else file.stem
+    return file.resolve().parent / ".mistbow" / name
+
+
 def node_trust(labels: Mapping[str, str], replica: int) -> NodeTrust | None:
     """Return what the labels of a container say; None: the container needs nothing.
 

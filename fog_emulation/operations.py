@@ -9,7 +9,7 @@ from fog_emulation import measure, model
 from fog_emulation.backend import start_fog
 from fog_emulation.docker_backend import DockerBackend
 from fog_emulation.docker_status import fogs, list_table, nodes_of, status_table
-from fog_emulation.fog_trust import FogTrust
+from fog_emulation.fog_trust import FogTrust, trust_folder
 from fog_emulation.plan import plan
 from fog_emulation.scenario import EffectOutcome, run_scenario
 from fog_emulation.services import load_services
@@ -65,6 +65,5 @@ def _name(file: Path) -> str:
 
 
 def _backend(file: Path) -> DockerBackend:
-    # The folder of `make up`: both start the fog of docker-compose.yml.
-    trust = FogTrust(file.resolve().parent / ".mistbow" / "compose")
+    trust = FogTrust(trust_folder(file))
     return DockerBackend(_name(file), plan(model.load(file)), load_services(file), trust)

@@ -11,10 +11,11 @@ import yaml
 from deploy import compose, image
 from deploy.entrypoint import fill
 from fog_emulation import model
-from fog_emulation.fog_trust import FOLDER, FogTrust, NodeTrust, node_trust
+from fog_emulation.fog_trust import FOLDER, FogTrust, NodeTrust, node_trust, trust_folder
 from fog_emulation.units import memory_bytes
 from mistbow.errors import MistbowError
 from storage_agent.settings import AgentSettings
+from tests.fog_emulation.cities import FILES
 
 FILE = image.ROOT / "docker-compose.yml"
 WRITTEN: dict[str, Any] = yaml.safe_load(FILE.read_text())
@@ -170,7 +171,8 @@ def test_only_the_cloud_has_rights_at_other_sites() -> None:
 
 @pytest.mark.usefixtures("processes")
 def test_identities_are_ignored_by_git_and_by_builds() -> None:
-    for path in (compose.TRUST.folder / "keys" / "fog.key", compose.TOKEN):
+    for file in FILES:
+        path = trust_folder(file) / "keys" / "fog.key"
         command = ("git", "check-ignore", "-q", str(path))
         assert subprocess.run(command, cwd=image.ROOT, check=False).returncode == 0
     lines = (image.ROOT / ".dockerignore").read_text().splitlines()
@@ -228,16 +230,3 @@ def test_find_tool_reports_missing_compose(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MistbowError, match="neither"):
         compose.find_tool()
-
-
-def test_make_token_creates_token_once_in_private_folder(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    token = tmp_path / "closed" / "token"
-    monkeypatch.setattr(compose, "TOKEN", token)
-    compose.make_token()
-    first = token.read_text()
-    assert len(first.strip()) >= 32
-    assert token.parent.stat().st_mode & 0o077 == 0
-    compose.make_token()
-    assert token.read_text() == first

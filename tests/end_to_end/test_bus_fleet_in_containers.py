@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from deploy.compose import make_token
 from fog_emulation.backend import apply
 from tests.support.conditions import eventually
 from tests.support.emulated_fogs import NEED_IMAGE, ROOT, EmulatedFog, FogFile, running_fog
@@ -17,6 +16,7 @@ FLEET = FogFile(
     sites={"depot": ("depot-1", "yard"), **{bus: (bus, "board") for bus in BUSES}},
     enabler=("enabler-1", "yard"),
     workers=frozenset({"depot"}),
+    core="depot",
 )
 INSIGHTS = """
 passengers_now = COMPUTE AVG(passengers, 10 SECONDS) BY region EVERY 5 SECONDS;
@@ -26,7 +26,6 @@ worst_delay = COMPUTE MAX(delay, 30 SECONDS) EVERY 5 SECONDS;
 
 @pytest.fixture(scope="module")
 def fleet(containers: None) -> Iterator[EmulatedFog]:
-    make_token()
     with running_fog(FLEET, "test-fleet") as fleet:
         yield fleet
 

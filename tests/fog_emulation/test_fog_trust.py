@@ -9,12 +9,14 @@ import msgspec
 import pytest
 
 from fog_emulation import fog_trust
-from fog_emulation.fog_trust import FogTrust, NodeTrust, archive, unpacked
+from fog_emulation.fog_trust import FogTrust, NodeTrust, archive, node_trust, unpacked
+from fog_emulation.services import load_services
 from mistbow.auth.fog_keys import FogKeys
 from mistbow.auth.identity import Identity, IdentityContent
 from mistbow.auth.keyring import Keyring
 from mistbow.clock import utc_now
 from mistbow.errors import ConflictError
+from tests.fog_emulation.cities import FILES
 
 CORE = NodeTrust("cloud", ("agent",), ("*",))
 EDGE = NodeTrust("edge-1", ("agent", "worker"))
@@ -106,3 +108,21 @@ def test_folder_of_the_operator_is_private(trust: FogTrust) -> None:
 def test_archive_has_private_files_of_the_image_s_user() -> None:
     files = {"agent.identity": b"{}", "tokens.json": b"[]"}
     assert unpacked(archive(files)) == files
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_each_service_of_a_file_has_its_own_identities(file: Path, tmp_path: Path) -> None:
+    for name, service in load_services(file).items():
+        named = {
+            Path(path.strip())
+            for variable, text in service.environment.items()
+            for path in str(text).split(",")
+            if variable.endswith(("_FILE", "_FILES"))
+        }
+        needed = node_trust(service.labels, 2)
+        assert needed is not None, name
+        assert {path.parent for path in named} == {Path(fog_trust.FOLDER)}
+        files = FogTrust(tmp_path / file.stem).files(needed)
+        assert {path.name for path in named} == files.keys(), name
+        assert not service.secrets
+        assert not {"MISTBOW_TOKEN", "MISTBOW_TOKEN_FILE"} & service.environment.keys()

@@ -15,7 +15,7 @@ from analytics.client.enabler import EnablerClient
 from fog_emulation import model
 from fog_emulation.backend import start_fog
 from fog_emulation.docker_backend import DockerBackend
-from fog_emulation.fog_trust import FogTrust
+from fog_emulation.fog_trust import FogTrust, trust_folder
 from fog_emulation.plan import plan
 from fog_emulation.scenario import EffectOutcome, run_scenario
 from fog_emulation.services import ComposeService, load_services
@@ -62,15 +62,20 @@ class FogFile:
     ``sites``: site -> the node with its agent, and a network in which the host reaches the node.
     ``enabler``: the same for the enabler. ``workers``: the names of the workers. ``replicas``: the
     numbers of replicas that differ from those in the file, by label. ``core``: the site at which
-    people administer the fog, since its services have identities; None: they share a token.
+    people administer the fog.
     """
 
     path: Path
     sites: Mapping[str, tuple[str, str]]
     enabler: tuple[str, str]
     workers: frozenset[str]
+    core: str
     replicas: Mapping[str, int] = field(default_factory=dict)
-    core: str | None = None
+
+    @property
+    def trust(self) -> FogTrust:
+        """The identities and tokens of the fog."""
+        return FogTrust(trust_folder(self.path))
 
     def model(self) -> model.FogModel:
         """Return the model in the file, with other numbers of replicas."""
@@ -89,11 +94,9 @@ class EmulatedFog:
     file: FogFile
     backend: DockerBackend
 
-    def token(self, site: str | None) -> str:
+    def token(self, site: str) -> str:
         """Return a token for the services of a site: its administrator's, or a reader's."""
-        if self.file.core is None:
-            return (TRUST.folder / "token").read_text().strip()
-        return TRUST.token(str(site), "admin" if site == self.file.core else "reader")
+        return self.file.trust.token(site, "admin" if site == self.file.core else "reader")
 
     def url(self, node: str, network: str, port: int) -> str:
         """Return the URL of a port of a node in a network."""
@@ -228,14 +231,14 @@ class EmulatedFog:
 
 @contextmanager
 def running_fog(file: FogFile, name: str, adapt: Adapt = lambda _: None) -> Iterator[EmulatedFog]:
-    """Run the fog of a file within the ``with``; a token that its services share must exist.
+    """Run the fog of a file within the ``with``.
 
     ``adapt``: changes the services before the start.
     """
     fog = plan(file.model())
     services = load_services(file.path)
     adapt(services)
-    backend = DockerBackend(name, fog, services, TRUST)
+    backend = DockerBackend(name, fog, services, file.trust)
     start_fog(backend)
     try:
         yield EmulatedFog(file, backend)
