@@ -1,19 +1,35 @@
-# One image for every service. `make images` puts its parts together in .mistbow/image and builds
-# it; the build itself needs no network, unless the base lacks Java.
+# `make images` puts the parts together in .mistbow/image, and builds the target `all`: one image for
+# every service. `make role-images` builds the targets `storage`, `worker` and `enabler` (with the
+# monitoring agent), which lack what the others need. A build needs no network, unless the base
+# lacks Java.
 ARG BASE=python:3.12-slim-bookworm
 
-FROM ${BASE} AS java
+FROM ${BASE} AS plain
 LABEL mistbow.image=""
+RUN groupadd --gid 10001 mistbow \
+    && useradd --uid 10001 --gid 10001 --home-dir /var/lib/mistbow --shell /usr/sbin/nologin mistbow \
+    && install -d -o mistbow -g mistbow -m 0700 /var/lib/mistbow \
+    # For the identities and tokens of a container, which only root may change.
+    && install -d -m 0755 /run/mistbow
+ENV PATH=/opt/mistbow/venv/bin:$PATH \
+    LANG=C.UTF-8 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1 \
+    MISTBOW_HOME=/var/lib/mistbow \
+    MISTBOW_JARS=/opt/mistbow/jars \
+    MISTBOW_HOST=0.0.0.0
+WORKDIR /var/lib/mistbow
+ENTRYPOINT ["python3", "-IS", "/opt/mistbow/entrypoint.py"]
+
+FROM plain AS java
 RUN if ! command -v java; then \
       apt-get update \
       && apt-get install --yes --no-install-recommends openjdk-17-jre-headless \
       && rm -rf /var/lib/apt/lists/*; \
     fi
-RUN groupadd --gid 10001 mistbow \
-    && useradd --uid 10001 --gid 10001 --home-dir /var/lib/mistbow --shell /usr/sbin/nologin mistbow \
-    && install -d -o mistbow -g mistbow -m 0700 /var/lib/mistbow
 
 FROM java AS build
+ENV PYTHONDONTWRITEBYTECODE="" MISTBOW_HOME=/build/home
 COPY .mistbow/image/requirements.txt /build/
 COPY .mistbow/image/wheels /build/wheels
 RUN python3 -m venv /opt/mistbow/venv \
@@ -24,20 +40,34 @@ COPY .mistbow/image/entrypoint.py .mistbow/image/health.py /opt/mistbow/
 COPY .mistbow/image/app /build/app
 RUN /opt/mistbow/venv/bin/pip install --disable-pip-version-check --no-cache-dir --no-index \
       --no-deps /build/app/*.whl \
-    && MISTBOW_JARS=/opt/mistbow/jars /opt/mistbow/venv/bin/mistbow setup \
+    && mistbow setup \
     && chmod -R a+rX /opt/mistbow
 
-FROM java
-# For the identities and tokens of a container, which only root may change.
-RUN install -d -m 0755 /run/mistbow
+FROM java AS all
 COPY --from=build /opt/mistbow /opt/mistbow
-ENV PATH=/opt/mistbow/venv/bin:$PATH \
-    LANG=C.UTF-8 \
-    PYTHONDONTWRITEBYTECODE=1 \
-    PYTHONUNBUFFERED=1 \
-    MISTBOW_HOME=/var/lib/mistbow \
-    MISTBOW_JARS=/opt/mistbow/jars \
-    MISTBOW_HOST=0.0.0.0
 USER mistbow
-WORKDIR /var/lib/mistbow
-ENTRYPOINT ["python3", "-IS", "/opt/mistbow/entrypoint.py"]
+
+# The packages that a role does not need are its WITHOUT; a test starts its services without them.
+FROM build AS storage-parts
+ARG STORAGE_WITHOUT="pyspark py4j pandas pytz scipy statsmodels patsy formulaic narwhals docker"
+RUN pip uninstall --quiet --yes $STORAGE_WITHOUT
+
+FROM java AS storage
+COPY --from=storage-parts /opt/mistbow /opt/mistbow
+USER mistbow
+
+FROM build AS worker-parts
+ARG WORKER_WITHOUT="duckdb docker pyignite promql-parser aiomqtt paho-mqtt"
+RUN pip uninstall --quiet --yes $WORKER_WITHOUT && rm -r /opt/mistbow/jars
+
+FROM java AS worker
+COPY --from=worker-parts /opt/mistbow /opt/mistbow
+USER mistbow
+
+FROM build AS enabler-parts
+ARG ENABLER_WITHOUT="pyspark py4j pandas pytz statsmodels patsy formulaic narwhals docker duckdb pyignite promql-parser aiomqtt paho-mqtt"
+RUN pip uninstall --quiet --yes $ENABLER_WITHOUT && rm -r /opt/mistbow/jars
+
+FROM plain AS enabler
+COPY --from=enabler-parts /opt/mistbow /opt/mistbow
+USER mistbow

@@ -7,7 +7,7 @@ BIN := .venv/bin
 # The image's base: an ordinary public Python image, or `mistbow-base` after `make base`.
 BASE ?= python:3.12-slim-bookworm
 
-.PHONY: run unit integration e2e test retest coverage crash handovers adaptation chaos fuzz lint bench docs base images identities up down
+.PHONY: run unit integration e2e test retest coverage crash handovers adaptation chaos fuzz lint bench docs base images role-images identities up down
 
 run: .venv/stamp ## start all services on this machine
 	$(BIN)/mistbow run
@@ -89,6 +89,9 @@ base: ## make the image mistbow-base from Debian packages, if no image registry 
 
 images: .venv/stamp ## build the image mistbow on the image BASE
 	$(BIN)/python -m deploy image --base $(BASE)
+
+role-images: .venv/stamp ## build the images mistbow-storage, mistbow-worker and mistbow-enabler
+	$(BIN)/python -m deploy image --roles --base $(BASE)
 
 identities: .venv/stamp ## give each container of the fog its identities and tokens
 	$(BIN)/python -m deploy identities

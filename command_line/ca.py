@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from command_line.authority import CertificateAuthority
 from command_line.expiry import parse_end
+from mistbow.auth.authority import CertificateAuthority
 
 app = typer.Typer(
     no_args_is_help=True, help="Create the fog's certificate authority, and issue certificates."

@@ -21,6 +21,7 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     for name in ("image", "up"):
         commands.add_parser(name).add_argument("--base", default=image.BASE)
+    commands.choices["image"].add_argument("--roles", action="store_true")
     commands.choices["up"].add_argument("--tls", action="store_true")
     commands.add_parser("identities")
     secrets = commands.add_parser("secrets")
@@ -34,7 +35,8 @@ def main() -> None:
     try:
         match arguments.command:
             case "image":
-                image.build(arguments.base, console)
+                roles = image.ROLES if arguments.roles else ("all",)
+                image.build(arguments.base, console, roles)
             case "identities":
                 compose.deliver_identities(console)
             case "secrets":

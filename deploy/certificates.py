@@ -11,7 +11,7 @@ from typing import Any
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
-from command_line.authority import CertificateAuthority
+from mistbow.auth.authority import CertificateAuthority
 from mistbow.clock import utc_now
 
 LABEL = "mistbow.tls"

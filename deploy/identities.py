@@ -22,13 +22,12 @@ def deliver(
     for containers with the label ``mistbow.tls``; None: they get none. Raises
     ``UnavailableError`` if a container does not take its files.
     """
-    containers, done = list(containers), {}
+    containers = list(containers)
+    done: dict[str, list[str]] = {each.name: [] for each in containers}
     if certificates is not None:
         # All trust a new authority before it has signed a certificate for one of them.
         for container in containers:
-            authorities = certificates.authorities(container)
-            if changed := authorities.items() - _present(container).items():
-                _put(container, dict(changed))
+            done[container.name] += _update(container, certificates.authorities(container))
     for container in containers:
         needed = node_trust(container.labels, int(container.labels.get(_NUMBER, 1)))
         if needed is None:
@@ -38,13 +37,18 @@ def deliver(
             if certificates is not None:
                 files |= certificates.files(container)
         except ConflictError as error:
-            done[container.name] = f"left out: {error.message}"
+            done[container.name] = [f"left out: {error.message}"]
             continue
-        changed = files.items() - _present(container).items()
-        if changed:
-            _put(container, dict(changed))
-            done[container.name] = ", ".join(sorted(name for name, _ in changed))
-    return done
+        done[container.name] += _update(container, files)
+    return {name: ", ".join(sorted(what)) for name, what in done.items() if what}
+
+
+def _update(container: Any, files: dict[str, bytes]) -> list[str]:
+    """Put the files that a container lacks, or has otherwise, into it; return their names."""
+    changed = dict(files.items() - _present(container).items()) if files else {}
+    if changed:
+        _put(container, changed)
+    return list(changed)
 
 
 def _present(container: Any) -> dict[str, bytes]:

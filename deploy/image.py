@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import distribution
 from pathlib import Path
@@ -31,6 +31,9 @@ LABEL = "mistbow.image"
 SOURCES = "mistbow.sources"
 """The label with the digest of the sources of which an image was made."""
 
+ROLES = ("storage", "worker", "enabler")
+"""The targets of the Dockerfile for single services; the enabler's has the monitoring agent too."""
+
 BASE_LABEL = "mistbow.base"
 """The label with the name of the base image."""
 
@@ -48,13 +51,14 @@ _IMAGE_FILES = (
 _BUILDERS = ("setuptools", "wheel")
 
 
-def build(base: str, console: Console) -> None:
-    """Build the image on a base image that has Python 3.11 or newer.
+def build(base: str, console: Console, roles: Sequence[str] = ("all",)) -> None:
+    """Build images on a base image that has Python 3.11 or newer.
 
-    If another build is running, wait until the other build has ended.
+    ``roles``: the targets of the Dockerfile; the images of other targets than ``all`` have the name
+    of the role at their end. If another build is running, wait until the other build has ended.
     """
     with while_none_is_built():
-        _build(base, console)
+        _build(base, console, roles)
 
 
 @contextmanager
@@ -69,17 +73,20 @@ def while_none_is_built() -> Iterator[None]:
         yield
 
 
-def _build(base: str, console: Console) -> None:
+def _build(base: str, console: Console, roles: Sequence[str]) -> None:
     version, machine = _run("docker", "run", "--rm", base, "python3", "-c", _ABOUT_BASE).split()
     console.print(f"the base {base} has Python {version}", highlight=False)
     _PARTS.mkdir(parents=True, exist_ok=True)
     _gather_packages(version, machine)
     _gather_rest(console)
     labels = {SOURCES: digest_of_sources(), BASE_LABEL: base}
-    command = ["docker", "build", "--tag", NAME, "--build-arg", f"BASE={base}"]
+    options = ["--build-arg", f"BASE={base}"]
     for label, value in labels.items():
-        command += ["--label", f"{label}={value}"]
-    subprocess.run((*command, "."), cwd=ROOT, check=True)
+        options += ["--label", f"{label}={value}"]
+    for role in roles:
+        name = NAME if role == "all" else f"{NAME}-{role}"
+        command = ("docker", "build", "--target", role, "--tag", name, *options, ".")
+        subprocess.run(command, cwd=ROOT, check=True)
 
 
 def digest_of_sources(root: Path = ROOT) -> str:

@@ -17,7 +17,7 @@ EXPIRES_SOON = timedelta(days=30)
 """A certificate that expires within this time should be issued again."""
 
 _EXPIRY = Gauge(
-    "mistbow_tls_certificate_expiry_timestamp_seconds",
+    "mistbow_certificate_expiry_timestamp_seconds",
     "The time at which the certificates in a file expire, in seconds since 1970.",
     ["file"],
 )

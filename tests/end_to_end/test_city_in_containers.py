@@ -1,11 +1,13 @@
 """The city in containers on an emulated fog: correct results after crashes and cut links."""
 
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
 import threading
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +17,7 @@ import pytest
 from analytics.client.worker import WorkerClient
 from deploy.curls import Curls
 from deploy.image import while_none_is_built
+from fog_emulation.fog_trust import archive
 from fog_emulation.timetable import ShapeDirection, StartNode, StopNode
 from grammar import ast, parse
 from mistbow.clock import system_clock
@@ -23,7 +26,6 @@ from tests.support.city import CITY, INSIGHTS, running_city
 from tests.support.conditions import eventually
 from tests.support.emulated_fogs import IMAGE, NEED_IMAGE, TRUST, EmulatedFog
 from tests.support.secret_search import (
-    lines_like_secrets,
     present,
     present_in_files,
     present_in_processes,
@@ -34,6 +36,7 @@ from tests.support.secret_search import (
 docker = pytest.importorskip("docker")
 
 GOAL_MS = 10_000
+TOKEN, OTHER = f"mistbow_{'a' * 43}", f"mistbow_{'b' * 43}"
 NAMES = {
     each.name
     for each in parse(INSIGHTS.read_text()).statements
@@ -108,11 +111,23 @@ def test_secrets_are_in_their_own_containers_only(city: EmulatedFog) -> None:
         assert present_in_files(secrets, folders) == own, name
 
 
-@pytest.mark.usefixtures("containers")
-def test_image_contains_no_secrets() -> None:
-    token = f"mistbow_{'a' * 43}"
-    with subprocess.Popen(("printf", "%s", f"a {token} b"), stdout=subprocess.PIPE) as source:
-        assert lines_like_secrets(source) == [token]
+@pytest.fixture
+def planted_image(containers: None) -> Iterator[str]:
+    """Make an image with secrets: in a layer that a later layer hides, and in a variable."""
+    context = archive({
+        "Dockerfile": f"FROM scratch\nENV A={OTHER}\nCOPY secret /a\nCOPY empty /a\n".encode(),
+        "secret": f"a {TOKEN} b".encode(),
+        "empty": b"",
+    })  # fmt: skip
+    name = f"test-planted-{uuid.uuid4().hex[:8]}"
+    images = docker.from_env().images
+    images.build(fileobj=io.BytesIO(context), custom_context=True, tag=name, rm=True)
+    yield name
+    images.remove(name)
+
+
+def test_image_contains_no_secrets(planted_image: str) -> None:
+    assert secrets_of_image(planted_image) == sorted((TOKEN, OTHER))
     assert secrets_of_image(IMAGE) == []
     history = json.dumps(docker.from_env().images.get(IMAGE).history()).encode()
     assert present(secrets_in(TRUST.folder), history) == set()

@@ -1,5 +1,7 @@
 """Identities that ``make up`` and ``make identities`` put into hardened containers."""
 
+import socket
+import ssl
 import uuid
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -7,13 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from deploy.certificates import FogCertificates
 from deploy.identities import deliver
 from fog_emulation.fog_trust import FOLDER, FogTrust
+from mistbow.auth.authority import CertificateAuthority
 from mistbow.auth.fog_keys import FogKeys
 from mistbow.clock import utc_now
 from tests.support.conditions import eventually
-from tests.support.emulated_fogs import IMAGE, NEED_IMAGE
+from tests.support.emulated_fogs import IMAGE, NEED_IMAGE, ROOT
 
 docker = pytest.importorskip("docker")
 
@@ -31,7 +36,13 @@ def start(containers: None) -> Iterator[Callable[..., Any]]:
     """Return a function that starts a container as compose does: hardened, with its volume."""
     made = []
 
-    def run(command: list[str], **more: Any) -> Any:
+    def run(
+        command: list[str],
+        *,
+        environment: dict[str, str] | None = None,
+        labels: dict[str, str] | None = None,
+        **more: Any,
+    ) -> Any:
         made.append(
             docker.from_env().containers.run(
                 IMAGE,
@@ -41,8 +52,9 @@ def start(containers: None) -> Iterator[Callable[..., Any]]:
                 environment={
                     "MISTBOW_IDENTITY_FILE": f"{FOLDER}/agent.identity",
                     "MISTBOW_TOKENS_FILE": f"{FOLDER}/tokens.json",
+                    **(environment or {}),
                 },
-                labels=LABELS,
+                labels={**LABELS, **(labels or {})},
                 volumes=[FOLDER],
                 read_only=True,
                 cap_drop=["ALL"],
@@ -93,3 +105,53 @@ def test_running_container_gets_changed_files_and_changes_none(
     ]  # fmt: skip
     keys.revoke("worker-edge-4")
     assert "worker-edge-4 is revoked" in deliver([edge], trust)[edge.name]
+
+
+def served_certificate(container: Any, authorities: Path) -> bytes:
+    """Return the certificate of the enabler in a container, verified for the container's name."""
+    container.reload()
+    (network,) = container.attrs["NetworkSettings"]["Networks"].values()
+    context = ssl.create_default_context(cafile=authorities)
+    with (
+        socket.create_connection((network["IPAddress"], 8000), timeout=5) as connection,
+        context.wrap_socket(connection, server_hostname=container.name) as secured,
+    ):
+        secured.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        assert b" 200 " in secured.recv(1000)
+        return secured.getpeercert(binary_form=True) or b""
+
+
+def test_running_container_serves_new_certificates_without_a_restart(
+    start: Callable[..., Any], tmp_path: Path
+) -> None:
+    trust, certificates = FogTrust(tmp_path / "trust"), FogCertificates(tmp_path / "ca")
+    override = yaml.safe_load((ROOT / "docker-compose.tls.yml").read_text())["services"]["enabler"]
+    variables = {**override["environment"], "MISTBOW_HOME": "/tmp/home"}
+    variables["MISTBOW_IDENTITY_FILE"] = f"{FOLDER}/enabler.identity"
+    labels = {**override["labels"], "mistbow.identities": "enabler", "mistbow.reach": "*"}
+    enabler = start(["enabler"], environment=variables, labels=labels, tmpfs={"/tmp": "mode=1777"})
+    eventually(lambda: b"waiting for" in enabler.logs(), what="it waits for its certificate")
+    delivered = deliver([enabler], trust, certificates)[enabler.name]
+    assert "service.key, service.pem" in delivered
+    first = eventually(
+        lambda: served_certificate(enabler, certificates.bundle), what="it serves", timeout=60
+    )
+    health = ["python3", "-IS", "/opt/mistbow/health.py", "8000"]
+    eventually(
+        lambda: b"waits for" in enabler.exec_run(health).output, what="the check reads by TLS"
+    )
+    # Others do not know the authority.
+    CertificateAuthority(tmp_path / "foreign").create(utc_now() + timedelta(days=1))
+    with pytest.raises(ssl.SSLCertVerificationError):
+        served_certificate(enabler, tmp_path / "foreign" / "bundle.pem")
+    authority = CertificateAuthority(tmp_path / "ca")
+    authority.rotate(utc_now() + timedelta(days=3650))
+    deliver([enabler], trust, certificates)
+    authority.finish()
+    second = eventually(
+        lambda: served_certificate(enabler, certificates.bundle), what="it serves the new one"
+    )
+    assert second != first
+    assert deliver([enabler], trust, certificates) == {enabler.name: "bundle.pem"}
+    enabler.reload()
+    assert enabler.attrs["RestartCount"] == 0

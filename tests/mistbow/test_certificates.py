@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from command_line.authority import CertificateAuthority
+from mistbow.auth.authority import CertificateAuthority
 from mistbow.certificates import CertificateWatch
 from mistbow.clock import utc_now
 from mistbow.service import create_service
@@ -69,7 +69,7 @@ def test_service_reports_and_logs_a_certificate_that_expires_soon(
         answer = httpx.get(f"{url}/readyz")
         assert answer.status_code == 200
         assert "soon.pem expires on" in answer.json()["warnings"][0]
-        name = 'mistbow_tls_certificate_expiry_timestamp_seconds{file="soon.pem"}'
+        name = 'mistbow_certificate_expiry_timestamp_seconds{file="soon.pem"}'
         [line] = [each for each in httpx.get(f"{url}/metrics").text.splitlines() if name in each]
         expected = (utc_now() + timedelta(days=20)).timestamp()
         assert float(line.split()[-1]) == pytest.approx(expected, abs=60)

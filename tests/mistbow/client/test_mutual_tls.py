@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from typer.testing import CliRunner
 
 from command_line.app import app as command
-from command_line.authority import CertificateAuthority
+from mistbow.auth.authority import CertificateAuthority
 from mistbow.auth.callers import current_caller
 from mistbow.auth.fog_keys import FogKeys
 from mistbow.auth.identity import IdentityFile
