@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from analytics.plan.attributes import canonical
 from grammar import ast
-from grammar.trees import walk
+from grammar.trees import map_children, walk
 from tests.oracle.columns import attribute_column, attribute_text, key_column, key_columns, met
 from tests.oracle.conditions import Operand, attribute, holds, leaves
 from tests.oracle.functions import ACCUMULATED, BOUNDED, CORRELATION, FORMULAS, SINGLE
@@ -46,6 +46,8 @@ class Query:
         context = EvaluationContext(
             by, every_of(insight) or CURRENT_MS, shift_ms=shift_ms, hold_ms=hold_ms
         )
+        if insight.when is not None:
+            insight = replace(insight, when=self._within_stream(insight.when, insight.expression))
         results: list[ast.Condition] = []
         for option in insight.options:
             match option:
@@ -58,7 +60,7 @@ class Query:
                         if all(isinstance(leaf, ast.Name) for leaf in leaves(term)):
                             context = replace(context, allowed=(*context.allowed, term))
                         else:
-                            results.append(term)
+                            results.append(self._within_stream(term, insight.expression))
         conditions = [*_terms(insight.when), *results]
         latest = self._latest_for(insight.expression, conditions or [*context.allowed])
         if latest is not None:
@@ -216,6 +218,23 @@ class Query:
             return self._attribute(canonical(name), latest, context)
         return self._of_points("LATEST", latest, latest, (), context)
 
+    def _within_stream(self, when: ast.Condition, node: ast.Expression) -> ast.Condition:
+        """Restrict all metrics in a condition to the stream ``node``, if COMPUTE names one."""
+        if not isinstance(node, ast.Name) or node.name not in (
+            self.reading.streams.keys() - self.reading.metrics
+        ):
+            return when
+
+        def restricted(each: ast.SyntaxNode) -> ast.SyntaxNode:
+            match each:
+                case ast.Name(name) if name in self.reading.metrics:
+                    return self._of_stream(node, ast.MetricStream(name))
+                case ast.MetricStream():
+                    return self._of_stream(node, each)
+            return map_children(each, restricted)
+
+        return map_children(when, restricted)
+
     def _of_stream(self, node: ast.Expression, latest: ast.MetricStream) -> ast.MetricStream:
         """Return the points of a metric that belong to the stream that COMPUTE names, if any."""
         stream = self.reading.streams.get(node.name) if isinstance(node, ast.Name) else None
@@ -240,7 +259,8 @@ class Query:
         else:
             text = attribute_text(latest.metric)
         rows = self._at_latest_point(text, latest, context)
-        degrees = [f"try_cast(trim(split_part(v, ',', {part})) as double)" for part in (1, 2)]
+        parts = [f"split_part(trim(v, '[] '), ',', {part})" for part in (1, 2)]
+        degrees = [f"try_cast(trim({part}) as double)" for part in parts]
         return self.tables.made(
             f"select t{key_columns(rows.by)}, "
             f"geohash({', '.join(degrees)}, {characters:.0f}) as v, 1 as m, {NO_LISTS} "

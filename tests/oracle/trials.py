@@ -4,7 +4,7 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Protocol
 
@@ -54,6 +54,20 @@ class PointStream(Protocol):
     @property
     def come(self) -> list[Row]:
         """All points; late points contain the frontier that the stream had before their batch."""
+
+
+@dataclass(frozen=True)
+class PointList:
+    """A stream of points in which no point is late."""
+
+    points: tuple[Row, ...] = field(repr=False)
+
+    @property
+    def rows(self) -> list[Row]:
+        """All points."""
+        return list(self.points)
+
+    come = rows
 
 
 @dataclass(frozen=True)
@@ -138,9 +152,13 @@ def answers_of(results: pa.Table) -> dict[Identity, Answer]:
 
 
 def differences(
-    cases: Sequence[Case], found: dict[Identity, Answer], *, streamed: bool = False
+    cases: Sequence[Case],
+    found: dict[Identity, Answer],
+    *,
+    streamed: bool = False,
+    until: int = UNTIL_MS,
 ) -> list[str]:
-    """Compare results with the oracle; return a description of each case with differences.
+    """Compare results up to ``until`` (ms) with the oracle; describe each case with differences.
 
     If the results were ``streamed``, a late point does not count in windows that closed before its
     arrival.
@@ -149,7 +167,7 @@ def differences(
     for stream, alike in groupby(cases, key=lambda case: case.stream):
         with opened(table(stream.come if streamed else stream.rows)) as oracle:
             for case in alike:
-                different = _differences(case, found, oracle)
+                different = _differences(case, found, oracle, until)
                 if different:
                     some = "\n".join(different[:_SHOWN])
                     found_differences.append(
@@ -159,9 +177,9 @@ def differences(
 
 
 def _differences(
-    case: Case, found: dict[Identity, Answer], oracle: DuckDBPyConnection
+    case: Case, found: dict[Identity, Answer], oracle: DuckDBPyConnection, until: int
 ) -> list[str]:
-    expected_answers = answers(case.text, oracle, case.since, UNTIL_MS)
+    expected_answers = answers(case.text, oracle, case.since, until)
     expected = {(f"{case.number}.{name}", key, tick): answer
                 for (name, key, tick), answer in expected_answers.items()}  # fmt: skip
     mine = {one.uid for one in case.insights}
@@ -169,7 +187,7 @@ def _differences(
     computed = {
         identity: one
         for identity, one in found.items()
-        if identity[0] in mine and identity[2] <= UNTIL_MS
+        if identity[0] in mine and identity[2] <= until
     }
     relative = FORECAST_RELATIVE if "FORECAST" in case.text else RELATIVE
     return [

@@ -68,6 +68,8 @@ def bind(
     if result_terms:
         named = frozenset(metrics_with_allow(insight, result_terms, scope, points))
         binder = replace(binder, metrics=MetricNames(points.metrics or frozenset(), named))
+        if latest is not None and computed is not None:
+            binder = replace(binder, within=computed.conditions or ())
     for term in result_terms:
         read_at = next(sources(value), None)
         conditions += binder.results(term, value, scope, latest=read_at)

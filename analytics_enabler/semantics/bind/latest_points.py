@@ -18,7 +18,6 @@ from analytics_enabler.semantics.bind.bound_tree import (
 )
 from analytics_enabler.semantics.bind.names import (
     MetricNames,
-    PointScope,
     ValueScope,
     leaves,
     metrics_in_condition,
@@ -109,18 +108,17 @@ class LatestPoints:
         scope: ValueScope,
     ) -> Bound:
         found = Diagnostics()
-        bound, source = self._conditions(insight, conditions, metrics, scope, found)
+        binder = replace(self.binder, within=computed.conditions or ())
+        inside = replace(self, binder=binder)
+        bound, source = inside._conditions(insight, conditions, metrics, scope, found)
         self.binder.diagnostics.extend(found.problems)
         if source is None or computed.conditions is None:
             self._report_stream(name, computed)
             properties = Properties(None, resolved=False)
             return Unresolved(span=name.span, properties=properties), bound
-        own = tuple(
-            self.binder.condition(each, PointScope(source.metric)) for each in computed.conditions
-        )
         by = self._keys(conditions, scope)
         value = CurrentValue(
-            replace(source, terms=(*source.terms, *own)),
+            source,
             by,
             span=name.span,
             properties=Properties(keys=frozenset(by), reads=True),
@@ -175,7 +173,11 @@ class LatestPoints:
         named = (name for _, names in on_points for name in names)
         candidates = chain(
             sources(*bound, *allowed),
-            (PointSource(each.name, span=each.span) for each in named if each.name in metrics),
+            (
+                self.binder.source(ast.MetricStream(each.name, span=each.span))
+                for each in named
+                if each.name in metrics
+            ),
             self._sources_of_references(conditions),
         )
         return bound, next(candidates, None)
@@ -192,9 +194,10 @@ class LatestPoints:
                 symbol = self.binder.symbols[node.name]
                 for part in () if symbol is None else symbol.aggregates:
                     read = part.source
-                    yield PointSource(
+                    points = PointSource(
                         read.metric, read.entities, predicate=read.predicate, span=node.span
                     )
+                    yield self.binder.restricted(points)
 
 
 def _referenced(conditions: Sequence[ast.Condition]) -> Iterator[str]:

@@ -75,13 +75,15 @@ class ValueBinder:
     """Binds the values and conditions of one insight.
 
     ``metrics``: the names that mean metrics in conditions on results. ``outliers``: the parameters
-    of OUTLIER_DETECTION; None: the insight has no option ALGORITHM.
+    of OUTLIER_DETECTION; None: the insight has no option ALGORITHM. ``within``: conditions that all
+    points satisfy, because they belong to the stream whose name stands after COMPUTE.
     """
 
     metrics: MetricNames
     symbols: Symbols
     outliers: Parameters | None
     diagnostics: Diagnostics
+    within: tuple[ast.Condition, ...] = ()
 
     def value(self, node: ast.Expression, scope: Scope, *, beside_word: bool = False) -> BoundValue:
         """Return the bound value of an expression.
@@ -242,7 +244,13 @@ class ValueBinder:
         scope = PointScope(own_metric=stream.metric)
         bound = tuple(self.condition(term, scope) for term in terms(stream.when))
         entities = tuple(sorted(set(stream.members)))
-        return PointSource(stream.metric, entities, bound, span=stream.span)
+        return self.restricted(PointSource(stream.metric, entities, bound, span=stream.span))
+
+    def restricted(self, source: PointSource) -> PointSource:
+        """Return those points of a source that are ``within`` the stream after COMPUTE."""
+        scope = PointScope(own_metric=source.metric)
+        own = tuple(self.condition(each, scope) for each in self.within)
+        return replace(source, terms=(*source.terms, *own)) if own else source
 
     def _current(self, stream: ast.MetricStream, scope: ValueScope) -> BoundValue:
         properties = Properties(keys=frozenset(scope.by), reads=True)
