@@ -10,7 +10,7 @@ from grammar.diagnostics import clip
 from grammar.generated.InsightsParser import InsightsParser as Tree
 from grammar.keywords import OPTION_WORDS, OPTIONS
 from grammar.mismatch import ARITHMETIC, CLAUSES, KEYWORDS, Mismatch
-from grammar.other_languages import WORDS
+from grammar.other_languages import BY_TIME, TIME_COLUMNS, WORDS
 from grammar.units import MILLIS, is_unit, nearest_unit
 
 _SHAPE = "`name = COMPUTE AVG(metric, 10 SECONDS) EVERY 5 SECONDS`"
@@ -84,6 +84,8 @@ def _other_language(mismatch: Mismatch) -> str | None:
         return WORDS.get(mismatch.word) or (WORDS["DISTINCT"] if before == "DISTINCT" else None)
     if mismatch.found.type == Tree.NUMBER:
         return _number(mismatch)
+    if mismatch.found.type == Tree.STRING:
+        return _quoted_interval(mismatch)
     if mismatch.found.type == Tree.LBRACE:
         return 'Write conditions on attributes after WHEN: `x WHEN node == "a"`.'
     is_call = mismatch.kind(-1) == Tree.LPAR and mismatch.kind(-2) == Tree.ID
@@ -109,6 +111,15 @@ def _number(mismatch: Mismatch) -> str | None:
     if mismatch.after_value and mismatch.kind(1) == Tree.UNIT:
         return "Write the intervals in the function: `AVG(x, window, offset)`."
     return WORDS.get(before)
+
+
+def _quoted_interval(mismatch: Mismatch) -> str | None:
+    before = mismatch.tokens[max(mismatch.index - 1, 0)]
+    if before.text.upper() == "INTERVAL":
+        return "Write the interval alone and without quotes: `5 MINUTES`."
+    if before.type == Tree.EVERY:
+        return "Write the interval without quotes: `EVERY 5 SECONDS`."
+    return None
 
 
 def _metric_of_call(function: str) -> str:
@@ -181,8 +192,8 @@ def _placement_of_clause(mismatch: Mismatch) -> str | None:
             return "Write WITH before the first option."
     if mismatch.word in OPTIONS and Tree.WITH in mismatch.expected:
         return f"Write WITH before the first option: `WITH {mismatch.word} …`."
-    if mismatch.word == "PER" and mismatch.after_value:
-        return "Write BY instead of PER."
+    if mismatch.word in ("PER", "ON") and mismatch.after_value:
+        return f"Write BY instead of {mismatch.word}."
     if mismatch.found.type == Tree.ID and mismatch.kind(-1) == Tree.ID and mismatch.after_value:
         before = mismatch.tokens[mismatch.index - 1].text.upper()
         if before in _CALLED:
@@ -204,7 +215,12 @@ def _sql(mismatch: Mismatch) -> str | None:
     meant = _SQL.get(mismatch.word)
     if meant is None:
         return None
-    if mismatch.after_value:
+    following = [each.text.upper() for each in mismatch.tokens[mismatch.index + 1 :][:2]]
+    if following[:1] == ["BY"] and following[-1] in BY_TIME:
+        return "Results are at the ticks of EVERY: write `EVERY 10 SECONDS` instead of GROUP BY."
+    if following[:1] and following[0] in TIME_COLUMNS:
+        return WORDS["WINDOW"]
+    if mismatch.after_value or (meant == "WHEN" and Tree.WHEN in mismatch.expected):
         return f"Write {meant} instead of {mismatch.word}."
     is_last = Tree.WITH in mismatch.expected and Tree.EVERY not in mismatch.expected
     return f"Write {meant} before EVERY, instead of {mismatch.word}." if is_last else None
@@ -242,6 +258,8 @@ def _definition(mismatch: Mismatch) -> str | None:
             return "Write `=` to define an insight, and `:` to define a stream."
         return 'A stream looks like this: `name: STREAM FROM storage(region="north")`.'
     if first.text.upper() == "FUNCTION" and second.type != Tree.ASSIGN:
+        if mismatch.found.type == Tree.RPAR and mismatch.kind(-1) == Tree.LPAR:
+            return "A function has at least one parameter: `FUNCTION twice(x) { 2 * x }`."
         return (
             _parenthesis(mismatch) or "A function looks like this: `FUNCTION twice(x) { 2 * x }`."
         )

@@ -20,13 +20,16 @@ WORDS: dict[str, str] = {
     "ASC": _GREATEST,
     "BETWEEN": "Write two comparisons: `> 5 AND < 10`.",
     "CASE": _CASES,
+    "CONTAINS": _TEXTS,
     "DESC": _GREATEST,
     "DISTINCT": f"There is no DISTINCT: {_KEYS}",
     "ELSE": _CASES,
     "END": _CASES,
+    "ENDSWITH": _TEXTS,
     "FILL": _MISSING,
     "FOR": _WINDOW,
     "GROUP_LEFT": "Values with fewer keys meet all others by themselves: write `a / b`.",
+    "HAS": _TEXTS,
     "ILIKE": _TEXTS,
     "IS": _MISSING,
     "JOIN": "Values of several metrics meet by key and tick: write `AVG(a) / AVG(b)`.",
@@ -36,6 +39,8 @@ WORDS: dict[str, str] = {
     "MATCHES": _TEXTS,
     "NULL": _MISSING,
     "OFFSET": "The offset is the second interval of a function: `AVG(x, 5 MINUTES, 1 HOURS)`.",
+    "OPTION": "Write WITH before the first option.",
+    "OPTIONS": "Write WITH before the first option.",
     "ORDER": _GREATEST,
     "OVER": "Write the window in the function: `AVG(x, 1 MINUTE) BY node`.",
     "PARTITION": "Write BY instead of PARTITION BY.",
@@ -43,6 +48,7 @@ WORDS: dict[str, str] = {
     "REGEXP": _TEXTS,
     "SINCE": _WINDOW,
     "SLIDE": _BY_TIME,
+    "STARTSWITH": _TEXTS,
     "SORT": _GREATEST,
     "THEN": _CASES,
     "TUMBLING": _BY_TIME,
@@ -53,6 +59,12 @@ WORDS: dict[str, str] = {
     "WITHOUT": "Name the attributes that remain, as in `BY node`.",
 }
 """Word that the grammar does not expect -> hint."""
+
+BY_TIME = frozenset({"TIME", "BIN", "TIME_BUCKET", "DATE_TRUNC", "TUMBLE", "HOP", "WINDOW"})
+"""Functions of time in a GROUP BY."""
+
+TIME_COLUMNS = frozenset({"TIME", "_TIME", "TIMESTAMP", "TS"})
+"""Columns with the time of a point."""
 
 CONDITIONAL = frozenset({"IF", "IIF", "CASE", "COUNTIF", "SUMIF", "AVGIF", "SUM_IF", "COUNT_IF"})
 """Functions with a condition as an argument."""
@@ -109,7 +121,7 @@ _FUNCTIONS: dict[str, str] = {
     **dict.fromkeys(("COALESCE", "IFNULL", "NVL", "ISNULL", "FILL"), _MISSING),
     **dict.fromkeys(("ABSENT", "ABSENT_OVER_TIME"), _MISSING),
     **dict.fromkeys(
-        ("AGO", "NOW", "BIN", "TIME", "TIME_BUCKET", "DATE_TRUNC", "TUMBLE", "HOP", "WINDOW"),
+        ("AGO", "NOW", *BY_TIME),
         _BY_TIME,
     ),
     **dict.fromkeys(
@@ -117,6 +129,11 @@ _FUNCTIONS: dict[str, str] = {
         "Write `RUNNING_MEAN(x) * RUNNING_COUNT(x)`.",
     ),
     **dict.fromkeys(("LAG", "LEAD", "DIFFERENCE", "PREV", "IDELTA"), _EARLIER),
+    "INTEGRAL": "Write the mean times the seconds of the window: `60 * AVG(x, 1 MINUTE)`.",
+    **dict.fromkeys(
+        ("SUMMARIZE", "AGGREGATE", "EXTEND", "PROJECT"),
+        "Write the expression alone, and BY after it: `AVG(x, 1 MINUTE) BY node`.",
+    ),
     "CORR": "Write `CORRELATION(x, y, 10 MINUTES)`.",
     "INSIGHT": "Write `INSIGHT name` without parentheses.",
     "SORT": _GREATEST,

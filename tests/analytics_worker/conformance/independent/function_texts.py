@@ -55,9 +55,9 @@ EXPECTATIONS = (
     ),
     Expectation(
         (
-            "FUNCTION central_stops() { (stop_1, stop_3) };\n"
-            "central_delay = COMPUTE ARITHMETIC_MEAN(delay WHEN stop IN central_stops(), 1 "
-            "MINUTES) EVERY 10 SECONDS"
+            "FUNCTION central_stops(line) { (stop_1, stop_3) };\n"
+            "central_delay = COMPUTE ARITHMETIC_MEAN(delay WHEN stop IN central_stops(line), "
+            "1 MINUTES) EVERY 10 SECONDS"
         ),
         reference=(
             "In a list after IN, a bare name is always a text; the body of a FUNCTION may be "
