@@ -153,6 +153,8 @@ TEXTS: dict[str, tuple[str, ...]] = {
         " late = COMPUTE AVG(delay) BY stop EVERY 5 SECONDS;"
         " q = COMPUTE easterly BY stop WHEN INSIGHT late > 4 EVERY 5 SECONDS",
         'easterly: STREAM FROM storage(region="east"); q = COMPUTE easterly WHEN delay > 5',
+        'easterly: STREAM FROM storage(region="east");'
+        " q = COMPUTE easterly EVERY 5 SECONDS WITH ALLOW WHEN cost < AVG(cost)",
     ),
     "ALLOW of attributes and aggregates": (
         "SUM(cost) EVERY 5 SECONDS WITH ALLOW WHEN dc_cost == MIN(cost)",
