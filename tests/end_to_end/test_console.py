@@ -73,8 +73,16 @@ def city(suite: Suite) -> Iterator[None]:
     argv += ["--seconds", "900", "--rate", "100", "--vehicles", "30"]
     with subprocess.Popen(argv, stdout=subprocess.DEVNULL) as process:
         eventually(lambda: suite.enabler.metrics(metric="delay").metrics, what="the buses send")
+        if SCREENSHOTS is not None:
+            eventually(lambda: are_late(suite), what="the buses are late", timeout=180, pause=2)
         yield
         process.kill()
+
+
+def are_late(suite: Suite) -> bool:
+    """Return whether the pictures show a minute of different delays."""
+    query = "SELECT count(DISTINCT ts // 5000) FROM historical WHERE metric = 'delay' AND value > 9"
+    return bool(suite.enabler.sql(query)["rows"][0][0] >= 12)
 
 
 @pytest.fixture(scope="module")
@@ -363,6 +371,7 @@ def check_accessible_dialog(page: Page) -> None:
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
         assert serious_findings(page) == [], scheme
+    page.emulate_media(color_scheme="light")
 
 
 def test_pages_are_accessible_in_light_and_dark(browser: Browser, suite: Suite, city: None) -> None:
