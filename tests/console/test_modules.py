@@ -309,6 +309,25 @@ def test_rows_are_in_the_order_of_a_column_and_those_without_a_value_last(page: 
     assert call(page, "parts/ui.js", body, rows) == [[9, 10, 100, None], [100, 10, 9, None]]
 
 
+RENDERED = """
+const {h, render} = await import("/console/vendor/interface.js");
+const element = document.createElementNS("http://www.w3.org/1999/xhtml", "div");
+render(h(m[a[0]], {sites: new Map()}), element);
+return element.textContent;
+"""
+
+
+def test_empty_fog_is_not_called_well(page: Page) -> None:
+    text = call(page, "pages/fog.js", RENDERED, "ToWatch")
+    assert "No site is known yet" in text
+    assert "silent" not in text
+
+
+@pytest.mark.parametrize(("count", "words"), [(1, "There is 1 problem;"), (2, "There are 2 ")])
+def test_overview_counts_problems(page: Page, count: int, words: str) -> None:
+    assert call(page, "pages/start.js", "return m.summaryOf(a[0])", count).startswith(words)
+
+
 def test_policy_of_the_page_forbids_eval(page: Page) -> None:
     tried = "try { new Function('return 1')(); return 'ran' } catch (error) { return error.name }"
     assert call(page, "app/format.js", tried) == "EvalError"

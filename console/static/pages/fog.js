@@ -119,7 +119,8 @@ const wordsOf = (change) => `${PARTS[change.part] ?? change.part} ${change.names
 
 const MAX_WATCHED = 60;
 
-function ToWatch({sites}) {
+export function ToWatch({sites}) {
+  if (sites.size === 0) return html`<${Card} title="To watch" flush><${Empty} title="No site is known yet">A site appears when its storage agent answers.<//><//>`;
   const troubled = [...sites.values()].filter((each) => each.problems.length).sort((a, b) => (a.tone === b.tone ? 0 : a.tone === "bad" ? -1 : 1));
   return html`
     <${Card} title="To watch" flush footer="Choose a site to see its workers, fragments, links, metrics and replicas.">

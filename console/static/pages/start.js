@@ -36,13 +36,16 @@ export function StartPage() {
     </div>`;
 }
 
+/** Return the sentence below the verdict, if there are problems. */
+export const summaryOf = (count) =>
+  count === 1 ? "There is 1 problem; below is what to do." : `There are ${count} problems, the most serious first; below is what to do.`;
+
 function Verdict({report}) {
   const [tone, title] = VERDICTS[report.state] ?? VERDICTS.degraded;
   const count = report.problems.length;
-  const found = count === 1 ? "1 problem" : `${count} problems`;
   const {sites_reachable: reachable, sites, insights, insights_running: running} = report.counts;
   const summary = count
-    ? `${found}; the first ones are the most serious. Each states what to do.`
+    ? summaryOf(count)
     : `${reachable} of ${sites} sites answer, and ${running} of ${insights} insights run.`;
   return html`
     <div class=${`card verdict ${tone}`} role="status">
