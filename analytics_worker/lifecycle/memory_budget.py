@@ -12,7 +12,7 @@ from mistbow.errors import CapacityError
 IDLE_MB = 520.0
 """The memory of a worker without fragments, just after its start: Java, and Python processes."""
 
-FIRST_FRAGMENT_MB = 150.0
+FIRST_FRAGMENT_MB = 100.0
 """The memory that Spark takes with the first fragment, and does not return: classes and heap."""
 
 SETTLED_S = 75.0
@@ -25,6 +25,12 @@ MAX_EXCESS = 4.0
 """The maximum of the factor by which fragments use more memory than their demand."""
 
 _HANDOVER_TOLERANCE_MB = 32.0
+
+_SMALL_NODE_MB = 1280.0
+"""The memory of a node below which the memory of a handover is offered to fragments too.
+
+Such a node runs few fragments, so one more counts more than a handover without a pause.
+"""
 
 _RESERVE_SHARE = 0.05
 _MIN_RESERVE_MB = 64.0
@@ -88,8 +94,9 @@ class MemoryBudget:
 
     @property
     def free_mb(self) -> float:
-        """The memory (MB) that is free now, without the reserve; negative if it is in use."""
-        return self._reading.free_mb - self._error_reserve_mb - self._handover_mb * self._excess
+        """The memory (MB) that is free now for more fragments; negative if it is in use."""
+        is_small = self._reading.limit_mb < _SMALL_NODE_MB
+        return self._unreserved_mb - (0.0 if is_small else self._handover_mb * self._excess)
 
     @property
     def used_mb(self) -> float:
@@ -99,7 +106,8 @@ class MemoryBudget:
     @property
     def has_handover_memory(self) -> bool:
         """Whether a second query can start beside the running query of a fragment."""
-        return self.free_mb >= -_HANDOVER_TOLERANCE_MB
+        left_mb = self._unreserved_mb - self._handover_mb * self._excess
+        return left_mb >= -_HANDOVER_TOLERANCE_MB
 
     @property
     def is_used_up(self) -> bool:
@@ -148,6 +156,10 @@ class MemoryBudget:
         self._is_idle_measured = True
         self._settled_own_mb = self._idle_mb + FIRST_FRAGMENT_MB
         self._excess, self._excess_demand_mb = 1.0, 0.0
+
+    @property
+    def _unreserved_mb(self) -> float:
+        return self._reading.free_mb - self._error_reserve_mb
 
     @property
     def _error_reserve_mb(self) -> float:

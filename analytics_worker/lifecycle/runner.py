@@ -322,6 +322,8 @@ class FragmentRunner:
         progress = self._progress
         if progress.candidate is None and not self._is_accepted(progress.active):
             if not self._slot.acquire(self, for_handover=progress.active is not None):
+                if self._slot.lacks_memory(self):
+                    self._end_queries(RunnerState.WAITING)
                 return
             query = self._start(progress.accepted.fragment)
             self._progress = self._progress.with_queries(progress.active, query)
@@ -382,10 +384,8 @@ class FragmentRunner:
 
     def _may_claim(self, candidate: EngineQuery) -> bool:
         """Return whether a query without epochs has caught up, or cannot continue without them."""
-        if candidate.lease.is_requested:
-            return True
-        if not self._progress.has_caught_up(candidate):
-            return False
+        if candidate.lease.is_requested or not self._progress.has_caught_up(candidate):
+            return candidate.lease.is_requested
         self._read_frontier(candidate.fragment)
         return self._progress.has_caught_up(candidate)
 

@@ -3,18 +3,25 @@
 import threading
 import time
 from collections.abc import Callable
+from weakref import WeakKeyDictionary
 
 _TIMEOUT_S = 10.0
+_MEMORY_PATIENCE_S = 30.0
 
 
 class StartSlot:
     """A lock with expiry, which lets queries start in turn, since a start runs many processes.
 
     ``has_memory``: returns whether the worker has memory for a second query of a fragment.
+    ``patience_s``: how long a handover waits for this memory.
     """
 
-    def __init__(self, has_memory: Callable[[], bool]) -> None:
+    def __init__(
+        self, has_memory: Callable[[], bool], patience_s: float = _MEMORY_PATIENCE_S
+    ) -> None:
         self._has_memory = has_memory
+        self._patience_s = patience_s
+        self._waiting_since: WeakKeyDictionary[object, float] = WeakKeyDictionary()
         self._lock = threading.Lock()
         self._owner: object | None = None
         self._expires_at = 0.0
@@ -25,14 +32,23 @@ class StartSlot:
         ``for_handover``: whether another query of ``owner`` runs, so that the slot is not taken
         without memory for both. Return whether ``owner`` now has the slot.
         """
+        now = time.monotonic()
         if for_handover and not self._has_memory():
+            with self._lock:
+                self._waiting_since.setdefault(owner, now)
             return False
         with self._lock:
-            now = time.monotonic()
+            self._waiting_since.pop(owner, None)
             if self._owner not in (None, owner) and now < self._expires_at:
                 return False
             self._owner, self._expires_at = owner, now + _TIMEOUT_S
             return True
+
+    def lacks_memory(self, owner: object) -> bool:
+        """Return whether the handover of ``owner`` has waited for memory for too long."""
+        with self._lock:
+            since = self._waiting_since.get(owner)
+        return since is not None and time.monotonic() >= since + self._patience_s
 
     def release(self, owner: object) -> None:
         """Release the slot if ``owner`` has the slot."""

@@ -1,4 +1,4 @@
-"""A worker in a container of 1.9 GB that receives more insights than it has memory for."""
+"""A worker in a container of 1.3 GB that receives more insights than it has memory for."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -21,7 +21,7 @@ from tests.support.traffic import Traffic
 
 pytestmark = [needs_memory_groups, pytest.mark.alone, pytest.mark.timeout(600)]
 
-LIMIT_MB = 1900
+LIMIT_MB = 1300
 INSIGHTS = 12
 METRIC = "bus.delay"
 TRAFFIC = Traffic(metrics=(METRIC,), entities=("bus1", "bus2"), rate=20)

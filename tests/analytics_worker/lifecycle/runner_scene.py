@@ -146,12 +146,14 @@ class RunnerScene:
 
 @contextmanager
 def running_scene(
-    frontier: int = -1, has_memory: Callable[[], bool] = lambda: True
+    frontier: int = -1,
+    has_memory: Callable[[], bool] = lambda: True,
+    memory_patience_s: float = 60.0,
 ) -> Iterator[RunnerScene]:
     """Start a runner of ``FIRST`` for the ``with``."""
     fake_library, fake_agent = FakeLibrary(), FakeAgent(frontier=frontier, attributes={"begin": 0})
     library, agent = cast("StreamingLibrary", fake_library), cast("AgentClient", fake_agent)
-    runner = FragmentRunner(library, agent, FIRST, StartSlot(has_memory))
+    runner = FragmentRunner(library, agent, FIRST, StartSlot(has_memory, memory_patience_s))
     runner.start()
     try:
         yield RunnerScene(fake_library, fake_agent, runner)

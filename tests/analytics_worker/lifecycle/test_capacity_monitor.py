@@ -102,7 +102,7 @@ def test_changed_limits_are_announced_at_the_next_measurement(node: Node) -> Non
     after = node.announced
     assert (after.memory_mb, after.cores, after.cores_free) == (2500, 1, 1)
     assert after.memory_free_mb == pytest.approx(before.memory_free_mb + 0.95 * 600, abs=2)
-    node.limit_mb = 850.0
+    node.limit_mb = 700.0
     node.monitor.measure()
     assert node.announced.memory_free_mb == 0
 

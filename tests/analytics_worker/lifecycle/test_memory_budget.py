@@ -96,6 +96,19 @@ def test_lower_limit_lowers_budget_and_higher_limit_raises_it() -> None:
         assert budget_after(IDLE, changed).budget_mb == pytest.approx(max(expected, 0), rel=0.1)
 
 
+def test_small_node_offers_the_memory_of_a_handover_but_starts_none_without_memory() -> None:
+    # As measured in a container of 1 GB: four fragments, after ten minutes.
+    idle = replace(IDLE, limit_mb=1024, free_mb=1024 - IDLE_MB - 40)
+    four = replace(idle, own_mb=900, free_mb=84, demand_mb=4 * MAX_MEMORY_MB)
+    budget = MemoryBudget(handover_mb=MAX_MEMORY_MB)
+    budget.update(idle)
+    assert budget.budget_mb >= 4 * MAX_MEMORY_MB
+    assert budget.has_handover_memory
+    budget.update(four)
+    assert 4 * MAX_MEMORY_MB <= budget.budget_mb < 5 * MAX_MEMORY_MB
+    assert not budget.has_handover_memory
+
+
 def test_memory_that_java_keeps_is_free_for_new_fragments() -> None:
     kept = replace(IDLE, own_mb=IDLE_MB + 200, free_mb=IDLE.free_mb - 200)
     assert budget_after(IDLE, loaded(3), kept).budget_mb == budget_after(IDLE).budget_mb

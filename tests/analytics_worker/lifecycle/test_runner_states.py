@@ -55,6 +55,18 @@ def test_new_version_waits_for_memory_beside_the_running_version() -> None:
         assert scene.runner.queries == 2
 
 
+def test_new_version_starts_after_the_running_version_when_memory_stays_short() -> None:
+    with running_scene(has_memory=lambda: False, memory_patience_s=0.2) as scene:
+        query = run_first_query(scene)
+        scene.runner.accept(SECOND)
+        scene.stops(query)
+        scene.has_queries(2)
+        scene.library.queries[-1].frontier = 2000
+        scene.reaches(RunnerState.RUNNING)
+        assert scene.library.queries[-1].fragment == SECOND
+        assert scene.runner.queries == 1
+
+
 def test_first_query_runs_once_it_has_caught_up(scene: RunnerScene) -> None:
     scene.reaches(RunnerState.STARTING)
     assert scene.runner.status().state == "starting"
