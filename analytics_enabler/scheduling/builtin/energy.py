@@ -161,6 +161,10 @@ class DelayEnergy:
         """Return the product of the least path and the least power."""
         return (model.least_path_ms + LOCAL_MS) * model.least_amount
 
+    def at_path(self, objective: float, path_ms: float, other_ms: float) -> float:
+        """Return the objective with another path, to which it is proportional."""
+        return objective * (other_ms + LOCAL_MS) / (path_ms + LOCAL_MS)
+
     def solve(self, program: JobProgram) -> Numbers | None:
         """Return the extreme point of paths and powers with the least product."""
         fastest = program.solve(Weights(path=1.0, amount=1e-6))

@@ -21,6 +21,7 @@ from analytics_enabler.scheduling.builtin.job_model import (
     no_amounts,
     retain_running,
 )
+from analytics_enabler.scheduling.builtin.migration import MIN_GAIN_MS
 from analytics_enabler.scheduling.builtin.nodes_table import NodesTable
 from analytics_enabler.scheduling.builtin.settings import settings_of
 from analytics_enabler.scheduling.interface import Decision
@@ -36,9 +37,6 @@ A time limit would make the result depend on the load of the machine.
 _ROUNDING_MS = 1e-6
 
 _MARGIN = 0.1
-
-_MIN_GAIN_MS = 5.0
-"""The least gain of a move (ms), about the noise of the measured latencies."""
 
 
 class _Hysteresis(msgspec.Struct, frozen=True):
@@ -79,7 +77,7 @@ class LatencySettings(msgspec.Struct, frozen=True):
         msgspec.Meta(
             ge=0, description="the least number of ms by which the path must shrink for a move"
         ),
-    ] = _MIN_GAIN_MS
+    ] = MIN_GAIN_MS
 
 
 class Latency:
@@ -88,7 +86,7 @@ class Latency:
     Settings = LatencySettings
 
     def __init__(self) -> None:
-        self._hysteresis = _Hysteresis(_MARGIN, _MIN_GAIN_MS)
+        self._hysteresis = _Hysteresis(_MARGIN, MIN_GAIN_MS)
 
     def prepare(self, settings: Mapping[str, Setting]) -> None:
         """Store the settings; raises ``InvalidRequestError`` if a setting is out of range."""

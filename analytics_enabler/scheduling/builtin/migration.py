@@ -30,6 +30,12 @@ from analytics_enabler.scheduling.model.snapshot import Fog
 _MOVE_S = 60.0
 """The cost of a migration of a task, as a duration (s) of the objective of its job."""
 
+MIN_GAIN_MS = 5.0
+"""The least difference of critical paths (ms) that counts for running tasks.
+
+Smaller ones are about the noise of the measured latencies.
+"""
+
 _MAX_ROUNDS = 3
 """The maximum number of rounds in which jobs are placed again, besides the others."""
 
@@ -63,7 +69,7 @@ def place(jobs: Sequence[Job], fog: Fog, current: Placement, method: Method) -> 
     If an even spread of the tasks places more tasks, the jobs are placed again, starting from it.
     """
     jobs = by_priority(jobs, current)
-    found = _place_jobs(jobs, fog, current, method, starts_new=False)
+    found = _place_jobs(jobs, fog, current, method, min_gain_ms=MIN_GAIN_MS)
     placement = _placement(jobs, fog, found)
     if _could_place_more(jobs, fog, placement):
         even = as_placement(spread(jobs, fog, current))
@@ -73,7 +79,7 @@ def place(jobs: Sequence[Job], fog: Fog, current: Placement, method: Method) -> 
     rounds = _MAX_ROUNDS if len(jobs) > 1 and len(current.by_task) < len(placement.by_task) else 0
     for _ in range(rounds):
         # The first jobs were placed without the load of the later ones.
-        found = _place_jobs(jobs, fog, placement, method, starts_new=False)
+        found = _place_jobs(jobs, fog, placement, method)
         former, placement = placement, _placement(jobs, fog, found)
         if placement == former:
             break
@@ -103,11 +109,18 @@ def _could_place_more(jobs: Sequence[Job], fog: Fog, placement: Placement) -> bo
 
 
 def _place_jobs(
-    jobs: Sequence[Job], fog: Fog, start: Placement, method: Method, *, starts_new: bool
+    jobs: Sequence[Job],
+    fog: Fog,
+    start: Placement,
+    method: Method,
+    *,
+    starts_new: bool = False,
+    min_gain_ms: float = 0.0,
 ) -> dict[str, Found | None]:
     """Return job id -> its placement.
 
     ``starts_new``: whether ``start`` is only a proposal, whose tasks do not run yet.
+    ``min_gain_ms``: the least difference of critical paths that counts.
     """
     table = NodesTable(fog, jobs)
     amounts = method.amounts(table)
@@ -119,17 +132,20 @@ def _place_jobs(
                 table.release(task, table.index[running[job.id][task.id]])
         model = JobModel(job, table, amounts, running[job.id])
         stays = must_stay(job, start, running[job.id])
-        found[job.id] = each = _place_job(model, method, starts_new=starts_new, stays=stays)
+        if starts_new or all(node == NOWHERE for node in model.current):
+            each = find(method.objective(job), model, None, method.heuristics)
+        else:
+            each = _move_job(model, method, min_gain_ms, stays=stays)
+        found[job.id] = each
         if each is not None:
             model.allocate(each.nodes)
     return found
 
 
-def _place_job(model: JobModel, method: Method, *, starts_new: bool, stays: bool) -> Found | None:
+def _move_job(model: JobModel, method: Method, min_gain_ms: float, *, stays: bool) -> Found | None:
+    """Return the placement of a job with running tasks, which move only if this pays."""
     objective = method.objective(model.job)
     current = model.current
-    if starts_new or all(node == NOWHERE for node in current):
-        return find(objective, model, None, method.heuristics)
     staying = find(objective, model, current, method.heuristics)
     if staying is not None and staying.value.missing == 0 and staying.value.excess <= _TOLERANCE:
         if stays:
@@ -149,9 +165,20 @@ def _place_job(model: JobModel, method: Method, *, starts_new: bool, stays: bool
     )
     if moved and not stays:
         is_better = value.missing <= kept.missing and value.excess <= kept.excess + _TOLERANCE
-        if is_better and _pays(kept.objective, value.objective, moved, method.horizon_s):
+        better = _without_noise(objective, model, best, staying, min_gain_ms)
+        if is_better and _pays(kept.objective, better, moved, method.horizon_s):
             return best
     return staying
+
+
+def _without_noise(
+    objective: Objective, model: JobModel, best: Found, staying: Found, min_gain_ms: float
+) -> float:
+    """Return the objective of ``best``, with the path of ``staying`` if it differs too little."""
+    path, other = model.path_ms(best.nodes), model.path_ms(staying.nodes)
+    if abs(path - other) >= min_gain_ms:
+        return best.value.objective
+    return objective.at_path(best.value.objective, path, other)
 
 
 def _pays(present: float, better: float, moved: int, horizon_s: float) -> bool:

@@ -64,6 +64,12 @@ class Objective(Protocol):
     def least(self, model: JobModel) -> float:
         """Return a lower bound of the objective of all placements."""
 
+    def at_path(self, objective: float, path_ms: float, other_ms: float) -> float:
+        """Return the objective of a placement if its path were ``other_ms`` instead of ``path_ms``.
+
+        ``objective``: the objective with the actual path.
+        """
+
 
 def value_of(objective: Objective, model: JobModel, nodes: Numbers) -> Value:
     """Return the value of a placement, whose tasks are not allocated."""

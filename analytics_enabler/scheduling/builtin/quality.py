@@ -236,6 +236,10 @@ class CheckedPath:
         """Return the least path with all points checked."""
         return (model.least_path_ms + LOCAL_MS) / (1 + self.beta)
 
+    def at_path(self, objective: float, path_ms: float, other_ms: float) -> float:
+        """Return the objective with another path, to which it is proportional."""
+        return objective * (other_ms + LOCAL_MS) / (path_ms + LOCAL_MS)
+
     def solve(self, program: JobProgram) -> Numbers | None:
         """Return the placement with the least ratio, by Dinkelbach's algorithm."""
         ratio, nodes = 0.0, None

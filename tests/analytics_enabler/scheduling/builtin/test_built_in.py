@@ -257,3 +257,15 @@ def test_after_a_loss_only_the_lost_tasks_move(name: str) -> None:
     if name != "fair":
         later = decide(name, (job,), fog, after).placement
         assert later.by_task["q", "two"][0].node != "far"
+
+
+@pytest.mark.parametrize("name", ["latency", "energy", "cost", "quality"])
+@pytest.mark.parametrize(("to_b", "node"), [(1.0, "a"), (0.4, "b")])
+def test_running_task_moves_only_for_a_gain_of_several_ms(
+    name: str, to_b: float, node: str
+) -> None:
+    """The path to the sink and back takes 6 ms over a, and 2 ms or 0.8 ms over b."""
+    job = build.job("q", build.task("t", "hub", remotely_readable=True), sink="hub", scheduler=name)
+    fog = build.fog(build.node("a"), build.node("b"), links={("hub", "a"): 3.0, ("hub", "b"): to_b})
+    placement = decide(name, (job,), fog, build.placed(q_t="a")).placement
+    assert placement.by_task["q", "t"][0].node == node
