@@ -16,7 +16,12 @@ from analytics_enabler.execution.rate_meter import FragmentRates
 from analytics_enabler.execution.source_quality import SourceQualities
 from analytics_enabler.execution.worker_reconcilers import WorkerReconcilers
 from analytics_enabler.scheduling.cost_model.hysteresis import stable_cost
-from analytics_enabler.scheduling.cost_model.model import MIN_CHECKED, CostModel, Observation
+from analytics_enabler.scheduling.cost_model.model import (
+    MIN_CHECKED,
+    CostModel,
+    Observation,
+    reads_feed,
+)
 from analytics_enabler.scheduling.cost_model.work import SeriesRates, Work, work_of
 from analytics_enabler.scheduling.model.demands import FragmentCost
 from mistbow.runtime.periodic import PeriodicTask, Schedule
@@ -129,7 +134,7 @@ class DemandEstimates:
             rates = None if meter is None else meter.rates(MIN_SPAN_S)
             if status is None or meter is None or rates is None:
                 continue
-            if rates.is_on_time(fragment.grain_ms):
+            if rates.is_on_time(fragment.grain_ms, is_feed=reads_feed(fragment)):
                 yield status, meter.version, rates
 
     def first_estimate(self, fragment: Fragment) -> FragmentCost | None:
@@ -194,6 +199,8 @@ class DemandEstimates:
             if found is None or reconciler is None or not reconciler.worker.speed:
                 continue
             rates = found[1]
+            if not rates.batches:
+                continue  # a feed without rows: its work is unknown
             work = self._work(fragment).as_measured(rates.rows, rates.batches)
             observation = Observation(
                 worker=reconciler.worker.name,

@@ -164,7 +164,12 @@ class CostModel:
 
 def reads_points(fragment: Fragment) -> bool:
     """Return whether a fragment reads raw points, whose quality can be checked."""
-    return not isinstance(fragment, Merge) and fragment.source.feed is UNSET
+    return not isinstance(fragment, Merge) and not reads_feed(fragment)
+
+
+def reads_feed(fragment: Fragment) -> bool:
+    """Return whether a fragment reads a feed: a stored stream whose rows become points."""
+    return not isinstance(fragment, Merge) and fragment.source.feed is not UNSET
 
 
 def _smoothed(former: Mapping[str, float], newest: Mapping[str, float]) -> dict[str, float]:

@@ -86,3 +86,37 @@ def test_fragment_is_on_time_if_results_advance_as_time_does(
     rates = FragmentRates(60.0, 0.1, 50.0, 200.0, 1.0, progress)
     assert rates.is_on_time(grain_ms=1000) is on_time
     assert FragmentRates(60.0, 0.1, 50.0, 200.0, 1.0, 0.0).is_on_time(grain_ms=60_000)
+
+
+def feed_status(seconds: int, *, row_every_s: int, batch_ms: int) -> FragmentStatus:
+    """Return the status of a fragment of a feed, with a micro-batch for each row."""
+    rows = seconds // row_every_s
+    return msgspec.structs.replace(
+        status(seconds),
+        frontier=1000 * row_every_s * rows,
+        batches=rows,
+        rows_read=rows,
+        spent_ms={"triggerExecution": 900 * seconds, "addBatch": batch_ms * rows},
+    )
+
+
+@pytest.mark.parametrize(
+    ("row_every_s", "batch_ms", "on_time"),
+    [(30, 400, True), (600, 400, True), (5, 4900, False)],
+    ids=["a row in many ticks", "no row in a minute", "delayed"],
+)
+def test_fragment_of_a_feed_with_sparse_rows_is_on_time_unless_it_always_computes(
+    row_every_s: int, batch_ms: int, on_time: bool
+) -> None:
+    meter = FragmentMeter()
+    for at in range(0, 61, 5):
+        meter.read(at, feed_status(at, row_every_s=row_every_s, batch_ms=batch_ms))
+    rates = meter.rates(45)
+    assert rates is not None
+    assert rates.is_on_time(grain_ms=1000, is_feed=True) is on_time
+    assert not rates.is_on_time(grain_ms=1000)
+
+
+def test_fragment_that_replays_a_feed_is_not_on_time() -> None:
+    rates = FragmentRates(60.0, 0.9, 5000.0, 200.0, 1.0, progress=40.0, busy=0.95)
+    assert not rates.is_on_time(grain_ms=1000, is_feed=True)
