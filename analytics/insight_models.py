@@ -412,13 +412,14 @@ class PlannedMove(BaseModel):
     """A fragment that runs now, and would move to another worker.
 
     ``from_worker``: the present worker. ``to_worker``: the next worker; None: no worker could run
-    the fragment.
+    the fragment. ``why``: the figures that the move improves; None: none, or the worker is lost.
     """
 
     group: str
     task: str
     from_worker: str
     to_worker: str | None
+    why: str | None = None
 
 
 class PlacementPlan(BaseModel):

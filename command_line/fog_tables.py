@@ -71,7 +71,8 @@ def plan_parts(plan: PlacementPlan) -> Iterator[RenderableType]:
         yield from (Text(line) for line in _lines(group))
     for move in plan.moves:
         target = "no worker" if move.to_worker is None else move.to_worker
-        yield Text(f"{move.task} of {move.group} would move: {move.from_worker} -> {target}")
+        why = "" if move.why is None else f" ({move.why})"
+        yield Text(f"{move.task} of {move.group} would move: {move.from_worker} -> {target}{why}")
 
 
 def _fragments(group: ExplainedGroup) -> Table:

@@ -150,6 +150,7 @@ _FIELDS: Mapping[str, str] = {
     "task": "The task of the group: whole, merge, or at- and a site.",
     "from_worker": "The present worker.",
     "to_worker": "The next worker; null: no worker could run the fragment.",
+    "PlannedMove.why": "The figures that the move improves; null: none, or the worker is lost.",
     "sites": "The sites of the domain, also those without a worker.",
     "nodes": "The workers.",
     "links": "The measured links, one for each direction.",

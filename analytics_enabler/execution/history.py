@@ -34,7 +34,7 @@ class ObservedWorkers:
 
 @dataclass(frozen=True, slots=True)
 class LoadReasons:
-    """The ``hot_spots`` (worker -> its load), and why tasks leave them or return.
+    """The ``hot_spots`` (worker -> its load), and why tasks move.
 
     ``moves``: (group id, task) -> the reason.
     """

@@ -4,7 +4,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from analytics_enabler.scheduling.driver.driver import NodesByJob, checked_by_job, nodes_by_job
+from analytics_enabler.scheduling.driver.driver import (
+    NodesByJob,
+    checked_by_job,
+    nodes_by_job,
+    placement_of,
+)
+from analytics_enabler.scheduling.driver.reasons import reasons_of_moves
 from analytics_enabler.scheduling.model.jobs import (
     Job,
     Task,
@@ -37,6 +43,12 @@ class PlacementPreview:
     def checked(self) -> Mapping[str, Mapping[str, float]]:
         """The shares of checked points: job id -> task -> share, if above 0."""
         return checked_by_job(self.outcome.decision.placement)
+
+    @property
+    def reasons(self) -> Mapping[tuple[str, str], str]:
+        """(job, task) -> what the decision improves by moving the running task."""
+        before, after = placement_of(self.current), self.outcome.decision.placement
+        return reasons_of_moves(list(self.jobs.values()), self.fog, before, after)
 
     def task(self, job: str, name: str) -> Task:
         """Return the task ``name`` of a job."""

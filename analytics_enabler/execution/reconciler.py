@@ -227,7 +227,8 @@ class Reconciler:
         self.status.observe(self._deployments.all())
         available = {worker.name: site.name for site, worker in available_workers(fabric)}
         workers = ObservedWorkers(available, self._workers.dead, self._workers.suspected)
-        load = LoadReasons(self._elasticity.hot_spots, self._elasticity.reasons)
+        reasons = {**self._driver.reasons, **self._elasticity.reasons}
+        load = LoadReasons(self._elasticity.hot_spots, reasons)
         self._history.observe(self._placements.by_group(), workers, load)
         self._set_desired()
         await self._deployments.settle(self.status.settlement)

@@ -101,7 +101,8 @@ class Explainer:
             return PlacementPlan(problems=problems)
         preview = await self._preview(plans, fabric)
         groups = await self._groups(plans, preview, fabric)
-        return PlacementPlan(problems=problems, groups=groups, moves=_moves(preview.placement))
+        moves = await asyncio.to_thread(_moves, preview.placement)
+        return PlacementPlan(problems=problems, groups=groups, moves=moves)
 
     def _added(self, checked: Checked) -> list[Generation]:
         whole = self._fabric_view.whole
@@ -261,8 +262,11 @@ def _cost(cost: FragmentCost | None) -> FragmentCostModel | None:
 
 def _moves(placement: PlacementPreview) -> list[PlannedMove]:
     """Return the running fragments whose workers the decision would change."""
+    reasons = placement.reasons
     return [
-        PlannedMove(group=job, task=task, from_worker=node, to_worker=after)
+        PlannedMove(
+            group=job, task=task, from_worker=node, to_worker=after, why=reasons.get((job, task))
+        )
         for job, tasks in sorted(placement.current.items())
         if job in placement.jobs
         for task, node in sorted(tasks.items())

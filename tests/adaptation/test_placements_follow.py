@@ -18,7 +18,8 @@ def test_insight_leaves_a_node_whose_link_degrades(fog: AdaptiveFog, deploy: Dep
     link = fog.links[running.node]
     changed_at, link.delay_s = system_clock(), 0.2
     try:
-        running.await_move(changed_at)
+        why = running.await_move(changed_at)
+        assert why.startswith("the critical path falls from ")
         running.check_results()
     finally:
         link.delay_s = 0.0
@@ -29,7 +30,8 @@ def test_insight_leaves_a_node_whose_battery_runs_low(fog: AdaptiveFog, deploy: 
     low, changed_at = running.node, system_clock()
     fog.declare(low, node_battery_wh=100, node_charge_wh=5)
     try:
-        running.await_move(changed_at)
+        why = running.await_move(changed_at)
+        assert why.startswith(f"the battery of {low} is at 5%")
         running.check_results()
         metrics = {each.name: each.battery for each in fog.enabler.fog().nodes}
         assert metrics[low] is not None
@@ -42,7 +44,8 @@ def test_insight_leaves_a_node_whose_price_rises(fog: AdaptiveFog, deploy: Deplo
     dear, changed_at = running.node, system_clock()
     fog.declare(dear, node_price_per_core_hour=1000)
     try:
-        running.await_move(changed_at)
+        why = running.await_move(changed_at)
+        assert "the cost falls from " in why
         running.check_results()
     finally:
         fog.declare(dear, node_price_per_core_hour=-1)

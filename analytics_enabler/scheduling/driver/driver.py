@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from analytics_enabler.scheduling.driver.hysteresis import stabilize
+from analytics_enabler.scheduling.driver.reasons import reasons_of_moves
 from analytics_enabler.scheduling.interface import Decision
 from analytics_enabler.scheduling.model.jobs import Assignment, Job, Placement, Refusal
 from analytics_enabler.scheduling.model.snapshot import Fog
@@ -46,7 +47,10 @@ class _Failure(msgspec.Struct, frozen=True):
 
 
 class PlacementDriver:
-    """Requests placements of jobs; ``outcome`` contains the decision in force."""
+    """Requests placements of jobs; ``outcome`` contains the decision in force.
+
+    ``reasons``: (job, task) -> what the newest decision improves by moving the task.
+    """
 
     def __init__(self, clock: Clock, settings: SchedulerSettings = _NO_SETTINGS) -> None:
         self._clock = clock
@@ -58,6 +62,7 @@ class PlacementDriver:
         self._moved_at: dict[str, int] = {}
         """Job id -> when (ms) a task of the job was last moved."""
         self.outcome = Outcome(Decision(Placement()), {})
+        self.reasons: Mapping[tuple[str, str], str] = {}
 
     async def place(self, jobs: Sequence[Job], fog: Fog, current: NodesByJob) -> NodesByJob:
         """Return the placement of the jobs: job id -> task -> node.
@@ -84,7 +89,7 @@ class PlacementDriver:
             decide,
             _with_readers(jobs, current),
             fog,
-            _placement(current),
+            placement_of(current),
             self._settings,
             suspended=suspended,
         )
@@ -95,10 +100,16 @@ class PlacementDriver:
             for name, problem in self.outcome.problems.items()
         }
         placement = nodes_by_job(self.outcome.decision.placement)
-        for job in _moved_jobs(current, placement):
+        moved, self.reasons = _moved_jobs(current, placement), {}
+        for job in moved:
             self._moved_at[job] = now
         self._decided_at = now
         self._decided = self._with_stays(jobs, now), fog_state
+        if moved:
+            after = self.outcome.decision.placement
+            self.reasons = await asyncio.to_thread(
+                reasons_of_moves, jobs, fog, placement_of(current), after
+            )
         return placement
 
     async def preview(self, jobs: Sequence[Job], fog: Fog, current: NodesByJob) -> Outcome:
@@ -106,7 +117,7 @@ class PlacementDriver:
         suspended = {name: failure.problem for name, failure in self._failures.items()}
         jobs = _with_readers(self._with_stays(jobs, self._clock()), current)
         return await asyncio.to_thread(
-            decide, jobs, fog, _placement(current), self._settings, suspended=suspended
+            decide, jobs, fog, placement_of(current), self._settings, suspended=suspended
         )
 
     def _failure(self, name: str, problem: str, jobs: tuple[Job, ...]) -> _Failure:
@@ -149,7 +160,8 @@ def checked_by_job(placement: Placement) -> dict[str, dict[str, float]]:
     return checked
 
 
-def _placement(nodes: NodesByJob) -> Placement:
+def placement_of(nodes: NodesByJob) -> Placement:
+    """Return the placement of tasks on these nodes, without checks."""
     return Placement(
         tuple(
             Assignment(job=job, task=task, node=node)
