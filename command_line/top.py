@@ -87,8 +87,11 @@ def read_glance(client: EnablerClient) -> Glance:
 
 
 def view_of(glance: Glance) -> RenderableType:
-    """Return the tables of a report, and its problems."""
-    return Group(_summary(glance), _sites(glance), _insights(glance), _problem_lines(glance))
+    """Return the problems of a report, and its tables.
+
+    The problems are first, since a terminal does not show the end of long tables.
+    """
+    return Group(_summary(glance), _problem_lines(glance), _insights(glance), _sites(glance))
 
 
 def _summary(glance: Glance) -> Text:

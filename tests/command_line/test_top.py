@@ -104,6 +104,7 @@ def test_problem_is_shown_with_its_age_and_what_to_do() -> None:
     text = shown(glance(deployment(), fog(), well))
     assert "the site edge does not answer (for 5 s)" in text
     assert "Start it." in text
+    assert text.index("Start it.") < text.index("d-1/a") < text.index("free cores")
 
 
 def test_further_problems_are_counted() -> None:
