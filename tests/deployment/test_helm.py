@@ -312,3 +312,20 @@ def test_chart_passes_helm_lint() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_components_have_images_of_their_own_on_request(tmp_path: Path) -> None:
+    image = {"repository": "registry/mistbow", "tag": "1", "perRole": True}
+    done = template({**THREE_SITES, "image": image}, tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = set()
+    for each in filter(None, yaml.safe_load_all(done.stdout)):
+        if each["kind"] in ("StatefulSet", "Deployment", "DaemonSet"):
+            (container,) = each["spec"]["template"]["spec"]["containers"]
+            found.add((container["name"], container["image"]))
+    assert found == {
+        ("storage", "registry/mistbow-storage:1"),
+        ("worker", "registry/mistbow-worker:1"),
+        ("enabler", "registry/mistbow-enabler:1"),
+        ("monitor", "registry/mistbow-enabler:1"),
+    }

@@ -99,3 +99,9 @@ tolerations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}
+
+{{/* The image of a role (storage, worker, enabler): its own with image.perRole, or that of all. */}}
+{{- define "mistbow.image" -}}
+{{- $image := .root.Values.image -}}
+{{ $image.repository }}{{ if $image.perRole }}-{{ .role }}{{ end }}:{{ $image.tag }}
+{{- end }}
