@@ -399,7 +399,8 @@ def _joined_name(tree: Context) -> str | None:
 
 
 def _is_number(piece: Context) -> bool:
-    return piece.by is None and isinstance(piece.value, Tree.AmountContext)
+    alone = piece.by is None and piece.when is None
+    return alone and isinstance(piece.value, Tree.AmountContext)
 
 
 def _bare(piece: Context) -> LexicalToken | None:

@@ -347,6 +347,8 @@ def _parenthesis(mismatch: Mismatch) -> str | None:
 def _window(mismatch: Mismatch) -> str | None:
     if {Tree.COMMA, Tree.RPAR} <= mismatch.expected and mismatch.found.type == Tree.NUMBER:
         return "Put a `,` between the metric and the window."
+    if mismatch.found.type == Tree.SEMICOLON and Tree.COMMA in mismatch.expected:
+        return "Write `,` between the arguments, instead of `;`."
     return None
 
 

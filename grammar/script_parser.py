@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import lru_cache
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from typing import Any
 
 from grammar.ast import Script, Span, Statement, SyntaxNode
@@ -91,17 +91,24 @@ def _defined_functions(text: str) -> Iterator[str]:
 
 
 def _cut(tokens: Iterable[LexicalToken]) -> Iterator[list[LexicalToken]]:
-    """Yield the tokens of each statement, with an EOF token at the end; skip empty statements."""
+    """Yield the tokens of each statement, with an EOF token at the end; skip empty statements.
+
+    A `;` in parentheses and before a number separates arguments, and ends no statement.
+    """
     statement: list[LexicalToken] = []
-    for token in tokens:
+    depth = 0
+    for token, following in pairwise(chain(tokens, (None,))):
+        assert token is not None  # noqa: S101
         if token.type == Tree.UNCLOSED_COMMENT:  # the rest of the text is a comment
             yield [*statement, token, _end(token)]
             return
-        if token.type != Tree.SEMICOLON:
+        depth += (token.type == Tree.LPAR) - (token.type == Tree.RPAR)
+        inside = depth > 0 and following is not None and following.type == Tree.NUMBER
+        if token.type != Tree.SEMICOLON or inside:
             statement.append(token)
         elif statement:
             yield [*statement, LexicalToken(Tree.EOF, ";", token.offset, token.line, token.column)]
-            statement = []
+            statement, depth = [], 0
     if statement:
         yield [*statement, _end(statement[-1])]
 

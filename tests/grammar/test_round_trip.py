@@ -39,6 +39,10 @@ def test_canonical_text_parses_to_the_same_tree_ten_thousand_times(script: Scrip
     _round_trip(script)
 
 
+def test_a_number_with_a_condition_is_an_argument_and_no_window() -> None:
+    _round_trip(parse("a = COMPUTE M(1, 0 WHEN < 2)"))
+
+
 def _round_trip(script: Script) -> None:
     text = format_script(script)
     parsed = parse(text)
